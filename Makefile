@@ -1,0 +1,123 @@
+# Spillway. `make help` lists the targets; each room has its own rules.mk.
+#
+# SANITIZER=address|undefined|thread   build and test in build-address/ etc.
+# V=1                                  show the commands
+# DEPS=never                           only print what is missing, install nothing
+# PREFIX=/usr/local DESTDIR=           where `make install` puts things
+
+CC       ?= cc
+PREFIX   ?= /usr/local
+prefix   ?= $(PREFIX)
+bindir   ?= $(prefix)/bin
+libdir   ?= $(prefix)/lib
+mandir   ?= $(prefix)/share/man
+sysconfdir ?= /etc
+DESTDIR  ?=
+SANITIZER ?=
+DEPS     ?= auto
+V        ?= 0
+
+ifneq ($(filter-out address undefined thread,$(SANITIZER)),)
+$(error SANITIZER=$(SANITIZER): expected address, undefined or thread)
+endif
+
+BUILD := build$(addprefix -,$(SANITIZER))
+version := 0.1.0
+
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$@)')
+
+warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wpointer-arith -Wwrite-strings -Wundef
+optimise := -O2 -g
+sanitize := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+
+CFLAGS   ?= $(optimise)
+all_cflags = -std=gnu11 $(warnings) -fPIC -fvisibility=hidden -pthread $(CFLAGS) $(sanitize)
+all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
+	$(if $(CUDA_INCLUDE),-isystem $(CUDA_INCLUDE)) $(CPPFLAGS)
+all_ldflags = -pthread $(sanitize) $(LDFLAGS)
+
+# Goals that only set up, tidy or call make again; they need no CUDA headers yet.
+front := check demo bench check-gpu lint deps clean distclean help format
+goals := $(or $(MAKECMDGOALS),all)
+
+.PHONY: all
+all:
+
+include core/rules.mk
+include shim/rules.mk
+include tools/rules.mk
+include tests/rules.mk
+
+ifneq ($(filter-out $(front),$(goals)),)
+# CUDA_INCLUDE := folder with cuda.h >= 13.0, found or fetched
+$(BUILD)/cuda.mk: tools/dev/find-cuda
+	@mkdir -p $(@D)
+	@tools/dev/find-cuda $(BUILD) >$@.tmp && mv $@.tmp $@
+include $(BUILD)/cuda.mk
+endif
+
+all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
+
+$(BUILD)/%.o: %.c | $(BUILD)/cuda.mk
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
+		$(cflags_$(subst /,_,$(dir $<))) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
+	$(call say,AS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
+
+# Front goals: bring what is missing, then build and run.
+.PHONY: check demo bench check-gpu lint deps clean distclean help format
+deps:
+	@DEPS=$(DEPS) tools/dev/deps build
+
+check:
+	@DEPS=$(DEPS) tools/dev/deps check
+	@+$(MAKE) --no-print-directory run-check
+
+demo:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-demo
+
+bench:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-bench
+
+check-gpu:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-check-gpu
+
+lint:
+	@DEPS=$(DEPS) tools/dev/deps lint
+	@+$(MAKE) --no-print-directory run-lint
+
+.PHONY: run-lint
+run-lint: $(BUILD)/cuda.mk
+	@CUDA_INCLUDE=$(CUDA_INCLUDE) tools/dev/lint
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf $(BUILD)
+
+distclean:
+	@rm -rf build build-address build-undefined build-thread
+
+help:
+	@echo 'make            build the shim, the tool, the software GPU and the client'
+	@echo 'make demo       build everything and run a training under a limit'
+	@echo 'make check      build everything and run all tests'
+	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
+	@echo 'make check-gpu  what only a real GPU can show'
+	@echo 'make lint       clang-format, clang-tidy, cppcheck'
+	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'
+	@echo 'make clean      remove $(BUILD)/'
+
+-include $(shell test -d $(BUILD) && find $(BUILD) -name '*.d')

@@ -1,0 +1,11 @@
+# tests/: what runs everything. Each test is a program or script: 0 pass, 77 skip, else fail.
+include tests/softgpu/rules.mk
+include tests/clients/rules.mk
+include tests/unit/rules.mk
+include tests/e2e/rules.mk
+include tests/bench/rules.mk
+include tests/gpu/rules.mk
+
+.PHONY: run-check
+run-check: all $(unit_out) $(e2e_out)
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests)
