@@ -1,0 +1,36 @@
+/*
+ * Sizes, percents and durations as people write them, read strictly.
+ *
+ * A suffix is a power of 1024: K M G T, Ki Mi Gi Ti, KB MB.., KiB MiB.. in any case, with or without
+ * a space before it; no suffix (or B) means bytes. A decimal fraction is allowed ("1.5G"). Refused: a
+ * sign, an empty string, hexadecimal, a leading zero before another digit, anything after the
+ * suffix, a value that does not fit.
+ *
+ * All functions are thread-safe, allocate nothing, and set outputs only on success.
+ */
+#ifndef SPILLWAY_UNITS_H
+#define SPILLWAY_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* 0, -EINVAL (not a size) or -ERANGE (does not fit in 64 bits). */
+int units_parse_size(const char *text, uint64_t *bytes);
+
+/* A whole or decimal percentage with or without "%", 0 to 100. 0, -EINVAL or -ERANGE. */
+int units_parse_percent(const char *text, double *percent);
+
+/* "250ms", "2s", "10us", "5m", "1h"; a bare number is seconds. Nanoseconds out. */
+int units_parse_duration(const char *text, uint64_t *nanoseconds);
+
+/* yes/no, true/false, on/off, 1/0, any case. */
+int units_parse_bool(const char *text, bool *value);
+
+/* "1.50 GiB", "512 B": three significant digits, for people. Returns buf. */
+const char *units_format_size(uint64_t bytes, char *buf, size_t size);
+
+/* "1.2 s", "350 ms", "17 us". Returns buf. */
+const char *units_format_duration(uint64_t nanoseconds, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The registry: every CUDA resource the process holds, by name. One per device.
+ *
+ * resource   reference-counted; has a type, a name, memory_used(), describe(), destroy()
+ * container  a named group of resources; one per CUDA context, and a default one
+ * handle     names a resource for good: device, container, type, name; has a text form
+ *            "/job:bert/process:4711/gpu:0/ctx1/allocation/17"
+ *
+ * container -> (type hash, name) -> resource. A resource is born with one reference, which create()
+ * gives to the registry; lookup and lookup_or_create add one for the caller; deleting drops the
+ * registry's. destroy() never calls the driver on the application's objects. All functions are
+ * thread-safe; destroy() runs outside the registry's lock.
+ */
+#ifndef SPILLWAY_REGISTRY_H
+#define SPILLWAY_REGISTRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { REGISTRY_NAME_MAX = 32, REGISTRY_HANDLE_MAX = 192 };
+
+struct resource;
+
+/* One per kind of resource, static; `name` is the type's name and must be unique. */
+struct resource_type {
+	const char *name; /* "allocation", "stream", ... */
+	uint64_t (*memory_used)(const struct resource *resource); /* NULL: none */
+	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
+	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
+};
+
+/* First member of whatever is registered. */
+struct resource {
+	const struct resource_type *type;
+	_Atomic uint32_t references;
+	uint64_t born_ns; /* CLOCK_MONOTONIC */
+};
+
+void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
+struct resource *resource_hold(struct resource *resource);
+void resource_release(struct resource *resource); /* NULL is fine; last one destroys */
+
+struct registry;
+
+struct registry *registry_create(const char *job, int process, int gpu); /* NULL: no memory */
+void registry_destroy(struct registry *registry);
+
+/* container NULL or "": the default one ("default"). Takes over the caller's reference on success.
+ * 0, -EEXIST, -EINVAL (name empty or too long), -ENOMEM. */
+int registry_add(struct registry *registry, const char *container, const char *name,
+		 struct resource *resource);
+/* NULL when absent; else with a reference for the caller. */
+struct resource *registry_lookup(struct registry *registry, const char *container,
+				 const struct resource_type *type, const char *name);
+/* create() runs at most once under races, outside no lock order of its own; NULL when it fails. */
+struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
+					   const struct resource_type *type, const char *name,
+					   struct resource *(*create)(void *cookie), void *cookie);
+/* 0 or -ENOENT. */
+int registry_delete(struct registry *registry, const char *container,
+		    const struct resource_type *type, const char *name);
+/* Deletes a whole container (a context was destroyed). Number of resources dropped. */
+size_t registry_cleanup(struct registry *registry, const char *container);
+size_t registry_clear(struct registry *registry);
+
+/* CUDA objects are named by their address: 16 hexadecimal digits. Convenience over the calls above,
+ * used on paths that must be quick; same rules and answers. */
+int registry_add_object(struct registry *registry, const char *container, uint64_t object,
+			struct resource *resource);
+struct resource *registry_lookup_object(struct registry *registry, const char *container,
+					const struct resource_type *type, uint64_t object);
+int registry_delete_object(struct registry *registry, const char *container,
+			   const struct resource_type *type, uint64_t object);
+
+struct handle {
+	char job[64];
+	int process;
+	int gpu;
+	char container[REGISTRY_NAME_MAX];
+	char type_name[REGISTRY_NAME_MAX];
+	char name[REGISTRY_NAME_MAX];
+	uint64_t type_hash;
+};
+
+int handle_make(const struct registry *registry, const char *container,
+		const struct resource_type *type, const char *name, struct handle *handle);
+const char *handle_format(const struct handle *handle, char *buf, size_t size);
+int handle_parse(const char *text, struct handle *handle); /* 0 or -EINVAL */
+/* Whether the resource exists now; nothing is created. -EXDEV: a handle of another device. */
+int registry_lookup_handle(struct registry *registry, const struct handle *handle,
+			   struct resource **resource);
+int registry_delete_handle(struct registry *registry, const struct handle *handle);
+bool handle_is_initialized(struct registry *registry, const struct handle *handle);
+uint64_t registry_type_hash(const char *type_name); /* FNV-1a */
+
+/* Walks a copy of what was there at the call; each() holds no lock. */
+struct registry_entry {
+	const char *container, *name;
+	struct resource *resource;
+};
+size_t registry_walk(struct registry *registry,
+		     void (*each)(void *cookie, const struct registry_entry *entry), void *cookie);
+/* Live resources and their memory by type. */
+size_t registry_count(struct registry *registry, const struct resource_type *type);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * The segment: what the processes of one job share, in one file of the state directory.
+ *
+ * segment  header, device table, quota per device, process slots
+ * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of its
+ *          death by trylock, whatever happened to pids, namespaces and descriptors
+ * quota    job-wide bytes per device, device and host side; a running total under a short lock
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed process's
+ *          memory back late
+ *
+ * The file is data from others: magic, version, size and layout are checked before anything is
+ * believed; one that does not fit is refused with a message and never written to. Created with
+ * posix_fallocate (a full tmpfs must not become SIGBUS), mapped shared, descriptor closed.
+ */
+#ifndef SPILLWAY_SEGMENT_H
+#define SPILLWAY_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/state/statistics.h"
+
+enum {
+	SEGMENT_VERSION = 1, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_SLOTS = 256,
+	SEGMENT_DEVICES = 16,
+};
+#define SEGMENT_DRAIN_NS 2000000000ull
+
+struct segment;
+
+struct segment_device {
+	char uuid[48];
+	char pci_bus_id[16];
+	char name[64];
+	uint64_t memory; /* bytes the hardware has */
+};
+
+/* --- for the process that belongs to the job (shim) --- */
+
+/*
+ * Opens or creates the job's segment and takes a slot. When no live process is in it, statistics of
+ * earlier runs are cleared: a new run of the job begins. The calling thread becomes the owner of the slot's
+ * mutex and must live as long as the process uses it (the helper thread). 0 or a negative errno,
+ * message filled.
+ */
+int segment_join(const char *job, const char *labels, struct segment **segment, char *message,
+		 size_t size);
+/* Gives the slot back and unmaps; called by the owning thread. What is still charged is freed. */
+void segment_leave(struct segment *segment);
+/* In a forked child: unmaps without touching the parent's slot. */
+void segment_abandon(struct segment *segment);
+
+/* Index of this device in the segment, added if new; or -ENOSPC. */
+int segment_device(struct segment *segment, const struct segment_device *device);
+
+/* Counters of the calling process on one device; valid until leave. Never NULL for a valid index. */
+struct statistics *segment_statistics(struct segment *segment, int device);
+
+enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
+
+/*
+ * Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
+ * driver call happens inside the lock. Before refusing, dead slots are looked for and drained ones
+ * released. 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s).
+ */
+int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+		    uint64_t limit);
+/* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
+void segment_unreserve(struct segment *segment, int device, enum segment_side side,
+		       uint64_t bytes);
+/* Job-wide bytes charged now, dead slots not yet drained included. */
+uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
+
+/* Tells set, pause and resume which override this process follows (config_override_hash). */
+void segment_follow(struct segment *segment, uint64_t override_hash);
+/* The last configuration error or warning of this process, for stat; "" clears. */
+void segment_complain(struct segment *segment, const char *message);
+
+/* --- for those who look (tools); never needs a live process, never writes --- */
+
+enum segment_slot_state { SLOT_FREE, SLOT_LIVE, SLOT_DRAINING };
+
+struct segment_process {
+	enum segment_slot_state state;
+	pid_t pid;
+	char command[64];
+	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t override_hash;
+	char complaint[256];
+	struct statistics device[SEGMENT_DEVICES];
+};
+
+struct segment_view {
+	char job[64];
+	char labels[256];
+	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
+	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */
+	int device_count;
+	struct segment_device device[SEGMENT_DEVICES];
+	struct statistics job_total[SEGMENT_DEVICES]; /* live, drained and ended processes */
+	uint64_t charged[SEGMENT_DEVICES][2];	      /* by enum segment_side */
+	int process_count;			      /* live and draining */
+	struct segment_process process[SEGMENT_SLOTS];
+};
+
+/*
+ * Reads a consistent copy (large: allocate it). 0 or a negative errno with message: -ENOENT no such
+ * job, -EPROTO not a segment or another version (message says which and what was expected).
+ */
+int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
+/* Calls found() with each job name in the state directory that has a segment. Number or -errno. */
+int segment_list(int (*found)(void *cookie, const char *job), void *cookie);
+/* Removes the segment and override of a job without live processes. 0, -EBUSY or a negative errno. */
+int segment_remove(const char *job);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Every counter Spillway keeps about one process on one device, from one list.
+ *
+ * X(name, how, unit, meaning); how: SUM (grows; a job's is the sum over processes, the ended ones
+ * too), NOW (a level; a job's is the sum over live processes), PEAK (highest level; summed job-wide by
+ * the segment's own peak where it has one, else the highest), SAME (a setting, alike in all
+ * processes). Written by the owning process alone with relaxed atomics; read by anyone.
+ */
+#ifndef SPILLWAY_STATISTICS_H
+#define SPILLWAY_STATISTICS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define STATISTICS(X)                                                                              \
+	X(device_used, NOW, bytes, "device memory held")                                           \
+	X(device_peak, PEAK, bytes, "most device memory held")                                     \
+	X(host_used, NOW, bytes, "host memory held in place of device memory")                     \
+	X(host_peak, PEAK, bytes, "most host memory held in place of device memory")               \
+	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")                   \
+	X(limit_held, SAME, bytes, "limit that could be reached")                                  \
+	X(allocations, NOW, count, "live allocations")                                             \
+	X(spills, SUM, count, "allocations placed on the host")                                    \
+	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                                   \
+	X(refusals, SUM, count, "allocations answered with out of memory")                         \
+	X(spill_reason, NOW, code, "why the last spill happened; enum spill_reason")               \
+	X(launches, SUM, count, "kernel launches")                                                 \
+	X(graph_launches, SUM, count, "graph launches")                                            \
+	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                              \
+	X(idle_ns, SUM, ns, "idle time inserted before launches")                                  \
+	X(idle_slots, SUM, count, "idle slots inserted")                                           \
+	X(share_set, SAME, millipercent, "share of GPU time asked for")                            \
+	X(paused, NOW, count, "1 while a launch waits because the share is 0")
+
+enum spill_reason { SPILL_NONE, SPILL_LIMIT, SPILL_DEVICE_FULL, SPILL_HOST_LIMIT };
+
+struct statistics {
+#define X(name, how, unit, meaning) _Atomic uint64_t name;
+	STATISTICS(X)
+#undef X
+};
+
+#define statistics_add(counter, n) atomic_fetch_add_explicit(counter, n, memory_order_relaxed)
+#define statistics_sub(counter, n) atomic_fetch_sub_explicit(counter, n, memory_order_relaxed)
+#define statistics_set(counter, n) atomic_store_explicit(counter, n, memory_order_relaxed)
+#define statistics_get(counter)	   atomic_load_explicit(counter, memory_order_relaxed)
+
+#endif
