@@ -1,1 +1,25 @@
-# tests/bench
+# tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
+bench_out := $(addprefix $(BUILD)/bench/,bench start empty.so null/libcuda.so.1)
+
+$(BUILD)/bench/bench: $(BUILD)/tests/bench/bench.o | $(BUILD)/softgpu/libcuda.so.1
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
+
+$(BUILD)/bench/start: $(BUILD)/tests/bench/start.o
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^
+
+$(BUILD)/bench/null/libcuda.so.1: $(BUILD)/tests/bench/nulldriver.o
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@ $^ -ldl
+
+$(BUILD)/bench/empty.so:
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
+
+.PHONY: run-bench
+run-bench: all $(bench_out)
+	@BUILD=$(BUILD) tests/bench/run $(if $(BENCH_JSON),--json $(BENCH_JSON))

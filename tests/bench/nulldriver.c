@@ -1,0 +1,311 @@
+/*
+ * A libcuda.so.1 whose calls return at once: what a call costs above it is the cost of who stands
+ * in front. It keeps no state and checks nothing; memory is numbers counted upwards.
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The C name differs from the symbol, so that neither cuda.h's prototypes nor its macros that
+ * rename calls are in the way. */
+#define ENTRY(name, ...)                                                                         \
+	__attribute__((visibility("default"))) CUresult null_##name(__VA_ARGS__) __asm__(#name); \
+	CUresult null_##name(__VA_ARGS__)
+
+/* A call that has nothing to answer. Its arguments stay where the caller put them. */
+#define SUCCEED(name)                \
+	ENTRY(name, void)            \
+	{                            \
+		return CUDA_SUCCESS; \
+	}
+
+/* A call that makes, or finds, the one object of its kind. */
+#define ANSWER(name, type)                           \
+	ENTRY(name, type *out)                       \
+	{                                            \
+		*out = (type)(uintptr_t)&the_object; \
+		return CUDA_SUCCESS;                 \
+	}
+
+static const size_t device_bytes = (size_t)16 << 30;
+static const size_t chunk_bytes = (size_t)2 << 20;
+static uint64_t next_address = (uint64_t)1 << 40;
+static char the_object;
+
+static uint64_t take_address(size_t size, size_t alignment)
+{
+	size_t taken = (size + alignment - 1) / alignment * alignment;
+	return __atomic_fetch_add(&next_address, taken, __ATOMIC_RELAXED);
+}
+
+SUCCEED(cuInit)
+
+ENTRY(cuDriverGetVersion, int *version)
+{
+	*version = 13000;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuGetErrorName, CUresult error, const char **name)
+{
+	*name = error == CUDA_SUCCESS ? "CUDA_SUCCESS" : "CUDA_ERROR_UNKNOWN";
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuGetErrorString, CUresult error, const char **text)
+{
+	*text = error == CUDA_SUCCESS ? "no error" : "unknown error";
+	return CUDA_SUCCESS;
+}
+
+/* The newest form of a call has the highest suffix; the oldest version asked for is not looked at.
+ */
+ENTRY(cuGetProcAddress_v2, const char *name, void **function, int version, cuuint64_t flags,
+      CUdriverProcAddressQueryResult *status)
+{
+	static const char *const suffixes[] = {"_v4", "_v3", "_v2", ""};
+	Dl_info self;
+	char symbol[128];
+
+	(void)version;
+	(void)flags;
+	*function = NULL;
+	if (dladdr(&the_object, &self)) {
+		void *library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+		for (int i = 0; library && i < 4 && !*function && strlen(name) < 120; i++)
+			*function = dlsym(library, strcat(strcpy(symbol, name), suffixes[i]));
+		if (library)
+			dlclose(library);
+	}
+	if (status)
+		*status =
+		    *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+ENTRY(cuGetProcAddress, const char *name, void **function, int version, cuuint64_t flags)
+{
+	return null_cuGetProcAddress_v2(name, function, version, flags, NULL);
+}
+
+ENTRY(cuGetExportTable, const void **table)
+{
+	*table = NULL;
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+/* Device 0 */
+
+ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
+{
+	*device = 0;
+	return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+ENTRY(cuDeviceGetCount, int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDeviceGetName, char *name, int size)
+{
+	strncpy(name, "null driver", size);
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDeviceGetAttribute, int *value, CUdevice_attribute attribute)
+{
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+		*value = 0;
+		break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+		*value = 9;
+		break;
+	default: /* every capability that is a yes or no is there */
+		*value = 1;
+	}
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDeviceTotalMem_v2, size_t *bytes)
+{
+	*bytes = device_bytes;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuMemGetInfo_v2, size_t *available, size_t *total)
+{
+	*available = *total = device_bytes;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDeviceGetUuid, CUuuid *uuid)
+{
+	memset(uuid, 0, sizeof(*uuid));
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDeviceGetUuid_v2, CUuuid *uuid)
+{
+	return null_cuDeviceGetUuid(uuid);
+}
+
+ENTRY(cuDeviceGetPCIBusId, char *id, int size)
+{
+	strncpy(id, "0000:00:00.0", size);
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags, int *active)
+{
+	(void)device;
+	*flags = 0;
+	*active = 1;
+	return CUDA_SUCCESS;
+}
+
+/* Contexts, modules, streams, events: one of each */
+
+ANSWER(cuDevicePrimaryCtxRetain, CUcontext)
+SUCCEED(cuDevicePrimaryCtxRelease_v2)
+SUCCEED(cuDevicePrimaryCtxReset_v2)
+SUCCEED(cuDevicePrimaryCtxSetFlags_v2)
+ANSWER(cuCtxCreate_v2, CUcontext)
+ANSWER(cuCtxCreate_v3, CUcontext)
+ANSWER(cuCtxCreate_v4, CUcontext)
+SUCCEED(cuCtxDestroy_v2)
+ANSWER(cuCtxGetCurrent, CUcontext)
+SUCCEED(cuCtxSetCurrent)
+SUCCEED(cuCtxPushCurrent_v2)
+ANSWER(cuCtxPopCurrent_v2, CUcontext)
+SUCCEED(cuCtxSynchronize)
+
+ENTRY(cuCtxGetDevice, CUdevice *device)
+{
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuCtxGetId, CUcontext context, unsigned long long *id)
+{
+	(void)context;
+	*id = 1;
+	return CUDA_SUCCESS;
+}
+
+ANSWER(cuModuleLoad, CUmodule)
+ANSWER(cuModuleLoadData, CUmodule)
+ANSWER(cuModuleLoadDataEx, CUmodule)
+ANSWER(cuModuleLoadFatBinary, CUmodule)
+ANSWER(cuModuleGetFunction, CUfunction)
+SUCCEED(cuModuleUnload)
+ANSWER(cuFuncGetModule, CUmodule)
+
+ENTRY(cuFuncGetParamInfo, void)
+{
+	return CUDA_ERROR_INVALID_VALUE; /* no function has any parameter */
+}
+
+SUCCEED(cuLaunchKernel)
+SUCCEED(cuLaunchKernelEx)
+SUCCEED(cuLaunchCooperativeKernel)
+
+ANSWER(cuStreamCreate, CUstream)
+ANSWER(cuStreamCreateWithPriority, CUstream)
+SUCCEED(cuStreamDestroy_v2)
+SUCCEED(cuStreamQuery)
+SUCCEED(cuStreamSynchronize)
+SUCCEED(cuStreamWaitEvent)
+SUCCEED(cuThreadExchangeStreamCaptureMode)
+
+ENTRY(cuStreamGetCtx, CUstream stream, CUcontext *context)
+{
+	(void)stream;
+	return null_cuCtxGetCurrent(context);
+}
+
+ENTRY(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus *status)
+{
+	(void)stream;
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}
+
+ANSWER(cuEventCreate, CUevent)
+SUCCEED(cuEventDestroy_v2)
+SUCCEED(cuEventRecord)
+SUCCEED(cuEventQuery)
+SUCCEED(cuEventSynchronize)
+
+ENTRY(cuEventElapsedTime, float *ms)
+{
+	*ms = 0;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuEventElapsedTime_v2, float *ms)
+{
+	return null_cuEventElapsedTime(ms);
+}
+
+/* Memory */
+
+ENTRY(cuMemAlloc_v2, CUdeviceptr *pointer, size_t size)
+{
+	*pointer = take_address(size, 512);
+	return CUDA_SUCCESS;
+}
+
+SUCCEED(cuMemFree_v2)
+
+ENTRY(cuMemHostAlloc, void **pointer, size_t size)
+{
+	*pointer = malloc(size);
+	return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+ENTRY(cuMemAllocHost_v2, void **pointer, size_t size)
+{
+	return null_cuMemHostAlloc(pointer, size);
+}
+
+ENTRY(cuMemFreeHost, void *pointer)
+{
+	free(pointer);
+	return CUDA_SUCCESS;
+}
+
+SUCCEED(cuMemcpyHtoD_v2)
+SUCCEED(cuMemcpyDtoH_v2)
+SUCCEED(cuMemcpyDtoD_v2)
+SUCCEED(cuMemcpyDtoDAsync_v2)
+SUCCEED(cuMemcpyAsync)
+SUCCEED(cuMemsetD8_v2)
+
+ENTRY(cuMemGetAllocationGranularity, size_t *granularity)
+{
+	*granularity = chunk_bytes;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuMemAddressReserve, CUdeviceptr *pointer, size_t size)
+{
+	*pointer = take_address(size, chunk_bytes);
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuMemCreate, CUmemGenericAllocationHandle *handle)
+{
+	*handle = take_address(1, 1);
+	return CUDA_SUCCESS;
+}
+
+SUCCEED(cuMemAddressFree)
+SUCCEED(cuMemRelease)
+SUCCEED(cuMemMap)
+SUCCEED(cuMemUnmap)
+SUCCEED(cuMemSetAccess)
