@@ -1,10 +1,11 @@
 /*
  * One line to stderr (or a file) per thing worth saying: "spillway: error: ...".
  *
- * This code runs inside the user's process: each line is one write(2), errno is preserved, nothing is
- * allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
+ * This code runs inside the user's process: each line is one write(2), errno is preserved, nothing
+ * is allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
  * default warning), optionally followed by ":FILE" (appended to, opened on first use, CLOEXEC).
- * Thread-safe. Lines longer than LOG_LINE_MAX are cut and end in "...".
+ * log_line() is thread-safe; log_configure() comes before other threads log. Lines longer than
+ * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; control characters become "?".
  */
 #ifndef SPILLWAY_LOG_H
 #define SPILLWAY_LOG_H
@@ -16,22 +17,23 @@ enum { LOG_LINE_MAX = 1024 };
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* spec as SPILLWAY_LOG; NULL or empty: the default. A bad spec is said once and the default kept. */
+/* spec as SPILLWAY_LOG; NULL or empty: the default. A bad spec is said once and the default kept.
+ */
 void log_configure(const char *spec);
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_error(...)	 log_line(LOG_ERROR, __VA_ARGS__)
+#define log_error(...)   log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
-#define log_info(...)	 log_line(LOG_INFO, __VA_ARGS__)
-#define log_debug(...)	 log_line(LOG_DEBUG, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)
 
 /* The same line only the first time this place is reached in the process. */
-#define log_once(level, ...)                                                                       \
-	do {                                                                                       \
-		static atomic_flag log_said = ATOMIC_FLAG_INIT;                                    \
-		if (!atomic_flag_test_and_set(&log_said))                                          \
-			log_line(level, __VA_ARGS__);                                              \
+#define log_once(level, ...)                                    \
+	do {                                                    \
+		static atomic_flag log_said = ATOMIC_FLAG_INIT; \
+		if (!atomic_flag_test_and_set(&log_said))       \
+			log_line(level, __VA_ARGS__);           \
 	} while (0)
 
 #endif

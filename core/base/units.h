@@ -1,12 +1,13 @@
 /*
  * Sizes, percents and durations as people write them, read strictly.
  *
- * A suffix is a power of 1024: K M G T, Ki Mi Gi Ti, KB MB.., KiB MiB.. in any case, with or without
- * a space before it; no suffix (or B) means bytes. A decimal fraction is allowed ("1.5G"). Refused: a
- * sign, an empty string, hexadecimal, a leading zero before another digit, anything after the
- * suffix, a value that does not fit.
+ * A suffix is a power of 1024: K M G T, Ki Mi Gi Ti, KB MB.., KiB MiB.. in any case, with or
+ * without a space before it; no suffix (or B) means bytes. A decimal fraction of a suffix is
+ * allowed ("1.5G"). Refused: a sign, an empty string, hexadecimal, a leading zero before another
+ * digit, anything after the suffix, a fraction of a byte without suffix, a value that does not fit.
  *
- * All functions are thread-safe, allocate nothing, and set outputs only on success.
+ * All functions are thread-safe, allocate nothing, follow no locale, and set outputs only on
+ * success.
  */
 #ifndef SPILLWAY_UNITS_H
 #define SPILLWAY_UNITS_H
@@ -21,16 +22,20 @@ int units_parse_size(const char *text, uint64_t *bytes);
 /* A whole or decimal percentage with or without "%", 0 to 100. 0, -EINVAL or -ERANGE. */
 int units_parse_percent(const char *text, double *percent);
 
-/* "250ms", "2s", "10us", "5m", "1h"; a bare number is seconds. Nanoseconds out. */
+/* A whole number in decimal. 0, -EINVAL or -ERANGE. */
+int units_parse_count(const char *text, uint64_t *count);
+
+/* "17ns", "10us", "250ms", "2s", "5m", "1h"; a bare number is seconds. Nanoseconds out. 0, -EINVAL
+ * or -ERANGE. */
 int units_parse_duration(const char *text, uint64_t *nanoseconds);
 
-/* yes/no, true/false, on/off, 1/0, any case. */
+/* yes/no, true/false, on/off, 1/0, any case. 0 or -EINVAL. */
 int units_parse_bool(const char *text, bool *value);
 
-/* "1.50 GiB", "512 B": three significant digits, for people. Returns buf. */
+/* "1.50 GiB", "1023 MiB", "512 B": three significant digits, or the whole part. Returns buf. */
 const char *units_format_size(uint64_t bytes, char *buf, size_t size);
 
-/* "1.2 s", "350 ms", "17 us". Returns buf. */
+/* "1.20 s", "350 ms", "17.0 us", "12 ns": the same. Returns buf. */
 const char *units_format_duration(uint64_t nanoseconds, char *buf, size_t size);
 
 #endif

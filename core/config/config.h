@@ -1,18 +1,21 @@
 /*
  * Configuration: layers of settings read into one immutable snapshot.
  *
- * layer     one source of settings, weakest first: built-in, /etc/spillway/spillway.ini, the file in
- *           SPILLWAY_CONFIG, environment, the job's override file in the state directory
- * snapshot  struct config: all layers resolved; reference-counted, never changed once made
- * selector  what stands after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or an
- *           unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
- * ceiling   [ceiling] in /etc: clamps what every other layer asks for, with a warning
+ * layer     one source of settings, weakest first: built-in, /etc/spillway/spillway.ini, the file
+ * in SPILLWAY_CONFIG, environment, the job's override file in the state directory snapshot  struct
+ * config: all layers resolved; reference-counted, never changed once made selector  what stands
+ * after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or an unambiguous
+ * beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id ceiling   [ceiling] in /etc:
+ * clamps what every other layer asks for, with a warning
  *
  * A bad layer never takes effect in part: config_load() fails, says file, line, value and what was
  * expected, and the caller keeps the snapshot it has.
  *
  * A setting is resolved per device: the strongest layer that sets it wins; within a layer the more
- * specific selector wins (UUID and PCI id over ordinal over none).
+ * specific selector wins (the longer UUID, PCI id, ordinal, none).
+ *
+ * A snapshot may be read by any number of threads. Everything returned as const char * lives as
+ * long as it.
  */
 #ifndef SPILLWAY_CONFIG_H
 #define SPILLWAY_CONFIG_H
@@ -28,7 +31,7 @@ enum { CONFIG_NAME_MAX = 64, CONFIG_LABELS_MAX = 256, CONFIG_MESSAGE_MAX = 512 }
 
 enum config_kind {
 	CONFIG_SIZE_OR_PERCENT, /* of the device's memory; "unlimited" */
-	CONFIG_SIZE,		/* "unlimited" too */
+	CONFIG_SIZE,            /* "unlimited" too */
 	CONFIG_PERCENT,
 	CONFIG_CHOICE,
 	CONFIG_COUNT,
@@ -41,8 +44,9 @@ enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 
 /*
- * Every per-GPU key: X(field, kind, built-in, choices, meaning). Text, doctor, man page and the parser
- * are made from this list. All values are held as uint64_t; percents in thousandths of a percent.
+ * Every per-GPU key: X(field, kind, built-in, choices, meaning). Text, doctor, man page and the
+ * parser are made from this list. All values are held as uint64_t; percents in thousandths of a
+ * percent.
  */
 #define CONFIG_GPU_KEYS(X)                                                                         \
 	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", NULL,                                 \
@@ -51,17 +55,20 @@ enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 	  "how far the limit may rise by itself; 0: not at all")                                   \
 	X(host_limit, CONFIG_SIZE, "auto", "auto",                                                 \
 	  "host memory for what does not fit; auto: half of what is available")                    \
-	X(share, CONFIG_PERCENT, "100", NULL, "percent of GPU time; 0 pauses, 100 is unlimited")    \
+	X(share, CONFIG_PERCENT, "100", NULL, "percent of GPU time; 0 pauses, 100 is unlimited")   \
 	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight",                                        \
 	  "cap: never more than the share; weight: only while others want the device")             \
 	X(share_window, CONFIG_DURATION, "100ms", NULL, "how much unused share may be saved up")   \
 	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off",                             \
 	  "how memory is held on the host")                                                        \
-	X(spill_after, CONFIG_COUNT, "0", NULL, "answer out-of-memory this often before spilling")  \
+	X(spill_after, CONFIG_COUNT, "0", NULL, "answer out-of-memory this often before spilling") \
 	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host",                             \
 	  "what the program is told the GPU has")
 
-/* The settings of one device; host_limit is CONFIG_AUTO when left to the default. */
+/*
+ * The settings of one device; host_limit is CONFIG_AUTO when left to the default and no ceiling
+ * binds it. memory_limit_max is 0 or at least memory_limit; 0 also where memory_limit is unlimited.
+ */
 #define CONFIG_AUTO (UINT64_MAX - 1)
 struct config_gpu {
 #define X(field, kind, builtin, choices, meaning) uint64_t field;
@@ -74,28 +81,29 @@ enum config_key {
 #define X(field, kind, builtin, choices, meaning) CONFIG_KEY_##field,
 	CONFIG_GPU_KEYS(X)
 #undef X
-		CONFIG_KEY_COUNT
+	    CONFIG_KEY_COUNT
 };
 
 /* One device as the process sees it. Any field but ordinal may be empty. */
 struct config_device {
-	int ordinal;	     /* after CUDA_VISIBLE_DEVICES */
-	char uuid[48];	     /* "GPU-xxxxxxxx-xxxx-..." or "MIG-..." */
-	char pci_bus_id[16]; /* "0000:3b:00.0" */
+	int ordinal;         /* after CUDA_VISIBLE_DEVICES */
+	char uuid[64];       /* "GPU-xxxxxxxx-xxxx-..." or "MIG-..." */
+	char pci_bus_id[32]; /* "0000:3b:00.0" */
 	uint64_t memory;     /* bytes, for percentages; 0: unknown, percentages stay unlimited */
 };
 
 struct config_sources {
 	const char *system_file;   /* NULL: none. Missing is fine. */
-	const char *file;	   /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
+	const char *file;          /* SPILLWAY_CONFIG; NULL: none. Missing is an error. */
 	const char *override_file; /* NULL: none. Missing is fine. */
 	char *const *environment;  /* like environ; NULL: none */
 };
 
 struct config_error {
-	char file[256]; /* or the name of the environment variable */
-	int line;	/* 0: does not apply */
-	char message[CONFIG_MESSAGE_MAX]; /* the whole line for people: file, line, value, expected */
+	char file[256];                   /* or the name of the environment variable */
+	int line;                         /* 0: does not apply */
+	char message[CONFIG_MESSAGE_MAX]; /* the whole line for people: file, line, value, expected
+	                                   */
 };
 
 struct config;
@@ -105,48 +113,48 @@ struct config;
  * (-EINVAL: content; else the system's reason). *config is untouched on failure.
  */
 int config_load(const struct config_sources *sources, struct config **config,
-		struct config_error *error);
+                struct config_error *error);
 struct config *config_hold(struct config *config);
 void config_release(struct config *config); /* NULL is fine */
 
-/* False when no layer sets anything at all: a process nobody configured. */
+/* A configuration file was read, or a setting or job name came from anywhere. False: a process
+ * nobody configured. */
 bool config_is_set(const struct config *config);
-/* True when this device has a limit or share from any layer, or a file or job name exists. */
 const char *config_job_name(const struct config *config); /* "" when nobody named it */
-const char *config_labels(const struct config *config);	  /* "key=value,..." or "" */
-bool config_disabled(const struct config *config);	  /* CUDA_DISABLE_CONTROL, SPILLWAY_DISABLE */
+const char *config_labels(const struct config *config);   /* "key=value,..." or "" */
+bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 /* FNV-1a of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);
 
-void config_for_device(const struct config *config, const struct config_device *device,
-		       struct config_gpu *settings);
+/* 0, or -EINVAL and *error filled when the beginning of a UUID names several of the devices. */
+int config_check_devices(const struct config *config, const struct config_device *devices,
+                         size_t count, struct config_error *error);
 
-/*
- * Where the effective value of one key comes from: "built-in", "FILE:LINE", "environment NAME". The
- * text lives as long as the snapshot.
- */
+void config_for_device(const struct config *config, const struct config_device *device,
+                       struct config_gpu *settings);
+
+/* Where the effective value of one key comes from: "built-in", "FILE:LINE", "environment NAME". */
 const char *config_origin(const struct config *config, const struct config_device *device,
-			  enum config_key key);
+                          enum config_key key);
 
 /* The value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
 const char *config_key_meaning(enum config_key key);
-/*
- * Parses one value for a key as the INI would. 0, or -EINVAL with "expected ..." in message. A
- * percentage for CONFIG_SIZE_OR_PERCENT is valid; *value is untouched then unless memory is known.
+/* Whether the INI would take this value for the key: 0, or -EINVAL with "expected ..." in message.
  */
 int config_check_value(enum config_key key, const char *text, char *message, size_t size);
 
 /*
  * Merges settings into an override file by writing a new one and renaming it over the old:
- * keys NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against other
- * writers (flock on a lock file beside it). 0 or a negative errno with *error filled. The file is 0600.
- * An override file is made of the same sections as any INI.
+ * keys NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against
+ * other writers (flock on "PATH.lock"). 0 or a negative errno with *error filled; the old file
+ * stands then. The file is 0600 and made of the same sections as any INI; comments in it are not
+ * kept.
  */
 int config_override_write(const char *path, const char *selector, const char *const *keys,
-			  const char *const *values, struct config_error *error);
+                          const char *const *values, struct config_error *error);
 
 #endif

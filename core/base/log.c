@@ -1,0 +1,186 @@
+/*
+ * The log: one line, one write(2).
+ *
+ * It runs inside the user's process, on any thread, at any time, in a forked child too: errno is
+ * preserved, nothing is allocated, no lock is taken, no signal is let through that the write
+ * causes, and no descriptor is trusted to be still ours.
+ */
+#include "core/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {"off", "error", "warning", "info", "debug"};
+
+static struct {
+	atomic_int level;
+	atomic_int fd;             /* -1: not open */
+	char file[PATH_MAX];       /* "": stderr. Set by log_configure() alone */
+	_Atomic uint64_t identity; /* of the file behind fd */
+} state = {.level = LOG_WARNING, .fd = -1};
+
+/* A write to a pipe that nobody reads must not kill the user's process. */
+static void write_line(int fd, const char *line, size_t length)
+{
+	sigset_t pipe_signal, pending, before;
+	const struct timespec no_time = {0};
+	ssize_t written;
+	bool was_pending;
+
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	/* On Linux the mask of the calling thread; pthread_sigmask() would need a newer glibc. */
+	sigprocmask(SIG_BLOCK, &pipe_signal, &before);
+	do
+		written = write(fd, line, length);
+	while (written < 0 && errno == EINTR);
+	if (written < 0 && errno == EPIPE && !was_pending)
+		sigtimedwait(&pipe_signal, NULL, &no_time);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A number for the file behind fd; 0: fd is closed. */
+static uint64_t identify(int fd)
+{
+	struct statx file; /* fstat() has no old version in glibc */
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO, &file) != 0)
+		return 0;
+	return (file.stx_ino << 16 ^ file.stx_dev_major << 8 ^ file.stx_dev_minor) | 1;
+}
+
+/* Programs close descriptors they do not know, and the number may be theirs by now. */
+static bool still_ours(int fd)
+{
+	return fd >= 0 && identify(fd) == atomic_load(&state.identity);
+}
+
+/* The log file or -1. Threads that come here together open it each; the first to publish wins. */
+static int open_file(void)
+{
+	int current = atomic_load(&state.fd);
+	int fd;
+
+	if (still_ours(current))
+		return current;
+	fd = open(state.file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+	          0600);
+	if (fd < 0)
+		return -1;
+	atomic_store(&state.identity, identify(fd));
+	if (!atomic_compare_exchange_strong(&state.fd, &current, fd)) {
+		close(fd);
+		return current;
+	}
+	return fd;
+}
+
+static int destination(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char line[LOG_LINE_MAX];
+	int fd;
+
+	if (state.file[0] == '\0')
+		return STDERR_FILENO;
+	fd = open_file();
+	if (fd >= 0)
+		return fd;
+	if (!atomic_flag_test_and_set(&said)) {
+		snprintf(line, sizeof(line),
+		         "spillway: error: SPILLWAY_LOG: cannot open %.512s: %m; using stderr\n",
+		         state.file);
+		write_line(STDERR_FILENO, line, strlen(line));
+	}
+	return STDERR_FILENO;
+}
+
+bool log_enabled(enum log_level level)
+{
+	return level != LOG_OFF &&
+	       (int)level <= atomic_load_explicit(&state.level, memory_order_relaxed);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	char line[LOG_LINE_MAX + 1]; /* one more, for the NUL that is not written */
+	int saved_errno = errno;
+	int prefix, body;
+	size_t length;
+	va_list arguments;
+
+	if (!log_enabled(level))
+		return;
+	prefix = snprintf(line, sizeof(line), "spillway: %s: ", level_names[level]);
+	va_start(arguments, format);
+	errno = saved_errno; /* for %m */
+	body = vsnprintf(line + prefix, sizeof(line) - (size_t)prefix, format, arguments);
+	va_end(arguments);
+	if (body < 0)
+		body = 0;
+
+	length = (size_t)prefix + (size_t)body;
+	if (length > LOG_LINE_MAX - 1) {
+		length = LOG_LINE_MAX - 1;
+		memcpy(line + length - 3, "...", 3);
+	}
+	/* Text from outside must not look like another line, or drive a terminal. */
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	line[length++] = '\n';
+	write_line(destination(), line, length);
+	errno = saved_errno;
+}
+
+static bool parse_spec(const char *spec, int *level, const char **file)
+{
+	size_t length = strcspn(spec, ":");
+
+	*file = spec[length] == ':' ? spec + length + 1 : "";
+	if ((spec[length] == ':' && **file == '\0') || strlen(*file) >= sizeof(state.file))
+		return false;
+	for (int i = LOG_OFF; i <= LOG_DEBUG; i++) {
+		if (strlen(level_names[i]) == length &&
+		    strncasecmp(spec, level_names[i], length) == 0) {
+			*level = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void log_configure(const char *spec)
+{
+	int saved_errno = errno;
+	int level = LOG_WARNING;
+	const char *file = "";
+	bool bad = spec && *spec && !parse_spec(spec, &level, &file);
+	int old;
+
+	if (bad)
+		file = "";
+	old = atomic_exchange(&state.fd, -1);
+	if (still_ours(old))
+		close(old);
+	strcpy(state.file, file);
+	atomic_store(&state.level, level);
+	if (bad)
+		log_once(LOG_ERROR,
+		         "SPILLWAY_LOG = %s: expected off, error, warning, info or debug, and "
+		         "optionally :FILE; using warning",
+		         spec);
+	errno = saved_errno;
+}

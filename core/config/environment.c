@@ -1,0 +1,197 @@
+/*
+ * The environment as two layers: HAMi's names, and over them Spillway's.
+ *
+ * SPILLWAY_<KEY> sets a key for every GPU, SPILLWAY_<KEY>_<i> for one ordinal. An empty variable is
+ * an absent one. HAMi's "0" means no limit.
+ */
+#include "core/config/snapshot.h"
+
+#include "core/base/units.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+enum { VARIABLE_MAX = 64 };
+
+static const char *lookup(char *const *environment, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
+	return NULL;
+}
+
+/* Whether name is base, or base_<ordinal>. */
+static bool names_key(const char *name, const char *base, struct config_selector *selector)
+{
+	size_t length = strlen(base);
+
+	if (strncmp(name, base, length) != 0)
+		return false;
+	if (name[length] == '\0')
+		return config_selector_parse("", selector) == 0;
+	return name[length] == '_' && config_selector_parse(name + length + 1, selector) == 0 &&
+	       selector->kind == SELECT_ORDINAL;
+}
+
+/* Adds NAME=VALUE to the layer if its name is base or base_<ordinal>; *taken says so. */
+static int take(struct config *config, enum config_layer layer, enum config_key key,
+                const char *base, const char *name, const char *value, bool *taken,
+                struct config_error *error)
+{
+	struct config_place place = {name, 0};
+	struct config_selector selector;
+
+	if (!names_key(name, base, &selector))
+		return 0;
+	*taken = true;
+	/* getenv() finds the first of two; so do we. */
+	if (*value == '\0' || config_find(config, layer, key, &selector))
+		return 0;
+	return config_add(config, layer, key, &selector, place, name, value, error);
+}
+
+/* "memory_limit" is SPILLWAY_MEMORY_LIMIT. */
+static void spell_variable(const char *key, char *name)
+{
+	char *end = stpcpy(name, "SPILLWAY_");
+
+	for (; *key; key++)
+		*end++ = (char)(*key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
+	*end = '\0';
+}
+
+/* A misspelt SPILLWAY_ variable gives a warning; others with that prefix are not ours to judge. */
+static int warn_if_misspelt(struct config *config, const char *name)
+{
+	static const char *const others[] = {
+	    "SPILLWAY_CONFIG", "SPILLWAY_JOB",       "SPILLWAY_LABELS", "SPILLWAY_DISABLE",
+	    "SPILLWAY_LOG",    "SPILLWAY_STATE_DIR", "SPILLWAY_DRIVER", NULL};
+	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
+	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
+	const char *meant = config_closest(name, others);
+
+	if (!meant) {
+		for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+			spell_variable(config_key_names[key], spelt[key]);
+			known[key] = spelt[key];
+		}
+		meant = config_closest(name, known);
+	}
+	if (!meant || strcmp(meant, name) == 0)
+		return 0;
+	return config_warn(config, "%s: unknown environment variable; did you mean %s?", name,
+	                   meant);
+}
+
+static int take_spillway(struct config *config, const char *name, const char *value,
+                         struct config_error *error)
+{
+	char base[VARIABLE_MAX];
+	bool taken = false;
+	int status = 0;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT && !taken; key++) {
+		spell_variable(config_key_names[key], base);
+		status = take(config, LAYER_ENVIRONMENT, (enum config_key)key, base, name, value,
+		              &taken, error);
+	}
+	if (!taken && warn_if_misspelt(config, name) != 0)
+		status =
+		    config_fail(error, -ENOMEM, (struct config_place){name, 0}, "out of memory");
+	return status;
+}
+
+/* Its sizes are bytes or K, M, G in either case, which ours include. */
+static int take_hami(struct config *config, const char *name, const char *value, bool paced,
+                     struct config_error *error)
+{
+	bool taken = false;
+	int status;
+
+	if (strcmp(value, "0") == 0)
+		return 0;
+	status = take(config, LAYER_HAMI, CONFIG_KEY_memory_limit, "CUDA_DEVICE_MEMORY_LIMIT", name,
+	              value, &taken, error);
+	if (!taken && paced)
+		status = take(config, LAYER_HAMI, CONFIG_KEY_share, "CUDA_DEVICE_SM_LIMIT", name,
+		              value, &taken, error);
+	return status;
+}
+
+/* "force" and "default" both hold a job to its share here; "disable" ignores CUDA_DEVICE_SM_LIMIT.
+ */
+static int read_policy(char *const *environment, bool *paced, struct config_error *error)
+{
+	static const char name[] = "GPU_CORE_UTILIZATION_POLICY";
+	const char *policy = lookup(environment, name);
+
+	*paced = !policy || strcasecmp(policy, "disable") != 0;
+	if (!*paced || !policy || strcasecmp(policy, "force") == 0 ||
+	    strcasecmp(policy, "default") == 0)
+		return 0;
+	return config_fail_value(error, (struct config_place){name, 0}, name, policy,
+	                         "expected default, force or disable");
+}
+
+static int read_disabled(struct config *config, char *const *environment,
+                         struct config_error *error)
+{
+	const char *name = "SPILLWAY_DISABLE";
+	const char *text = lookup(environment, name);
+
+	if (!text) {
+		name = "CUDA_DISABLE_CONTROL";
+		text = lookup(environment, name);
+	}
+	if (text && units_parse_bool(text, &config->disabled) != 0)
+		return config_fail_value(error, (struct config_place){name, 0}, name, text,
+		                         "expected yes or no");
+	return 0;
+}
+
+static int read_job(struct config *config, char *const *environment, struct config_error *error)
+{
+	const char *name = lookup(environment, "SPILLWAY_JOB");
+	const char *labels = lookup(environment, "SPILLWAY_LABELS");
+	int status = 0;
+
+	if (name)
+		status = config_set_name(config, (struct config_place){"SPILLWAY_JOB", 0}, "", name,
+		                         error);
+	if (labels && status == 0)
+		status = config_set_labels(config, (struct config_place){"SPILLWAY_LABELS", 0}, "",
+		                           labels, error);
+	return status;
+}
+
+int config_add_environment(struct config *config, char *const *environment,
+                           struct config_error *error)
+{
+	bool paced;
+	int status;
+
+	if ((status = read_disabled(config, environment, error)) != 0 ||
+	    (status = read_job(config, environment, error)) != 0 ||
+	    (status = read_policy(environment, &paced, error)) != 0)
+		return status;
+	for (; *environment && status == 0; environment++) {
+		const char *value = strchr(*environment, '=');
+		char name[VARIABLE_MAX];
+
+		if (!value || value - *environment >= (ptrdiff_t)sizeof(name))
+			continue;
+		memcpy(name, *environment, (size_t)(value - *environment));
+		name[value - *environment] = '\0';
+		value++;
+		if (strncmp(name, "SPILLWAY_", 9) == 0)
+			status = take_spillway(config, name, value, error);
+		else if (strncmp(name, "CUDA_DEVICE_", 12) == 0)
+			status = take_hami(config, name, value, paced, error);
+	}
+	return status;
+}

@@ -1,0 +1,73 @@
+/* Small files, read whole: a half-read or endless one is an error, not a configuration. */
+#include "core/config/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 1 << 20 };
+
+static int read_all(int fd, char *text, size_t size, size_t *length)
+{
+	size_t used = 0;
+
+	for (;;) {
+		ssize_t got = read(fd, text + used, size - used);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		used += (size_t)got;
+		if (used == size)
+			return -EFBIG;
+	}
+	text[used] = '\0';
+	*length = used;
+	return 0;
+}
+
+int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length)
+{
+	/* O_NONBLOCK: opening a FIFO must not hang the user's process. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+	                        (follow_symlink ? 0 : O_NOFOLLOW));
+	struct statx status; /* fstat() has no old version in glibc */
+	char *buffer = NULL;
+	int result;
+
+	if (fd < 0)
+		return -errno;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, &status) != 0)
+		result = -errno;
+	else if (S_ISDIR(status.stx_mode))
+		result = -EISDIR;
+	else if (!S_ISREG(status.stx_mode))
+		result = -EINVAL;
+	else if (status.stx_size > FILE_MAX)
+		result = -EFBIG;
+	else if (!(buffer = malloc(FILE_MAX + 2)))
+		result = -ENOMEM;
+	else
+		result = read_all(fd, buffer, FILE_MAX + 2, length);
+	close(fd);
+	if (result == 0)
+		*text = buffer;
+	else
+		free(buffer);
+	return result;
+}
+
+uint64_t config_hash(const void *bytes, size_t length)
+{
+	const unsigned char *byte = bytes;
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ byte[i]) * UINT64_C(1099511628211);
+	return hash;
+}

@@ -1,0 +1,155 @@
+/* Sections: what [job], [gpu SELECTOR] and [ceiling] of an INI file mean. */
+#include "core/config/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct target {
+	struct config *config;
+	enum config_layer layer;
+	int name_line, labels_line; /* 0: not seen in this file */
+};
+
+static const char *const section_names[] = {"job", "gpu", "ceiling", NULL};
+static const char *const job_keys[] = {"name", "labels", NULL};
+static const char *const ceiling_keys[] = {"memory_limit", "memory_limit_max", "host_limit",
+                                           "share", NULL};
+
+static int index_of(const char *word, const char *const *words)
+{
+	for (int i = 0; words[i]; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	return -1;
+}
+
+static int fail_unknown(struct config_error *error, const struct config_item *item,
+                        const char *const *known)
+{
+	char list[256] = "";
+	size_t used = 0;
+	const char *meant = config_closest(item->key ? item->key : item->section, known);
+
+	for (; *known && used < sizeof(list); known++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
+		                         *known);
+	if (!item->key)
+		return config_fail(error, -EINVAL, item->place,
+		                   "[%s]: unknown section%s%s%s; expected one of %s", item->section,
+		                   meant ? ", did you mean " : "", meant ? meant : "",
+		                   meant ? "?" : "", list);
+	return config_fail(error, -EINVAL, item->place,
+	                   "%s: unknown key in [%s]%s%s%s; expected one of %s", item->key,
+	                   item->section, meant ? ", did you mean " : "", meant ? meant : "",
+	                   meant ? "?" : "", list);
+}
+
+static int fail_repeated(struct config_error *error, const struct config_item *item, int line)
+{
+	return config_fail(error, -EINVAL, item->place,
+	                   "%s = %s: already set in line %d; expected each key once", item->key,
+	                   item->value, line);
+}
+
+bool config_section_is_gpu(const char *section, const char **selector)
+{
+	if (strncmp(section, "gpu", 3) != 0 || (section[3] != '\0' && section[3] != ' '))
+		return false;
+	*selector = section + 3 + strspn(section + 3, " ");
+	return true;
+}
+
+/* Finds a misspelt or misplaced section even when it is empty. */
+static int begin_section(const struct target *target, const struct config_item *item,
+                         struct config_error *error)
+{
+	struct config_selector selector;
+	const char *name;
+
+	if (config_section_is_gpu(item->section, &name)) {
+		if (config_selector_parse(name, &selector) != 0)
+			return config_fail(
+			    error, -EINVAL, item->place,
+			    "[%s]: expected an ordinal such as 0, a UUID such as GPU-5ac3..., or "
+			    "a PCI bus id such as 0000:3b:00.0 after gpu",
+			    item->section);
+		return 0;
+	}
+	if (index_of(item->section, section_names) < 0)
+		return fail_unknown(error, item, section_names);
+	if (strcmp(item->section, "ceiling") == 0 && target->layer != LAYER_SYSTEM)
+		return config_fail(error, -EINVAL, item->place,
+		                   "[ceiling]: expected in %s alone, where the administrator sets "
+		                   "it",
+		                   CONFIG_SYSTEM_FILE);
+	return 0;
+}
+
+static int take_job(struct target *target, const struct config_item *item,
+                    struct config_error *error)
+{
+	int *seen;
+
+	if (strcmp(item->key, "name") == 0)
+		seen = &target->name_line;
+	else if (strcmp(item->key, "labels") == 0)
+		seen = &target->labels_line;
+	else
+		return fail_unknown(error, item, job_keys);
+	if (*seen > 0)
+		return fail_repeated(error, item, *seen);
+	*seen = item->place.line;
+	if (seen == &target->labels_line)
+		return config_set_labels(target->config, item->place, item->key, item->value,
+		                         error);
+	/* The override file is found by the name. */
+	if (target->layer == LAYER_OVERRIDE)
+		return config_fail_value(error, item->place, item->key, item->value,
+		                         "a running job cannot be renamed");
+	return config_set_name(target->config, item->place, item->key, item->value, error);
+}
+
+static int take_setting(struct target *target, const struct config_item *item,
+                        enum config_layer layer, const char *selector_text,
+                        const char *const *known, struct config_error *error)
+{
+	int key = index_of(item->key, config_key_names);
+	const struct config_setting *other;
+	struct config_selector selector;
+
+	if (index_of(item->key, known) < 0)
+		return fail_unknown(error, item, known);
+	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
+	other = config_find(target->config, layer, (enum config_key)key, &selector);
+	if (other)
+		return fail_repeated(error, item, other->place.line);
+	return config_add(target->config, layer, (enum config_key)key, &selector, item->place,
+	                  item->key, item->value, error);
+}
+
+static int take_item(void *cookie, const struct config_item *item, struct config_error *error)
+{
+	struct target *target = cookie;
+	const char *selector;
+
+	if (!item->key)
+		return begin_section(target, item, error);
+	if (item->section[0] == '\0')
+		return config_fail(error, -EINVAL, item->place,
+		                   "%s = %s: expected a section such as [gpu] before the first key",
+		                   item->key, item->value);
+	if (config_section_is_gpu(item->section, &selector))
+		return take_setting(target, item, target->layer, selector, config_key_names, error);
+	if (strcmp(item->section, "ceiling") == 0)
+		return take_setting(target, item, LAYER_CEILING, "", ceiling_keys, error);
+	return take_job(target, item, error);
+}
+
+int config_add_text(struct config *config, enum config_layer layer, const char *file,
+                    const char *text, size_t length, struct config_error *error)
+{
+	struct target target = {.config = config, .layer = layer};
+
+	return config_read(file, text, length, take_item, &target, error);
+}

@@ -1,0 +1,193 @@
+/* The snapshot: settings of all layers, its references, and what can be read off it directly. */
+#include "core/config/snapshot.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct config *config_create(void)
+{
+	struct config *config = calloc(1, sizeof(*config));
+
+	if (config)
+		atomic_init(&config->references, 1);
+	return config;
+}
+
+struct config *config_hold(struct config *config)
+{
+	atomic_fetch_add_explicit(&config->references, 1, memory_order_relaxed);
+	return config;
+}
+
+static void free_setting(struct config_setting *setting)
+{
+	free((char *)setting->place.file);
+	free(setting->text);
+	free(setting->origin);
+}
+
+void config_release(struct config *config)
+{
+	if (!config || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) > 1)
+		return;
+	for (size_t i = 0; i < config->count; i++)
+		free_setting(&config->settings[i]);
+	free(config->settings);
+	free(config->warnings);
+	free(config);
+}
+
+const struct config_setting *config_find(const struct config *config, enum config_layer layer,
+                                         enum config_key key,
+                                         const struct config_selector *selector)
+{
+	for (size_t i = 0; i < config->count; i++) {
+		const struct config_setting *setting = &config->settings[i];
+
+		if (setting->layer == layer && setting->key == key &&
+		    config_selector_equal(&setting->selector, selector))
+			return setting;
+	}
+	return NULL;
+}
+
+static char *describe_place(struct config_place place)
+{
+	char *text;
+	int length = place.line > 0 ? asprintf(&text, "%s:%d", place.file, place.line)
+	                            : asprintf(&text, "environment %s", place.file);
+
+	return length < 0 ? NULL : text;
+}
+
+static int out_of_memory(struct config_error *error, struct config_place place)
+{
+	return config_fail(error, -ENOMEM, place, "out of memory");
+}
+
+int config_add(struct config *config, enum config_layer layer, enum config_key key,
+               const struct config_selector *selector, struct config_place place, const char *name,
+               const char *text, struct config_error *error)
+{
+	struct config_setting setting = {.layer = layer, .key = key, .selector = *selector};
+	char message[CONFIG_MESSAGE_MAX];
+
+	if (config_value_parse(key, text, &setting.value, message, sizeof(message)) != 0)
+		return config_fail_value(error, place, name, text, message);
+	if (config->count == config->capacity) {
+		size_t capacity = config->capacity ? config->capacity * 2 : 16;
+		struct config_setting *settings =
+		    reallocarray(config->settings, capacity, sizeof(*settings));
+
+		if (!settings)
+			return out_of_memory(error, place);
+		config->settings = settings;
+		config->capacity = capacity;
+	}
+	setting.place.file = strdup(place.file);
+	setting.place.line = place.line;
+	setting.text = strdup(text);
+	setting.origin = describe_place(place);
+	if (!setting.place.file || !setting.text || !setting.origin) {
+		free_setting(&setting);
+		return out_of_memory(error, place);
+	}
+	config->settings[config->count++] = setting;
+	return 0;
+}
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/* It becomes part of file names. */
+int config_set_name(struct config *config, struct config_place place, const char *name,
+                    const char *text, struct config_error *error)
+{
+	size_t length = strlen(text);
+
+	if (length == 0 || length >= sizeof(config->job_name) || text[0] == '.' ||
+	    strspn(text, LETTERS "._-") != length)
+		return config_fail_value(error, place, name, text,
+		                         "expected 1 to 63 letters, digits, '.', '_' or '-', not "
+		                         "beginning with '.'");
+	strcpy(config->job_name, text);
+	return 0;
+}
+
+/* They end up in metrics and JSON: nothing that would need quoting. */
+int config_set_labels(struct config *config, struct config_place place, const char *name,
+                      const char *text, struct config_error *error)
+{
+	const char *c = text;
+	size_t key, value;
+	bool valid = strlen(text) < sizeof(config->labels);
+
+	while (valid) {
+		key = strspn(c, LETTERS "._-/");
+		c += key;
+		value = *c == '=' ? strspn(c + 1, LETTERS "._-/:@+") : 0;
+		c += value + 1;
+		valid = key > 0 && value > 0 && (*c == '\0' || *c == ',');
+		if (valid && *c++ == '\0')
+			break;
+	}
+	if (!valid)
+		return config_fail_value(error, place, name, text,
+		                         "expected labels such as team=vision,user=ada, at most "
+		                         "255 bytes");
+	strcpy(config->labels, text);
+	return 0;
+}
+
+int config_warn(struct config *config, const char *format, ...)
+{
+	const char *before = config->warnings ? config->warnings : "";
+	char *line, *all;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&line, format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		return -ENOMEM;
+	length = asprintf(&all, "%s%s%s", before, *before ? "\n" : "", line);
+	free(line);
+	if (length < 0)
+		return -ENOMEM;
+	free(config->warnings);
+	config->warnings = all;
+	return 0;
+}
+
+bool config_is_set(const struct config *config)
+{
+	return config->has_file || config->count > 0 || config->job_name[0] != '\0';
+}
+
+const char *config_job_name(const struct config *config)
+{
+	return config->job_name;
+}
+
+const char *config_labels(const struct config *config)
+{
+	return config->labels;
+}
+
+bool config_disabled(const struct config *config)
+{
+	return config->disabled;
+}
+
+uint64_t config_override_hash(const struct config *config)
+{
+	return config->override_hash;
+}
+
+const char *config_warnings(const struct config *config)
+{
+	return config->warnings ? config->warnings : "";
+}

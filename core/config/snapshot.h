@@ -1,0 +1,143 @@
+/*
+ * What the files of core/config share; nobody else includes it.
+ *
+ * setting   one key of one layer and selector, as written, with its place
+ * place     where text came from: file and line, or the name of an environment variable and line 0
+ * item      what the reader finds: the beginning of a section, or a key in it
+ *
+ * All of this runs inside the user's process: no exit, no stdout, every allocation is checked,
+ * descriptors are CLOEXEC, nothing global changes.
+ */
+#ifndef SPILLWAY_CONFIG_SNAPSHOT_H
+#define SPILLWAY_CONFIG_SNAPSHOT_H
+
+#include "core/config/config.h"
+
+#include <stdatomic.h>
+
+struct config_place {
+	const char *file;
+	int line;
+};
+
+/* error.c */
+int config_fail(struct config_error *error, int status, struct config_place place,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* -EINVAL and "FILE:LINE: key = value: problem", or "NAME = value: problem" for a variable. */
+int config_fail_value(struct config_error *error, struct config_place place, const char *key,
+                      const char *value, const char *problem);
+/* The word of a NULL-terminated list that was probably meant; NULL: none is close. */
+const char *config_closest(const char *word, const char *const *words);
+
+/* selector.c */
+enum { CONFIG_SECTION_MAX = 49 }; /* bytes; inih 55 cuts longer names */
+
+struct config_selector {
+	enum { SELECT_ALL, SELECT_ORDINAL, SELECT_PCI, SELECT_UUID } kind;
+	int ordinal;
+	uint64_t pci; /* domain, bus, device, function packed */
+	char uuid[CONFIG_SECTION_MAX + 1];
+};
+
+int config_selector_parse(const char *text, struct config_selector *selector); /* 0 or -EINVAL */
+bool config_selector_equal(const struct config_selector *a, const struct config_selector *b);
+bool config_selector_matches(const struct config_selector *selector,
+                             const struct config_device *device);
+int config_selector_rank(const struct config_selector *selector); /* more specific: higher */
+
+/* value.c */
+struct config_value {
+	uint64_t number;
+	bool of_memory; /* number is thousandths of a percent of the device's memory */
+};
+
+/* 0, or -EINVAL with "expected ..." in message (may be NULL). */
+int config_value_parse(enum config_key key, const char *text, struct config_value *value,
+                       char *message, size_t size);
+struct config_value config_value_builtin(enum config_key key);
+/* NULL-terminated, in the order of enum config_key. */
+extern const char *const config_key_names[CONFIG_KEY_COUNT + 1];
+
+/* snapshot.c */
+enum config_layer {
+	LAYER_SYSTEM,
+	LAYER_FILE,
+	LAYER_HAMI,
+	LAYER_ENVIRONMENT,
+	LAYER_OVERRIDE,
+	LAYER_CEILING, /* not a source of values: clamps those of all others */
+};
+
+struct config_setting {
+	enum config_layer layer;
+	enum config_key key;
+	struct config_selector selector;
+	struct config_value value;
+	struct config_place place;
+	char *text;   /* the value as written */
+	char *origin; /* the place, for people */
+};
+
+struct config {
+	atomic_int references;
+	struct config_setting *settings;
+	size_t count, capacity;
+	char job_name[CONFIG_NAME_MAX];
+	char labels[CONFIG_LABELS_MAX];
+	bool has_file;
+	bool disabled;
+	uint64_t override_hash;
+	char *warnings;
+};
+
+struct config *config_create(void); /* NULL: no memory */
+/* The setting of exactly this layer, key and selector, or NULL. */
+const struct config_setting *config_find(const struct config *config, enum config_layer layer,
+                                         enum config_key key,
+                                         const struct config_selector *selector);
+/* Parses and adds a setting; name is how the source calls the key. 0 or a negative errno. */
+int config_add(struct config *config, enum config_layer layer, enum config_key key,
+               const struct config_selector *selector, struct config_place place, const char *name,
+               const char *text, struct config_error *error);
+int config_set_name(struct config *config, struct config_place place, const char *name,
+                    const char *text, struct config_error *error);
+int config_set_labels(struct config *config, struct config_place place, const char *name,
+                      const char *text, struct config_error *error);
+int config_warn(struct config *config, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
+
+/* file.c */
+/* All of a small regular file, NUL-terminated; free it. 0 or a negative errno. */
+int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
+uint64_t config_hash(const void *bytes, size_t length); /* FNV-1a */
+
+/* reader.c */
+struct config_item {
+	struct config_place place;
+	const char *section; /* "": before any section */
+	const char *key;     /* NULL: the section begins here */
+	const char *value;
+};
+
+typedef int (*config_item_handler)(void *cookie, const struct config_item *item,
+                                   struct config_error *error);
+/* Calls handler() for each item until it fails. 0 or the first failure. */
+int config_read(const char *file, const char *text, size_t length, config_item_handler handler,
+                void *cookie, struct config_error *error);
+
+/* sections.c */
+/* Adds what INI text says to a layer of a snapshot. 0 or a negative errno with *error filled. */
+int config_add_text(struct config *config, enum config_layer layer, const char *file,
+                    const char *text, size_t length, struct config_error *error);
+/* True for "gpu" and "gpu SELECTOR"; *selector is what follows then. */
+bool config_section_is_gpu(const char *section, const char **selector);
+
+/* environment.c */
+int config_add_environment(struct config *config, char *const *environment,
+                           struct config_error *error);
+
+/* resolve.c */
+/* Contradictions between settings that meet on some device; ceilings that bind give warnings. */
+int config_check(struct config *config, struct config_error *error);
+
+#endif

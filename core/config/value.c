@@ -1,0 +1,258 @@
+/* Values: the text of one key to a number and back. */
+#include "core/config/snapshot.h"
+
+#include "core/base/units.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct key {
+	enum config_kind kind;
+	const char *builtin;
+	const char *choices;
+	const char *meaning;
+} keys[CONFIG_KEY_COUNT] = {
+#define X(field, kind, builtin, choices, meaning) {kind, builtin, choices, meaning},
+    CONFIG_GPU_KEYS(X)
+#undef X
+};
+
+const char *const config_key_names[CONFIG_KEY_COUNT + 1] = {
+#define X(field, kind, builtin, choices, meaning) #field,
+    CONFIG_GPU_KEYS(X)
+#undef X
+        NULL};
+
+const char *config_key_name(enum config_key key)
+{
+	return config_key_names[key];
+}
+
+const char *config_key_meaning(enum config_key key)
+{
+	return keys[key].meaning;
+}
+
+/* The index of text in "first|second|third". */
+static int parse_choice(const char *choices, const char *text, uint64_t *index)
+{
+	for (uint64_t i = 0; choices; i++) {
+		size_t length = strcspn(choices, "|");
+
+		if (strlen(text) == length && strncasecmp(choices, text, length) == 0) {
+			*index = i;
+			return 0;
+		}
+		choices = choices[length] == '|' ? choices + length + 1 : NULL;
+	}
+	return -EINVAL;
+}
+
+static void format_choice(const char *choices, uint64_t index, char *buf, size_t size)
+{
+	for (; index > 0 && choices; index--) {
+		choices = strchr(choices, '|');
+		if (choices)
+			choices++;
+	}
+	snprintf(buf, size, "%.*s", choices ? (int)strcspn(choices, "|") : 0,
+	         choices ? choices : "");
+}
+
+/* Text such as "first, second or third". */
+static void list_choices(const char *choices, char *buf, size_t size)
+{
+	const char *last = strrchr(choices, '|');
+	size_t used = 0;
+
+	for (const char *c = choices; *c && used + 5 < size; c++) {
+		if (*c != '|')
+			buf[used++] = *c;
+		else
+			used = (size_t)(stpcpy(buf + used, c == last ? " or " : ", ") - buf);
+	}
+	buf[used] = '\0';
+}
+
+static int explain(const struct key *key, char *message, size_t size)
+{
+	char choices[128];
+
+	if (!message)
+		return -EINVAL;
+	list_choices(key->choices ? key->choices : "", choices, sizeof(choices));
+	switch (key->kind) {
+	case CONFIG_SIZE_OR_PERCENT:
+		snprintf(message, size,
+		         "expected a size such as 8GiB or 512M, a percentage such as 50%%, or "
+		         "unlimited");
+		break;
+	case CONFIG_SIZE:
+		snprintf(message, size, "expected a size such as 8GiB or 512M, %s%sunlimited",
+		         choices, *choices ? " or " : "or ");
+		break;
+	case CONFIG_PERCENT:
+		snprintf(message, size, "expected a percentage from 0 to 100 such as 70");
+		break;
+	case CONFIG_CHOICE:
+		snprintf(message, size, "expected %s", choices);
+		break;
+	case CONFIG_COUNT:
+		snprintf(message, size, "expected a whole number such as 3");
+		break;
+	case CONFIG_BOOL:
+		snprintf(message, size, "expected yes or no");
+		break;
+	case CONFIG_DURATION:
+		snprintf(message, size, "expected a duration such as 100ms or 2s");
+		break;
+	}
+	return -EINVAL;
+}
+
+static int parse_percent(const char *text, uint64_t *thousandths)
+{
+	double percent;
+	int status = units_parse_percent(text, &percent);
+
+	if (status == 0)
+		*thousandths = (uint64_t)(percent * 1000 + 0.5);
+	return status;
+}
+
+static int parse_size(const struct key *key, const char *text, uint64_t *bytes)
+{
+	uint64_t size;
+
+	if (strcasecmp(text, "unlimited") == 0)
+		size = CONFIG_UNLIMITED;
+	else if (key->choices && strcasecmp(text, key->choices) == 0)
+		size = CONFIG_AUTO;
+	else if (units_parse_size(text, &size) != 0 || size >= CONFIG_AUTO)
+		return -EINVAL;
+	*bytes = size;
+	return 0;
+}
+
+int config_value_parse(enum config_key index, const char *text, struct config_value *value,
+                       char *message, size_t size)
+{
+	const struct key *key = &keys[index];
+	struct config_value result = {0};
+	int status = -EINVAL;
+	bool truth;
+
+	switch (key->kind) {
+	case CONFIG_SIZE_OR_PERCENT:
+		result.of_memory = strchr(text, '%') != NULL;
+		if (result.of_memory)
+			status = parse_percent(text, &result.number);
+		else
+			status = parse_size(key, text, &result.number);
+		break;
+	case CONFIG_SIZE:
+		status = parse_size(key, text, &result.number);
+		break;
+	case CONFIG_PERCENT:
+		status = parse_percent(text, &result.number);
+		break;
+	case CONFIG_CHOICE:
+		status = parse_choice(key->choices, text, &result.number);
+		break;
+	case CONFIG_COUNT:
+		status = units_parse_count(text, &result.number);
+		break;
+	case CONFIG_BOOL:
+		status = units_parse_bool(text, &truth);
+		if (status == 0)
+			result.number = truth;
+		break;
+	case CONFIG_DURATION:
+		status = units_parse_duration(text, &result.number);
+		break;
+	}
+	if (status != 0)
+		return explain(key, message, size);
+	*value = result;
+	return 0;
+}
+
+int config_check_value(enum config_key key, const char *text, char *message, size_t size)
+{
+	struct config_value value;
+
+	return config_value_parse(key, text, &value, message, size);
+}
+
+struct config_value config_value_builtin(enum config_key key)
+{
+	struct config_value value = {0};
+
+	config_value_parse(key, keys[key].builtin, &value, NULL, 0);
+	return value;
+}
+
+/* The largest unit that divides the value, so that nothing is lost. */
+static void format_exact(uint64_t value, const uint64_t *factors, const char *const *units,
+                         char *buf, size_t size)
+{
+	while (*factors > 1 && (value == 0 || value % *factors != 0)) {
+		factors++;
+		units++;
+	}
+	snprintf(buf, size, "%" PRIu64 "%s", value / *factors, *units);
+}
+
+static void format_percent(uint64_t thousandths, char *buf, size_t size)
+{
+	int length = snprintf(buf, size, "%" PRIu64 ".%03u", thousandths / 1000,
+	                      (unsigned)(thousandths % 1000));
+
+	if (length < 0 || (size_t)length >= size)
+		return;
+	while (buf[length - 1] == '0')
+		buf[--length] = '\0';
+	if (buf[length - 1] == '.')
+		buf[length - 1] = '\0';
+}
+
+const char *config_format(enum config_key index, uint64_t value, char *buf, size_t size)
+{
+	static const uint64_t size_factors[] = {UINT64_C(1) << 40, UINT64_C(1) << 30,
+	                                        UINT64_C(1) << 20, UINT64_C(1) << 10, 1};
+	static const char *const size_units[] = {"TiB", "GiB", "MiB", "KiB", ""};
+	static const uint64_t time_factors[] = {1000000000, 1000000, 1000, 1};
+	static const char *const time_units[] = {"s", "ms", "us", "ns"};
+	const struct key *key = &keys[index];
+
+	switch (key->kind) {
+	case CONFIG_SIZE_OR_PERCENT:
+	case CONFIG_SIZE:
+		if (value == CONFIG_UNLIMITED)
+			snprintf(buf, size, "unlimited");
+		else if (value == CONFIG_AUTO)
+			snprintf(buf, size, "auto");
+		else
+			format_exact(value, size_factors, size_units, buf, size);
+		break;
+	case CONFIG_PERCENT:
+		format_percent(value, buf, size);
+		break;
+	case CONFIG_CHOICE:
+		format_choice(key->choices, value, buf, size);
+		break;
+	case CONFIG_COUNT:
+		snprintf(buf, size, "%" PRIu64, value);
+		break;
+	case CONFIG_BOOL:
+		snprintf(buf, size, "%s", value ? "yes" : "no");
+		break;
+	case CONFIG_DURATION:
+		format_exact(value, time_factors, time_units, buf, size);
+		break;
+	}
+	return buf;
+}
