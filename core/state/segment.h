@@ -2,11 +2,10 @@
  * The segment: what the processes of one job share, in one file of the state directory.
  *
  * segment  header, device table, quota per device, process slots
- * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of its
- *          death by trylock, whatever happened to pids, namespaces and descriptors
- * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead slot stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed process's
- *          memory back late
+ * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
+ * its death by trylock, whatever happened to pids, namespaces and descriptors quota    job-wide
+ * bytes per device, device and host side; a running total under a short lock drain    a dead slot
+ * stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed process's memory back late
  *
  * The file is data from others: magic, version, size and layout are checked before anything is
  * believed; one that does not fit is refused with a message and never written to. Created with
@@ -42,21 +41,30 @@ struct segment_device {
 
 /*
  * Opens or creates the job's segment and takes a slot. When no live process is in it, statistics of
- * earlier runs are cleared: a new run of the job begins. The calling thread becomes the owner of the slot's
- * mutex and must live as long as the process uses it (the helper thread). 0 or a negative errno,
- * message filled.
+ * earlier runs are cleared: a new run of the job begins. The calling thread becomes the owner of
+ * the slot's mutex and must live as long as the process uses it (the helper thread). 0 or a
+ * negative errno, message filled: -EPROTO not a segment of this version, -EUSERS no slot left,
+ * -EBUSY a lock was not had.
  */
 int segment_join(const char *job, const char *labels, struct segment **segment, char *message,
-		 size_t size);
+                 size_t size);
 /* Gives the slot back and unmaps; called by the owning thread. What is still charged is freed. */
 void segment_leave(struct segment *segment);
+/*
+ * Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
+ * calls it about once a second; nothing breaks without it, but the dead are then noticed by a
+ * refusal or the next join only, and when a killed job ended is known no better.
+ */
+void segment_tend(struct segment *segment);
 /* In a forked child: unmaps without touching the parent's slot. */
 void segment_abandon(struct segment *segment);
 
-/* Index of this device in the segment, added if new; or -ENOSPC. */
+/* Index of this device in the segment, added if new; -ENOSPC or -EBUSY. Known by UUID, else PCI bus
+ * id. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters of the calling process on one device; valid until leave. Never NULL for a valid index. */
+/* Counters of the calling process on one device; valid until leave. Never NULL for a valid index.
+ */
 struct statistics *segment_statistics(struct segment *segment, int device);
 
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
@@ -64,13 +72,13 @@ enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 /*
  * Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
  * driver call happens inside the lock. Before refusing, dead slots are looked for and drained ones
- * released. 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s).
+ * released. 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL (no such
+ * device).
  */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
-		    uint64_t limit);
+                    uint64_t limit);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
-void segment_unreserve(struct segment *segment, int device, enum segment_side side,
-		       uint64_t bytes);
+void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
 /* Job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
 
@@ -101,8 +109,8 @@ struct segment_view {
 	int device_count;
 	struct segment_device device[SEGMENT_DEVICES];
 	struct statistics job_total[SEGMENT_DEVICES]; /* live, drained and ended processes */
-	uint64_t charged[SEGMENT_DEVICES][2];	      /* by enum segment_side */
-	int process_count;			      /* live and draining */
+	uint64_t charged[SEGMENT_DEVICES][2];         /* by enum segment_side */
+	int process_count;                            /* live and draining */
 	struct segment_process process[SEGMENT_SLOTS];
 };
 
@@ -111,9 +119,13 @@ struct segment_view {
  * job, -EPROTO not a segment or another version (message says which and what was expected).
  */
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
-/* Calls found() with each job name in the state directory that has a segment. Number or -errno. */
+/* Calls found() with each job name in the state directory that has a segment, until it returns
+ * non-zero. Number of calls or -errno. */
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie);
-/* Removes the segment and override of a job without live processes. 0, -EBUSY or a negative errno. */
+/*
+ * Removes the segment and override of a job without live processes. 0, -EBUSY (a process lives, or
+ * died so lately that its memory still drains) or a negative errno.
+ */
 int segment_remove(const char *job);
 
 #endif

@@ -23,7 +23,7 @@
 	X(spills, SUM, count, "allocations placed on the host")                                    \
 	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                                   \
 	X(refusals, SUM, count, "allocations answered with out of memory")                         \
-	X(spill_reason, NOW, code, "why the last spill happened; enum spill_reason")               \
+	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")                      \
 	X(launches, SUM, count, "kernel launches")                                                 \
 	X(graph_launches, SUM, count, "graph launches")                                            \
 	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                              \

@@ -1,0 +1,124 @@
+/*
+ * The state directory: its name, its making, its checks.
+ *
+ * Runs inside the user's process: no umask, no environment in set-uid processes, nothing followed
+ * that someone else may have put there.
+ */
+#include "core/state/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *directory_path(char *path, size_t size)
+{
+	const char *given = secure_getenv("SPILLWAY_STATE_DIR");
+	if (given && *given)
+		snprintf(path, size, "%s", given);
+	else
+		snprintf(path, size, "/dev/shm/spillway-%u", (unsigned)geteuid());
+	return path;
+}
+
+__attribute__((format(printf, 4, 5))) static int refuse(int error, char *message, size_t size,
+                                                        const char *format, ...)
+{
+	if (message && size) {
+		va_list arguments;
+		va_start(arguments, format);
+		vsnprintf(message, size, format, arguments);
+		va_end(arguments);
+	}
+	return error;
+}
+
+static int check(int fd, const char *path, char *message, size_t size)
+{
+	/* statx and not fstat: the shim must load with glibc 2.28 */
+	struct statx found;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0) {
+		int error = -errno;
+		return refuse(error, message, size, "%s: %s", path, strerror(-error));
+	}
+	if (found.stx_uid != geteuid())
+		return refuse(-EPERM, message, size,
+		              "%s: belongs to user %u, expected a directory of user %u", path,
+		              (unsigned)found.stx_uid, (unsigned)geteuid());
+	if (found.stx_mode & (S_IWGRP | S_IWOTH))
+		return refuse(-EPERM, message, size,
+		              "%s: mode %04o lets others write, expected 0700", path,
+		              (unsigned)found.stx_mode & 07777);
+	return 0;
+}
+
+int directory_open(int create, char *message, size_t size)
+{
+	char path[PATH_MAX];
+	directory_path(path, sizeof path);
+	/* a relative name would be another directory in each process */
+	if (path[0] != '/')
+		return refuse(-EINVAL, message, size,
+		              "SPILLWAY_STATE_DIR=%s: expected an absolute path", path);
+
+	bool made = create && mkdir(path, 0700) == 0;
+	if (create && !made && errno != EEXIST) {
+		int error = -errno;
+		return refuse(error, message, size, "%s: cannot be made: %s", path,
+		              strerror(-error));
+	}
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		int error = -errno;
+		if (error == -ENOTDIR || error == -ELOOP)
+			return refuse(error, message, size,
+			              "%s: expected a directory, not a link or file", path);
+		return refuse(error, message, size, "%s: %s", path, strerror(-error));
+	}
+	/* the user's umask may have taken even our own rights away */
+	if (made)
+		(void)fchmod(fd, 0700);
+
+	int error = check(fd, path, message, size);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int directory_check_name(const char *job)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	                              "0123456789._-";
+	if (!job || job[0] == '.')
+		return -EINVAL;
+	size_t length = strspn(job, allowed);
+	return length >= 1 && length <= 63 && job[length] == '\0' ? 0 : -EINVAL;
+}
+
+static int file_path(const char *job, const char *ending, char *path, size_t size)
+{
+	char directory[PATH_MAX];
+	if (directory_check_name(job) != 0)
+		return -EINVAL;
+	int length = snprintf(path, size, "%s/%s%s", directory_path(directory, sizeof directory),
+	                      job, ending);
+	return length >= 0 && (size_t)length < size ? 0 : -ENAMETOOLONG;
+}
+
+int directory_segment_path(const char *job, char *path, size_t size)
+{
+	return file_path(job, ".segment", path, size);
+}
+
+int directory_override_path(const char *job, char *path, size_t size)
+{
+	return file_path(job, ".override.ini", path, size);
+}

@@ -1,0 +1,154 @@
+/*
+ * The segment file as it lies in shared memory, and what the files of this room share. Private.
+ *
+ * Whoever changes a struct here, or struct statistics, raises SEGMENT_VERSION and the sizes
+ * asserted below. magic, version and size keep their places in every version.
+ *
+ * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
+ * that nobody waits in the kernel and every wait has an end. Whoever finds its holder dead repairs
+ * retire   a dead slot's counters go into `ended` once, whenever the one who does it is killed: the
+ *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
+ * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
+ * joined, replaced and removed under it alone. It dies with the process and is not inherited
+ */
+#ifndef SPILLWAY_LAYOUT_H
+#define SPILLWAY_LAYOUT_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/state/segment.h"
+
+#define SEGMENT_MAGIC     "SPILLSEG"
+#define SEGMENT_UNLIMITED UINT64_MAX /* CONFIG_UNLIMITED */
+
+enum { SEGMENT_SIDES = 2, SEGMENT_BOOT_ID_MAX = 40 };
+
+/* Of one size wherever it is built. */
+union segment_mutex {
+	pthread_mutex_t mutex;
+	char room[64];
+};
+
+struct segment_slot {
+	_Alignas(64) union segment_mutex life; /* held by its process's helper thread */
+	_Atomic uint32_t state;                /* enum segment_slot_state */
+	int32_t pid;                           /* in its own namespace; for people */
+	uint64_t started_ns;
+	uint64_t drained_ns; /* CLOCK_MONOTONIC; when a draining slot is released */
+	_Atomic uint64_t override_hash;
+	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
+	char command[64];
+	char complaint[256];
+	struct statistics device[SEGMENT_DEVICES];
+};
+
+struct segment_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t reserved;
+	uint64_t size;
+	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no mutex in the file means anything */
+	char job[64];
+	char labels[256];
+	uint64_t created_ns;
+	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
+	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
+	_Atomic uint32_t retiring; /* slot index + 1 while ended_next replaces ended, else 0 */
+	_Atomic uint32_t device_count;
+	_Alignas(64) union segment_mutex lock;
+	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES]; /* sum over slots in use */
+	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
+	struct segment_device device[SEGMENT_DEVICES];
+	struct statistics ended[SEGMENT_DEVICES];
+	struct statistics ended_next[SEGMENT_DEVICES];
+};
+
+struct segment_file {
+	struct segment_header header;
+	struct segment_slot slot[SEGMENT_SLOTS];
+};
+
+static_assert(sizeof(struct statistics) == 18 * 8, "a counter more or less: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
+static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
+static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
+static_assert(offsetof(struct segment_header, lock) == 448,
+              "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 7808, "layout changed: raise SEGMENT_VERSION");
+static_assert(offsetof(struct segment_slot, charged) == 96,
+              "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 3008, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
+static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
+
+/* One process's hold on a segment. */
+struct segment {
+	struct segment_file *file;
+	struct segment_slot *slot;
+	/* given back while the lock could not be had; settled with the next one that is */
+	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
+};
+
+/* SEGMENT_DRAIN_NS, unless a test shortens it. */
+extern uint64_t segment_drain_ns;
+
+/* segment.c */
+enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
+/* Fills message (may be NULL) and returns error. */
+int segment_refuse(int error, char *message, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Whether header and file size are those of this job's segment. 0 or -EPROTO and message. */
+int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
+                  char *message, size_t size);
+/* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
+int segment_open(int directory, const char *job, int flags, struct segment_header *header,
+                 uint64_t *file_size, char *message, size_t size);
+/* Whether it was written since the machine was started. */
+bool segment_is_of_this_boot(const struct segment_header *header);
+
+/* lock.c */
+int segment_mutex_init(union segment_mutex *mutex);
+/* 0, or -EBUSY when it was not had within a second. */
+int segment_lock(struct segment_file *file);
+void segment_unlock(struct segment_file *file);
+/* Around what readers must see whole; under the lock. */
+void segment_change_begin(struct segment_header *header);
+void segment_change_end(struct segment_header *header);
+/* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
+void segment_repair(struct segment_file *file);
+int segment_job_lock(int directory, const char *job);
+
+/* quota.c */
+/* Makes the totals the sum over slots in use; under the lock. */
+void quota_recount(struct segment_file *file);
+
+/* slots.c; all under the lock */
+/* A free slot, its mutex held by the calling thread, everything else zero; or NULL. */
+struct segment_slot *slots_take(struct segment_file *file);
+/* Marks slots of dead processes as draining and retires drained ones. Number of live ones. */
+int slots_probe(struct segment_file *file);
+void slots_retire(struct segment_file *file, struct segment_slot *slot);
+void slots_finish_retiring(struct segment_file *file);
+/* From the bytes alone, for readers: no trylock, no pid. */
+bool slot_owner_lives(const struct segment_slot *slot);
+/* Whether a draining slot's time is over. */
+bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
+
+/* totals.c */
+/* How the counters of an ended or a live process enter those of the job. */
+void totals_add_ended(struct statistics *total, const struct statistics *process);
+void totals_add_live(struct statistics *total, const struct statistics *process);
+/* Before the first live process is added: what is known of it replaces what ended ones had. */
+void totals_forget_settings(struct statistics *total);
+
+/* Nanoseconds; neither is a system call where the kernel offers a clock page. */
+uint64_t segment_clock(clockid_t clock);
+/* strncpy as it should be: always terminated. */
+void segment_copy_text(char *to, size_t size, const char *from);
+
+#endif

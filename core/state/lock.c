@@ -1,0 +1,135 @@
+/*
+ * The locks of a segment, and what is done when one's holder was killed.
+ *
+ * Runs inside the user's process: every wait has an end, no signal, no wait inside the kernel that
+ * only another process can finish. Between segment_lock() and segment_unlock() no system call.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/state/layout.h"
+
+#define LOCK_WAIT_NS     1000000000ull
+#define JOB_LOCK_WAIT_NS 5000000000ull
+
+enum { LOCK_SPINS = 100, LOCK_SLEEP_NS = 20000, JOB_LOCK_SLEEP_NS = 500000 };
+
+uint64_t segment_clock(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void wait_a_little(long nanoseconds)
+{
+	struct timespec pause = {.tv_nsec = nanoseconds};
+	nanosleep(&pause, NULL);
+}
+
+int segment_mutex_init(union segment_mutex *mutex)
+{
+	/* NORMAL: other types compare thread ids, which repeat in other pid namespaces */
+	pthread_mutexattr_t attributes;
+	int error = pthread_mutexattr_init(&attributes);
+	if (error)
+		return -error;
+	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	error = pthread_mutex_init(&mutex->mutex, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return -error;
+}
+
+int segment_lock(struct segment_file *file)
+{
+	pthread_mutex_t *mutex = &file->header.lock.mutex;
+	uint64_t deadline = 0;
+
+	for (int tries = 0;; tries++) {
+		int error = pthread_mutex_trylock(mutex);
+		if (error == 0)
+			return 0;
+		if (error == EOWNERDEAD) {
+			/* killed here, the next one finds it dead again and repeats the repair */
+			segment_repair(file);
+			pthread_mutex_consistent(mutex);
+			return 0;
+		}
+		if (error != EBUSY)
+			return -EBUSY;
+		if (tries < LOCK_SPINS) {
+			sched_yield();
+			continue;
+		}
+		uint64_t now = segment_clock(CLOCK_MONOTONIC);
+		if (!deadline)
+			deadline = now + LOCK_WAIT_NS;
+		if (now >= deadline)
+			return -EBUSY;
+		wait_a_little(LOCK_SLEEP_NS);
+	}
+}
+
+void segment_unlock(struct segment_file *file)
+{
+	pthread_mutex_unlock(&file->header.lock.mutex);
+}
+
+void segment_change_begin(struct segment_header *header)
+{
+	atomic_fetch_add(&header->sequence, 1);
+}
+
+void segment_change_end(struct segment_header *header)
+{
+	atomic_fetch_add(&header->sequence, 1);
+}
+
+void segment_repair(struct segment_file *file)
+{
+	slots_finish_retiring(file);
+	quota_recount(file);
+	if (atomic_load(&file->header.sequence) & 1)
+		segment_change_end(&file->header);
+}
+
+/* Which byte of the lock file is this job's; two jobs on one byte only wait for each other. */
+static off_t lock_byte(const char *job)
+{
+	uint32_t hash = 2166136261u;
+	for (; *job; job++)
+		hash = (hash ^ (unsigned char)*job) * 16777619u;
+	return hash >> 1;
+}
+
+int segment_job_lock(int directory, const char *job)
+{
+	int fd = openat(directory, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	uint64_t deadline = segment_clock(CLOCK_MONOTONIC) + JOB_LOCK_WAIT_NS;
+	for (;;) {
+		struct flock lock = {
+		    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lock_byte(job), .l_len = 1};
+		if (fcntl(fd, F_SETLK, &lock) == 0)
+			return fd;
+		int error = errno;
+		if (error == EAGAIN || error == EACCES) {
+			if (segment_clock(CLOCK_MONOTONIC) < deadline) {
+				wait_a_little(JOB_LOCK_SLEEP_NS);
+				continue;
+			}
+			error = EBUSY;
+		} else if (error == EINTR) {
+			continue;
+		}
+		close(fd);
+		return -error;
+	}
+}

@@ -1,0 +1,119 @@
+/*
+ * Quota: job-wide bytes per device and side, charged under the segment's lock.
+ *
+ * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
+ * have an end. A slot says what its process holds; the total is only their sum kept at hand, so a
+ * process killed between the two leaves nothing that a recount does not set right.
+ */
+#include <errno.h>
+
+#include "core/base/log.h"
+#include "core/state/layout.h"
+
+static uint64_t get(const _Atomic uint64_t *charge)
+{
+	return atomic_load_explicit(charge, memory_order_relaxed);
+}
+
+static void set(_Atomic uint64_t *charge, uint64_t bytes)
+{
+	atomic_store_explicit(charge, bytes, memory_order_relaxed);
+}
+
+void quota_recount(struct segment_file *file)
+{
+	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0};
+
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &file->slot[i];
+		if (atomic_load(&slot->state) == SLOT_FREE)
+			continue;
+		for (int d = 0; d < SEGMENT_DEVICES; d++)
+			for (int s = 0; s < SEGMENT_SIDES; s++)
+				total[d][s] += get(&slot->charged[d][s]);
+	}
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			set(&file->header.charged[d][s], total[d][s]);
+}
+
+static bool is_valid(const struct segment *segment, int device, enum segment_side side)
+{
+	return device >= 0 &&
+	       device < (int)atomic_load_explicit(&segment->file->header.device_count,
+	                                          memory_order_relaxed) &&
+	       (unsigned)side < SEGMENT_SIDES;
+}
+
+/* Under the lock. Answers how much the process did not hold. */
+static uint64_t give_back(struct segment *segment, int device, enum segment_side side,
+                          uint64_t bytes)
+{
+	_Atomic uint64_t *total = &segment->file->header.charged[device][side];
+	_Atomic uint64_t *mine = &segment->slot->charged[device][side];
+	uint64_t held = get(mine), given = bytes < held ? bytes : held;
+
+	set(mine, held - given);
+	set(total, get(total) - given);
+	return bytes - given;
+}
+
+static uint64_t settle(struct segment *segment, int device, enum segment_side side)
+{
+	_Atomic uint64_t *owed = &segment->owed[device][side];
+	return get(owed) ? give_back(segment, device, side, atomic_exchange(owed, 0)) : 0;
+}
+
+static bool fits(const struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+                 uint64_t limit)
+{
+	uint64_t total = get(&segment->file->header.charged[device][side]);
+	return bytes <= limit && total <= limit - bytes;
+}
+
+int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+                    uint64_t limit)
+{
+	if (!is_valid(segment, device, side))
+		return -EINVAL;
+	struct segment_header *header = &segment->file->header;
+	int error = segment_lock(segment->file);
+	if (error)
+		return error;
+
+	settle(segment, device, side);
+	if (!fits(segment, device, side, bytes, limit))
+		slots_probe(segment->file);
+	if (fits(segment, device, side, bytes, limit)) {
+		_Atomic uint64_t *mine = &segment->slot->charged[device][side];
+		uint64_t total = get(&header->charged[device][side]) + bytes;
+		set(mine, get(mine) + bytes);
+		set(&header->charged[device][side], total);
+		if (total > header->peak[device][side])
+			header->peak[device][side] = total;
+	} else {
+		error = -ENOSPC;
+	}
+	segment_unlock(segment->file);
+	return error;
+}
+
+void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes)
+{
+	if (!is_valid(segment, device, side))
+		return;
+	atomic_fetch_add(&segment->owed[device][side], bytes);
+	if (segment_lock(segment->file) != 0)
+		return; /* stays owed */
+	uint64_t excess = settle(segment, device, side);
+	segment_unlock(segment->file);
+	if (excess)
+		log_once(LOG_ERROR, "%llu bytes given back that were never reserved, device %d",
+		         (unsigned long long)excess, device);
+}
+
+uint64_t segment_charged(struct segment *segment, int device, enum segment_side side)
+{
+	return is_valid(segment, device, side) ? get(&segment->file->header.charged[device][side])
+	                                       : 0;
+}

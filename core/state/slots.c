@@ -1,0 +1,126 @@
+/*
+ * Slots: who is in the job, who has died, and when the dead are let go.
+ *
+ * Runs inside the user's process, under the segment's lock: no system call, nothing that waits.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/state/layout.h"
+
+uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
+
+/* True: the mutex is ours now. */
+static bool try_life(struct segment_slot *slot)
+{
+	int error = pthread_mutex_trylock(&slot->life.mutex);
+	if (error == EOWNERDEAD)
+		error = pthread_mutex_consistent(&slot->life.mutex);
+	return error == 0;
+}
+
+static bool owner_is_dead(struct segment_slot *slot)
+{
+	if (!try_life(slot))
+		return false;
+	pthread_mutex_unlock(&slot->life.mutex);
+	return true;
+}
+
+/*
+ * What trylock would find, read from the bytes: the kernel's robust futex word is the holder's
+ * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first.
+ */
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
+
+bool slot_owner_lives(const struct segment_slot *slot)
+{
+	uint32_t word;
+	memcpy(&word, &slot->life, sizeof word);
+	return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
+}
+
+bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
+{
+	/* farther away than it can have been set: another clock, so it was long ago */
+	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
+}
+
+static void clear(struct segment_slot *slot)
+{
+	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			atomic_store(&slot->charged[d][s], 0);
+#define X(name, how, unit, meaning) statistics_set(&slot->device[d].name, 0);
+		STATISTICS(X)
+#undef X
+	}
+	slot->pid = 0;
+	slot->started_ns = slot->drained_ns = 0;
+	atomic_store(&slot->override_hash, 0);
+	memset(slot->command, 0, sizeof slot->command);
+	memset(slot->complaint, 0, sizeof slot->complaint);
+}
+
+void slots_finish_retiring(struct segment_file *file)
+{
+	struct segment_header *header = &file->header;
+	uint32_t retiring = atomic_load(&header->retiring);
+	if (retiring == 0 || retiring > SEGMENT_SLOTS)
+		return;
+	struct segment_slot *slot = &file->slot[retiring - 1];
+	memcpy(header->ended, header->ended_next, sizeof header->ended);
+	atomic_store(&slot->state, SLOT_FREE);
+	clear(slot);
+	atomic_exchange(&header->retiring, 0);
+}
+
+void slots_retire(struct segment_file *file, struct segment_slot *slot)
+{
+	struct segment_header *header = &file->header;
+
+	segment_change_begin(header);
+	memcpy(header->ended_next, header->ended, sizeof header->ended_next);
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		totals_add_ended(&header->ended_next[d], &slot->device[d]);
+	/* an exchange: neither the compiler nor the processor moves a store across it */
+	atomic_exchange(&header->retiring, (uint32_t)(slot - file->slot) + 1);
+	slots_finish_retiring(file);
+	segment_change_end(header);
+	quota_recount(file);
+}
+
+int slots_probe(struct segment_file *file)
+{
+	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+	int live = 0;
+
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		struct segment_slot *slot = &file->slot[i];
+		uint32_t state = atomic_load(&slot->state);
+		if (state == SLOT_LIVE && owner_is_dead(slot)) {
+			slot->drained_ns = now + segment_drain_ns;
+			state = SLOT_DRAINING;
+			atomic_store(&slot->state, state);
+		}
+		if (state == SLOT_DRAINING && slot_is_drained(slot, now))
+			slots_retire(file, slot);
+		live += state == SLOT_LIVE;
+	}
+	return live;
+}
+
+struct segment_slot *slots_take(struct segment_file *file)
+{
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		struct segment_slot *slot = &file->slot[i];
+		if (atomic_load(&slot->state) != SLOT_FREE || !try_life(slot))
+			continue;
+		clear(slot);
+		return slot;
+	}
+	return NULL;
+}

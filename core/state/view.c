@@ -1,0 +1,224 @@
+/*
+ * What those who look see: a copy of the segment, taken by pread, made consistent and summed up.
+ *
+ * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Slots come and go under
+ * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
+ * stopped process stands still, and the copy is repaired as the next holder of the lock would
+ * repair the file. A counter is an aligned word, which the kernel copies whole. A process lives
+ * when its slot's futex word says so (slot_owner_lives): the mutex's own truth, readable without a
+ * trylock, and unlike pids and record locks right across pid namespaces, fork and closed
+ * descriptors.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000 };
+
+/* 0, or a negative errno; -EPROTO: shorter than asked. */
+static int read_fully(int fd, void *buf, size_t size, off_t offset)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t length = pread(fd, (char *)buf + done, size - done, offset + (off_t)done);
+		if (length < 0 && errno != EINTR)
+			return -errno;
+		if (length == 0)
+			return -EPROTO;
+		if (length > 0)
+			done += (size_t)length;
+	}
+	return 0;
+}
+
+/* The whole file; slots neither came nor went meanwhile. */
+static int read_still(int fd, struct segment_file *copy)
+{
+	const off_t at = offsetof(struct segment_header, sequence);
+	uint64_t before, after;
+
+	for (int tries = 0;; tries++) {
+		int error = read_fully(fd, &before, sizeof before, at);
+		if (!error)
+			error = read_fully(fd, copy, sizeof *copy, 0);
+		if (!error)
+			error = read_fully(fd, &after, sizeof after, at);
+		if (error)
+			return error;
+		bool last = tries == READ_TRIES;
+		if (before == after && (before % 2 == 0 || last))
+			return 0;
+		if (last)
+			return -EBUSY;
+		nanosleep(&(struct timespec){.tv_nsec = READ_PAUSE_NS}, NULL);
+	}
+}
+
+static bool slots_are_valid(const struct segment_file *copy)
+{
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &copy->slot[i];
+		if (slot->state > SLOT_DRAINING ||
+		    !memchr(slot->command, '\0', sizeof slot->command) ||
+		    !memchr(slot->complaint, '\0', sizeof slot->complaint))
+			return false;
+	}
+	return true;
+}
+
+/* A checked and repaired copy of the job's segment. */
+static int read_copy(int directory, const char *job, struct segment_file *copy, char *message,
+                     size_t size)
+{
+	uint64_t file_size;
+	int fd = segment_open(directory, job, O_RDONLY, &copy->header, &file_size, message, size);
+	if (fd < 0)
+		return fd;
+	/* checked before the rest is read, and again after: it may have changed */
+	int error = segment_check(&copy->header, file_size, job, message, size);
+	if (!error) {
+		error = read_still(fd, copy);
+		if (error)
+			segment_refuse(error, message, size, "segment of job %s: %s", job,
+			               error == -EPROTO ? "cut short" : strerror(-error));
+		else
+			error = segment_check(&copy->header, file_size, job, message, size);
+	}
+	close(fd);
+	if (!error && !slots_are_valid(copy))
+		error = segment_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
+	if (!error)
+		segment_repair(copy);
+	return error;
+}
+
+/* Free, live or draining, though nobody may have noticed a death yet. */
+static enum segment_slot_state state_now(const struct segment_file *copy,
+                                         const struct segment_slot *slot, bool this_boot)
+{
+	if (slot->state == SLOT_FREE || !this_boot)
+		return SLOT_FREE;
+	if (slot->state == SLOT_LIVE) {
+		if (slot_owner_lives(slot))
+			return SLOT_LIVE;
+		/* died at the earliest when the job was last seen */
+		uint64_t drained = copy->header.seen_ns + segment_drain_ns;
+		return segment_clock(CLOCK_REALTIME) < drained ? SLOT_DRAINING : SLOT_FREE;
+	}
+	return slot_is_drained(slot, segment_clock(CLOCK_MONOTONIC)) ? SLOT_FREE : SLOT_DRAINING;
+}
+
+static void add_process(struct segment_view *view, const struct segment_slot *slot,
+                        enum segment_slot_state state)
+{
+	struct segment_process *process = &view->process[view->process_count++];
+	process->state = state;
+	process->pid = slot->pid;
+	memcpy(process->command, slot->command, sizeof process->command);
+	process->started_ns = slot->started_ns;
+	process->override_hash = slot->override_hash;
+	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
+	memcpy(process->device, slot->device, sizeof process->device);
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			view->charged[d][s] += slot->charged[d][s];
+}
+
+static void summarise(const struct segment_file *copy, struct segment_view *view)
+{
+	const struct segment_header *header = &copy->header;
+	bool this_boot = segment_is_of_this_boot(header);
+	enum segment_slot_state state[SEGMENT_SLOTS];
+	int live = 0;
+
+	memset(view, 0, sizeof *view);
+	memcpy(view->job, header->job, sizeof view->job);
+	memcpy(view->labels, header->labels, sizeof view->labels);
+	view->created_ns = header->created_ns;
+	view->device_count = (int)header->device_count;
+	memcpy(view->device, header->device, sizeof view->device);
+	memcpy(view->job_total, header->ended, sizeof view->job_total);
+
+	/* the ended first: the settings of the live ones replace theirs */
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &copy->slot[i];
+		state[i] = state_now(copy, slot, this_boot);
+		live += state[i] == SLOT_LIVE;
+		if (state[i] != SLOT_FREE)
+			add_process(view, slot, state[i]);
+		for (int d = 0; d < SEGMENT_DEVICES; d++)
+			if (slot->state != SLOT_FREE && state[i] != SLOT_LIVE)
+				totals_add_ended(&view->job_total[d], &slot->device[d]);
+	}
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
+		struct statistics *total = &view->job_total[d];
+		if (live)
+			totals_forget_settings(total);
+		for (int i = 0; i < SEGMENT_SLOTS; i++)
+			if (state[i] == SLOT_LIVE)
+				totals_add_live(total, &copy->slot[i].device[d]);
+		statistics_set(&total->device_peak, header->peak[d][SEGMENT_ON_DEVICE]);
+		statistics_set(&total->host_peak, header->peak[d][SEGMENT_ON_HOST]);
+	}
+	view->ended_ns = live ? 0 : header->seen_ns;
+}
+
+static struct segment_file *new_copy(void)
+{
+	return aligned_alloc(_Alignof(struct segment_file), sizeof(struct segment_file));
+}
+
+int segment_read(const char *job, struct segment_view *view, char *message, size_t size)
+{
+	if (directory_check_name(job) != 0)
+		return segment_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
+	struct segment_file *copy = new_copy();
+	if (!copy)
+		return segment_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
+	int error = 0, directory = directory_open(0, message, size);
+	if (directory < 0)
+		error = directory;
+	if (!error) {
+		error = read_copy(directory, job, copy, message, size);
+		close(directory);
+	}
+	if (!error)
+		summarise(copy, view);
+	free(copy);
+	return error;
+}
+
+int segment_list(int (*found)(void *cookie, const char *job), void *cookie)
+{
+	static const char ending[] = ".segment";
+	int count = 0, fd = directory_open(0, NULL, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	DIR *directory = fdopendir(fd);
+	if (!directory) {
+		int error = -errno;
+		close(fd);
+		return error;
+	}
+	for (const struct dirent *entry; (entry = readdir(directory));) {
+		size_t length = strlen(entry->d_name), tail = sizeof ending - 1;
+		char job[SEGMENT_FILE_NAME_MAX];
+		if (length <= tail || length >= sizeof job ||
+		    strcmp(entry->d_name + length - tail, ending) != 0)
+			continue;
+		segment_copy_text(job, length - tail + 1, entry->d_name);
+		if (directory_check_name(job) != 0)
+			continue;
+		count++;
+		if (found(cookie, job) != 0)
+			break;
+	}
+	closedir(directory);
+	return count;
+}

@@ -1,0 +1,579 @@
+/* The segment: creating, joining, dying, leaving, removing. */
+#include "tests/unit/state_directory.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+static struct segment_view view;
+static const struct segment_device gpu = {.uuid = "GPU-1", .name = "Soft GPU", .memory = 1 << 30};
+
+static void setup(void)
+{
+	state_directory_make();
+	segment_drain_ns = 50000000;
+}
+
+static void teardown(void)
+{
+	state_directory_remove();
+}
+
+static struct segment *join(const char *labels)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+	int error = segment_join("job", labels, &segment, message, sizeof message);
+	ck_assert_msg(error == 0, "%d: %s", error, message);
+	return segment;
+}
+
+static void look(void)
+{
+	char message[512] = "";
+	int error = segment_read("job", &view, message, sizeof message);
+	ck_assert_msg(error == 0, "%d: %s", error, message);
+}
+
+static const char *path_of(const char *job)
+{
+	static char path[512];
+	ck_assert_int_eq(directory_segment_path(job, path, sizeof path), 0);
+	return path;
+}
+
+static void patch(const char *path, off_t at, const void *bytes, size_t size)
+{
+	int fd = open(path, O_WRONLY);
+	ck_assert_int_eq(pwrite(fd, bytes, size, at), (ssize_t)size);
+	close(fd);
+}
+
+/* What children do. */
+static void child_join(void *unused)
+{
+	struct segment *segment;
+	(void)unused;
+	if (segment_join("job", NULL, &segment, NULL, 0) != 0 || segment_device(segment, &gpu) != 0)
+		_exit(1);
+	statistics_add(&segment_statistics(segment, 0)->launches, 5);
+	if (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
+		_exit(1);
+}
+
+START_TEST(a_process_is_seen)
+{
+	struct segment *segment = join("team=a");
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	segment_follow(segment, 77);
+	segment_complain(segment, "line 3: bad");
+	look();
+	ck_assert_str_eq(view.job, "job");
+	ck_assert_str_eq(view.labels, "team=a");
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[0].pid, getpid());
+	ck_assert_ptr_nonnull(strstr(view.process[0].command, "test_segment"));
+	ck_assert_str_eq(view.process[0].complaint, "line 3: bad");
+	ck_assert_uint_eq(view.process[0].override_hash, 77);
+	ck_assert_int_eq(view.device_count, 1);
+	ck_assert_str_eq(view.device[0].name, "Soft GPU");
+	ck_assert_uint_eq(view.job_total[0].spills, 3);
+	ck_assert_uint_eq(view.ended_ns, 0);
+	ck_assert_uint_ne(view.created_ns, 0);
+
+	segment_complain(segment, "");
+	look();
+	ck_assert_str_eq(view.process[0].complaint, "");
+	segment_leave(segment);
+	look();
+	ck_assert_int_eq(view.process_count, 0);
+	ck_assert_uint_ne(view.ended_ns, 0);
+	ck_assert_uint_eq(view.job_total[0].spills, 3);
+}
+END_TEST
+
+START_TEST(a_new_run_begins_at_zero)
+{
+	struct segment *segment = join("first");
+	segment_device(segment, &gpu);
+	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	segment_leave(segment);
+	segment = join("second");
+	segment_device(segment, &gpu);
+	look();
+	ck_assert_uint_eq(view.job_total[0].spills, 0);
+	ck_assert_str_eq(view.labels, "second");
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(a_second_process_goes_on_with_the_run)
+{
+	struct segment *segment = join("first");
+	segment_device(segment, &gpu);
+	pid_t child = child_start(child_join, NULL);
+	struct segment *third = join("third");
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	look();
+	ck_assert_int_eq(view.process_count, 3);
+	ck_assert_str_eq(view.labels, "first");
+	ck_assert_uint_eq(view.job_total[0].launches, 5);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
+	segment_leave(third);
+	child_kill(child);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
+{
+	struct segment *a = join(NULL), *b = join(NULL);
+	segment_device(a, &gpu);
+	struct statistics *of_a = segment_statistics(a, 0), *of_b = segment_statistics(b, 0);
+	statistics_set(&of_a->limit_set, 500);
+	statistics_set(&of_a->device_used, 10);
+	statistics_set(&of_a->launches, 7);
+	statistics_set(&of_b->limit_set, 300);
+	statistics_set(&of_b->device_used, 20);
+	statistics_set(&of_b->launches, 1);
+	look();
+	ck_assert_uint_eq(view.job_total[0].device_used, 30);
+	ck_assert_uint_eq(view.job_total[0].launches, 8);
+	segment_leave(a);
+	look();
+	ck_assert_uint_eq(view.job_total[0].device_used, 20);
+	ck_assert_uint_eq(view.job_total[0].launches, 8);
+	ck_assert_uint_eq(view.job_total[0].limit_set, 300);
+	segment_leave(b);
+	look();
+	ck_assert_uint_eq(view.job_total[0].device_used, 0);
+	ck_assert_uint_eq(view.job_total[0].limit_set, 300);
+}
+END_TEST
+
+START_TEST(the_dead_drain_and_then_go)
+{
+	struct segment *segment = join(NULL);
+	segment_device(segment, &gpu);
+	pid_t child = child_start(child_join, NULL);
+	look();
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	child_kill(child);
+	segment_tend(segment);
+	look();
+	ck_assert_int_eq(view.process_count, 2);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, 100), -ENOSPC);
+	pause_ms(60);
+	look(); /* nobody retired it yet, but its time is over */
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_uint_eq(view.job_total[0].launches, 5);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
+	look();
+	ck_assert_uint_eq(view.job_total[0].launches, 5);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(a_killed_job_is_over_for_those_who_look)
+{
+	pid_t child = child_start(child_join, NULL);
+	child_kill(child);
+	pause_ms(60);
+	look();
+	ck_assert_int_eq(view.process_count, 0);
+	ck_assert_uint_ne(view.ended_ns, 0);
+	ck_assert_uint_eq(view.job_total[0].launches, 5);
+}
+END_TEST
+
+static void child_hold_lock(void *unused)
+{
+	struct segment *segment;
+	(void)unused;
+	if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+		_exit(1);
+	/* between slot and total */
+	segment_lock(segment->file);
+	atomic_fetch_add(&segment->slot->charged[0][0], 1000);
+}
+
+START_TEST(killed_inside_the_lock)
+{
+	struct segment *segment = join(NULL);
+	segment_device(segment, &gpu);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, 5000), 0);
+	child_kill(child_start(child_hold_lock, NULL));
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, 1010), -ENOSPC);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 1010);
+	pause_ms(60);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, 1010), 0);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 20);
+	segment_leave(segment);
+}
+END_TEST
+
+static void child_retire_half(void *committed)
+{
+	struct segment *segment;
+	if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+		_exit(1);
+	/* as slots_retire does, cut off behind the commit or before it */
+	struct segment_header *header = &segment->file->header;
+	segment_lock(segment->file);
+	segment_change_begin(header);
+	memcpy(header->ended_next, header->ended, sizeof header->ended);
+	statistics_add(&header->ended_next[0].launches, 9);
+	if (*(bool *)committed)
+		atomic_store(&header->retiring,
+		             (uint32_t)(segment->slot - segment->file->slot) + 1);
+}
+
+START_TEST(killed_while_retiring)
+{
+	bool committed = _i;
+	struct segment *segment = join(NULL);
+	segment_drain_ns = 500000000;
+	segment_device(segment, &gpu);
+	child_kill(child_start(child_retire_half, &committed));
+	look(); /* the reader repairs its copy */
+	ck_assert_int_eq(view.process_count, committed ? 1 : 2);
+	ck_assert_uint_eq(view.job_total[0].launches, committed ? 9 : 0);
+	segment_tend(segment);
+	look();
+	ck_assert_uint_eq(view.job_total[0].launches, committed ? 9 : 0);
+	ck_assert_uint_eq(segment->file->header.sequence % 2, 0);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(a_stopped_holder_delays_by_a_second_and_loses_nothing)
+{
+	struct segment *segment = join(NULL);
+	segment_device(segment, &gpu);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, 5000), 0);
+	pid_t child = child_start(child_hold_lock, NULL);
+	uint64_t begin = segment_clock(CLOCK_MONOTONIC);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, 5000), -EBUSY);
+	ck_assert_uint_lt(segment_clock(CLOCK_MONOTONIC) - begin, 1500000000);
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 10); /* owed */
+	look();
+	child_kill(child);
+	segment_tend(segment);
+	pause_ms(60);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 50);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(all_create_one)
+{
+	enum { CHILDREN = 12 };
+	pid_t child[CHILDREN];
+	int gate[2];
+	ck_assert_int_eq(pipe(gate), 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		child[i] = fork();
+		if (child[i] == 0) {
+			char byte;
+			close(gate[1]);
+			if (read(gate[0], &byte, 1) != 0)
+				_exit(1);
+			child_join(NULL);
+			for (;;)
+				pause();
+		}
+	}
+	close(gate[0]);
+	close(gate[1]); /* all at once */
+	for (int tries = 0; tries < 500 && view.process_count != CHILDREN; tries++) {
+		pause_ms(10);
+		if (segment_read("job", &view, NULL, 0) != 0)
+			view.process_count = 0;
+	}
+	ck_assert_int_eq(view.process_count, CHILDREN);
+	pause_ms(100);
+	look();
+	ck_assert_uint_eq(view.charged[0][0], CHILDREN * 100);
+	ck_assert_int_eq(view.device_count, 1);
+	for (int i = 0; i < CHILDREN; i++)
+		child_kill(child[i]);
+}
+END_TEST
+
+/* Children are killed at any point of join, reserve, leave; the next must always get in. */
+START_TEST(killed_anywhere)
+{
+	srand(_i + 1);
+	for (int round = 0; round < 60; round++) {
+		pid_t child = fork();
+		if (child == 0)
+			for (;;) {
+				struct segment *segment;
+				if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+					_exit(1);
+				segment_device(segment, &gpu);
+				segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 1000);
+				segment_complain(segment, "x");
+				segment_leave(segment);
+				if (rand() % 4 == 0)
+					segment_remove("job");
+			}
+		nanosleep(&(struct timespec){.tv_nsec = rand() % 3000000}, NULL);
+		child_kill(child);
+		if (segment_read("job", &view, NULL, 0) == 0)
+			ck_assert_int_le(view.process_count, round + 1);
+	}
+	struct segment *segment = join(NULL);
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	pause_ms(60);
+	segment_tend(segment);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	segment_leave(segment);
+}
+END_TEST
+
+static void expect_refused(const char *part)
+{
+	char message[512] = "", before[4096], after[4096];
+	struct segment *segment = NULL;
+	int fd = open(path_of("job"), O_RDONLY);
+	ssize_t length = pread(fd, before, sizeof before, 0);
+
+	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -EPROTO);
+	ck_assert_msg(strstr(message, part) && strstr(message, path_of("job")), "%s", message);
+	ck_assert_ptr_null(segment);
+	ck_assert_int_eq(pread(fd, after, sizeof after, 0), length);
+	ck_assert_mem_eq(before, after, length);
+	close(fd);
+}
+
+START_TEST(another_version_is_refused_and_left_alone)
+{
+	uint32_t version = 7;
+	segment_leave(join(NULL));
+	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
+	expect_refused("version 7, expected version 1");
+	ck_assert_int_eq(segment_remove("job"), -EPROTO);
+}
+END_TEST
+
+START_TEST(what_is_no_segment_is_refused)
+{
+	segment_leave(join(NULL));
+	ck_assert_int_eq(truncate(path_of("job"), 1000), 0);
+	expect_refused("damaged");
+	ck_assert_int_eq(truncate(path_of("job"), 0), 0);
+	expect_refused("not a segment");
+	patch(path_of("job"), 0, "hello", 5);
+	expect_refused("not a segment");
+	unlink(path_of("job"));
+	ck_assert_int_eq(mkfifo(path_of("job"), 0600), 0);
+	char message[512] = "";
+	struct segment *segment = NULL;
+	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -EPROTO);
+	unlink(path_of("job"));
+	ck_assert_int_eq(symlink("/etc/passwd", path_of("job")), 0);
+	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -ELOOP);
+}
+END_TEST
+
+START_TEST(the_segment_of_another_boot_is_replaced)
+{
+	child_kill(child_start(child_join, NULL));
+	patch(path_of("job"), offsetof(struct segment_header, boot_id), "earlier", 8);
+	look();
+	ck_assert_int_eq(view.process_count, 0);
+	struct segment *segment = join(NULL);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_uint_eq(view.charged[0][0], 0);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(what_a_killed_creator_left_is_overwritten)
+{
+	char path[512];
+	snprintf(path, sizeof path, "%s/.job.unfinished", state_directory);
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+	ck_assert_int_eq(write(fd, "SPILLSEG garbage", 16), 16);
+	close(fd);
+	segment_leave(join(NULL));
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_forked_child_does_not_keep_the_slot)
+{
+	int gate[2];
+	struct segment *segment = join(NULL);
+	ck_assert_int_eq(pipe(gate), 0);
+	pid_t parent = fork();
+	if (parent == 0) {
+		struct segment *own;
+		if (segment_join("job", NULL, &own, NULL, 0) != 0)
+			_exit(1);
+		pid_t loader = fork();
+		if (loader == 0) {
+			segment_abandon(own);
+			pause_ms(3000);
+			_exit(0);
+		}
+		if (write(gate[1], &loader, sizeof loader) != sizeof loader)
+			_exit(1);
+		pause();
+	}
+	pid_t loader;
+	ck_assert_int_eq(read(gate[0], &loader, sizeof loader), sizeof loader);
+	look();
+	ck_assert_int_eq(view.process_count, 2);
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	child_kill(parent);
+	segment_tend(segment);
+	look();
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	kill(loader, SIGKILL);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(exec_ends_the_slot)
+{
+	struct segment *segment = join(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		child_join(NULL);
+		execlp("sleep", "sleep", "3", (char *)NULL);
+		_exit(1);
+	}
+	for (int tries = 0; tries < 100; tries++) {
+		pause_ms(10);
+		segment_tend(segment);
+		look();
+		if (view.process_count == 2 && view.process[1].state == SLOT_DRAINING)
+			break;
+	}
+	ck_assert_int_eq(view.process_count, 2);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	child_kill(child);
+	segment_leave(segment);
+}
+END_TEST
+
+static void *join_and_end(void *segment)
+{
+	ck_assert_int_eq(segment_join("job", NULL, segment, NULL, 0), 0);
+	return NULL;
+}
+
+START_TEST(the_slot_ends_with_its_thread)
+{
+	struct segment *watcher = join(NULL), *segment;
+	pthread_t thread;
+	ck_assert_int_eq(pthread_create(&thread, NULL, join_and_end, &segment), 0);
+	pthread_join(thread, NULL);
+	segment_tend(watcher);
+	look();
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	segment_leave(watcher);
+	segment_abandon(segment);
+}
+END_TEST
+
+START_TEST(full)
+{
+	static struct segment *all[SEGMENT_SLOTS];
+	char message[512] = "";
+	struct segment *more = NULL;
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		all[i] = join(NULL);
+	ck_assert_int_eq(segment_join("job", NULL, &more, message, sizeof message), -EUSERS);
+	ck_assert_ptr_nonnull(strstr(message, "256"));
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		segment_leave(all[i]);
+
+	struct segment *segment = join(NULL);
+	struct segment_device device = {.name = "n"};
+	for (int i = 0; i < SEGMENT_DEVICES; i++) {
+		snprintf(device.pci_bus_id, sizeof device.pci_bus_id, "0000:%02x:00.0", i);
+		ck_assert_int_eq(segment_device(segment, &device), i);
+	}
+	ck_assert_int_eq(segment_device(segment, &gpu), -ENOSPC);
+	ck_assert_ptr_nonnull(segment_statistics(segment, SEGMENT_DEVICES - 1));
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(removing)
+{
+	char path[512];
+	ck_assert_int_eq(segment_remove("job"), -ENOENT);
+	ck_assert_int_eq(segment_remove("../x"), -EINVAL);
+	struct segment *segment = join(NULL);
+	ck_assert_int_eq(directory_override_path("job", path, sizeof path), 0);
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(segment_remove("job"), -EBUSY);
+	segment_leave(segment);
+	ck_assert_int_eq(segment_remove("job"), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), -ENOENT);
+
+	child_kill(child_start(child_join, NULL));
+	ck_assert_int_eq(segment_remove("job"), -EBUSY); /* drains */
+	pause_ms(60);
+	ck_assert_int_eq(segment_remove("job"), 0);
+}
+END_TEST
+
+START_TEST(bad_names)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+	ck_assert_int_eq(segment_join("a/b", NULL, &segment, message, sizeof message), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(message, "a/b"));
+	ck_assert_int_eq(segment_join(NULL, NULL, &segment, NULL, 0), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("segment");
+	TCase *tests = tcase_create("segment");
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, a_process_is_seen);
+	tcase_add_test(tests, a_new_run_begins_at_zero);
+	tcase_add_test(tests, a_second_process_goes_on_with_the_run);
+	tcase_add_test(tests, sums_outlive_processes_and_settings_are_the_living_ones);
+	tcase_add_test(tests, the_dead_drain_and_then_go);
+	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
+	tcase_add_test(tests, killed_inside_the_lock);
+	tcase_add_loop_test(tests, killed_while_retiring, 0, 2);
+	tcase_add_test(tests, a_stopped_holder_delays_by_a_second_and_loses_nothing);
+	tcase_add_test(tests, all_create_one);
+	tcase_add_loop_test(tests, killed_anywhere, 0, 5);
+	tcase_add_test(tests, another_version_is_refused_and_left_alone);
+	tcase_add_test(tests, what_is_no_segment_is_refused);
+	tcase_add_test(tests, the_segment_of_another_boot_is_replaced);
+	tcase_add_test(tests, what_a_killed_creator_left_is_overwritten);
+	tcase_add_test(tests, a_forked_child_does_not_keep_the_slot);
+	tcase_add_test(tests, exec_ends_the_slot);
+	tcase_add_test(tests, the_slot_ends_with_its_thread);
+	tcase_add_test(tests, full);
+	tcase_add_test(tests, removing);
+	tcase_add_test(tests, bad_names);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
