@@ -442,27 +442,33 @@ void segment_complain(struct segment *segment, const char *message)
 	segment_unlock(segment->file);
 }
 
-/* -EBUSY while a process lives, or a dead one's memory may still be held. */
-static int check_is_over(int directory, const char *job)
+/* -EBUSY while a process other than `but` lives, or a dead one's memory may still be held. */
+static int check_is_over(struct segment_file *file, const struct segment_slot *but)
+{
+	int error = segment_lock(file);
+	if (error)
+		return error;
+	/* probed and not only looked at: a death nobody noticed yet begins to drain */
+	slots_probe(file);
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		if (&file->slot[i] != but && atomic_load(&file->slot[i].state) != SLOT_FREE)
+			error = -EBUSY;
+	segment_unlock(file);
+	return error;
+}
+
+static int check_file_is_over(int directory, const char *job)
 {
 	struct segment_header header;
 	uint64_t file_size;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, NULL, 0);
 	if (fd < 0)
-		return fd;
+		return fd == -ENOENT ? 0 : fd;
 	int error = segment_check(&header, file_size, job, NULL, 0);
 	if (!error && segment_is_of_this_boot(&header)) {
-		/* probed and not only looked at: a death nobody noticed yet begins to drain */
 		struct segment_file *file = map(fd);
-		error = file ? segment_lock(file) : -errno;
-		if (!error) {
-			slots_probe(file);
-			for (int i = 0; i < SEGMENT_SLOTS; i++)
-				if (atomic_load(&file->slot[i].state) != SLOT_FREE)
-					error = -EBUSY;
-			segment_unlock(file);
-		}
+		error = file ? check_is_over(file, NULL) : -errno;
 		if (file)
 			munmap(file, sizeof *file);
 	}
@@ -470,17 +476,18 @@ static int check_is_over(int directory, const char *job)
 	return error;
 }
 
-int segment_remove(const char *job)
+/* own: the caller's hold on the job, or NULL. */
+static int remove_job(const char *job, struct segment *own)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
-	if (directory_check_name(job) != 0)
-		return -EINVAL;
 	int directory = directory_open(0, NULL, 0);
 	if (directory < 0)
 		return directory;
-	int lock = segment_job_lock(directory, job);
-	int error = lock < 0 ? lock : check_is_over(directory, job);
-	if (error == 0 || error == -ENOENT) {
+	int lock = segment_job_lock(directory, job), error = lock;
+	if (lock >= 0)
+		error =
+		    own ? check_is_over(own->file, own->slot) : check_file_is_over(directory, job);
+	if (!error) {
 		snprintf(name, sizeof name, "%s.segment", job);
 		bool removed = unlinkat(directory, name, 0) == 0;
 		snprintf(name, sizeof name, "%s.override.ini", job);
@@ -491,4 +498,14 @@ int segment_remove(const char *job)
 		close(lock);
 	close(directory);
 	return error;
+}
+
+int segment_remove(const char *job)
+{
+	return directory_check_name(job) == 0 ? remove_job(job, NULL) : -EINVAL;
+}
+
+int segment_remove_own(struct segment *segment)
+{
+	return remove_job(segment->file->header.job, segment);
 }

@@ -56,6 +56,11 @@ void segment_leave(struct segment *segment);
  * refusal or the next join only, and when a killed job ended is known no better.
  */
 void segment_tend(struct segment *segment);
+/*
+ * For a job nobody named, as its process exits: removes the segment and override unless another
+ * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().
+ */
+int segment_remove_own(struct segment *segment);
 /* In a forked child: unmaps without touching the parent's slot. */
 void segment_abandon(struct segment *segment);
 

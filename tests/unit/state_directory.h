@@ -14,11 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static char state_directory[64];
+static char state_directory[512];
 
 static inline void state_directory_make(void)
 {
-	strcpy(state_directory, "/tmp/spillway-test-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+	snprintf(state_directory, sizeof state_directory, "%s/spillway-test-XXXXXX",
+	         tmp ? tmp : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(state_directory));
 	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
 }

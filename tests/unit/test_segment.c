@@ -405,7 +405,7 @@ END_TEST
 
 START_TEST(what_a_killed_creator_left_is_overwritten)
 {
-	char path[512];
+	char path[1024];
 	snprintf(path, sizeof path, "%s/.job.unfinished", state_directory);
 	int fd = open(path, O_CREAT | O_WRONLY, 0600);
 	ck_assert_int_eq(write(fd, "SPILLSEG garbage", 16), 16);
@@ -537,6 +537,19 @@ START_TEST(removing)
 }
 END_TEST
 
+START_TEST(an_unnamed_job_leaves_nothing_behind)
+{
+	struct segment *segment = join(NULL), *other = join(NULL);
+	ck_assert_int_eq(segment_remove_own(segment), -EBUSY);
+	segment_leave(other);
+	ck_assert_int_eq(segment_remove_own(segment), 0);
+	ck_assert_int_ne(access(path_of("job"), F_OK), 0);
+	segment_device(segment, &gpu);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_HOST, 5, 5), 0);
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(bad_names)
 {
 	struct segment *segment = NULL;
@@ -573,6 +586,7 @@ int main(void)
 	tcase_add_test(tests, the_slot_ends_with_its_thread);
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
+	tcase_add_test(tests, an_unnamed_job_leaves_nothing_behind);
 	tcase_add_test(tests, bad_names);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
