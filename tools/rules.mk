@@ -1,1 +1,51 @@
-tools_out :=
+# tools/: the spillway command, and where everything is installed.
+tools_src := $(wildcard tools/*.c)
+tools_obj := $(tools_src:%.c=$(BUILD)/%.o)
+tools_out := $(BUILD)/spillway
+
+$(BUILD)/spillway: $(tools_obj) $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
+# Linked in where the archive is there: the tool then runs where inih is not installed.
+inih_libs := -Wl,-Bstatic -linih -Wl,-Bdynamic
+ifeq ($(wildcard $(shell $(CC) -print-file-name=libinih.a)),)
+inih_libs := -linih
+endif
+
+man_src := $(wildcard tools/man/*.scd)
+man_out := $(man_src:%.scd=$(BUILD)/%)
+
+.PHONY: man
+man: $(man_out)
+
+$(BUILD)/tools/man/%: tools/man/%.scd
+	$(call say,MAN)
+	@mkdir -p $(@D)
+	$(Q)scdoc <$< >$@.tmp && mv $@.tmp $@
+
+# The shim lies in a folder of its own: in one that ldconfig scans, its SONAME would make it the
+# machine's libcuda.so.1.
+shim_dir = $(DESTDIR)$(libdir)/spillway
+doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
+scdoc := $(shell command -v scdoc 2>/dev/null)
+
+.PHONY: install uninstall
+install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
+	@install -d $(DESTDIR)$(bindir) $(shim_dir) $(doc_dir)
+	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
+	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(shim_dir)/
+	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
+	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
+		install -m 644 $$file $(doc_dir)/ || exit; done
+ifneq ($(scdoc),)
+	@for page in $(man_out); do \
+		install -D -m 644 -t $(DESTDIR)$(mandir)/man$${page##*.} $$page || exit; done
+else
+	@echo 'no man pages installed: scdoc is not on PATH'
+endif
+	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
+
+uninstall:
+	@rm -f $(DESTDIR)$(bindir)/spillway $(foreach page,$(man_src:.scd=), \
+		$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
+	@rm -rf $(shim_dir) $(doc_dir)

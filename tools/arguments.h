@@ -1,0 +1,20 @@
+/*
+ * Command lines: argp as every command uses it, with the same --help, --usage and --version, and
+ * every message beginning with "spillway:".
+ */
+#ifndef SPILLWAY_ARGUMENTS_H
+#define SPILLWAY_ARGUMENTS_H
+
+#include <argp.h>
+
+/*
+ * Reads the options and operands in order; command is its name for people, as in "spillway run". A
+ * mistake ends the tool with argp_err_exit_status.
+ */
+void arguments_read(const char *command, const struct argp *argp, int argc, char **argv,
+                    void *input);
+
+/* A mistake on the command line: one line, where help is, and the end. */
+_Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

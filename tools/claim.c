@@ -1,0 +1,67 @@
+/* A launcher's claim on a job's name. */
+#include "tools/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/jobs.h"
+#include "tools/tool.h"
+
+static char *path; /* NULL: nothing is claimed */
+static int lock = -1;
+
+static void open_file(void)
+{
+	lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lock < 0)
+		fail("%s: %s", path, strerror(errno));
+}
+
+/* The last to leave removes the file; a lock on a removed one keeps nobody out. */
+static bool was_removed(void)
+{
+	struct stat status;
+
+	return fstat(lock, &status) != 0 || status.st_nlink == 0;
+}
+
+bool claim_take(const char *job, bool join, bool *first)
+{
+	path = jobs_file(job, "launch");
+	for (;;) {
+		open_file();
+		*first = flock(lock, LOCK_EX | LOCK_NB) == 0;
+		if (!*first && errno != EWOULDBLOCK)
+			fail("%s: %s", path, strerror(errno));
+		if (!*first && !join)
+			return false;
+		if (!*first)
+			flock(lock, LOCK_SH);
+		if (!was_removed())
+			break;
+		close(lock);
+	}
+	atexit(claim_release);
+	return true;
+}
+
+void claim_share(void)
+{
+	flock(lock, LOCK_SH);
+}
+
+void claim_release(void)
+{
+	if (!path)
+		return;
+	if (flock(lock, LOCK_EX | LOCK_NB) == 0)
+		unlink(path);
+	close(lock);
+	free(path);
+	path = NULL;
+}

@@ -1,0 +1,248 @@
+/* spillway doctor: what works on this machine and why not; "ok" or "no" before every line. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "tools/arguments.h"
+#include "tools/driver.h"
+#include "tools/jobs.h"
+#include "tools/paths.h"
+#include "tools/program.h"
+#include "tools/tool.h"
+
+struct doctor {
+	const char *program;
+	bool clean;
+};
+
+enum { OPTION_CLEAN = 0x200 };
+
+static const struct argp_option options[] = {
+    {"clean", OPTION_CLEAN, NULL, 0, "Remove what ended jobs left in the state directory", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct doctor *doctor = state->input;
+
+	switch (key) {
+	case OPTION_CLEAN:
+		doctor->clean = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		doctor->program = argument;
+		state->next = state->argc; /* its arguments make no difference */
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[PROGRAM [ARGUMENTS...]]",
+    .doc = "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
+           "Exit status: 0 when a job could run, else 1.",
+};
+
+/* Returns what it was given, so that findings add up. */
+static bool finding(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool finding(bool good, const char *format, ...)
+{
+	va_list list;
+
+	printf("%s  ", good ? "ok" : "no");
+	va_start(list, format);
+	vprintf(format, list);
+	va_end(list);
+	putchar('\n');
+	return good;
+}
+
+static bool check_shim(struct paths *paths)
+{
+	char message[3 * PATH_MAX];
+
+	if (!paths_shim(paths, message, sizeof message))
+		return finding(false, "shim: %s", message);
+	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
+}
+
+static void print_device(const struct driver_device *device)
+{
+	char memory[32];
+
+	finding(true, "gpu %d: %s, %s, %s, %s", device->identity.ordinal, device->name,
+	        units_format_size(device->identity.memory, memory, sizeof memory),
+	        device->identity.uuid, device->identity.pci_bus_id);
+	finding(device->vmm, "gpu %d: virtual memory management%s", device->identity.ordinal,
+	        device->vmm ? "" : ": not supported, spilled memory will be managed or pinned");
+	finding(device->host_numa, "gpu %d: virtual memory management on the host%s",
+	        device->identity.ordinal,
+	        device->host_numa ? ""
+	                          : ": not supported (needs CUDA 12.2), spilled memory will be "
+	                            "managed or pinned");
+}
+
+static bool check_driver(const char *shim, struct driver_report *report)
+{
+	char path[PATH_MAX], file[PATH_MAX];
+	const char *from;
+
+	if (!driver_find(shim, path, &from))
+		return finding(false, "driver: no libcuda.so.1 found by %s", from);
+	driver_probe(path, report);
+	if (!realpath(path, file))
+		strcpy(file, path);
+	if (report->version == 0)
+		return finding(false, "driver: %s: %s", path, report->said);
+	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
+	        report->version / 1000, report->version % 1000 / 10, from);
+	for (int i = 0; i < report->device_count; i++)
+		print_device(&report->device[i]);
+	if (*report->said)
+		return finding(false, "driver: %s", report->said);
+	if (report->device_count == 0)
+		return finding(false, "driver: it knows no device%s",
+		               getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set"
+		                                              : "");
+	return true;
+}
+
+/* Says where ended jobs' files are, or removes them. */
+static void check_ended(bool clean)
+{
+	struct job_list list;
+	int ended = 0;
+
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		struct segment_view *view = jobs_read(list.name[i]);
+		int rc;
+
+		/* One that cannot be read has been complained of; nobody can use it. */
+		if (view && jobs_live_process(view)) {
+			free(view);
+			continue;
+		}
+		free(view);
+		ended++;
+		if (!clean)
+			continue;
+		rc = segment_remove(list.name[i]);
+		finding(rc == 0, "ended job %s: %s", list.name[i],
+		        rc == 0 ? "removed" : strerror(-rc));
+	}
+	if (!clean)
+		finding(true, "jobs: %d, of which %d ended%s", list.count, ended,
+		        ended ? "; 'spillway doctor --clean' removes those" : "");
+	jobs_list_free(&list);
+}
+
+static bool check_state(bool clean)
+{
+	char path[PATH_MAX], message[512] = "";
+	int descriptor;
+
+	directory_path(path, sizeof path);
+	descriptor = directory_open(0, message, sizeof message);
+	if (descriptor == -ENOENT)
+		return finding(true, "state directory: %s, made when the first job starts", path);
+	if (descriptor < 0)
+		return finding(false, "state directory: %s", message);
+	close(descriptor);
+	finding(true, "state directory: %s", path);
+	check_ended(clean);
+	return true;
+}
+
+static void print_settings(const struct config *config, const struct config_device *device,
+                           const char *which)
+{
+	struct config_gpu settings;
+	char value[64];
+
+	config_for_device(config, device, &settings);
+#define X(field, kind, builtin, choices, meaning)                                       \
+	finding(true, "%s: %s = %s (%s)", which, #field,                                \
+	        config_format(CONFIG_KEY_##field, settings.field, value, sizeof value), \
+	        config_origin(config, device, CONFIG_KEY_##field));
+	CONFIG_GPU_KEYS(X)
+#undef X
+}
+
+static void print_warnings(const char *warnings)
+{
+	while (*warnings) {
+		int length = (int)strcspn(warnings, "\n");
+
+		finding(false, "configuration: %.*s", length, warnings);
+		warnings += length + (warnings[length] == '\n');
+	}
+}
+
+static bool check_config(const struct driver_report *report)
+{
+	static const struct config_device any = {0};
+	const struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .file = getenv("SPILLWAY_CONFIG"),
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+	bool enabled;
+
+	if (config_load(&sources, &config, &error) != 0)
+		return finding(false, "configuration: %s", error.message);
+	enabled = !config_disabled(config);
+	finding(enabled, "configuration: %s",
+	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
+	                : "the environment disables Spillway");
+	print_warnings(config_warnings(config));
+	for (int i = 0; i < report->device_count; i++) {
+		char which[16];
+
+		snprintf(which, sizeof which, "gpu %d", i);
+		print_settings(config, &report->device[i].identity, which);
+	}
+	if (report->device_count == 0)
+		print_settings(config, &any, "any gpu");
+	config_release(config);
+	return enabled;
+}
+
+static bool check_program(const char *program)
+{
+	char message[2 * PATH_MAX];
+	bool good = program_can_be_shimmed(program, message, sizeof message);
+
+	return finding(good, "program: %s", message);
+}
+
+int command_doctor(int argc, char **argv)
+{
+	struct doctor doctor = {0};
+	struct driver_report report = {0};
+	struct paths paths = {0};
+	bool good;
+
+	arguments_read("spillway doctor", &argp, argc, argv, &doctor);
+	good = check_shim(&paths);
+	good = check_driver(paths.shim, &report) && good;
+	good = check_state(doctor.clean) && good;
+	good = check_config(&report) && good;
+	if (doctor.program)
+		good = check_program(doctor.program) && good;
+	return good ? TOOL_OK : TOOL_FAILED;
+}

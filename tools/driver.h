@@ -1,0 +1,38 @@
+/*
+ * The real CUDA driver: which library would be used, and what it says about itself.
+ */
+#ifndef SPILLWAY_DRIVER_H
+#define SPILLWAY_DRIVER_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "core/config/config.h"
+
+enum { DRIVER_DEVICES = 16 };
+
+struct driver_device {
+	struct config_device identity;
+	char name[64];
+	bool vmm;       /* virtual memory management: movable memory */
+	bool host_numa; /* the same on the host */
+};
+
+/* Filled in as far as the driver came; said is what stopped it, "" when nothing did. */
+struct driver_report {
+	char said[256];
+	int version; /* 13000 is CUDA 13.0; 0: not known */
+	int device_count;
+	struct driver_device device[DRIVER_DEVICES];
+};
+
+/*
+ * The library the shim would open: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, default
+ * places. Never the shim itself. False when there is none; from says where it was found.
+ */
+bool driver_find(const char *shim, char path[PATH_MAX], const char **from);
+
+/* Asks in a child process, for at most 20 s: a broken driver cannot take us along. */
+void driver_probe(const char *path, struct driver_report *report);
+
+#endif

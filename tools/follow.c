@@ -1,0 +1,123 @@
+/* Waiting until every process of a job obeys its override file. */
+#include "tools/follow.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "tools/jobs.h"
+#include "tools/report.h"
+#include "tools/tool.h"
+
+char *follow_override_path(const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+	char path[PATH_MAX];
+	bool alive;
+
+	if (!view)
+		return NULL;
+	alive = jobs_live_process(view);
+	free(view);
+	if (!alive) {
+		complain("job '%s' has ended: no live process to follow a change", job);
+		return NULL;
+	}
+	if (directory_override_path(job, path, sizeof path) != 0)
+		return NULL; /* jobs_read() has seen the name */
+	return text("%s", path);
+}
+
+/* Of the override file as it stands: someone else may have changed it since we did. */
+static bool current_hash(const char *job, uint64_t *hash)
+{
+	char path[PATH_MAX];
+	const struct config_sources sources = {.override_file = path};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (directory_override_path(job, path, sizeof path) != 0)
+		return false;
+	if (config_load(&sources, &config, &error) != 0) {
+		complain("%s", error.message);
+		return false;
+	}
+	*hash = config_override_hash(config);
+	config_release(config);
+	return true;
+}
+
+static const struct segment_process *lagging(const struct segment_view *view, uint64_t hash)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE && view->process[i].override_hash != hash)
+			return &view->process[i];
+	return NULL;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void print_limits(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		uint64_t used = view->charged[i][SEGMENT_ON_DEVICE];
+		char set[32], held[32], share[32], size[32];
+
+		printf("gpu %d: limit_set %s, limit_held %s, share %s", i,
+		       report_limit(total->limit_set, set, sizeof set),
+		       report_limit(total->limit_held, held, sizeof held),
+		       report_share(total->share_set, share, sizeof share));
+		if (used > total->limit_set)
+			printf("; in use: %s, new memory goes to the host until that is less",
+			       units_format_size(used, size, sizeof size));
+		printf("\n");
+	}
+}
+
+int follow(const char *job, uint64_t timeout_ns)
+{
+	const struct timespec interval = {.tv_nsec = 20000000};
+	uint64_t deadline = now_ns() + timeout_ns;
+
+	for (;;) {
+		struct segment_view *view = jobs_read(job);
+		const struct segment_process *late;
+		uint64_t hash;
+
+		if (!view || !current_hash(job, &hash)) {
+			free(view);
+			return TOOL_FAILED;
+		}
+		late = lagging(view, hash);
+		if (!late) {
+			print_limits(view);
+			free(view);
+			return TOOL_OK;
+		}
+		if (now_ns() >= deadline) {
+			char limit[32];
+
+			complain("process %d (%s) of job '%s' does not follow within %s%s%s",
+			         (int)late->pid, late->command, job,
+			         units_format_duration(timeout_ns, limit, sizeof limit),
+			         *late->complaint ? ": " : "", late->complaint);
+			free(view);
+			return TOOL_FAILED;
+		}
+		free(view);
+		nanosleep(&interval, NULL);
+	}
+}

@@ -1,0 +1,132 @@
+/* Looking at jobs: the segments of this state directory. */
+#include "tools/jobs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state/directory.h"
+#include "tools/tool.h"
+
+static int collect(void *cookie, const char *job)
+{
+	struct job_list *list = cookie;
+	char **grown = realloc(list->name, (list->count + 1) * sizeof *grown);
+
+	if (!grown)
+		fail("out of memory");
+	list->name = grown;
+	list->name[list->count++] = text("%s", job);
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void jobs_list(struct job_list *list)
+{
+	int rc;
+
+	*list = (struct job_list){0};
+	rc = segment_list(collect, list);
+	/* Before the first job there is no directory yet. */
+	if (rc < 0 && rc != -ENOENT) {
+		char message[512] = "";
+
+		directory_open(0, message, sizeof message);
+		fail("%s", message[0] ? message : strerror(-rc));
+	}
+	if (list->count)
+		qsort(list->name, list->count, sizeof *list->name, by_name);
+}
+
+void jobs_list_free(struct job_list *list)
+{
+	for (int i = 0; i < list->count; i++)
+		free(list->name[i]);
+	free(list->name);
+}
+
+static void complain_no_job(const char *job)
+{
+	char directory[PATH_MAX];
+	struct job_list list;
+	char *known = text("%s", "");
+
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		char *longer = text("%s%s%s", known, i ? ", " : "", list.name[i]);
+
+		free(known);
+		known = longer;
+	}
+	directory_path(directory, sizeof directory);
+	if (list.count)
+		complain("no job '%s' in %s; there are: %s", job, directory, known);
+	else
+		complain("no job '%s' in %s; there is none at all", job, directory);
+	free(known);
+	jobs_list_free(&list);
+}
+
+static struct segment_view *read_view(const char *job, int *rc, char *message, size_t size)
+{
+	struct segment_view *view = allocate(sizeof *view);
+
+	*rc = segment_read(job, view, message, size);
+	if (*rc == 0)
+		return view;
+	free(view);
+	return NULL;
+}
+
+struct segment_view *jobs_read(const char *job)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view;
+
+	if (directory_check_name(job) != 0) {
+		complain("'%s' cannot be a job: expected 1 to 63 of A-Z a-z 0-9 . _ - "
+		         "not beginning with a dot",
+		         job);
+		return NULL;
+	}
+	view = read_view(job, &rc, message, sizeof message);
+	if (rc == -ENOENT)
+		complain_no_job(job);
+	else if (!view)
+		complain("%s", message);
+	return view;
+}
+
+struct segment_view *jobs_read_if_any(const char *job)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view = read_view(job, &rc, message, sizeof message);
+
+	if (!view && rc != -ENOENT)
+		fail("%s", message);
+	return view;
+}
+
+const struct segment_process *jobs_live_process(const struct segment_view *view)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE)
+			return &view->process[i];
+	return NULL;
+}
+
+char *jobs_file(const char *job, const char *suffix)
+{
+	char directory[PATH_MAX];
+
+	directory_path(directory, sizeof directory);
+	return text("%s/%s.%s", directory, job, suffix);
+}

@@ -1,0 +1,26 @@
+/*
+ * A JSON writer: values in the order they are said, commas and escapes where they belong.
+ *
+ * A key of NULL is for elements of an array. Bytes that are not UTF-8 become U+FFFD: names come
+ * from other processes, and the document must parse whatever they hold.
+ */
+#ifndef SPILLWAY_JSON_H
+#define SPILLWAY_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *out;
+	bool follows; /* something stands before on this level */
+};
+
+void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct json *json, char bracket);                 /* '}' or ']' */
+void json_text(struct json *json, const char *key, const char *value);
+void json_number(struct json *json, const char *key, uint64_t value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_null(struct json *json, const char *key);
+
+#endif

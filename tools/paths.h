@@ -1,0 +1,23 @@
+/*
+ * Where the shim and the software GPU lie, seen from the tool's own executable: build/spillway
+ * finds build/lib/, PREFIX/bin/spillway finds PREFIX/lib/spillway/.
+ */
+#ifndef SPILLWAY_PATHS_H
+#define SPILLWAY_PATHS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+struct paths {
+	char shim[PATH_MAX];  /* libspillway.so */
+	char alias[PATH_MAX]; /* libspillway-alias.so */
+};
+
+/* False, and why in message, when either is missing or LD_PRELOAD cannot hold its path. */
+bool paths_shim(struct paths *paths, char *message, size_t size);
+/* The software GPU's folder and its libcuda.so.1 in it. */
+bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
+/* PROGRAM as a shell would find it. False with errno when it would not. */
+bool paths_program(const char *program, char found[PATH_MAX]);
+
+#endif

@@ -1,0 +1,140 @@
+/* spillway pause, resume: the share set to 0, and back to what it was. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "tools/arguments.h"
+#include "tools/follow.h"
+#include "tools/jobs.h"
+#include "tools/shares.h"
+#include "tools/tool.h"
+
+struct request {
+	const char *job;
+	uint64_t timeout_ns;
+};
+
+static const struct argp_option options[] = {FOLLOW_OPTION, {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct request *request = state->input;
+
+	switch (key) {
+	case OPTION_TIMEOUT:
+		if (units_parse_duration(argument, &request->timeout_ns) != 0)
+			usage_error("--timeout '%s': expected seconds, or a time as 500ms",
+			            argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (request->job)
+			usage_error("'%s': expected one job", argument);
+		request->job = argument;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which job?");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* value NULL: back to what the weaker layers say. */
+static bool write_share(const char *path, const char *selector, const char *value)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
+	const char *const values[] = {value, NULL};
+	struct config_error error;
+
+	if (config_override_write(path, selector, keys, values, &error) == 0)
+		return true;
+	complain("%s", error.message);
+	return false;
+}
+
+/* A share for one GPU is stronger than that for all, so every one that stands is set. */
+static bool pause_shares(const char *path, const struct shares *standing)
+{
+	for (int i = 0; i < standing->count; i++)
+		if (!write_share(path, standing->of[i].selector, "0"))
+			return false;
+	return write_share(path, "", "0");
+}
+
+static bool resume_shares(const char *path, const struct shares *standing,
+                          const struct shares *saved)
+{
+	for (int i = 0; i < standing->count; i++)
+		if (!shares_get(saved, standing->of[i].selector) &&
+		    !write_share(path, standing->of[i].selector, NULL))
+			return false;
+	for (int i = 0; i < saved->count; i++)
+		if (!write_share(path, saved->of[i].selector, saved->of[i].value))
+			return false;
+	return true;
+}
+
+static bool pause_job(const char *job, const char *path, const char *saved_file)
+{
+	struct shares saved, standing;
+
+	shares_read(path, &standing);
+	if (shares_read(saved_file, &saved))
+		printf("%s is paused already\n", job);
+	else if (!shares_write(saved_file, &standing))
+		return false;
+	return pause_shares(path, &standing);
+}
+
+static bool resume_job(const char *job, const char *path, const char *saved_file)
+{
+	struct shares saved, standing;
+
+	if (!shares_read(saved_file, &saved)) {
+		printf("%s is not paused\n", job);
+		return true;
+	}
+	shares_read(path, &standing);
+	if (!resume_shares(path, &standing, &saved))
+		return false;
+	if (unlink(saved_file) == 0)
+		return true;
+	complain("removing %s: %s", saved_file, strerror(errno));
+	return false;
+}
+
+static int change(int argc, char **argv, const char *name, const char *doc,
+                  bool (*act)(const char *job, const char *path, const char *saved_file))
+{
+	const struct argp argp = {
+	    .options = options, .parser = parse, .args_doc = "JOB", .doc = doc};
+	struct request request = {.timeout_ns = FOLLOW_TIMEOUT_NS};
+	char *path, *saved_file;
+	bool done;
+
+	arguments_read(name, &argp, argc, argv, &request);
+	path = follow_override_path(request.job);
+	if (!path)
+		return TOOL_FAILED;
+	saved_file = jobs_file(request.job, "paused");
+	done = act(request.job, path, saved_file);
+	free(path);
+	free(saved_file);
+	return done ? follow(request.job, request.timeout_ns) : TOOL_FAILED;
+}
+
+int command_pause(int argc, char **argv)
+{
+	return change(argc, argv, "spillway pause",
+	              "Sets a running job's share of GPU time to 0: it stops at its next launch.",
+	              pause_job);
+}
+
+int command_resume(int argc, char **argv)
+{
+	return change(argc, argv, "spillway resume",
+	              "Lets a paused job go on with the share it had.", resume_job);
+}

@@ -1,0 +1,16 @@
+/*
+ * Whether the loader would put the shim into a program.
+ */
+#ifndef SPILLWAY_PROGRAM_H
+#define SPILLWAY_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Follows scripts to their interpreter. message says what was found, or why not: static, set-uid,
+ * another machine, musl, not executable, not there.
+ */
+bool program_can_be_shimmed(const char *program, char *message, size_t size);
+
+#endif

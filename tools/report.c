@@ -1,0 +1,256 @@
+/* One job as text and as JSON. */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "tools/jobs.h"
+#include "tools/table.h"
+
+static const char *const reasons[] = {
+    [SPILL_NONE] = "-",
+    [SPILL_LIMIT] = "limit",
+    [SPILL_DEVICE_FULL] = "device_full",
+    [SPILL_HOST_LIMIT] = "host_limit",
+};
+
+static const char *report_reason(uint64_t reason)
+{
+	return reason < sizeof reasons / sizeof *reasons ? reasons[reason] : "unknown";
+}
+
+const char *report_limit(uint64_t bytes, char *buf, size_t size)
+{
+	if (bytes != CONFIG_UNLIMITED)
+		return units_format_size(bytes, buf, size);
+	snprintf(buf, size, "none");
+	return buf;
+}
+
+const char *report_share(uint64_t millipercent, char *buf, size_t size)
+{
+	snprintf(buf, size, "%g %%", (double)millipercent / 1000);
+	return buf;
+}
+
+static const char *format_time(uint64_t ns, char *buf, size_t size)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm local;
+
+	if (!localtime_r(&seconds, &local) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &local))
+		snprintf(buf, size, "?");
+	return buf;
+}
+
+static void print_job(const struct segment_view *view)
+{
+	char began[32], ended[32];
+
+	format_time(view->created_ns, began, sizeof began);
+	if (jobs_live_process(view))
+		printf("job %s: running since %s", view->job, began);
+	else if (view->ended_ns)
+		printf("job %s: ended %s, began %s", view->job,
+		       format_time(view->ended_ns, ended, sizeof ended), began);
+	else
+		printf("job %s: ended, began %s", view->job, began);
+	if (*view->labels)
+		printf("; labels %s", view->labels);
+	printf("\n");
+}
+
+static void print_memory(const struct segment_view *view)
+{
+	static const char *const headings[] = {"GPU",       "<NAME>",     "USED",      "PEAK",
+	                                       "LIMIT SET", "LIMIT HELD", "HOST USED", "HOST PEAK",
+	                                       "SPILLS",    "SPILLED",    "WHY",       NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		char size[32];
+
+		table_cell(&table, "%d", i);
+		table_cell(&table, "%s", view->device[i].name);
+		table_cell(
+		    &table, "%s",
+		    units_format_size(view->charged[i][SEGMENT_ON_DEVICE], size, sizeof size));
+		table_cell(&table, "%s", units_format_size(total->device_peak, size, sizeof size));
+		table_cell(&table, "%s", report_limit(total->limit_set, size, sizeof size));
+		table_cell(&table, "%s", report_limit(total->limit_held, size, sizeof size));
+		table_cell(&table, "%s",
+		           units_format_size(view->charged[i][SEGMENT_ON_HOST], size, sizeof size));
+		table_cell(&table, "%s", units_format_size(total->host_peak, size, sizeof size));
+		table_cell(&table, "%" PRIu64, total->spills);
+		table_cell(&table, "%s",
+		           units_format_size(total->spilled_bytes, size, sizeof size));
+		table_cell(&table, "%s", report_reason(total->spill_reason));
+	}
+	table_end(&table, stdout);
+}
+
+static void print_pace(const struct segment_view *view)
+{
+	static const char *const headings[] = {"GPU",   "LAUNCHES", "GRAPHS", "BUSY",    "IDLE",
+	                                       "SLOTS", "SHARE",    "PAUSED", "REFUSED", NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		char value[32];
+
+		table_cell(&table, "%d", i);
+		table_cell(&table, "%" PRIu64, total->launches);
+		table_cell(&table, "%" PRIu64, total->graph_launches);
+		table_cell(&table, "%s",
+		           units_format_duration(total->busy_ns, value, sizeof value));
+		table_cell(&table, "%s",
+		           units_format_duration(total->idle_ns, value, sizeof value));
+		table_cell(&table, "%" PRIu64, total->idle_slots);
+		table_cell(&table, "%s", report_share(total->share_set, value, sizeof value));
+		table_cell(&table, "%s", total->paused ? "yes" : "no");
+		table_cell(&table, "%" PRIu64, total->refusals);
+	}
+	table_end(&table, stdout);
+}
+
+static const char *state_name(enum segment_slot_state state)
+{
+	return state == SLOT_LIVE ? "live" : state == SLOT_DRAINING ? "draining" : "free";
+}
+
+static void print_processes(const struct segment_view *view)
+{
+	static const char *const headings[] = {"PID",         "<STATE",   "DEVICE",   "HOST",
+	                                       "ALLOCATIONS", "LAUNCHES", "<COMMAND", NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (int i = 0; i < view->process_count; i++) {
+		const struct segment_process *process = &view->process[i];
+		struct statistics all = {0};
+		char size[32];
+
+		for (int device = 0; device < view->device_count; device++) {
+#define X(name, how, unit, meaning) all.name += process->device[device].name;
+			STATISTICS(X)
+#undef X
+		}
+		table_cell(&table, "%d", (int)process->pid);
+		table_cell(&table, "%s", state_name(process->state));
+		table_cell(&table, "%s", units_format_size(all.device_used, size, sizeof size));
+		table_cell(&table, "%s", units_format_size(all.host_used, size, sizeof size));
+		table_cell(&table, "%" PRIu64, all.allocations);
+		table_cell(&table, "%" PRIu64, all.launches);
+		table_cell(&table, "%s", process->command);
+	}
+	table_end(&table, stdout);
+}
+
+static void print_complaints(const struct segment_view *view)
+{
+	for (int i = 0; i < view->process_count; i++) {
+		const struct segment_process *process = &view->process[i];
+
+		if (!*process->complaint)
+			continue;
+		printf("process %d says: ", (int)process->pid);
+		for (const char *c = process->complaint; *c; c++)
+			putchar((unsigned char)*c < 0x20 && *c != '\n' ? '?' : *c);
+		printf("\n");
+	}
+}
+
+void report_text(const struct segment_view *view)
+{
+	print_job(view);
+	if (view->device_count) {
+		printf("\n");
+		print_memory(view);
+		printf("\n");
+		print_pace(view);
+	}
+	if (view->process_count) {
+		printf("\n");
+		print_processes(view);
+	}
+	print_complaints(view);
+}
+
+/* Bytes or null: a limit there is none of, a value nobody knows. */
+static void json_limit(struct json *json, const char *key, uint64_t bytes)
+{
+	if (bytes == CONFIG_UNLIMITED)
+		json_null(json, key);
+	else
+		json_number(json, key, bytes);
+}
+
+static void json_statistics(struct json *json, const struct statistics *statistics)
+{
+#define X(name, how, unit, meaning)                                      \
+	if (strcmp(#name, "spill_reason") == 0)                          \
+		json_text(json, #name, report_reason(statistics->name)); \
+	else                                                             \
+		json_limit(json, #name, statistics->name);
+	STATISTICS(X)
+#undef X
+}
+
+static void json_process(struct json *json, const struct segment_view *view,
+                         const struct segment_process *process)
+{
+	char hash[17];
+
+	snprintf(hash, sizeof hash, "%016" PRIx64, process->override_hash);
+	json_open(json, NULL, '{');
+	json_number(json, "pid", (uint64_t)process->pid);
+	json_text(json, "command", process->command);
+	json_text(json, "state", state_name(process->state));
+	json_number(json, "started_ns", process->started_ns);
+	json_text(json, "override_hash", hash);
+	json_text(json, "complaint", process->complaint);
+	json_open(json, "devices", '[');
+	for (int i = 0; i < view->device_count; i++) {
+		json_open(json, NULL, '{');
+		json_statistics(json, &process->device[i]);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_close(json, '}');
+}
+
+void report_json(struct json *json, const struct segment_view *view)
+{
+	json_open(json, NULL, '{');
+	json_text(json, "job", view->job);
+	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
+	json_text(json, "labels", view->labels);
+	json_number(json, "created_ns", view->created_ns);
+	json_limit(json, "ended_ns", view->ended_ns ? view->ended_ns : CONFIG_UNLIMITED);
+	json_open(json, "devices", '[');
+	for (int i = 0; i < view->device_count; i++) {
+		json_open(json, NULL, '{');
+		json_text(json, "name", view->device[i].name);
+		json_text(json, "uuid", view->device[i].uuid);
+		json_text(json, "pci_bus_id", view->device[i].pci_bus_id);
+		json_number(json, "memory", view->device[i].memory);
+		json_number(json, "device_charged", view->charged[i][SEGMENT_ON_DEVICE]);
+		json_number(json, "host_charged", view->charged[i][SEGMENT_ON_HOST]);
+		json_statistics(json, &view->job_total[i]);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_open(json, "processes", '[');
+	for (int i = 0; i < view->process_count; i++)
+		json_process(json, view, &view->process[i]);
+	json_close(json, ']');
+	json_close(json, '}');
+}

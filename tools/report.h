@@ -1,0 +1,19 @@
+/*
+ * One job as text and as JSON.
+ */
+#ifndef SPILLWAY_REPORT_H
+#define SPILLWAY_REPORT_H
+
+#include "core/state/segment.h"
+#include "tools/json.h"
+
+/* A limit for people: "12.0 MiB", "none". */
+const char *report_limit(uint64_t bytes, char *buf, size_t size);
+/* A share for people: "60 %". */
+const char *report_share(uint64_t millipercent, char *buf, size_t size);
+
+/* Job, devices, processes, complaints. */
+void report_text(const struct segment_view *view);
+void report_json(struct json *json, const struct segment_view *view);
+
+#endif

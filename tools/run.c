@@ -1,0 +1,309 @@
+/* spillway run: names a job, gives it its limits, runs the program under the shim, sums up. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "tools/arguments.h"
+#include "tools/claim.h"
+#include "tools/jobs.h"
+#include "tools/launch.h"
+#include "tools/paths.h"
+#include "tools/settings.h"
+#include "tools/tool.h"
+
+struct run {
+	struct settings settings;
+	const char *name;
+	const char *config_file;
+	bool join;
+	bool softgpu;
+	bool quiet;
+	char **program;
+};
+
+enum { OPTION_NAME = 0x200, OPTION_CONFIG, OPTION_JOIN, OPTION_SOFTGPU, OPTION_QUIET };
+
+static const struct argp_option options[] = {
+    {"name", OPTION_NAME, "JOB", 0, "Name of the job", 0},
+    {"config", OPTION_CONFIG, "FILE", 0, "Settings for this job; see spillway.ini(5)", 0},
+    {"join", OPTION_JOIN, NULL, 0, "Become part of the job if it is running already", 0},
+    {"softgpu", OPTION_SOFTGPU, NULL, 0, "Run on the software GPU", 0},
+    {"quiet", OPTION_QUIET, NULL, 0, "No summary at the end", 0},
+    {0},
+};
+
+static const struct argp_child children[] = {{&settings_argp, 0, "Limits:", 1}, {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct run *run = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &run->settings;
+		return 0;
+	case OPTION_NAME:
+		if (directory_check_name(argument) != 0)
+			usage_error("--name '%s': expected 1 to 63 of A-Z a-z 0-9 . _ - "
+			            "not beginning with a dot",
+			            argument);
+		run->name = argument;
+		return 0;
+	case OPTION_CONFIG:
+		run->config_file = argument;
+		return 0;
+	case OPTION_JOIN:
+		run->join = true;
+		return 0;
+	case OPTION_SOFTGPU:
+		run->softgpu = true;
+		return 0;
+	case OPTION_QUIET:
+		run->quiet = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		run->program = &state->argv[state->next - 1];
+		state->next = state->argc; /* the rest is the program's */
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which program?");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "PROGRAM [ARGUMENTS...]",
+    .doc = "Runs a CUDA program as a job with limits on memory and GPU time.\v"
+           "Exit status: the program's own; 125 when spillway failed, 126 when the program cannot "
+           "be executed, 127 when it was not found, 78 when the configuration is bad.",
+    .children = children,
+};
+
+static void set_environment(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) != 0)
+		fail("setting %s: %s", name, strerror(errno));
+}
+
+/* Reads what the shim will read, or says what is wrong with it and ends. */
+static struct config *load_config(const char *override_file)
+{
+	const struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .file = getenv("SPILLWAY_CONFIG"),
+	    .override_file = override_file,
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (config_load(&sources, &config, &error) == 0)
+		return config;
+	complain("%s", error.message);
+	exit(EX_CONFIG);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* For a Python program the script says more than the interpreter. */
+static const char *program_name(char **program)
+{
+	const char *base = base_name(program[0]);
+
+	if (strncmp(base, "python", 6) != 0)
+		return base;
+	for (char **argument = program + 1; *argument; argument++) {
+		const char *dot = strrchr(*argument, '.');
+
+		if (dot && strcmp(dot, ".py") == 0)
+			return base_name(*argument);
+	}
+	return base;
+}
+
+/* BASE-PID of letters a job's name may have. */
+static char *default_name(char **program)
+{
+	const char *base = program_name(program);
+	const char *dot = strrchr(base, '.');
+	int length = dot && strcmp(dot, ".py") == 0 ? (int)(dot - base) : (int)strlen(base);
+	char *name = text("%.*s-%d", length > 40 ? 40 : length, base, (int)getpid());
+
+	for (char *c = name; *c; c++)
+		if (directory_check_name((char[]){'x', *c, '\0'}) != 0)
+			*c = '-';
+	if (*name == '.')
+		*name = '-';
+	return name;
+}
+
+/* Given, or configured, or Slurm's, or made up. All tasks of a Slurm job on a node are one job. */
+static const char *choose_name(struct run *run)
+{
+	const char *slurm = getenv("SLURM_JOB_ID");
+	struct config *config = load_config(NULL);
+	const char *name = run->name;
+
+	if (!name && *config_job_name(config))
+		name = text("%s", config_job_name(config));
+	config_release(config);
+	if (!name && slurm && *slurm) {
+		name = text("slurm-%s", slurm);
+		if (directory_check_name(name) != 0)
+			fail("SLURM_JOB_ID='%s': expected a plain number; use --name", slurm);
+		run->join = true;
+	}
+	return name ? name : default_name(run->program);
+}
+
+/* The program may change its folder before it reads this. */
+static void use_config_file(const char *file)
+{
+	char *absolute = realpath(file, NULL);
+
+	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
+	free(absolute);
+}
+
+static void use_softgpu(void)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+	const char *others = getenv("LD_LIBRARY_PATH");
+	char *search;
+
+	if (!paths_softgpu(folder, driver, message, sizeof message))
+		fail("%s", message);
+	search = others && *others ? text("%s:%s", folder, others) : text("%s", folder);
+	set_environment("LD_LIBRARY_PATH", search);
+	set_environment("SPILLWAY_DRIVER", driver);
+	free(search);
+}
+
+static void use_shim(void)
+{
+	const char *others = getenv("LD_PRELOAD");
+	struct paths paths;
+	char message[3 * PATH_MAX];
+	char *preload;
+
+	if (!paths_shim(&paths, message, sizeof message))
+		fail("%s", message);
+	if (others && strstr(others, paths.shim))
+		return; /* a run within a run */
+	preload = text("%s%s%s:%s", others ? others : "", others && *others ? ":" : "", paths.shim,
+	               paths.alias);
+	set_environment("LD_PRELOAD", preload);
+	free(preload);
+}
+
+static void remove_if_there(const char *path)
+{
+	if (unlink(path) != 0 && errno != ENOENT)
+		fail("removing %s: %s", path, strerror(errno));
+}
+
+/*
+ * The name is ours, or we join those who have it; then the flags become the job's override. What an
+ * ended run of this name left behind is no part of this one.
+ */
+static void set_up_job(const struct run *run, const char *job)
+{
+	char override_file[PATH_MAX], message[512];
+	const struct segment_process *live;
+	struct segment_view *view;
+	int directory = directory_open(1, message, sizeof message);
+	bool first;
+
+	if (directory < 0)
+		fail("%s", message);
+	close(directory);
+	if (directory_override_path(job, override_file, sizeof override_file) != 0)
+		fail("'%s' cannot be a job's name", job);
+	if (!claim_take(job, run->join, &first))
+		fail("job '%s' is being run by another spillway run; use --join to share its "
+		     "limits, or --name for a name of its own",
+		     job);
+	view = jobs_read_if_any(job);
+	live = view ? jobs_live_process(view) : NULL;
+	if (live && !run->join)
+		fail("job '%s' is running (process %d, %s); use --join to share its limits, or "
+		     "--name for a name of its own",
+		     job, (int)live->pid, live->command);
+	if (!live && first) {
+		char *paused = jobs_file(job, "paused");
+
+		remove_if_there(override_file);
+		remove_if_there(paused);
+		free(paused);
+	}
+	free(view);
+	if (settings_any(&run->settings) && !settings_write(&run->settings, override_file))
+		exit(tool_failure);
+	set_environment("SPILLWAY_JOB", job);
+	config_release(load_config(override_file));
+	claim_share();
+}
+
+/* One line, when the job spilled or waited. */
+static void sum_up(const char *job)
+{
+	char device[32], host[32], message[512];
+	struct segment_view *view = allocate(sizeof *view);
+	struct statistics total = {0};
+
+	if (segment_read(job, view, message, sizeof message) != 0) {
+		free(view); /* it never used CUDA */
+		return;
+	}
+	for (int i = 0; i < view->device_count; i++) {
+#define X(name, how, unit, meaning) total.name += view->job_total[i].name;
+		STATISTICS(X)
+#undef X
+	}
+	if (total.spilled_bytes || total.idle_ns || total.refusals)
+		complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
+		         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
+		         "; busy_ns=%" PRIu64 "; launches=%" PRIu64,
+		         job, units_format_size(total.device_peak, device, sizeof device),
+		         units_format_size(total.host_peak, host, sizeof host), total.spills,
+		         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
+		         total.busy_ns, total.launches);
+	free(view);
+}
+
+int command_run(int argc, char **argv)
+{
+	struct run run = {0};
+	const char *job;
+	int status;
+
+	tool_failure = argp_err_exit_status = RUN_FAILED;
+	arguments_read("spillway run", &argp, argc, argv, &run);
+	if (run.config_file)
+		use_config_file(run.config_file);
+	if (run.softgpu)
+		use_softgpu();
+	job = choose_name(&run);
+	use_shim();
+	set_up_job(&run, job);
+	status = launch(run.program);
+	if (!run.quiet)
+		sum_up(job);
+	claim_release();
+	launch_exit(status);
+}

@@ -1,0 +1,93 @@
+/* spillway set: changes a running job's limits through its override file. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/units.h"
+#include "tools/arguments.h"
+#include "tools/follow.h"
+#include "tools/jobs.h"
+#include "tools/settings.h"
+#include "tools/shares.h"
+#include "tools/tool.h"
+
+struct set {
+	struct settings settings;
+	const char *job;
+	uint64_t timeout_ns;
+};
+
+static const struct argp_option options[] = {FOLLOW_OPTION, {0}};
+
+static const struct argp_child children[] = {{&settings_argp, 0, "Limits:", 1}, {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct set *set = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &set->settings;
+		return 0;
+	case OPTION_TIMEOUT:
+		if (units_parse_duration(argument, &set->timeout_ns) != 0)
+			usage_error("--timeout '%s': expected seconds, or a time as 500ms",
+			            argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (set->job)
+			usage_error("'%s': expected one job", argument);
+		set->job = argument;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which job?");
+	case ARGP_KEY_SUCCESS:
+		if (!settings_any(&set->settings))
+			usage_error("nothing to set");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "JOB",
+    .doc = "Changes the limits of a running job and waits until all its processes obey.",
+    .children = children,
+};
+
+/* A paused job's share is 0; what is set now holds from `resume` on. */
+static bool keep_share_for_resume(struct set *set)
+{
+	const char **share = &set->settings.value[CONFIG_KEY_share];
+	struct shares saved;
+	char *file = jobs_file(set->job, "paused");
+	bool done = true;
+
+	if (*share && shares_read(file, &saved)) {
+		shares_set(&saved, set->settings.selector, *share);
+		done = shares_write(file, &saved);
+		*share = NULL;
+		printf("%s is paused: the share holds from 'spillway resume' on\n", set->job);
+	}
+	free(file);
+	return done;
+}
+
+int command_set(int argc, char **argv)
+{
+	struct set set = {.timeout_ns = FOLLOW_TIMEOUT_NS};
+	char *path;
+	bool done;
+
+	arguments_read("spillway set", &argp, argc, argv, &set);
+	path = follow_override_path(set.job);
+	if (!path)
+		return TOOL_FAILED;
+	done = keep_share_for_resume(&set);
+	if (done && settings_any(&set.settings))
+		done = settings_write(&set.settings, path);
+	free(path);
+	return done ? follow(set.job, set.timeout_ns) : TOOL_FAILED;
+}

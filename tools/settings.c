@@ -1,0 +1,94 @@
+/* The limits that `run` and `set` take as options. */
+#include "tools/settings.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "tools/arguments.h"
+#include "tools/tool.h"
+
+enum {
+	OPTION_SETTING = 0x100, /* + enum config_key */
+	OPTION_GPU = OPTION_SETTING + CONFIG_KEY_COUNT,
+};
+
+static const struct argp_option options[] = {
+    {"memory", OPTION_SETTING + CONFIG_KEY_memory_limit, "SIZE", 0,
+     "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited", 0},
+    {"memory-max", OPTION_SETTING + CONFIG_KEY_memory_limit_max, "SIZE", 0,
+     "How far that limit may rise by itself while the GPU has room", 0},
+    {"host-memory", OPTION_SETTING + CONFIG_KEY_host_limit, "SIZE", 0,
+     "Host memory for what does not fit: 64GiB, auto, unlimited", 0},
+    {"share", OPTION_SETTING + CONFIG_KEY_share, "PERCENT", 0,
+     "Percent of GPU time; 0 pauses, 100 is unlimited", 0},
+    {"limit-gpu", OPTION_GPU, "GPU", 0, "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
+     0},
+    {0},
+};
+
+/* Letters that ordinals, UUIDs and PCI bus ids are made of; whether it names a GPU, config decides.
+ */
+static bool may_be_selector(const char *name)
+{
+	for (const char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-:./", *c))
+			return false;
+	return *name;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct settings *settings = state->input;
+	enum config_key setting = key - OPTION_SETTING;
+	char expected[CONFIG_MESSAGE_MAX] = "";
+
+	if (key == ARGP_KEY_INIT) {
+		settings->selector = "";
+		return 0;
+	}
+	if (key == OPTION_GPU) {
+		if (!may_be_selector(argument))
+			usage_error("--limit-gpu '%s': expected an ordinal, a UUID or a PCI bus id",
+			            argument);
+		settings->selector = argument;
+		return 0;
+	}
+	for (const struct argp_option *option = options; option->name; option++) {
+		if (option->key != key)
+			continue;
+		if (config_check_value(setting, argument, expected, sizeof expected) != 0)
+			usage_error("--%s '%s': %s", option->name, argument, expected);
+		settings->value[setting] = argument;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp settings_argp = {.options = options, .parser = parse};
+
+bool settings_any(const struct settings *settings)
+{
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (settings->value[key])
+			return true;
+	return false;
+}
+
+bool settings_write(const struct settings *settings, const char *path)
+{
+	const char *keys[CONFIG_KEY_COUNT + 1] = {NULL};
+	const char *values[CONFIG_KEY_COUNT + 1] = {NULL};
+	struct config_error error;
+	int count = 0;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		if (!settings->value[key])
+			continue;
+		keys[count] = config_key_name(key);
+		values[count++] = settings->value[key];
+	}
+	if (config_override_write(path, settings->selector, keys, values, &error) == 0)
+		return true;
+	complain("%s", error.message);
+	return false;
+}

@@ -1,0 +1,24 @@
+/*
+ * The limits that `run` and `set` take as options, as one argp child parser.
+ */
+#ifndef SPILLWAY_SETTINGS_H
+#define SPILLWAY_SETTINGS_H
+
+#include <argp.h>
+#include <stdbool.h>
+
+#include "core/config/config.h"
+
+struct settings {
+	const char *selector;                /* --limit-gpu; "" is every GPU */
+	const char *value[CONFIG_KEY_COUNT]; /* as given; NULL: left alone */
+};
+
+/* Checks each value as the INI would; its input is a struct settings. */
+extern const struct argp settings_argp;
+
+bool settings_any(const struct settings *settings);
+/* Merges them into an override file. False after saying why not. */
+bool settings_write(const struct settings *settings, const char *path);
+
+#endif

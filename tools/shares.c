@@ -1,0 +1,84 @@
+/* The shares that stand in an override file. */
+#include "tools/shares.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/tool.h"
+
+static int collect(void *cookie, const char *section, const char *name, const char *value)
+{
+	if (strncmp(section, "gpu", 3) == 0 && strcmp(name, "share") == 0)
+		shares_set(cookie, section + 3 + strspn(section + 3, " \t"), value);
+	return 1;
+}
+
+bool shares_read(const char *path, struct shares *shares)
+{
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	FILE *file;
+	int line;
+
+	*shares = (struct shares){0};
+	if (descriptor < 0 && errno == ENOENT)
+		return false;
+	file = descriptor < 0 ? NULL : fdopen(descriptor, "r");
+	if (!file)
+		fail("%s: %s", path, strerror(errno));
+	line = ini_parse_file(file, collect, shares);
+	fclose(file);
+	if (line != 0)
+		fail("%s:%d: expected KEY = VALUE or [SECTION]", path, line);
+	return true;
+}
+
+const char *shares_get(const struct shares *shares, const char *selector)
+{
+	for (int i = 0; i < shares->count; i++)
+		if (strcmp(shares->of[i].selector, selector) == 0)
+			return shares->of[i].value;
+	return NULL;
+}
+
+void shares_set(struct shares *shares, const char *selector, const char *value)
+{
+	int i = 0;
+
+	while (i < shares->count && strcmp(shares->of[i].selector, selector) != 0)
+		i++;
+	if (i == SHARES_MAX)
+		fail("shares for more than %d GPUs", SHARES_MAX);
+	snprintf(shares->of[i].selector, sizeof shares->of[i].selector, "%s", selector);
+	snprintf(shares->of[i].value, sizeof shares->of[i].value, "%s", value);
+	if (i == shares->count)
+		shares->count++;
+}
+
+bool shares_write(const char *path, const struct shares *shares)
+{
+	char *temporary = text("%s.XXXXXX", path);
+	int descriptor = mkostemp(temporary, O_CLOEXEC); /* makes it 0600 */
+	FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+	bool written = file;
+
+	if (file) {
+		for (int i = 0; i < shares->count; i++)
+			fprintf(file, "[gpu%s%s]\nshare = %s\n", *shares->of[i].selector ? " " : "",
+			        shares->of[i].selector, shares->of[i].value);
+		written = !ferror(file);
+		written = fclose(file) == 0 && written;
+	}
+	written = written && rename(temporary, path) == 0;
+	if (!written) {
+		complain("%s: %s", path, strerror(errno));
+		unlink(temporary);
+	}
+	free(temporary);
+	return written;
+}

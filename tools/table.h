@@ -1,0 +1,25 @@
+/*
+ * Columns of text, each as wide as its widest cell. Control characters are shown as '?': cells hold
+ * names from other processes, and a terminal must not obey them.
+ */
+#ifndef SPILLWAY_TABLE_H
+#define SPILLWAY_TABLE_H
+
+#include <stdio.h>
+
+enum { TABLE_COLUMNS = 16 };
+
+struct table {
+	int columns;
+	int cells;
+	char **cell;
+};
+
+/* One heading per column; "<" before it puts the column's text to the left, else it stands right.
+ */
+void table_start(struct table *table, const char *const *headings);
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints it and frees it. */
+void table_end(struct table *table, FILE *out);
+
+#endif

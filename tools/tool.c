@@ -1,0 +1,55 @@
+/* How every command reports trouble. */
+#include "tools/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int tool_failure = TOOL_FAILED;
+
+void complain_list(const char *format, va_list list)
+{
+	fflush(stdout);
+	fputs("spillway: ", stderr);
+	vfprintf(stderr, format, list);
+	fputc('\n', stderr);
+}
+
+void complain(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	complain_list(format, list);
+	va_end(list);
+}
+
+void fail(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	complain_list(format, list);
+	va_end(list);
+	exit(tool_failure);
+}
+
+void *allocate(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		fail("out of memory");
+	return memory;
+}
+
+char *text(const char *format, ...)
+{
+	va_list list;
+	char *result;
+
+	va_start(list, format);
+	if (vasprintf(&result, format, list) < 0)
+		fail("out of memory");
+	va_end(list);
+	return result;
+}

@@ -1,0 +1,41 @@
+/*
+ * What the commands of the tool share: their table, their exit codes and how they report trouble.
+ */
+#ifndef SPILLWAY_TOOL_H
+#define SPILLWAY_TOOL_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+enum tool_status {
+	TOOL_OK = 0,
+	TOOL_FAILED = 1,
+	TOOL_USAGE = 2,
+	/* Of `run`, as timeout(1) and env(1) have them; other values are the program's own. */
+	RUN_FAILED = 125,
+	RUN_NOT_EXECUTABLE = 126,
+	RUN_NOT_FOUND = 127,
+};
+
+/* argv[0] is "spillway", the command's name already taken off. Each returns the exit status. */
+int command_run(int argc, char **argv);
+int command_stat(int argc, char **argv);
+int command_set(int argc, char **argv);
+int command_pause(int argc, char **argv);
+int command_resume(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+
+/* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
+extern int tool_failure;
+
+/* One line to stderr: "spillway: ...". */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void complain_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
+/* The same, and the end with tool_failure. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Zeroed memory, or the end. */
+void *allocate(size_t size);
+/* A new string; the caller frees it. */
+char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
