@@ -168,19 +168,16 @@ int units_parse_bool(const char *text, bool *value)
 static const char *format_scaled(uint64_t value, const struct unit *unit, char *buf, size_t size)
 {
 	double number = (double)value / (double)unit->factor;
-	uint64_t hundredths = (uint64_t)(number * 100 + 0.5);
+	int decimals = unit->factor == 1 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+	unsigned scale = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;
+	uint64_t scaled = unit->factor == 1 ? value : (uint64_t)(number * scale + 0.5);
 
 	/* Not "%.2f": its decimal point is the locale's. */
-	if (unit->factor == 1)
-		snprintf(buf, size, "%" PRIu64 " %s", value, unit->name);
-	else if (hundredths < 1000)
-		snprintf(buf, size, "%" PRIu64 ".%02" PRIu64 " %s", hundredths / 100,
-		         hundredths % 100, unit->name);
-	else if (hundredths < 9995)
-		snprintf(buf, size, "%" PRIu64 ".%" PRIu64 " %s", (hundredths + 5) / 100,
-		         (hundredths + 5) / 10 % 10, unit->name);
+	if (decimals == 0)
+		snprintf(buf, size, "%" PRIu64 " %s", scaled, unit->name);
 	else
-		snprintf(buf, size, "%" PRIu64 " %s", (hundredths + 50) / 100, unit->name);
+		snprintf(buf, size, "%" PRIu64 ".%0*" PRIu64 " %s", scaled / scale, decimals,
+		         scaled % scale, unit->name);
 	return buf;
 }
 
