@@ -1,1 +1,32 @@
-shim_out :=
+# shim/: is called. The preloaded object, its alias, and the folder layout both need.
+shim_src := $(wildcard shim/*.c)
+shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c,$(shim_src))) \
+	$(BUILD)/shim/trampolines.o
+shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libcuda.so.1
+
+# inih is linked in, hidden: nothing but glibc is needed at run time.
+static_inih := $(shell $(CC) -print-file-name=libinih.a)
+
+$(BUILD)/shim/exports.map: shim/exports.map.in shim/entry_points.h
+	$(call say,GEN)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -I. -x c $< -o $@
+
+$(BUILD)/shim/trampolines.o: shim/entry_points.h
+
+$(BUILD)/lib/libspillway.so: $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic \
+		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
+		$(shim_obj) $(BUILD)/libcore.a $(static_inih) -ldl -lpthread -lrt
+
+# What a caller of dlopen("libcuda.so") gets; it finds the shim by SONAME beside it.
+$(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so \
+		$(BUILD)/lib/libcuda.so.1
+	$(call say,LD)
+	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,libcuda.so -Wl,--no-as-needed \
+		-Wl,-rpath,'$$ORIGIN' -o $@ $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so
+
+$(BUILD)/lib/libcuda.so.1: $(BUILD)/lib/libspillway.so
+	@ln -sf libspillway.so $@

@@ -1,0 +1,226 @@
+/* The device set. Rules: runs inside the user's process; changes no current context. */
+#include "core/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+
+static void format_uuid(const CUuuid *uuid, char *text, size_t size)
+{
+	const unsigned char *b = (const unsigned char *)uuid->bytes;
+
+	snprintf(text, size,
+	         "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+	         b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+	         b[14], b[15]);
+}
+
+/* Fields the driver refuses stay empty: the device is then known by the others. */
+static int identify(struct device *device, int ordinal)
+{
+	CUuuid uuid;
+	size_t memory = 0;
+
+	if (driver.cuDeviceGet(&device->handle, ordinal) != CUDA_SUCCESS)
+		return -ENODEV;
+	device->id.ordinal = ordinal;
+	/* v2 knows MIG instances; drivers before 11.4 have the first version alone. */
+	if (driver.cuDeviceGetUuid_v2(&uuid, device->handle) == CUDA_SUCCESS ||
+	    driver.cuDeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS)
+		format_uuid(&uuid, device->id.uuid, sizeof(device->id.uuid));
+	if (driver.cuDeviceGetPCIBusId(device->id.pci_bus_id, sizeof(device->id.pci_bus_id),
+	                               device->handle) != CUDA_SUCCESS)
+		device->id.pci_bus_id[0] = '\0';
+	if (driver.cuDeviceGetName(device->name, sizeof(device->name), device->handle) !=
+	    CUDA_SUCCESS)
+		device->name[0] = '\0';
+	if (driver.cuDeviceTotalMem_v2(&memory, device->handle) == CUDA_SUCCESS)
+		device->id.memory = memory;
+	return 0;
+}
+
+static int enter_books(struct device *device, struct segment *segment, const char *job)
+{
+	device->statistics = &device->own_statistics;
+	if (segment) {
+		struct segment_device entry = {.memory = device->id.memory};
+
+		memcpy(entry.uuid, device->id.uuid, sizeof(entry.uuid));
+		memcpy(entry.pci_bus_id, device->id.pci_bus_id, sizeof(entry.pci_bus_id));
+		memcpy(entry.name, device->name, sizeof(entry.name));
+		device->index = segment_device(segment, &entry);
+		if (device->index >= 0) {
+			device->segment = segment;
+			device->statistics = segment_statistics(segment, device->index);
+		} else {
+			log_error("gpu %d: the job's segment has no room for another device; its "
+			          "limit holds for this process alone",
+			          device->id.ordinal);
+		}
+	}
+	device->registry = registry_create(job, (int)getpid(), device->id.ordinal);
+	return device->registry ? 0 : -ENOMEM;
+}
+
+int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
+{
+	int found = 0, error = 0;
+
+	memset(set, 0, sizeof(*set));
+	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS)
+		return -ENODEV;
+	if (found > DEVICE_MAX) {
+		log_warning("%d devices: those after the first %d are left alone", found,
+		            DEVICE_MAX);
+		found = DEVICE_MAX;
+	}
+	for (int i = 0; i < found && !error; i++) {
+		struct device *device = &set->device[i];
+
+		pthread_mutex_init(&device->lock, NULL);
+		set->count = i + 1;
+		error = identify(device, i);
+		if (!error)
+			error = enter_books(device, segment, job);
+	}
+	if (error)
+		device_set_clear(set);
+	return error;
+}
+
+void device_set_clear(struct device_set *set)
+{
+	for (int i = set->count - 1; i >= 0; i--) {
+		if (set->device[i].registry)
+			registry_destroy(set->device[i].registry);
+		pthread_mutex_destroy(&set->device[i].lock);
+	}
+	set->count = 0;
+}
+
+static bool is_named(const struct device *device, const char *name)
+{
+	size_t length = strlen(name);
+	const char *pci = device->id.pci_bus_id;
+
+	if (length > 4 && strncasecmp(device->id.uuid, name, length) == 0)
+		return true;
+	/* The PCI domain may be left out. */
+	return pci[0] && (strcasecmp(pci, name) == 0 ||
+	                  (strchr(pci, ':') && strcasecmp(strchr(pci, ':') + 1, name) == 0));
+}
+
+struct device *device_set_find(struct device_set *set, const char *name)
+{
+	const char *gpu = strstr(name, "/gpu:");
+	struct device *found = NULL;
+	char *end;
+	long ordinal;
+
+	if (gpu && name[0] == '/')
+		name = gpu + strlen("/gpu:");
+	ordinal = strtol(name, &end, 10);
+	if (end != name && *end == '\0')
+		return ordinal >= 0 && ordinal < set->count ? &set->device[ordinal] : NULL;
+	for (int i = 0; i < set->count; i++) {
+		if (!is_named(&set->device[i], name))
+			continue;
+		if (found)
+			return NULL; /* ambiguous */
+		found = &set->device[i];
+	}
+	return found;
+}
+
+struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
+{
+	for (int i = 0; i < set->count; i++) {
+		if (set->device[i].handle == handle)
+			return &set->device[i];
+	}
+	return NULL;
+}
+
+bool device_apply(struct device *device, const struct config_gpu *settings)
+{
+	struct statistics *s = device->statistics;
+	bool changed;
+
+	pthread_mutex_lock(&device->lock);
+	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
+	device->settings = *settings;
+	pthread_mutex_unlock(&device->lock);
+
+	statistics_set(&s->limit_set, settings->memory_limit);
+	statistics_set(&s->limit_held, settings->memory_limit);
+	statistics_set(&s->share_set, settings->share);
+	return changed;
+}
+
+struct config_gpu device_settings(struct device *device)
+{
+	struct config_gpu settings;
+
+	pthread_mutex_lock(&device->lock);
+	settings = device->settings;
+	pthread_mutex_unlock(&device->lock);
+	return settings;
+}
+
+/* The quota of a process that has no segment. */
+static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+{
+	uint64_t used = atomic_load(&device->own_charge[side]);
+
+	do {
+		if (bytes > UINT64_MAX - used || used + bytes > limit)
+			return -ENOSPC;
+	} while (!atomic_compare_exchange_weak(&device->own_charge[side], &used, used + bytes));
+	return 0;
+}
+
+static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
+{
+	uint64_t seen = statistics_get(peak);
+
+	while (value > seen && !atomic_compare_exchange_weak(peak, &seen, value))
+		;
+}
+
+int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+{
+	struct statistics *s = device->statistics;
+	int error = device->segment
+	                ? segment_reserve(device->segment, device->index, side, bytes, limit)
+	                : charge_own(device, side, bytes, limit);
+
+	if (error)
+		return error;
+	if (side == SEGMENT_ON_DEVICE)
+		raise_peak(&s->device_peak, statistics_add(&s->device_used, bytes) + bytes);
+	else
+		raise_peak(&s->host_peak, statistics_add(&s->host_used, bytes) + bytes);
+	return 0;
+}
+
+void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes)
+{
+	struct statistics *s = device->statistics;
+
+	if (device->segment)
+		segment_unreserve(device->segment, device->index, side, bytes);
+	else
+		atomic_fetch_sub(&device->own_charge[side], bytes);
+	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
+}
+
+uint64_t device_charged(struct device *device, enum segment_side side)
+{
+	return device->segment ? segment_charged(device->segment, device->index, side)
+	                       : atomic_load(&device->own_charge[side]);
+}

@@ -1,0 +1,60 @@
+/*
+ * The driver as core/ sees it: a struct of the functions it calls, and nothing else.
+ *
+ * The shim fills it with the real driver's; unit tests fill it with their own. No member is NULL
+ * once filled: what the driver lacks answers CUDA_ERROR_NOT_SUPPORTED.
+ */
+#ifndef SPILLWAY_DRIVER_H
+#define SPILLWAY_DRIVER_H
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL /* no macro renames anything */
+#endif
+#include <cuda.h>
+
+#define DRIVER_CALLS(X)                  \
+	X(cuCtxGetCurrent)               \
+	X(cuCtxGetDevice)                \
+	X(cuCtxPopCurrent_v2)            \
+	X(cuCtxPushCurrent_v2)           \
+	X(cuCtxSynchronize)              \
+	X(cuDeviceGet)                   \
+	X(cuDeviceGetAttribute)          \
+	X(cuDeviceGetCount)              \
+	X(cuDeviceGetName)               \
+	X(cuDeviceGetPCIBusId)           \
+	X(cuDeviceGetUuid)               \
+	X(cuDeviceGetUuid_v2)            \
+	X(cuDeviceTotalMem_v2)           \
+	X(cuEventCreate)                 \
+	X(cuEventDestroy_v2)             \
+	X(cuEventElapsedTime)            \
+	X(cuEventQuery)                  \
+	X(cuEventRecord)                 \
+	X(cuMemAddressFree)              \
+	X(cuMemAddressReserve)           \
+	X(cuMemAdvise)                   \
+	X(cuMemAllocManaged)             \
+	X(cuMemAlloc_v2)                 \
+	X(cuMemCreate)                   \
+	X(cuMemFreeHost)                 \
+	X(cuMemFree_v2)                  \
+	X(cuMemGetAllocationGranularity) \
+	X(cuMemGetInfo_v2)               \
+	X(cuMemHostAlloc)                \
+	X(cuMemHostGetDevicePointer_v2)  \
+	X(cuMemMap)                      \
+	X(cuMemRelease)                  \
+	X(cuMemSetAccess)                \
+	X(cuMemUnmap)                    \
+	X(cuStreamSynchronize)
+
+struct driver {
+#define X(symbol) __typeof__(&(symbol)) symbol;
+	DRIVER_CALLS(X)
+#undef X
+};
+
+extern struct driver driver;
+
+#endif

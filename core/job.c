@@ -1,0 +1,362 @@
+/*
+ * The job. Rules: runs inside the user's process. The helper thread blocks every signal and makes
+ * no driver call; a fork without exec leaves the child with plain forwarding.
+ */
+#include "core/job.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/config/config.h"
+#include "core/config/listener.h"
+#include "core/memory/vmem.h"
+#include "core/pace/pacer.h"
+#include "core/state/directory.h"
+
+enum { HELPER_STACK = 1 << 20 };
+
+static struct statistics uncounted; /* launches before the job started */
+struct job_launch job_launch = {.statistics = &uncounted};
+
+static struct {
+	_Atomic bool active;
+	pthread_mutex_t lock; /* of starting */
+	bool started;
+
+	char name[CONFIG_NAME_MAX];
+	bool is_unnamed; /* nobody named it: its segment goes when the process does */
+	char override_path[512];
+	const char *file; /* SPILLWAY_CONFIG */
+
+	struct config *config; /* the helper's after start */
+	struct segment *segment;
+	struct listener *listener;
+	struct device_set devices;
+	struct pacer *pacer[DEVICE_MAX];
+	bool reload; /* the helper's: a file changed */
+
+	pthread_t helper;
+	sem_t joined, ready;
+} job = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool job_is_active(void)
+{
+	return atomic_load_explicit(&job.active, memory_order_acquire);
+}
+
+struct device_set *job_devices(void)
+{
+	return &job.devices;
+}
+
+/* --- configuration --- */
+
+static int load_config(const char *override_path, struct config **config,
+                       struct config_error *error)
+{
+	struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .file = job.file,
+	    .override_file = override_path,
+	    .environment = environ,
+	};
+
+	return config_load(&sources, config, error);
+}
+
+/* Settings to devices and pacers; the launch path learns whether it is paced. */
+static void apply(struct config *config)
+{
+	bool slow = job.devices.count != 1;
+
+	for (int i = 0; i < job.devices.count; i++) {
+		struct device *device = &job.devices.device[i];
+		struct config_gpu settings;
+
+		config_for_device(config, &device->id, &settings);
+		device_apply(device, &settings);
+		pacer_set(job.pacer[i], (uint32_t)settings.share, settings.share_window);
+		slow |= pacer_is_pacing(job.pacer[i]);
+	}
+	atomic_store(&job_launch.slow, slow);
+	if (job.segment) {
+		segment_complain(job.segment, config_warnings(config));
+		segment_follow(job.segment, config_override_hash(config));
+	}
+}
+
+/* On the helper: a file changed. A bad one changes nothing; the last good configuration stays. */
+static void reload(void)
+{
+	struct config *config;
+	struct config_error error;
+
+	if (load_config(job.override_path, &config, &error) != 0) {
+		log_error("%s; the configuration stays as it was", error.message);
+		if (job.segment)
+			segment_complain(job.segment, error.message);
+		return;
+	}
+	config_release(job.config);
+	job.config = config;
+	apply(config);
+	log_debug("configuration loaded anew");
+}
+
+static void note_change(void *cookie, const char *path)
+{
+	(void)cookie;
+	(void)path;
+	job.reload = true;
+}
+
+static void watch_files(void)
+{
+	job.listener = listener_create();
+	if (!job.listener) {
+		log_warning("out of memory: configuration changes will not be noticed");
+		return;
+	}
+	listener_add(job.listener, "system", CONFIG_SYSTEM_FILE, note_change, NULL);
+	if (job.file)
+		listener_add(job.listener, "file", job.file, note_change, NULL);
+	if (job.override_path[0])
+		listener_add(job.listener, "override", job.override_path, note_change, NULL);
+}
+
+/* --- the helper --- */
+
+static void *help(void *cookie)
+{
+	char message[512] = "";
+	int error;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway");
+	error = segment_join(job.name, config_labels(job.config), &job.segment, message,
+	                     sizeof(message));
+	if (error)
+		log_error("%s; limits hold for this process alone",
+		          message[0] ? message : strerror(-error));
+	sem_post(&job.joined);
+	while (sem_wait(&job.ready) != 0 && errno == EINTR)
+		;
+	/* From here on the configuration is the helper's. Files may have changed meanwhile. */
+	watch_files();
+	reload();
+	for (;;) {
+		struct pollfd fd = {.fd = job.listener ? listener_fd(job.listener) : -1,
+		                    .events = POLLIN};
+
+		poll(&fd, 1, LISTENER_POLL_MS);
+		if (job.segment)
+			segment_tend(job.segment);
+		if (!job.listener)
+			continue;
+		listener_check(job.listener);
+		if (job.reload) {
+			job.reload = false;
+			reload();
+		}
+	}
+	return NULL;
+}
+
+static int start_helper(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int error;
+
+	sem_init(&job.joined, 0, 0);
+	sem_init(&job.ready, 0, 0);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, HELPER_STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&job.helper, &attributes, help, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (!error) {
+		while (sem_wait(&job.joined) != 0 && errno == EINTR)
+			;
+	}
+	return -error;
+}
+
+/* --- start, fork, exit --- */
+
+/* A plain name that says which program this is: "python-4711". */
+static void name_after_process(char *name, size_t size)
+{
+	const char *program = program_invocation_short_name;
+	size_t n = 0;
+
+	for (; program[n] && n + 16 < size; n++) {
+		char c = program[n];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		             (c >= '0' && c <= '9') || c == '_' || (c == '.' && n > 0);
+
+		name[n] = c;
+		if (!plain)
+			name[n] = '-';
+	}
+	snprintf(name + n, size - n, "-%d", (int)getpid());
+}
+
+static void forked(void)
+{
+	/* Locks may be held by threads that do not exist here: touch nothing, forward everything.
+	 */
+	atomic_store(&job.active, false);
+	atomic_store(&job_launch.slow, false);
+	atomic_store(&job_launch.statistics, &uncounted);
+	if (job.segment)
+		segment_abandon(job.segment);
+	job.segment = NULL;
+}
+
+__attribute__((destructor)) static void leave_nothing_behind(void)
+{
+	if (job_is_active() && job.is_unnamed && job.segment)
+		segment_remove_own(job.segment);
+}
+
+static bool configure(void)
+{
+	struct config_sources nothing = {0};
+	struct config_error error;
+	const char *file = getenv("SPILLWAY_CONFIG");
+
+	job.file = file && *file ? strdup(file) : NULL;
+	if (load_config(NULL, &job.config, &error) == 0) {
+		if (config_disabled(job.config))
+			return false;
+	} else {
+		log_error("%s; nothing is limited", error.message);
+		if (config_load(&nothing, &job.config, &error) != 0)
+			return false;
+	}
+	snprintf(job.name, sizeof(job.name), "%s", config_job_name(job.config));
+	job.is_unnamed = job.name[0] == '\0';
+	if (job.is_unnamed)
+		name_after_process(job.name, sizeof(job.name));
+	if (directory_override_path(job.name, job.override_path, sizeof(job.override_path)) != 0)
+		job.override_path[0] = '\0';
+	return true;
+}
+
+static bool make_pacers(void)
+{
+	for (int i = 0; i < job.devices.count; i++) {
+		job.pacer[i] = pacer_create(&job.devices.device[i]);
+		if (!job.pacer[i])
+			return false;
+	}
+	return true;
+}
+
+/* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
+static void start(void)
+{
+	struct config *config;
+	struct config_error error;
+	int failed;
+
+	if (!configure())
+		return;
+	failed = start_helper();
+	if (failed) {
+		log_error("no helper thread (%s): Spillway is off in this process",
+		          strerror(-failed));
+		return;
+	}
+	failed = device_set_fill(&job.devices, job.segment, job.name);
+	if (failed || !make_pacers()) {
+		log_error("devices cannot be read (%s): Spillway is off in this process",
+		          strerror(failed ? -failed : ENOMEM));
+		return;
+	}
+	/* What a stronger layer says holds from the first allocation on. */
+	if (load_config(job.override_path, &config, &error) == 0) {
+		config_release(job.config);
+		job.config = config;
+	}
+	apply(job.config);
+	if (job.devices.count == 1)
+		atomic_store(&job_launch.statistics, job.devices.device[0].statistics);
+	context_start(&job.devices);
+	pthread_atfork(NULL, NULL, forked);
+	atomic_store(&job.active, true);
+	sem_post(&job.ready);
+}
+
+void job_start(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&job.lock);
+	if (!job.started) {
+		job.started = true;
+		start();
+	}
+	pthread_mutex_unlock(&job.lock);
+	errno = saved;
+}
+
+/* --- launches --- */
+
+void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream)
+{
+	struct context context;
+	int saved = errno;
+
+	launch->pacer = NULL;
+	if (!job_is_active() || !context_current(&context))
+		return;
+	statistics_add(kind == LAUNCH_GRAPH ? &context.device->statistics->graph_launches
+	                                    : &context.device->statistics->launches,
+	               1);
+	launch->pacer = job.pacer[context.device->id.ordinal];
+	if (!pacer_is_pacing(launch->pacer)) {
+		launch->pacer = NULL;
+		return;
+	}
+	launch->context = context.handle;
+	launch->stream = stream;
+	pacer_before(launch->pacer, context.handle, stream);
+	errno = saved;
+}
+
+void job_end_launch(const struct job_paced_launch *launch)
+{
+	int saved = errno;
+
+	if (launch->pacer)
+		pacer_after(launch->pacer, launch->context, launch->stream);
+	errno = saved;
+}
+
+void job_leave_context(CUcontext context)
+{
+	if (!job_is_active())
+		return;
+	for (int i = 0; i < job.devices.count; i++)
+		pacer_forget_context(job.pacer[i], context);
+	vmem_leave_context(context);
+}
+
+void job_leave_stream(CUstream stream)
+{
+	for (int i = 0; job_is_active() && i < job.devices.count; i++)
+		pacer_forget_stream(job.pacer[i], stream);
+}

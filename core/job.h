@@ -1,0 +1,72 @@
+/*
+ * The job, as one process takes part in it: configuration, segment, devices, pacers and the helper
+ * thread, tied together. The only thing the shim needs to know.
+ *
+ * helper  one thread that owns the slot in the segment and watches the configuration files
+ *
+ * Nothing happens before the driver's first successful cuInit. All functions are thread-safe.
+ */
+#ifndef SPILLWAY_JOB_H
+#define SPILLWAY_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/context.h"
+#include "core/device.h"
+
+/* What a launch looks at, and all that an unpaced one does. */
+struct job_launch {
+	_Atomic bool slow;                       /* paced, or several devices to tell apart */
+	_Atomic(struct statistics *) statistics; /* of the only device */
+};
+extern struct job_launch job_launch;
+
+/* Becomes part of the job; called after each successful cuInit, acts on the first. */
+void job_start(void);
+/* False before job_start(), in a forked child, and where Spillway is configured off: forward all.
+ */
+bool job_is_active(void);
+struct device_set *job_devices(void);
+
+/*
+ * Unpaced launch: counted, nothing else. False when job_begin_launch() must be asked.
+ * Budget: no system call, no lock, no allocation, one predictable branch.
+ */
+static inline bool job_launch_is_plain(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&job_launch.slow, memory_order_relaxed), 0))
+		return false;
+	statistics_add(
+	    &atomic_load_explicit(&job_launch.statistics, memory_order_acquire)->launches, 1);
+	return true;
+}
+
+/* The same for a graph. */
+static inline bool job_graph_launch_is_plain(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&job_launch.slow, memory_order_relaxed), 0))
+		return false;
+	statistics_add(
+	    &atomic_load_explicit(&job_launch.statistics, memory_order_acquire)->graph_launches, 1);
+	return true;
+}
+
+enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };
+
+/* One launch on its way through the slow path. */
+struct job_paced_launch {
+	struct pacer *pacer; /* NULL: not paced */
+	CUcontext context;
+	CUstream stream;
+};
+
+/* Before and after the driver's launch. stream: NULL replaced as pacer.h says. May sleep. */
+void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream);
+void job_end_launch(const struct job_paced_launch *launch);
+
+/* A context or stream is about to be destroyed. */
+void job_leave_context(CUcontext context);
+void job_leave_stream(CUstream stream);
+
+#endif

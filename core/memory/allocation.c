@@ -1,0 +1,170 @@
+/* Allocations. Rules: runs inside the user's process; never calls the driver. */
+#include "core/memory/allocation.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
+static pthread_mutex_t spilled_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *spilled;
+static _Atomic size_t spilled_count; /* read without the lock: mostly zero */
+
+static int by_range(const void *a, const void *b)
+{
+	const struct allocation *x = a, *y = b;
+
+	if (x->address + x->size <= y->address)
+		return -1;
+	return x->address >= y->address + y->size;
+}
+
+static uint64_t allocation_memory_used(const struct resource *resource)
+{
+	return ((const struct allocation *)resource)->charged;
+}
+
+static void allocation_describe(const struct resource *resource, char *buf, size_t size)
+{
+	const struct allocation *a = (const struct allocation *)resource;
+
+	snprintf(buf, size, "%zu bytes on the %s", a->size,
+	         a->side == SEGMENT_ON_DEVICE ? "device" : "host");
+}
+
+static void allocation_destroy(struct resource *resource)
+{
+	struct allocation *a = (struct allocation *)resource;
+
+	device_uncharge(a->context.device, a->side, a->charged);
+	statistics_sub(&a->context.device->statistics->allocations, 1);
+	free(a);
+}
+
+const struct resource_type allocation_type = {
+    .name = "allocation",
+    .memory_used = allocation_memory_used,
+    .describe = allocation_describe,
+    .destroy = allocation_destroy,
+};
+
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged)
+{
+	struct allocation *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	resource_init(&a->resource, &allocation_type);
+	a->context = *context;
+	a->address = address;
+	a->size = size;
+	a->side = side;
+	a->charged = charged;
+	statistics_add(&context->device->statistics->allocations, 1);
+	return a;
+}
+
+static bool table_add(struct allocation *a)
+{
+	bool added;
+
+	pthread_mutex_lock(&spilled_lock);
+	added = tsearch(a, &spilled, by_range) != NULL;
+	spilled_count += added;
+	pthread_mutex_unlock(&spilled_lock);
+	return added;
+}
+
+static void table_remove(struct allocation *a)
+{
+	pthread_mutex_lock(&spilled_lock);
+	spilled_count -= tdelete(a, &spilled, by_range) != NULL;
+	pthread_mutex_unlock(&spilled_lock);
+}
+
+int allocation_enter(struct allocation *a)
+{
+	int error;
+
+	if (a->side == SEGMENT_ON_HOST && !table_add(a))
+		return -ENOMEM;
+	error = registry_add_object(a->context.device->registry, a->context.container, a->address,
+	                            &a->resource);
+	if (error && a->side == SEGMENT_ON_HOST)
+		table_remove(a);
+	return error;
+}
+
+bool allocation_leave(struct allocation *a)
+{
+	if (registry_delete_object(a->context.device->registry, a->context.container,
+	                           &allocation_type, a->address) != 0)
+		return false;
+	if (a->side == SEGMENT_ON_HOST)
+		table_remove(a);
+	return true;
+}
+
+static struct allocation *find_in(const struct context *context, CUdeviceptr address)
+{
+	return (struct allocation *)registry_lookup_object(
+	    context->device->registry, context->container, &allocation_type, address);
+}
+
+struct allocation *allocation_find(CUdeviceptr address)
+{
+	struct context context;
+	struct allocation *found = NULL;
+
+	/* Mostly it was made in the context that is current now. */
+	if (context_current(&context))
+		found = find_in(&context, address);
+	for (size_t i = 0; !found && context_at(i, &context); i++)
+		found = find_in(&context, address);
+	return found;
+}
+
+struct allocation *allocation_spilled_at(CUdeviceptr address)
+{
+	struct allocation key = {.address = address, .size = 1};
+	struct allocation **node, *found = NULL;
+
+	if (!spilled_count)
+		return NULL;
+	pthread_mutex_lock(&spilled_lock);
+	node = tfind(&key, &spilled, by_range);
+	if (node) {
+		found = *node;
+		resource_hold(&found->resource);
+	}
+	pthread_mutex_unlock(&spilled_lock);
+	return found;
+}
+
+struct search {
+	CUcontext context;
+	struct allocation *found;
+};
+
+static void match_context(void *cookie, const struct registry_entry *entry)
+{
+	struct allocation *a = (struct allocation *)entry->resource;
+	struct search *search = cookie;
+
+	if (!search->found && a->resource.type == &allocation_type && a->side == SEGMENT_ON_HOST &&
+	    a->context.handle == search->context) {
+		search->found = a;
+		resource_hold(&a->resource);
+	}
+}
+
+struct allocation *allocation_spilled_in(const struct context *context)
+{
+	struct search search = {.context = context->handle};
+
+	if (spilled_count)
+		registry_walk(context->device->registry, match_context, &search);
+	return search.found;
+}

@@ -1,0 +1,41 @@
+/*
+ * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
+ *
+ * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
+ * vmem.c. Spilled allocations are also kept in an ordered table, so that a pointer into the middle
+ * of one is recognised.
+ */
+#ifndef SPILLWAY_ALLOCATION_H
+#define SPILLWAY_ALLOCATION_H
+
+#include "core/context.h"
+#include "core/memory/provider.h"
+
+struct allocation {
+	struct resource resource;
+	struct context context; /* it was made in */
+	CUdeviceptr address;
+	size_t size; /* as asked for */
+	enum segment_side side;
+	uint64_t charged;
+	struct backing backing; /* when on the host */
+};
+
+extern const struct resource_type allocation_type;
+
+/* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged);
+/* Enters it in the registry (and the table when on the host); takes over the reference. */
+int allocation_enter(struct allocation *allocation);
+/* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
+ */
+bool allocation_leave(struct allocation *allocation);
+/* By its first address, whatever context is current. A reference for the caller, or NULL. */
+struct allocation *allocation_find(CUdeviceptr address);
+/* The spilled allocation that holds this address. A reference for the caller, or NULL. */
+struct allocation *allocation_spilled_at(CUdeviceptr address);
+/* Any spilled allocation made in this context. A reference for the caller, or NULL. */
+struct allocation *allocation_spilled_in(const struct context *context);
+
+#endif

@@ -1,0 +1,82 @@
+/* Pointer queries for spilled memory. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/pointer.h"
+
+#include "core/memory/allocation.h"
+
+static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
+                       CUdeviceptr address, void *data)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(CUcontext *)data = a->context.handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
+		return CUDA_ERROR_INVALID_VALUE;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*(unsigned int *)data = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = a->context.device->handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = a->address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = a->size;
+		return CUDA_SUCCESS;
+	default: /* never reached: pointer_attribute() asks for these alone */
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static bool differs_by_backing(CUpointer_attribute attribute)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                       CUresult *result)
+{
+	struct allocation *a;
+
+	if (!data || !differs_by_backing(attribute))
+		return false;
+	a = allocation_spilled_at(address);
+	if (!a)
+		return false;
+	*result = answer(a, attribute, address, data);
+	resource_release(&a->resource);
+	return true;
+}
+
+bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
+{
+	struct allocation *a = allocation_spilled_at(address);
+
+	if (!a)
+		return false;
+	if (base)
+		*base = a->address;
+	if (size)
+		*size = a->size;
+	resource_release(&a->resource);
+	return true;
+}

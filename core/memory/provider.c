@@ -1,0 +1,58 @@
+/* Choosing a provider. Rules: runs inside the user's process. */
+#include "core/memory/provider.h"
+
+#include "core/base/log.h"
+
+/* By falling priority. */
+static const struct provider *const providers[] = {&provider_vmm, &provider_managed,
+                                                   &provider_pinned};
+enum { PROVIDER_COUNT = sizeof(providers) / sizeof(*providers) };
+
+/* Providers known not to work on a device: a bit each. */
+static _Atomic unsigned int refused[DEVICE_MAX];
+
+static bool is_wanted(const struct provider *provider, enum config_spill wanted)
+{
+	return wanted == SPILL_AUTO || wanted == provider->kind;
+}
+
+size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size)
+{
+	size_t most = size;
+
+	for (int i = 0; i < PROVIDER_COUNT; i++) {
+		size_t rounded = providers[i]->rounded(device, size);
+
+		if (is_wanted(providers[i], wanted) && rounded > most)
+			most = rounded;
+	}
+	return most;
+}
+
+CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
+                           struct backing *backing)
+{
+	_Atomic unsigned int *bad = &refused[device->id.ordinal];
+
+	for (int i = 0; i < PROVIDER_COUNT; i++) {
+		CUresult result;
+
+		if (!is_wanted(providers[i], wanted) || (*bad & (1u << i)))
+			continue;
+		result = providers[i]->allocate(device, size, backing);
+		if (result == CUDA_SUCCESS) {
+			backing->provider = providers[i];
+			return result;
+		}
+		/* The host being full says nothing against the provider. */
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		if (!(atomic_fetch_or(bad, 1u << i) & (1u << i)))
+			log_info("gpu %d: provider %s does not work here (error %d)",
+			         device->id.ordinal, providers[i]->name, (int)result);
+	}
+	log_once(LOG_WARNING,
+	         "gpu %d: no provider of host memory works here; nothing can be spilled",
+	         device->id.ordinal);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}

@@ -1,0 +1,52 @@
+/*
+ * Providers: ways of making host memory that kernels reach like device memory.
+ *
+ *   vmm      host-located physical memory mapped into a reserved range (movable later)
+ *   managed  managed memory that prefers the host and is mapped for the device
+ *   pinned   page-locked host memory mapped into the device's address space
+ *
+ * Each is found to work by trying it; the one of highest priority that works serves the device.
+ */
+#ifndef SPILLWAY_PROVIDER_H
+#define SPILLWAY_PROVIDER_H
+
+#include "core/device.h"
+
+struct backing {
+	const struct provider *provider;
+	CUdeviceptr address;
+	size_t size;                         /* bytes really taken, at least what was asked for */
+	CUmemGenericAllocationHandle handle; /* vmm */
+	void *host;                          /* pinned */
+};
+
+struct provider {
+	const char *name;
+	enum config_spill kind;
+	int priority;
+	/* The device's context is current. Fills *backing on success only. */
+	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
+	/* No work of any stream may touch the memory any more. */
+	CUresult (*release)(const struct backing *backing);
+	/* Bytes allocate() would take for size. */
+	size_t (*rounded)(struct device *device, size_t size);
+};
+
+extern const struct provider provider_vmm, provider_managed, provider_pinned;
+
+/*
+ * Host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that works).
+ * CUDA_ERROR_OUT_OF_MEMORY when the host refuses it, CUDA_ERROR_NOT_SUPPORTED when no provider
+ * works here; said once, with each provider's reason.
+ */
+CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
+                           struct backing *backing);
+/* The most bytes any provider would take for size. */
+size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size);
+
+/* Host-located physical memory with the handle types of `like` (NULL: none); for vmm and
+ * physical.c. */
+CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
+                             CUmemGenericAllocationHandle *handle);
+
+#endif

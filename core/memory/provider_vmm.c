@@ -1,0 +1,111 @@
+/* Provider vmm: host-located physical memory by cuMemCreate, mapped into a reserved range. */
+#include "core/memory/provider.h"
+
+#include "core/base/log.h"
+
+static int host_numa_node(struct device *device)
+{
+	int node = 0;
+
+	if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device->handle) !=
+	        CUDA_SUCCESS ||
+	    node < 0)
+		node = 0;
+	return node;
+}
+
+/* HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still.
+ */
+CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
+                             CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUresult result;
+
+	if (like)
+		prop.requestedHandleTypes = like->requestedHandleTypes;
+	prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	prop.location.id = host_numa_node(device);
+	result = driver.cuMemCreate(handle, size, &prop, 0);
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	log_once(LOG_INFO, "gpu %d: HOST_NUMA memory is refused (error %d); trying HOST",
+	         device->id.ordinal, (int)result);
+	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
+	prop.location.id = 0;
+	return driver.cuMemCreate(handle, size, &prop, 0);
+}
+
+static size_t granularity(struct device *device)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	size_t answer = 0;
+
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device->handle;
+	if (driver.cuMemGetAllocationGranularity(
+	        &answer, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+	    !answer)
+		answer = (size_t)2 << 20;
+	return answer;
+}
+
+static size_t vmm_rounded(struct device *device, size_t size)
+{
+	size_t unit = granularity(device);
+
+	return size > SIZE_MAX - unit ? size : (size + unit - 1) / unit * unit;
+}
+
+static CUresult vmm_allocate(struct device *device, size_t size, struct backing *backing)
+{
+	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address = 0;
+	CUresult result;
+
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.location.id = device->handle;
+	size = vmm_rounded(device, size);
+	result = provider_vmm_create(device, size, NULL, &handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemAddressReserve(&address, size, 0, 0, 0);
+	if (result != CUDA_SUCCESS)
+		goto release;
+	result = driver.cuMemMap(address, size, 0, handle, 0);
+	if (result != CUDA_SUCCESS)
+		goto unreserve;
+	result = driver.cuMemSetAccess(address, size, &access, 1);
+	if (result != CUDA_SUCCESS)
+		goto unmap;
+	backing->address = address;
+	backing->size = size;
+	backing->handle = handle;
+	return CUDA_SUCCESS;
+unmap:
+	driver.cuMemUnmap(address, size);
+unreserve:
+	driver.cuMemAddressFree(address, size);
+release:
+	driver.cuMemRelease(handle);
+	return result;
+}
+
+static CUresult vmm_release(const struct backing *backing)
+{
+	CUresult unmapped = driver.cuMemUnmap(backing->address, backing->size);
+	CUresult freed = driver.cuMemAddressFree(backing->address, backing->size);
+	CUresult released = driver.cuMemRelease(backing->handle);
+
+	return unmapped != CUDA_SUCCESS ? unmapped : freed != CUDA_SUCCESS ? freed : released;
+}
+
+const struct provider provider_vmm = {
+    .name = "vmm",
+    .kind = SPILL_VMM,
+    .priority = 300,
+    .allocate = vmm_allocate,
+    .release = vmm_release,
+    .rounded = vmm_rounded,
+};

@@ -1,0 +1,265 @@
+/* The allocator. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/vmem.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/memory/allocation.h"
+#include "core/memory/host_memory.h"
+
+/* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
+ * page. */
+static uint64_t driver_rounded(size_t size)
+{
+	uint64_t unit = size >= ((size_t)1 << 20) ? (uint64_t)2 << 20 : 512;
+
+	return size > UINT64_MAX - unit ? size : (size + unit - 1) / unit * unit;
+}
+
+static uint64_t host_limit(struct device *device, const struct config_gpu *settings)
+{
+	uint64_t available;
+
+	if (settings->host_limit != CONFIG_AUTO)
+		return settings->host_limit;
+	/* Half of what is left now; what we hold already counts as taken from the whole. */
+	available = host_memory_available();
+	if (available == UINT64_MAX)
+		return UINT64_MAX;
+	return available / 2 + device_charged(device, SEGMENT_ON_HOST);
+}
+
+int vmem_charge(struct device *device, uint64_t bytes)
+{
+	struct config_gpu settings = device_settings(device);
+
+	return device_charge(device, SEGMENT_ON_DEVICE, bytes, settings.memory_limit);
+}
+
+int vmem_charge_host(struct device *device, uint64_t bytes)
+{
+	struct config_gpu settings = device_settings(device);
+
+	return device_charge(device, SEGMENT_ON_HOST, bytes, host_limit(device, &settings));
+}
+
+void vmem_note_spill(struct device *device, uint64_t bytes, enum spill_reason reason)
+{
+	struct statistics *s = device->statistics;
+	char size[32];
+
+	statistics_add(&s->spills, 1);
+	statistics_add(&s->spilled_bytes, bytes);
+	statistics_set(&s->spill_reason, reason);
+	log_once(LOG_INFO, "gpu %d: first spill to host memory, %s (%s)", device->id.ordinal,
+	         units_format_size(bytes, size, sizeof(size)),
+	         reason == SPILL_LIMIT ? "memory_limit reached" : "device full");
+}
+
+/* Counts out-of-memory answers that spill_after asks for before the first spill. */
+static bool must_refuse_first(struct device *device, const struct config_gpu *settings)
+{
+	return statistics_get(&device->statistics->refusals) < settings->spill_after;
+}
+
+static CUresult refuse(struct device *device, enum spill_reason reason)
+{
+	statistics_add(&device->statistics->refusals, 1);
+	if (reason != SPILL_NONE)
+		statistics_set(&device->statistics->spill_reason, reason);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult spill(const struct context *context, const struct config_gpu *settings, size_t size,
+                      enum spill_reason reason, CUdeviceptr *address)
+{
+	struct device *device = context->device;
+	enum config_spill kind = (enum config_spill)settings->spill;
+	struct backing backing = {0};
+	struct allocation *a;
+	uint64_t charged;
+
+	if (kind == SPILL_OFF || must_refuse_first(device, settings))
+		return refuse(device, SPILL_NONE);
+	charged = provider_rounded(device, kind, size);
+	if (device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings)) != 0) {
+		log_once(LOG_WARNING,
+		         "gpu %d: host_limit reached: the program gets out of memory from here on",
+		         device->id.ordinal);
+		return refuse(device, SPILL_HOST_LIMIT);
+	}
+	if (provider_allocate(device, kind, size, &backing) != CUDA_SUCCESS) {
+		device_uncharge(device, SEGMENT_ON_HOST, charged);
+		return refuse(device, SPILL_HOST_LIMIT);
+	}
+	a = allocation_create(context, backing.address, size, SEGMENT_ON_HOST, charged);
+	if (!a) {
+		backing.provider->release(&backing);
+		device_uncharge(device, SEGMENT_ON_HOST, charged);
+		return refuse(device, SPILL_NONE);
+	}
+	a->backing = backing;
+	if (allocation_enter(a) != 0) {
+		backing.provider->release(&backing);
+		resource_release(&a->resource); /* uncharges */
+		return refuse(device, SPILL_NONE);
+	}
+	vmem_note_spill(device, charged, reason);
+	*address = backing.address;
+	return CUDA_SUCCESS;
+}
+
+/* On the device, already charged. */
+static CUresult enter_native(const struct context *context, size_t size, uint64_t charged,
+                             CUdeviceptr address)
+{
+	struct allocation *a =
+	    allocation_create(context, address, size, SEGMENT_ON_DEVICE, charged);
+
+	if (a && allocation_enter(a) == 0)
+		return CUDA_SUCCESS;
+	if (a)
+		resource_release(&a->resource);
+	else
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, charged);
+	driver.cuMemFree_v2(address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
+{
+	struct context context;
+	struct config_gpu settings;
+	enum spill_reason reason = SPILL_LIMIT;
+	CUdeviceptr made;
+	uint64_t charged;
+	CUresult result;
+
+	if (!address || !request->size || !context_current(&context))
+		return request->native(request->cookie, address);
+	settings = device_settings(context.device);
+	charged = driver_rounded(request->size);
+	if (device_charge(context.device, SEGMENT_ON_DEVICE, charged, settings.memory_limit) == 0) {
+		result = request->native(request->cookie, &made);
+		if (result == CUDA_SUCCESS) {
+			result = enter_native(&context, request->size, charged, made);
+			if (result == CUDA_SUCCESS)
+				*address = made;
+			return result;
+		}
+		device_uncharge(context.device, SEGMENT_ON_DEVICE, charged);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		reason = SPILL_DEVICE_FULL;
+	}
+	return spill(&context, &settings, request->size, reason, address);
+}
+
+bool vmem_is_spilled(CUdeviceptr address)
+{
+	struct allocation *a = allocation_spilled_at(address);
+	bool is = a && a->address == address;
+
+	if (a)
+		resource_release(&a->resource);
+	return is;
+}
+
+/* Waits for all work of the allocation's context, whatever context is current. */
+static CUresult wait_for_context(const struct allocation *a)
+{
+	CUcontext current = NULL;
+	CUresult result;
+
+	driver.cuCtxGetCurrent(&current);
+	if (current == a->context.handle)
+		return driver.cuCtxSynchronize();
+	result = driver.cuCtxPushCurrent_v2(a->context.handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuCtxSynchronize();
+	driver.cuCtxPopCurrent_v2(&current);
+	return result;
+}
+
+static CUresult free_spilled(struct allocation *a)
+{
+	CUresult waited = wait_for_context(a);
+	CUresult released;
+
+	/* With an error pending in the context nothing runs any more: the memory can go all the
+	 * same. */
+	released = a->backing.provider->release(&a->backing);
+	return waited != CUDA_SUCCESS ? waited : released;
+}
+
+CUresult vmem_free(CUdeviceptr address, CUresult (*native)(void *cookie, CUdeviceptr address),
+                   void *cookie)
+{
+	struct allocation *a = address ? allocation_find(address) : NULL;
+	CUresult result;
+
+	if (!a)
+		return native(cookie, address);
+	if (!allocation_leave(a)) { /* freed twice at once: the driver judges the second */
+		resource_release(&a->resource);
+		return native(cookie, address);
+	}
+	if (a->side == SEGMENT_ON_HOST) {
+		result = free_spilled(a);
+	} else {
+		result = native(cookie, address);
+		if (result != CUDA_SUCCESS) { /* still there, so still charged */
+			resource_hold(&a->resource);
+			if (allocation_enter(a) != 0)
+				resource_release(&a->resource);
+		}
+	}
+	resource_release(&a->resource);
+	return result;
+}
+
+void vmem_leave_context(CUcontext handle)
+{
+	struct context context;
+	struct allocation *a;
+
+	if (!context_find(handle, &context))
+		return;
+	while ((a = allocation_spilled_in(&context)) != NULL) {
+		if (allocation_leave(a))
+			free_spilled(a);
+		resource_release(&a->resource);
+	}
+}
+
+uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
+{
+	struct config_gpu settings = device_settings(device);
+	uint64_t total = hardware;
+
+	if (settings.memory_limit < total)
+		total = settings.memory_limit;
+	if (settings.reported_memory == REPORTED_LIMIT_AND_HOST && settings.spill != SPILL_OFF) {
+		uint64_t host = host_limit(device, &settings);
+
+		total = host > UINT64_MAX - total ? UINT64_MAX : total + host;
+	}
+	return total;
+}
+
+void vmem_reported_info(struct device *device, size_t *free, size_t *total)
+{
+	struct config_gpu settings = device_settings(device);
+	uint64_t used;
+
+	if (settings.memory_limit == CONFIG_UNLIMITED && settings.reported_memory == REPORTED_LIMIT)
+		return;
+	used = device_charged(device, SEGMENT_ON_DEVICE);
+	if (settings.reported_memory == REPORTED_LIMIT_AND_HOST)
+		used += device_charged(device, SEGMENT_ON_HOST);
+	*total = vmem_reported_total(device, *total);
+	*free = used < *total ? *total - used : 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * vmem: the allocator behind cuMemAlloc and its kin.
+ *
+ * A request is charged to the job's quota and served by the driver on the device; what exceeds the
+ * limit, or what a full device refuses, is spilled: placed on the host by the best provider, at an
+ * address that kernels, copies and memsets use like any other. To the application it is device
+ * memory.
+ *
+ * Everything here answers with CUresults the API called may return. Thread-safe.
+ */
+#ifndef SPILLWAY_VMEM_H
+#define SPILLWAY_VMEM_H
+
+#include "core/driver.h"
+#include "core/state/segment.h"
+
+struct device;
+
+/* One request: how the driver itself would serve it, and how many bytes it stands for. */
+struct vmem_request {
+	size_t size;
+	CUresult (*native)(void *cookie, CUdeviceptr *address);
+	void *cookie;
+};
+
+/*
+ * Serves a request in the current context; *address is set on success only. What is not ours to
+ * judge (no context, size 0, NULL) is left to the driver.
+ */
+CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
+
+/* Whether the address begins a spilled allocation: the driver cannot free it. */
+bool vmem_is_spilled(CUdeviceptr address);
+
+/*
+ * Frees. native() frees what the driver made; a spilled allocation waits for all work of its
+ * context, as the driver's free does. Addresses Spillway does not know are the driver's to judge.
+ */
+CUresult vmem_free(CUdeviceptr address, CUresult (*native)(void *cookie, CUdeviceptr address),
+                   void *cookie);
+
+/* Frees what is spilled in a context that is about to be destroyed. */
+void vmem_leave_context(CUcontext context);
+
+/*
+ * Charges bytes of device memory that cannot be served by vmem_allocate(). 0 or a negative errno as
+ * device_charge(). The limit of the moment applies.
+ */
+int vmem_charge(struct device *device, uint64_t bytes);
+
+/* Charges bytes for the host side within the host limit of the moment. */
+int vmem_charge_host(struct device *device, uint64_t bytes);
+/* Books a spill in the statistics. */
+void vmem_note_spill(struct device *device, uint64_t bytes, enum spill_reason reason);
+
+/* What the device has to the application: `limit` bytes instead of the hardware's. */
+uint64_t vmem_reported_total(struct device *device, uint64_t hardware);
+void vmem_reported_info(struct device *device, size_t *free, size_t *total);
+
+#endif

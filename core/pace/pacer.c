@@ -1,0 +1,200 @@
+/* The pacer. Rules: runs inside the user's process, on its launch path when paced. */
+#include "core/pace/pacer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/device.h"
+#include "core/pace/account.h"
+#include "core/pace/busy.h"
+
+/* How long to nap between two looks at work in flight. */
+#define NAP_NS 50000ull
+
+struct pacer {
+	struct device *device;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* the share */
+	_Atomic uint32_t share;
+	uint64_t window_ns;
+	struct account account;
+	struct busy *busy;
+};
+
+static _Atomic int captures;
+
+void pacer_capture_begins(void)
+{
+	atomic_fetch_add(&captures, 1);
+}
+
+void pacer_capture_ends(void)
+{
+	atomic_fetch_sub(&captures, 1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct pacer *pacer_create(struct device *device)
+{
+	struct pacer *p = calloc(1, sizeof(*p));
+	pthread_condattr_t monotonic;
+
+	if (!p)
+		return NULL;
+	p->busy = busy_create();
+	if (!p->busy) {
+		free(p);
+		return NULL;
+	}
+	p->device = device;
+	p->share = ACCOUNT_FULL_SHARE;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return p;
+}
+
+void pacer_set(struct pacer *p, uint32_t share, uint64_t window_ns)
+{
+	pthread_mutex_lock(&p->lock);
+	if (share != p->share) {
+		/* What was owed or saved under another share is not carried over. */
+		p->account = (struct account){0};
+	}
+	p->share = share;
+	p->window_ns = window_ns;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool pacer_is_pacing(const struct pacer *p)
+{
+	return p->share < ACCOUNT_FULL_SHARE;
+}
+
+/* Sleeps with the lock released; wakes early when the share changes. Returns the time it took. */
+static uint64_t sleep_until(struct pacer *p, uint64_t deadline_ns)
+{
+	struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+	                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
+	uint64_t began = now_ns();
+
+	pthread_cond_timedwait(&p->changed, &p->lock, &deadline);
+	return now_ns() - began;
+}
+
+static void note_idle(struct pacer *p, uint64_t idle_ns)
+{
+	statistics_add(&p->device->statistics->idle_ns, idle_ns);
+	statistics_add(&p->device->statistics->idle_slots, 1);
+}
+
+static void wait_while_paused(struct pacer *p)
+{
+	uint64_t began = now_ns();
+
+	statistics_set(&p->device->statistics->paused, 1);
+	while (p->share == 0)
+		pthread_cond_wait(&p->changed, &p->lock);
+	statistics_set(&p->device->statistics->paused, 0);
+	note_idle(p, now_ns() - began);
+}
+
+/* Charges finished rounds. Whether any is still running. */
+static bool settle(struct pacer *p)
+{
+	uint64_t busy_ns = 0;
+	bool running = busy_collect(p->busy, &busy_ns);
+
+	if (busy_ns) {
+		statistics_add(&p->device->statistics->busy_ns, busy_ns);
+		account_pay(&p->account, busy_ns);
+	}
+	account_gain(&p->account, now_ns(), p->share, p->window_ns);
+	return running;
+}
+
+/* The quantum is over: wait for what is in flight, but only so long. */
+static void settle_round(struct pacer *p)
+{
+	uint64_t deadline = now_ns() + PACER_PATIENCE_NS;
+
+	busy_close_round(p->busy);
+	while (settle(p) && now_ns() < deadline && p->share && !captures)
+		sleep_until(p, now_ns() + NAP_NS);
+}
+
+static void insert_slot(struct pacer *p)
+{
+	uint64_t slept = 0;
+
+	/* A changed share ends the wait; the account says anew what is owed. */
+	for (;;) {
+		uint32_t share = p->share;
+		uint64_t slot = share ? account_slot(&p->account, share) : 0;
+
+		if (!slot || captures)
+			break;
+		slept += sleep_until(p, now_ns() + slot);
+		account_gain(&p->account, now_ns(), p->share, p->window_ns);
+	}
+	if (slept)
+		note_idle(p, slept);
+}
+
+void pacer_before(struct pacer *p, CUcontext context, CUstream stream)
+{
+	uint64_t began;
+
+	if (captures)
+		return;
+	pthread_mutex_lock(&p->lock);
+	do {
+		if (p->share == 0)
+			wait_while_paused(p);
+		began = busy_round_began(p->busy);
+		if ((began && now_ns() - began >= PACER_QUANTUM_NS) || busy_is_full(p->busy))
+			settle_round(p);
+		else
+			settle(p);
+		insert_slot(p);
+	} while (p->share == 0);
+	if (!captures)
+		busy_before(p->busy, context, stream, now_ns());
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pacer_after(struct pacer *p, CUcontext context, CUstream stream)
+{
+	if (captures)
+		return;
+	pthread_mutex_lock(&p->lock);
+	busy_after(p->busy, context, stream);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pacer_forget_context(struct pacer *p, CUcontext context)
+{
+	pthread_mutex_lock(&p->lock);
+	busy_forget_context(p->busy, context);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pacer_forget_stream(struct pacer *p, CUstream stream)
+{
+	pthread_mutex_lock(&p->lock);
+	busy_forget_stream(p->busy, stream);
+	pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,159 @@
+/*
+ * Attaching: at the first call of any entry point the real driver is opened and the tables filled.
+ *
+ * Rules: nothing here runs before the program calls the driver; a failure leaves every entry point
+ * with a defined answer.
+ */
+#include "shim/shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/driver.h"
+
+struct driver driver;
+void *shim_real[ENTRY_COUNT];
+
+static const char *const symbol_names[] = {
+#define FUNCTION(symbol, class, action) #symbol,
+#define OBJECT(symbol, bytes)
+#include "shim/entry_points.h"
+#undef FUNCTION
+#undef OBJECT
+};
+
+extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
+
+/* (driver's address, hook), sorted by address. */
+struct mapping {
+	void *real;
+	void *hook;
+};
+static struct mapping mappings[ENTRY_COUNT];
+static size_t mapping_count;
+
+static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
+static __thread bool attaching; /* the driver's constructors may call back */
+
+/* Stands in for what the driver at hand does not have. */
+static CUresult missing_function(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult without_driver(void)
+{
+	return CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static CUresult init_without_driver(unsigned int flags)
+{
+	(void)flags;
+	return CUDA_ERROR_NO_DEVICE;
+}
+
+/* The runtime API documents version 0 as "no driver is installed". */
+static CUresult version_without_driver(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = 0;
+	return CUDA_SUCCESS;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)((const struct mapping *)a)->real;
+	uintptr_t y = (uintptr_t)((const struct mapping *)b)->real;
+
+	return x < y ? -1 : x > y;
+}
+
+static int by_name(const void *key, const void *element)
+{
+	return strcmp(key, *(const char *const *)element);
+}
+
+void *shim_address_for(void *real)
+{
+	struct mapping key = {.real = real};
+	struct mapping *found;
+
+	found = bsearch(&key, mappings, mapping_count, sizeof(key), by_address);
+	return found ? found->hook : real;
+}
+
+bool shim_knows(const char *symbol)
+{
+	return bsearch(symbol, symbol_names, ENTRY_COUNT, sizeof(*symbol_names), by_name);
+}
+
+static void fill_core_driver(void)
+{
+#define X(symbol) driver.symbol = REAL(symbol);
+	DRIVER_CALLS(X)
+#undef X
+}
+
+static bool is_disabled(void)
+{
+	const char *value = getauxval(AT_SECURE) ? NULL : getenv("SPILLWAY_DISABLE");
+
+	return getauxval(AT_SECURE) || (value && *value && strcmp(value, "0") != 0);
+}
+
+static void install_hooks(void)
+{
+	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
+		void *real = shim_real[h->entry];
+
+		if (real == (void *)missing_function)
+			continue;
+		shim_target[h->entry] = h->function;
+		mappings[mapping_count++] = (struct mapping){real, h->function};
+	}
+	qsort(mappings, mapping_count, sizeof(*mappings), by_address);
+}
+
+static void attach(void)
+{
+	char path[512] = "";
+	void *handle;
+	int saved = errno;
+
+	attaching = true;
+	if (!getauxval(AT_SECURE))
+		log_configure(getenv("SPILLWAY_LOG"));
+	handle = driver_open(path, sizeof(path));
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
+		void *real = handle ? dlsym(handle, symbol_names[i]) : (void *)without_driver;
+
+		shim_real[i] = real ? real : (void *)missing_function;
+	}
+	if (!handle) {
+		shim_real[ENTRY_cuInit] = (void *)init_without_driver;
+		shim_real[ENTRY_cuDriverGetVersion] = (void *)version_without_driver;
+	} else {
+		log_debug("driver library: %s", path);
+	}
+	memcpy(shim_target, shim_real, sizeof(shim_real));
+	fill_core_driver();
+	if (handle && !is_disabled())
+		install_hooks();
+	attaching = false;
+	errno = saved;
+}
+
+void *shim_resolve(uint32_t entry)
+{
+	if (attaching)
+		return (void *)without_driver;
+	pthread_once(&attach_once, attach);
+	return shim_target[entry];
+}

@@ -1,0 +1,113 @@
+/*
+ * Launches: counted, and held back where a share says so.
+ *
+ * Budget of an unpaced launch: no system call, no lock, no allocation, one predictable branch.
+ */
+#include "shim/shim.h"
+
+#include "core/job.h"
+
+/* How the stream of a launch is named to the pacer: NULL means one of the two default streams. */
+#define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)
+#define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+
+/* The slow path around any form of launch; call is the driver's own call with its arguments. */
+#define HELD_BACK(kind, stream, call)                     \
+	({                                                \
+		struct job_paced_launch launch_;          \
+		CUresult result_;                         \
+		job_begin_launch(&launch_, kind, stream); \
+		result_ = (call);                         \
+		job_end_launch(&launch_);                 \
+		result_;                                  \
+	})
+
+#define LAUNCH(stream, call) \
+	(job_launch_is_plain() ? (call) : HELD_BACK(LAUNCH_KERNEL, stream, call))
+#define GRAPH_LAUNCH(stream, call) \
+	(job_graph_launch_is_plain() ? (call) : HELD_BACK(LAUNCH_GRAPH, stream, call))
+
+HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+{
+	return LAUNCH(LEGACY(hStream),
+	              REAL(cuLaunchKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+	                                   blockDimZ, sharedMemBytes, hStream, kernelParams,
+	                                   extra));
+}
+
+HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+{
+	return LAUNCH(PER_THREAD(hStream),
+	              REAL(cuLaunchKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+	                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
+	                                        kernelParams, extra));
+}
+
+static CUstream stream_of(const CUlaunchConfig *config)
+{
+	return config ? config->hStream
+	              : NULL; /* a missing configuration is the driver's to judge */
+}
+
+HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+     void **extra)
+{
+	return LAUNCH(LEGACY(stream_of(config)),
+	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra));
+}
+
+HOOK(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+     void **extra)
+{
+	return LAUNCH(PER_THREAD(stream_of(config)),
+	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra));
+}
+
+HOOK(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	return LAUNCH(LEGACY(hStream), REAL(cuLaunchCooperativeKernel)(
+	                                   f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+	                                   blockDimZ, sharedMemBytes, hStream, kernelParams));
+}
+
+HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
+{
+	return LAUNCH(PER_THREAD(hStream),
+	              REAL(cuLaunchCooperativeKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ,
+	                                                   blockDimX, blockDimY, blockDimZ,
+	                                                   sharedMemBytes, hStream, kernelParams));
+}
+
+HOOK(cuLaunch, CUfunction f)
+{
+	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunch)(f));
+}
+
+HOOK(cuLaunchGrid, CUfunction f, int grid_width, int grid_height)
+{
+	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchGrid)(f, grid_width, grid_height));
+}
+
+HOOK(cuLaunchGridAsync, CUfunction f, int grid_width, int grid_height, CUstream hStream)
+{
+	return LAUNCH(LEGACY(hStream),
+	              REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream));
+}
+
+HOOK(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
+{
+	return GRAPH_LAUNCH(LEGACY(hStream), REAL(cuGraphLaunch)(hGraphExec, hStream));
+}
+
+HOOK(cuGraphLaunch_ptsz, CUgraphExec hGraphExec, CUstream hStream)
+{
+	return GRAPH_LAUNCH(PER_THREAD(hStream), REAL(cuGraphLaunch_ptsz)(hGraphExec, hStream));
+}

@@ -1,0 +1,96 @@
+/*
+ * Looks a library up in /etc/ld.so.cache, the loader's index of library folders.
+ *
+ * The format is glibc's "glibc-ld.so.cache1.1", sometimes behind the older "ld.so-1.7.0" one; the
+ * file is checked before it is believed, an odd one counts as empty.
+ */
+#include "shim/shim.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cache_entry {
+	int32_t flags;
+	uint32_t key, value; /* offsets of name and path from the header */
+	uint32_t os_version;
+	uint64_t hardware;
+};
+
+struct cache_header {
+	char magic[20]; /* with the version */
+	uint32_t count;
+	uint32_t string_bytes;
+	uint32_t unused[5];
+	struct cache_entry entries[];
+};
+
+static const char magic[] = "glibc-ld.so.cache1.1";
+_Static_assert(sizeof(struct cache_header) == 48, "as in the file");
+_Static_assert(sizeof(struct cache_entry) == 24, "as in the file");
+
+/* Library kind of this architecture in cache_entry.flags. */
+#if defined(__x86_64__)
+enum { WANTED_FLAGS = 0x0303 };
+#elif defined(__aarch64__)
+enum { WANTED_FLAGS = 0x0a03 };
+#endif
+
+static const char *string_at(const char *base, size_t size, uint32_t offset)
+{
+	return offset < size && memchr(base + offset, '\0', size - offset) ? base + offset : NULL;
+}
+
+static bool find(const char *data, size_t size, const char *name, char *path, size_t path_size)
+{
+	const struct cache_header *header;
+	const char *start = memmem(data, size, magic, sizeof(magic) - 1);
+	size_t left;
+
+	if (!start || ((uintptr_t)start & 7) != 0)
+		return false;
+	left = size - (size_t)(start - data);
+	header = (const void *)start;
+	if (left < sizeof(*header) ||
+	    header->count > (left - sizeof(*header)) / sizeof(struct cache_entry))
+		return false;
+	for (uint32_t i = 0; i < header->count; i++) {
+		const struct cache_entry *e = &header->entries[i];
+		const char *key, *value;
+
+		if (e->flags != WANTED_FLAGS)
+			continue;
+		key = string_at(start, left, e->key);
+		value = string_at(start, left, e->value);
+		if (key && value && strcmp(key, name) == 0) {
+			int n = snprintf(path, path_size, "%s", value);
+
+			return n > 0 && (size_t)n < path_size;
+		}
+	}
+	return false;
+}
+
+bool ld_cache_find(const char *name, char *path, size_t size)
+{
+	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	bool found = false;
+
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &status) == 0 && status.st_size > 0) {
+		size_t length = (size_t)status.st_size;
+		void *data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+
+		if (data != MAP_FAILED) {
+			found = find(data, length, name, path, size);
+			munmap(data, length);
+		}
+	}
+	close(fd);
+	return found;
+}

@@ -1,0 +1,73 @@
+/*
+ * What the files of the shim share: the table of entry points and the form of a hook.
+ *
+ * Fixed names, for a driver entry point cuFoo:
+ *   cuFoo         exported: the trampoline in trampolines.S, a jump through
+ * shim_target[ENTRY_cuFoo] hook_cuFoo    our function, where Spillway acts; HOOK(cuFoo, parameters)
+ * { body } REAL(cuFoo)   the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
+ *
+ * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
+ * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
+ * NULL parameters are the driver's to judge; no C++ and nothing linked but glibc.
+ */
+#ifndef SPILLWAY_SHIM_H
+#define SPILLWAY_SHIM_H
+
+#define __CUDA_API_VERSION_INTERNAL /* no macro renames anything */
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum entry {
+#define FUNCTION(symbol, class, action) ENTRY_##symbol,
+#define OBJECT(symbol, bytes)
+#include "shim/entry_points.h"
+#undef FUNCTION
+#undef OBJECT
+	ENTRY_COUNT
+};
+
+/* Where each trampoline leads, and what the driver has there. Written by attach.c alone. */
+extern void *shim_target[ENTRY_COUNT];
+extern void *shim_real[ENTRY_COUNT];
+
+#define REAL(symbol) ((__typeof__(&(symbol)))shim_real[ENTRY_##symbol])
+
+/* Collected by the linker from all hooks_*.c files; walked once by attach.c. */
+struct hook {
+	enum entry entry;
+	void *function;
+};
+
+#define HOOK(symbol, ...)                                                                \
+	static CUresult hook_##symbol(__VA_ARGS__);                                      \
+	_Static_assert(                                                                  \
+	    __builtin_types_compatible_p(__typeof__(hook_##symbol), __typeof__(symbol)), \
+	    #symbol " differs from cuda.h");                                             \
+	static const struct hook hook_record_##symbol                                    \
+	    __attribute__((section("shim_hooks"), used)) = {ENTRY_##symbol,              \
+	                                                    (void *)hook_##symbol};      \
+	static CUresult hook_##symbol(__VA_ARGS__)
+
+/*
+ * The driver library the process would have got without us, opened by absolute path; NULL when
+ * there is none or it is unusable, logged once. found is its path. driver_search.c.
+ */
+void *driver_open(char *found, size_t size);
+
+/* Path of `name` ("libcuda.so.1") in /etc/ld.so.cache into path; false when absent. ld_cache.c. */
+bool ld_cache_find(const char *name, char *path, size_t size);
+
+/* glibc's dlopen; dlopen.c. */
+extern void *(*shim_real_dlopen)(const char *file, int mode);
+void shim_find_real_dlopen(void);
+/* Called by trampolines.S: the file dlopen shall open instead of `file`, mostly `file` itself. */
+const char *shim_dlopen_file(const char *file);
+/* Called by trampolines.S at the first call of an entry point: where to go. */
+void *shim_resolve(uint32_t entry);
+
+/* The hook that stands for the driver's function at this address, else the address. attach.c. */
+void *shim_address_for(void *real);
+bool shim_knows(const char *symbol);
+
+#endif

@@ -1,0 +1,241 @@
+/*
+ * One exported symbol per driver entry point: a single indirect jump through shim_target[].
+ *
+ * Before the first call each slot of shim_target[] leads to a stub that loads the entry's index and
+ * goes to shim_lazy, which saves the argument registers, asks shim_resolve(index) for the address and
+ * jumps there. shim_resolve() fills the whole table, so a stub runs once or a few times, never later.
+ */
+#if defined(__x86_64__)
+
+	.text
+	.hidden shim_target
+	.hidden shim_resolve
+
+	.macro function symbol
+	.globl \symbol
+	.type \symbol, @function
+	.p2align 4
+\symbol:
+	.cfi_startproc
+	endbr64
+	jmp *(shim_target + 8 * index)(%rip)
+	.cfi_endproc
+	.size \symbol, . - \symbol
+	.set index, index + 1
+	.endm
+
+	.macro stub symbol
+	.p2align 4
+shim_stub_\symbol:
+	endbr64
+	movl $index, %r11d
+	jmp shim_lazy
+	.set index, index + 1
+	.endm
+
+	.macro slot symbol
+	.quad shim_stub_\symbol
+	.endm
+
+	.p2align 4
+	.type shim_lazy, @function
+shim_lazy:
+	.cfi_startproc
+	pushq %rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq %rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	pushq %rdi
+	pushq %rsi
+	pushq %rdx
+	pushq %rcx
+	pushq %r8
+	pushq %r9
+	/* float arguments: some entry points have them, the texture reference setters */
+	subq $128, %rsp
+	andq $-16, %rsp
+	movups %xmm0, 0(%rsp)
+	movups %xmm1, 16(%rsp)
+	movups %xmm2, 32(%rsp)
+	movups %xmm3, 48(%rsp)
+	movups %xmm4, 64(%rsp)
+	movups %xmm5, 80(%rsp)
+	movups %xmm6, 96(%rsp)
+	movups %xmm7, 112(%rsp)
+	movl %r11d, %edi
+	call shim_resolve
+	movq %rax, %r11
+	movups 0(%rsp), %xmm0
+	movups 16(%rsp), %xmm1
+	movups 32(%rsp), %xmm2
+	movups 48(%rsp), %xmm3
+	movups 64(%rsp), %xmm4
+	movups 80(%rsp), %xmm5
+	movups 96(%rsp), %xmm6
+	movups 112(%rsp), %xmm7
+	movq -8(%rbp), %rdi
+	movq -16(%rbp), %rsi
+	movq -24(%rbp), %rdx
+	movq -32(%rbp), %rcx
+	movq -40(%rbp), %r8
+	movq -48(%rbp), %r9
+	movq %rbp, %rsp
+	popq %rbp
+	.cfi_def_cfa %rsp, 8
+	jmp *%r11
+	.cfi_endproc
+	.size shim_lazy, . - shim_lazy
+
+/*
+ * dlopen(file, mode): glibc finds the caller's RUNPATH by the return address, so the real dlopen must
+ * be entered by a jump that leaves it in place. shim_dlopen_file() may exchange the file name.
+ */
+	.hidden shim_dlopen_file
+	.hidden shim_real_dlopen
+	.globl dlopen
+	.type dlopen, @function
+	.p2align 4
+dlopen:
+	.cfi_startproc
+	endbr64
+	pushq %rsi
+	.cfi_def_cfa_offset 16
+	call shim_dlopen_file
+	popq %rsi
+	.cfi_def_cfa_offset 8
+	movq %rax, %rdi
+	jmp *shim_real_dlopen(%rip)
+	.cfi_endproc
+	.size dlopen, . - dlopen
+
+#elif defined(__aarch64__)
+
+	.text
+	.hidden shim_target
+	.hidden shim_resolve
+
+	.macro function symbol
+	.globl \symbol
+	.type \symbol, @function
+	.p2align 4
+\symbol:
+	.cfi_startproc
+	hint #34 /* bti c */
+	adrp x16, shim_target + 8 * index
+	ldr x16, [x16, :lo12:shim_target + 8 * index]
+	br x16
+	.cfi_endproc
+	.size \symbol, . - \symbol
+	.set index, index + 1
+	.endm
+
+	.macro stub symbol
+	.p2align 4
+shim_stub_\symbol:
+	hint #34
+	mov w17, #index
+	b shim_lazy
+	.set index, index + 1
+	.endm
+
+	.macro slot symbol
+	.quad shim_stub_\symbol
+	.endm
+
+	.p2align 4
+	.type shim_lazy, @function
+shim_lazy:
+	.cfi_startproc
+	stp x29, x30, [sp, #-224]!
+	.cfi_def_cfa_offset 224
+	.cfi_offset 29, -224
+	.cfi_offset 30, -216
+	mov x29, sp
+	stp x0, x1, [sp, #16]
+	stp x2, x3, [sp, #32]
+	stp x4, x5, [sp, #48]
+	stp x6, x7, [sp, #64]
+	str x8, [sp, #80]
+	stp q0, q1, [sp, #96]
+	stp q2, q3, [sp, #128]
+	stp q4, q5, [sp, #160]
+	stp q6, q7, [sp, #192]
+	mov w0, w17
+	bl shim_resolve
+	mov x16, x0
+	ldp x0, x1, [sp, #16]
+	ldp x2, x3, [sp, #32]
+	ldp x4, x5, [sp, #48]
+	ldp x6, x7, [sp, #64]
+	ldr x8, [sp, #80]
+	ldp q0, q1, [sp, #96]
+	ldp q2, q3, [sp, #128]
+	ldp q4, q5, [sp, #160]
+	ldp q6, q7, [sp, #192]
+	ldp x29, x30, [sp], #224
+	br x16
+	.cfi_endproc
+	.size shim_lazy, . - shim_lazy
+
+	.hidden shim_dlopen_file
+	.hidden shim_real_dlopen
+	.globl dlopen
+	.type dlopen, @function
+	.p2align 4
+dlopen: /* see above */
+	.cfi_startproc
+	hint #34
+	stp x29, x30, [sp, #-32]!
+	str x1, [sp, #16]
+	bl shim_dlopen_file
+	ldr x1, [sp, #16]
+	ldp x29, x30, [sp], #32
+	adrp x16, shim_real_dlopen
+	ldr x16, [x16, :lo12:shim_real_dlopen]
+	br x16
+	.cfi_endproc
+	.size dlopen, . - dlopen
+
+#else
+#error "Spillway has trampolines for x86-64 and aarch64"
+#endif
+
+#define OBJECT(symbol, bytes)
+
+	.set index, 0
+#define FUNCTION(symbol, class, action) function symbol;
+#include "shim/entry_points.h"
+#undef FUNCTION
+
+	.set index, 0
+#define FUNCTION(symbol, class, action) stub symbol;
+#include "shim/entry_points.h"
+#undef FUNCTION
+
+	.section .data.rel, "aw"
+	.globl shim_target
+	.type shim_target, @object
+	.p2align 3
+shim_target:
+#define FUNCTION(symbol, class, action) slot symbol;
+#include "shim/entry_points.h"
+#undef FUNCTION
+	.size shim_target, . - shim_target
+
+/* Data that cuda-gdb reads by name; ours is inert, the real driver's is in the real driver. */
+#undef OBJECT
+	.macro object symbol, bytes
+	.globl \symbol
+	.type \symbol, @object
+	.p2align 3
+\symbol:
+	.zero \bytes
+	.size \symbol, \bytes
+	.endm
+	.bss
+#define FUNCTION(symbol, class, action)
+#define OBJECT(symbol, bytes) object symbol, bytes;
+#include "shim/entry_points.h"
+
+	.section .note.GNU-stack, "", @progbits
