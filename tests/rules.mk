@@ -7,5 +7,6 @@ include tests/bench/rules.mk
 include tests/gpu/rules.mk
 
 .PHONY: run-check
-run-check: all $(unit_out) $(e2e_out)
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests)
+run-check: all $(unit_out) $(e2e_out) $(gpu_out)
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests) \
+		$(client_tests) $(gpu_tests)

@@ -1,5 +1,5 @@
 /*
- * What the test programs share: checked driver calls, modules from the PTX beside the program, and
+ * What the clients share: checked driver calls, modules from the PTX beside the program, and
  * counted device memory. Every failure is named on stderr and ends the program with status 1.
  */
 #ifndef CLIENT_H
@@ -16,13 +16,10 @@ void client_check(CUresult result, const char *call, const char *file, int line)
  * buffer). */
 const char *client_error_name(CUresult result);
 
-void client_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-
 /* Device 0 and its primary context, made current. The name is the device's. */
 CUdevice client_open_device(char name[256]);
 
-/* A file in the folder of the running program, ended by a NUL; the caller frees it. */
-char *client_read_beside(const char *file);
+/* The file lies beside the program. */
 CUmodule client_load_module(const char *ptx_file);
 CUfunction client_function(CUmodule module, const char *name);
 
@@ -36,10 +33,5 @@ CUfunction client_function(CUmodule module, const char *name);
 CUdeviceptr client_alloc(size_t size);
 void client_free(CUdeviceptr *pointer, size_t size);
 size_t client_peak_bytes(void);
-
-/* The value of a command line option: a whole number within [min, max], or the program ends. */
-long client_number(const char *option, const char *text, long min, long max);
-
-double client_now_ms(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* The handwritten digits; see digits.h. */
 #include "tests/clients/digits.h"
 
-#include "tests/clients/client.h"
+#include "tests/clients/program.h"
 
 #include <stdlib.h>
 
@@ -30,8 +30,8 @@ static unsigned field(char **text, unsigned max, char after)
 	unsigned long value = strtoul(*text, &end, 10);
 
 	if (end == *text || *end != after || value > max)
-		client_die("digits.csv: expected 0..%u before '%c' at \"%.20s\"", max,
-		           after == '\n' ? '$' : after, *text);
+		program_die("digits.csv: expected 0..%u before '%c' at \"%.20s\"", max,
+		            after == '\n' ? '$' : after, *text);
 	*text = end + 1;
 	return value;
 }
@@ -43,11 +43,11 @@ struct digits *digits_read(void)
 	uint64_t split_seed = 7;
 	uint32_t place[DIGITS_COUNT];
 	struct digits *digits = malloc(sizeof(*digits));
-	char *text = client_read_beside("digits.csv");
+	char *text = program_read_beside("digits.csv");
 	char *at = text;
 
 	if (!digits)
-		client_die("out of memory");
+		program_die("out of memory");
 	for (uint32_t i = 0; i < DIGITS_COUNT; i++)
 		place[i] = i;
 	random_shuffle(&split_seed, place, DIGITS_COUNT);

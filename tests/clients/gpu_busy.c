@@ -7,6 +7,7 @@
  * between events around each kernel: it includes what the launch waited for between them.
  */
 #include "tests/clients/client.h"
+#include "tests/clients/program.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -92,19 +93,19 @@ static void parse_options(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
 		case 'k':
-			options.kernel_us = client_number("kernel-us", optarg, 1, 10000000);
+			options.kernel_us = program_number("kernel-us", optarg, 1, 10000000);
 			break;
 		case 's':
-			options.seconds = client_number("seconds", optarg, 0, 86400);
+			options.seconds = program_number("seconds", optarg, 0, 86400);
 			break;
 		case 'l':
-			options.loops = client_number("loops", optarg, 1, 4000000000);
+			options.loops = program_number("loops", optarg, 1, 4000000000);
 			break;
 		case 'b':
-			options.blocks = client_number("blocks", optarg, 1, 65535);
+			options.blocks = program_number("blocks", optarg, 1, 65535);
 			break;
 		case 't':
-			options.threads = client_number("threads", optarg, 1, 1024);
+			options.threads = program_number("threads", optarg, 1, 1024);
 			break;
 		case 'w':
 			options.synchronise = true;
@@ -126,7 +127,7 @@ static void parse_options(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		client_die("'%s': expected options only; see --help", argv[optind]);
+		program_die("'%s': expected options only; see --help", argv[optind]);
 }
 
 int main(int argc, char **argv)
@@ -148,9 +149,9 @@ int main(int argc, char **argv)
 	if (!options.loops)
 		options.loops = calibrate();
 
-	double start_ms = client_now_ms();
+	double start_ms = program_now_ms();
 	double end_ms = start_ms + options.seconds * 1e3;
-	while (client_now_ms() < end_ms) {
+	while (program_now_ms() < end_ms) {
 		struct flight *flight = &flights[launches++ % IN_FLIGHT];
 		busy_ms += land(flight);
 		launch(flight, options.loops);
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < IN_FLIGHT; i++)
 		busy_ms += land(&flights[i]);
-	double elapsed_ms = client_now_ms() - start_ms;
+	double elapsed_ms = program_now_ms() - start_ms;
 
 	printf("gpu_busy: device=\"%s\" kernel_us=%u loops=%u launches=%lu elapsed_ms=%.1f "
 	       "busy_ms=%.1f work_ms=%.1f\n",

@@ -3,7 +3,7 @@ clients_out := $(BUILD)/clients/train_mlp $(BUILD)/clients/gpu_busy
 client_tests := tests/clients/test_train.sh
 
 clients_beside := $(addprefix $(BUILD)/clients/,train_kernels.ptx busy_kernels.ptx digits.csv)
-client_objects = $(patsubst %,$(BUILD)/tests/clients/%.o,$(1) client)
+client_objects = $(patsubst %,$(BUILD)/tests/clients/%.o,$(1) client program)
 
 $(BUILD)/clients/train_mlp: $(call client_objects,train_mlp digits)
 $(BUILD)/clients/gpu_busy: $(call client_objects,gpu_busy)

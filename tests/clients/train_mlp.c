@@ -13,6 +13,7 @@
  */
 #include "tests/clients/client.h"
 #include "tests/clients/digits.h"
+#include "tests/clients/program.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -168,7 +169,7 @@ static void upload_digits(void)
 	float(*test)[DIGITS_PIXELS] = malloc(sizeof(*test) * DIGITS_TESTING);
 
 	if (!test)
-		client_die("out of memory");
+		program_die("out of memory");
 	for (int i = 0; i < DIGITS_TESTING; i++)
 		for (int pixel = 0; pixel < DIGITS_PIXELS; pixel++)
 			test[i][pixel] = digits->pixels[DIGITS_TRAINING + i][pixel] / 16.0f;
@@ -198,7 +199,7 @@ static void upload_first_weights(uint64_t *random)
 	float *weights = calloc(parameter_count, sizeof(*weights));
 
 	if (!weights)
-		client_die("out of memory");
+		program_die("out of memory");
 	for (int l = 0; l < LAYERS; l++) {
 		float bound = sqrtf(6.0f / (float)layers[l].in);
 		for (size_t i = layers[l].weights; i < layers[l].bias; i++) {
@@ -429,7 +430,7 @@ static uint64_t checksum(void)
 	unsigned char *weights = malloc(parameter_bytes());
 
 	if (!weights)
-		client_die("out of memory");
+		program_die("out of memory");
 	CU(cuMemcpyDtoH(weights, device.weights, parameter_bytes()));
 	for (size_t i = 0; i < parameter_bytes(); i++)
 		hash = (hash ^ weights[i]) * 0x100000001b3;
@@ -476,19 +477,19 @@ static void parse_options(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "q", known, NULL)) != -1) {
 		switch (option) {
 		case 'e':
-			options.epochs = client_number("epochs", optarg, 1, 1000000);
+			options.epochs = program_number("epochs", optarg, 1, 1000000);
 			break;
 		case 'w':
-			options.hidden = client_number("hidden", optarg, 1, 16384);
+			options.hidden = program_number("hidden", optarg, 1, 16384);
 			break;
 		case 'b':
-			options.batch = client_number("batch", optarg, 1, DIGITS_TRAINING);
+			options.batch = program_number("batch", optarg, 1, DIGITS_TRAINING);
 			break;
 		case 's':
-			options.seed = client_number("seed", optarg, 0, 1000000000);
+			options.seed = program_number("seed", optarg, 0, 1000000000);
 			break;
 		case 'x':
-			options.scale = client_number("scale", optarg, 1, 1024);
+			options.scale = program_number("scale", optarg, 1, 1024);
 			break;
 		case 'q':
 			options.quiet = true;
@@ -509,7 +510,7 @@ static void parse_options(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		client_die("'%s': expected options only; see --help", argv[optind]);
+		program_die("'%s': expected options only; see --help", argv[optind]);
 }
 
 int main(int argc, char **argv)
@@ -532,10 +533,10 @@ int main(int argc, char **argv)
 	/* One more than there are: report() looks at the next one's retired shard. */
 	struct epoch *epochs = calloc(options.epochs + 1, sizeof(*epochs));
 	if (!epochs)
-		client_die("out of memory");
+		program_die("out of memory");
 	/* The first weights and zeroed moments come through other streams than the training. */
 	CU(cuCtxSynchronize());
-	double start_ms = client_now_ms();
+	double start_ms = program_now_ms();
 	for (unsigned e = 0; e < options.epochs; e++) {
 		step = train_epoch(&epochs[e], e, step, &random);
 		test_epoch(&epochs[e], e);
@@ -543,7 +544,7 @@ int main(int argc, char **argv)
 			report(&epochs[e - 1], e - 1);
 	}
 	report(&epochs[options.epochs - 1], options.epochs - 1);
-	double step_ms = (client_now_ms() - start_ms) / step;
+	double step_ms = (program_now_ms() - start_ms) / step;
 
 	unsigned correct = finish(epochs);
 	printf("train_mlp: device=\"%s\" steps=%u accuracy=%.2f step_ms=%.3f working_set=%zu "

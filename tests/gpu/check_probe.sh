@@ -1,0 +1,7 @@
+#!/bin/sh
+# Puts the probe's questions to the real driver and keeps the answers as build/gpu/probe.txt and .json.
+set -eu
+. tests/gpu/needs.sh
+need_gpu
+"$BUILD/gpu/probe" >"$BUILD/gpu/probe.txt" || { cat "$BUILD/gpu/probe.txt"; exit 1; }
+"$BUILD/gpu/probe" --json >"$BUILD/gpu/probe.json"

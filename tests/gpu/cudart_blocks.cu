@@ -1,0 +1,65 @@
+/*
+ * Fills blocks of 64 MiB through the CUDA runtime, as many as asked for, all held at once; changes
+ * each in a second pass and checks every word. Prints a checksum. Knows nothing of Spillway.
+ */
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#define CHECK(call)                                                                                    \
+	do {                                                                                           \
+		cudaError_t error = (call);                                                            \
+		if (error != cudaSuccess) {                                                            \
+			fprintf(stderr, "cudart_blocks: %s: %s\n", #call, cudaGetErrorName(error));   \
+			exit(1);                                                                       \
+		}                                                                                      \
+	} while (0)
+
+static const size_t block_words = (64 << 20) / sizeof(uint32_t);
+
+__global__ void fill(uint32_t *words, size_t count, uint32_t seed)
+{
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
+		words[i] = seed * 2654435761u + (uint32_t)i;
+}
+
+__global__ void scramble(uint32_t *words, size_t count)
+{
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+	     i += (size_t)gridDim.x * blockDim.x)
+		words[i] = words[i] * 1664525u + 1013904223u;
+}
+
+int main(int argc, char **argv)
+{
+	int count = argc > 1 ? atoi(argv[1]) : 1;
+	std::vector<uint32_t *> blocks(count);
+	std::vector<uint32_t> seen(block_words);
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (int b = 0; b < count; b++) {
+		CHECK(cudaMalloc(&blocks[b], block_words * sizeof(uint32_t)));
+		fill<<<256, 256>>>(blocks[b], block_words, b);
+		CHECK(cudaGetLastError());
+	}
+	for (uint32_t *block : blocks)
+		scramble<<<256, 256>>>(block, block_words);
+	CHECK(cudaGetLastError());
+	for (int b = 0; b < count; b++) {
+		CHECK(cudaMemcpy(seen.data(), blocks[b], block_words * sizeof(uint32_t),
+				 cudaMemcpyDeviceToHost));
+		for (size_t i = 0; i < block_words; i++) {
+			uint32_t filled = b * 2654435761u + (uint32_t)i;
+			if (seen[i] != filled * 1664525u + 1013904223u) {
+				fprintf(stderr, "cudart_blocks: block %d is wrong at word %zu\n", b, i);
+				return 1;
+			}
+			hash = (hash ^ seen[i]) * 0x100000001b3;
+		}
+		CHECK(cudaFree(blocks[b]));
+	}
+	printf("cudart_blocks: blocks=%d checksum=%016llx\n", count, (unsigned long long)hash);
+	return 0;
+}

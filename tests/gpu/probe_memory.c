@@ -1,0 +1,304 @@
+/* Questions on what memory there is and who may see it: device, providers, sharing, peers, reset.
+ */
+#include "tests/gpu/probe.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int attribute(CUdevice_attribute which)
+{
+	int value = 0;
+
+	return gpu.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : -1;
+}
+
+static void ask_granularity(const char *question, CUmemLocationType type)
+{
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                                  .location = {.type = type}};
+	size_t minimum = 0, recommended = 0;
+
+	attempt_begin();
+	ATTEMPT(
+	    cuMemGetAllocationGranularity(&minimum, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	ATTEMPT(cuMemGetAllocationGranularity(&recommended, &properties,
+	                                      CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+	if (attempt_failed(question))
+		return;
+	char reply[64];
+	snprintf(reply, sizeof(reply), "%zu", minimum);
+	answer(question, reply, "bytes at least, %zu recommended", recommended);
+}
+
+void ask_device(void)
+{
+	char name[256] = "";
+	int version = 0;
+
+	gpu.cuDeviceGetName(name, sizeof(name), device);
+	gpu.cuDriverGetVersion(&version);
+	answer("device", name, "driver %d.%d, compute capability %d.%d", version / 1000,
+	       version % 1000 / 10, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+	       attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+	answer("virtual_memory",
+	       attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 1 ? "yes"
+	                                                                               : "no",
+	       "host NUMA memory %d, nearest node %d (1 yes, -1 unknown)",
+	       attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
+	       attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
+	ask_granularity("granularity_device", CU_MEM_LOCATION_TYPE_DEVICE);
+	ask_granularity("granularity_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA);
+	ask_granularity("granularity_host", CU_MEM_LOCATION_TYPE_HOST);
+}
+
+/* What cuPointerGetAttribute says, as "memory_type=1 context=same ...". */
+static void describe_pointer(CUdeviceptr pointer, char *text, size_t size)
+{
+	static const struct {
+		const char *name;
+		CUpointer_attribute attribute;
+	} asked[] = {
+	    {"memory_type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE},
+	    {"context", CU_POINTER_ATTRIBUTE_CONTEXT},
+	    {"device_pointer", CU_POINTER_ATTRIBUTE_DEVICE_POINTER},
+	    {"host_pointer", CU_POINTER_ATTRIBUTE_HOST_POINTER},
+	    {"managed", CU_POINTER_ATTRIBUTE_IS_MANAGED},
+	    {"ordinal", CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL},
+	    {"range_start", CU_POINTER_ATTRIBUTE_RANGE_START_ADDR},
+	    {"range_size", CU_POINTER_ATTRIBUTE_RANGE_SIZE},
+	};
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked) && used < size; i++) {
+		uint64_t value = 0; /* large enough for each; shorter ones fill its low bytes */
+		CUresult result = gpu.cuPointerGetAttribute(&value, asked[i].attribute, pointer);
+		const char *separator = i ? " " : "";
+		if (result != CUDA_SUCCESS)
+			used += snprintf(text + used, size - used, "%s%s=%s", separator,
+			                 asked[i].name, gpu_error_name(result));
+		else if (value == pointer)
+			used += snprintf(text + used, size - used, "%s%s=pointer", separator,
+			                 asked[i].name);
+		else if (value == (uintptr_t)context)
+			used += snprintf(text + used, size - used, "%s%s=current", separator,
+			                 asked[i].name);
+		else
+			used += snprintf(text + used, size - used, "%s%s=%llu", separator,
+			                 asked[i].name, (unsigned long long)value);
+	}
+}
+
+/* Does a kernel write it, and what do the attributes say? The attempt made the pointer. */
+static void ask_pointer(const char *question, CUdeviceptr pointer)
+{
+	char text[512];
+	unsigned count = 1024, one = 1, word = 0;
+	CUfunction add = gpu_kernel("add_to_words");
+
+	ATTEMPT(cuMemsetD32(pointer, 41, count));
+	ATTEMPT(cuLaunchKernel(add, 8, 1, 1, 128, 1, 1, 0, NULL, (void *[]){&pointer, &count, &one},
+	                       NULL));
+	ATTEMPT(cuMemcpyDtoH(&word, pointer + (count - 1) * sizeof(word), sizeof(word)));
+	if (attempt_failed(question))
+		return;
+	describe_pointer(pointer, text, sizeof(text));
+	answer(question, word == 42 ? "works" : "wrong bytes", "%s", text);
+}
+
+static void ask_vmm_provider(const char *question, CUmemLocationType type)
+{
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                                  .location = {.type = type}};
+	CUmemAccessDesc access = range_access();
+	struct range range = {.reserved = small_chunk, .chunk = small_chunk};
+
+	attempt_begin();
+	ATTEMPT(cuMemAddressReserve(&range.base, range.reserved, 0, 0, 0));
+	ATTEMPT(cuMemCreate(&range.handles[0], small_chunk, &properties, 0));
+	ATTEMPT(cuMemMap(range.base, small_chunk, 0, range.handles[0], 0));
+	range.count = !attempt_failed(NULL);
+	ATTEMPT(cuMemSetAccess(range.base, small_chunk, &access, 1));
+	ask_pointer(question, range.base);
+	range_free(&range);
+}
+
+/* Does host backing cost device memory? */
+static void ask_footprint(void)
+{
+	struct range range;
+	size_t before = 0, after = 0, total;
+
+	attempt_begin();
+	ATTEMPT(cuMemGetInfo(&before, &total));
+	range_make(&range, "hhhhhhhh", small_chunk);
+	ATTEMPT(cuMemGetInfo(&after, &total));
+	if (!attempt_failed("host_backing_takes_device_memory"))
+		answer("host_backing_takes_device_memory", before > after ? "yes" : "no",
+		       "%lld bytes for 8 chunks of 2 MiB", (long long)before - (long long)after);
+	range_free(&range);
+}
+
+void ask_providers(void)
+{
+	CUdeviceptr pointer = 0;
+	void *host = NULL;
+
+	attempt_begin();
+	ATTEMPT(cuMemAlloc(&pointer, small_chunk));
+	ask_pointer("pointer_plain", pointer);
+	gpu.cuMemFree(pointer);
+
+	ask_vmm_provider("pointer_vmm_device", CU_MEM_LOCATION_TYPE_DEVICE);
+	ask_vmm_provider("provider_vmm_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA);
+	ask_vmm_provider("provider_vmm_host", CU_MEM_LOCATION_TYPE_HOST);
+
+	attempt_begin();
+	ATTEMPT(cuMemAllocManaged(&pointer, small_chunk, CU_MEM_ATTACH_GLOBAL));
+	ask_pointer("provider_managed", pointer);
+	gpu.cuMemFree(pointer);
+
+	attempt_begin();
+	ATTEMPT(cuMemHostAlloc(&host, small_chunk, CU_MEMHOSTALLOC_DEVICEMAP));
+	ATTEMPT(cuMemHostGetDevicePointer(&pointer, host, 0));
+	ask_pointer("provider_pinned", pointer);
+	gpu.cuMemFreeHost(host);
+
+	struct range range;
+	attempt_begin();
+	range_make(&range, "dhdh", small_chunk);
+	if (!attempt_failed("access_set_once_over_mixed_chunks"))
+		answer("access_set_once_over_mixed_chunks", "yes", "chunks dhdh");
+	range_free(&range);
+	ask_footprint();
+}
+
+static void ask_dma_buf(const char *question, CUdeviceptr pointer, size_t size)
+{
+	int descriptor = -1;
+
+	ATTEMPT(cuMemGetHandleForAddressRange(&descriptor, pointer, size,
+	                                      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+	if (attempt_failed(question))
+		return;
+	answer(question, "yes", "a DMA-BUF descriptor for %zu bytes", size);
+	close(descriptor);
+}
+
+static void ask_ipc(const char *question, CUdeviceptr pointer)
+{
+	CUipcMemHandle handle;
+
+	ATTEMPT(cuIpcGetMemHandle(&handle, pointer));
+	if (!attempt_failed(question))
+		answer(question, "yes", "cuIpcGetMemHandle gave a handle");
+}
+
+static void ask_export(const char *question, char backing)
+{
+	CUmemAllocationProp properties = range_properties(backing);
+	CUmemGenericAllocationHandle handle = 0;
+	int descriptor = -1;
+
+	properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	attempt_begin();
+	ATTEMPT(cuMemCreate(&handle, small_chunk, &properties, 0));
+	ATTEMPT(cuMemExportToShareableHandle(&descriptor, handle,
+	                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	if (!attempt_failed(question)) {
+		answer(question, "yes", "a file descriptor for a chunk of 2 MiB");
+		close(descriptor);
+	}
+	if (handle)
+		gpu.cuMemRelease(handle);
+}
+
+void ask_sharing(void)
+{
+	static const struct {
+		const char *backings, *ipc, *dma_buf;
+	} cases[] = {
+	    {"d", "ipc_vmm_device", "dma_buf_vmm_device"},
+	    {"h", "ipc_vmm_host", "dma_buf_vmm_host"},
+	    {"dh", "ipc_vmm_mixed", "dma_buf_vmm_mixed"},
+	};
+	CUdeviceptr plain = 0;
+
+	attempt_begin();
+	ATTEMPT(cuMemAlloc(&plain, small_chunk));
+	ask_ipc("ipc_plain", plain);
+	attempt_begin();
+	ask_dma_buf("dma_buf_plain", plain, small_chunk);
+	gpu.cuMemFree(plain);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct range range;
+		attempt_begin();
+		range_make(&range, cases[i].backings, small_chunk);
+		struct attempt made = attempt;
+		ask_ipc(cases[i].ipc, range.base);
+		attempt = made;
+		ask_dma_buf(cases[i].dma_buf, range.base, range.reserved);
+		range_free(&range);
+	}
+	ask_export("export_device", 'd');
+	ask_export("export_host", 'h');
+}
+
+/* A second device writes a mixed range of the first. */
+void ask_peers(void)
+{
+	int devices = 0, can = 0;
+	CUdevice second;
+	CUcontext other;
+	CUmemAccessDesc access[2] = {range_access(), range_access()};
+	struct range range;
+	unsigned char byte = 0;
+
+	gpu.cuDeviceGetCount(&devices);
+	if (devices < 2) {
+		answer("peer_access_to_mixed_chunks", "not asked", "one device");
+		return;
+	}
+	attempt_begin();
+	ATTEMPT(cuDeviceGet(&second, 1));
+	ATTEMPT(cuDeviceCanAccessPeer(&can, second, device));
+	if (!attempt_failed(NULL) && !can) {
+		answer("peer_access_to_mixed_chunks", "no", "cuDeviceCanAccessPeer says no");
+		return;
+	}
+	range_make(&range, "dh", small_chunk);
+	access[1].location.id = second;
+	ATTEMPT(cuMemSetAccess(range.base, range.reserved, access, 2));
+	ATTEMPT(cuDevicePrimaryCtxRetain(&other, second));
+	ATTEMPT(cuCtxSetCurrent(other));
+	ATTEMPT(cuMemsetD8(range.base, 0x5a, range.reserved));
+	ATTEMPT(cuMemcpyDtoH(&byte, range.base + range.reserved - 1, 1));
+	if (!attempt_failed("peer_access_to_mixed_chunks"))
+		answer("peer_access_to_mixed_chunks", byte == 0x5a ? "yes" : "wrong bytes",
+		       "device 1 filled chunks dh of device 0");
+	gpu.cuCtxSetCurrent(context);
+	range_free(&range);
+}
+
+/* The last question of all: nothing of the context is left after it. */
+void ask_reset(void)
+{
+	static const char question[] = "mapping_survives_context_reset";
+	struct range range;
+	unsigned char bytes[2] = {0};
+
+	attempt_begin();
+	range_make(&range, "dh", small_chunk);
+	ATTEMPT(cuMemsetD8(range.base, 0x5a, range.reserved));
+	ATTEMPT(cuCtxSynchronize());
+	ATTEMPT(cuDevicePrimaryCtxReset(device));
+	ATTEMPT(cuDevicePrimaryCtxRetain(&context, device));
+	ATTEMPT(cuCtxSetCurrent(context));
+	ATTEMPT(cuMemcpyDtoH(&bytes[0], range.base, 1));
+	ATTEMPT(cuMemcpyDtoH(&bytes[1], range.base + small_chunk, 1));
+	if (!attempt_failed(question))
+		answer(question, bytes[0] == 0x5a && bytes[1] == 0x5a ? "yes" : "wrong bytes",
+		       "device chunk %#x, host chunk %#x, written as 0x5a", bytes[0], bytes[1]);
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# The probe gives an answer to every question on the software GPU too, in both formats.
+set -eu
+: "${BUILD:=build}"
+LD_LIBRARY_PATH=$BUILD/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+
+"$BUILD/gpu/probe" >"$TMPDIR/text" || { cat "$TMPDIR/text"; exit 1; }
+cat "$TMPDIR/text"
+"$BUILD/gpu/probe" --json >"$TMPDIR/json"
+python3 - "$TMPDIR/text" "$TMPDIR/json" <<-EOF
+	import json, sys
+	lines = [line.split(": ", 1) for line in open(sys.argv[1])]
+	text = {name for name, answer in lines if answer.strip()}
+	answers = json.load(open(sys.argv[2]))
+	if len(text) != len(lines) or text != set(answers):
+	    sys.exit(f"asked twice, not answered or in one format only: {text ^ set(answers)}")
+	if wrong := [name for name in answers if answers[name]["answer"] == "wrong bytes"]:
+	    sys.exit(f"wrong bytes: {wrong}")
+EOF
