@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "tools/tool.h"
 
 enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400 };
@@ -83,4 +84,20 @@ void usage_error(const char *format, ...)
 	va_end(list);
 	fprintf(stderr, "Try '%s --help'.\n", command_name);
 	exit(argp_err_exit_status);
+}
+
+uint64_t arguments_duration(const char *option, const char *value)
+{
+	uint64_t ns;
+
+	if (units_parse_duration(value, &ns) != 0)
+		usage_error("--%s '%s': expected seconds, or a time such as 500ms", option, value);
+	return ns;
+}
+
+void arguments_job(const char **job, const char *value)
+{
+	if (*job)
+		usage_error("'%s': expected one job", value);
+	*job = value;
 }

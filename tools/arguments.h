@@ -6,6 +6,7 @@
 #define SPILLWAY_ARGUMENTS_H
 
 #include <argp.h>
+#include <stdint.h>
 
 /*
  * Reads the options and operands in order; command is its name for people, as in "spillway run". A
@@ -16,5 +17,10 @@ void arguments_read(const char *command, const struct argp *argp, int argc, char
 
 /* A mistake on the command line: one line, where help is, and the end. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Nanoseconds of an option's value, or a usage error. */
+uint64_t arguments_duration(const char *option, const char *value);
+/* Takes the operand of a command that has one, or a usage error. */
+void arguments_job(const char **job, const char *value);
 
 #endif

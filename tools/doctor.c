@@ -78,20 +78,28 @@ static bool check_shim(struct paths *paths)
 	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
 }
 
-static void print_device(const struct driver_device *device)
+static void print_device(const struct config_device *device, const struct driver_features *features)
 {
+	static const char *const why = ": not supported, spilled memory will be managed or pinned";
 	char memory[32];
 
-	finding(true, "gpu %d: %s, %s, %s, %s", device->identity.ordinal, device->name,
-	        units_format_size(device->identity.memory, memory, sizeof memory),
-	        device->identity.uuid, device->identity.pci_bus_id);
-	finding(device->vmm, "gpu %d: virtual memory management%s", device->identity.ordinal,
-	        device->vmm ? "" : ": not supported, spilled memory will be managed or pinned");
-	finding(device->host_numa, "gpu %d: virtual memory management on the host%s",
-	        device->identity.ordinal,
-	        device->host_numa ? ""
-	                          : ": not supported (needs CUDA 12.2), spilled memory will be "
-	                            "managed or pinned");
+	finding(true, "gpu %d: %s, %s, %s, %s", device->ordinal, features->name,
+	        units_format_size(device->memory, memory, sizeof memory), device->uuid,
+	        device->pci_bus_id);
+	finding(features->vmm, "gpu %d: virtual memory management%s", device->ordinal,
+	        features->vmm ? "" : why);
+	finding(features->host_numa, "gpu %d: virtual memory management on the host%s",
+	        device->ordinal, features->host_numa ? "" : why);
+}
+
+static bool no_driver(const char *from)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+
+	return finding(false, "driver: no usable libcuda.so.1 by %s%s", from,
+	               paths_softgpu(folder, driver, message, sizeof message)
+	                   ? "; 'spillway run --softgpu' needs none"
+	                   : "");
 }
 
 static bool check_driver(const char *shim, struct driver_report *report)
@@ -100,7 +108,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	const char *from;
 
 	if (!driver_find(shim, path, &from))
-		return finding(false, "driver: no libcuda.so.1 found by %s", from);
+		return no_driver(from);
 	driver_probe(path, report);
 	if (!realpath(path, file))
 		strcpy(file, path);
@@ -109,7 +117,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
 	        report->version / 1000, report->version % 1000 / 10, from);
 	for (int i = 0; i < report->device_count; i++)
-		print_device(&report->device[i]);
+		print_device(&report->device[i], &report->features[i]);
 	if (*report->said)
 		return finding(false, "driver: %s", report->said);
 	if (report->device_count == 0)
@@ -205,6 +213,11 @@ static bool check_config(const struct driver_report *report)
 
 	if (config_load(&sources, &config, &error) != 0)
 		return finding(false, "configuration: %s", error.message);
+	if (config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
+	    0) {
+		config_release(config);
+		return finding(false, "configuration: %s", error.message);
+	}
 	enabled = !config_disabled(config);
 	finding(enabled, "configuration: %s",
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
@@ -214,7 +227,7 @@ static bool check_config(const struct driver_report *report)
 		char which[16];
 
 		snprintf(which, sizeof which, "gpu %d", i);
-		print_settings(config, &report->device[i].identity, which);
+		print_settings(config, &report->device[i], which);
 	}
 	if (report->device_count == 0)
 		print_settings(config, &any, "any gpu");

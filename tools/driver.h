@@ -11,8 +11,7 @@
 
 enum { DRIVER_DEVICES = 16 };
 
-struct driver_device {
-	struct config_device identity;
+struct driver_features {
 	char name[64];
 	bool vmm;       /* virtual memory management: movable memory */
 	bool host_numa; /* the same on the host */
@@ -23,12 +22,14 @@ struct driver_report {
 	char said[256];
 	int version; /* 13000 is CUDA 13.0; 0: not known */
 	int device_count;
-	struct driver_device device[DRIVER_DEVICES];
+	struct config_device device[DRIVER_DEVICES];
+	struct driver_features features[DRIVER_DEVICES];
 };
 
 /*
  * The library the shim would open: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, default
- * places. Never the shim itself. False when there is none; from says where it was found.
+ * places. Never the shim itself. False when there is none. from says where it was found, or looked
+ * for.
  */
 bool driver_find(const char *shim, char path[PATH_MAX], const char **from);
 

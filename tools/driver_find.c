@@ -148,6 +148,6 @@ bool driver_find(const char *shim, char path[PATH_MAX], const char **from)
 	for (const char *const *folder = default_folders; *folder; folder++)
 		if (in_folder(*folder, strlen(*folder), shim, path))
 			return true;
-	*from = "SPILLWAY_DRIVER, LD_LIBRARY_PATH, /etc/ld.so.cache, default places";
+	*from = "LD_LIBRARY_PATH, /etc/ld.so.cache and the default places";
 	return false;
 }

@@ -70,23 +70,25 @@ static bool has(void *library, CUdevice_attribute attribute, CUdevice handle)
 	       value;
 }
 
-static void ask_device(void *library, int ordinal, struct driver_device *device)
+static void ask_device(void *library, int ordinal, struct config_device *device,
+                       struct driver_features *features)
 {
 	CUdevice handle;
 	CUuuid uuid;
 	size_t memory;
 
 	check(SYMBOL(library, cuDeviceGet)(&handle, ordinal));
-	check(SYMBOL(library, cuDeviceGetName)(device->name, sizeof device->name, handle));
+	check(SYMBOL(library, cuDeviceGetName)(features->name, sizeof features->name, handle));
 	check(SYMBOL(library, cuDeviceTotalMem)(&memory, handle));
-	device->identity.ordinal = ordinal;
-	device->identity.memory = memory;
+	device->ordinal = ordinal;
+	device->memory = memory;
 	check(SYMBOL(library, cuDeviceGetUuid)(&uuid, handle));
-	format_uuid(&uuid, device->identity.uuid, sizeof device->identity.uuid);
-	check(SYMBOL(library, cuDeviceGetPCIBusId)(device->identity.pci_bus_id,
-	                                           sizeof device->identity.pci_bus_id, handle));
-	device->vmm = has(library, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
-	device->host_numa =
+	format_uuid(&uuid, device->uuid, sizeof device->uuid);
+	check(SYMBOL(library, cuDeviceGetPCIBusId)(device->pci_bus_id, sizeof device->pci_bus_id,
+	                                           handle));
+	features->vmm =
+	    has(library, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
+	features->host_numa =
 	    has(library, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
 }
 
@@ -105,7 +107,7 @@ static void ask(const char *path)
 	check(SYMBOL(library, cuInit)(0));
 	check(SYMBOL(library, cuDeviceGetCount)(&count));
 	for (int i = 0; i < count && i < DRIVER_DEVICES; i++) {
-		ask_device(library, i, &answer->device[i]);
+		ask_device(library, i, &answer->device[i], &answer->features[i]);
 		answer->device_count++;
 	}
 	about_to("");

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/arguments.h"
 #include "tools/follow.h"
@@ -26,14 +25,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_TIMEOUT:
-		if (units_parse_duration(argument, &request->timeout_ns) != 0)
-			usage_error("--timeout '%s': expected seconds, or a time as 500ms",
-			            argument);
+		request->timeout_ns = arguments_duration("timeout", argument);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (request->job)
-			usage_error("'%s': expected one job", argument);
-		request->job = argument;
+		arguments_job(&request->job, argument);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		usage_error("which job?");

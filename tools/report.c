@@ -66,7 +66,7 @@ static void print_job(const struct segment_view *view)
 
 static void print_memory(const struct segment_view *view)
 {
-	static const char *const headings[] = {"GPU",       "<NAME>",     "USED",      "PEAK",
+	static const char *const headings[] = {"GPU",       "<NAME",      "USED",      "PEAK",
 	                                       "LIMIT SET", "LIMIT HELD", "HOST USED", "HOST PEAK",
 	                                       "SPILLS",    "SPILLED",    "WHY",       NULL};
 	struct table table;

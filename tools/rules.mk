@@ -7,10 +7,7 @@ $(BUILD)/spillway: $(tools_obj) $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
 # Linked in where the archive is there: the tool then runs where inih is not installed.
-inih_libs := -Wl,-Bstatic -linih -Wl,-Bdynamic
-ifeq ($(wildcard $(shell $(CC) -print-file-name=libinih.a)),)
-inih_libs := -linih
-endif
+inih_libs := $(or $(wildcard $(static_inih)),-linih)
 
 man_src := $(wildcard tools/man/*.scd)
 man_out := $(man_src:%.scd=$(BUILD)/%)

@@ -174,8 +174,13 @@ static const char *choose_name(struct run *run)
 /* The program may change its folder before it reads this. */
 static void use_config_file(const char *file)
 {
-	char *absolute = realpath(file, NULL);
+	char *absolute;
 
+	if (!file)
+		file = getenv("SPILLWAY_CONFIG");
+	if (!file || !*file)
+		return;
+	absolute = realpath(file, NULL);
 	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
 	free(absolute);
 }
@@ -294,8 +299,7 @@ int command_run(int argc, char **argv)
 
 	tool_failure = argp_err_exit_status = RUN_FAILED;
 	arguments_read("spillway run", &argp, argc, argv, &run);
-	if (run.config_file)
-		use_config_file(run.config_file);
+	use_config_file(run.config_file);
 	if (run.softgpu)
 		use_softgpu();
 	job = choose_name(&run);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/units.h"
 #include "tools/arguments.h"
 #include "tools/follow.h"
 #include "tools/jobs.h"
@@ -29,14 +28,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		state->child_inputs[0] = &set->settings;
 		return 0;
 	case OPTION_TIMEOUT:
-		if (units_parse_duration(argument, &set->timeout_ns) != 0)
-			usage_error("--timeout '%s': expected seconds, or a time as 500ms",
-			            argument);
+		set->timeout_ns = arguments_duration("timeout", argument);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (set->job)
-			usage_error("'%s': expected one job", argument);
-		set->job = argument;
+		arguments_job(&set->job, argument);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		usage_error("which job?");

@@ -37,13 +37,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		stat->json = true;
 		return 0;
 	case OPTION_WATCH:
-		if (units_parse_duration(argument, &stat->watch_ns) != 0 || stat->watch_ns == 0)
-			usage_error("--watch '%s': expected seconds, or a time as 500ms", argument);
+		stat->watch_ns = arguments_duration("watch", argument);
+		if (stat->watch_ns == 0)
+			usage_error("--watch '%s': expected more than 0", argument);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (stat->job)
-			usage_error("'%s': expected one job", argument);
-		stat->job = argument;
+		arguments_job(&stat->job, argument);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
