@@ -24,7 +24,7 @@ static void ask_cost(const char *question, char backing, size_t size)
 {
 	CUmemAllocationProp properties = range_properties(backing);
 	CUmemAccessDesc access = range_access();
-	CUmemGenericAllocationHandle handle;
+	CUmemGenericAllocationHandle handle = 0;
 	CUdeviceptr base = 0;
 	double us[STEPS][ROUNDS];
 

@@ -250,8 +250,8 @@ void ask_sharing(void)
 void ask_peers(void)
 {
 	int devices = 0, can = 0;
-	CUdevice second;
-	CUcontext other;
+	CUdevice second = 0;
+	CUcontext other = NULL;
 	CUmemAccessDesc access[2] = {range_access(), range_access()};
 	struct range range;
 	unsigned char byte = 0;
