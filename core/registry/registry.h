@@ -19,13 +19,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REGISTRY_NAME_MAX = 32, REGISTRY_HANDLE_MAX = 192 };
+enum { REGISTRY_NAME_MAX = 32, REGISTRY_HANDLE_MAX = 200 };
 
 struct resource;
 
 /* One per kind of resource, static; `name` is the type's name and must be unique. */
 struct resource_type {
-	const char *name; /* "allocation", "stream", ... */
+	const char *name;                                         /* "allocation", "stream", ... */
 	uint64_t (*memory_used)(const struct resource *resource); /* NULL: none */
 	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
 	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
@@ -48,31 +48,36 @@ struct registry *registry_create(const char *job, int process, int gpu); /* NULL
 void registry_destroy(struct registry *registry);
 
 /* container NULL or "": the default one ("default"). Takes over the caller's reference on success.
- * 0, -EEXIST, -EINVAL (name empty or too long), -ENOMEM. */
+ * 0, -EEXIST, -EINVAL (a name empty, too long, with '/' or a control character; a type whose name
+ * means another type already), -ENOMEM. */
 int registry_add(struct registry *registry, const char *container, const char *name,
-		 struct resource *resource);
+                 struct resource *resource);
 /* NULL when absent; else with a reference for the caller. */
 struct resource *registry_lookup(struct registry *registry, const char *container,
-				 const struct resource_type *type, const char *name);
-/* create() runs at most once under races, outside no lock order of its own; NULL when it fails. */
+                                 const struct resource_type *type, const char *name);
+/*
+ * With a reference for the caller. create() runs outside the registry's lock, once under races:
+ * others who want the same wait for it and, when it fails, try themselves. NULL when it fails,
+ * answers another type, or asks for the very resource it is to make.
+ */
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
-					   const struct resource_type *type, const char *name,
-					   struct resource *(*create)(void *cookie), void *cookie);
+                                           const struct resource_type *type, const char *name,
+                                           struct resource *(*create)(void *cookie), void *cookie);
 /* 0 or -ENOENT. */
 int registry_delete(struct registry *registry, const char *container,
-		    const struct resource_type *type, const char *name);
+                    const struct resource_type *type, const char *name);
 /* Deletes a whole container (a context was destroyed). Number of resources dropped. */
 size_t registry_cleanup(struct registry *registry, const char *container);
 size_t registry_clear(struct registry *registry);
 
-/* CUDA objects are named by their address: 16 hexadecimal digits. Convenience over the calls above,
- * used on paths that must be quick; same rules and answers. */
+/* CUDA objects are named by their address: 16 hexadecimal digits, lower case. The calls above
+ * understand such a name as well; these are quicker and need no text. Same rules and answers. */
 int registry_add_object(struct registry *registry, const char *container, uint64_t object,
-			struct resource *resource);
+                        struct resource *resource);
 struct resource *registry_lookup_object(struct registry *registry, const char *container,
-					const struct resource_type *type, uint64_t object);
+                                        const struct resource_type *type, uint64_t object);
 int registry_delete_object(struct registry *registry, const char *container,
-			   const struct resource_type *type, uint64_t object);
+                           const struct resource_type *type, uint64_t object);
 
 struct handle {
 	char job[64];
@@ -85,24 +90,26 @@ struct handle {
 };
 
 int handle_make(const struct registry *registry, const char *container,
-		const struct resource_type *type, const char *name, struct handle *handle);
+                const struct resource_type *type, const char *name, struct handle *handle);
 const char *handle_format(const struct handle *handle, char *buf, size_t size);
 int handle_parse(const char *text, struct handle *handle); /* 0 or -EINVAL */
 /* Whether the resource exists now; nothing is created. -EXDEV: a handle of another device. */
 int registry_lookup_handle(struct registry *registry, const struct handle *handle,
-			   struct resource **resource);
+                           struct resource **resource);
 int registry_delete_handle(struct registry *registry, const struct handle *handle);
 bool handle_is_initialized(struct registry *registry, const struct handle *handle);
 uint64_t registry_type_hash(const char *type_name); /* FNV-1a */
 
-/* Walks a copy of what was there at the call; each() holds no lock. */
+/* Walks a copy of what was there at the call; each() holds no lock. Number of entries, 0 also when
+ * there is no memory for the copy. */
 struct registry_entry {
 	const char *container, *name;
 	struct resource *resource;
 };
 size_t registry_walk(struct registry *registry,
-		     void (*each)(void *cookie, const struct registry_entry *entry), void *cookie);
-/* Live resources and their memory by type. */
+                     void (*each)(void *cookie, const struct registry_entry *entry), void *cookie);
+/* Live resources of a type, NULL: of all; and their memory. */
 size_t registry_count(struct registry *registry, const struct resource_type *type);
+uint64_t registry_memory(struct registry *registry, const struct resource_type *type);
 
 #endif

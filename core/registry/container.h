@@ -1,0 +1,48 @@
+/*
+ * Container: a named group of resources; one address table, and one table of all other names. Not
+ * locked; holds no reference of its own, the registry's pass through. Private.
+ */
+#ifndef SPILLWAY_CONTAINER_H
+#define SPILLWAY_CONTAINER_H
+
+#define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
+#include <uthash.h>
+
+#include "core/registry/address_table.h"
+
+/* A resource's name: an address when it is one (16 hexadecimal digits), else text. */
+struct resource_name {
+	bool is_address;
+	uint64_t address;
+	const char *text;
+};
+
+struct container {
+	char name[REGISTRY_NAME_MAX];
+	struct address_table addresses;
+	struct named *named; /* uthash */
+	UT_hash_handle hh;
+};
+
+struct resource_name name_from_text(const char *text);
+struct resource_name name_from_address(uint64_t address);
+/* 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a control character. */
+bool name_is_valid(const char *text);
+
+struct container *container_new(const char *name); /* NULL: no memory */
+/* No longer in use; what it still names is forgotten and not released. */
+void container_free(struct container *container);
+struct resource *container_find(const struct container *container, const struct resource_type *type,
+                                struct resource_name name);
+/* 0, -EEXIST or -ENOMEM. */
+int container_insert(struct container *container, struct resource_name name,
+                     struct resource *resource);
+/* What was taken out, or NULL. */
+struct resource *container_remove(struct container *container, const struct resource_type *type,
+                                  struct resource_name name);
+size_t container_count(const struct container *container);
+void container_each(const struct container *container,
+                    void (*each)(void *cookie, const char *name, struct resource *resource),
+                    void *cookie);
+
+#endif

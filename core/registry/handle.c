@@ -1,0 +1,127 @@
+/* Handles: a resource's name for good, as a struct and as text. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/registry/registry_private.h"
+
+int handle_make(const struct registry *registry, const char *container,
+                const struct resource_type *type, const char *name, struct handle *handle)
+{
+	container = registry_container_name(container);
+	if (!container || !name || !name_is_valid(name) || !name_is_valid(type->name))
+		return -EINVAL;
+	struct handle made = {.process = registry->process,
+	                      .gpu = registry->gpu,
+	                      .type_hash = registry_type_hash(type->name)};
+	strcpy(made.job, registry->job);
+	strcpy(made.container, container);
+	strcpy(made.type_name, type->name);
+	strcpy(made.name, name);
+	*handle = made;
+	return 0;
+}
+
+const char *handle_format(const struct handle *handle, char *buf, size_t size)
+{
+	snprintf(buf, size, "/job:%s/process:%d/gpu:%d/%s/%s/%s", handle->job, handle->process,
+	         handle->gpu, handle->container, handle->type_name, handle->name);
+	return buf;
+}
+
+/* The next part of a path, behind "/" and prefix; NULL: not there, or too long. */
+static const char *take_part(const char *text, const char *prefix, char *part, size_t size)
+{
+	size_t skip = strlen(prefix);
+	if (!text || text[0] != '/' || strncmp(text + 1, prefix, skip) != 0)
+		return NULL;
+	text += 1 + skip;
+	size_t length = strcspn(text, "/");
+	if (length >= size)
+		return NULL;
+	memcpy(part, text, length);
+	part[length] = '\0';
+	return text + length;
+}
+
+/* Digits only, as %d writes them. */
+static const char *take_number(const char *text, const char *prefix, int *number)
+{
+	char digits[12];
+	long value = 0;
+
+	text = take_part(text, prefix, digits, sizeof digits);
+	if (!text || !digits[0] || (digits[0] == '0' && digits[1]))
+		return NULL;
+	for (const char *c = digits; *c; c++) {
+		if (*c < '0' || *c > '9')
+			return NULL;
+		value = value * 10 + (*c - '0');
+	}
+	if (value > INT_MAX)
+		return NULL;
+	*number = (int)value;
+	return text;
+}
+
+int handle_parse(const char *text, struct handle *handle)
+{
+	struct handle read = {0};
+
+	text = take_part(text, "job:", read.job, sizeof read.job);
+	text = take_number(text, "process:", &read.process);
+	text = take_number(text, "gpu:", &read.gpu);
+	text = take_part(text, "", read.container, sizeof read.container);
+	text = take_part(text, "", read.type_name, sizeof read.type_name);
+	text = take_part(text, "", read.name, sizeof read.name);
+	if (!text || *text || !name_is_valid(read.container) || !name_is_valid(read.type_name) ||
+	    !name_is_valid(read.name))
+		return -EINVAL;
+	read.type_hash = registry_type_hash(read.type_name);
+	*handle = read;
+	return 0;
+}
+
+/* 0 and the type it names here, -EXDEV or -ENOENT. */
+static int find_type(struct registry *registry, const struct handle *handle,
+                     const struct resource_type **type)
+{
+	if (handle->process != registry->process || handle->gpu != registry->gpu ||
+	    strcmp(handle->job, registry->job) != 0)
+		return -EXDEV;
+	pthread_mutex_lock(&registry->lock);
+	*type = registry_find_type(registry, handle->type_hash);
+	pthread_mutex_unlock(&registry->lock);
+	return *type ? 0 : -ENOENT;
+}
+
+int registry_lookup_handle(struct registry *registry, const struct handle *handle,
+                           struct resource **resource)
+{
+	const struct resource_type *type;
+	int error = find_type(registry, handle, &type);
+	if (error)
+		return error;
+	struct resource *found = registry_lookup(registry, handle->container, type, handle->name);
+	if (!found)
+		return -ENOENT;
+	*resource = found;
+	return 0;
+}
+
+int registry_delete_handle(struct registry *registry, const struct handle *handle)
+{
+	const struct resource_type *type;
+	int error = find_type(registry, handle, &type);
+	return error ? error : registry_delete(registry, handle->container, type, handle->name);
+}
+
+bool handle_is_initialized(struct registry *registry, const struct handle *handle)
+{
+	struct resource *found;
+	if (registry_lookup_handle(registry, handle, &found) != 0)
+		return false;
+	resource_release(found);
+	return true;
+}

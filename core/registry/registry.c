@@ -1,0 +1,325 @@
+/*
+ * The registry: containers under one lock, and who may create.
+ *
+ * Runs inside the user's process: foreign code (destroy, create, each) runs outside the lock,
+ * running out of memory is an answer, nothing here reaches the driver.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/registry/registry_private.h"
+
+struct registry *registry_create(const char *job, int process, int gpu)
+{
+	struct registry *registry = calloc(1, sizeof *registry);
+	if (!registry)
+		return NULL;
+	snprintf(registry->job, sizeof registry->job, "%s", job ? job : "");
+	registry->process = process;
+	registry->gpu = gpu;
+	pthread_mutex_init(&registry->lock, NULL);
+	pthread_cond_init(&registry->created, NULL);
+	return registry;
+}
+
+void registry_destroy(struct registry *registry)
+{
+	if (!registry)
+		return;
+	registry_clear(registry);
+	for (struct known_type *next, *known = registry->types; known; known = next) {
+		next = known->next;
+		free(known);
+	}
+	pthread_cond_destroy(&registry->created);
+	pthread_mutex_destroy(&registry->lock);
+	free(registry);
+}
+
+const char *registry_container_name(const char *container)
+{
+	if (!container || !*container)
+		return "default";
+	return name_is_valid(container) ? container : NULL;
+}
+
+/* --- all static functions from here on: under the lock --- */
+
+static struct container *find_container(const struct registry *registry, const char *name)
+{
+	struct container *found = NULL;
+	name = registry_container_name(name);
+	if (name)
+		HASH_FIND_STR(registry->containers, name, found);
+	return found;
+}
+
+static struct container *make_container(struct registry *registry, const char *name)
+{
+	struct container *container = find_container(registry, name);
+	if (container)
+		return container;
+	container = container_new(registry_container_name(name));
+	if (!container)
+		return NULL;
+	HASH_ADD_STR(registry->containers, name, container);
+	if (!container->hh.tbl) {
+		container_free(container);
+		return NULL;
+	}
+	return container;
+}
+
+static struct known_type *find_known(const struct registry *registry,
+                                     const struct resource_type *type)
+{
+	struct known_type *known = registry->types;
+	while (known && known->type != type)
+		known = known->next;
+	return known;
+}
+
+const struct resource_type *registry_find_type(const struct registry *registry, uint64_t hash)
+{
+	const struct known_type *known = registry->types;
+	while (known && known->hash != hash)
+		known = known->next;
+	return known ? known->type : NULL;
+}
+
+/* 0, -EINVAL (its name cannot be used, or means another type already) or -ENOMEM. */
+static int know_type(struct registry *registry, const struct resource_type *type,
+                     struct known_type **known)
+{
+	*known = find_known(registry, type);
+	if (*known)
+		return 0;
+	uint64_t hash = registry_type_hash(type->name);
+	if (!name_is_valid(type->name) || registry_find_type(registry, hash)) {
+		log_once(LOG_ERROR, "resource type \"%s\": expected a name of its own", type->name);
+		return -EINVAL;
+	}
+	struct known_type *added = calloc(1, sizeof *added);
+	if (!added)
+		return -ENOMEM;
+	*added = (struct known_type){.type = type, .hash = hash, .next = registry->types};
+	registry->types = *known = added;
+	return 0;
+}
+
+static int add(struct registry *registry, const char *container_name, struct resource_name name,
+               struct resource *resource)
+{
+	struct known_type *known;
+	int error = know_type(registry, resource->type, &known);
+	if (error)
+		return error;
+	struct container *container = make_container(registry, container_name);
+	if (!container)
+		return -ENOMEM;
+	error = container_insert(container, name, resource);
+	if (!error)
+		known->count++;
+	return error;
+}
+
+/* With a reference for the caller. */
+static struct resource *find(const struct registry *registry, const char *container_name,
+                             const struct resource_type *type, struct resource_name name)
+{
+	const struct container *container = find_container(registry, container_name);
+	struct resource *found = container ? container_find(container, type, name) : NULL;
+	return found ? resource_hold(found) : NULL;
+}
+
+static struct creation *find_creation(const struct registry *registry, const struct creation *like)
+{
+	struct creation *creation = registry->creations;
+	while (creation && (creation->type != like->type || strcmp(creation->name, like->name) ||
+	                    strcmp(creation->container, like->container)))
+		creation = creation->next;
+	return creation;
+}
+
+static void end_creation(struct registry *registry, const struct creation *ended)
+{
+	struct creation **link = &registry->creations;
+	while (*link != ended)
+		link = &(*link)->next;
+	*link = ended->next;
+	pthread_cond_broadcast(&registry->created);
+}
+
+/* --- the calls, by either kind of name --- */
+
+static int locked_add(struct registry *registry, const char *container, struct resource_name name,
+                      struct resource *resource)
+{
+	if (!registry_container_name(container))
+		return -EINVAL;
+	pthread_mutex_lock(&registry->lock);
+	int error = add(registry, container, name, resource);
+	pthread_mutex_unlock(&registry->lock);
+	return error;
+}
+
+static struct resource *locked_find(struct registry *registry, const char *container,
+                                    const struct resource_type *type, struct resource_name name)
+{
+	pthread_mutex_lock(&registry->lock);
+	struct resource *found = find(registry, container, type, name);
+	pthread_mutex_unlock(&registry->lock);
+	return found;
+}
+
+static int locked_delete(struct registry *registry, const char *container_name,
+                         const struct resource_type *type, struct resource_name name)
+{
+	struct resource *removed = NULL;
+
+	pthread_mutex_lock(&registry->lock);
+	struct container *container = find_container(registry, container_name);
+	if (container)
+		removed = container_remove(container, type, name);
+	if (removed)
+		find_known(registry, type)->count--;
+	pthread_mutex_unlock(&registry->lock);
+	resource_release(removed);
+	return removed ? 0 : -ENOENT;
+}
+
+int registry_add(struct registry *registry, const char *container, const char *name,
+                 struct resource *resource)
+{
+	if (!name || !name_is_valid(name))
+		return -EINVAL;
+	return locked_add(registry, container, name_from_text(name), resource);
+}
+
+struct resource *registry_lookup(struct registry *registry, const char *container,
+                                 const struct resource_type *type, const char *name)
+{
+	return locked_find(registry, container, type, name_from_text(name));
+}
+
+int registry_delete(struct registry *registry, const char *container,
+                    const struct resource_type *type, const char *name)
+{
+	return locked_delete(registry, container, type, name_from_text(name));
+}
+
+int registry_add_object(struct registry *registry, const char *container, uint64_t object,
+                        struct resource *resource)
+{
+	return locked_add(registry, container, name_from_address(object), resource);
+}
+
+struct resource *registry_lookup_object(struct registry *registry, const char *container,
+                                        const struct resource_type *type, uint64_t object)
+{
+	return locked_find(registry, container, type, name_from_address(object));
+}
+
+int registry_delete_object(struct registry *registry, const char *container,
+                           const struct resource_type *type, uint64_t object)
+{
+	return locked_delete(registry, container, type, name_from_address(object));
+}
+
+struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
+                                           const struct resource_type *type, const char *name,
+                                           struct resource *(*create)(void *cookie), void *cookie)
+{
+	struct creation mine = {.container = registry_container_name(container),
+	                        .type = type,
+	                        .name = name,
+	                        .thread = pthread_self()};
+	struct resource_name key = name_from_text(name);
+	struct resource *found, *made, *unwanted = NULL;
+	const struct creation *other;
+
+	if (!mine.container || !name_is_valid(name))
+		return NULL;
+	pthread_mutex_lock(&registry->lock);
+	while (!(found = find(registry, container, type, key)) &&
+	       (other = find_creation(registry, &mine))) {
+		/* create() asking for what it is about to make would wait for itself */
+		if (pthread_equal(other->thread, mine.thread)) {
+			pthread_mutex_unlock(&registry->lock);
+			return NULL;
+		}
+		pthread_cond_wait(&registry->created, &registry->lock);
+	}
+	if (found) {
+		pthread_mutex_unlock(&registry->lock);
+		return found;
+	}
+	mine.next = registry->creations;
+	registry->creations = &mine;
+	pthread_mutex_unlock(&registry->lock);
+
+	made = create(cookie);
+
+	pthread_mutex_lock(&registry->lock);
+	/* someone may have added one of this name meanwhile: theirs stays */
+	found = find(registry, container, type, key);
+	if (found || (made && (made->type != type || add(registry, container, key, made) != 0)))
+		unwanted = made;
+	else if (made)
+		found = resource_hold(made);
+	end_creation(registry, &mine);
+	pthread_mutex_unlock(&registry->lock);
+	resource_release(unwanted);
+	return found;
+}
+
+static void release_one(void *registry, const char *name, struct resource *resource)
+{
+	(void)registry;
+	(void)name;
+	resource_release(resource);
+}
+
+static void uncount_one(void *registry, const char *name, struct resource *resource)
+{
+	(void)name;
+	find_known(registry, resource->type)->count--;
+}
+
+size_t registry_cleanup(struct registry *registry, const char *container_name)
+{
+	pthread_mutex_lock(&registry->lock);
+	struct container *container = find_container(registry, container_name);
+	if (container) {
+		HASH_DEL(registry->containers, container);
+		container_each(container, uncount_one, registry);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	if (!container)
+		return 0;
+
+	size_t count = container_count(container);
+	container_each(container, release_one, registry);
+	container_free(container);
+	return count;
+}
+
+size_t registry_clear(struct registry *registry)
+{
+	char name[REGISTRY_NAME_MAX];
+	size_t count = 0;
+
+	for (;;) {
+		pthread_mutex_lock(&registry->lock);
+		bool empty = !registry->containers;
+		if (!empty)
+			strcpy(name, registry->containers->name);
+		pthread_mutex_unlock(&registry->lock);
+		if (empty)
+			return count;
+		count += registry_cleanup(registry, name);
+	}
+}

@@ -1,0 +1,43 @@
+/* What the files of this room know of a registry. Private. */
+#ifndef SPILLWAY_REGISTRY_PRIVATE_H
+#define SPILLWAY_REGISTRY_PRIVATE_H
+
+#include <pthread.h>
+
+#include "core/registry/container.h"
+
+/* A type that was met; they are few and stay. Within the process the pointer stands for the hash.
+ */
+struct known_type {
+	const struct resource_type *type;
+	uint64_t hash;
+	size_t count; /* resources of it */
+	struct known_type *next;
+};
+
+/* A create() that runs now, on its caller's stack; others who want the same wait for it. */
+struct creation {
+	const char *container;
+	const struct resource_type *type;
+	const char *name;
+	pthread_t thread;
+	struct creation *next;
+};
+
+struct registry {
+	char job[64];
+	int process;
+	int gpu;
+	pthread_mutex_t lock;         /* guards all below; never held while foreign code runs */
+	pthread_cond_t created;       /* a creation ended */
+	struct container *containers; /* uthash */
+	struct known_type *types;
+	struct creation *creations;
+};
+
+/* container NULL or "": the default one. NULL when there can be none of this name. */
+const char *registry_container_name(const char *container);
+/* By hash; under the lock. NULL: never met. */
+const struct resource_type *registry_find_type(const struct registry *registry, uint64_t hash);
+
+#endif

@@ -1,0 +1,35 @@
+/* Resources: counted references, and what a type's name stands for. */
+#include <time.h>
+
+#include "core/registry/registry.h"
+
+void resource_init(struct resource *resource, const struct resource_type *type)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	resource->type = type;
+	resource->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	atomic_init(&resource->references, 1);
+}
+
+struct resource *resource_hold(struct resource *resource)
+{
+	atomic_fetch_add_explicit(&resource->references, 1, memory_order_relaxed);
+	return resource;
+}
+
+void resource_release(struct resource *resource)
+{
+	/* acq_rel: whoever destroys sees what the other holders did */
+	if (resource &&
+	    atomic_fetch_sub_explicit(&resource->references, 1, memory_order_acq_rel) == 1)
+		resource->type->destroy(resource);
+}
+
+uint64_t registry_type_hash(const char *type_name)
+{
+	uint64_t hash = 14695981039346656037u;
+	for (; *type_name; type_name++)
+		hash = (hash ^ (unsigned char)*type_name) * 1099511628211u;
+	return hash;
+}

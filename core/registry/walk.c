@@ -1,0 +1,96 @@
+/* Looking at everything the registry holds: over a copy, so that no lock is held while others look.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/registry/registry_private.h"
+
+struct seen {
+	char container[REGISTRY_NAME_MAX];
+	char name[REGISTRY_NAME_MAX];
+	struct resource *resource;
+};
+
+struct copying {
+	struct seen *seen;
+	size_t count;
+	const struct container *container;
+};
+
+static void copy_one(void *cookie, const char *name, struct resource *resource)
+{
+	struct copying *copying = cookie;
+	struct seen *seen = &copying->seen[copying->count++];
+	strcpy(seen->container, copying->container->name);
+	strcpy(seen->name, name);
+	seen->resource = resource_hold(resource);
+}
+
+/* With a reference for each; NULL when there is nothing or no memory. */
+static struct seen *copy_all(struct registry *registry, size_t *count)
+{
+	struct copying copying = {0};
+	size_t total = 0;
+
+	pthread_mutex_lock(&registry->lock);
+	for (const struct container *c = registry->containers; c; c = c->hh.next)
+		total += container_count(c);
+	if (total)
+		copying.seen = malloc(total * sizeof *copying.seen);
+	if (copying.seen)
+		for (const struct container *c = registry->containers; c; c = c->hh.next) {
+			copying.container = c;
+			container_each(c, copy_one, &copying);
+		}
+	pthread_mutex_unlock(&registry->lock);
+	*count = copying.count;
+	return copying.seen;
+}
+
+size_t registry_walk(struct registry *registry,
+                     void (*each)(void *cookie, const struct registry_entry *entry), void *cookie)
+{
+	size_t count;
+	struct seen *seen = copy_all(registry, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct registry_entry entry = {.container = seen[i].container,
+		                               .name = seen[i].name,
+		                               .resource = seen[i].resource};
+		each(cookie, &entry);
+		resource_release(seen[i].resource);
+	}
+	free(seen);
+	return count;
+}
+
+size_t registry_count(struct registry *registry, const struct resource_type *type)
+{
+	size_t count = 0;
+	pthread_mutex_lock(&registry->lock);
+	for (const struct known_type *known = registry->types; known; known = known->next)
+		if (!type || known->type == type)
+			count += known->count;
+	pthread_mutex_unlock(&registry->lock);
+	return count;
+}
+
+struct measuring {
+	const struct resource_type *type;
+	uint64_t bytes;
+};
+
+static void measure_one(void *cookie, const struct registry_entry *entry)
+{
+	struct measuring *measuring = cookie;
+	const struct resource_type *type = entry->resource->type;
+	if ((!measuring->type || measuring->type == type) && type->memory_used)
+		measuring->bytes += type->memory_used(entry->resource);
+}
+
+uint64_t registry_memory(struct registry *registry, const struct resource_type *type)
+{
+	struct measuring measuring = {.type = type};
+	registry_walk(registry, measure_one, &measuring);
+	return measuring.bytes;
+}
