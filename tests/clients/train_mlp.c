@@ -79,12 +79,13 @@ struct epoch {
 	CUevent tested;
 };
 
-/* Where the device's results of an epoch arrive; two epochs are under way at a time. */
-static struct {
+/* The host's side of an epoch, in pinned memory; two epochs are under way at a time. */
+struct exchange {
 	uint32_t order[DIGITS_TRAINING];
 	float losses[DIGITS_TRAINING];
 	uint32_t correct;
-} * pinned;
+};
+static struct exchange *pinned;
 
 static size_t shard_bytes(void)
 {

@@ -135,7 +135,6 @@ struct range {
 	CUdeviceptr base;
 	size_t reserved, chunk; /* bytes */
 	unsigned count;         /* chunks that are mapped */
-	char backing[MAX_CHUNKS + 1];
 	CUmemGenericAllocationHandle handles[MAX_CHUNKS];
 };
 extern const size_t small_chunk; /* 2 MiB */

@@ -27,8 +27,7 @@ static void find_calls(void *library)
 {
 	void *found;
 
-	/* Two steps, because cuda.h's macros turn names into the versioned ones that are exported.
-	 */
+	/* TEXT sees the name as cuda.h's macros left it, which is the versioned, exported one. */
 #define FIND(symbol, slot)               \
 	found = dlsym(library, symbol);  \
 	if (!found)                      \
@@ -148,7 +147,7 @@ void range_make(struct range *range, const char *backings, size_t chunk)
 		ATTEMPT(cuMemMap(chunk_address(range, i), chunk, 0, range->handles[i], 0));
 		if (attempt_failed(NULL))
 			return;
-		range->backing[range->count++] = backings[i];
+		range->count++;
 	}
 	ATTEMPT(cuMemSetAccess(range->base, range->reserved, &access, 1));
 }
@@ -183,7 +182,6 @@ void range_move(struct range *range, unsigned i, char backing)
 	if (!attempt_failed(NULL)) {
 		CUmemGenericAllocationHandle old = range->handles[i];
 		range->handles[i] = moved.handles[0];
-		range->backing[i] = backing;
 		moved.handles[0] = old;
 	}
 	range_free(&moved);
