@@ -67,6 +67,20 @@ static bool still_ours(int fd)
 	return fd >= 0 && identify(fd) == atomic_load(&state.identity);
 }
 
+/* Never 0 to 2: a program that runs without them would take the log for its input or output. */
+static int open_above_stdio(const char *path)
+{
+	int fd =
+	    open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	int above = fd;
+
+	if (fd >= 0 && fd <= STDERR_FILENO) {
+		above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		close(fd);
+	}
+	return above;
+}
+
 /* The log file or -1. Threads that come here together open it each; the first to publish wins. */
 static int open_file(void)
 {
@@ -75,8 +89,7 @@ static int open_file(void)
 
 	if (still_ours(current))
 		return current;
-	fd = open(state.file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-	          0600);
+	fd = open_above_stdio(state.file);
 	if (fd < 0)
 		return -1;
 	atomic_store(&state.identity, identify(fd));

@@ -1,0 +1,933 @@
+/* Configuration: what files and environment say, what a device gets, and what is refused. */
+#include "core/config/snapshot.h"
+
+#include "tests/unit/scratch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define GIB          (UINT64_C(1) << 30)
+#define MIB          (UINT64_C(1) << 20)
+#define ENVIRON(...) ((char *const *)(const char *const[]){__VA_ARGS__, NULL})
+
+static const struct config_device gpu0 = {0, "GPU-5ac31234-aaaa-bbbb-cccc-0123456789ab",
+                                          "0000:3B:00.0", 16 * GIB};
+static const struct config_device gpu1 = {1, "MIG-77777777-aaaa-bbbb-cccc-0123456789ab",
+                                          "0000:af:00.0", 40 * GIB};
+
+static struct config_error error;
+
+static struct config *load(struct config_sources sources)
+{
+	struct config *config = NULL;
+	int status = config_load(&sources, &config, &error);
+
+	ck_assert_msg(status == 0, "%s", error.message);
+	return config;
+}
+
+static struct config *load_text(const char *text)
+{
+	return load((struct config_sources){.file = scratch_write("job.ini", text)});
+}
+
+static struct config *load_environment(char *const *environment)
+{
+	return load((struct config_sources){.environment = environment});
+}
+
+static struct config_gpu settings_of(const struct config *config, struct config_device device)
+{
+	struct config_gpu settings;
+
+	config_for_device(config, &device, &settings);
+	return settings;
+}
+
+/* The message without the scratch folder: "job.ini:2: ...". */
+static const char *refused(struct config_sources sources, int expected)
+{
+	struct config *config = (struct config *)&error;
+	const char *folder;
+
+	memset(&error, 0, sizeof(error));
+	ck_assert_int_eq(config_load(&sources, &config, &error), expected);
+	ck_assert_ptr_eq(config, &error); /* untouched */
+	folder = strstr(error.message, scratch_folder);
+	return folder ? folder + strlen(scratch_folder) + 1 : error.message;
+}
+
+static const char *refused_bytes(const void *bytes, size_t length)
+{
+	struct config_sources sources = {.file = scratch_write_bytes("job.ini", bytes, length)};
+
+	return refused(sources, -EINVAL);
+}
+
+static const char *refused_text(const char *text)
+{
+	return refused_bytes(text, strlen(text));
+}
+
+#define ck_assert_begins(text, beginning)                                                      \
+	do {                                                                                   \
+		const char *whole = (text);                                                    \
+		ck_assert_msg(strncmp(whole, beginning, strlen(beginning)) == 0, "%s", whole); \
+	} while (0)
+
+/* Layers and devices. */
+
+START_TEST(nothing)
+{
+	struct config *config = load((struct config_sources){0});
+	struct config_gpu settings = settings_of(config, gpu0);
+
+	ck_assert(!config_is_set(config));
+	ck_assert(!config_disabled(config));
+	ck_assert_str_eq(config_job_name(config), "");
+	ck_assert_str_eq(config_labels(config), "");
+	ck_assert_str_eq(config_warnings(config), "");
+	ck_assert_uint_eq(config_override_hash(config), 0);
+	ck_assert_uint_eq(settings.memory_limit, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings.memory_limit_max, 0);
+	ck_assert_uint_eq(settings.host_limit, CONFIG_AUTO);
+	ck_assert_uint_eq(settings.share, 100000);
+	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
+	ck_assert_uint_eq(settings.share_window, 100000000);
+	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
+	ck_assert_uint_eq(settings.spill_after, 0);
+	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
+	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_share), "built-in");
+	ck_assert_ptr_eq(config_hold(config), config);
+	config_release(config);
+	config_release(config);
+	config_release(NULL);
+}
+END_TEST
+
+START_TEST(every_key)
+{
+	struct config *config = load_text("[job]\n"
+	                                  "name = bert-finetune ; the big one\n"
+	                                  "labels = team=vision,user=ada\n"
+	                                  "[gpu]\n"
+	                                  "# comment\n"
+	                                  "  ; indented comment\n"
+	                                  "\n"
+	                                  "memory_limit = 8GiB ; half\n"
+	                                  "memory_limit_max: 20GiB\n"
+	                                  "host_limit=unlimited\n"
+	                                  "share = 33.5\n"
+	                                  "share_policy = weight\n"
+	                                  "share_window = 250ms\n"
+	                                  "spill = managed\n"
+	                                  "spill_after = 3\n"
+	                                  "reported_memory = limit+host");
+	struct config_gpu settings = settings_of(config, gpu0);
+
+	ck_assert(config_is_set(config));
+	ck_assert_str_eq(config_job_name(config), "bert-finetune");
+	ck_assert_str_eq(config_labels(config), "team=vision,user=ada");
+	ck_assert_uint_eq(settings.memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings.memory_limit_max, 20 * GIB);
+	ck_assert_uint_eq(settings.host_limit, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings.share, 33500);
+	ck_assert_uint_eq(settings.share_policy, POLICY_WEIGHT);
+	ck_assert_uint_eq(settings.share_window, 250000000);
+	ck_assert_uint_eq(settings.spill, SPILL_MANAGED);
+	ck_assert_uint_eq(settings.spill_after, 3);
+	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(set_by_a_file_alone)
+{
+	struct config *config = load_text("# nothing yet\n");
+
+	ck_assert(config_is_set(config));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(percent_of_memory)
+{
+	struct config *config = load_text("[gpu]\nmemory_limit = 50%\nmemory_limit_max = 75 %\n");
+	struct config_device unknown = {.ordinal = 0};
+	struct config_device odd = {.memory = UINT64_MAX - 2};
+
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 12 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 20 * GIB);
+	ck_assert_uint_eq(settings_of(config, unknown).memory_limit, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(settings_of(config, odd).memory_limit, (UINT64_MAX - 2) / 2);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(selectors)
+{
+	struct config *config = load_text("[gpu GPU-5AC3]\nmemory_limit = 5G\n"
+	                                  "[gpu GPU-5ac31234]\nspill_after = 5\n"
+	                                  "[gpu 3b:00]\nmemory_limit = 4G\nshare = 40\n"
+	                                  "spill_after = 4\n"
+	                                  "[gpu 0]\nmemory_limit = 3G\nshare = 30\nspill = pinned\n"
+	                                  "[gpu]\nmemory_limit = 2G\nshare = 20\nspill = off\n"
+	                                  "share_window = 2s\n"
+	                                  "[gpu 00000000:AF:00.0]\nmemory_limit = 6G\n"
+	                                  "[gpu 17]\nshare = 17\n"
+	                                  "[gpu GPU-5ac]\nmemory_limit = 1G\n");
+	struct config_gpu settings = settings_of(config, gpu0);
+	const char *origin = config_origin(config, &gpu0, CONFIG_KEY_memory_limit);
+
+	ck_assert_uint_eq(settings.memory_limit, 5 * GIB);
+	ck_assert_uint_eq(settings.spill_after, 5);
+	ck_assert_uint_eq(settings.share, 40000);
+	ck_assert_uint_eq(settings.spill, SPILL_PINNED);
+	ck_assert_uint_eq(settings.share_window, 2000000000);
+	ck_assert_str_eq(strrchr(origin, '/'), "/job.ini:2");
+
+	settings = settings_of(config, gpu1);
+	ck_assert_uint_eq(settings.memory_limit, 6 * GIB);
+	ck_assert_uint_eq(settings.share, 20000);
+	ck_assert_uint_eq(settings.spill, SPILL_OFF);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(no_selectors)
+{
+	static const char *const bad[] = {
+	    "GPU-",   "MIG-",        "abc",         "-1",   "00",      "0x1",
+	    "3b:0",   "3b:00.",      "3b:00.00",    "3b00", "GPU-x",   "0 1",
+	    "3b:00 ", "99999999999", "000:3b:00.0", "gpu0", "MIG-GPU-"};
+	char text[128];
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		snprintf(text, sizeof(text), "\n[gpu %s]\n", bad[i]);
+		ck_assert_begins(refused_text(text), "job.ini:2: [gpu ");
+		ck_assert_ptr_nonnull(strstr(error.message, "expected an ordinal"));
+	}
+}
+END_TEST
+
+START_TEST(ambiguous_uuid)
+{
+	struct config *config = load_text("[gpu GPU-5ac3]\nshare = 1\n");
+	struct config_device devices[] = {gpu0, gpu1, gpu0};
+
+	ck_assert_int_eq(config_check_devices(config, devices, 2, &error), 0);
+	strcpy(devices[2].uuid, "GPU-5ac39999-aaaa-bbbb-cccc-0123456789ab");
+	ck_assert_int_eq(config_check_devices(config, devices, 3, &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "job.ini:2: [gpu GPU-5ac3]: names both"));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(layers)
+{
+	char *const *environment =
+	    ENVIRON("SPILLWAY_MEMORY_LIMIT=4G", "SPILLWAY_MEMORY_LIMIT_1=3G",
+	            "SPILLWAY_JOB=from-environment", "SPILLWAY_SPILL_AFTER=4", "SPILLWAY_SHARE=");
+	struct config_sources sources = {
+	    .system_file =
+	        scratch_write("system.ini", "[job]\nname = from-system\nlabels = a=b\n"
+	                                    "[gpu]\nmemory_limit = 1G\nshare = 10\nspill = off\n"
+	                                    "spill_after = 1\nhost_limit = 1G\n"
+	                                    "[gpu 0]\nhost_limit = 2G\n"),
+	    .file = scratch_write("job.ini", "[job]\nname = from-file\n"
+	                                     "[gpu]\nmemory_limit = 2G\nshare = 20\n"
+	                                     "spill_after = 2\nhost_limit = 3G\n"),
+	    .environment = environment,
+	    .override_file = scratch_write("override.ini", "[gpu]\nspill_after = 5\n"),
+	};
+	struct config *config = load(sources);
+	struct config_gpu settings = settings_of(config, gpu0);
+
+	ck_assert_str_eq(config_job_name(config), "from-environment");
+	ck_assert_str_eq(config_labels(config), "a=b");
+	ck_assert_uint_eq(settings.spill, SPILL_OFF);
+	ck_assert_uint_eq(settings.share, 20000);
+	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
+	ck_assert_uint_eq(settings.spill_after, 5);
+	ck_assert_uint_eq(settings.host_limit, 3 * GIB); /* the layer goes before the selector */
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 3 * GIB);
+	ck_assert_str_eq(config_origin(config, &gpu1, CONFIG_KEY_memory_limit),
+	                 "environment SPILLWAY_MEMORY_LIMIT_1");
+	ck_assert_uint_eq(config_override_hash(config),
+	                  config_hash("[gpu]\nspill_after = 5\n", 22));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(hash_is_fnv_1a)
+{
+	ck_assert_uint_eq(config_hash("", 0), UINT64_C(0xcbf29ce484222325));
+	ck_assert_uint_eq(config_hash("foobar", 6), UINT64_C(0x85944171f73967e8));
+}
+END_TEST
+
+START_TEST(missing_files)
+{
+	struct config_sources sources = {.system_file = scratch_path("no"),
+	                                 .override_file = scratch_path("no")};
+	struct config *config = load(sources);
+
+	ck_assert(!config_is_set(config));
+	config_release(config);
+
+	sources.file = scratch_path("no");
+	ck_assert_str_eq(refused(sources, -ENOENT), "no: cannot read it: No such file or directory "
+	                                            "(named by SPILLWAY_CONFIG)");
+}
+END_TEST
+
+START_TEST(hami)
+{
+	char *const *environment =
+	    ENVIRON("CUDA_DEVICE_MEMORY_LIMIT=3000m", "CUDA_DEVICE_MEMORY_LIMIT_1=2g",
+	            "CUDA_DEVICE_SM_LIMIT=30", "CUDA_DEVICE_SM_LIMIT_1=0",
+	            "GPU_CORE_UTILIZATION_POLICY=FORCE", "SPILLWAY_SHARE_0=40");
+	char *const *unpaced =
+	    ENVIRON("CUDA_DEVICE_SM_LIMIT=30", "GPU_CORE_UTILIZATION_POLICY=disable",
+	            "CUDA_DEVICE_MEMORY_LIMIT=0");
+	struct config *config = load_environment(environment);
+
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 3000 * MIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 2 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).share, 40000); /* ours */
+	ck_assert_uint_eq(settings_of(config, gpu1).share, 30000); /* 0: as if absent */
+	config_release(config);
+
+	config = load_environment(unpaced);
+	ck_assert(!config_is_set(config));
+	ck_assert_uint_eq(settings_of(config, gpu0).share, 100000);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, CONFIG_UNLIMITED);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(disabled)
+{
+	char *const *ours = ENVIRON("SPILLWAY_DISABLE=1");
+	char *const *theirs = ENVIRON("CUDA_DISABLE_CONTROL=true");
+	char *const *both = ENVIRON("CUDA_DISABLE_CONTROL=true", "SPILLWAY_DISABLE=no");
+	struct config *config = load_environment(ours);
+
+	ck_assert(config_disabled(config));
+	config_release(config);
+	config = load_environment(theirs);
+	ck_assert(config_disabled(config));
+	config_release(config);
+	config = load_environment(both);
+	ck_assert(!config_disabled(config));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(first_of_two_variables)
+{
+	char *const *environment = ENVIRON("SPILLWAY_SHARE=10", "SPILLWAY_SHARE=20");
+	struct config *config = load_environment(environment);
+
+	ck_assert_uint_eq(settings_of(config, gpu0).share, 10000);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(misspelt_variable)
+{
+	char *const *environment =
+	    ENVIRON("SPILLWAY_MEMORY_LIMT=8G", "SPILLWAY_LOGG=debug", "SPILLWAY_SHARE_X=1",
+	            "SPILLWAY_TEST_DEVICES=2", "SPILLWAY_LOG=debug", "SPILLWAY", "PATH=/bin");
+	struct config *config = load_environment(environment);
+
+	ck_assert_str_eq(
+	    config_warnings(config),
+	    "SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean "
+	    "SPILLWAY_MEMORY_LIMIT?\n"
+	    "SPILLWAY_LOGG: unknown environment variable; did you mean SPILLWAY_LOG?\n"
+	    "SPILLWAY_SHARE_X: unknown environment variable; did you mean SPILLWAY_SHARE?");
+	ck_assert(!config_is_set(config));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(bad_variables)
+{
+	static const struct {
+		const char *variable;
+		const char *message;
+	} bad[] = {
+	    {"SPILLWAY_MEMORY_LIMIT=8Gx",
+	     "SPILLWAY_MEMORY_LIMIT = 8Gx: expected a size such as 8GiB or 512M, a percentage "
+	     "such as 50%, or unlimited"},
+	    {"SPILLWAY_SHARE_3=101",
+	     "SPILLWAY_SHARE_3 = 101: expected a percentage from 0 to 100 such as 70"},
+	    {"SPILLWAY_JOB=../etc", "SPILLWAY_JOB = ../etc: expected 1 to 63 letters"},
+	    {"SPILLWAY_LABELS=team", "SPILLWAY_LABELS = team: expected labels such as"},
+	    {"SPILLWAY_DISABLE=maybe", "SPILLWAY_DISABLE = maybe: expected yes or no"},
+	    {"CUDA_DISABLE_CONTROL=x", "CUDA_DISABLE_CONTROL = x: expected yes or no"},
+	    {"CUDA_DEVICE_MEMORY_LIMIT_0=8x", "CUDA_DEVICE_MEMORY_LIMIT_0 = 8x: expected"},
+	    {"GPU_CORE_UTILIZATION_POLICY=x",
+	     "GPU_CORE_UTILIZATION_POLICY = x: expected default, force or disable"},
+	};
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		char *const *environment = ENVIRON(bad[i].variable);
+		struct config_sources sources = {.environment = environment};
+
+		ck_assert_begins(refused(sources, -EINVAL), bad[i].message);
+		ck_assert_int_eq(error.line, 0);
+		ck_assert_uint_eq(strlen(error.file), strcspn(bad[i].variable, "="));
+	}
+}
+END_TEST
+
+/* The ceiling. */
+
+START_TEST(ceiling)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 10G\nshare = 50\n"
+	                                               "host_limit = 64G\n"
+	                                               "[gpu]\nshare = 40\n"),
+	    .file = scratch_write("job.ini", "[gpu]\nmemory_limit = 20G\n"
+	                                     "memory_limit_max = 30G\nshare = 70\n"
+	                                     "[gpu 1]\nmemory_limit = 25%\n"),
+	};
+	struct config *config = load(sources);
+	struct config_gpu settings = settings_of(config, gpu0);
+	const char *warnings = config_warnings(config);
+
+	ck_assert_uint_eq(settings.memory_limit, 10 * GIB);
+	ck_assert_uint_eq(settings.memory_limit_max, 10 * GIB);
+	ck_assert_uint_eq(settings.share, 50000);
+	ck_assert_uint_eq(settings.host_limit, 64 * GIB);
+	ck_assert_str_eq(strrchr(config_origin(config, &gpu0, CONFIG_KEY_share), '/'),
+	                 "/system.ini:3");
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 10 * GIB);
+	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:2: memory_limit = 20G: lowered to the "
+	                                       "ceiling of 10G ("));
+	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:4: share = 70: lowered"));
+	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:6: memory_limit = 25%: no more than the "
+	                                       "ceiling of 10G ("));
+	ck_assert_ptr_null(strstr(warnings, "share = 40"));
+	config_release(config);
+}
+END_TEST
+
+START_TEST(ceiling_of_growth)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 50%\n"
+	                                               "memory_limit_max = 75%\n"),
+	    .file = scratch_write("job.ini", "[gpu]\nmemory_limit_max = unlimited\n"
+	                                     "memory_limit = unlimited\n"),
+	};
+	struct config *config = load(sources);
+
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 12 * GIB);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(ceiling_in_the_wrong_place)
+{
+	struct config_sources override = {.override_file =
+	                                      scratch_write("over.ini", "[ceiling]\nshare = 5\n")};
+
+	ck_assert_str_eq(
+	    refused_text("[ceiling]\nshare = 50\n"),
+	    "job.ini:1: [ceiling]: expected in /etc/spillway/spillway.ini alone, where "
+	    "the administrator sets it");
+	ck_assert_begins(refused(override, -EINVAL), "over.ini:1: [ceiling]");
+}
+END_TEST
+
+/* Contradictions. */
+
+START_TEST(growth_below_the_limit)
+{
+	char *const *environment = ENVIRON("SPILLWAY_MEMORY_LIMIT_0=8G");
+	struct config_sources sources = {.environment = environment};
+	struct config *config;
+
+	ck_assert_begins(refused_text("[gpu]\nmemory_limit = 8G\nmemory_limit_max = 4G\n"),
+	                 "job.ini:3: memory_limit_max = 4G: below memory_limit = 8G (");
+	ck_assert_begins(refused_text("[gpu]\nmemory_limit = 80%\nmemory_limit_max = 40%\n"),
+	                 "job.ini:3: memory_limit_max = 40%: below");
+	sources.file = scratch_write("job.ini", "[gpu]\nmemory_limit_max = 4G\n");
+	ck_assert_begins(refused(sources, -EINVAL),
+	                 "job.ini:2: memory_limit_max = 4G: below memory_limit = 8G (environment "
+	                 "SPILLWAY_MEMORY_LIMIT_0); expected 0 or at least as much");
+	ck_assert_begins(refused_text("[gpu 3b:00.0]\nmemory_limit = 8G\n"
+	                              "[gpu]\nmemory_limit_max = 4G\nmemory_limit = 2G\n"),
+	                 "job.ini:4: memory_limit_max");
+	ck_assert_begins(refused_text("[gpu GPU-12]\nmemory_limit = 8G\n"
+	                              "[gpu]\nmemory_limit_max = 4G\nmemory_limit = 2G\n"),
+	                 "job.ini:4: memory_limit_max");
+
+	config = load_text("[gpu]\nmemory_limit = 8G\nmemory_limit_max = 0\n"
+	                   "[gpu 0]\nmemory_limit_max = 8G\n"
+	                   "[gpu 1]\nmemory_limit = unlimited\nmemory_limit_max = 4G\n");
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 8 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit_max, 0);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(growth_below_a_percentage)
+{
+	struct config *config = load_text("[gpu]\nmemory_limit = 50%\nmemory_limit_max = 10G\n");
+
+	ck_assert_uint_eq(settings_of(config, gpu0).memory_limit_max, 10 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit_max, 0);
+	config_release(config);
+}
+END_TEST
+
+/* Bad files. */
+
+START_TEST(bad_text)
+{
+	static const struct {
+		const char *text;
+		const char *message;
+	} bad[] = {
+	    {"[gpu]\nmemory_limit = 8Gx\n",
+	     "job.ini:2: memory_limit = 8Gx: expected a size such as 8GiB or 512M, a percentage "
+	     "such as 50%, or unlimited"},
+	    {"[gpu]\nmemory_limit = \n", "job.ini:2: memory_limit = : expected a size"},
+	    {"[gpu]\nmemory_limit = -1\n", "job.ini:2: memory_limit = -1: expected a size"},
+	    {"[gpu]\nmemory_limit = auto\n", "job.ini:2: memory_limit = auto: expected"},
+	    {"[gpu]\nmemory_limit = 101%\n", "job.ini:2: memory_limit = 101%: expected"},
+	    {"[gpu]\nhost_limit = 50%\n",
+	     "job.ini:2: host_limit = 50%: expected a size such as 8GiB or 512M, auto or "
+	     "unlimited"},
+	    {"[gpu]\nhost_limit = 18446744073709551614\n", "job.ini:2: host_limit = 184"},
+	    {"[gpu]\nshare = 101\n",
+	     "job.ini:2: share = 101: expected a percentage from 0 to 100 such as 70"},
+	    {"[gpu]\nshare_policy = hard\n",
+	     "job.ini:2: share_policy = hard: expected cap or weight"},
+	    {"[gpu]\nspill = none\n",
+	     "job.ini:2: spill = none: expected auto, vmm, managed, pinned or off"},
+	    {"[gpu]\nspill_after = 1.5\n",
+	     "job.ini:2: spill_after = 1.5: expected a whole number such as 3"},
+	    {"[gpu]\nshare_window = soon\n",
+	     "job.ini:2: share_window = soon: expected a duration such as 100ms or 2s"},
+	    {"[gpu]\nreported_memory = all\n",
+	     "job.ini:2: reported_memory = all: expected limit or limit+host"},
+	    {"[gpu]\nmemory_limt = 8G\n",
+	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
+	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
+	     "share_window, spill, spill_after, reported_memory"},
+	    {"[gpu]\nname = x\n", "job.ini:2: name: unknown key in [gpu]; expected one of"},
+	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
+	    {"[job]\nshare = 5\n",
+	     "job.ini:2: share: unknown key in [job]; expected one of name, labels"},
+	    {"\n[gpuu]\n",
+	     "job.ini:2: [gpuu]: unknown section, did you mean gpu?; expected one of job, gpu, "
+	     "ceiling"},
+	    {"[gpu\tx]\n", "job.ini:1: [gpu\tx]: unknown section"},
+	    {"[job]\nname = a b\n", "job.ini:2: name = a b: expected 1 to 63 letters"},
+	    {"[job]\nname = .hidden\n", "job.ini:2: name = .hidden: expected"},
+	    {"[job]\nlabels = a=b,\n", "job.ini:2: labels = a=b,: expected labels"},
+	    {"[job]\nlabels = a=\"b\"\n", "job.ini:2: labels = a=\"b\": expected labels"},
+	};
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		ck_assert_begins(refused_text(bad[i].text), bad[i].message);
+		ck_assert_int_eq(error.line, bad[i].message[8] - '0');
+		ck_assert_str_eq(strrchr(error.file, '/'), "/job.ini");
+	}
+}
+END_TEST
+
+START_TEST(ceiling_takes_four_keys)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nspill = off\n")};
+
+	ck_assert_str_eq(refused(sources, -EINVAL),
+	                 "system.ini:2: spill: unknown key in [ceiling]; expected one of "
+	                 "memory_limit, memory_limit_max, host_limit, share");
+}
+END_TEST
+
+START_TEST(override_does_not_rename)
+{
+	struct config_sources sources = {.override_file =
+	                                     scratch_write("over.ini", "[job]\nname = other\n")};
+
+	ck_assert_str_eq(refused(sources, -EINVAL),
+	                 "over.ini:2: name = other: a running job cannot be renamed");
+}
+END_TEST
+
+/* What inih would take in silence. */
+START_TEST(traps)
+{
+	char line[400];
+	char *end;
+
+	/* the tail of a line that is too long becomes a setting */
+	memset(line, ' ', sizeof(line));
+	memcpy(line, "[gpu]\nshare = 70 ;", 18);
+	strcpy(line + 210, "memory_limit = 1G\n");
+	ck_assert_begins(refused_text(line), "job.ini:2: share = 70 ;");
+	ck_assert_ptr_nonnull(strstr(error.message, "expected at most 197"));
+
+	/* a section's name is cut */
+	ck_assert_begins(refused_text("[gpu GPU-00000000-1111-2222-3333-444444444444-5555555]\n"),
+	                 "job.ini:1: [gpu GPU-00000000-1111-2222-3333-444444444444-5555555]: "
+	                 "expected a section name of at most 49 bytes");
+	/* an indented line repeats the previous key */
+	ck_assert_str_eq(
+	    refused_text("[gpu]\nshare = 70\n  30\n"),
+	    "job.ini:3: 30: begins with white space; expected [section] or key = value "
+	    "in the first column");
+	ck_assert_begins(refused_text("[gpu]\n\tshare = 70\n"), "job.ini:2: share = 70: begins");
+	ck_assert_begins(refused_text(" [gpu]\n"), "job.ini:1: [gpu]: begins with white space");
+	/* what follows a section is ignored */
+	ck_assert_str_eq(refused_text("[gpu] share = 70\n"),
+	                 "job.ini:1: [gpu] share = 70: expected nothing after ]");
+	ck_assert_begins(refused_text("[gpu\nshare = 70\n"), "job.ini:1: [gpu: expected ]");
+	/* so is a key before any section, a line without "=", a repeated key */
+	ck_assert_begins(refused_text("share = 70\n"), "job.ini:1: share = 70: expected a section");
+	ck_assert_str_eq(refused_text("[gpu]\nshare\nshare = 700\n"),
+	                 "job.ini:2: expected [section], key = value or a comment");
+	ck_assert_begins(refused_text("[gpu]\nshare ; = 70\n"), "job.ini:2: expected");
+	ck_assert_str_eq(
+	    refused_text("[gpu 0]\nshare = 70\n[gpu]\nshare = 60\n[gpu 0]\nshare = 5\n"),
+	    "job.ini:6: share = 5: already set in line 2; expected each key once");
+	ck_assert_begins(refused_text("[gpu GPU-aB]\nshare = 70\n[gpu gpu-Ab]\nshare = 5\n"),
+	                 "job.ini:4: share = 5: already set in line 2");
+	ck_assert_begins(refused_text("[job]\nname = a\nname = b\n"),
+	                 "job.ini:3: name = b: already set in line 2");
+	/* a NUL ends the line, a lone CR does not */
+	ck_assert_str_eq(refused_bytes("[gpu]\nshare = 70\0 0\n", 19),
+	                 "job.ini:2: byte 11 is 0x00: expected plain text");
+	ck_assert_begins(refused_text("[gpu]\rshare = 70\r"), "job.ini:1: byte 6 is 0x0d");
+	ck_assert_begins(refused_bytes("\xff\xfe[\0g\0", 6), "job.ini:1: byte 4 is 0x00");
+
+	/* the longest line there may be */
+	memset(line, ' ', sizeof(line));
+	memcpy(line, "[gpu]\nshare = 70 ;", 18);
+	end = line + 6 + 197;
+	strcpy(end, "\nspill = off");
+	config_release(load_text(line));
+	strcpy(end, "x\nspill = off");
+	refused_text(line);
+}
+END_TEST
+
+START_TEST(windows_file)
+{
+	struct config *config =
+	    load_text("\xef\xbb\xbf[gpu]\r\nshare = 70\r\n\r\n; end\r\nspill = off\r");
+	struct config_gpu settings = settings_of(config, gpu0);
+
+	ck_assert_uint_eq(settings.share, 70000);
+	ck_assert_uint_eq(settings.spill, SPILL_OFF);
+	config_release(config);
+
+	config = load_text("\xef\xbb\xbf");
+	config_release(config);
+	ck_assert_begins(refused_text("\xef\xbb\xbf [gpu]\n"), "job.ini:1: [gpu]: begins");
+}
+END_TEST
+
+START_TEST(no_files)
+{
+	struct config_sources sources = {.system_file = scratch_folder};
+	const char *path = scratch_path("job.ini");
+
+	refused(sources, -EISDIR);
+	ck_assert_ptr_nonnull(strstr(error.message, ": cannot read it: Is a directory"));
+
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	sources.system_file = path;
+	ck_assert_str_eq(refused(sources, -EINVAL), "job.ini: expected a regular file");
+	unlink(path);
+
+	scratch_write("job.ini", "");
+	ck_assert_int_eq(truncate(path, (1 << 20) + 1), 0);
+	ck_assert_begins(refused(sources, -EFBIG), "job.ini: cannot read it: File too large");
+
+	if (geteuid() != 0) {
+		ck_assert_int_eq(truncate(path, 0), 0);
+		ck_assert_int_eq(chmod(path, 0), 0);
+		ck_assert_begins(refused(sources, -EACCES), "job.ini: cannot read it");
+	}
+}
+END_TEST
+
+START_TEST(symlinks)
+{
+	const char *link = scratch_path("link.ini");
+	struct config_sources sources = {.file = link};
+
+	ck_assert_int_eq(symlink(scratch_write("job.ini", "[gpu]\nshare = 5\n"), link), 0);
+	config_release(load(sources));
+	sources = (struct config_sources){.override_file = link};
+	ck_assert_begins(refused(sources, -ELOOP), "link.ini: cannot read it");
+}
+END_TEST
+
+/* Values. */
+
+START_TEST(values_round_trip)
+{
+	for (int i = 0; i < 20000; i++) {
+		enum config_key key = (enum config_key)(scratch_random() % CONFIG_KEY_COUNT);
+		uint64_t number = scratch_random() >> (scratch_random() % 64);
+		struct config_value value = {0};
+		char text[64], message[CONFIG_MESSAGE_MAX];
+
+		if (key == CONFIG_KEY_share)
+			number %= 100001;
+		else if (key == CONFIG_KEY_share_policy || key == CONFIG_KEY_reported_memory)
+			number %= 2;
+		else if (key == CONFIG_KEY_spill)
+			number %= 5;
+		else if (key == CONFIG_KEY_host_limit && number % 8 == 0)
+			number = number % 16 == 0 ? CONFIG_AUTO : CONFIG_UNLIMITED;
+		config_format(key, number, text, sizeof(text));
+		ck_assert_msg(config_value_parse(key, text, &value, message, sizeof(message)) == 0,
+		              "%s = %s: %s", config_key_name(key), text, message);
+		ck_assert_msg(value.number == number && !value.of_memory, "%s = %s",
+		              config_key_name(key), text);
+	}
+}
+END_TEST
+
+START_TEST(builtins_are_values)
+{
+#define X(field, kind, builtin, choices, meaning)                                      \
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_##field, builtin, NULL, 0), 0); \
+	ck_assert_str_eq(config_key_name(CONFIG_KEY_##field), #field);                 \
+	ck_assert_str_eq(config_key_meaning(CONFIG_KEY_##field), meaning);
+	CONFIG_GPU_KEYS(X)
+#undef X
+}
+END_TEST
+
+START_TEST(check_value)
+{
+	char message[CONFIG_MESSAGE_MAX];
+
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_memory_limit, "50%", message, 10), 0);
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_share, "x", message, sizeof(message)),
+	                 -EINVAL);
+	ck_assert_str_eq(message, "expected a percentage from 0 to 100 such as 70");
+	ck_assert_int_eq(config_check_value(CONFIG_KEY_spill, "x", message, 12), -EINVAL);
+	ck_assert_str_eq(message, "expected au");
+}
+END_TEST
+
+/* Anything at all. */
+
+/* Mostly lines that are right: random bytes alone never get past the first. */
+static size_t random_file(char *text, size_t size)
+{
+	static const char *const lines[] = {
+	    "[gpu]\n",
+	    "[gpu 0]\n",
+	    "[gpu GPU-5ac3]\n",
+	    "[ceiling]\r\n",
+	    "memory_limit=50%\n",
+	    "share = 70\n",
+	    "memory_limit_max = 9G ; x\n",
+	    "host_limit: unlimited\n",
+	    "\n",
+	    "# comment\n",
+	};
+	static const char *const pieces[] = {
+	    "[job]\n",
+	    "name",
+	    "labels",
+	    "memory_limit",
+	    "spill",
+	    "=",
+	    ":",
+	    "[",
+	    "]",
+	    "\n",
+	    "\r",
+	    "\t",
+	    " ",
+	    ";",
+	    "8GiB",
+	    "a=b",
+	    "\xef\xbb\xbf",
+	    "\x80",
+	    "share",
+	    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+	};
+	size_t used = 0;
+	size_t count = scratch_random() % 16;
+	unsigned noise = (unsigned)(scratch_random() % 8);
+
+	while (count-- > 0 && used + 128 < size) {
+		unsigned dice = (unsigned)(scratch_random() % 16);
+		const char *piece = dice < noise ? pieces[scratch_random() % COUNT(pieces)]
+		                                 : lines[scratch_random() % COUNT(lines)];
+
+		used += (size_t)(stpcpy(text + used, piece) - (text + used));
+		if (dice + 1 == noise)
+			text[used++] = (char)scratch_random();
+	}
+	text[used] = '\0';
+	return used;
+}
+
+START_TEST(random_files)
+{
+	int taken = 0;
+
+	for (int i = 0; i < 50000; i++) {
+		char text[4096];
+		size_t length = random_file(text, sizeof(text));
+		char *exact = malloc(length + 1); /* so that a sanitizer sees one byte too far */
+		struct config *config = config_create();
+		int lines = 1;
+		int status;
+
+		memcpy(exact, text, length + 1);
+		for (size_t c = 0; c < length; c++)
+			lines += text[c] == '\n';
+		memset(&error, 0, sizeof(error));
+		status = config_add_text(config, LAYER_SYSTEM, "fuzz.ini", exact, length, &error);
+		if (status == 0)
+			status = config_check(config, &error);
+		if (status == 0) {
+			settings_of(config, gpu0);
+			config_origin(config, &gpu1, CONFIG_KEY_memory_limit);
+			taken += config->count > 0;
+		} else {
+			ck_assert_int_eq(status, -EINVAL);
+			ck_assert_begins(error.message, "fuzz.ini:");
+			ck_assert_msg(error.line >= 1 && error.line <= lines, "%s", error.message);
+		}
+		config_release(config);
+		free(exact);
+	}
+	ck_assert_int_gt(taken, 100);
+}
+END_TEST
+
+/* What people read. */
+
+START_TEST(example_file)
+{
+	char *text = scratch_read("conf/spillway.ini");
+	struct config_sources sources = {.system_file = "conf/spillway.ini"};
+	struct config *config = load(sources);
+
+	ck_assert_uint_eq(config->count, 0); /* as shipped it changes nothing */
+	ck_assert_str_eq(config_job_name(config), "");
+	config_release(config);
+
+	for (char *c = text; *c; c++)
+		if (*c == ';' && (c == text || c[-1] == '\n'))
+			*c = '\r';
+	for (char *c = text; *c; c++)
+		if (*c == '\r')
+			memmove(c, c + 1, strlen(c));
+	sources.system_file = scratch_write("example.ini", text);
+	config = load(sources);
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		struct config_selector all = {.kind = SELECT_ALL};
+
+		ck_assert_msg(config_find(config, LAYER_SYSTEM, (enum config_key)key, &all) != NULL,
+		              "conf/spillway.ini lacks %s", config_key_names[key]);
+	}
+	ck_assert_str_ne(config_job_name(config), "");
+	ck_assert_str_ne(config_labels(config), "");
+	config_release(config);
+	free(text);
+}
+END_TEST
+
+START_TEST(man_page)
+{
+	static const char *const more[] = {"*name*",
+	                                   "*labels*",
+	                                   "*[ceiling]*",
+	                                   "*SPILLWAY_CONFIG*",
+	                                   "*SPILLWAY_JOB*",
+	                                   "*SPILLWAY_LABELS*",
+	                                   "*SPILLWAY_LOG*",
+	                                   "*SPILLWAY_STATE_DIR*",
+	                                   "*SPILLWAY_DRIVER*",
+	                                   "*SPILLWAY_DISABLE*",
+	                                   "*CUDA_DEVICE_MEMORY_LIMIT",
+	                                   "*CUDA_DEVICE_SM_LIMIT",
+	                                   "*GPU_CORE_UTILIZATION_POLICY*",
+	                                   "*CUDA_DISABLE_CONTROL*"};
+	char *text = scratch_read("tools/man/spillway.ini.5.scd");
+
+#define X(field, kind, builtin, choices, meaning)                                             \
+	{                                                                                     \
+		char *entry = strstr(text, "\n*" #field "* = ");                              \
+		char *next = entry ? strstr(entry + 1, "\n*") : NULL;                         \
+		char *default_value = entry ? strstr(entry, "Default: *" builtin "*") : NULL; \
+		ck_assert_msg(entry != NULL, "no entry for " #field);                         \
+		ck_assert_msg(default_value && (!next || default_value < next),               \
+		              "no default for " #field);                                      \
+	}
+	CONFIG_GPU_KEYS(X)
+#undef X
+	for (size_t i = 0; i < COUNT(more); i++)
+		ck_assert_msg(strstr(text, more[i]) != NULL, "no %s", more[i]);
+	free(text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config");
+	TCase *tests = tcase_create("config");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
+	tcase_add_test(tests, nothing);
+	tcase_add_test(tests, every_key);
+	tcase_add_test(tests, set_by_a_file_alone);
+	tcase_add_test(tests, percent_of_memory);
+	tcase_add_test(tests, selectors);
+	tcase_add_test(tests, no_selectors);
+	tcase_add_test(tests, ambiguous_uuid);
+	tcase_add_test(tests, layers);
+	tcase_add_test(tests, hash_is_fnv_1a);
+	tcase_add_test(tests, missing_files);
+	tcase_add_test(tests, hami);
+	tcase_add_test(tests, disabled);
+	tcase_add_test(tests, first_of_two_variables);
+	tcase_add_test(tests, misspelt_variable);
+	tcase_add_test(tests, bad_variables);
+	tcase_add_test(tests, ceiling);
+	tcase_add_test(tests, ceiling_of_growth);
+	tcase_add_test(tests, ceiling_in_the_wrong_place);
+	tcase_add_test(tests, ceiling_takes_four_keys);
+	tcase_add_test(tests, growth_below_the_limit);
+	tcase_add_test(tests, growth_below_a_percentage);
+	tcase_add_test(tests, bad_text);
+	tcase_add_test(tests, override_does_not_rename);
+	tcase_add_test(tests, traps);
+	tcase_add_test(tests, windows_file);
+	tcase_add_test(tests, no_files);
+	tcase_add_test(tests, symlinks);
+	tcase_add_test(tests, values_round_trip);
+	tcase_add_test(tests, builtins_are_values);
+	tcase_add_test(tests, check_value);
+	tcase_add_test(tests, random_files);
+	tcase_add_test(tests, example_file);
+	tcase_add_test(tests, man_page);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}
