@@ -127,7 +127,18 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	return true;
 }
 
-/* Says where ended jobs' files are, or removes them. */
+static int remove_job(const char *job)
+{
+	char *paused = jobs_file(job, "paused");
+	int rc = segment_remove(job);
+
+	if (rc == 0)
+		unlink(paused);
+	free(paused);
+	return rc;
+}
+
+/* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
 	struct job_list list;
@@ -147,7 +158,7 @@ static void check_ended(bool clean)
 		ended++;
 		if (!clean)
 			continue;
-		rc = segment_remove(list.name[i]);
+		rc = remove_job(list.name[i]);
 		finding(rc == 0, "ended job %s: %s", list.name[i],
 		        rc == 0 ? "removed" : strerror(-rc));
 	}

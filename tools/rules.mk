@@ -11,6 +11,7 @@ inih_libs := $(or $(wildcard $(static_inih)),-linih)
 
 man_src := $(wildcard tools/man/*.scd)
 man_out := $(man_src:%.scd=$(BUILD)/%)
+man_links := spillway-pause.1 spillway-resume.1 # are on the page of set
 
 .PHONY: man
 man: $(man_out)
@@ -37,12 +38,15 @@ install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
 ifneq ($(scdoc),)
 	@for page in $(man_out); do \
 		install -D -m 644 -t $(DESTDIR)$(mandir)/man$${page##*.} $$page || exit; done
+	@for page in $(man_links); do \
+		ln -sf spillway-set.1 $(DESTDIR)$(mandir)/man1/$$page; done
 else
 	@echo 'no man pages installed: scdoc is not on PATH'
 endif
 	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
 
 uninstall:
-	@rm -f $(DESTDIR)$(bindir)/spillway $(foreach page,$(man_src:.scd=), \
-		$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
+	@rm -f $(DESTDIR)$(bindir)/spillway
+	@for page in $(notdir $(man_src:.scd=)) $(man_links); do \
+		rm -f $(DESTDIR)$(mandir)/man$${page##*.}/$$page; done
 	@rm -rf $(shim_dir) $(doc_dir)

@@ -1,1 +1,19 @@
-# tests/e2e
+# Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
+e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
+e2e_out := $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
+	$(BUILD)/tests/e2e/crashing_driver.so
+
+$(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
+
+# Loaded into programs that are not ours, so without sanitizers.
+$(BUILD)/tests/e2e/empty.so:
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -fPIC -o $@ -x c /dev/null
+
+$(BUILD)/tests/e2e/%.so: tests/e2e/%.c
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -fPIC -Wall -Werror -o $@ $<

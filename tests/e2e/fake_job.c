@@ -1,0 +1,137 @@
+/*
+ * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS]: a job's process without CUDA, for tests of the
+ * tool.
+ *
+ * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
+ * (-s) and to have been idle for NS (-i), and follows the override file until SIGTERM. -d: deaf,
+ * follows nothing; -1: leaves at once. Prints "ready" when it is seen by others.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "core/state/segment.h"
+
+static const struct segment_device gpu = {
+    .uuid = "GPU-00000000-0000-0000-0000-000000000001",
+    .pci_bus_id = "0000:01:00.0",
+    .name = "Fake GPU",
+    .memory = 1 << 30,
+};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void end(int signal)
+{
+	(void)signal;
+	asked_to_end = 1;
+}
+
+static void fail(const char *message)
+{
+	fprintf(stderr, "fake_job: %s\n", message);
+	exit(1);
+}
+
+static void apply(const struct config *config, struct segment *segment,
+                  struct statistics *statistics)
+{
+	const struct config_device device = {.memory = gpu.memory};
+	struct config_gpu settings;
+
+	config_for_device(config, &device, &settings);
+	statistics_set(&statistics->limit_set, settings.memory_limit);
+	statistics_set(&statistics->limit_held, settings.memory_limit);
+	statistics_set(&statistics->share_set, settings.share);
+	statistics_set(&statistics->paused, settings.share == 0);
+	segment_complain(segment, "");
+	segment_follow(segment, config_override_hash(config));
+}
+
+/* As the shim does: a bad file changes nothing. */
+static void follow(const char *override_file, struct segment *segment,
+                   struct statistics *statistics)
+{
+	const struct config_sources sources = {
+	    .file = getenv("SPILLWAY_CONFIG"),
+	    .override_file = override_file,
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (config_load(&sources, &config, &error) == 0)
+		apply(config, segment, statistics);
+	else
+		segment_complain(segment, error.message);
+	config_release(config);
+}
+
+int main(int argc, char **argv)
+{
+	const struct timespec interval = {.tv_nsec = 10000000};
+	const char *job = getenv("SPILLWAY_JOB");
+	uint64_t held = 0, spilled = 0, idle_ns = 0;
+	bool deaf = false, once = false;
+	char override_file[4096], message[512];
+	struct statistics *statistics;
+	struct segment *segment;
+	int option, device;
+
+	while ((option = getopt(argc, argv, "+d1m:s:i:")) != -1) {
+		switch (option) {
+		case 'd':
+			deaf = true;
+			break;
+		case '1':
+			once = true;
+			break;
+		case 'm':
+			held = strtoull(optarg, NULL, 10);
+			break;
+		case 's':
+			spilled = strtoull(optarg, NULL, 10);
+			break;
+		case 'i':
+			idle_ns = strtoull(optarg, NULL, 10);
+			break;
+		default:
+			return 2;
+		}
+	}
+	signal(SIGTERM, end);
+	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0)
+		fail("SPILLWAY_JOB: expected a job's name");
+	if (segment_join(job, "", &segment, message, sizeof message) != 0)
+		fail(message);
+	device = segment_device(segment, &gpu);
+	if (device < 0 ||
+	    segment_reserve(segment, device, SEGMENT_ON_DEVICE, held, CONFIG_UNLIMITED) != 0 ||
+	    segment_reserve(segment, device, SEGMENT_ON_HOST, spilled, CONFIG_UNLIMITED) != 0)
+		fail("no device or no memory");
+	statistics = segment_statistics(segment, device);
+	statistics_set(&statistics->device_used, held);
+	statistics_set(&statistics->device_peak, held);
+	statistics_set(&statistics->host_used, spilled);
+	statistics_set(&statistics->host_peak, spilled);
+	statistics_set(&statistics->spilled_bytes, spilled);
+	statistics_set(&statistics->spills, spilled > 0);
+	statistics_set(&statistics->spill_reason, spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
+	statistics_set(&statistics->idle_ns, idle_ns);
+	follow(override_file, segment, statistics);
+	printf("ready\n");
+	fflush(stdout);
+	while (!asked_to_end && !once) {
+		nanosleep(&interval, NULL);
+		if (!deaf)
+			follow(override_file, segment, statistics);
+	}
+	segment_leave(segment);
+	return 0;
+}

@@ -1,0 +1,65 @@
+#!/bin/sh
+# spillway doctor: without a driver, with a broken one, for programs that cannot be shimmed.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+expect 1 env SPILLWAY_DRIVER=/nonexistent "$spillway" doctor
+says "$out" "^ok  shim: $tree/lib/libspillway.so"
+says "$out" '^no  driver: no usable libcuda.so.1 by SPILLWAY_DRIVER'
+says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
+says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
+
+# It survives a driver that does not.
+expect 1 env SPILLWAY_DRIVER="$BUILD/tests/e2e/crashing_driver.so" "$spillway" doctor
+says "$out" '^ok  driver: .*crashing_driver.so.*CUDA 12\.4, found by SPILLWAY_DRIVER$'
+says "$out" '^no  driver: cuInit died of signal 6'
+expect 1 env SPILLWAY_DRIVER="$tree/lib/libspillway.so" "$spillway" doctor
+says "$out" '^no  driver: no usable'
+expect 1 env SPILLWAY_DRIVER="$BUILD/tests/e2e/empty.so" "$spillway" doctor
+says "$out" '^no  driver: .*empty.so: has no cuDriverGetVersion$'
+
+# Values with their sources; a bad configuration.
+printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
+expect 1 env SPILLWAY_DRIVER=/nonexistent SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
+says "$out" '^ok  any gpu: memory_limit = 8GiB \(.*/job\.ini:2\)$'
+says "$out" '^ok  any gpu: share = 30 \(environment SPILLWAY_SHARE\)$'
+echo 'nonsense' >"$TMPDIR/job.ini"
+expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" "$spillway" doctor
+says "$out" '^no  configuration: .*/job\.ini:1'
+expect 1 env SPILLWAY_DISABLE=1 "$spillway" doctor
+says "$out" '^no  configuration: the environment disables Spillway$'
+expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/job.ini" "$spillway" doctor
+says "$out" '^no  state directory: '
+
+# Programs.
+expect 1 "$spillway" doctor /bin/sh -c 'any --argument'
+says "$out" '^ok  program: .* can be run under the shim$'
+printf '#!/usr/bin/env sh\n' >"$TMPDIR/script"
+chmod +x "$TMPDIR/script"
+expect 1 "$spillway" doctor "$TMPDIR/script"
+says "$out" '^ok  program: .*/sh can be run under the shim$'
+cp /bin/true "$TMPDIR/privileged"
+chmod u+s "$TMPDIR/privileged"
+expect 1 "$spillway" doctor "$TMPDIR/privileged"
+says "$out" '^no  program: .* is set-uid'
+head -c 100 /bin/true >"$TMPDIR/damaged"
+chmod +x "$TMPDIR/damaged"
+expect 1 "$spillway" doctor "$TMPDIR/damaged"
+says "$out" '^no  program: .* is a damaged ELF file$'
+expect 1 "$spillway" doctor no-such-program
+says "$out" '^no  program: no-such-program: No such file'
+if echo 'int main(void) { return 0; }' | ${CC:-cc} -static -x c -o "$TMPDIR/static" - 2>/dev/null; then
+	expect 1 "$spillway" doctor "$TMPDIR/static"
+	says "$out" '^no  program: .* is statically linked'
+fi
+
+# What ended jobs left is counted, and removed when asked.
+start_job gone
+kill "$pid"
+wait "$pid"
+expect 1 "$spillway" doctor
+says "$out" '^ok  jobs: 1, of which 1 ended'
+expect 1 "$spillway" doctor --clean
+says "$out" '^ok  ended job gone: removed$'
+[ ! -e "$SPILLWAY_STATE_DIR/gone.segment" ] || fail 'the segment of an ended job is still there'
+finish

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Help, versions, mistakes on the command line, and that the man pages know every option.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+expect 0 "$spillway" --version
+says "$out" '^spillway [0-9]+\.[0-9]+\.[0-9]+$'
+expect 0 "$spillway" --help
+says "$out" '^Usage: spillway \[OPTION'
+says "$out" '^  doctor '
+expect 0 "$spillway" help
+says "$out" '^Usage: spillway \[OPTION'
+
+for command in run stat set pause resume doctor; do
+	expect 0 "$spillway" help $command
+	says "$out" "^Usage: spillway $command "
+	cp "$out" "$TMPDIR/help"
+	expect 0 "$spillway" $command --help
+	cmp -s "$out" "$TMPDIR/help" || fail "help $command and $command --help differ"
+	expect 0 "$spillway" $command --version
+	case $command in
+	pause | resume) page=tools/man/spillway-set.1.scd ;;
+	*) page=tools/man/spillway-$command.1.scd ;;
+	esac
+	# shellcheck disable=SC2013 # options are words
+	for option in $(grep -Eo -- '--[a-z-]+' "$TMPDIR/help" | sort -u); do
+		grep -q -- "\*$option\*" "$page" || fail "$option of $command is not in $page"
+	done
+	for option in $(grep -Eo -- '\*--[a-z-]+\*' "$page" | tr -d '*' | sort -u); do
+		[ $command = pause ] || [ $command = resume ] ||
+			grep -q -- "$option" "$TMPDIR/help" || grep -q "spillway doctor $option" "$page" ||
+			fail "$option in $page is none of $command"
+	done
+done
+
+expect 2 "$spillway"
+says "$err" '^spillway: which command'
+expect 2 "$spillway" stta
+says "$err" "^spillway: 'stta' is not a command; did you mean 'stat'\?$"
+expect 2 "$spillway" frobnicate
+says "$err" "^spillway: 'frobnicate' is not a command$"
+expect 2 "$spillway" help rum
+says "$err" "did you mean 'run'"
+expect 2 "$spillway" --frob
+expect 2 "$spillway" stat --frob
+expect 2 "$spillway" stat one two
+expect 2 "$spillway" stat --watch 0
+expect 2 "$spillway" stat --watch soon
+expect 2 "$spillway" pause
+expect 2 "$spillway" set job
+says "$err" '^spillway: nothing to set'
+expect 2 "$spillway" set --memory 1G
+says "$err" '^spillway: which job'
+expect 2 "$spillway" set job --memory 12Q
+says "$err" "^spillway: --memory '12Q': expected a size"
+expect 2 "$spillway" set job --share 101
+says "$err" "^spillway: --share '101': expected"
+expect 2 "$spillway" set job --memory ''
+expect 2 "$spillway" set job --share 5 --limit-gpu 'x]'
+says "$err" "^spillway: --limit-gpu 'x\]': expected"
+expect 2 "$spillway" set job --share 5 --timeout never
+expect 125 "$spillway" run
+expect 125 "$spillway" run --frob true
+expect 125 "$spillway" run --memory -1 true
+expect 125 "$spillway" run --name 'a/b' true
+[ ! -e "$SPILLWAY_STATE_DIR/job.override.ini" ] || fail 'a mistake has left an override file'
+finish

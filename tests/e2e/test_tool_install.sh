@@ -1,0 +1,41 @@
+#!/bin/sh
+# make install without root, a run from there, make uninstall.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+if [ ! -e "$BUILD/lib/libspillway.so" ]; then
+	echo 'there is no shim to install'
+	exit 77
+fi
+unset MAKEFLAGS MFLAGS MAKELEVEL
+prefix=$TMPDIR/prefix
+# shellcheck disable=SC2317 # called by expect
+install() {
+	make --no-print-directory SANITIZER="${SANITIZER:-}" PREFIX="$prefix" "$@"
+}
+
+expect 0 install install
+for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
+	lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini; do
+	[ -e "$prefix/$file" ] || fail "$file is not installed"
+done
+if command -v scdoc >/dev/null; then
+	[ -e "$prefix/share/man/man1/spillway-run.1" ] || fail 'spillway-run.1 is not installed'
+	[ -e "$prefix/share/man/man5/spillway.ini.5" ] || fail 'spillway.ini.5 is not installed'
+else
+	says "$out" '^no man pages installed'
+fi
+if [ -z "${SANITIZER:-}" ]; then
+	# shellcheck disable=SC2016 # for the inner shell
+	expect 0 "$prefix/bin/spillway" run sh -c 'echo "$LD_PRELOAD"'
+	says "$out" '/prefix/lib/spillway/libspillway.so:'
+	says_not "$err" .
+fi
+ln -s "$prefix/bin/spillway" "$TMPDIR/link"
+"$TMPDIR/link" doctor >"$out"
+says "$out" '^ok  shim: .*/prefix/lib/spillway/libspillway.so'
+
+expect 0 install uninstall
+left=$(find "$prefix" ! -type d)
+[ -z "$left" ] || fail "left after uninstall: $left"
+finish

@@ -1,0 +1,126 @@
+#!/bin/sh
+# spillway run: exit statuses, environment, names, signals, what it leaves behind.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+# Exit statuses are the program's own, or as timeout(1) has them.
+expect 0 "$spillway" run true
+expect 7 "$spillway" run sh -c 'exit 7'
+expect 127 "$spillway" run no-such-program
+says "$err" '^spillway: no-such-program: No such file'
+expect 126 "$spillway" run /
+says "$err" '^spillway: /: '
+"$spillway" run sh -c 'kill -TERM $$' 2>/dev/null
+[ $? -eq 143 ] || fail 'a program ended by SIGTERM: expected 143'
+
+# Options end at the program; what follows is its own.
+expect 0 "$spillway" run echo --memory --help
+says "$out" '^--memory --help$'
+expect 0 "$spillway" run -- echo --share 5
+says "$out" '^--share 5$'
+echo hello | "$spillway" run cat >"$out"
+says "$out" '^hello$'
+
+# The environment the program sees.
+# shellcheck disable=SC2016 # for the inner shell
+expect 0 env LD_PRELOAD="$tree/lib/../lib/libspillway-alias.so" "$spillway" run --name env \
+	sh -c 'echo "$LD_PRELOAD"; echo "job $SPILLWAY_JOB"; echo "config $SPILLWAY_CONFIG."'
+says "$out" "^$tree/lib/../lib/libspillway-alias.so:$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+says "$out" '^job env$'
+says "$out" '^config \.$'
+# shellcheck disable=SC2016
+expect 0 "$spillway" run --name outer "$spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
+says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+expect 125 "$spillway" run --softgpu true
+says "$err" '^spillway: the software GPU'
+mkdir -p "$tree/softgpu"
+cp "$BUILD/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
+# shellcheck disable=SC2016
+expect 0 env LD_LIBRARY_PATH=/nowhere "$spillway" run --softgpu \
+	sh -c 'echo "$LD_LIBRARY_PATH"; echo "$SPILLWAY_DRIVER"'
+says "$out" "^$tree/softgpu:/nowhere$"
+says "$out" "^$tree/softgpu/libcuda.so.1$"
+
+# The job's name.
+# shellcheck disable=SC2016
+expect 0 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^sh-[0-9]+$'
+ln -sf /bin/sh "$TMPDIR/python3"
+# shellcheck disable=SC2016
+echo 'echo "$SPILLWAY_JOB"' >"$TMPDIR/my train.py"
+expect 0 "$spillway" run "$TMPDIR/python3" "$TMPDIR/my train.py"
+says "$out" '^my-train-[0-9]+$'
+# shellcheck disable=SC2016
+expect 0 env SLURM_JOB_ID=42 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^slurm-42$'
+printf '[job]\nname = by-file\n' >"$TMPDIR/named.ini"
+# shellcheck disable=SC2016
+(cd "$TMPDIR" && "$spillway" run --config named.ini sh -c 'echo "$SPILLWAY_JOB $SPILLWAY_CONFIG"') >"$out"
+says "$out" '^by-file /.*/named.ini$'
+
+# The flags become the job's override; what an earlier run set is no part of the next.
+override=$SPILLWAY_STATE_DIR/again.override.ini
+expect 0 "$spillway" run --name again --memory 8MiB --share 50 --limit-gpu 0 cat "$override"
+says "$out" '^\[gpu 0\]$'
+says "$out" '^memory_limit = 8MiB$'
+says "$out" '^share = 50$'
+expect 0 "$spillway" run --name again --host-memory 1G cat "$override"
+says "$out" '^host_limit = 1G$'
+says_not "$out" 'memory_limit|share'
+expect 1 "$spillway" run --name again cat "$override"
+
+# A name in use is refused, before the job's first CUDA call and after.
+"$spillway" run --name busy --memory 1G sh -c 'echo started; exec sleep 60' >"$TMPDIR/busy.log" 2>&1 &
+launcher=$!
+wait_for started "$TMPDIR/busy.log"
+expect 125 "$spillway" run --name busy true
+says "$err" "^spillway: job 'busy' is being run"
+expect 0 "$spillway" run --name busy --join --share 40 cat "$SPILLWAY_STATE_DIR/busy.override.ini"
+says "$out" 'memory_limit = 1G'
+says "$out" 'share = 40'
+kill "$launcher"
+wait "$launcher"
+[ $? -eq 143 ] || fail 'a launcher sent SIGTERM: expected 143'
+[ ! -e "$SPILLWAY_STATE_DIR/busy.launch" ] || fail 'the claim of an ended launcher is still there'
+expect 0 "$spillway" run --name busy true
+start_job live
+expect 125 "$spillway" run --name live true
+says "$err" "^spillway: job 'live' is running \(process $pid,"
+expect 0 "$spillway" run --name live --join true
+kill "$pid"
+wait "$pid"
+
+# Signals sent to the launcher reach the program; its answer is the exit status.
+"$spillway" run sh -c 'trap "exit 9" USR1; echo started; while :; do sleep 0.05; done' >"$TMPDIR/usr1.log" 2>&1 &
+launcher=$!
+wait_for started "$TMPDIR/usr1.log"
+kill -USR1 "$launcher"
+wait "$launcher"
+[ $? -eq 9 ] || fail 'SIGUSR1 was not sent on'
+
+# A bad first configuration: 78, with file, line, value and what was expected.
+printf '[gpu]\nshare = 200\n' >"$TMPDIR/bad.ini"
+expect 78 "$spillway" run --config "$TMPDIR/bad.ini" touch "$TMPDIR/ran"
+says "$err" '^spillway: .*/bad\.ini:2: .*200.*expected'
+[ ! -e "$TMPDIR/ran" ] || fail 'the program ran in spite of a bad configuration'
+expect 78 env SPILLWAY_CONFIG="$TMPDIR/bad.ini" "$spillway" run true
+expect 78 "$spillway" run --config "$TMPDIR/missing.ini" true
+says "$err" 'missing\.ini'
+expect 78 env SPILLWAY_MEMORY_LIMIT=lots "$spillway" run true
+says "$err" '^spillway: SPILLWAY_MEMORY_LIMIT.*lots.*expected'
+expect 125 env SPILLWAY_STATE_DIR=relative "$spillway" run true
+says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
+
+# The summary: when something spilled or waited, and not else.
+expect 0 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
+says "$err" '^spillway: sum: peak 12\.0 MiB device, 8\.00 MiB host; .*spilled_bytes=8388608; .*idle_ns=7000; '
+expect 0 "$spillway" run --quiet "$fake_job" -1 -s 8388608
+says_not "$err" .
+expect 0 "$spillway" run "$fake_job" -1 -m 4096
+says_not "$err" .
+
+# Where the tool is broken it says so.
+rm "$tree/lib/libspillway-alias.so"
+expect 125 "$spillway" run true
+says "$err" '^spillway: libspillway.so and libspillway-alias.so are neither'
+finish

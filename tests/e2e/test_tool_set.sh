@@ -1,0 +1,81 @@
+#!/bin/sh
+# spillway set, pause, resume: what they refuse, what they write, that they wait.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+override=$SPILLWAY_STATE_DIR/bert.override.ini
+paused=$SPILLWAY_STATE_DIR/bert.paused
+
+expect 1 "$spillway" set bert --memory 1G
+says "$err" "^spillway: no job 'bert' in "
+
+start_job bert -m 12582912
+expect 0 "$spillway" set bert --memory 8MiB --share 50
+says "$out" '^gpu 0: limit_set 8\.00 MiB, limit_held 8\.00 MiB, share 50 %; in use: 12\.0 MiB'
+expect 0 "$spillway" set bert --memory 50%
+says "$out" '^gpu 0: limit_set 512 MiB, limit_held 512 MiB, share 50 %$'
+expect 0 "$spillway" set --memory-max unlimited --host-memory 1G bert
+says "$override" '^host_limit = 1G$'
+says "$override" '^share = 50$'
+[ "$(stat -c %a "$override")" = 600 ] || fail 'the override file can be read by others'
+expect 0 "$spillway" set bert --limit-gpu 0 --share 30
+says "$out" 'share 30 %'
+before=$(cat "$override")
+expect 1 "$spillway" set bert --limit-gpu abc --share 20
+says "$err" '^spillway: .*abc.*expected'
+[ "$(cat "$override")" = "$before" ] || fail 'a refused change was written'
+
+# Pause and resume put back what stood before, for each GPU; repeated they do no harm.
+expect 0 "$spillway" resume bert
+says "$out" '^bert is not paused$'
+expect 0 "$spillway" pause bert
+says "$out" 'share 0 %'
+[ "$(stat -c %a "$paused")" = 600 ] || fail 'the saved share can be read by others'
+expect 0 "$spillway" pause bert
+says "$out" '^bert is paused already$'
+expect 0 "$spillway" stat bert
+says "$out" ' yes +0$'
+expect 0 "$spillway" set bert --memory 4MiB
+says "$out" 'limit_set 4\.00 MiB, .*share 0 %'
+expect 0 "$spillway" resume bert
+says "$out" 'limit_set 4\.00 MiB, .*share 30 %'
+says "$override" '^share = 50$'
+[ ! -e "$paused" ] || fail 'the job counts as paused after resume'
+
+# A share set while paused holds from resume on.
+expect 0 "$spillway" pause bert
+expect 0 "$spillway" set bert --limit-gpu 0 --share 40
+says "$out" '^bert is paused: the share holds from'
+says "$out" 'share 0 %'
+expect 0 "$spillway" resume bert
+says "$out" 'share 40 %'
+expect 1 "$spillway" set bert --memory-max 1M
+says "$err" '^spillway: .*expected'
+kill "$pid"
+wait "$pid"
+expect 1 "$spillway" set bert --share 5
+says "$err" "^spillway: job 'bert' has ended"
+expect 1 "$spillway" pause bert
+expect 1 "$spillway" resume bert
+
+# Without an own share the weaker layers hold again.
+SPILLWAY_SHARE=70
+export SPILLWAY_SHARE
+start_job plain
+expect 0 "$spillway" pause plain
+says "$out" 'share 0 %'
+expect 0 "$spillway" resume plain
+says "$out" 'share 70 %'
+kill "$pid"
+wait "$pid"
+
+# One process of two does not follow: it is named.
+start_job deaf
+start_job deaf -d
+expect 1 "$spillway" set deaf --share 5 --timeout 300ms
+says "$err" "^spillway: process $pid \(.*fake_job -d\) of job 'deaf' does not follow within 300 ms"
+kill "$pid"
+wait "$pid"
+expect 0 "$spillway" set deaf --share 6
+# shellcheck disable=SC2046 # numbers
+kill $(jobs -p)
+finish

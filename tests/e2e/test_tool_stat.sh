@@ -1,0 +1,75 @@
+#!/bin/sh
+# spillway stat: no job, live jobs, ended jobs, damaged ones; text and JSON.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+json() { # json EXPRESSION: of the document d in $out
+	python3 -c "import json,sys; d=json.load(open('$out')); sys.exit(not ($1))" || fail "not so: $1"
+}
+
+expect 0 "$spillway" stat
+says "$out" "^no jobs in $SPILLWAY_STATE_DIR$"
+expect 0 "$spillway" stat --json
+json 'd["jobs"] == [] and d["state_directory"]'
+expect 1 "$spillway" stat nobody
+says "$err" "^spillway: no job 'nobody' in $SPILLWAY_STATE_DIR; there is none at all$"
+expect 1 "$spillway" stat ../nobody
+says "$err" '^spillway: .* cannot be a job'
+
+printf '[gpu]\nmemory_limit = 25%%\n' >"$TMPDIR/quarter.ini"
+start_job one -m 12582912 -s 8388608 -i 7000000
+one=$pid
+SPILLWAY_CONFIG=$TMPDIR/quarter.ini
+export SPILLWAY_CONFIG
+start_job two -m 4096
+two=$pid
+
+expect 0 "$spillway" stat
+says "$out" '^JOB +STATE +PROCESSES +GPU +USED'
+says "$out" '^one +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % '
+says "$out" '^two +running +1 +0 +4\.00 KiB +256 MiB +0 B '
+expect 0 "$spillway" stat one
+says "$out" '^job one: running since '
+says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'
+says "$out" "^ *$one +live +12\.0 MiB +8\.00 MiB .*fake_job -m 12582912"
+expect 0 "$spillway" stat one --json
+json 'd["state"] == "running" and d["ended_ns"] is None'
+json "d['processes'][0]['pid'] == $one"
+json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["limit_set"] is None'
+json 'd["devices"][0]["device_charged"] == 12582912 and d["devices"][0]["spill_reason"] == "limit"'
+expect 0 "$spillway" stat --json
+json '[j["job"] for j in d["jobs"]] == ["one", "two"] and d["jobs"][1]["devices"][0]["limit_set"] == 2**28'
+expect 1 "$spillway" stat three
+says "$err" "there are: one, two$"
+
+# A complaint of a process is shown.
+echo 'nonsense' >"$TMPDIR/quarter.ini"
+tries=0
+until "$spillway" stat two | grep -q "^process $two says: .*quarter.ini:1"; do
+	tries=$((tries + 1))
+	[ $tries -lt 100 ] || break
+	sleep 0.05
+done
+[ $tries -lt 100 ] || fail 'the complaint of process two is not shown'
+
+timeout 1 "$spillway" stat --watch 100ms >"$out" 2>"$err"
+[ "$(grep -c '^one ' "$out")" -ge 3 ] || fail '--watch did not show it again and again'
+
+# Killed and ended jobs are shown as ended.
+kill "$one"
+kill -9 "$two"
+wait "$one" "$two" 2>/dev/null
+expect 0 "$spillway" stat
+says "$out" '^one +ended +0 '
+says "$out" '^two +ended '
+expect 0 "$spillway" stat one --json
+json 'd["state"] == "ended" and d["ended_ns"] > d["created_ns"]'
+json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["device_peak"] == 12582912'
+
+# A damaged segment: one clear line, and the others are shown.
+echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
+expect 1 "$spillway" stat damaged
+says "$err" '^spillway: .*damaged'
+expect 1 "$spillway" stat
+says "$out" '^one +ended'
+finish

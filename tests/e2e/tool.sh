@@ -1,0 +1,74 @@
+# Sourced by the tests of the tool: a tree of its own, in which the shim is an empty library, so that the
+# tool is tested alone; and what a test needs to say what it expects.
+#
+# shellcheck shell=sh disable=SC2034 # used by those who source it
+set -u
+unset SLURM_JOB_ID CUDA_DISABLE_CONTROL
+: "${BUILD:=build}" "${TMPDIR:=/tmp}" "${SPILLWAY_STATE_DIR:?}"
+# Preloaded libraries come before the sanitizer's, which it would refuse.
+export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"
+
+tree=$TMPDIR/tree
+mkdir -p "$tree/lib"
+cp "$BUILD/spillway" "$tree/"
+cp "$BUILD/tests/e2e/empty.so" "$tree/lib/libspillway.so"
+cp "$BUILD/tests/e2e/empty.so" "$tree/lib/libspillway-alias.so"
+tree=$(cd "$tree" && pwd -P)
+spillway=$tree/spillway
+fake_job=$(cd "$BUILD" && pwd -P)/tests/e2e/fake_job
+out=$TMPDIR/out
+err=$TMPDIR/err
+
+failures=0
+fail() {
+	echo "FAILED: $*"
+	[ ! -s "$out" ] || sed 's/^/  out: /' "$out"
+	[ ! -s "$err" ] || sed 's/^/  err: /' "$err"
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: runs it, output in $out and $err
+expect() {
+	expected=$1
+	shift
+	"$@" >"$out" 2>"$err"
+	status=$?
+	[ $status -eq "$expected" ] || fail "status $status, expected $expected: $*"
+}
+
+# says FILE PATTERN: an extended regular expression
+says() {
+	grep -Eq -- "$2" "$1" || fail "expected /$2/"
+}
+
+says_not() {
+	! grep -Eq -- "$2" "$1" || fail "not expected /$2/"
+}
+
+# start_job NAME ARGUMENTS...: a live process of a job; its number in $pid
+start_job() {
+	name=$1
+	shift
+	: >"$TMPDIR/$name.log"
+	SPILLWAY_JOB=$name "$fake_job" "$@" >"$TMPDIR/$name.log" 2>&1 &
+	pid=$!
+	wait_for ready "$TMPDIR/$name.log"
+}
+
+# wait_for PATTERN FILE: at most 10 s
+wait_for() {
+	tries=0
+	until grep -q "$1" "$2" 2>/dev/null; do
+		tries=$((tries + 1))
+		if [ $tries -gt 200 ]; then
+			fail "waited in vain for '$1' in $2"
+			return
+		fi
+		sleep 0.05
+	done
+}
+
+finish() {
+	[ "$failures" -eq 0 ] || echo "$failures failed"
+	exit $((failures > 0))
+}
