@@ -128,5 +128,8 @@ int main(void)
 	printf("device %s\n", name);
 	for (size_t i = 0; i < sizeof(measures) / sizeof(*measures); i++)
 		printf("%s %.2f\n", measures[i].name, measure_ns(&measures[i]));
+	CU(cuStreamDestroy(stream));
+	CU(cuModuleUnload(module));
+	CU(cuDevicePrimaryCtxRelease(device));
 	return 0;
 }

@@ -38,6 +38,12 @@ CUdevice client_open_device(char name[256])
 	return device;
 }
 
+void client_close_device(CUdevice device)
+{
+	CU(cuCtxSetCurrent(NULL));
+	CU(cuDevicePrimaryCtxRelease(device));
+}
+
 CUmodule client_load_module(const char *ptx_file)
 {
 	char *ptx = program_read_beside(ptx_file);

@@ -18,6 +18,7 @@ const char *client_error_name(CUresult result);
 
 /* Device 0 and its primary context, made current. The name is the device's. */
 CUdevice client_open_device(char name[256]);
+void client_close_device(CUdevice device);
 
 /* The file lies beside the program. */
 CUmodule client_load_module(const char *ptx_file);

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	double busy_ms = 0;
 
 	parse_options(argc, argv);
-	client_open_device(name);
+	CUdevice device = client_open_device(name);
 	CUmodule module = client_load_module("busy_kernels.ptx");
 	spin = client_function(module, "spin");
 	sink = client_alloc(sizeof(unsigned));
@@ -173,5 +173,6 @@ int main(int argc, char **argv)
 	CU(cuStreamDestroy(stream));
 	client_free(&sink, sizeof(unsigned));
 	CU(cuModuleUnload(module));
+	client_close_device(device);
 	return 0;
 }

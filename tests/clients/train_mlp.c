@@ -124,7 +124,7 @@ static void define_layers(void)
 	parameter_count = at;
 }
 
-static void load_kernels(void)
+static CUmodule load_kernels(void)
 {
 	CUmodule module = client_load_module("train_kernels.ptx");
 
@@ -138,6 +138,7 @@ static void load_kernels(void)
 	kernels.adam = client_function(module, "adam");
 	kernels.accumulate = client_function(module, "accumulate");
 	kernels.count_correct = client_function(module, "count_correct");
+	return module;
 }
 
 static struct activations alloc_activations(unsigned samples)
@@ -521,9 +522,9 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	parse_options(argc, argv);
-	client_open_device(name);
+	CUdevice gpu = client_open_device(name);
+	CUmodule module = load_kernels();
 	define_layers();
-	load_kernels();
 	if (!options.quiet)
 		printf("Training %u-%u-%u-%u, %u parameters, on %s\n", layers[0].in, layers[1].in,
 		       layers[2].in, layers[2].out, parameter_count, name);
@@ -554,5 +555,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)checksum());
 	tear_down();
 	free(epochs);
+	CU(cuModuleUnload(module));
+	client_close_device(gpu);
 	return 0;
 }
