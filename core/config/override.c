@@ -103,14 +103,25 @@ static int merge(struct table *table, const char *section, const char *key, cons
 	return value ? insert(table, after, section, key, value) : 0;
 }
 
-static int render(const struct table *table, char **text, size_t *length)
+/* The text of a file; NULL: no memory. (open_memstream() does not always say so.) */
+static char *render(const struct table *table)
 {
-	FILE *stream = open_memstream(text, length);
+	static const char remark[] = "# Written by Spillway: change it by `spillway set`.\n";
+	size_t size = sizeof(remark);
 	const char *section = NULL;
+	char *text, *end;
 
-	if (!stream)
-		return -ENOMEM;
-	fputs("# Written by Spillway: change it by `spillway set`.\n", stream);
+	for (size_t i = 0; i < table->count; i++) {
+		const struct entry *entry = &table->entries[i];
+
+		if (entry->value)
+			size += strlen(entry->section) + strlen(entry->key) + strlen(entry->value) +
+			        sizeof("\n[]\n = \n");
+	}
+	text = malloc(size);
+	if (!text)
+		return NULL;
+	end = stpcpy(text, remark);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct entry *entry = &table->entries[i];
 
@@ -118,25 +129,22 @@ static int render(const struct table *table, char **text, size_t *length)
 			continue;
 		if (!section || !same_section(section, entry->section)) {
 			section = entry->section;
-			fprintf(stream, "\n[%s]\n", section);
+			end += sprintf(end, "\n[%s]\n", section);
 		}
-		fprintf(stream, "%s = %s\n", entry->key, entry->value);
+		end += sprintf(end, "%s = %s\n", entry->key, entry->value);
 	}
-	if (fclose(stream) == 0)
-		return 0;
-	free(*text);
-	return -ENOMEM;
+	return text;
 }
 
 /* What would be read back; nothing else gets into the file. */
-static int check(const char *path, const char *text, size_t length, struct config_error *error)
+static int check(const char *path, const char *text, struct config_error *error)
 {
 	struct config *config = config_create();
 	int status;
 
 	if (!config)
 		return config_fail(error, -ENOMEM, (struct config_place){path, 0}, "out of memory");
-	status = config_add_text(config, LAYER_OVERRIDE, path, text, length, error);
+	status = config_add_text(config, LAYER_OVERRIDE, path, text, strlen(text), error);
 	if (status == 0)
 		status = config_check(config, error);
 	config_release(config);
@@ -158,7 +166,7 @@ static int write_all(int fd, const char *text, size_t length)
 	return 0;
 }
 
-static int replace(const char *path, const char *text, size_t length)
+static int replace(const char *path, const char *text)
 {
 	char *temporary;
 	int fd, status;
@@ -168,7 +176,7 @@ static int replace(const char *path, const char *text, size_t length)
 	fd = mkostemp(temporary, O_CLOEXEC);
 	status = fd < 0 ? -errno : 0;
 	if (fd >= 0) {
-		status = fchmod(fd, 0600) != 0 ? -errno : write_all(fd, text, length);
+		status = fchmod(fd, 0600) != 0 ? -errno : write_all(fd, text, strlen(text));
 		if (close(fd) != 0 && status == 0)
 			status = -errno;
 		if (status == 0 && rename(temporary, path) != 0)
@@ -224,11 +232,11 @@ static int merge_locked(const char *path, const char *section, const char *const
 	for (size_t i = 0; keys[i]; i++)
 		if ((status = merge(table, section, keys[i], values[i])) != 0)
 			return fail(error, path, status, "change");
-	status = render(table, &text, &length);
-	if (status != 0)
-		return fail(error, path, status, "change");
-	status = check(path, text, length, error);
-	if (status == 0 && (status = replace(path, text, length)) != 0)
+	text = render(table);
+	if (!text)
+		return fail(error, path, -ENOMEM, "change");
+	status = check(path, text, error);
+	if (status == 0 && (status = replace(path, text)) != 0)
 		fail(error, path, status, "write");
 	free(text);
 	return status;

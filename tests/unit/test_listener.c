@@ -1,0 +1,262 @@
+/* The listener: which changes of a file are told, by inotify and by looking alone. */
+#include "core/config/listener.h"
+
+#include "tests/unit/scratch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static struct listener *listener;
+static int calls;
+static char last_path[PATH_MAX];
+
+static void make_listener(void)
+{
+	scratch_make();
+	listener = listener_create();
+	ck_assert_ptr_nonnull(listener);
+}
+
+static void destroy_listener(void)
+{
+	listener_destroy(listener);
+	listener_destroy(NULL);
+	scratch_remove();
+}
+
+static void count(void *cookie, const char *path)
+{
+	*(int *)cookie += 1;
+	snprintf(last_path, sizeof(last_path), "%s", path);
+}
+
+static bool readable(void)
+{
+	struct pollfd wait = {.fd = listener_fd(listener), .events = POLLIN};
+
+	return poll(&wait, 1, 2000) == 1;
+}
+
+/* Something happened that the descriptor tells of, and check() finds. */
+#define ck_assert_told()                                       \
+	do {                                                   \
+		calls = 0;                                     \
+		ck_assert(readable());                         \
+		ck_assert_int_eq(listener_check(listener), 1); \
+		ck_assert_int_eq(calls, 1);                    \
+		ck_assert_int_eq(listener_check(listener), 0); \
+	} while (0)
+
+START_TEST(writing)
+{
+	const char *path = scratch_write("a.ini", "one");
+
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	ck_assert_int_eq(listener_check(listener), 0);
+	scratch_write("a.ini", "three");
+	ck_assert_told();
+	ck_assert_str_eq(last_path, path);
+	scratch_write("a.ini", "seven"); /* the size stays */
+	ck_assert_told();
+	unlink(path);
+	ck_assert_told();
+	scratch_write("a.ini", "");
+	ck_assert_told();
+
+	scratch_write("b.ini", "");
+	ck_assert(readable());
+	ck_assert_int_eq(listener_check(listener), 0);
+}
+END_TEST
+
+/* An editor's way, with the old time and size. */
+START_TEST(renaming)
+{
+	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	const char *path = scratch_write("a.ini", "one");
+	const char *next;
+
+	utimensat(AT_FDCWD, path, times, 0);
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	next = scratch_write("a.ini.new", "two");
+	utimensat(AT_FDCWD, next, times, 0);
+	ck_assert_int_eq(rename(next, path), 0);
+	ck_assert_told();
+}
+END_TEST
+
+/* Same file, size and time: only what it says differs. */
+START_TEST(content_alone)
+{
+	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	const char *path = scratch_write("a.ini", "one");
+
+	utimensat(AT_FDCWD, path, times, 0);
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	scratch_write("a.ini", "two");
+	utimensat(AT_FDCWD, path, times, 0);
+	ck_assert_told();
+}
+END_TEST
+
+/* Kubernetes: file -> ..data/file, ..data -> ..1, and ..data is swapped. */
+START_TEST(swapped_symlink)
+{
+	const char *path = scratch_path("a.ini");
+	const char *data = scratch_path("..data");
+	const char *next = scratch_path("..data_tmp");
+
+	mkdir(scratch_path("..1"), 0700);
+	mkdir(scratch_path("..2"), 0700);
+	scratch_write("..1/a.ini", "one");
+	scratch_write("..2/a.ini", "two");
+	ck_assert_int_eq(symlink("..1", data), 0);
+	ck_assert_int_eq(symlink("..data/a.ini", path), 0);
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	ck_assert_int_eq(symlink("..2", next), 0);
+	ck_assert_int_eq(rename(next, data), 0);
+	ck_assert_told();
+}
+END_TEST
+
+START_TEST(folder_comes_later)
+{
+	ck_assert_int_eq(listener_add(listener, "a", scratch_path("x/y/a.ini"), count, &calls), 0);
+	mkdir(scratch_path("x"), 0700);
+	ck_assert(readable());
+	ck_assert_int_eq(listener_check(listener), 0);
+	mkdir(scratch_path("x/y"), 0700);
+	ck_assert(readable());
+	ck_assert_int_eq(listener_check(listener), 0);
+	scratch_write("x/y/a.ini", "one");
+	ck_assert_told();
+
+	/* and goes, and comes again */
+	unlink(scratch_path("x/y/a.ini"));
+	rmdir(scratch_path("x/y"));
+	ck_assert_told();
+	mkdir(scratch_path("x/y"), 0700);
+	ck_assert(readable());
+	listener_check(listener);
+	scratch_write("x/y/a.ini", "two");
+	ck_assert_told();
+	/* what is above is no longer of interest */
+	scratch_write("other", "");
+	ck_assert_int_eq(
+	    poll(&(struct pollfd){.fd = listener_fd(listener), .events = POLLIN}, 1, 50), 0);
+}
+END_TEST
+
+START_TEST(several_handlers)
+{
+	const char *path = scratch_write("a.ini", "one");
+	int first = 0, second = 0;
+
+	ck_assert_int_eq(listener_add(listener, "first", path, count, &first), 0);
+	ck_assert_int_eq(listener_add(listener, "second", path, count, &second), 0);
+	ck_assert_int_eq(listener_add(listener, "second", path, count, &second), -EEXIST);
+	scratch_write("a.ini", "two");
+	ck_assert_int_eq(listener_check(listener), 2);
+	ck_assert(first == 1 && second == 1);
+
+	ck_assert_int_eq(listener_remove(listener, "first"), 0);
+	ck_assert_int_eq(listener_remove(listener, "first"), -ENOENT);
+	scratch_write("a.ini", "three");
+	/* the watch is shared and must have stayed */
+	ck_assert(readable());
+	ck_assert_int_eq(listener_check(listener), 1);
+	ck_assert(first == 1 && second == 2);
+}
+END_TEST
+
+static void replace_itself(void *cookie, const char *path)
+{
+	char *keep = strdup(path);
+
+	ck_assert_int_eq(listener_remove(listener, "a"), 0);
+	ck_assert_int_eq(listener_add(listener, "a", keep, count, cookie), 0);
+	ck_assert_int_eq(listener_remove(listener, "b"), 0);
+	ck_assert_int_eq(listener_check(listener), 0);
+	free(keep);
+}
+
+START_TEST(handlers_that_change_the_list)
+{
+	const char *path = scratch_write("a.ini", "one");
+
+	calls = 0;
+	ck_assert_int_eq(listener_add(listener, "a", path, replace_itself, &calls), 0);
+	ck_assert_int_eq(listener_add(listener, "b", path, count, &calls), 0);
+	scratch_write("a.ini", "three");
+	ck_assert_int_eq(listener_check(listener), 1);
+	ck_assert_int_eq(calls, 0);
+	scratch_write("a.ini", "three and four");
+	ck_assert_told();
+}
+END_TEST
+
+START_TEST(long_paths)
+{
+	char path[PATH_MAX + 1];
+
+	memset(path, 'x', PATH_MAX);
+	path[PATH_MAX] = '\0';
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), -ENAMETOOLONG);
+	path[PATH_MAX - 1] = '\0';
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	ck_assert_int_eq(listener_add(listener, "b", "relative.ini", count, &calls), 0);
+	ck_assert_int_eq(listener_add(listener, "c", "", count, &calls), 0);
+	ck_assert_int_eq(listener_add(listener, "d", "/", count, &calls), 0);
+	ck_assert_int_eq(listener_check(listener), 0);
+}
+END_TEST
+
+START_TEST(descriptor_is_closed_on_exec)
+{
+	ck_assert_int_ne(fcntl(listener_fd(listener), F_GETFD) & FD_CLOEXEC, 0);
+}
+END_TEST
+
+START_TEST(without_inotify)
+{
+	struct rlimit before;
+	const char *path = scratch_write("a.ini", "one");
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	listener_destroy(listener);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max});
+	listener = listener_create();
+	setrlimit(RLIMIT_NOFILE, &before);
+	ck_assert_ptr_nonnull(listener);
+	ck_assert_int_eq(listener_fd(listener), -1);
+
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	calls = 0;
+	scratch_write("a.ini", "three");
+	ck_assert_int_eq(listener_check(listener), 1);
+	ck_assert_int_eq(calls, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("listener");
+	TCase *tests = tcase_create("listener");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, make_listener, destroy_listener);
+	tcase_add_test(tests, writing);
+	tcase_add_test(tests, renaming);
+	tcase_add_test(tests, content_alone);
+	tcase_add_test(tests, swapped_symlink);
+	tcase_add_test(tests, folder_comes_later);
+	tcase_add_test(tests, several_handlers);
+	tcase_add_test(tests, handlers_that_change_the_list);
+	tcase_add_test(tests, long_paths);
+	tcase_add_test(tests, descriptor_is_closed_on_exec);
+	tcase_add_test(tests, without_inotify);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}

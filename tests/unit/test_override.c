@@ -1,0 +1,233 @@
+/* The override file: what is merged, what is refused, and what readers and rivals see meanwhile. */
+#include "core/config/snapshot.h"
+
+#include "tests/unit/scratch.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static struct config_error error;
+
+static int set(const char *path, const char *selector, const char *key, const char *value)
+{
+	const char *const keys[] = {key, NULL};
+	const char *const values[] = {value, NULL};
+
+	memset(&error, 0, sizeof(error));
+	return config_override_write(path, selector, keys, values, &error);
+}
+
+static void expect_text(const char *path, const char *expected)
+{
+	char *text = scratch_read(path);
+	char *body = strchr(text, '\n') + 1; /* after the remark on who wrote it */
+
+	ck_assert_str_eq(body, expected);
+	free(text);
+}
+
+static int count_files(void)
+{
+	char command[PATH_MAX + 32];
+	int count = -1;
+	FILE *list;
+
+	snprintf(command, sizeof(command), "ls -A '%s' | wc -l", scratch_folder);
+	list = popen(command, "r");
+	ck_assert_int_eq(fscanf(list, "%d", &count), 1);
+	pclose(list);
+	return count;
+}
+
+START_TEST(new_file)
+{
+	static const char *const keys[] = {"memory_limit", "share", "spill", NULL};
+	static const char *const values[] = {"8GiB", "70", NULL, NULL};
+	const char *path = scratch_path("o.ini");
+	struct config_sources sources = {.override_file = path};
+	struct config_device device = {.ordinal = 0};
+	struct config_gpu settings;
+	struct config *config;
+	struct stat status;
+
+	ck_assert_msg(config_override_write(path, "", keys, values, &error) == 0, "%s",
+	              error.message);
+	expect_text(path, "\n[gpu]\nmemory_limit = 8GiB\nshare = 70\n");
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_uint_eq(status.st_mode & 07777, 0600);
+
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	config_for_device(config, &device, &settings);
+	ck_assert_uint_eq(settings.memory_limit, UINT64_C(8) << 30);
+	ck_assert_uint_eq(settings.share, 70000);
+	config_release(config);
+}
+END_TEST
+
+START_TEST(merge)
+{
+	const char *path = scratch_write("o.ini", "[job]\n"
+	                                          "labels = a=b ; mine\n"
+	                                          "[gpu]\n"
+	                                          "share = 70\n"
+	                                          "memory_limit = 8G\n"
+	                                          "[gpu GPU-5AC3]\n"
+	                                          "share = 10\n");
+
+	chmod(path, 0644);
+	ck_assert_int_eq(set(path, "", "share", "30"), 0);
+	ck_assert_int_eq(set(path, "", "spill_after", "2"), 0);
+	ck_assert_int_eq(set(path, "GPU-5ac3", "spill", "off"), 0);
+	ck_assert_int_eq(set(path, "0", "share", "5"), 0);
+	expect_text(path, "\n[job]\nlabels = a=b\n"
+	                  "\n[gpu]\nshare = 30\nmemory_limit = 8G\nspill_after = 2\n"
+	                  "\n[gpu GPU-5AC3]\nshare = 10\nspill = off\n"
+	                  "\n[gpu 0]\nshare = 5\n");
+
+	ck_assert_int_eq(set(path, "", "share", NULL), 0);
+	ck_assert_int_eq(set(path, "", "share", NULL), 0);
+	ck_assert_int_eq(set(path, "0", "share", NULL), 0);
+	expect_text(path, "\n[job]\nlabels = a=b\n"
+	                  "\n[gpu]\nmemory_limit = 8G\nspill_after = 2\n"
+	                  "\n[gpu GPU-5AC3]\nshare = 10\nspill = off\n");
+	ck_assert_int_eq(count_files(), 2); /* it and its lock */
+}
+END_TEST
+
+START_TEST(old_file_stands)
+{
+	static const char old[] = "[gpu]\nmemory_limit = 8G\n";
+	const char *path = scratch_write("o.ini", old);
+	char *text;
+
+	ck_assert_int_eq(set(path, "", "memory_limit", "8Gx"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "memory_limit = 8Gx: expected a size"));
+	ck_assert_int_eq(set(path, "", "memory_limt", "8G"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "did you mean memory_limit?"));
+	ck_assert_int_eq(set(path, "", "memory_limit_max", "4G"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "below memory_limit = 8G"));
+	ck_assert_int_eq(set(path, "7x", "share", "4"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "[gpu 7x]: expected an ordinal"));
+	/* one value, one line */
+	ck_assert_int_eq(set(path, "", "share", "70\n[job]"), -EINVAL);
+	ck_assert_int_eq(set(path, "", "share", "70 ; x"), -EINVAL);
+	ck_assert_int_eq(set(path, "", "[job]", "70"), -EINVAL);
+	ck_assert_int_eq(set(path, "", "#share", "70"), -EINVAL);
+	ck_assert_int_eq(set(path, "0]\n[gpu", "share", "70"), -EINVAL);
+
+	text = scratch_read(path);
+	ck_assert_str_eq(text, old);
+	free(text);
+	ck_assert_int_le(count_files(), 2);
+}
+END_TEST
+
+START_TEST(bad_old_file)
+{
+	const char *path = scratch_write("o.ini", "[gpu]\nshare\n");
+
+	ck_assert_int_eq(set(path, "", "share", "70"), -EINVAL);
+	ck_assert_int_eq(error.line, 2);
+}
+END_TEST
+
+START_TEST(symlinks)
+{
+	const char *target = scratch_write("target", "");
+	const char *path = scratch_path("o.ini");
+	const char *other = scratch_path("p.ini");
+	char *text;
+
+	ck_assert_int_eq(symlink(target, path), 0);
+	ck_assert_int_eq(set(path, "", "share", "70"), -ELOOP);
+	ck_assert_int_eq(symlink(target, scratch_path("p.ini.lock")), 0);
+	ck_assert_int_eq(set(other, "", "share", "70"), -ELOOP);
+	text = scratch_read(target);
+	ck_assert_str_eq(text, "");
+	free(text);
+	ck_assert_int_eq(access(other, F_OK), -1);
+}
+END_TEST
+
+START_TEST(no_folder)
+{
+	ck_assert_int_eq(set(scratch_path("no/o.ini"), "", "share", "70"), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(error.message, "o.ini: cannot lock it: No such file"));
+}
+END_TEST
+
+START_TEST(umask_does_not_matter)
+{
+	const char *path = scratch_path("o.ini");
+	struct stat status;
+
+	umask(0777);
+	ck_assert_int_eq(set(path, "", "share", "70"), 0);
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_uint_eq(status.st_mode & 07777, 0600);
+}
+END_TEST
+
+enum { WRITERS = 4, WRITES = 50 };
+
+/* Each writer counts in a section of its own; none may lose another's last count. */
+START_TEST(rivals)
+{
+	const char *path = scratch_path("o.ini");
+	struct config_sources sources = {.override_file = path};
+	struct config *config;
+	int status;
+
+	for (int writer = 0; writer < WRITERS; writer++) {
+		if (fork() == 0) {
+			char selector[8], value[8];
+
+			snprintf(selector, sizeof(selector), "%d", writer);
+			for (int i = 1; i <= WRITES; i++) {
+				snprintf(value, sizeof(value), "%d", i);
+				if (set(path, selector, "spill_after", value) != 0)
+					_exit(1);
+			}
+			_exit(0);
+		}
+	}
+	/* A reader meanwhile sees whole files. */
+	for (int i = 0; i < 500; i++) {
+		ck_assert_msg(config_load(&sources, &config, &error) == 0, "%s", error.message);
+		config_release(config);
+	}
+	for (int writer = 0; writer < WRITERS; writer++) {
+		ck_assert_int_gt(wait(&status), 0);
+		ck_assert_int_eq(status, 0);
+	}
+	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
+	for (int writer = 0; writer < WRITERS; writer++) {
+		struct config_device device = {.ordinal = writer};
+		struct config_gpu settings;
+
+		config_for_device(config, &device, &settings);
+		ck_assert_uint_eq(settings.spill_after, WRITES);
+	}
+	config_release(config);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("override");
+	TCase *tests = tcase_create("override");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
+	tcase_add_test(tests, new_file);
+	tcase_add_test(tests, merge);
+	tcase_add_test(tests, old_file_stands);
+	tcase_add_test(tests, bad_old_file);
+	tcase_add_test(tests, symlinks);
+	tcase_add_test(tests, no_folder);
+	tcase_add_test(tests, umask_does_not_matter);
+	tcase_add_test(tests, rivals);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}
