@@ -1,0 +1,238 @@
+/* The view: sums that never go back, words never torn, and files that are not what they say. */
+#include "tests/unit/state_directory.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+static const struct segment_device gpu = {.uuid = "GPU-1", .name = "Soft GPU", .memory = 1 << 30};
+static struct segment_view view;
+static char path[1024];
+
+static void setup(void)
+{
+	state_directory_make();
+	ck_assert_int_eq(directory_segment_path("job", path, sizeof path), 0);
+}
+
+static struct segment *join(void)
+{
+	struct segment *segment = NULL;
+	ck_assert_int_eq(segment_join("job", NULL, &segment, NULL, 0), 0);
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	return segment;
+}
+
+/* A negative errno with its reason, or 0. */
+static int look(char *message, size_t size)
+{
+	message[0] = '\0';
+	int error = segment_read("job", &view, message, size);
+	if (error)
+		ck_assert_str_ne(message, "");
+	return error;
+}
+
+static void patch(off_t at, const void *bytes, size_t size)
+{
+	int fd = open(path, O_WRONLY);
+	ck_assert_int_eq(pwrite(fd, bytes, size, at), (ssize_t)size);
+	close(fd);
+}
+
+START_TEST(says_what_is_wrong)
+{
+	char message[1024];
+	uint32_t version = 2;
+	ck_assert_int_eq(look(message, sizeof message), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(message, path));
+	ck_assert_int_eq(segment_read("a/b", &view, message, sizeof message), -EINVAL);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), -ENOENT);
+
+	segment_leave(join());
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	patch(offsetof(struct segment_header, version), &version, sizeof version);
+	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
+	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 1"),
+	              "%s", message);
+}
+END_TEST
+
+START_TEST(a_cut_file_is_refused)
+{
+	char message[1024];
+	segment_leave(join());
+	for (off_t length = sizeof(struct segment_file) - 1; length > 0; length -= length / 7 + 1) {
+		ck_assert_int_eq(truncate(path, length), 0);
+		ck_assert_int_eq(look(message, sizeof message), -EPROTO);
+	}
+	ck_assert_int_eq(truncate(path, 0), 0);
+	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
+	ck_assert_int_eq(truncate(path, sizeof(struct segment_file)), 0);
+	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
+}
+END_TEST
+
+START_TEST(fields_out_of_bounds_are_refused)
+{
+	char message[1024], junk[256];
+	uint32_t many = 17, slots = SEGMENT_SLOTS + 1, state = 3;
+	const struct damage {
+		size_t at;
+		const void *bytes;
+		size_t size;
+	} damages[] = {
+	    {offsetof(struct segment_header, device_count), &many, sizeof many},
+	    {offsetof(struct segment_header, retiring), &slots, sizeof slots},
+	    {offsetof(struct segment_header, size), &many, sizeof many},
+	    {offsetof(struct segment_header, job), junk, 64},
+	    {offsetof(struct segment_header, job), "other", 6},
+	    {offsetof(struct segment_header, labels), junk, 256},
+	    {offsetof(struct segment_header, boot_id), junk, SEGMENT_BOOT_ID_MAX},
+	    {offsetof(struct segment_header, device[3].name), junk, 64},
+	    {offsetof(struct segment_file, slot[9].state), &state, sizeof state},
+	    {offsetof(struct segment_file, slot[9].command), junk, 64},
+	    {offsetof(struct segment_file, slot[255].complaint), junk, 256},
+	};
+	memset(junk, 'j', sizeof junk);
+	for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+		unlink(path);
+		segment_leave(join());
+		patch((off_t)damages[i].at, damages[i].bytes, damages[i].size);
+		ck_assert_msg(look(message, sizeof message) == -EPROTO, "damage %zu", i);
+	}
+}
+END_TEST
+
+START_TEST(random_bytes_never_crash)
+{
+	static struct segment_file whole, random;
+	char message[1024];
+	struct segment *segment = join();
+	statistics_add(&segment_statistics(segment, 0)->launches, 1);
+	int fd = open(path, O_RDONLY);
+	ck_assert_int_eq(pread(fd, &whole, sizeof whole, 0), (ssize_t)sizeof whole);
+	close(fd);
+	segment_leave(segment);
+
+	srand(1);
+	for (size_t i = 0; i < sizeof random; i++)
+		((unsigned char *)&random)[i] = (unsigned char)rand();
+	patch(0, &random, sizeof random);
+	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
+	/* past the first check, and damaged in a few places */
+	for (int round = 0; round < 300; round++) {
+		struct segment_file *damaged = &random;
+		memcpy(damaged, &whole, sizeof whole);
+		for (int edits = rand() % 20; edits >= 0; edits--) {
+			/* half of them where structure is */
+			size_t room = rand() % 2 ? sizeof damaged->header : sizeof *damaged;
+			((unsigned char *)damaged)[(size_t)rand() % room] = (unsigned char)rand();
+		}
+		/* an odd sequence only costs time */
+		damaged->header.sequence = 0;
+		patch(0, damaged, sizeof *damaged);
+		int error = look(message, sizeof message);
+		ck_assert(error == 0 || error == -EPROTO);
+		if (error == 0)
+			ck_assert_int_le(view.process_count, SEGMENT_SLOTS);
+	}
+}
+END_TEST
+
+START_TEST(looking_writes_nothing)
+{
+	struct stat before, after;
+	char message[1024];
+	segment_leave(join());
+	chmod(path, 0400);
+	ck_assert_int_eq(stat(path, &before), 0);
+	pause_ms(20);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_int_eq(stat(path, &after), 0);
+	ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+	ck_assert_int_eq(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
+}
+END_TEST
+
+static _Atomic bool done;
+
+static void *flip(void *counter)
+{
+	for (uint64_t value = 0; !done; value = ~value)
+		statistics_set((_Atomic uint64_t *)counter, value);
+	return NULL;
+}
+
+START_TEST(a_counter_is_never_torn)
+{
+	struct segment *segment = join();
+	pthread_t thread;
+	uint64_t seen[2] = {0};
+	char message[1024];
+	done = false;
+	pthread_create(&thread, NULL, flip, &segment_statistics(segment, 0)->launches);
+	for (int i = 0; i < 3000; i++) {
+		ck_assert_int_eq(look(message, sizeof message), 0);
+		uint64_t value = view.process[0].device[0].launches;
+		ck_assert(value == 0 || value == UINT64_MAX);
+		seen[value & 1]++;
+	}
+	done = true;
+	pthread_join(thread, NULL);
+	ck_assert_uint_ne(seen[0] + seen[1], 0);
+	segment_leave(segment);
+}
+END_TEST
+
+/* Processes come, count, go or are killed: the job's sum only grows, by what was counted. */
+START_TEST(sums_never_go_back)
+{
+	enum { VISITORS = 60 };
+	struct segment *segment = join();
+	char message[1024];
+	uint64_t last = 0;
+	segment_drain_ns = 1000000;
+	for (int visitor = 0; visitor < VISITORS; visitor++) {
+		pid_t child = fork();
+		if (child == 0) {
+			struct segment *own;
+			if (segment_join("job", NULL, &own, NULL, 0) != 0)
+				_exit(1);
+			statistics_add(&segment_statistics(own, 0)->launches, 1);
+			if (visitor % 2)
+				segment_leave(own);
+			_exit(0);
+		}
+		int status, looks = 0;
+		while (waitpid(child, &status, WNOHANG) == 0 || looks < 10) {
+			if (looks++ % 3 == 0)
+				segment_tend(segment);
+			ck_assert_int_eq(look(message, sizeof message), 0);
+			ck_assert_uint_ge(view.job_total[0].launches, last);
+			last = view.job_total[0].launches;
+		}
+	}
+	ck_assert_uint_eq(last, VISITORS);
+	segment_leave(segment);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("view");
+	TCase *tests = tcase_create("view");
+	tcase_add_checked_fixture(tests, setup, state_directory_remove);
+	tcase_set_timeout(tests, 100);
+	tcase_add_test(tests, says_what_is_wrong);
+	tcase_add_test(tests, a_cut_file_is_refused);
+	tcase_add_test(tests, fields_out_of_bounds_are_refused);
+	tcase_add_test(tests, random_bytes_never_crash);
+	tcase_add_test(tests, looking_writes_nothing);
+	tcase_add_test(tests, a_counter_is_never_torn);
+	tcase_add_test(tests, sums_never_go_back);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
