@@ -54,7 +54,26 @@ void ask_device(void)
 	ask_granularity("granularity_host", CU_MEM_LOCATION_TYPE_HOST);
 }
 
-/* What cuPointerGetAttribute says, as "memory_type=1 context=same ...". */
+/* One attribute as text: "pointer" and "current" stand for the pointer asked about and the current
+ * context, whose numbers differ from run to run. */
+static void attribute_text(CUdeviceptr pointer, CUpointer_attribute which, char text[32])
+{
+	uint64_t value = 0; /* large enough for each; shorter ones fill its low bytes */
+	CUresult result = gpu.cuPointerGetAttribute(&value, which, pointer);
+
+	if (result != CUDA_SUCCESS)
+		snprintf(text, 32, "%s", gpu_error_name(result));
+	else if (value == pointer)
+		strcpy(text, "pointer");
+	else if (value == (uintptr_t)context)
+		strcpy(text, "current");
+	else if (value == UINT32_MAX)
+		strcpy(text, "-1");
+	else
+		snprintf(text, 32, "%llu", (unsigned long long)value);
+}
+
+/* All attributes, as "memory_type=1 context=current ...". */
 static void describe_pointer(CUdeviceptr pointer, char *text, size_t size)
 {
 	static const struct {
@@ -73,21 +92,10 @@ static void describe_pointer(CUdeviceptr pointer, char *text, size_t size)
 	size_t used = 0;
 
 	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked) && used < size; i++) {
-		uint64_t value = 0; /* large enough for each; shorter ones fill its low bytes */
-		CUresult result = gpu.cuPointerGetAttribute(&value, asked[i].attribute, pointer);
-		const char *separator = i ? " " : "";
-		if (result != CUDA_SUCCESS)
-			used += snprintf(text + used, size - used, "%s%s=%s", separator,
-			                 asked[i].name, gpu_error_name(result));
-		else if (value == pointer)
-			used += snprintf(text + used, size - used, "%s%s=pointer", separator,
-			                 asked[i].name);
-		else if (value == (uintptr_t)context)
-			used += snprintf(text + used, size - used, "%s%s=current", separator,
-			                 asked[i].name);
-		else
-			used += snprintf(text + used, size - used, "%s%s=%llu", separator,
-			                 asked[i].name, (unsigned long long)value);
+		char value[32];
+		attribute_text(pointer, asked[i].attribute, value);
+		used += snprintf(text + used, size - used, "%s%s=%s", i ? " " : "", asked[i].name,
+		                 value);
 	}
 }
 
