@@ -96,7 +96,7 @@ static bool no_driver(const char *from)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
 
-	return finding(false, "driver: no usable libcuda.so.1 by %s%s", from,
+	return finding(false, "driver: no usable libcuda.so.1 in %s%s", from,
 	               paths_softgpu(folder, driver, message, sizeof message)
 	                   ? "; 'spillway run --softgpu' needs none"
 	                   : "");
@@ -104,9 +104,14 @@ static bool no_driver(const char *from)
 
 static bool check_driver(const char *shim, struct driver_report *report)
 {
+	const char *from, *given = getenv("SPILLWAY_DRIVER");
 	char path[PATH_MAX], file[PATH_MAX];
-	const char *from;
 
+	if (given && *given && (*given != '/' || access(given, R_OK) != 0))
+		finding(false,
+		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
+		        "library; looking in the usual places",
+		        given);
 	if (!driver_find(shim, path, &from))
 		return no_driver(from);
 	driver_probe(path, report);
@@ -125,17 +130,6 @@ static bool check_driver(const char *shim, struct driver_report *report)
 		               getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set"
 		                                              : "");
 	return true;
-}
-
-static int remove_job(const char *job)
-{
-	char *paused = jobs_file(job, "paused");
-	int rc = segment_remove(job);
-
-	if (rc == 0)
-		unlink(paused);
-	free(paused);
-	return rc;
 }
 
 /* Counts ended jobs, or removes what they left. */
@@ -158,7 +152,7 @@ static void check_ended(bool clean)
 		ended++;
 		if (!clean)
 			continue;
-		rc = remove_job(list.name[i]);
+		rc = jobs_remove(list.name[i]);
 		finding(rc == 0, "ended job %s: %s", list.name[i],
 		        rc == 0 ? "removed" : strerror(-rc));
 	}

@@ -27,7 +27,7 @@ struct driver_report {
 };
 
 /*
- * The library the shim would open: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, default
+ * The library the shim would open: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, usual
  * places. Never the shim itself. False when there is none. from says where it was found, or looked
  * for.
  */

@@ -1,4 +1,7 @@
-/* Which libcuda.so.1 would be used. */
+/*
+ * Which libcuda.so.1 would be used: the same places in the same order as shim/driver_search.c,
+ * which the tool does not link.
+ */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
@@ -21,9 +24,16 @@
 #define CACHE_FLAGS 0x0a03
 #endif
 
-static const char *const default_folders[] = {
-    "/usr/lib/" MULTIARCH, "/lib/" MULTIARCH,         "/usr/lib64", "/lib64", "/usr/lib", "/lib",
-    "/usr/lib/wsl/lib",    "/usr/local/nvidia/lib64", NULL,
+static const char *const usual_folders[] = {
+    "/usr/lib/" MULTIARCH,
+    "/lib/" MULTIARCH,
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib",
+    NULL,
 };
 
 /* glibc's cache as ldconfig writes it since 2.32 at the latest. */
@@ -134,9 +144,10 @@ bool driver_find(const char *shim, char path[PATH_MAX], const char **from)
 	const char *given = getenv("SPILLWAY_DRIVER");
 
 	*from = "SPILLWAY_DRIVER";
-	if (given && *given) {
+	if (given && *given == '/') {
 		snprintf(path, PATH_MAX, "%s", given);
-		return usable(path, shim);
+		if (usable(path, shim))
+			return true;
 	}
 	*from = "LD_LIBRARY_PATH";
 	if (in_search_path(getenv("LD_LIBRARY_PATH"), shim, path))
@@ -144,10 +155,10 @@ bool driver_find(const char *shim, char path[PATH_MAX], const char **from)
 	*from = "/etc/ld.so.cache";
 	if (in_cache(shim, path))
 		return true;
-	*from = "a default place";
-	for (const char *const *folder = default_folders; *folder; folder++)
+	*from = "a usual place";
+	for (const char *const *folder = usual_folders; *folder; folder++)
 		if (in_folder(*folder, strlen(*folder), shim, path))
 			return true;
-	*from = "LD_LIBRARY_PATH, /etc/ld.so.cache and the default places";
+	*from = "SPILLWAY_DRIVER, LD_LIBRARY_PATH, /etc/ld.so.cache and the usual places";
 	return false;
 }

@@ -1,5 +1,6 @@
 /* spillway: finds the command and hands over to it. */
 #include <argp.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,10 +97,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_ARG:
 		choice->index = state->next - 1;
-		if (strcmp(name, "help") == 0) {
+		if (strcmp(name, "help") == 0)
 			name = state->argv[state->next];
-			if (!name)
-				argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		if (!name) {
+			argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+			return EINVAL; /* it has ended us */
 		}
 		choice->command = command_find(name);
 		if (!choice->command)

@@ -9,15 +9,15 @@
 #include "tools/paths.h"
 
 #if defined(__x86_64__)
-#define MULTIARCH "x86_64-linux-gnu"
+#define MULTIARCH_FOLDER "../lib/x86_64-linux-gnu/spillway"
 #else
-#define MULTIARCH "aarch64-linux-gnu"
+#define MULTIARCH_FOLDER "../lib/aarch64-linux-gnu/spillway"
 #endif
 
 /* From the folder of the executable: in the build tree, then as installed with each usual libdir.
  */
 static const char *const folders[] = {
-    "lib", "../lib/spillway", "../lib64/spillway", "../lib/" MULTIARCH "/spillway", NULL,
+    "lib", "../lib/spillway", "../lib64/spillway", MULTIARCH_FOLDER, NULL,
 };
 
 static bool own_folder(char folder[PATH_MAX])

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/units.h"
@@ -216,62 +217,76 @@ static void use_shim(void)
 	free(preload);
 }
 
-static void remove_if_there(const char *path)
+static void remove_if_there(char *path)
 {
 	if (unlink(path) != 0 && errno != ENOENT)
 		fail("removing %s: %s", path, strerror(errno));
+	free(path);
 }
 
 /*
- * The name is ours, or we join those who have it; then the flags become the job's override. What an
- * ended run of this name left behind is no part of this one.
+ * The name becomes ours, or we join those who have it. What an ended run of this name set is no
+ * part of this one. Returns when the run that we are part of began at the earliest.
  */
-static void set_up_job(const struct run *run, const char *job)
+static uint64_t take_name(const struct run *run, const char *job)
 {
-	char override_file[PATH_MAX], message[512];
-	const struct segment_process *live;
-	struct segment_view *view;
-	int directory = directory_open(1, message, sizeof message);
-	bool first;
+	bool first, taken = claim_take(job, run->join, &first);
+	struct segment_view *view = jobs_read_if_any(job);
+	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
+	struct timespec now;
 
-	if (directory < 0)
-		fail("%s", message);
-	close(directory);
-	if (directory_override_path(job, override_file, sizeof override_file) != 0)
-		fail("'%s' cannot be a job's name", job);
-	if (!claim_take(job, run->join, &first))
+	if (!taken)
 		fail("job '%s' is being run by another spillway run; use --join to share its "
 		     "limits, or --name for a name of its own",
 		     job);
-	view = jobs_read_if_any(job);
-	live = view ? jobs_live_process(view) : NULL;
 	if (live && !run->join)
 		fail("job '%s' is running (process %d, %s); use --join to share its limits, or "
 		     "--name for a name of its own",
 		     job, (int)live->pid, live->command);
-	if (!live && first) {
-		char *paused = jobs_file(job, "paused");
-
-		remove_if_there(override_file);
-		remove_if_there(paused);
-		free(paused);
-	}
 	free(view);
+	if (live || !first)
+		return 0;
+	remove_if_there(jobs_file(job, "override.ini"));
+	remove_if_there(jobs_file(job, "paused"));
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The flags become the job's override; then everything the shim will read has to be right. */
+static void set_limits(const struct run *run, const char *job)
+{
+	char override_file[PATH_MAX];
+	struct config *config;
+
+	if (directory_override_path(job, override_file, sizeof override_file) != 0)
+		fail("'%s' cannot be a job's name", job);
 	if (settings_any(&run->settings) && !settings_write(&run->settings, override_file))
 		exit(tool_failure);
 	set_environment("SPILLWAY_JOB", job);
-	config_release(load_config(override_file));
-	claim_share();
+	config = load_config(override_file);
+	if (config_disabled(config))
+		complain("the environment disables Spillway: the program runs without it");
+	config_release(config);
 }
 
-/* One line, when the job spilled or waited. */
-static void sum_up(const char *job)
+static void make_state_directory(void)
+{
+	char message[512];
+	int directory = directory_open(1, message, sizeof message);
+
+	if (directory < 0)
+		fail("%s", message);
+	close(directory);
+}
+
+/* One line, when the job spilled or waited. An earlier run of this name is not meant. */
+static void sum_up(const char *job, uint64_t since_ns)
 {
 	char device[32], host[32], message[512];
 	struct segment_view *view = allocate(sizeof *view);
 	struct statistics total = {0};
 
-	if (segment_read(job, view, message, sizeof message) != 0) {
+	if (segment_read(job, view, message, sizeof message) != 0 || view->created_ns < since_ns) {
 		free(view); /* it never used CUDA */
 		return;
 	}
@@ -295,6 +310,7 @@ int command_run(int argc, char **argv)
 {
 	struct run run = {0};
 	const char *job;
+	uint64_t began_ns;
 	int status;
 
 	tool_failure = argp_err_exit_status = RUN_FAILED;
@@ -304,10 +320,14 @@ int command_run(int argc, char **argv)
 		use_softgpu();
 	job = choose_name(&run);
 	use_shim();
-	set_up_job(&run, job);
+	make_state_directory();
+	jobs_forget();
+	began_ns = take_name(&run, job);
+	set_limits(&run, job);
+	claim_share();
 	status = launch(run.program);
 	if (!run.quiet)
-		sum_up(job);
+		sum_up(job, began_ns);
 	claim_release();
 	launch_exit(status);
 }

@@ -26,14 +26,21 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* Letters that ordinals, UUIDs and PCI bus ids are made of; whether it names a GPU, config decides.
- */
+/* Of letters that ordinals, UUIDs and PCI bus ids have; the rest is config's to decide. */
 static bool may_be_selector(const char *name)
 {
 	for (const char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("-:./", *c))
 			return false;
 	return *name;
+}
+
+bool settings_any(const struct settings *settings)
+{
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (settings->value[key])
+			return true;
+	return false;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -46,6 +53,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		settings->selector = "";
 		return 0;
 	}
+	if (key == ARGP_KEY_SUCCESS && *settings->selector && !settings_any(settings))
+		usage_error("--limit-gpu '%s': expected a limit beside it", settings->selector);
 	if (key == OPTION_GPU) {
 		if (!may_be_selector(argument))
 			usage_error("--limit-gpu '%s': expected an ordinal, a UUID or a PCI bus id",
@@ -65,14 +74,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp settings_argp = {.options = options, .parser = parse};
-
-bool settings_any(const struct settings *settings)
-{
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (settings->value[key])
-			return true;
-	return false;
-}
 
 bool settings_write(const struct settings *settings, const char *path)
 {

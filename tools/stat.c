@@ -84,38 +84,45 @@ static void print_row(struct table *table, const struct segment_view *view, int 
 	table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
 }
 
-static void print_list(struct segment_view *const *views, int count)
+static void print_jobs(const struct job_list *list, int *status)
 {
 	static const char *const headings[] = {"<JOB",  "<STATE", "PROCESSES", "GPU",
 	                                       "USED",  "LIMIT",  "HOST",      "SPILLED",
 	                                       "SHARE", "BUSY",   "IDLE",      NULL};
-	char directory[PATH_MAX];
 	struct table table;
 
-	if (count == 0) {
-		printf("no jobs in %s\n", directory_path(directory, sizeof directory));
-		return;
-	}
 	table_start(&table, headings);
-	for (int i = 0; i < count; i++) {
-		int rows = views[i]->device_count ? views[i]->device_count : 1;
+	for (int i = 0; i < list->count; i++) {
+		struct segment_view *view = jobs_read(list->name[i]);
 
-		for (int device = 0; device < rows; device++)
-			print_row(&table, views[i], device);
+		if (!view) {
+			*status = TOOL_FAILED;
+			continue;
+		}
+		print_row(&table, view, 0);
+		for (int device = 1; device < view->device_count; device++)
+			print_row(&table, view, device);
+		free(view);
 	}
 	table_end(&table, stdout);
 }
 
-static void json_list(struct segment_view *const *views, int count)
+static void json_jobs(const struct job_list *list, const char *directory, int *status)
 {
 	struct json json = {.out = stdout};
-	char directory[PATH_MAX];
 
 	json_open(&json, NULL, '{');
-	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
+	json_text(&json, "state_directory", directory);
 	json_open(&json, "jobs", '[');
-	for (int i = 0; i < count; i++)
-		report_json(&json, views[i]);
+	for (int i = 0; i < list->count; i++) {
+		struct segment_view *view = jobs_read(list->name[i]);
+
+		if (view)
+			report_json(&json, view);
+		else
+			*status = TOOL_FAILED;
+		free(view);
+	}
 	json_close(&json, ']');
 	json_close(&json, '}');
 	putchar('\n');
@@ -124,24 +131,18 @@ static void json_list(struct segment_view *const *views, int count)
 /* A segment that cannot be read is said on stderr; the others are shown. */
 static int show_all(bool as_json)
 {
+	char directory[PATH_MAX];
 	struct job_list list;
-	struct segment_view **views;
-	int count = 0;
 	int status = TOOL_OK;
 
+	directory_path(directory, sizeof directory);
 	jobs_list(&list);
-	views = allocate((list.count + 1) * sizeof *views);
-	for (int i = 0; i < list.count; i++) {
-		views[count] = jobs_read(list.name[i]);
-		if (views[count])
-			count++;
-		else
-			status = TOOL_FAILED;
-	}
-	(as_json ? json_list : print_list)(views, count);
-	for (int i = 0; i < count; i++)
-		free(views[i]);
-	free(views);
+	if (as_json)
+		json_jobs(&list, directory, &status);
+	else if (list.count)
+		print_jobs(&list, &status);
+	else
+		printf("no jobs in %s\n", directory);
 	jobs_list_free(&list);
 	return status;
 }

@@ -45,7 +45,7 @@ void table_cell(struct table *table, const char *format, ...)
 void table_end(struct table *table, FILE *out)
 {
 	int width[TABLE_COLUMNS] = {0};
-	bool left[TABLE_COLUMNS];
+	bool left[TABLE_COLUMNS] = {false};
 
 	for (int i = 0; i < table->columns; i++) {
 		left[i] = *table->cell[i] == '<';

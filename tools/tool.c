@@ -8,10 +8,16 @@ int tool_failure = TOOL_FAILED;
 
 void complain_list(const char *format, va_list list)
 {
+	char *line;
+
+	if (vasprintf(&line, format, list) < 0)
+		return;
+	for (char *c = line; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
 	fflush(stdout);
-	fputs("spillway: ", stderr);
-	vfprintf(stderr, format, list);
-	fputc('\n', stderr);
+	fprintf(stderr, "spillway: %s\n", line);
+	free(line);
 }
 
 void complain(const char *format, ...)

@@ -1,26 +1,32 @@
 #!/bin/sh
-# spillway doctor: without a driver, with a broken one, for programs that cannot be shimmed.
+# spillway doctor: broken drivers, sources of values, programs that cannot be shimmed.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
-expect 1 env SPILLWAY_DRIVER=/nonexistent "$spillway" doctor
+# It survives a driver that does not; with that one, the machine's own makes no difference.
+SPILLWAY_DRIVER=$build/tests/e2e/crashing_driver.so
+export SPILLWAY_DRIVER
+expect 1 "$spillway" doctor
 says "$out" "^ok  shim: $tree/lib/libspillway.so"
-says "$out" '^no  driver: no usable libcuda.so.1 by SPILLWAY_DRIVER'
-says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
-says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
-
-# It survives a driver that does not.
-expect 1 env SPILLWAY_DRIVER="$BUILD/tests/e2e/crashing_driver.so" "$spillway" doctor
 says "$out" '^ok  driver: .*crashing_driver.so.*CUDA 12\.4, found by SPILLWAY_DRIVER$'
 says "$out" '^no  driver: cuInit died of signal 6'
-expect 1 env SPILLWAY_DRIVER="$tree/lib/libspillway.so" "$spillway" doctor
-says "$out" '^no  driver: no usable'
-expect 1 env SPILLWAY_DRIVER="$BUILD/tests/e2e/empty.so" "$spillway" doctor
+says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
+says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
+expect 1 env SPILLWAY_DRIVER="$build/tests/e2e/empty.so" "$spillway" doctor
 says "$out" '^no  driver: .*empty.so: has no cuDriverGetVersion$'
+SPILLWAY_DRIVER=/nonexistent "$spillway" doctor >"$out"
+says "$out" '^no  driver: SPILLWAY_DRIVER = /nonexistent: expected the absolute path'
+mkdir "$TMPDIR/search"
+ln -s "$tree/lib/libspillway.so" "$TMPDIR/search/libcuda.so.1"
+SPILLWAY_DRIVER='' LD_LIBRARY_PATH=$TMPDIR/search "$spillway" doctor >"$out"
+says_not "$out" 'found by LD_LIBRARY_PATH'
+ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
+expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
+says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
 # Values with their sources; a bad configuration.
 printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
-expect 1 env SPILLWAY_DRIVER=/nonexistent SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
+expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
 says "$out" '^ok  any gpu: memory_limit = 8GiB \(.*/job\.ini:2\)$'
 says "$out" '^ok  any gpu: share = 30 \(environment SPILLWAY_SHARE\)$'
 echo 'nonsense' >"$TMPDIR/job.ini"

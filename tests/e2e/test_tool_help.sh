@@ -63,5 +63,7 @@ expect 125 "$spillway" run
 expect 125 "$spillway" run --frob true
 expect 125 "$spillway" run --memory -1 true
 expect 125 "$spillway" run --name 'a/b' true
+expect 125 "$spillway" run --limit-gpu 0 true
+says "$err" "^spillway: --limit-gpu '0': expected a limit"
 [ ! -e "$SPILLWAY_STATE_DIR/job.override.ini" ] || fail 'a mistake has left an override file'
 finish

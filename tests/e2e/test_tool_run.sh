@@ -34,7 +34,7 @@ says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
 expect 125 "$spillway" run --softgpu true
 says "$err" '^spillway: the software GPU'
 mkdir -p "$tree/softgpu"
-cp "$BUILD/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
+cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
 # shellcheck disable=SC2016
 expect 0 env LD_LIBRARY_PATH=/nowhere "$spillway" run --softgpu \
 	sh -c 'echo "$LD_LIBRARY_PATH"; echo "$SPILLWAY_DRIVER"'
@@ -114,10 +114,32 @@ says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 # The summary: when something spilled or waited, and not else.
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
 says "$err" '^spillway: sum: peak 12\.0 MiB device, 8\.00 MiB host; .*spilled_bytes=8388608; .*idle_ns=7000; '
+expect 0 "$spillway" run --name sum true
+says_not "$err" .
 expect 0 "$spillway" run --quiet "$fake_job" -1 -s 8388608
 says_not "$err" .
 expect 0 "$spillway" run "$fake_job" -1 -m 4096
 says_not "$err" .
+
+# What another version left is named, and how to be rid of it.
+echo 'another version' >"$SPILLWAY_STATE_DIR/old.segment"
+expect 125 "$spillway" run --name old true
+says "$err" 'remove .*/old\.segment if no process uses it$'
+rm "$SPILLWAY_STATE_DIR/old.segment"
+
+# An environment that disables Spillway is not passed over in silence.
+expect 0 env SPILLWAY_DISABLE=1 "$spillway" run true
+says "$err" '^spillway: the environment disables Spillway'
+
+# Of ended jobs the last are remembered.
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34; do
+	SPILLWAY_JOB=ended-$i "$fake_job" -1 >/dev/null
+done
+expect 0 "$spillway" run true
+expect 0 "$spillway" stat
+says "$out" '^ended-34 '
+says_not "$out" '^ended-1 '
+[ "$(grep -c ' ended ' "$out")" -eq 32 ] || fail 'expected 32 ended jobs'
 
 # Where the tool is broken it says so.
 rm "$tree/lib/libspillway-alias.so"

@@ -8,14 +8,15 @@ unset SLURM_JOB_ID CUDA_DISABLE_CONTROL
 # Preloaded libraries come before the sanitizer's, which it would refuse.
 export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"
 
+build=$(cd "$BUILD" && pwd -P)
 tree=$TMPDIR/tree
 mkdir -p "$tree/lib"
-cp "$BUILD/spillway" "$tree/"
-cp "$BUILD/tests/e2e/empty.so" "$tree/lib/libspillway.so"
-cp "$BUILD/tests/e2e/empty.so" "$tree/lib/libspillway-alias.so"
+cp "$build/spillway" "$tree/"
+cp "$build/tests/e2e/empty.so" "$tree/lib/libspillway.so"
+cp "$build/tests/e2e/empty.so" "$tree/lib/libspillway-alias.so"
 tree=$(cd "$tree" && pwd -P)
 spillway=$tree/spillway
-fake_job=$(cd "$BUILD" && pwd -P)/tests/e2e/fake_job
+fake_job=$build/tests/e2e/fake_job
 out=$TMPDIR/out
 err=$TMPDIR/err
 
