@@ -58,6 +58,8 @@ $(BUILD)/cuda.mk: tools/dev/find-cuda
 include $(BUILD)/cuda.mk
 endif
 
+.SECONDARY:
+
 all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
 
 $(BUILD)/%.o: %.c | $(BUILD)/cuda.mk

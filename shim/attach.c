@@ -39,7 +39,8 @@ static struct mapping mappings[ENTRY_COUNT];
 static size_t mapping_count;
 
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
-static __thread bool attaching; /* the driver's constructors may call back */
+/* The driver's constructors may call back. */
+static __thread bool attaching __attribute__((tls_model("initial-exec")));
 
 /* Stands in for what the driver at hand does not have. */
 static CUresult missing_function(void)

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,12 +55,13 @@ static bool is_candidate(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && !is_ourselves(path);
 }
 
+/* A relative folder means the one of the moment, to the loader and so to us. */
 static bool search_list(const char *folders, char *path, size_t size)
 {
 	while (folders && *folders) {
 		size_t length = strcspn(folders, ":;");
 
-		if (length && folders[0] == '/') {
+		if (length) {
 			int n = snprintf(path, size, "%.*s/%s", (int)length, folders, driver_name);
 
 			if (n > 0 && (size_t)n < size && is_candidate(path))
@@ -115,6 +117,7 @@ static bool binds_to_itself(void *handle)
 
 void *driver_open(char *found, size_t size)
 {
+	char absolute[PATH_MAX];
 	void *handle;
 
 	shim_find_real_dlopen();
@@ -124,6 +127,8 @@ void *driver_open(char *found, size_t size)
 		            driver_name);
 		return NULL;
 	}
+	if (found[0] != '/' && realpath(found, absolute))
+		snprintf(found, size, "%s", absolute);
 	handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
 	if (handle && !binds_to_itself(handle)) {
 		dlclose(handle);

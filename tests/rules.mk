@@ -10,3 +10,7 @@ include tests/gpu/rules.mk
 run-check: all $(unit_out) $(e2e_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests) \
 		$(client_tests) $(gpu_tests)
+
+.PHONY: run-demo
+run-demo: all
+	@BUILD=$(BUILD) tests/demo

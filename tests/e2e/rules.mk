@@ -1,11 +1,20 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 e2e_out := $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
-	$(BUILD)/tests/e2e/crashing_driver.so
+	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/allocate
 
 $(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
+
+# Programs that know CUDA and nothing of Spillway.
+$(BUILD)/tests/e2e/entry: $(BUILD)/tests/e2e/entry.o
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
+
+$(BUILD)/tests/e2e/allocate: $(BUILD)/tests/e2e/allocate.o | $(BUILD)/softgpu/libcuda.so.1
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 
 # Loaded into programs that are not ours, so without sanitizers.
 $(BUILD)/tests/e2e/empty.so:

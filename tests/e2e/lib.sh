@@ -1,0 +1,51 @@
+# Sourced by the test scripts: the shim preloaded, and checks that say what they found.
+# shellcheck shell=sh disable=SC2034
+build=$(cd "$BUILD" && pwd)
+shim="$build/lib/libspillway.so $build/lib/libspillway-alias.so"
+spillway=$build/spillway
+softgpu=$build/softgpu
+scratch=${TMPDIR:?set by tests/run}
+SOFTGPU_STATE_DIR=$scratch/softgpu
+export SOFTGPU_STATE_DIR
+mkdir -p "$SOFTGPU_STATE_DIR"
+
+fail() {
+	echo "FAILED: $*"
+	exit 1
+}
+
+# under_shim COMMAND...: on the software GPU, preloaded without the tool.
+under_shim() {
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@"
+}
+
+# on_softgpu COMMAND...: without Spillway.
+on_softgpu() {
+	LD_LIBRARY_PATH=$softgpu "$@"
+}
+
+# same WHAT EXPECTED GOT
+same() {
+	[ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
+}
+
+# has WHAT TEXT PART: TEXT contains PART
+has() {
+	case $2 in *"$3"*) ;; *) fail "$1: expected '$3' in: $2" ;; esac
+}
+
+# field NAME TEXT: the value of NAME=value in TEXT
+field() {
+	printf '%s\n' "$2" | sed -n "s/.*\\b$1=\\([^ ;,]*\\).*/\\1/p" | head -n 1
+}
+
+# until_true SECONDS COMMAND...: waits for COMMAND to succeed
+until_true() {
+	tries=$(($1 * 20))
+	shift
+	while ! "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return 1
+		sleep 0.05
+	done
+}

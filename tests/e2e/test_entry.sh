@@ -1,0 +1,37 @@
+#!/bin/sh
+# Every way a program opens the driver leads to the shim; what it does not hook is the driver's own.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+entry=$build/tests/e2e/entry
+
+for name in libcuda.so.1 libcuda.so noload:libcuda.so.1 next "$softgpu/libcuda.so.1" \
+	"$softgpu/libcuda.so" "$softgpu/../softgpu/libcuda.so.1"; do
+	same "dlopen($name)" "$name: shim" "$(under_shim "$entry" "$name")"
+done
+# A sanitizer refuses RTLD_DEEPBIND by itself.
+[ -n "${SANITIZER:-}" ] ||
+	same "RTLD_DEEPBIND" "deepbind:libcuda.so.1: shim" "$(under_shim "$entry" deepbind:libcuda.so.1)"
+same "a path that is not there" "/nonexistent/libcuda.so.1: none" \
+	"$(under_shim "$entry" /nonexistent/libcuda.so.1)"
+same "another library" "libm.so.6: none" "$(under_shim "$entry" libm.so.6)"
+same "without the shim" "libcuda.so.1: driver" "$(on_softgpu "$entry" libcuda.so.1)"
+
+# The alias alone must not stop a program: it finds the shim beside itself.
+same "alias alone" "libcuda.so: shim" \
+	"$(LD_PRELOAD="$build/lib/libspillway-alias.so" LD_LIBRARY_PATH=$softgpu "$entry" libcuda.so)"
+
+# cuGetProcAddress: our hook for each ABI version, the driver's address for the rest, misses as they are.
+out=$(under_shim "$entry" --gpa cuMemAlloc@3020 cuMemAlloc@2000 cuGetProcAddress@12000 cuCtxCreate@3020 \
+	cuDeviceGetName@2000 cuNoSuchThing@12000 cuMemAllocAsync@3020)
+has "hooked" "$out" "cuMemAlloc@3020: shim 0 0"
+has "32-bit ABI is not hooked" "$out" "cuMemAlloc@2000: driver 0 0"
+has "itself" "$out" "cuGetProcAddress@12000: shim 0 0"
+has "context" "$out" "cuCtxCreate@3020: shim 0 0"
+has "not hooked" "$out" "cuDeviceGetName@2000: driver 0 0"
+has "unknown name" "$out" "cuNoSuchThing@12000: none 0 1"
+has "too old" "$out" "cuMemAllocAsync@3020: none 0 2"
+
+# SPILLWAY_DISABLE leaves trampolines: every address is the driver's.
+out=$(SPILLWAY_DISABLE=1 under_shim "$entry" --gpa cuMemAlloc@3020)
+has "disabled" "$out" "cuMemAlloc@3020: driver 0 0"

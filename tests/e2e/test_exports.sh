@@ -1,0 +1,27 @@
+#!/bin/sh
+# The shim exports exactly the entry points and dlopen, and needs glibc's own libraries alone.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+
+sed -n 's/^\(FUNCTION\|OBJECT\)(\([A-Za-z0-9_]*\),.*/\2/p' shim/entry_points.h >"$scratch/expected"
+echo dlopen >>"$scratch/expected"
+LC_ALL=C sort -o "$scratch/expected" "$scratch/expected"
+nm -D --defined-only "$build/lib/libspillway.so" | awk '{ print $NF }' | LC_ALL=C sort >"$scratch/exported"
+diff "$scratch/expected" "$scratch/exported" || fail "exports differ from shim/entry_points.h (< expected, > exported)"
+same "entry points" 704 "$(($(wc -l <"$scratch/expected") - 1))"
+
+if [ -z "${SANITIZER:-}" ]; then
+	needed=$(readelf -d "$build/lib/libspillway.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+	for library in $needed; do
+		case $library in
+		libc.so.* | libdl.so.* | libpthread.so.* | ld-linux*.so.*) ;;
+		*) fail "the shim needs $library, which is not glibc's" ;;
+		esac
+	done
+fi
+has "SONAME of the shim" "$(readelf -d "$build/lib/libspillway.so")" "soname: [libcuda.so.1]"
+alias=$(readelf -d "$build/lib/libspillway-alias.so")
+has "SONAME of the alias" "$alias" "soname: [libcuda.so]"
+has "NEEDED of the alias" "$alias" "Shared library: [libcuda.so.1]"
+has "RUNPATH of the alias" "$alias" "[\$ORIGIN]"

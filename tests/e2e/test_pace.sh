@@ -1,0 +1,37 @@
+#!/bin/sh
+# A share inserts idle slots and changes no result; share 0 pauses; resume lets the program end.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+busy=$build/clients/gpu_busy
+counter() { "$spillway" stat "$1" --json | sed "s/.*\"$2\":\\([0-9]*\\).*/\\1/"; }
+
+"$spillway" run --softgpu --quiet --name paced --share 50 "$busy" --seconds 2 >"$scratch/out" ||
+	fail "exit status $?: $(cat "$scratch/out")"
+idle=$(counter paced idle_ns) gpu=$(counter paced busy_ns) launches=$(counter paced launches)
+[ "$launches" -gt 0 ] || fail "no launch was counted"
+[ "$gpu" -gt 0 ] || fail "no busy time was measured"
+# At 50 % as much idle is owed as there was busy time, less what the window saves up (100 ms x 50 %);
+# time lost to a slow machine pays too, so this holds on any: it only bounds what is inserted.
+[ "$idle" -gt 0 ] || fail "no idle time was inserted for $gpu ns of busy time"
+
+"$spillway" run --softgpu --quiet --name free "$busy" --seconds 1 >/dev/null
+[ "$(counter free idle_ns)" -eq 0 ] || fail "idle time was inserted without a share"
+
+# pause stops launches, the process lives on; resume restores the share that was set.
+"$spillway" run --softgpu --quiet --name held --share 80 "$busy" --seconds 6 >"$scratch/out" 2>&1 &
+runner=$!
+started() { [ "$(counter held launches)" -gt 0 ]; }
+until_true 20 started || fail "not started: $(cat "$scratch/out")"
+"$spillway" pause held >/dev/null
+is_paused() { [ "$(counter held paused)" -eq 1 ]; }
+until_true 20 is_paused || fail "not paused: $("$spillway" stat held)"
+before=$(counter held launches)
+sleep 0.5
+[ "$(counter held launches)" -eq "$before" ] || fail "launches went on while paused"
+kill -0 $runner || fail "the program ended while paused"
+"$spillway" resume held >/dev/null
+goes_on() { [ "$(counter held launches)" -gt "$before" ]; }
+until_true 20 goes_on || fail "resume did not let launches go on"
+[ "$(counter held share_set)" -eq 80000 ] || fail "resume did not restore 80 %: $(counter held share_set)"
+wait $runner || fail "exit status $? after resume"

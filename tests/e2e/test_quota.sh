@@ -1,0 +1,42 @@
+#!/bin/sh
+# One limit for all processes of a job, by any race; a killed process's share comes back.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+allocate=$build/tests/e2e/allocate
+mib=1048576
+export SOFTGPU_CONTEXT_MEMORY=1M
+
+# Four processes race for 32 MiB; each wants 32, the rest is refused because nothing may spill.
+printf '[job]\nname = race\n[gpu]\nmemory_limit = 32MiB\nspill = off\n' >"$scratch/race.ini"
+export SPILLWAY_CONFIG="$scratch/race.ini"
+for i in 1 2 3 4; do
+	under_shim "$allocate" --mib 2 --count 16 --rounds 60 --hold-ms 5 >"$scratch/out.$i" 2>&1 &
+	eval "pid$i=$!"
+done
+most=0 samples=0
+# shellcheck disable=SC2154 # set by eval
+while kill -0 "$pid1" 2>/dev/null; do
+	held=$("$softgpu/softgpu-truth" | awk '{ for (i = 1; i <= NF; i++) if (split($i, a, "=") == 2 && a[1] == "physical_bytes") s += a[2] } END { print s + 0 }')
+	[ "$held" -le "$most" ] || most=$held
+	samples=$((samples + 1))
+done
+wait || true
+for i in 1 2 3 4; do
+	has "process $i" "$(tail -n 1 "$scratch/out.$i")" "ok bad=0"
+done
+[ "$most" -le $((36 * mib)) ] || fail "the job held $most bytes, its limit is 32 MiB and 4 contexts of 1 MiB"
+[ "$samples" -gt 0 ] || fail "no sample was taken"
+refused=$(cat "$scratch"/out.* | sed -n 's/.*refused=\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
+[ "$refused" -gt 0 ] || fail "four processes of 32 MiB each were never refused"
+
+# A process killed while it holds everything: charged until its end is sure, then free again.
+printf '[job]\nname = kill\n[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/race.ini"
+under_shim "$allocate" --mib 8 --count 2 --hold-ms 60000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
+victim=$!
+until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
+has "held" "$(under_shim "$allocate" --mib 8 --count 1)" "blocks=0 refused=1"
+kill -KILL $victim
+wait $victim || true
+came_back() { case $(under_shim "$allocate" --mib 8 --count 2) in *"blocks=2 refused=0"*) ;; *) return 1 ;; esac; }
+until_true 20 came_back || fail "the killed process's 16 MiB did not come back"

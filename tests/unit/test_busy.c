@@ -1,0 +1,287 @@
+/* Busy time against a model device: streams run kernels in order, events complete with what is before. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pace/busy.h"
+
+struct driver driver;
+
+enum { STREAMS = 4, EVENTS = 4096, KERNELS = 100000 };
+
+struct event {
+	bool recorded;
+	double at_ms; /* when it completes */
+};
+
+/* The device: all times in milliseconds on one clock, which only the test moves. */
+static struct {
+	double now_ms;
+	double tail_ms[STREAMS]; /* when the stream will have done everything */
+	struct event event[EVENTS];
+	int event_count;
+	struct interval {
+		double begin, end;
+	} kernel[KERNELS];
+	int kernel_count;
+	int live_events;
+	CUresult query_answer; /* CUDA_SUCCESS: the truth */
+} model;
+
+static struct event *event_of(CUevent event)
+{
+	return &model.event[(uintptr_t)event - 1];
+}
+
+static int stream_index(CUstream stream)
+{
+	return (int)(uintptr_t)stream - 100;
+}
+
+static CUstream stream_at(int i)
+{
+	return (CUstream)(uintptr_t)(i + 100);
+}
+
+static double stream_free_at(int i)
+{
+	return model.tail_ms[i] > model.now_ms ? model.tail_ms[i] : model.now_ms;
+}
+
+static CUresult event_create(CUevent *event, unsigned int flags)
+{
+	(void)flags;
+	ck_assert_int_lt(model.event_count, EVENTS);
+	*event = (CUevent)(uintptr_t)++model.event_count;
+	model.live_events++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_destroy(CUevent event)
+{
+	(void)event;
+	model.live_events--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_record(CUevent event, CUstream stream)
+{
+	*event_of(event) = (struct event){true, stream_free_at(stream_index(stream))};
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event)
+{
+	if (model.query_answer != CUDA_SUCCESS)
+		return model.query_answer;
+	return event_of(event)->at_ms <= model.now_ms ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
+{
+	if (!event_of(begin)->recorded || !event_of(end)->recorded)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ms = (float)(event_of(end)->at_ms - event_of(begin)->at_ms);
+	return CUDA_SUCCESS;
+}
+
+static void start(void)
+{
+	memset(&model, 0, sizeof(model));
+	model.now_ms = 1;
+	driver.cuEventCreate = event_create;
+	driver.cuEventDestroy_v2 = event_destroy;
+	driver.cuEventRecord = event_record;
+	driver.cuEventQuery = event_query;
+	driver.cuEventElapsedTime = event_elapsed;
+}
+
+static const CUcontext context = (CUcontext)(uintptr_t)0xc0de;
+
+static void launch(struct busy *busy, CUcontext in, int stream, double kernel_ms)
+{
+	double begin;
+
+	busy_before(busy, in, stream_at(stream), (uint64_t)(model.now_ms * 1e6));
+	begin = stream_free_at(stream);
+	model.tail_ms[stream] = begin + kernel_ms;
+	ck_assert_int_lt(model.kernel_count, KERNELS);
+	model.kernel[model.kernel_count++] = (struct interval){begin, begin + kernel_ms};
+	busy_after(busy, in, stream_at(stream));
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	double x = ((const struct interval *)a)->begin, y = ((const struct interval *)b)->begin;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The union of all kernels so far; then they are forgotten. */
+static double model_busy_ms(void)
+{
+	double sum = 0, until = -1;
+
+	qsort(model.kernel, (size_t)model.kernel_count, sizeof(*model.kernel), by_begin);
+	for (int i = 0; i < model.kernel_count; i++) {
+		double begin = model.kernel[i].begin > until ? model.kernel[i].begin : until;
+
+		if (model.kernel[i].end > begin) {
+			sum += model.kernel[i].end - begin;
+			until = model.kernel[i].end;
+		}
+	}
+	model.kernel_count = 0;
+	return sum;
+}
+
+static double random_ms(unsigned int *seed, double most)
+{
+	return most * (double)(rand_r(seed) % 10000 + 1) / 10000;
+}
+
+static void drain(void)
+{
+	for (int i = 0; i < STREAMS; i++) {
+		if (model.tail_ms[i] > model.now_ms)
+			model.now_ms = model.tail_ms[i];
+	}
+}
+
+/* Random launches on several streams, with and without host gaps: busy time is the kernels' union. */
+START_TEST(busy_time_is_the_union_of_the_kernels)
+{
+	struct busy *busy = busy_create();
+	unsigned int seed = (unsigned int)_i + 1;
+
+	start();
+	for (int round = 0; round < 200; round++) {
+		int launches = 1 + rand_r(&seed) % 12;
+		uint64_t measured_ns = 0;
+		double expected;
+
+		for (int i = 0; i < launches; i++) {
+			launch(busy, context, rand_r(&seed) % STREAMS, random_ms(&seed, 3));
+			model.now_ms += random_ms(&seed, rand_r(&seed) % 3 ? 0.1 : 8);
+		}
+		ck_assert(busy_close_round(busy));
+		drain();
+		ck_assert(!busy_collect(busy, &measured_ns));
+		expected = model_busy_ms();
+		ck_assert_msg(fabs((double)measured_ns * 1e-6 - expected) < 1e-3 * expected + 1e-3,
+			      "round %d: measured %f ms, kernels took %f ms", round,
+			      (double)measured_ns * 1e-6, expected);
+	}
+	free(busy);
+}
+END_TEST
+
+START_TEST(a_running_round_is_not_charged_yet)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	launch(busy, context, 0, 50);
+	ck_assert(busy_close_round(busy));
+	ck_assert(busy_collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 0);
+	model.now_ms += 50;
+	ck_assert(!busy_collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 50000000);
+	free(busy);
+}
+END_TEST
+
+/* More rounds than can be held: the open one goes on, nothing is lost, nothing waits. */
+START_TEST(rounds_that_cannot_be_closed_go_on)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	for (int i = 0; i < 3 * BUSY_ROUNDS; i++) {
+		launch(busy, context, 0, 10);
+		busy_close_round(busy);
+	}
+	ck_assert(!busy_close_round(busy));
+	drain();
+	ck_assert(!busy_collect(busy, &measured_ns));
+	ck_assert(busy_close_round(busy));
+	ck_assert(!busy_collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 3ull * BUSY_ROUNDS * 10000000);
+	free(busy);
+}
+END_TEST
+
+START_TEST(more_streams_than_places_are_bounded)
+{
+	struct busy *busy = busy_create();
+
+	start();
+	/* One long kernel per stream, on more streams than a round has bursts. */
+	for (int i = 0; i < 2 * BUSY_BURSTS; i++) {
+		busy_before(busy, context, stream_at(0), 1);
+		busy_after(busy, context, stream_at(0));
+		busy_forget_stream(busy, stream_at(0)); /* the handle comes again */
+	}
+	ck_assert(busy_is_full(busy));
+	ck_assert_int_le(model.live_events, 2 * BUSY_BURSTS);
+	free(busy);
+}
+END_TEST
+
+START_TEST(a_context_that_goes_takes_its_events_along)
+{
+	struct busy *busy = busy_create();
+	CUcontext other = (CUcontext)(uintptr_t)0xbeef;
+	uint64_t measured_ns = 0;
+
+	start();
+	launch(busy, context, 0, 2);
+	launch(busy, other, 1, 3);
+	busy_forget_context(busy, context);
+	ck_assert_int_eq(model.live_events, 2);
+	busy_close_round(busy);
+	drain();
+	ck_assert(!busy_collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 3000000);
+	free(busy);
+}
+END_TEST
+
+/* A broken context answers every query with its error: that must not hold launches up for ever. */
+START_TEST(errors_count_as_done)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	launch(busy, context, 0, 50);
+	busy_close_round(busy);
+	model.query_answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+	ck_assert(!busy_collect(busy, &measured_ns));
+	free(busy);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("busy");
+	TCase *tests = tcase_create("busy");
+	SRunner *runner = srunner_create(suite);
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_loop_test(tests, busy_time_is_the_union_of_the_kernels, 0, 20);
+	tcase_add_test(tests, a_running_round_is_not_charged_yet);
+	tcase_add_test(tests, rounds_that_cannot_be_closed_go_on);
+	tcase_add_test(tests, more_streams_than_places_are_bounded);
+	tcase_add_test(tests, a_context_that_goes_takes_its_events_along);
+	tcase_add_test(tests, errors_count_as_done);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,350 @@
+/* The allocator, its providers and the application's physical memory, over a driver that can fail.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/memory/allocation.h"
+#include "core/memory/physical.h"
+#include "core/memory/pointer.h"
+#include "core/memory/vmem.h"
+#include "fake_driver.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct device_set devices;
+static struct device *gpu;
+
+static void set_limits(uint64_t limit, uint64_t host)
+{
+	struct config_gpu settings = {
+	    .memory_limit = limit, .host_limit = host, .share = 100000, .spill = SPILL_AUTO};
+
+	device_apply(gpu, &settings);
+}
+
+static void start(void)
+{
+	fake_driver_reset(256 * MIB);
+	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	gpu = &devices.device[0];
+	context_start(&devices);
+	set_limits(64 * MIB, 64 * MIB);
+}
+
+static CUresult native_alloc(void *cookie, CUdeviceptr *address)
+{
+	return driver.cuMemAlloc_v2(address, *(size_t *)cookie);
+}
+
+static CUresult native_free(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	return driver.cuMemFree_v2(address);
+}
+
+static CUresult allocate(size_t size, CUdeviceptr *address)
+{
+	struct vmem_request request = {size, native_alloc, &size};
+
+	return vmem_allocate(&request, address);
+}
+
+static void ck_assert_nothing_left(void)
+{
+	ck_assert_int_eq(fake.count, 0);
+	ck_assert_int_eq(fake.misuse, 0);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+	ck_assert_uint_eq(gpu->statistics->allocations, 0);
+}
+
+START_TEST(beyond_the_limit_memory_is_on_the_host)
+{
+	CUdeviceptr on_device, on_host, refused = 42;
+	unsigned int type = 0;
+	CUdeviceptr base;
+	size_t size;
+	CUresult result;
+
+	start();
+	ck_assert_int_eq(allocate(64 * MIB, &on_device), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(33 * MIB, &on_host), CUDA_SUCCESS);
+	ck_assert_uint_eq(fake.device_bytes, 64 * MIB);
+	ck_assert_uint_eq(gpu->statistics->spills, 1);
+	ck_assert_uint_eq(gpu->statistics->spilled_bytes, 34 * MIB);
+	ck_assert_uint_eq(gpu->statistics->spill_reason, SPILL_LIMIT);
+	/* 34 of 64 MiB are taken on the host: 31 more do not fit. */
+	ck_assert_int_eq(allocate(31 * MIB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_uint_eq(refused, 42);
+	ck_assert_uint_eq(gpu->statistics->refusals, 1);
+
+	/* It looks like device memory, to its last byte and no further. */
+	ck_assert(pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, on_host + 33 * MIB - 1, &type,
+	                            &result));
+	ck_assert_int_eq(result, CUDA_SUCCESS);
+	ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
+	ck_assert(!pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, on_host + 33 * MIB, &type,
+	                             &result));
+	ck_assert(pointer_range(on_host + 5, &base, &size));
+	ck_assert_uint_eq(base, on_host);
+	ck_assert_uint_eq(size, 33 * MIB);
+	ck_assert(!pointer_range(on_device, &base, &size));
+
+	ck_assert_int_eq(vmem_free(on_host, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(vmem_free(on_device, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+	/* The second free is the driver's to refuse. */
+	ck_assert_int_eq(vmem_free(on_host, native_free, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(a_full_device_spills_without_a_limit)
+{
+	CUdeviceptr a, b;
+
+	start();
+	set_limits(CONFIG_UNLIMITED, 512 * MIB);
+	ck_assert_int_eq(allocate(200 * MIB, &a), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(100 * MIB, &b), CUDA_SUCCESS);
+	ck_assert_uint_eq(gpu->statistics->spill_reason, SPILL_DEVICE_FULL);
+	ck_assert_int_eq(vmem_free(a, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(vmem_free(b, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(every_provider_serves_where_the_better_ones_are_missing)
+{
+	CUdeviceptr p;
+
+	for (int missing = 0; missing < 4; missing++) {
+		start();
+		set_limits(0, CONFIG_UNLIMITED);
+		fake.no_host_numa = missing >= 1;
+		fake.no_host_vmm = missing >= 2;
+		fake.no_managed = missing >= 3;
+		ck_assert_int_eq(allocate(3 * MIB, &p), CUDA_SUCCESS);
+		ck_assert_int_eq(fake_find(FAKE_MAPPED, p) != NULL, missing < 2);
+		ck_assert_int_eq(fake_find(FAKE_MANAGED, p) != NULL, missing == 2);
+		ck_assert_int_eq(fake_find(FAKE_PINNED, p) != NULL, missing == 3);
+		ck_assert_int_eq(vmem_free(p, native_free, NULL), CUDA_SUCCESS);
+		ck_assert_nothing_left();
+	}
+}
+END_TEST
+
+START_TEST(spill_off_and_spill_after_answer_out_of_memory)
+{
+	struct config_gpu settings = {
+	    .memory_limit = MIB, .host_limit = CONFIG_UNLIMITED, .spill = SPILL_OFF};
+	CUdeviceptr p;
+
+	start();
+	device_apply(gpu, &settings);
+	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_ERROR_OUT_OF_MEMORY);
+	settings.spill = SPILL_AUTO;
+	settings.spill_after = 3; /* one was answered above */
+	device_apply(gpu, &settings);
+	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_SUCCESS);
+	ck_assert_int_eq(vmem_free(p, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(a_destroyed_context_takes_its_memory_along)
+{
+	CUdeviceptr p;
+
+	start();
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(allocate(20 * MIB, &p), CUDA_SUCCESS);
+	ck_assert_uint_eq(gpu->statistics->spills, 2);
+	vmem_leave_context(fake.current);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+	fake.count = 0; /* the driver frees its own */
+	context_forget(fake.current);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(reported_memory_is_the_limit)
+{
+	size_t free_bytes = 200 * MIB, total = 256 * MIB;
+	CUdeviceptr p;
+
+	start();
+	ck_assert_uint_eq(vmem_reported_total(gpu, 256 * MIB), 64 * MIB);
+	ck_assert_int_eq(allocate(16 * MIB, &p), CUDA_SUCCESS);
+	vmem_reported_info(gpu, &free_bytes, &total);
+	ck_assert_uint_eq(total, 64 * MIB);
+	ck_assert_uint_eq(free_bytes, 48 * MIB);
+	set_limits(8 * MIB, 0); /* lowered below what is held: free is 0, never negative */
+	total = 256 * MIB;
+	vmem_reported_info(gpu, &free_bytes, &total);
+	ck_assert_uint_eq(total, 8 * MIB);
+	ck_assert_uint_eq(free_bytes, 0);
+	set_limits(CONFIG_UNLIMITED, 0);
+	free_bytes = 7, total = 9;
+	vmem_reported_info(gpu, &free_bytes, &total);
+	ck_assert_uint_eq(total, 9);
+	vmem_free(p, native_free, NULL);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+/* Random requests and frees under a limit that moves, against what the driver counts. */
+START_TEST(random_sequences_never_exceed_the_limit)
+{
+	enum { LIVE = 64 };
+	CUdeviceptr live[LIVE];
+	unsigned int seed = (unsigned int)_i * 7919u + 1;
+	int count = 0;
+
+	start();
+	for (int step = 0; step < 3000; step++) {
+		uint64_t limit = 64 * MIB;
+		int what = rand_r(&seed) % 10;
+
+		if (what == 0) {
+			limit = (uint64_t)(rand_r(&seed) % 100) * MIB;
+			set_limits(limit, 64 * MIB);
+		} else if (what < 6 && count < LIVE) {
+			uint64_t before = fake.device_bytes;
+			size_t size = (size_t)(rand_r(&seed) % (8 << 20)) + 1;
+
+			if (allocate(size, &live[count]) == CUDA_SUCCESS) {
+				struct config_gpu now = device_settings(gpu);
+
+				count++;
+				if (fake.device_bytes > before)
+					ck_assert_uint_le(fake.device_bytes, now.memory_limit);
+			}
+		} else if (count) {
+			int i = rand_r(&seed) % count;
+
+			ck_assert_int_eq(vmem_free(live[i], native_free, NULL), CUDA_SUCCESS);
+			live[i] = live[--count];
+		}
+		ck_assert_uint_le(fake.device_bytes, device_charged(gpu, SEGMENT_ON_DEVICE));
+		ck_assert_uint_le(device_charged(gpu, SEGMENT_ON_HOST), 64 * MIB);
+		ck_assert_uint_eq(gpu->statistics->allocations, (uint64_t)count);
+	}
+	while (count)
+		ck_assert_int_eq(vmem_free(live[--count], native_free, NULL), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+/* Each driver call made to fail at each of its uses: no leak, an error the API may return. */
+START_TEST(any_driver_call_may_fail)
+{
+	static const CUresult failures[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED,
+	                                    CUDA_ERROR_ILLEGAL_ADDRESS};
+	long calls = 1;
+
+	for (size_t f = 0; f < 3; f++) {
+		for (long n = 1; n <= calls; n++) {
+			CUdeviceptr p[4];
+			bool made[4];
+
+			start();
+			fake.failure = failures[f];
+			fake.fail_at = n;
+			for (int i = 0; i < 4; i++)
+				made[i] = allocate(24 * MIB, &p[i]) == CUDA_SUCCESS;
+			for (int i = 0; i < 4; i++) {
+				if (!made[i])
+					continue;
+				/* A free that failed can be tried again, as the driver's can. */
+				if (vmem_free(p[i], native_free, NULL) != CUDA_SUCCESS &&
+				    fake_find(FAKE_DEVICE, p[i]))
+					ck_assert_int_eq(vmem_free(p[i], native_free, NULL),
+					                 CUDA_SUCCESS);
+			}
+			ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
+			ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+			ck_assert_uint_eq(fake.device_bytes, 0);
+			ck_assert_int_eq(gpu->statistics->allocations, 0);
+			if (fake.calls > calls)
+				calls = fake.calls;
+		}
+	}
+	ck_assert_int_gt(calls, 10);
+}
+END_TEST
+
+START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemGenericAllocationHandle a, b, c;
+
+	start();
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	ck_assert_int_eq(physical_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	                 CUDA_SUCCESS);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
+	/* Over the limit it goes to the host ... */
+	ck_assert_int_eq(physical_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	                 CUDA_SUCCESS);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
+	/* ... unless it is to be exported. */
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	ck_assert_int_eq(physical_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	                 CUDA_ERROR_OUT_OF_MEMORY);
+
+	physical_mapped(1 << 30, 20 * MIB, a);
+	physical_mapped((1 << 30) + 20 * MIB, 20 * MIB, a);
+	physical_released(a);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
+	physical_unmapped(1 << 30, 20 * MIB);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
+	physical_unmapped((1 << 30) + 20 * MIB, 20 * MIB);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
+	physical_retained(b);
+	physical_released(b);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
+	physical_released(b);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+}
+END_TEST
+
+START_TEST(devices_are_found_by_every_name)
+{
+	start();
+	ck_assert_ptr_eq(device_set_find(&devices, "0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "GPU-1111"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "0000:01:00.0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "01:00.0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "/job:bert/process:1/gpu:0"), gpu);
+	ck_assert_ptr_null(device_set_find(&devices, "1"));
+	ck_assert_ptr_null(device_set_find(&devices, "GPU-2"));
+	ck_assert_ptr_null(device_set_find(&devices, ""));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("vmem");
+	TCase *tests = tcase_create("vmem");
+	SRunner *runner = srunner_create(suite);
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, beyond_the_limit_memory_is_on_the_host);
+	tcase_add_test(tests, a_full_device_spills_without_a_limit);
+	tcase_add_test(tests, every_provider_serves_where_the_better_ones_are_missing);
+	tcase_add_test(tests, spill_off_and_spill_after_answer_out_of_memory);
+	tcase_add_test(tests, a_destroyed_context_takes_its_memory_along);
+	tcase_add_test(tests, reported_memory_is_the_limit);
+	tcase_add_loop_test(tests, random_sequences_never_exceed_the_limit, 0, 10);
+	tcase_add_test(tests, any_driver_call_may_fail);
+	tcase_add_test(tests, physical_memory_is_charged_while_a_handle_or_mapping_lives);
+	tcase_add_test(tests, devices_are_found_by_every_name);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
