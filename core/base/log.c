@@ -147,7 +147,7 @@ void log_line(enum log_level level, const char *format, ...)
 	length = (size_t)prefix + (size_t)body;
 	if (length > LOG_LINE_MAX - 1) {
 		length = LOG_LINE_MAX - 1;
-		memcpy(line + length - 3, "...", 3);
+		strcpy(line + length - 3, "...");
 	}
 	/* Text from outside must not look like another line, or drive a terminal. */
 	for (size_t i = 0; i < length; i++)

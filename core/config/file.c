@@ -24,7 +24,7 @@ static int read_all(int fd, char *text, size_t size, size_t *length)
 			break;
 		used += (size_t)got;
 		if (used == size)
-			return -EFBIG;
+			return -EAGAIN; /* it grows */
 	}
 	text[used] = '\0';
 	*length = used;
@@ -50,10 +50,10 @@ int config_file_load(const char *path, bool follow_symlink, char **text, size_t 
 		result = -EINVAL;
 	else if (status.stx_size > FILE_MAX)
 		result = -EFBIG;
-	else if (!(buffer = malloc(FILE_MAX + 2)))
+	else if (!(buffer = malloc(status.stx_size + 1)))
 		result = -ENOMEM;
 	else
-		result = read_all(fd, buffer, FILE_MAX + 2, length);
+		result = read_all(fd, buffer, status.stx_size + 1, length);
 	close(fd);
 	if (result == 0)
 		*text = buffer;

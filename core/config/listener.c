@@ -1,6 +1,9 @@
 /*
  * The file listener: inotify on folders says when to look, a fingerprint of each file what changed.
  *
+ * A file that is being written may be empty, or end in the middle of a number. So a change is told
+ * when an event says that it is complete, or else when two looks in a row find the same.
+ *
  * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global;
  * without inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
  */
@@ -16,7 +19,6 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utlist.h>
 
 /* What differs once a file was replaced or written; all zero: there is none. */
 struct fingerprint {
@@ -29,14 +31,16 @@ struct fingerprint {
 };
 
 struct handler {
-	struct handler *next, *prev;
+	struct handler *next;
 	char *name;
 	char *path;
 	void (*changed)(void *cookie, const char *path);
 	void *cookie;
-	struct fingerprint seen;
-	int watch;    /* of the folder, or of the nearest one that exists; -1: none */
-	bool removed; /* while its list is being walked */
+	struct fingerprint told;
+	struct fingerprint looked;
+	bool complete; /* an event said so */
+	int watch;     /* of the folder, or of the nearest one that exists; -1: none */
+	bool removed;  /* while the list is being walked */
 };
 
 struct listener {
@@ -94,9 +98,7 @@ static bool go_up(char *path)
 
 static bool is_watched(const struct listener *listener, int watch)
 {
-	const struct handler *handler;
-
-	DL_FOREACH (listener->handlers, handler)
+	for (const struct handler *handler = listener->handlers; handler; handler = handler->next)
 		if (handler->watch == watch)
 			return true;
 	return false;
@@ -138,12 +140,14 @@ static void free_handler(struct handler *handler)
 
 void listener_destroy(struct listener *listener)
 {
-	struct handler *handler, *next;
+	struct handler *next;
 
 	if (!listener)
 		return;
-	DL_FOREACH_SAFE(listener->handlers, handler, next)
-	free_handler(handler);
+	for (struct handler *handler = listener->handlers; handler; handler = next) {
+		next = handler->next;
+		free_handler(handler);
+	}
 	if (listener->fd >= 0)
 		close(listener->fd);
 	free(listener);
@@ -151,9 +155,7 @@ void listener_destroy(struct listener *listener)
 
 static struct handler *find(const struct listener *listener, const char *name)
 {
-	struct handler *handler;
-
-	DL_FOREACH (listener->handlers, handler)
+	for (struct handler *handler = listener->handlers; handler; handler = handler->next)
 		if (!handler->removed && strcmp(handler->name, name) == 0)
 			return handler;
 	return NULL;
@@ -162,6 +164,7 @@ static struct handler *find(const struct listener *listener, const char *name)
 int listener_add(struct listener *listener, const char *name, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie)
 {
+	struct handler **end = &listener->handlers;
 	struct handler *handler;
 
 	if (strlen(path) >= PATH_MAX)
@@ -180,23 +183,28 @@ int listener_add(struct listener *listener, const char *name, const char *path,
 	handler->changed = changed;
 	handler->cookie = cookie;
 	handler->watch = -1;
-	DL_APPEND(listener->handlers, handler);
+	while (*end)
+		end = &(*end)->next;
+	*end = handler;
 	/* In this order a change in between is seen twice rather than never. */
 	watch_folder(listener, handler);
-	handler->seen = fingerprint_of(path);
+	handler->told = handler->looked = fingerprint_of(path);
 	return 0;
 }
 
 /* Frees what was removed; not while a check walks the list. */
 static void sweep(struct listener *listener)
 {
-	struct handler *handler, *next;
+	struct handler **link = &listener->handlers;
 
-	DL_FOREACH_SAFE(listener->handlers, handler, next)
-	{
-		if (!handler->removed)
+	while (*link) {
+		struct handler *handler = *link;
+
+		if (!handler->removed) {
+			link = &handler->next;
 			continue;
-		DL_DELETE(listener->handlers, handler);
+		}
+		*link = handler->next;
 		if (handler->watch >= 0 && !is_watched(listener, handler->watch))
 			inotify_rm_watch(listener->fd, handler->watch);
 		free_handler(handler);
@@ -220,35 +228,66 @@ int listener_fd(const struct listener *listener)
 	return listener->fd;
 }
 
-/* Events say only that it is time to look. */
-static void drain_events(const struct listener *listener)
+/* A rename counts under any name: it may be a symlink on the way to the file. */
+static void take_event(struct listener *listener, const struct inotify_event *event)
 {
-	char events[4096];
+	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
+		const char *slash = strrchr(handler->path, '/');
+		const char *name = slash ? slash + 1 : handler->path;
 
-	if (listener->fd >= 0)
-		while (read(listener->fd, events, sizeof(events)) > 0)
-			;
+		if (handler->watch == event->wd &&
+		    (event->mask & IN_MOVED_TO ||
+		     (event->mask & IN_CLOSE_WRITE && strcmp(event->name, name) == 0)))
+			handler->complete = true;
+	}
+}
+
+static void take_events(struct listener *listener)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t length;
+
+	if (listener->fd < 0)
+		return;
+	while ((length = read(listener->fd, events, sizeof(events))) > 0) {
+		const char *next = events;
+
+		while (next < events + length) {
+			const struct inotify_event *event = (const void *)next;
+
+			take_event(listener, event);
+			next += sizeof(*event) + event->len;
+		}
+	}
+}
+
+static bool has_changed(struct handler *handler)
+{
+	struct fingerprint now = fingerprint_of(handler->path);
+	bool settled = handler->complete || same_fingerprint(&now, &handler->looked);
+
+	handler->complete = false;
+	handler->looked = now;
+	if (!settled || same_fingerprint(&now, &handler->told))
+		return false;
+	handler->told = now;
+	return true;
 }
 
 int listener_check(struct listener *listener)
 {
-	struct handler *handler;
 	int called = 0;
 
 	if (listener->checking)
 		return 0;
 	listener->checking = true;
-	drain_events(listener);
-	DL_FOREACH (listener->handlers, handler) {
-		struct fingerprint now;
-
+	take_events(listener);
+	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
 		if (handler->removed)
 			continue;
 		watch_folder(listener, handler);
-		now = fingerprint_of(handler->path);
-		if (same_fingerprint(&now, &handler->seen))
+		if (!has_changed(handler))
 			continue;
-		handler->seen = now;
 		handler->changed(handler->cookie, handler->path);
 		called++;
 	}

@@ -34,7 +34,7 @@ static int parse_pci(const char *text, uint64_t *pci)
 	uint64_t domain = 0, bus, device, function = 0;
 	size_t first = strcspn(text, ":");
 
-	if (first == 4 || first == 8) {
+	if (text[first] == ':' && (first == 4 || first == 8)) {
 		text = scan_hex(text, (int)first, &domain);
 		if (!text)
 			return -EINVAL;
