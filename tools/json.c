@@ -57,12 +57,12 @@ static void put_string(FILE *out, const char *text)
 static void begin(struct json *json, const char *key)
 {
 	if (json->follows)
-		fputs(", ", json->out);
+		putc(',', json->out);
 	json->follows = true;
 	if (!key)
 		return;
 	put_string(json->out, key);
-	fputs(": ", json->out);
+	putc(':', json->out);
 }
 
 void json_open(struct json *json, const char *key, char bracket)

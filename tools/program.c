@@ -93,14 +93,38 @@ static bool read_interpreter(char *line, char **interpreter)
 	return word;
 }
 
+static bool check(const char *program, int depth, char *message, size_t size);
+
+static bool check_elf(const char *path, struct image *image, char *message, size_t size)
+{
+	const char *reason = why_not_privileged(path);
+
+	if (!reason)
+		reason = why_not_elf(image);
+	snprintf(message, size, "%s %s", path, reason ? reason : "can be run under the shim");
+	return !reason;
+}
+
+/* Text without a "#!" line is run by sh, as execvp() does. */
+static bool check_script(const char *path, char *head, int depth, char *message, size_t size)
+{
+	static char shell[] = "/bin/sh";
+	char *interpreter = shell;
+
+	head[strcspn(head, "\n")] = '\0';
+	if (depth < SCRIPT_DEPTH &&
+	    (strncmp(head, "#!", 2) != 0 || read_interpreter(head, &interpreter)))
+		return check(interpreter, depth + 1, message, size);
+	snprintf(message, size, "%s: its first line names no interpreter", path);
+	return false;
+}
+
 static bool check(const char *program, int depth, char *message, size_t size)
 {
 	struct image image = {0};
 	char path[PATH_MAX];
-	char *interpreter;
-	const char *reason = NULL;
 	size_t length;
-	bool good = false;
+	bool good;
 
 	if (!paths_program(program, path)) {
 		snprintf(message, size, "%s: %s", program, strerror(errno));
@@ -112,21 +136,10 @@ static bool check(const char *program, int depth, char *message, size_t size)
 		return false;
 	}
 	length = fread(image.head, 1, sizeof image.head - 1, image.file);
-	if (length >= sizeof(Elf64_Ehdr) && memcmp(image.head, ELFMAG, SELFMAG) == 0) {
-		reason = why_not_privileged(path);
-		if (!reason)
-			reason = why_not_elf(&image);
-		good = !reason;
-		snprintf(message, size, "%s %s", path, good ? "can be run under the shim" : reason);
-	} else if (strncmp(image.head, "#!", 2) == 0 && depth < SCRIPT_DEPTH) {
-		image.head[strcspn(image.head, "\n")] = '\0';
-		if (read_interpreter(image.head, &interpreter))
-			good = check(interpreter, depth + 1, message, size);
-		else
-			snprintf(message, size, "%s: its first line names no interpreter", path);
-	} else {
-		snprintf(message, size, "%s is neither an ELF program nor a script", path);
-	}
+	if (length >= sizeof(Elf64_Ehdr) && memcmp(image.head, ELFMAG, SELFMAG) == 0)
+		good = check_elf(path, &image, message, size);
+	else
+		good = check_script(path, image.head, depth, message, size);
 	fclose(image.file);
 	return good;
 }

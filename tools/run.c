@@ -16,6 +16,7 @@
 #include "tools/jobs.h"
 #include "tools/launch.h"
 #include "tools/paths.h"
+#include "tools/program.h"
 #include "tools/settings.h"
 #include "tools/tool.h"
 
@@ -306,6 +307,16 @@ static void sum_up(const char *job, uint64_t since_ns)
 	free(view);
 }
 
+/* A program that cannot be limited runs nevertheless; one that is not there, launch() reports. */
+static void warn_if_out_of_reach(const char *program)
+{
+	char path[PATH_MAX], message[2 * PATH_MAX];
+
+	if (paths_program(program, path) &&
+	    !program_can_be_shimmed(program, message, sizeof message))
+		complain("%s; no limit will hold for it", message);
+}
+
 int command_run(int argc, char **argv)
 {
 	struct run run = {0};
@@ -325,6 +336,7 @@ int command_run(int argc, char **argv)
 	began_ns = take_name(&run, job);
 	set_limits(&run, job);
 	claim_share();
+	warn_if_out_of_reach(run.program[0]);
 	status = launch(run.program);
 	if (!run.quiet)
 		sum_up(job, began_ns);

@@ -141,6 +141,12 @@ says "$out" '^ended-34 '
 says_not "$out" '^ended-1 '
 [ "$(grep -c ' ended ' "$out")" -eq 32 ] || fail 'expected 32 ended jobs'
 
+# Nor is a program that the shim cannot be put into.
+cp /bin/true "$TMPDIR/privileged"
+chmod u+s "$TMPDIR/privileged"
+expect 0 "$spillway" run "$TMPDIR/privileged"
+says "$err" '^spillway: .*/privileged is set-uid.*; no limit will hold for it$'
+
 # Where the tool is broken it says so.
 rm "$tree/lib/libspillway-alias.so"
 expect 125 "$spillway" run true
