@@ -572,12 +572,9 @@ END_TEST
 START_TEST(traps)
 {
 	char line[400];
-	char *end;
 
 	/* the tail of a line that is too long becomes a setting */
-	memset(line, ' ', sizeof(line));
-	memcpy(line, "[gpu]\nshare = 70 ;", 18);
-	strcpy(line + 210, "memory_limit = 1G\n");
+	snprintf(line, sizeof(line), "[gpu]\nshare = 70 ;%*smemory_limit = 1G\n", 190, "");
 	ck_assert_begins(refused_text(line), "job.ini:2: share = 70 ;");
 	ck_assert_ptr_nonnull(strstr(error.message, "expected at most 197"));
 
@@ -614,13 +611,10 @@ START_TEST(traps)
 	ck_assert_begins(refused_text("[gpu]\rshare = 70\r"), "job.ini:1: byte 6 is 0x0d");
 	ck_assert_begins(refused_bytes("\xff\xfe[\0g\0", 6), "job.ini:1: byte 4 is 0x00");
 
-	/* the longest line there may be */
-	memset(line, ' ', sizeof(line));
-	memcpy(line, "[gpu]\nshare = 70 ;", 18);
-	end = line + 6 + 197;
-	strcpy(end, "\nspill = off");
+	/* the longest line there may be has 12 + 185 bytes */
+	snprintf(line, sizeof(line), "[gpu]\nshare = 70 ;%*s\nspill = off", 185, "");
 	config_release(load_text(line));
-	strcpy(end, "x\nspill = off");
+	snprintf(line, sizeof(line), "[gpu]\nshare = 70 ;%*s\nspill = off", 186, "");
 	refused_text(line);
 }
 END_TEST

@@ -77,8 +77,9 @@ START_TEST(errno_is_kept)
 	log_error("%m");
 	ck_assert_int_eq(errno, ENOENT);
 	ck_assert_str_eq(said(), "spillway: error: No such file or directory\n");
-	log_configure("info:/nonexistent/log");
+	log_configure("loud");
 	ck_assert_int_eq(errno, ENOENT);
+	close(STDERR_FILENO);
 	log_error("x");
 	ck_assert_int_eq(errno, ENOENT);
 }
@@ -191,7 +192,9 @@ END_TEST
 START_TEST(file_that_cannot_be_opened)
 {
 	log_configure("info:/nonexistent/log");
+	errno = EPERM;
 	log_info("one");
+	ck_assert_int_eq(errno, EPERM);
 	ck_assert_str_eq(said(), "spillway: error: SPILLWAY_LOG: cannot open /nonexistent/log: No "
 	                         "such file or directory; using stderr\n");
 	ck_assert_str_eq(said(), "spillway: info: one\n");
