@@ -9,13 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/state/refuse.h"
 
 const char *directory_path(char *path, size_t size)
 {
@@ -27,34 +28,22 @@ const char *directory_path(char *path, size_t size)
 	return path;
 }
 
-__attribute__((format(printf, 4, 5))) static int refuse(int error, char *message, size_t size,
-                                                        const char *format, ...)
-{
-	if (message && size) {
-		va_list arguments;
-		va_start(arguments, format);
-		vsnprintf(message, size, format, arguments);
-		va_end(arguments);
-	}
-	return error;
-}
-
 static int check(int fd, const char *path, char *message, size_t size)
 {
 	/* statx and not fstat: the shim must load with glibc 2.28 */
 	struct statx found;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0) {
 		int error = -errno;
-		return refuse(error, message, size, "%s: %s", path, strerror(-error));
+		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 	}
 	if (found.stx_uid != geteuid())
-		return refuse(-EPERM, message, size,
-		              "%s: belongs to user %u, expected a directory of user %u", path,
-		              (unsigned)found.stx_uid, (unsigned)geteuid());
+		return state_refuse(-EPERM, message, size,
+		                    "%s: belongs to user %u, expected a directory of user %u", path,
+		                    (unsigned)found.stx_uid, (unsigned)geteuid());
 	if (found.stx_mode & (S_IWGRP | S_IWOTH))
-		return refuse(-EPERM, message, size,
-		              "%s: mode %04o lets others write, expected 0700", path,
-		              (unsigned)found.stx_mode & 07777);
+		return state_refuse(-EPERM, message, size,
+		                    "%s: mode %04o lets others write, expected 0700", path,
+		                    (unsigned)found.stx_mode & 07777);
 	return 0;
 }
 
@@ -64,22 +53,22 @@ int directory_open(int create, char *message, size_t size)
 	directory_path(path, sizeof path);
 	/* a relative name would be another directory in each process */
 	if (path[0] != '/')
-		return refuse(-EINVAL, message, size,
-		              "SPILLWAY_STATE_DIR=%s: expected an absolute path", path);
+		return state_refuse(-EINVAL, message, size,
+		                    "SPILLWAY_STATE_DIR=%s: expected an absolute path", path);
 
 	bool made = create && mkdir(path, 0700) == 0;
 	if (create && !made && errno != EEXIST) {
 		int error = -errno;
-		return refuse(error, message, size, "%s: cannot be made: %s", path,
-		              strerror(-error));
+		return state_refuse(error, message, size, "%s: cannot be made: %s", path,
+		                    strerror(-error));
 	}
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		int error = -errno;
 		if (error == -ENOTDIR || error == -ELOOP)
-			return refuse(error, message, size,
-			              "%s: expected a directory, not a link or file", path);
-		return refuse(error, message, size, "%s: %s", path, strerror(-error));
+			return state_refuse(error, message, size,
+			                    "%s: expected a directory, not a link or file", path);
+		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 	}
 	/* the user's umask may have taken even our own rights away */
 	if (made)

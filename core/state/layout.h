@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "core/state/segment.h"
 
@@ -97,21 +98,30 @@ struct segment {
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
-/* segment.c */
+/* file.c */
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
-/* Fills message (may be NULL) and returns error. */
-int segment_refuse(int error, char *message, size_t size, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* DIR/JOB.segment, for messages. Returns path. */
+const char *segment_path(const char *job, char *path, size_t size);
 /* Whether header and file size are those of this job's segment. 0 or -EPROTO and message. */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size);
+/* Whether it was written since the machine was started. */
+bool segment_is_of_this_boot(const struct segment_header *header);
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
-/* Whether it was written since the machine was started. */
-bool segment_is_of_this_boot(const struct segment_header *header);
+/* A segment that fits, found or made; under the job lock. A descriptor, else as segment_open(). */
+int segment_open_or_create(int directory, const char *job, char *message, size_t size);
+/* NULL and errno when it cannot be. */
+struct segment_file *segment_map(int fd);
+/* Reads up to size bytes of a small file. Number of bytes, 0 when it cannot be read. */
+size_t segment_read_line(const char *path, char *buf, size_t size);
+/* strncpy as it should be: terminated, the rest zero. */
+void segment_copy_text(char *to, size_t size, const char *from);
 
 /* lock.c */
+/* Nanoseconds; no system call where the kernel offers a clock page. */
+uint64_t segment_clock(clockid_t clock);
 int segment_mutex_init(union segment_mutex *mutex);
 /* 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);
@@ -121,6 +131,7 @@ void segment_change_begin(struct segment_header *header);
 void segment_change_end(struct segment_header *header);
 /* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
 void segment_repair(struct segment_file *file);
+/* A descriptor whose closing unlocks, or a negative errno. One at a time in a process. */
 int segment_job_lock(int directory, const char *job);
 
 /* quota.c */
@@ -145,10 +156,5 @@ void totals_add_ended(struct statistics *total, const struct statistics *process
 void totals_add_live(struct statistics *total, const struct statistics *process);
 /* Before the first live process is added: what is known of it replaces what ended ones had. */
 void totals_forget_settings(struct statistics *total);
-
-/* Nanoseconds; neither is a system call where the kernel offers a clock page. */
-uint64_t segment_clock(clockid_t clock);
-/* strncpy as it should be: always terminated. */
-void segment_copy_text(char *to, size_t size, const char *from);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "core/state/directory.h"
 #include "core/state/layout.h"
+#include "core/state/refuse.h"
 
 enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000 };
 
@@ -85,14 +86,14 @@ static int read_copy(int directory, const char *job, struct segment_file *copy, 
 	if (!error) {
 		error = read_still(fd, copy);
 		if (error)
-			segment_refuse(error, message, size, "segment of job %s: %s", job,
-			               error == -EPROTO ? "cut short" : strerror(-error));
+			state_refuse(error, message, size, "segment of job %s: %s", job,
+			             error == -EPROTO ? "cut short" : strerror(-error));
 		else
 			error = segment_check(&copy->header, file_size, job, message, size);
 	}
 	close(fd);
 	if (!error && !slots_are_valid(copy))
-		error = segment_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
+		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
 	if (!error)
 		segment_repair(copy);
 	return error;
@@ -177,10 +178,10 @@ static struct segment_file *new_copy(void)
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size)
 {
 	if (directory_check_name(job) != 0)
-		return segment_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
+		return state_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
 	struct segment_file *copy = new_copy();
 	if (!copy)
-		return segment_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
+		return state_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
 	int error = 0, directory = directory_open(0, message, size);
 	if (directory < 0)
 		error = directory;

@@ -1,0 +1,218 @@
+/*
+ * The segment's file: whether it is one, and making it.
+ *
+ * Runs inside the user's process: a file that does not fit is refused and never written to; one
+ * that has its name is complete; a descriptor is CLOEXEC.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+#include "core/state/refuse.h"
+
+void segment_copy_text(char *to, size_t size, const char *from)
+{
+	size_t length = strnlen(from, size - 1);
+	memcpy(to, from, length);
+	memset(to + length, 0, size - length);
+}
+
+const char *segment_path(const char *job, char *path, size_t size)
+{
+	if (directory_segment_path(job, path, size) != 0)
+		snprintf(path, size, "segment of job %s", job);
+	return path;
+}
+
+size_t segment_read_line(const char *path, char *buf, size_t size)
+{
+	ssize_t length = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, buf, size);
+		close(fd);
+	}
+	return length > 0 ? (size_t)length : 0;
+}
+
+static void read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
+{
+	size_t length =
+	    segment_read_line("/proc/sys/kernel/random/boot_id", id, SEGMENT_BOOT_ID_MAX - 1);
+	id[length] = '\0';
+	id[strcspn(id, "\n")] = '\0';
+}
+
+bool segment_is_of_this_boot(const struct segment_header *header)
+{
+	char now[SEGMENT_BOOT_ID_MAX];
+	read_boot_id(now);
+	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
+}
+
+static bool is_terminated(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) != NULL;
+}
+
+int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
+                  char *message, size_t size)
+{
+	char path[512];
+	segment_path(job, path, sizeof path);
+	if (file_size < offsetof(struct segment_header, boot_id) ||
+	    memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) != 0)
+		return state_refuse(-EPROTO, message, size, "%s: not a segment", path);
+	if (header->version != SEGMENT_VERSION)
+		return state_refuse(
+		    -EPROTO, message, size,
+		    "%s: segment of version %u, expected version %d; let the job end, then "
+		    "remove the file",
+		    path, header->version, SEGMENT_VERSION);
+	if (header->size != sizeof(struct segment_file) || file_size != header->size)
+		return state_refuse(-EPROTO, message, size,
+		                    "%s: segment of %llu bytes, expected %zu: damaged", path,
+		                    (unsigned long long)file_size, sizeof(struct segment_file));
+
+	bool valid = is_terminated(header->boot_id, sizeof header->boot_id) &&
+	             is_terminated(header->job, sizeof header->job) &&
+	             is_terminated(header->labels, sizeof header->labels) &&
+	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SLOTS &&
+	             strcmp(header->job, job) == 0;
+	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {
+		const struct segment_device *device = &header->device[i];
+		valid = is_terminated(device->uuid, sizeof device->uuid) &&
+		        is_terminated(device->pci_bus_id, sizeof device->pci_bus_id) &&
+		        is_terminated(device->name, sizeof device->name);
+	}
+	if (!valid)
+		return state_refuse(-EPROTO, message, size, "%s: segment of job %s is damaged",
+		                    path, job);
+	return 0;
+}
+
+int segment_open(int directory, const char *job, int flags, struct segment_header *header,
+                 uint64_t *file_size, char *message, size_t size)
+{
+	char name[SEGMENT_FILE_NAME_MAX], path[512];
+	struct statx found;
+	ssize_t length;
+	int error;
+
+	segment_path(job, path, sizeof path);
+	snprintf(name, sizeof name, "%s.segment", job);
+	/* NONBLOCK: it might be a pipe */
+	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		error = -errno;
+		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
+	}
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0)
+		goto failed;
+	if (!S_ISREG(found.stx_mode)) {
+		close(fd);
+		return state_refuse(-EPROTO, message, size, "%s: not a segment", path);
+	}
+	memset(header, 0, sizeof *header);
+	length = pread(fd, header, sizeof *header, 0);
+	if (length < 0)
+		goto failed;
+	*file_size = found.stx_size;
+	return fd;
+failed:
+	error = -errno;
+	close(fd);
+	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
+}
+
+struct segment_file *segment_map(int fd)
+{
+	void *address =
+	    mmap(NULL, sizeof(struct segment_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return address == MAP_FAILED ? NULL : address;
+}
+
+/* The file is all zero. */
+static int initialise(struct segment_file *file, const char *job)
+{
+	struct segment_header *header = &file->header;
+	int error = segment_mutex_init(&header->lock);
+	for (int i = 0; !error && i < SEGMENT_SLOTS; i++)
+		error = segment_mutex_init(&file->slot[i].life);
+	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
+	header->version = SEGMENT_VERSION;
+	header->size = sizeof *file;
+	read_boot_id(header->boot_id);
+	segment_copy_text(header->job, sizeof header->job, job);
+	return error;
+}
+
+/*
+ * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
+ * a killed creator leaves behind is overwritten by the next.
+ */
+static int create(int directory, const char *job, char *message, size_t size)
+{
+	char path[512], name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX];
+	struct segment_file *file = NULL;
+	int error;
+
+	snprintf(name, sizeof name, "%s.segment", job);
+	snprintf(unfinished, sizeof unfinished, ".%s.unfinished", job);
+	int fd = openat(directory, unfinished, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+	                0600);
+	if (fd < 0) {
+		error = -errno;
+		goto failed;
+	}
+	/* reserve every page now: a full tmpfs would be SIGBUS later */
+	error = -posix_fallocate(fd, 0, sizeof *file);
+	if (error)
+		goto failed;
+	if (fchmod(fd, 0600) != 0 || (file = segment_map(fd)) == NULL) {
+		error = -errno;
+		goto failed;
+	}
+	error = initialise(file, job);
+	munmap(file, sizeof *file);
+	if (!error && renameat(directory, unfinished, directory, name) != 0)
+		error = -errno;
+	if (error)
+		goto failed;
+	return fd;
+failed:
+	if (fd >= 0) {
+		close(fd);
+		unlinkat(directory, unfinished, 0);
+	}
+	return state_refuse(error, message, size, "%s: cannot be made: %s",
+	                    segment_path(job, path, sizeof path), strerror(-error));
+}
+
+int segment_open_or_create(int directory, const char *job, char *message, size_t size)
+{
+	struct segment_header header;
+	uint64_t file_size;
+
+	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);
+	if (fd == -ENOENT)
+		return create(directory, job, message, size);
+	if (fd < 0)
+		return fd;
+	int error = segment_check(&header, file_size, job, message, size);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	if (!segment_is_of_this_boot(&header)) {
+		close(fd);
+		return create(directory, job, message, size);
+	}
+	return fd;
+}

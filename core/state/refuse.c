@@ -1,0 +1,16 @@
+/* Filling in the sentence. */
+#include "core/state/refuse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int state_refuse(int error, char *message, size_t size, const char *format, ...)
+{
+	if (message && size) {
+		va_list arguments;
+		va_start(arguments, format);
+		vsnprintf(message, size, format, arguments);
+		va_end(arguments);
+	}
+	return error;
+}

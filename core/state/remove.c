@@ -1,0 +1,79 @@
+/*
+ * Removing a job's files, once nobody is in it: under the job lock, so that nobody joins meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+/* -EBUSY while a process other than `but` lives, or a dead one's memory may still be held. */
+static int check_is_over(struct segment_file *file, const struct segment_slot *but)
+{
+	int error = segment_lock(file);
+	if (error)
+		return error;
+	/* probed and not only looked at: a death nobody noticed yet begins to drain */
+	slots_probe(file);
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		if (&file->slot[i] != but && atomic_load(&file->slot[i].state) != SLOT_FREE)
+			error = -EBUSY;
+	segment_unlock(file);
+	return error;
+}
+
+static int check_file_is_over(int directory, const char *job)
+{
+	struct segment_header header;
+	uint64_t file_size;
+
+	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, NULL, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	int error = segment_check(&header, file_size, job, NULL, 0);
+	if (!error && segment_is_of_this_boot(&header)) {
+		struct segment_file *file = segment_map(fd);
+		error = file ? check_is_over(file, NULL) : -errno;
+		if (file)
+			munmap(file, sizeof *file);
+	}
+	close(fd);
+	return error;
+}
+
+/* own: the caller's hold on the job, or NULL. */
+static int remove_job(const char *job, struct segment *own)
+{
+	char name[SEGMENT_FILE_NAME_MAX];
+	int directory = directory_open(0, NULL, 0);
+	if (directory < 0)
+		return directory;
+	int lock = segment_job_lock(directory, job), error = lock;
+	if (lock >= 0)
+		error =
+		    own ? check_is_over(own->file, own->slot) : check_file_is_over(directory, job);
+	if (!error) {
+		snprintf(name, sizeof name, "%s.segment", job);
+		bool removed = unlinkat(directory, name, 0) == 0;
+		snprintf(name, sizeof name, "%s.override.ini", job);
+		removed |= unlinkat(directory, name, 0) == 0;
+		error = removed ? 0 : -ENOENT;
+	}
+	if (lock >= 0)
+		close(lock);
+	close(directory);
+	return error;
+}
+
+int segment_remove(const char *job)
+{
+	return directory_check_name(job) == 0 ? remove_job(job, NULL) : -EINVAL;
+}
+
+int segment_remove_own(struct segment *segment)
+{
+	return remove_job(segment->file->header.job, segment);
+}
