@@ -11,6 +11,7 @@
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "tools/arguments.h"
+#include "tools/cleanup.h"
 #include "tools/driver.h"
 #include "tools/jobs.h"
 #include "tools/paths.h"
@@ -152,7 +153,7 @@ static void check_ended(bool clean)
 		ended++;
 		if (!clean)
 			continue;
-		rc = jobs_remove(list.name[i]);
+		rc = cleanup_job(list.name[i]);
 		finding(rc == 0, "ended job %s: %s", list.name[i],
 		        rc == 0 ? "removed" : strerror(-rc));
 	}

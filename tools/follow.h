@@ -5,17 +5,11 @@
 #ifndef SPILLWAY_FOLLOW_H
 #define SPILLWAY_FOLLOW_H
 
+#include <argp.h>
 #include <stdint.h>
 
-#define FOLLOW_TIMEOUT_NS 10000000000ull
-
-/* --timeout of the commands that wait, as argp option and value. */
-enum { OPTION_TIMEOUT = 0x300 };
-#define FOLLOW_OPTION                                                  \
-	{                                                              \
-		"timeout", OPTION_TIMEOUT, "SECONDS", 0,               \
-		    "How long to wait for the job's processes (10)", 0 \
-	}
+/* --timeout; its input is the time in ns, a uint64_t that it sets to 10 s first. */
+extern const struct argp follow_argp;
 
 /* Says so and returns NULL when the job has no live process to obey. The path is the caller's. */
 char *follow_override_path(const char *job);

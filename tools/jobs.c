@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/state/directory.h"
 #include "tools/tool.h"
@@ -130,55 +129,4 @@ char *jobs_file(const char *job, const char *suffix)
 
 	directory_path(directory, sizeof directory);
 	return text("%s/%s.%s", directory, job, suffix);
-}
-
-int jobs_remove(const char *job)
-{
-	char *paused = jobs_file(job, "paused");
-	char *lock = jobs_file(job, "override.ini.lock");
-	int rc = segment_remove(job);
-
-	if (rc == 0) {
-		unlink(paused);
-		unlink(lock);
-	}
-	free(paused);
-	free(lock);
-	return rc;
-}
-
-struct ended_job {
-	const char *name;
-	uint64_t ended_ns;
-};
-
-static int latest_first(const void *a, const void *b)
-{
-	const struct ended_job *one = a, *other = b;
-
-	return (one->ended_ns < other->ended_ns) - (one->ended_ns > other->ended_ns);
-}
-
-void jobs_forget(void)
-{
-	struct job_list list;
-	struct ended_job *ended;
-	int count = 0;
-
-	jobs_list(&list);
-	ended = allocate(((size_t)list.count + 1) * sizeof *ended);
-	for (int i = 0; list.count > JOBS_REMEMBERED && i < list.count; i++) {
-		char message[512];
-		int rc;
-		struct segment_view *view = read_view(list.name[i], &rc, message, sizeof message);
-
-		if (view && !jobs_live_process(view))
-			ended[count++] = (struct ended_job){list.name[i], view->ended_ns};
-		free(view);
-	}
-	qsort(ended, (size_t)count, sizeof *ended, latest_first);
-	for (int i = JOBS_REMEMBERED; i < count; i++)
-		jobs_remove(ended[i].name);
-	free(ended);
-	jobs_list_free(&list);
 }

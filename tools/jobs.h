@@ -26,14 +26,7 @@ struct segment_view *jobs_read_if_any(const char *job);
 /* The first live process, or NULL. */
 const struct segment_process *jobs_live_process(const struct segment_view *view);
 
-/* Removes what an ended job left: 0, -EBUSY or another negative errno. */
-int jobs_remove(const char *job);
-/* Removes what all but the last JOBS_REMEMBERED ended jobs left. */
-enum { JOBS_REMEMBERED = 32 };
-void jobs_forget(void);
-
-/* Path of a file of the tool's own beside the job's segment: DIR/JOB.SUFFIX; the caller frees it.
- */
+/* DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);
 
 #endif

@@ -17,15 +17,15 @@ struct request {
 	uint64_t timeout_ns;
 };
 
-static const struct argp_option options[] = {FOLLOW_OPTION, {0}};
+static const struct argp_child children[] = {{&follow_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct request *request = state->input;
 
 	switch (key) {
-	case OPTION_TIMEOUT:
-		request->timeout_ns = arguments_duration("timeout", argument);
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &request->timeout_ns;
 		return 0;
 	case ARGP_KEY_ARG:
 		arguments_job(&request->job, argument);
@@ -105,8 +105,8 @@ static int change(int argc, char **argv, const char *name, const char *doc,
                   bool (*act)(const char *job, const char *path, const char *saved_file))
 {
 	const struct argp argp = {
-	    .options = options, .parser = parse, .args_doc = "JOB", .doc = doc};
-	struct request request = {.timeout_ns = FOLLOW_TIMEOUT_NS};
+	    .parser = parse, .args_doc = "JOB", .doc = doc, .children = children};
+	struct request request = {0};
 	char *path, *saved_file;
 	bool done;
 

@@ -13,6 +13,7 @@
 #include "core/state/directory.h"
 #include "tools/arguments.h"
 #include "tools/claim.h"
+#include "tools/cleanup.h"
 #include "tools/jobs.h"
 #include "tools/launch.h"
 #include "tools/paths.h"
@@ -332,7 +333,7 @@ int command_run(int argc, char **argv)
 	job = choose_name(&run);
 	use_shim();
 	make_state_directory();
-	jobs_forget();
+	cleanup_old_jobs();
 	began_ns = take_name(&run, job);
 	set_limits(&run, job);
 	claim_share();

@@ -15,9 +15,11 @@ struct set {
 	uint64_t timeout_ns;
 };
 
-static const struct argp_option options[] = {FOLLOW_OPTION, {0}};
-
-static const struct argp_child children[] = {{&settings_argp, 0, "Limits:", 1}, {0}};
+static const struct argp_child children[] = {
+    {&follow_argp, 0, NULL, 0},
+    {&settings_argp, 0, "Limits:", 1},
+    {0},
+};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -25,10 +27,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &set->settings;
-		return 0;
-	case OPTION_TIMEOUT:
-		set->timeout_ns = arguments_duration("timeout", argument);
+		state->child_inputs[0] = &set->timeout_ns;
+		state->child_inputs[1] = &set->settings;
 		return 0;
 	case ARGP_KEY_ARG:
 		arguments_job(&set->job, argument);
@@ -45,7 +45,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp argp = {
-    .options = options,
     .parser = parse,
     .args_doc = "JOB",
     .doc = "Changes the limits of a running job and waits until all its processes obey.",
@@ -72,7 +71,7 @@ static bool keep_share_for_resume(struct set *set)
 
 int command_set(int argc, char **argv)
 {
-	struct set set = {.timeout_ns = FOLLOW_TIMEOUT_NS};
+	struct set set = {0};
 	char *path;
 	bool done;
 

@@ -52,12 +52,10 @@ void shares_set(struct shares *shares, const char *selector, const char *value)
 
 	while (i < shares->count && strcmp(shares->of[i].selector, selector) != 0)
 		i++;
-	if (i == SHARES_MAX)
+	if (i == shares->count && shares->count++ == SHARES_MAX)
 		fail("shares for more than %d GPUs", SHARES_MAX);
 	snprintf(shares->of[i].selector, sizeof shares->of[i].selector, "%s", selector);
 	snprintf(shares->of[i].value, sizeof shares->of[i].value, "%s", value);
-	if (i == shares->count)
-		shares->count++;
 }
 
 bool shares_write(const char *path, const struct shares *shares)

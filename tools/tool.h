@@ -28,8 +28,7 @@ int command_doctor(int argc, char **argv);
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
 extern int tool_failure;
 
-/* One line to stderr: "spillway: ...". Control characters are shown as '?': names come from others.
- */
+/* One line to stderr: "spillway: ...". Names come from others: control characters become '?'. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 /* The same, and the end with tool_failure. */

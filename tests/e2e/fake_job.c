@@ -73,63 +73,80 @@ static void follow(const char *override_file, struct segment *segment,
 	config_release(config);
 }
 
+/* What the process claims of itself. */
+struct claims {
+	uint64_t held, spilled, idle_ns;
+	bool deaf, once;
+};
+
+static void read_options(int argc, char **argv, struct claims *claims)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "d1m:s:i:")) != -1) {
+		switch (option) {
+		case 'd':
+			claims->deaf = true;
+			break;
+		case '1':
+			claims->once = true;
+			break;
+		case 'm':
+			claims->held = strtoull(optarg, NULL, 10);
+			break;
+		case 's':
+			claims->spilled = strtoull(optarg, NULL, 10);
+			break;
+		case 'i':
+			claims->idle_ns = strtoull(optarg, NULL, 10);
+			break;
+		default:
+			exit(2);
+		}
+	}
+}
+
+static struct statistics *claim(struct segment *segment, const struct claims *claims)
+{
+	int device = segment_device(segment, &gpu);
+	struct statistics *statistics;
+
+	if (device < 0 ||
+	    segment_reserve(segment, device, SEGMENT_ON_DEVICE, claims->held, CONFIG_UNLIMITED) ||
+	    segment_reserve(segment, device, SEGMENT_ON_HOST, claims->spilled, CONFIG_UNLIMITED))
+		fail("no device or no memory");
+	statistics = segment_statistics(segment, device);
+	statistics_set(&statistics->device_used, claims->held);
+	statistics_set(&statistics->host_used, claims->spilled);
+	statistics_set(&statistics->spilled_bytes, claims->spilled);
+	statistics_set(&statistics->spills, claims->spilled > 0);
+	statistics_set(&statistics->spill_reason, claims->spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
+	statistics_set(&statistics->idle_ns, claims->idle_ns);
+	return statistics;
+}
+
 int main(int argc, char **argv)
 {
 	const struct timespec interval = {.tv_nsec = 10000000};
 	const char *job = getenv("SPILLWAY_JOB");
-	uint64_t held = 0, spilled = 0, idle_ns = 0;
-	bool deaf = false, once = false;
 	char override_file[4096], message[512];
+	struct claims claims = {0};
 	struct statistics *statistics;
 	struct segment *segment;
-	int option, device;
 
-	while ((option = getopt(argc, argv, "+d1m:s:i:")) != -1) {
-		switch (option) {
-		case 'd':
-			deaf = true;
-			break;
-		case '1':
-			once = true;
-			break;
-		case 'm':
-			held = strtoull(optarg, NULL, 10);
-			break;
-		case 's':
-			spilled = strtoull(optarg, NULL, 10);
-			break;
-		case 'i':
-			idle_ns = strtoull(optarg, NULL, 10);
-			break;
-		default:
-			return 2;
-		}
-	}
+	read_options(argc, argv, &claims);
 	signal(SIGTERM, end);
 	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0)
 		fail("SPILLWAY_JOB: expected a job's name");
 	if (segment_join(job, "", &segment, message, sizeof message) != 0)
 		fail(message);
-	device = segment_device(segment, &gpu);
-	if (device < 0 ||
-	    segment_reserve(segment, device, SEGMENT_ON_DEVICE, held, CONFIG_UNLIMITED) != 0 ||
-	    segment_reserve(segment, device, SEGMENT_ON_HOST, spilled, CONFIG_UNLIMITED) != 0)
-		fail("no device or no memory");
-	statistics = segment_statistics(segment, device);
-	statistics_set(&statistics->device_used, held);
-	statistics_set(&statistics->device_peak, held);
-	statistics_set(&statistics->host_used, spilled);
-	statistics_set(&statistics->host_peak, spilled);
-	statistics_set(&statistics->spilled_bytes, spilled);
-	statistics_set(&statistics->spills, spilled > 0);
-	statistics_set(&statistics->spill_reason, spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
-	statistics_set(&statistics->idle_ns, idle_ns);
+	statistics = claim(segment, &claims);
 	follow(override_file, segment, statistics);
 	printf("ready\n");
 	fflush(stdout);
-	while (!asked_to_end && !once) {
+	while (!asked_to_end && !claims.once) {
 		nanosleep(&interval, NULL);
-		if (!deaf)
+		if (!claims.deaf)
 			follow(override_file, segment, statistics);
 	}
 	segment_leave(segment);

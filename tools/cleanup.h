@@ -1,0 +1,14 @@
+/*
+ * Removing what ended jobs left in the state directory, which is memory where it is in /dev/shm.
+ */
+#ifndef SPILLWAY_CLEANUP_H
+#define SPILLWAY_CLEANUP_H
+
+enum { CLEANUP_KEEPS = 32 };
+
+/* 0, -EBUSY (a process lives, or died just now) or another negative errno. */
+int cleanup_job(const char *job);
+/* All but the CLEANUP_KEEPS jobs that ended last. Silent: what cannot be removed stays. */
+void cleanup_old_jobs(void);
+
+#endif
