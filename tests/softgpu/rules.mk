@@ -1,1 +1,31 @@
-# tests/softgpu
+# tests/softgpu: a CUDA driver that runs on the CPU, and the program that prints its books.
+-include tests/softgpu/ptx/rules.mk
+
+softgpu_src := $(filter-out %/truth_main.c %/no_ptx.c $(wildcard tests/softgpu/test_*.c),$(wildcard tests/softgpu/*.c))
+softgpu_obj := $(softgpu_src:%.c=$(BUILD)/%.o)
+softgpu_lib := $(BUILD)/softgpu/libcuda.so.1
+softgpu_out := $(softgpu_lib) $(BUILD)/softgpu/libcuda.so $(BUILD)/softgpu/softgpu-truth
+
+# -Bsymbolic, as real drivers: a preloaded shim must not catch the driver's calls to itself.
+$(softgpu_lib): $(softgpu_obj) $(or $(ptx_obj),$(BUILD)/tests/softgpu/no_ptx.o)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm
+
+$(BUILD)/softgpu/libcuda.so: $(softgpu_lib)
+	$(Q)ln -sf libcuda.so.1 $@
+
+$(BUILD)/softgpu/softgpu-truth: $(addprefix $(BUILD)/tests/softgpu/,truth_main.o machine.o config.o)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^
+
+# Every test_*.c here is a program of its own, linked against the driver by path.
+softgpu_test_src := $(filter-out %/test_ptx.c,$(wildcard tests/softgpu/test_*.c))
+softgpu_driver_tests := $(softgpu_test_src:%.c=$(BUILD)/%)
+softgpu_tests += $(softgpu_driver_tests)
+softgpu_out += $(softgpu_driver_tests)
+
+$(softgpu_driver_tests): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o $(softgpu_lib)
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $< $(softgpu_lib)

@@ -1,0 +1,93 @@
+/* Reads the environment of the software GPU once. */
+#include "tests/softgpu/config.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct config settings;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool is_set(const char *name)
+{
+	const char *text = getenv(name);
+	return text && *text && strcmp(text, "0") != 0;
+}
+
+/* "512M", "2G", "2GiB" or plain bytes; anything else is worth a word, as a typo would hide a test.
+ */
+static uint64_t bytes_of(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	if (!text || !*text)
+		return otherwise;
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+	const char *rest = end;
+	const char *units = "KMGT";
+	const char *unit = *rest ? strchr(units, *rest) : NULL;
+	if (unit) {
+		value <<= 10 * (unit - units + 1);
+		rest++;
+		if (strcmp(rest, "iB") == 0 || strcmp(rest, "B") == 0)
+			rest = "";
+	}
+	if (*rest || value == 0) {
+		fprintf(stderr, "softgpu: %s=%s: expected a size such as 512M or 2G\n", name, text);
+		return otherwise;
+	}
+	return value;
+}
+
+static void read_environment(void)
+{
+	const char *devices = getenv("SOFTGPU_DEVICES");
+	settings.devices = devices && *devices ? atoi(devices) : 1;
+	if (settings.devices < 0 || settings.devices > MAX_DEVICES) {
+		fprintf(stderr, "softgpu: SOFTGPU_DEVICES=%s: expected 0 to %d\n", devices,
+		        MAX_DEVICES);
+		settings.devices = 1;
+	}
+	settings.memory = bytes_of("SOFTGPU_MEMORY", 2ULL << 30);
+	settings.context_memory = bytes_of("SOFTGPU_CONTEXT_MEMORY", 8ULL << 20);
+	const char *kernel_time = getenv("SOFTGPU_KERNEL_TIME_US");
+	settings.kernel_time_ns = kernel_time ? strtoull(kernel_time, NULL, 10) * 1000 : 0;
+	const char *mode = getenv("SOFTGPU_MODE");
+	settings.mps = mode && strcmp(mode, "mps") == 0;
+	settings.quiet = is_set("SOFTGPU_QUIET");
+	settings.no_vmm = is_set("SOFTGPU_NO_VMM");
+	settings.no_host_vmm = settings.no_vmm || is_set("SOFTGPU_NO_HOST_VMM");
+	settings.no_host_numa = settings.no_host_vmm || is_set("SOFTGPU_NO_HOST_NUMA");
+	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
+	settings.fail = getenv("SOFTGPU_FAIL");
+	settings.hide = getenv("SOFTGPU_HIDE");
+
+	const char *state = getenv("SOFTGPU_STATE_DIR");
+	const char *scratch = getenv("TMPDIR");
+	if (state && *state)
+		snprintf(settings.state_dir, sizeof(settings.state_dir), "%s", state);
+	else
+		snprintf(settings.state_dir, sizeof(settings.state_dir), "%s/softgpu-%u",
+		         scratch && *scratch ? scratch : "/tmp", (unsigned int)getuid());
+}
+
+const struct config *config(void)
+{
+	pthread_once(&once, read_environment);
+	return &settings;
+}
+
+void say(const char *format, ...)
+{
+	if (config()->quiet)
+		return;
+	char line[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "softgpu: %s\n", line);
+}

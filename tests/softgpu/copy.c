@@ -1,0 +1,195 @@
+/*
+ * Copies. Every form becomes one job: rows of bytes between two sides. Addresses are checked when
+ * the copy is asked for, and again when it runs, as memory may be unmapped in between.
+ */
+#include "tests/softgpu/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/softgpu/copy.h"
+
+/* Small copies from pageable memory are staged: the caller goes on while they wait their turn. */
+#define STAGED_MOST (64ULL << 10)
+/* The memory lock is let go between pieces, so that others can map and unmap meanwhile. */
+#define PIECE (4ULL << 20)
+
+/* Whether the last byte is known without overflow; sets the number of bytes from first to last. */
+static bool extent_of(const struct copy_shape *shape, const struct copy_side *side, uint64_t *bytes)
+{
+	uint64_t rows, slices;
+	if (__builtin_mul_overflow(shape->height - 1, side->pitch, &rows) ||
+	    __builtin_mul_overflow(shape->depth - 1, side->slice, &slices) ||
+	    __builtin_add_overflow(rows, slices, bytes) ||
+	    __builtin_add_overflow(*bytes, shape->width, bytes))
+		return false;
+	return side->address + *bytes >= side->address;
+}
+
+/* Whether [address, address + size) is device memory that somebody may access. */
+static bool is_device_memory(uint64_t address, uint64_t size)
+{
+	const struct range *range = range_find(address);
+	if (!range)
+		return false;
+	/* Mappings that follow one another are one piece of memory; allocations are not. */
+	while (range->kind == RANGE_MAPPING && range->base + range->size < address + size) {
+		uint64_t next = range->base + range->size;
+		range = range_find(next);
+		if (!range || range->kind != RANGE_MAPPING)
+			return false;
+	}
+	if (address + size > range->base + range->size)
+		return false;
+	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1)
+		if (!window_page(at)->readable)
+			return false;
+	return true;
+}
+
+CUresult classify(struct copy_side *side, uint64_t bytes)
+{
+	if (window_holds(side->address)) {
+		side->kind = SIDE_DEVICE;
+		return is_device_memory(side->address, bytes) ? CUDA_SUCCESS
+		                                              : CUDA_ERROR_INVALID_VALUE;
+	}
+	const struct range *range = range_find(side->address);
+	if (!range) {
+		side->kind = SIDE_PAGEABLE;
+		return side->address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	}
+	side->kind = range->kind == RANGE_MANAGED ? SIDE_MANAGED : SIDE_PINNED;
+	return bytes <= range->size - (side->address - range->base) ? CUDA_SUCCESS
+	                                                            : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Whether a side that was meant as host or device memory is that. */
+static bool is_as_meant(const struct copy_side *side)
+{
+	switch (side->meant) {
+	case MEANT_HOST:
+		return side->kind != SIDE_DEVICE;
+	case MEANT_DEVICE:
+		return side->kind != SIDE_PAGEABLE;
+	case MEANT_EITHER:
+		return true;
+	}
+	return false;
+}
+
+void *side_bytes(uint64_t address, bool write, uint64_t *run)
+{
+	if (window_holds(address))
+		return window_bytes(address, write, run);
+	*run = UINT64_MAX;
+	return (void *)address;
+}
+
+static bool copy_row(uint64_t to, uint64_t from, uint64_t size)
+{
+	while (size) {
+		uint64_t to_run, from_run;
+		uint64_t piece = size < PIECE ? size : PIECE;
+		pthread_rwlock_rdlock(&memory_lock);
+		void *target = side_bytes(to, true, &to_run);
+		const void *source = side_bytes(from, false, &from_run);
+		if (target && source) {
+			piece = to_run < piece ? to_run : piece;
+			piece = from_run < piece ? from_run : piece;
+			memmove(target, source, piece);
+		}
+		pthread_rwlock_unlock(&memory_lock);
+		if (!target || !source) {
+			say("a copy of %#llx to %#llx touched memory that is not accessible",
+			    (unsigned long long)from, (unsigned long long)to);
+			return false;
+		}
+		to += piece;
+		from += piece;
+		size -= piece;
+	}
+	return true;
+}
+
+struct copy {
+	struct work work;
+	struct copy_shape shape;
+	struct copy_side to, from;
+	void *staged; /* a copy of the source, or NULL */
+};
+
+static CUresult run_copy(struct work *work, CUresult broken)
+{
+	(void)broken;
+	const struct copy *copy = (const struct copy *)work;
+	for (uint64_t z = 0; z < copy->shape.depth; z++)
+		for (uint64_t y = 0; y < copy->shape.height; y++)
+			if (!copy_row(copy->to.address + z * copy->to.slice + y * copy->to.pitch,
+			              copy->from.address + z * copy->from.slice +
+			                  y * copy->from.pitch,
+			              copy->shape.width))
+				return CUDA_ERROR_ILLEGAL_ADDRESS;
+	return CUDA_SUCCESS;
+}
+
+static void release_copy(struct work *work)
+{
+	free(((struct copy *)work)->staged);
+}
+
+/* Takes a small, plain source along, so that the caller may change it at once. */
+static void stage(struct copy *copy)
+{
+	if (copy->shape.height != 1 || copy->shape.depth != 1 || copy->shape.width > STAGED_MOST)
+		return;
+	copy->staged = malloc(copy->shape.width);
+	if (!copy->staged)
+		return;
+	memcpy(copy->staged, (const void *)copy->from.address, copy->shape.width);
+	copy->from.address = (uint64_t)copy->staged;
+}
+
+CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
+                     struct copy_shape shape, bool wait)
+{
+	uint64_t to_bytes, from_bytes;
+	if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
+		return CUDA_SUCCESS;
+	if (!extent_of(&shape, &to, &to_bytes) || !extent_of(&shape, &from, &from_bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = classify(&to, to_bytes);
+	if (result == CUDA_SUCCESS)
+		result = classify(&from, from_bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!is_as_meant(&to) || !is_as_meant(&from))
+		return CUDA_ERROR_INVALID_VALUE;
+	struct copy *copy = calloc(1, sizeof(*copy));
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	copy->work.run = run_copy;
+	copy->work.release = release_copy;
+	copy->shape = shape;
+	copy->to = to;
+	copy->from = from;
+	if (wait) {
+		/* Between device memory the host does not wait even for the plain forms. */
+		wait = to.kind != SIDE_DEVICE || from.kind != SIDE_DEVICE;
+	} else if (to.kind == SIDE_PAGEABLE) {
+		wait = true;
+	} else if (from.kind == SIDE_PAGEABLE) {
+		stage(copy);
+		wait = !copy->staged;
+	}
+	struct context *context = stream->context;
+	result = stream_submit(stream, &copy->work);
+	if (result != CUDA_SUCCESS || !wait)
+		return result;
+	uint64_t ticket = stream->issued;
+	stream_reference(stream);
+	while (!stream_reached(stream, ticket))
+		wait_for_progress();
+	stream_unreference(stream);
+	return context->error;
+}

@@ -1,0 +1,364 @@
+/* The devices this process sees, and what they answer about themselves. */
+#include "tests/softgpu/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tests/softgpu/machine.h"
+
+struct device devices[MAX_DEVICES];
+int device_count;
+
+static void make_uuid(CUuuid *uuid, int machine_index)
+{
+	memcpy(uuid->bytes, "spillway softgpu", sizeof(uuid->bytes));
+	uuid->bytes[15] = (char)machine_index;
+}
+
+static void print_uuid(char *text, size_t size, const CUuuid *uuid)
+{
+	const unsigned char *b = (const unsigned char *)uuid->bytes;
+	snprintf(text, size,
+	         "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+	         b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+	         b[14], b[15]);
+}
+
+/* The machine's device that one item of CUDA_VISIBLE_DEVICES means, or -1. */
+static int device_named(const char *item, size_t length)
+{
+	char text[64];
+	if (length == 0 || length >= sizeof(text))
+		return -1;
+	memcpy(text, item, length);
+	text[length] = '\0';
+	char *end;
+	long index = strtol(text, &end, 10);
+	if (end != text && !*end)
+		return index >= 0 && index < config()->devices ? (int)index : -1;
+	/* A UUID may be cut short while it names one device only. */
+	int found = -1;
+	for (int i = 0; i < config()->devices; i++) {
+		CUuuid uuid;
+		char full[64];
+		make_uuid(&uuid, i);
+		print_uuid(full, sizeof(full), &uuid);
+		if (length <= 4 || strncasecmp(full, text, length) != 0)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
+	}
+	return found;
+}
+
+static void add_device(int machine_index)
+{
+	struct device *device = &devices[device_count];
+	device->index = device_count;
+	device->machine_index = machine_index;
+	snprintf(device->name, sizeof(device->name), "Spillway software GPU");
+	make_uuid(&device->uuid, machine_index);
+	device->peers = 1U << device_count;
+	pthread_mutex_init(&device->kernel_lock, NULL);
+	device_count++;
+}
+
+void devices_find(void)
+{
+	const char *visible = config()->visible_devices;
+	device_count = 0;
+	if (!visible) {
+		for (int i = 0; i < config()->devices; i++)
+			add_device(i);
+		return;
+	}
+	/* As the real driver: what follows the first wrong item does not count, and a device named
+	 * twice leaves none. */
+	while (*visible) {
+		size_t length = strcspn(visible, ",");
+		int machine_index = device_named(visible, length);
+		if (machine_index < 0)
+			return;
+		for (int i = 0; i < device_count; i++) {
+			if (devices[i].machine_index == machine_index) {
+				device_count = 0;
+				return;
+			}
+		}
+		add_device(machine_index);
+		visible += length;
+		visible += *visible == ',';
+	}
+}
+
+struct device *device_of(CUdevice ordinal)
+{
+	return ordinal >= 0 && ordinal < device_count ? &devices[ordinal] : NULL;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *ordinal, int index)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ordinal)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!device_of(index))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	*ordinal = index;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*count = device_count;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Enters a call about one device: an ordinal, and out parameters that must be there. */
+static CUresult enter_device(const char *name, bool outputs, CUdevice ordinal,
+                             struct device **device)
+{
+	CUresult result = enter_driver(name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*device = device_of(ordinal);
+	if (!outputs)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return *device ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_DEVICE);
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, name && length > 0, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	snprintf(name, (size_t)length, "%s", device->name);
+	return leave(CUDA_SUCCESS);
+}
+
+static CUresult get_uuid(const char *call, CUuuid *uuid, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(call, uuid, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*uuid = device->uuid;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal)
+{
+	return get_uuid(__func__, uuid, ordinal);
+}
+
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal)
+{
+	return get_uuid(__func__, uuid, ordinal);
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, bytes, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	uint64_t available, total;
+	machine_memory(device->machine_index, &available, &total);
+	*bytes = total;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, bytes, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	uint64_t available, total;
+	machine_memory(device->machine_index, &available, &total);
+	*bytes = total > UINT32_MAX ? UINT32_MAX : (unsigned int)total;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, major && minor, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*major = CAPABILITY_MAJOR;
+	*minor = CAPABILITY_MINOR;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, properties, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*properties = (CUdevprop){
+	    .maxThreadsPerBlock = THREADS_PER_BLOCK,
+	    .maxThreadsDim = {1024, 1024, 64},
+	    .maxGridSize = {INT32_MAX, 65535, 65535},
+	    .sharedMemPerBlock = SHARED_PER_BLOCK,
+	    .totalConstantMemory = 65536,
+	    .SIMDWidth = 32,
+	    .memPitch = INT32_MAX,
+	    .regsPerBlock = REGISTERS_PER_MULTIPROCESSOR,
+	    .clockRate = 1000000,
+	    .textureAlign = 512,
+	};
+	return leave(CUDA_SUCCESS);
+}
+
+static int pci_bus(const struct device *device)
+{
+	return device->machine_index + 1;
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, text && length > 0, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	snprintf(text, (size_t)length, "0000:%02X:00.0", (unsigned int)pci_bus(device));
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ordinal, const char *text)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ordinal || !text)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	unsigned int domain = 0, bus = 0, slot = 0;
+	if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+		domain = 0;
+		if (sscanf(text, "%x:%x", &bus, &slot) != 2)
+			return leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	for (int i = 0; i < device_count; i++) {
+		if (domain == 0 && slot == 0 && (int)bus == pci_bus(&devices[i])) {
+			*ordinal = i;
+			return leave(CUDA_SUCCESS);
+		}
+	}
+	return leave(CUDA_ERROR_INVALID_DEVICE);
+}
+
+EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result = enter_device(__func__, luid && mask, ordinal, &device);
+	/* A Windows notion: the real driver refuses it on Linux, too. */
+	return result == CUDA_SUCCESS ? leave(CUDA_ERROR_NOT_SUPPORTED) : result;
+}
+
+EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
+                                               CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result =
+	    enter_device(__func__, supported && type < CU_EXEC_AFFINITY_TYPE_MAX, ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*supported = 0;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Attributes that are the same for every device; those not named here are 0. */
+static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
+    [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = THREADS_PER_BLOCK,
+    [CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X] = 1024,
+    [CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y] = 1024,
+    [CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z] = 64,
+    [CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X] = INT32_MAX,
+    [CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y] = 65535,
+    [CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z] = 65535,
+    [CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK] = SHARED_PER_BLOCK,
+    [CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY] = 65536,
+    [CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32,
+    [CU_DEVICE_ATTRIBUTE_MAX_PITCH] = INT32_MAX,
+    [CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK] = REGISTERS_PER_MULTIPROCESSOR,
+    [CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = 1000000,
+    [CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT] = 512,
+    [CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT] = 32,
+    [CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT] = 512,
+    [CU_DEVICE_ATTRIBUTE_GPU_OVERLAP] = 1,
+    [CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT] = 2,
+    [CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = MULTIPROCESSORS,
+    [CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1,
+    [CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS] = 1,
+    [CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = 1000000,
+    [CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH] = 256,
+    [CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE] = 4 << 20,
+    [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] = THREADS_PER_MULTIPROCESSOR,
+    [CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR] = BLOCKS_PER_MULTIPROCESSOR,
+    [CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING] = 1,
+    [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = CAPABILITY_MAJOR,
+    [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] = CAPABILITY_MINOR,
+    [CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = SHARED_PER_MULTIPROCESSOR,
+    [CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] = SHARED_PER_BLOCK_OPTIN,
+    [CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK] = SHARED_RESERVED,
+    [CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR] = REGISTERS_PER_MULTIPROCESSOR,
+    [CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1,
+    [CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = 1,
+    [CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = 1,
+    [CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1,
+    [CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO] = 2,
+    [CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED] = 1,
+    [CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS] = 0,
+    [CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT] = 1,
+    [CU_DEVICE_ATTRIBUTE_NUMA_ID] = -1,
+};
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
+{
+	struct device *device;
+	CUresult result =
+	    enter_device(__func__, value && attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX,
+	                 ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	switch ((int)attribute) {
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+		*value = pci_bus(device);
+		break;
+	case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+		*value = !config()->no_vmm;
+		break;
+	case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+		*value = !config()->no_host_vmm;
+		break;
+	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+		*value = !config()->no_host_numa;
+		break;
+	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+		*value = config()->no_host_numa ? -1 : 0;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+		*value = config()->mps;
+		break;
+	default:
+		*value = attributes[attribute];
+	}
+	return leave(CUDA_SUCCESS);
+}

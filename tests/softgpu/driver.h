@@ -1,0 +1,229 @@
+/*
+ * The objects of the driver and the rules they share.
+ *
+ * context   CUcontext; owns streams, modules and what was allocated under it; its `error` is sticky
+ * stream    CUstream; a FIFO of work run by a thread of its own
+ * work      one entry of a stream: a copy, a kernel, a host function, a wait
+ * mark      one recording of an event; done when the stream has reached it
+ * range     one known range of addresses: an allocation, a mapping, pinned or managed host memory
+ * physical  CUmemGenericAllocationHandle; bytes of a device or of the host, mapped or not
+ * window    the addresses of all device memory
+ *
+ * Locks, outermost first: driver_lock (every object and queue; held by each entry point, not while
+ * work runs), memory_lock (what addresses mean; work reads it), and those of machine.h.
+ */
+#ifndef SOFTGPU_DRIVER_H
+#define SOFTGPU_DRIVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+#include "tests/softgpu/config.h"
+#include "tests/softgpu/ptx/ptx.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define DRIVER_VERSION 13000
+#define GRANULARITY    (2ULL << 20)
+
+#define MULTIPROCESSORS              4
+#define THREADS_PER_MULTIPROCESSOR   2048
+#define BLOCKS_PER_MULTIPROCESSOR    32
+#define THREADS_PER_BLOCK            1024
+#define REGISTERS_PER_MULTIPROCESSOR 65536
+#define SHARED_PER_BLOCK             (48 * 1024)
+#define SHARED_PER_BLOCK_OPTIN       (163 * 1024)
+#define SHARED_PER_MULTIPROCESSOR    (164 * 1024)
+#define SHARED_RESERVED              1024
+#define CAPABILITY_MAJOR             8
+#define CAPABILITY_MINOR             0
+
+/*
+ * Exports NAME and its per-thread-stream twin around NAME_on(call, stream, ...), which gets the
+ * name of the symbol that was called. In the parameter list the stream must be called `stream`.
+ */
+#define EXPORT_ON_STREAM(name, params, ...)                      \
+	EXPORT CUresult name params                              \
+	{                                                        \
+		return name##_on(#name, __VA_ARGS__);            \
+	}                                                        \
+	EXPORT CUresult name##_ptsz params;                      \
+	EXPORT CUresult name##_ptsz params                       \
+	{                                                        \
+		stream = stream ? stream : CU_STREAM_PER_THREAD; \
+		return name##_on(#name "_ptsz", __VA_ARGS__);    \
+	}
+
+/* The same for calls without a stream parameter, whose twin works on the thread's own stream. */
+#define EXPORT_ON_DEFAULT(name, params, ...)                                        \
+	EXPORT CUresult name params                                                 \
+	{                                                                           \
+		return name##_on(#name, CU_STREAM_LEGACY, __VA_ARGS__);             \
+	}                                                                           \
+	EXPORT CUresult name##_ptds params;                                         \
+	EXPORT CUresult name##_ptds params                                          \
+	{                                                                           \
+		return name##_on(#name "_ptds", CU_STREAM_PER_THREAD, __VA_ARGS__); \
+	}
+
+/* handle.c: which pointers are objects of ours. All under driver_lock. */
+enum handle_kind {
+	HANDLE_CONTEXT,
+	HANDLE_STREAM,
+	HANDLE_EVENT,
+	HANDLE_MODULE,
+	HANDLE_FUNCTION,
+	HANDLE_LIBRARY,
+	HANDLE_KERNEL,
+	HANDLE_PHYSICAL,
+	HANDLE_POOL,
+};
+
+struct handle {
+	enum handle_kind kind;
+	const void *key;
+	UT_hash_handle hh;
+};
+
+/* `handle` must be the first member of its object. */
+bool handle_add(struct handle *handle, enum handle_kind kind);
+void handle_remove(struct handle *handle);
+/* The object, or NULL when `pointer` is no live object of that kind. */
+void *handle_find(const void *pointer, enum handle_kind kind);
+
+/* init.c */
+extern pthread_mutex_t driver_lock;
+struct context;
+/*
+ * Each entry point first calls one of these. They inject the failure asked for, refuse the call
+ * before cuInit() (and without a context, or with a broken one), and on success hold driver_lock;
+ * leave() releases it. The name is the exported symbol's.
+ */
+CUresult enter_driver(const char *name);
+CUresult enter_context(const char *name, struct context **context);
+CUresult leave(CUresult result);
+
+/* fault_injection.c: the error the environment asks this use of a call to give. */
+CUresult injected_failure(const char *name);
+
+/* device.c */
+struct device {
+	int index;         /* among the visible ones: CUdevice */
+	int machine_index; /* among those of the machine */
+	char name[64];
+	CUuuid uuid;
+	struct context *primary;
+	unsigned int primary_flags;
+	struct pool *default_pool, *pool;
+	pthread_mutex_t kernel_lock; /* one kernel of this process at a time */
+	ptrdiff_t alias_delta;
+	uint32_t peers; /* devices that may access this one's memory, by bit */
+};
+
+extern struct device devices[MAX_DEVICES];
+extern int device_count;
+void devices_find(void);
+struct device *device_of(CUdevice ordinal);
+
+/* context.c */
+struct context {
+	struct handle handle;
+	struct device *device;
+	unsigned long long id;
+	unsigned int flags, api_version;
+	int retained; /* primary contexts */
+	bool primary, alive;
+	CUresult error;  /* what a kernel broke; every later call answers it */
+	uint64_t memory; /* device memory the context itself takes */
+	size_t limits[CU_LIMIT_MAX];
+	CUfunc_cache cache_config;
+	CUsharedconfig shared_config;
+	struct stream *streams; /* all but those being closed */
+	struct stream *legacy;
+	struct module *modules;
+	struct library *libraries;
+	struct context *next;
+};
+
+struct thread {
+	struct context **stack; /* the top is current */
+	int depth, capacity;
+	bool in_host_function;
+};
+
+extern struct context *contexts;
+struct thread *this_thread(void);
+struct context *current_context(void);
+struct context *context_find(CUcontext handle);
+/* Waits until all work now in the context is done. Releases driver_lock meanwhile. */
+void context_drain(struct context *context);
+
+/* stream.c */
+struct stream {
+	struct handle handle;
+	struct context *context;
+	unsigned long long id;
+	unsigned int flags;
+	int priority;
+	struct thread *owner; /* of a per-thread default stream */
+	bool legacy, closing, started;
+	int references;
+	struct work *queue;
+	uint64_t issued, done; /* tickets */
+	pthread_cond_t has_work;
+	struct stream *prev, *next;
+};
+
+struct mark {
+	int references;
+	bool done;
+	uint64_t time_ns;
+};
+
+struct dependency {
+	struct stream *stream;
+	uint64_t ticket;
+};
+
+struct work {
+	/* Runs without driver_lock. `broken` is the context's sticky error; only work with
+	 * `even_if_broken` is run then. The answer becomes the context's sticky error. */
+	CUresult (*run)(struct work *work, CUresult broken);
+	void (*release)(struct work *work); /* frees what hangs on it, under driver_lock; or NULL */
+	bool even_if_broken;
+	struct mark *wait; /* not before this */
+	struct mark *mark; /* done when this work is */
+	struct dependency *dependencies;
+	int dependency_count;
+	uint64_t ticket;
+	struct work *prev, *next;
+};
+
+/* Finds the stream meant by a handle, the default ones included; NULL when there is none. */
+struct stream *stream_find(struct context *context, CUstream handle);
+/* Queues the work, which then belongs to the stream; frees it and answers an error otherwise. */
+CUresult stream_submit(struct stream *stream, struct work *work);
+/* Waits for all work queued so far, as cuStreamSynchronize(). Releases driver_lock meanwhile. */
+CUresult stream_wait(struct stream *stream);
+bool stream_idle(struct stream *stream);
+struct stream *stream_create(struct context *context, unsigned int flags, int priority);
+/* Takes the handle away; what is queued still runs. */
+void stream_close(struct stream *stream);
+void stream_reference(struct stream *stream);
+void stream_unreference(struct stream *stream);
+bool stream_reached(const struct stream *stream, uint64_t ticket);
+/* Sleeps until some work of some stream is done. */
+void wait_for_progress(void);
+
+/* event.c */
+void mark_release(struct mark *mark);
+
+#endif

@@ -1,0 +1,206 @@
+/* Events. An event is its last recording, a mark; waiting for one is waiting for that mark. */
+#include "tests/softgpu/driver.h"
+
+#include <stdlib.h>
+
+#include "tests/softgpu/memory.h"
+
+struct event {
+	struct handle handle;
+	struct context *context;
+	unsigned int flags;
+	struct mark *mark; /* NULL: never recorded */
+};
+
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+void mark_release(struct mark *mark)
+{
+	if (--mark->references == 0)
+		free(mark);
+}
+
+EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	bool between_processes = flags & CU_EVENT_INTERPROCESS;
+	if (!out || (flags & ~(unsigned int)EVENT_FLAGS) ||
+	    (between_processes && !(flags & CU_EVENT_DISABLE_TIMING)))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct event *event = calloc(1, sizeof(*event));
+	if (!event || !handle_add(&event->handle, HANDLE_EVENT)) {
+		free(event);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	event->context = context;
+	event->flags = flags;
+	*out = (CUevent)event;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Enters a call about an event; a wrong handle is INVALID_HANDLE. */
+static CUresult enter_event(const char *call, CUevent handle, struct event **event)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*event = handle_find(handle, HANDLE_EVENT);
+	return *event ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+static CUresult destroy(const char *call, CUevent handle)
+{
+	struct event *event;
+	CUresult result = enter_event(call, handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	handle_remove(&event->handle);
+	if (event->mark)
+		mark_release(event->mark); /* work that was queued keeps it */
+	free(event);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventDestroy(CUevent handle)
+{
+	return destroy(__func__, handle);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent handle)
+{
+	return destroy(__func__, handle);
+}
+
+static CUresult record(const char *call, CUevent handle, CUstream stream_handle, unsigned int flags)
+{
+	struct event *event;
+	CUresult result = enter_event(call, handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(current_context(), stream_handle);
+	/* An event belongs to its context: recording it elsewhere is an error. */
+	if (!stream || stream->context != event->context)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct mark *mark = calloc(1, sizeof(*mark));
+	struct work *work = calloc(1, sizeof(*work));
+	if (!mark || !work) {
+		free(mark);
+		free(work);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	mark->references = 2;
+	work->mark = mark;
+	result = stream_submit(stream, work);
+	if (result != CUDA_SUCCESS) {
+		mark_release(mark);
+		return leave(result);
+	}
+	if (event->mark)
+		mark_release(event->mark);
+	event->mark = mark;
+	return leave(CUDA_SUCCESS);
+}
+
+static CUresult cuEventRecord_on(const char *call, CUevent event, CUstream stream)
+{
+	return record(call, event, stream, 0);
+}
+EXPORT_ON_STREAM(cuEventRecord, (CUevent event, CUstream stream), event, stream)
+
+static CUresult cuEventRecordWithFlags_on(const char *call, CUevent event, CUstream stream,
+                                          unsigned int flags)
+{
+	return record(call, event, stream, flags);
+}
+EXPORT_ON_STREAM(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int flags),
+                 event, stream, flags)
+
+static CUresult cuStreamWaitEvent_on(const char *call, CUstream handle, CUevent event_handle,
+                                     unsigned int flags)
+{
+	struct event *event;
+	CUresult result = enter_event(call, event_handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(current_context(), handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!event->mark || event->mark->done)
+		return leave(CUDA_SUCCESS);
+	struct work *work = calloc(1, sizeof(*work));
+	if (!work)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	work->wait = event->mark;
+	work->wait->references++;
+	return leave(stream_submit(stream, work));
+}
+EXPORT_ON_STREAM(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), stream,
+                 event, flags)
+
+EXPORT CUresult cuEventQuery(CUevent handle)
+{
+	struct event *event;
+	CUresult result = enter_event(__func__, handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->context->error != CUDA_SUCCESS)
+		return leave(event->context->error);
+	return leave(!event->mark || event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent handle)
+{
+	struct event *event;
+	CUresult result = enter_event(__func__, handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct context *context = event->context;
+	struct mark *mark = event->mark;
+	if (mark) {
+		mark->references++;
+		while (!mark->done)
+			wait_for_progress();
+		mark_release(mark);
+	}
+	pools_trim(context);
+	return leave(context->error);
+}
+
+static CUresult elapsed(const char *call, float *milliseconds, CUevent start_handle,
+                        CUevent end_handle)
+{
+	struct event *start;
+	CUresult result = enter_event(call, start_handle, &start);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct event *end = handle_find(end_handle, HANDLE_EVENT);
+	if (!end || start->context != end->context)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!milliseconds)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!start->mark || !end->mark || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!start->mark->done || !end->mark->done)
+		return leave(CUDA_ERROR_NOT_READY);
+	int64_t difference = (int64_t)(end->mark->time_ns - start->mark->time_ns);
+	*milliseconds = (float)((double)difference / 1e6);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+	return elapsed(__func__, milliseconds, start, end);
+}
+
+EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
+{
+	return elapsed(__func__, milliseconds, start, end);
+}

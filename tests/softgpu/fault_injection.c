@@ -1,0 +1,54 @@
+/* SOFTGPU_FAIL="cuMemCreate:3=2,...": the third use of cuMemCreate answers CUresult 2. */
+#include "tests/softgpu/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_FAULTS 64
+
+struct fault {
+	const char *name;
+	size_t length;
+	unsigned long use, uses;
+	CUresult result;
+};
+
+static struct fault faults[MAX_FAULTS];
+static int fault_count;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void read_faults(void)
+{
+	const char *text = config()->fail;
+	while (text && *text) {
+		const char *colon = strchr(text, ':');
+		char *end = NULL;
+		struct fault fault = {.name = text};
+		if (colon) {
+			fault.length = (size_t)(colon - text);
+			fault.use = strtoul(colon + 1, &end, 10);
+			if (*end == '=')
+				fault.result = (CUresult)strtoul(end + 1, &end, 10);
+		}
+		if (!end || (*end && *end != ',') || !fault.use || !fault.result ||
+		    fault_count == MAX_FAULTS) {
+			say("SOFTGPU_FAIL: expected name:use=result,... at '%s'", text);
+			return;
+		}
+		faults[fault_count++] = fault;
+		text = *end ? end + 1 : end;
+	}
+}
+
+CUresult injected_failure(const char *name)
+{
+	pthread_once(&once, read_faults);
+	for (int i = 0; i < fault_count; i++) {
+		struct fault *fault = &faults[i];
+		if (strlen(name) != fault->length || memcmp(name, fault->name, fault->length) != 0)
+			continue;
+		if (__atomic_add_fetch(&fault->uses, 1, __ATOMIC_RELAXED) == fault->use)
+			return fault->result;
+	}
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,93 @@
+/* cuInit, and the door every entry point goes through. */
+#include "tests/softgpu/driver.h"
+
+#include "tests/softgpu/machine.h"
+#include "tests/softgpu/memory.h"
+
+pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static enum { UNKNOWN, READY, NO_DEVICE, FORKED } state; /* FORKED only ever replaces READY */
+
+static void in_child(void)
+{
+	__atomic_store_n(&state, state == READY ? FORKED : state, __ATOMIC_RELAXED);
+}
+
+static CUresult initialise(void)
+{
+	devices_find();
+	if (device_count == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (!machine_join() || !physical_open() || !window_open())
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	pthread_atfork(NULL, NULL, in_child);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuInit(unsigned int flags)
+{
+	CUresult result = injected_failure(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A forked child has the parent's state, but not its threads; as in the real driver it must
+	 * exec first. The lock may be held by a thread that is not here. */
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) == FORKED)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_mutex_lock(&driver_lock);
+	if (state == UNKNOWN) {
+		result = initialise();
+		if (result == CUDA_SUCCESS)
+			__atomic_store_n(&state, READY, __ATOMIC_RELAXED);
+		else if (result == CUDA_ERROR_NO_DEVICE)
+			__atomic_store_n(&state, NO_DEVICE, __ATOMIC_RELAXED);
+	} else if (state == NO_DEVICE) {
+		result = CUDA_ERROR_NO_DEVICE;
+	}
+	return leave(result);
+}
+
+CUresult enter_driver(const char *name)
+{
+	CUresult result = injected_failure(name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) != READY)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	/* Host functions on streams must not call the driver: hardware may deadlock there. */
+	if (this_thread()->in_host_function)
+		return CUDA_ERROR_NOT_PERMITTED;
+	pthread_mutex_lock(&driver_lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult enter_context(const char *name, struct context **context)
+{
+	CUresult result = enter_driver(name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*context = current_context();
+	if (!*context)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (!(*context)->alive)
+		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	return (*context)->error == CUDA_SUCCESS ? CUDA_SUCCESS : leave((*context)->error);
+}
+
+CUresult leave(CUresult result)
+{
+	pthread_mutex_unlock(&driver_lock);
+	return result;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+	CUresult result = injected_failure(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = DRIVER_VERSION;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,358 @@
+/* Libraries: code without a context, which becomes a module in each context that uses it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/softgpu/module.h"
+
+static CUresult load(const char *call, CUlibrary *out, const void *code)
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || !code)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct library *library = calloc(1, sizeof(*library));
+	char *text = strdup(code);
+	if (!library || !text || !handle_add(&library->handle, HANDLE_LIBRARY)) {
+		free(text);
+		free(library);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	library->text = text;
+	/* Where there is a context, errors in the code come out now rather than at its first use.
+	 */
+	struct context *context = current_context();
+	struct module *module;
+	if (context && context->alive)
+		result = library_module(library, context, &module);
+	if (result != CUDA_SUCCESS) {
+		handle_remove(&library->handle);
+		free(text);
+		free(library);
+		return leave(result);
+	}
+	*out = (CUlibrary)library;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jit_options,
+                                  void **jit_values, unsigned int jit_count,
+                                  CUlibraryOption *options, void **values, unsigned int count)
+{
+	if ((jit_count && (!jit_options || !jit_values)) || (count && !options))
+		return CUDA_ERROR_INVALID_VALUE;
+	(void)values; /* how long `code` lives does not matter: it is copied */
+	return load(__func__, out, code);
+}
+
+EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit_options,
+                                      void **jit_values, unsigned int jit_count,
+                                      CUlibraryOption *options, void **values, unsigned int count)
+{
+	if (!out || !path || (jit_count && (!jit_options || !jit_values)) || (count && !options))
+		return CUDA_ERROR_INVALID_VALUE;
+	(void)values;
+	char *text = read_text(path);
+	if (!text)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	CUresult result = load(__func__, out, text);
+	free(text);
+	return result;
+}
+
+CUresult library_module(struct library *library, struct context *context, struct module **out)
+{
+	struct module *module;
+	DL_FOREACH (context->modules, module) {
+		if (module->library == library) {
+			*out = module;
+			return CUDA_SUCCESS;
+		}
+	}
+	char log[256] = "";
+	CUresult result = module_load(context, library->text, log, sizeof(log), &module);
+	if (result != CUDA_SUCCESS) {
+		if (log[0])
+			say("library: %s", log);
+		return result;
+	}
+	module->library = library;
+	*out = module;
+	return CUDA_SUCCESS;
+}
+
+/* Enters a call about a library. */
+static CUresult enter_library(const char *call, CUlibrary handle, struct library **library)
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*library = handle_find(handle, HANDLE_LIBRARY);
+	return *library ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+/* Enters a call about what a library is in the current context. */
+static CUresult enter_library_module(const char *call, CUlibrary handle, struct module **module)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct library *library = handle_find(handle, HANDLE_LIBRARY);
+	result = library ? library_module(library, context, module) : CUDA_ERROR_INVALID_HANDLE;
+	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
+}
+
+EXPORT CUresult cuLibraryUnload(CUlibrary handle)
+{
+	struct library *library;
+	CUresult result = enter_library(__func__, handle, &library);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* From here on nobody finds it; then its modules go, each when its context has finished. */
+	handle_remove(&library->handle);
+	for (struct context *context = contexts; context; context = context->next) {
+		struct module *module, *next;
+		bool uses = false;
+		DL_FOREACH (context->modules, module) {
+			uses |= module->library == library;
+		}
+		if (uses)
+			context_drain(context);
+		DL_FOREACH_SAFE(context->modules, module, next)
+		{
+			if (module->library == library)
+				module_free(module);
+		}
+	}
+	struct kernel *kernel, *next;
+	DL_FOREACH_SAFE(library->kernels, kernel, next)
+	{
+		handle_remove(&kernel->handle);
+		free(kernel->name);
+		free(kernel);
+	}
+	free(library->text);
+	free(library);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
+{
+	struct module *module;
+	CUresult result = enter_library_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (CUmodule)module;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary handle,
+                                   const char *name)
+{
+	struct module *module;
+	CUresult result = enter_library_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	uint64_t found;
+	size_t found_size;
+	if (!name || (!address && !size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!ptx_module_global(module->ptx, name, &found, &found_size))
+		return leave(CUDA_ERROR_NOT_FOUND);
+	if (address)
+		*address = found;
+	if (size)
+		*size = found_size;
+	return leave(CUDA_SUCCESS);
+}
+
+static struct kernel *kernel_named(struct library *library, const char *name)
+{
+	struct kernel *kernel;
+	DL_FOREACH (library->kernels, kernel) {
+		if (strcmp(kernel->name, name) == 0)
+			return kernel;
+	}
+	kernel = calloc(1, sizeof(*kernel));
+	char *copy = strdup(name);
+	if (!kernel || !copy || !handle_add(&kernel->handle, HANDLE_KERNEL)) {
+		free(copy);
+		free(kernel);
+		return NULL;
+	}
+	kernel->library = library;
+	kernel->name = copy;
+	DL_APPEND(library->kernels, kernel);
+	return kernel;
+}
+
+EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name)
+{
+	struct module *module;
+	CUresult result = enter_library_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || !name)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!ptx_module_find(module->ptx, name))
+		return leave(CUDA_ERROR_NOT_FOUND);
+	struct kernel *kernel = kernel_named(module->library, name);
+	if (!kernel)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*out = (CUkernel)kernel;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle)
+{
+	struct module *module;
+	CUresult result = enter_library_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*count = 0;
+	while (ptx_module_function(module->ptx, *count))
+		(*count)++;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary handle)
+{
+	struct module *module;
+	CUresult result = enter_library_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernels || count == 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	for (unsigned int i = 0; i < count; i++) {
+		const struct ptx_function *ptx = ptx_module_function(module->ptx, i);
+		if (!ptx)
+			break;
+		kernels[i] = (CUkernel)kernel_named(module->library, ptx_function_info(ptx)->name);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+static CUresult kernel_function(struct kernel *kernel, struct context *context,
+                                struct function **function)
+{
+	struct module *module;
+	CUresult result = library_module(kernel->library, context, &module);
+	return result == CUDA_SUCCESS ? module_function(module, kernel->name, function) : result;
+}
+
+CUresult function_find(CUfunction handle, struct context *context, struct function **function)
+{
+	*function = handle_find(handle, HANDLE_FUNCTION);
+	if (*function)
+		return (*function)->module->context == context ? CUDA_SUCCESS
+		                                               : CUDA_ERROR_INVALID_HANDLE;
+	struct kernel *kernel = handle_find(handle, HANDLE_KERNEL);
+	return kernel ? kernel_function(kernel, context, function) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Enters a call about a kernel as it is in the current context. */
+static CUresult enter_kernel(const char *call, CUkernel handle, struct kernel **kernel,
+                             struct function **function)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*kernel = handle_find(handle, HANDLE_KERNEL);
+	result = *kernel ? kernel_function(*kernel, context, function) : CUDA_ERROR_INVALID_HANDLE;
+	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
+}
+
+EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (CUfunction)function;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel handle)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (CUlibrary)kernel->library;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuKernelGetName(const char **name, CUkernel handle)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*name = kernel->name;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return leave(param_info(function->info, index, offset, size));
+}
+
+/* Attributes are a device's; here they are those of the module in the current context. */
+EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle,
+                                     CUdevice ordinal)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device_of(ordinal))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	return leave(function_attribute(function, attribute, value));
+}
+
+EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
+                                     CUdevice ordinal)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device_of(ordinal))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	return leave(function_set_attribute(function, attribute, value));
+}
+
+EXPORT CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache cache_config, CUdevice ordinal)
+{
+	struct kernel *kernel;
+	struct function *function;
+	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device_of(ordinal))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	return leave(cache_config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE
+	                                                       : CUDA_SUCCESS);
+}

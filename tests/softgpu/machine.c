@@ -1,0 +1,301 @@
+/* The shared file: physical memory and processes of every device. */
+#include "tests/softgpu/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/softgpu/config.h"
+#include "tests/softgpu/machine_layout.h"
+
+static struct machine *machine;
+static struct machine_process *self;
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+void robust_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attributes;
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(mutex, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+}
+
+void robust_lock(pthread_mutex_t *mutex)
+{
+	/* A dead owner left nothing half done: every update under these locks is one store. */
+	if (pthread_mutex_lock(mutex) == EOWNERDEAD)
+		pthread_mutex_consistent(mutex);
+}
+
+/* Drops the processes whose keeper is gone. The books are locked. */
+static void sweep(struct machine *books)
+{
+	for (int i = 0; i < MAX_PROCESSES; i++) {
+		struct machine_process *process = &books->processes[i];
+		if (!process->pid || process == self)
+			continue;
+		int result = pthread_mutex_trylock(&process->alive);
+		if (result == EBUSY)
+			continue;
+		if (result == EOWNERDEAD)
+			pthread_mutex_consistent(&process->alive);
+		process->pid = 0;
+		memset(process->device, 0, sizeof(process->device));
+		if (result == 0 || result == EOWNERDEAD)
+			pthread_mutex_unlock(&process->alive);
+	}
+}
+
+static struct machine *map_books(bool create)
+{
+	char path[600];
+	snprintf(path, sizeof(path), "%s/machine-%d", config()->state_dir, MACHINE_VERSION);
+	if (create)
+		mkdir(config()->state_dir, 0700);
+	int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+	if (fd < 0)
+		return NULL;
+	struct machine *books = NULL;
+	struct stat status;
+	flock(fd, LOCK_EX);
+	if (fstat(fd, &status) != 0)
+		goto out;
+	bool fresh = status.st_size < (off_t)sizeof(*books);
+	if (fresh && (!create || posix_fallocate(fd, 0, sizeof(*books)) != 0))
+		goto out;
+	books = mmap(NULL, sizeof(*books), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (books == MAP_FAILED) {
+		books = NULL;
+		goto out;
+	}
+	if (!books->ready) {
+		robust_init(&books->lock);
+		for (int i = 0; i < MAX_DEVICES; i++) {
+			robust_init(&books->devices[i].next);
+			robust_init(&books->devices[i].running);
+		}
+		for (int i = 0; i < MAX_PROCESSES; i++)
+			robust_init(&books->processes[i].alive);
+		books->ready = 1;
+	}
+out:
+	flock(fd, LOCK_UN);
+	close(fd);
+	return books;
+}
+
+/* Takes a slot for this process; the calling thread becomes its keeper. */
+static bool take_slot(void)
+{
+	robust_lock(&machine->lock);
+	sweep(machine);
+	struct machine_process *slot = NULL;
+	bool others = false;
+	for (int i = 0; i < MAX_PROCESSES; i++) {
+		if (machine->processes[i].pid)
+			others = true;
+		else if (!slot)
+			slot = &machine->processes[i];
+	}
+	if (slot) {
+		robust_lock(&slot->alive);
+		slot->pid = getpid();
+		self = slot;
+	}
+	/* The first one in says what the machine has; it stays so until all have left. */
+	if (!others) {
+		machine->device_count = config()->devices;
+		for (int i = 0; i < MAX_DEVICES; i++)
+			machine->devices[i].total = config()->memory;
+	}
+	pthread_mutex_unlock(&machine->lock);
+	return slot != NULL;
+}
+
+struct keeper {
+	sem_t ready;
+	bool ok;
+};
+
+static void *keep(void *argument)
+{
+	struct keeper *keeper = argument;
+	keeper->ok = take_slot();
+	bool ok = keeper->ok;
+	sem_post(&keeper->ready);
+	while (ok)
+		pause();
+	return NULL;
+}
+
+bool machine_join(void)
+{
+	machine = map_books(true);
+	if (!machine) {
+		say("cannot use the state directory %s", config()->state_dir);
+		return false;
+	}
+	/* A thread of its own, so that a thread of the application that ends does not look like
+	 * the end of the process. */
+	struct keeper keeper = {.ok = false};
+	sem_init(&keeper.ready, 0, 0);
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_t thread;
+	int failed = pthread_create(&thread, NULL, keep, &keeper);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed)
+		return false;
+	pthread_detach(thread);
+	while (sem_wait(&keeper.ready) != 0)
+		continue;
+	sem_destroy(&keeper.ready);
+	if (!keeper.ok)
+		say("more than %d processes", MAX_PROCESSES);
+	return keeper.ok;
+}
+
+static uint64_t used_bytes(const struct machine *books, int device)
+{
+	uint64_t used = 0;
+	for (int i = 0; i < MAX_PROCESSES; i++)
+		if (books->processes[i].pid)
+			used += books->processes[i].device[device].physical;
+	return used;
+}
+
+bool machine_take(int device, uint64_t bytes)
+{
+	robust_lock(&machine->lock);
+	sweep(machine);
+	uint64_t total = machine->devices[device].total;
+	uint64_t used = used_bytes(machine, device);
+	bool fits = used <= total && bytes <= total - used;
+	if (fits)
+		self->device[device].physical += bytes;
+	pthread_mutex_unlock(&machine->lock);
+	return fits;
+}
+
+void machine_give(int device, uint64_t bytes)
+{
+	robust_lock(&machine->lock);
+	self->device[device].physical -= bytes;
+	pthread_mutex_unlock(&machine->lock);
+}
+
+void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	robust_lock(&machine->lock);
+	sweep(machine);
+	*total_bytes = machine->devices[device].total;
+	uint64_t used = used_bytes(machine, device);
+	*free_bytes = used < *total_bytes ? *total_bytes - used : 0;
+	pthread_mutex_unlock(&machine->lock);
+}
+
+/*
+ * Two locks make the device change hands fairly: whoever waits for `running` holds `next`, so the
+ * one that just gave the device up queues behind it.
+ */
+static void take_device(int device)
+{
+	if (config()->mps)
+		return;
+	robust_lock(&machine->devices[device].next);
+	robust_lock(&machine->devices[device].running);
+	pthread_mutex_unlock(&machine->devices[device].next);
+}
+
+static void give_device(int device)
+{
+	if (!config()->mps)
+		pthread_mutex_unlock(&machine->devices[device].running);
+}
+
+void slice_begin(struct slice *slice, int device)
+{
+	slice->device = device;
+	slice->held_ns = 0;
+	__atomic_fetch_add(&self->device[device].launches, 1, __ATOMIC_RELAXED);
+	take_device(device);
+	slice->begin_ns = now_ns();
+}
+
+static void account(struct slice *slice)
+{
+	uint64_t now = now_ns();
+	uint64_t held = now - slice->begin_ns;
+	slice->held_ns += held;
+	slice->begin_ns = now;
+	__atomic_fetch_add(&self->device[slice->device].busy_ns, held, __ATOMIC_RELAXED);
+}
+
+void slice_poll(struct slice *slice)
+{
+	if (now_ns() - slice->begin_ns < SLICE_NS)
+		return;
+	account(slice);
+	give_device(slice->device);
+	take_device(slice->device);
+	slice->begin_ns = now_ns();
+}
+
+void slice_end(struct slice *slice)
+{
+	account(slice);
+	give_device(slice->device);
+}
+
+uint64_t slice_held(const struct slice *slice)
+{
+	return slice->held_ns + (now_ns() - slice->begin_ns);
+}
+
+int machine_truth(int device, struct softgpu_truth *truth, int capacity)
+{
+	struct machine *books = machine ? machine : map_books(false);
+	if (!books)
+		return -1;
+	int count = 0;
+	robust_lock(&books->lock);
+	sweep(books);
+	if (device < 0 || device >= books->device_count)
+		count = -1;
+	for (int i = 0; count >= 0 && i < MAX_PROCESSES; i++) {
+		const struct machine_process *process = &books->processes[i];
+		if (!process->pid)
+			continue;
+		const struct machine_use *use = &process->device[device];
+		if (count < capacity)
+			truth[count] = (struct softgpu_truth){
+			    .pid = process->pid,
+			    .physical_bytes = use->physical,
+			    .busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED),
+			    .launches = __atomic_load_n(&use->launches, __ATOMIC_RELAXED),
+			};
+		count++;
+	}
+	pthread_mutex_unlock(&books->lock);
+	if (books != machine)
+		munmap(books, sizeof(*books));
+	return count;
+}

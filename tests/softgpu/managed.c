@@ -1,0 +1,374 @@
+/*
+ * Managed memory: host memory that both sides use at one address. It counts as device memory block
+ * by block: when a device prefetches a block or a kernel touches it, and there is room; a block
+ * that finds none stays on the host, which is how over-subscription works. Touches by the host are
+ * not seen, so a block comes back only by prefetching it to the host, by advice, or by freeing it.
+ */
+#include "tests/softgpu/memory.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "tests/softgpu/machine.h"
+
+#define NOWHERE CU_DEVICE_INVALID
+
+struct managed {
+	pthread_mutex_t lock; /* kernels of several devices may touch blocks at once */
+	CUmemLocation preferred, last_prefetch;
+	bool read_mostly;
+	uint32_t accessed_by; /* devices, by bit */
+	bool accessed_by_host;
+	size_t blocks;
+	int8_t *home; /* per block: the device that holds it, or -1 */
+};
+
+static const CUmemLocation nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE};
+
+EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || size == 0 ||
+	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+	     flags != CU_MEM_ATTACH_SINGLE))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (size > window_size())
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	size_t blocks = (size + GRANULARITY - 1) / GRANULARITY;
+	struct managed *managed = calloc(1, sizeof(*managed));
+	int8_t *home = malloc(blocks);
+	void *memory = mmap(NULL, blocks * GRANULARITY, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct range *range = NULL;
+	if (managed && home && memory != MAP_FAILED)
+		range = range_add(RANGE_MANAGED, (uint64_t)memory, size, context);
+	if (!range) {
+		if (memory != MAP_FAILED)
+			munmap(memory, blocks * GRANULARITY);
+		free(home);
+		free(managed);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	pthread_mutex_init(&managed->lock, NULL);
+	managed->preferred = nowhere;
+	managed->last_prefetch = nowhere;
+	managed->blocks = blocks;
+	managed->home = home;
+	for (size_t i = 0; i < blocks; i++)
+		home[i] = -1;
+	range->flags = flags;
+	pthread_rwlock_wrlock(&memory_lock);
+	range->managed = managed;
+	pthread_rwlock_unlock(&memory_lock);
+	*out = range->base;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Moves one block to a device, or to the host (-1). */
+static void move_block(struct managed *managed, size_t block, int device)
+{
+	int home = managed->home[block];
+	if (home == device)
+		return;
+	if (device >= 0 && !machine_take(devices[device].machine_index, GRANULARITY))
+		return;
+	if (home >= 0)
+		machine_give(devices[home].machine_index, GRANULARITY);
+	managed->home[block] = (int8_t)device;
+}
+
+static void move_blocks(struct range *range, uint64_t address, uint64_t size, int device)
+{
+	struct managed *managed = range->managed;
+	size_t first = (address - range->base) / GRANULARITY;
+	size_t last = (address + size - 1 - range->base) / GRANULARITY;
+	pthread_mutex_lock(&managed->lock);
+	for (size_t block = first; block <= last; block++)
+		move_block(managed, block, device);
+	pthread_mutex_unlock(&managed->lock);
+}
+
+void managed_touch(struct range *range, int device, uint64_t address)
+{
+	struct managed *managed = range->managed;
+	if (!managed)
+		return;
+	size_t block = (address - range->base) / GRANULARITY;
+	/* What prefers to be elsewhere is used from there. */
+	pthread_mutex_lock(&managed->lock);
+	bool comes = managed->preferred.type == CU_MEM_LOCATION_TYPE_INVALID ||
+	             (managed->preferred.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	              managed->preferred.id == device);
+	if (comes && managed->home[block] != device)
+		move_block(managed, block, device);
+	pthread_mutex_unlock(&managed->lock);
+}
+
+void managed_free(struct range *range)
+{
+	struct managed *managed = range->managed;
+	void *memory = (void *)range->base;
+	range_remove(range);
+	for (size_t block = 0; block < managed->blocks; block++)
+		move_block(managed, block, -1);
+	munmap(memory, managed->blocks * GRANULARITY);
+	pthread_mutex_destroy(&managed->lock);
+	free(managed->home);
+	free(managed);
+}
+
+/* The managed range that holds all of [address, address + size), or NULL. */
+static struct range *managed_range(uint64_t address, uint64_t size)
+{
+	struct range *range = range_find(address);
+	bool holds = range && range->kind == RANGE_MANAGED && size &&
+	             size <= range->size - (address - range->base);
+	return holds ? range : NULL;
+}
+
+static bool location_is_valid(CUmemLocation location)
+{
+	switch ((int)location.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return device_of(location.id) != NULL;
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		return true;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return location.id == 0;
+	default:
+		return false;
+	}
+}
+
+/* Before locations there were ordinals, and a number for the host. */
+static CUmemLocation location_of_ordinal(CUdevice ordinal)
+{
+	if (ordinal == CU_DEVICE_CPU)
+		return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST};
+	return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+}
+
+static int home_of(CUmemLocation location)
+{
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1;
+}
+
+static void advise_range(struct managed *managed, CUmem_advise advice, CUmemLocation location)
+{
+	bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	switch (advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+		managed->read_mostly = true;
+		break;
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		managed->read_mostly = false;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		managed->preferred = location;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		managed->preferred = nowhere;
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+		if (device)
+			managed->accessed_by |= 1U << location.id;
+		else
+			managed->accessed_by_host = true;
+		break;
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		if (device)
+			managed->accessed_by &= ~(1U << location.id);
+		else
+			managed->accessed_by_host = false;
+		break;
+	}
+}
+
+static CUresult advise(const char *call, CUdeviceptr address, size_t size, CUmem_advise advice,
+                       CUmemLocation location)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct range *range = managed_range(address, size);
+	bool located = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+	               advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
+	               advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+	if (!range || advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
+	    advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (located && !location_is_valid(location))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	pthread_mutex_lock(&range->managed->lock);
+	advise_range(range->managed, advice, location);
+	pthread_mutex_unlock(&range->managed->lock);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice ordinal)
+{
+	return advise(__func__, address, size, advice, location_of_ordinal(ordinal));
+}
+
+EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice,
+                               CUmemLocation location)
+{
+	return advise(__func__, address, size, advice, location);
+}
+
+struct prefetch {
+	struct work work;
+	uint64_t address, size;
+	int home;
+};
+
+static CUresult run_prefetch(struct work *work, CUresult broken)
+{
+	(void)broken;
+	struct prefetch *prefetch = (struct prefetch *)work;
+	pthread_rwlock_rdlock(&memory_lock);
+	struct range *range = managed_range(prefetch->address, prefetch->size);
+	if (range)
+		move_blocks(range, prefetch->address, prefetch->size, prefetch->home);
+	pthread_rwlock_unlock(&memory_lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult prefetch_to(const char *call, CUdeviceptr address, size_t size,
+                            CUmemLocation location, unsigned int flags, CUstream handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(context, handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct range *range = managed_range(address, size);
+	if (!range || flags != 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!location_is_valid(location))
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
+	if (!prefetch)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*prefetch = (struct prefetch){
+	    .work.run = run_prefetch, .address = address, .size = size, .home = home_of(location)};
+	pthread_mutex_lock(&range->managed->lock);
+	range->managed->last_prefetch = location;
+	pthread_mutex_unlock(&range->managed->lock);
+	return leave(stream_submit(stream, &prefetch->work));
+}
+
+static CUresult cuMemPrefetchAsync_on(const char *call, CUdeviceptr address, size_t size,
+                                      CUdevice ordinal, CUstream stream)
+{
+	return prefetch_to(call, address, size, location_of_ordinal(ordinal), 0, stream);
+}
+EXPORT_ON_STREAM(cuMemPrefetchAsync,
+                 (CUdeviceptr address, size_t size, CUdevice ordinal, CUstream stream), address,
+                 size, ordinal, stream)
+
+#define cuMemPrefetchAsync_v2_on prefetch_to
+EXPORT_ON_STREAM(cuMemPrefetchAsync_v2,
+                 (CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags,
+                  CUstream stream),
+                 address, size, location, flags, stream)
+
+/* The ordinal that the older attributes use for a location. */
+static int ordinal_of(CUmemLocation location)
+{
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return location.id;
+	return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+static void list_accessors(const struct managed *managed, int *list, size_t count)
+{
+	size_t used = 0;
+	for (int i = 0; i < device_count && used < count; i++)
+		if (managed->accessed_by >> i & 1)
+			list[used++] = i;
+	if (managed->accessed_by_host && used < count)
+		list[used++] = CU_DEVICE_CPU;
+	while (used < count)
+		list[used++] = CU_DEVICE_INVALID;
+}
+
+static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
+                                struct managed *managed)
+{
+	int *value = data;
+	if (!data || size < sizeof(int) || size % sizeof(int) != 0 ||
+	    (attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && size != sizeof(int)))
+		return CUDA_ERROR_INVALID_VALUE;
+	switch ((int)attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		*value = managed->read_mostly;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		*value = ordinal_of(managed->preferred);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+		list_accessors(managed, value, size / sizeof(int));
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		*value = ordinal_of(managed->last_prefetch);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		*value = (int)managed->preferred.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		*value = managed->preferred.id;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		*value = (int)managed->last_prefetch.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		*value = managed->last_prefetch.id;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes,
+                                        CUmem_range_attribute *attributes, size_t count,
+                                        CUdeviceptr address, size_t size)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct range *range = managed_range(address, size);
+	if (!data || !sizes || !attributes || count == 0 || !range)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	pthread_mutex_lock(&range->managed->lock);
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = range_attribute(data[i], sizes[i], attributes[i], range->managed);
+	pthread_mutex_unlock(&range->managed->lock);
+	return leave(result);
+}
+
+EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t data_size,
+                                       CUmem_range_attribute attribute, CUdeviceptr address,
+                                       size_t size)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct range *range = managed_range(address, size);
+	if (!range)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	pthread_mutex_lock(&range->managed->lock);
+	result = range_attribute(data, data_size, attribute, range->managed);
+	pthread_mutex_unlock(&range->managed->lock);
+	return leave(result);
+}

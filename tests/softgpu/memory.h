@@ -1,0 +1,123 @@
+/* Addresses and bytes: physical memory, the window of device addresses, the table of ranges. */
+#ifndef SOFTGPU_MEMORY_H
+#define SOFTGPU_MEMORY_H
+
+#include "tests/softgpu/driver.h"
+
+/* Guards the window's pages and the table of ranges; written only with driver_lock held too. */
+extern pthread_rwlock_t memory_lock;
+
+/* physical.c: bytes that exist. */
+struct physical {
+	struct handle handle;
+	int device;      /* whose memory, or -1: the host's */
+	uint64_t offset; /* in the file of bytes */
+	uint64_t size;
+	CUmemAllocationProp properties;
+	int references; /* cuMemCreate, cuMemRetainAllocationHandle */
+	int mappings;
+	bool exposed; /* the application has its handle */
+};
+
+bool physical_open(void);
+/* Bytes of devices[device], or of the host (-1). OUT_OF_MEMORY when the device is full. */
+CUresult physical_create(int device, uint64_t size, struct physical **physical);
+/* Frees it once neither a reference nor a mapping is left. */
+void physical_drop(struct physical *physical);
+int physical_file(void);
+
+/* window.c: device addresses, in pages of GRANULARITY. */
+struct page {
+	struct physical *physical;  /* NULL: nothing mapped */
+	uint32_t index;             /* of this page in it */
+	uint8_t readable, writable; /* by which devices */
+	bool reserved;
+};
+
+bool window_open(void);
+/* Makes the device's view of the window exist. */
+bool window_view(struct device *device);
+bool window_holds(uint64_t address);
+uint64_t window_base(void);
+uint64_t window_size(void);
+struct page *window_page(uint64_t address);
+/* Takes unused addresses, at `wish` if it is free; 0: there are none. */
+uint64_t window_reserve(uint64_t size, uint64_t alignment, uint64_t wish);
+void window_unreserve(uint64_t base, uint64_t size);
+/* Maps the whole of `physical`, without rights. */
+void window_map(uint64_t base, struct physical *physical);
+void window_unmap(uint64_t base, uint64_t size);
+bool window_allow(uint64_t base, uint64_t size, const struct device *device, bool read, bool write);
+/*
+ * Where the bytes of a device address are, and how many follow in one piece; NULL when it is not
+ * mapped or the access is not allowed. Hold memory_lock while using them.
+ */
+void *window_bytes(uint64_t address, bool write, uint64_t *run);
+
+/* range.c: what is known about addresses. */
+enum range_kind {
+	RANGE_DEVICE,     /* cuMemAlloc */
+	RANGE_POOLED,     /* cuMemAllocAsync */
+	RANGE_MODULE,     /* a variable of a module */
+	RANGE_MAPPING,    /* cuMemMap */
+	RANGE_HOST,       /* cuMemHostAlloc, cuMemAllocHost */
+	RANGE_REGISTERED, /* cuMemHostRegister */
+	RANGE_MANAGED,    /* cuMemAllocManaged */
+};
+
+struct range {
+	uint64_t base, size;
+	enum range_kind kind;
+	struct context *context; /* it was made under; NULL for mappings */
+	int device;
+	unsigned int flags; /* of the call that made it */
+	uint64_t id;
+	struct physical *physical;  /* a mapping's or a large allocation's own */
+	struct small_block *block;  /* a small allocation's */
+	struct pool *pool;          /* a pooled one's */
+	struct pool_extent *extent; /* and its place there */
+	struct managed *managed;
+	bool sync_memops;
+};
+
+struct range *range_add(enum range_kind kind, uint64_t base, uint64_t size,
+                        struct context *context);
+void range_remove(struct range *range);
+/* The range that holds the address, or NULL. Hold memory_lock or driver_lock. */
+struct range *range_find(uint64_t address);
+/* The first range at or after `index` in address order; NULL at the end. */
+struct range *range_at(size_t index);
+/* Whether [base, base + size) touches any range. */
+bool range_overlaps(uint64_t base, uint64_t size);
+
+/* memory.c: plain device memory. */
+CUresult device_allocate(struct context *context, uint64_t size, enum range_kind kind,
+                         struct range **range);
+/* Frees at once; the caller has waited. */
+void device_free(struct range *range);
+/* Maps fresh memory of the device where the devices in the mask `for_whom` can use it. */
+CUresult device_map(const struct device *device, uint32_t for_whom, uint64_t size,
+                    struct physical **physical, uint64_t *base);
+void device_unmap(struct physical *physical, uint64_t base);
+/* Frees all that was allocated under the context. */
+void memory_forget_context(struct context *context);
+
+/* host.c */
+void host_range_free(struct range *range);
+/* managed.c */
+void managed_free(struct range *range);
+/* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
+void managed_touch(struct range *range, int device, uint64_t address);
+/* pool.c */
+/* Gives the device's pools' spare memory back as far as they may keep it; called where work ends.
+ */
+void pools_trim(struct context *context);
+/* The same when the last context of a device ends: nothing is kept. */
+void pools_empty(struct device *device);
+/* Frees after the work that is now in the stream; at once without a stream. */
+CUresult pooled_free(struct range *range, struct stream *stream);
+
+/* kernel_memory.c: the memory description for the executor. */
+struct ptx_memory kernel_memory(struct context *context);
+
+#endif

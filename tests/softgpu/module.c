@@ -1,0 +1,342 @@
+/* Modules: PTX text loaded into a context, and the functions and variables in it. */
+#include "tests/softgpu/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/softgpu/memory.h"
+
+#define LOG_SIZE       1024
+#define FATBIN_WRAPPER 0x466243b1U
+#define FATBIN         0xba55ed50U
+
+/* What kind of image this is, before anything tries to read it as text. */
+static CUresult check_image(const void *image)
+{
+	uint32_t magic;
+	if (!image)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A text may be as short as its NUL. */
+	if (((const char *)image)[0] == '\0' || ((const char *)image)[1] == '\0' ||
+	    ((const char *)image)[2] == '\0')
+		return CUDA_ERROR_INVALID_IMAGE;
+	memcpy(&magic, image, sizeof(magic));
+	/* Machine code of NVIDIA's processors has no meaning here. */
+	if (magic == FATBIN || magic == FATBIN_WRAPPER || memcmp(image, "\177ELF", 4) == 0)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	return strstr(image, ".version") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult result_of_load(enum ptx_status status)
+{
+	switch (status) {
+	case PTX_OK:
+		return CUDA_SUCCESS;
+	case PTX_INVALID:
+		return CUDA_ERROR_INVALID_PTX;
+	case PTX_NO_MEMORY:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+CUresult module_load(struct context *context, const void *image, char *log, size_t log_size,
+                     struct module **out)
+{
+	CUresult result = check_image(image);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct module *module = calloc(1, sizeof(*module));
+	if (!module || !handle_add(&module->handle, HANDLE_MODULE)) {
+		free(module);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	struct ptx_memory memory = kernel_memory(context);
+	result = result_of_load(
+	    ptx_module_load(image, strlen(image), &memory, &module->ptx, log, log_size));
+	if (result != CUDA_SUCCESS) {
+		handle_remove(&module->handle);
+		free(module);
+		return result;
+	}
+	module->context = context;
+	DL_APPEND(context->modules, module);
+	*out = module;
+	return CUDA_SUCCESS;
+}
+
+void module_free(struct module *module)
+{
+	struct function *function, *next;
+	DL_FOREACH_SAFE(module->functions, function, next)
+	{
+		handle_remove(&function->handle);
+		free(function);
+	}
+	DL_DELETE(module->context->modules, module);
+	ptx_module_unload(module->ptx);
+	handle_remove(&module->handle);
+	free(module);
+}
+
+void modules_forget_context(struct context *context)
+{
+	while (context->modules)
+		module_free(context->modules);
+}
+
+/* The options that want an answer: where the log goes. */
+struct load_options {
+	char *error_log;
+	size_t error_log_size;
+	void **error_log_used; /* the option's value, which becomes the bytes written */
+};
+
+static void read_options(struct load_options *options, unsigned int count,
+                         const CUjit_option *names, void **values)
+{
+	for (unsigned int i = 0; names && values && i < count; i++) {
+		switch ((int)names[i]) {
+		case CU_JIT_ERROR_LOG_BUFFER:
+			options->error_log = values[i];
+			break;
+		case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+			options->error_log_size = (size_t)(uintptr_t)values[i];
+			options->error_log_used = &values[i];
+			break;
+		case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+			values[i] = NULL; /* nothing to say */
+			break;
+		default:
+			break; /* hints for a compiler */
+		}
+	}
+}
+
+static void write_log(const struct load_options *options, const char *log)
+{
+	if (options->error_log && options->error_log_size)
+		snprintf(options->error_log, options->error_log_size, "%s", log);
+	if (options->error_log_used)
+		*options->error_log_used = (void *)(uintptr_t)strlen(log);
+}
+
+static CUresult load(const char *call, CUmodule *out, const void *image,
+                     const struct load_options *options)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	char log[LOG_SIZE] = "";
+	struct module *module;
+	result = module_load(context, image, log, sizeof(log), &module);
+	write_log(options, log);
+	if (result == CUDA_SUCCESS)
+		*out = (CUmodule)module;
+	else if (log[0])
+		say("%s: %s", call, log);
+	return leave(result);
+}
+
+EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
+{
+	return load(__func__, out, image, &(struct load_options){0});
+}
+
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
+                                   CUjit_option *names, void **values)
+{
+	struct load_options options = {0};
+	read_options(&options, count, names, values);
+	return load(__func__, out, image, &options);
+}
+
+EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
+{
+	return load(__func__, out, image, &(struct load_options){0});
+}
+
+char *read_text(const char *path)
+{
+	FILE *file = path ? fopen(path, "re") : NULL;
+	if (!file)
+		return NULL;
+	char *text = NULL;
+	size_t length = 0, capacity = 0;
+	for (;;) {
+		if (capacity - length < 4096) {
+			capacity = capacity ? 2 * capacity : 65536;
+			char *larger = realloc(text, capacity);
+			if (!larger)
+				break;
+			text = larger;
+		}
+		size_t got = fread(text + length, 1, capacity - length - 1, file);
+		length += got;
+		text[length] = '\0';
+		if (got == 0)
+			break;
+	}
+	fclose(file);
+	return text;
+}
+
+EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
+{
+	if (!out || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	char *text = read_text(path);
+	if (!text)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	CUresult result = load(__func__, out, text, &(struct load_options){0});
+	free(text);
+	return result;
+}
+
+/* Enters a call about a module; a wrong handle is INVALID_HANDLE. */
+static CUresult enter_module(const char *call, CUmodule handle, struct module **module)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*module = handle_find(handle, HANDLE_MODULE);
+	return *module ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule handle)
+{
+	struct module *module;
+	CUresult result = enter_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (module->library)
+		return leave(CUDA_ERROR_NOT_PERMITTED);
+	/* Its code may still run. */
+	context_drain(module->context);
+	module = handle_find(handle, HANDLE_MODULE);
+	if (!module)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	module_free(module);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!mode)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*mode = CU_MODULE_EAGER_LOADING;
+	return leave(CUDA_SUCCESS);
+}
+
+static struct function *function_of(struct module *module, const struct ptx_function *ptx)
+{
+	struct function *function;
+	DL_FOREACH (module->functions, function) {
+		if (function->ptx == ptx)
+			return function;
+	}
+	function = calloc(1, sizeof(*function));
+	if (!function || !handle_add(&function->handle, HANDLE_FUNCTION)) {
+		free(function);
+		return NULL;
+	}
+	function->module = module;
+	function->ptx = ptx;
+	function->info = ptx_function_info(ptx);
+	/* Without asking for more, static and dynamic shared memory share the plain limit. */
+	int rest = SHARED_PER_BLOCK - (int)function->info->shared_bytes;
+	function->dynamic_shared_most = rest > 0 ? rest : 0;
+	function->carveout = -1;
+	DL_APPEND(module->functions, function);
+	return function;
+}
+
+CUresult module_function(struct module *module, const char *name, struct function **function)
+{
+	const struct ptx_function *ptx = ptx_module_find(module->ptx, name);
+	if (!ptx)
+		return CUDA_ERROR_NOT_FOUND;
+	*function = function_of(module, ptx);
+	return *function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
+{
+	struct module *module;
+	CUresult result = enter_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct function *function;
+	if (!out || !name)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	result = module_function(module, name, &function);
+	if (result == CUDA_SUCCESS)
+		*out = (CUfunction)function;
+	return leave(result);
+}
+
+static unsigned int function_count(const struct ptx_module *ptx)
+{
+	unsigned int count = 0;
+	while (ptx_module_function(ptx, count))
+		count++;
+	return count;
+}
+
+EXPORT CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule handle)
+{
+	struct module *module;
+	CUresult result = enter_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*count = function_count(module->ptx);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count,
+                                           CUmodule handle)
+{
+	struct module *module;
+	CUresult result = enter_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!functions || count == 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	for (unsigned int i = 0; i < count && ptx_module_function(module->ptx, i); i++) {
+		functions[i] = (CUfunction)function_of(module, ptx_module_function(module->ptx, i));
+		if (!functions[i])
+			return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodule handle,
+                                     const char *name)
+{
+	struct module *module;
+	CUresult result = enter_module(__func__, handle, &module);
+	if (result != CUDA_SUCCESS)
+		return result;
+	uint64_t found;
+	size_t found_size;
+	if (!name || (!address && !size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!ptx_module_global(module->ptx, name, &found, &found_size))
+		return leave(CUDA_ERROR_NOT_FOUND);
+	if (address)
+		*address = found;
+	if (size)
+		*size = found_size;
+	return leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,557 @@
+/*
+ * Memory pools: cuMemAllocAsync and cuMemFreeAsync.
+ *
+ * A pool takes device memory in chunks and cuts them into extents. A freed extent remembers where
+ * in which stream it was freed: that stream may reuse it at once, others when the stream is past
+ * that point. Chunks without a used extent go back when work is waited for, beyond what the pool
+ * may keep (its release threshold).
+ */
+#include "tests/softgpu/memory.h"
+
+#include <stdlib.h>
+
+#define UNIT 512ULL
+
+struct pool_extent {
+	struct pool_chunk *chunk;
+	uint64_t base, size;
+	bool used;
+	struct stream *freed_on; /* NULL: free for anybody */
+	uint64_t freed_at;
+	struct pool_extent *prev, *next;
+};
+
+struct pool_chunk {
+	struct physical *physical;
+	uint64_t base;
+	struct pool_extent *extents; /* in address order, without gaps */
+	struct pool_chunk *prev, *next;
+};
+
+struct pool {
+	struct handle handle;
+	struct device *device;
+	CUmemPoolProps properties;
+	uint32_t access; /* devices, by bit */
+	int reuse[3];    /* the three CU_MEMPOOL_ATTR_REUSE switches: kept, without effect */
+	uint64_t threshold;
+	uint64_t reserved, reserved_high, used, used_high;
+	struct pool_chunk *chunks;
+	struct pool *prev, *next;
+};
+
+static struct pool *pools;
+
+static struct pool *pool_new(struct device *device)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+	if (!pool || !handle_add(&pool->handle, HANDLE_POOL)) {
+		free(pool);
+		return NULL;
+	}
+	pool->device = device;
+	pool->access = 1U << device->index;
+	for (int i = 0; i < 3; i++)
+		pool->reuse[i] = 1;
+	pool->properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	pool->properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	pool->properties.location.id = device->index;
+	DL_APPEND(pools, pool);
+	return pool;
+}
+
+static struct pool *default_pool(struct device *device)
+{
+	if (!device->default_pool)
+		device->default_pool = pool_new(device);
+	return device->default_pool;
+}
+
+static struct pool *current_pool(struct device *device)
+{
+	return device->pool ? device->pool : default_pool(device);
+}
+
+/* Forgets the stream of a freed extent once it is past the free. */
+static void settle(struct pool_extent *extent)
+{
+	if (extent->freed_on && stream_reached(extent->freed_on, extent->freed_at)) {
+		stream_unreference(extent->freed_on);
+		extent->freed_on = NULL;
+	}
+}
+
+/* Joins neighbours that are free for anybody. */
+static void settle_chunk(struct pool_chunk *chunk)
+{
+	struct pool_extent *extent, *next;
+	DL_FOREACH (chunk->extents, extent) {
+		settle(extent);
+	}
+	for (extent = chunk->extents; extent; extent = next) {
+		next = extent->next;
+		if (!next || extent->used || next->used || extent->freed_on || next->freed_on)
+			continue;
+		extent->size += next->size;
+		DL_DELETE(chunk->extents, next);
+		free(next);
+		next = extent; /* it may join one more */
+	}
+}
+
+static struct pool_extent *find_extent(struct pool *pool, uint64_t size,
+                                       const struct stream *stream)
+{
+	struct pool_extent *best = NULL;
+	struct pool_chunk *chunk;
+	DL_FOREACH (pool->chunks, chunk) {
+		settle_chunk(chunk);
+		struct pool_extent *extent;
+		DL_FOREACH (chunk->extents, extent) {
+			if (!extent->used && extent->size >= size &&
+			    (!extent->freed_on || extent->freed_on == stream) &&
+			    (!best || extent->size < best->size))
+				best = extent;
+		}
+	}
+	return best;
+}
+
+static CUresult grow(struct pool *pool, uint64_t size)
+{
+	size = (size + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
+	if (pool->properties.maxSize && pool->reserved + size > pool->properties.maxSize)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	struct pool_chunk *chunk = calloc(1, sizeof(*chunk));
+	struct pool_extent *extent = calloc(1, sizeof(*extent));
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (chunk && extent)
+		result =
+		    device_map(pool->device, pool->access, size, &chunk->physical, &chunk->base);
+	if (result != CUDA_SUCCESS) {
+		free(extent);
+		free(chunk);
+		return result;
+	}
+	extent->chunk = chunk;
+	extent->base = chunk->base;
+	extent->size = size;
+	DL_APPEND(chunk->extents, extent);
+	DL_APPEND(pool->chunks, chunk);
+	pool->reserved += size;
+	if (pool->reserved > pool->reserved_high)
+		pool->reserved_high = pool->reserved;
+	return CUDA_SUCCESS;
+}
+
+/* Cuts the extent to `size`; the rest is free as the whole was. */
+static bool split(struct pool_extent *extent, uint64_t size)
+{
+	if (extent->size == size)
+		return true;
+	struct pool_extent *rest = malloc(sizeof(*rest));
+	if (!rest)
+		return false;
+	*rest = *extent;
+	rest->base += size;
+	rest->size -= size;
+	extent->size = size;
+	if (rest->freed_on)
+		stream_reference(rest->freed_on);
+	DL_APPEND_ELEM(extent->chunk->extents, extent, rest);
+	return true;
+}
+
+static CUresult allocate(struct pool *pool, uint64_t size, struct stream *stream, CUdeviceptr *out)
+{
+	if (size > window_size())
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t rounded = (size + UNIT - 1) / UNIT * UNIT;
+	struct pool_extent *extent = find_extent(pool, rounded, stream);
+	if (!extent) {
+		CUresult result = grow(pool, rounded);
+		if (result != CUDA_SUCCESS)
+			return result;
+		extent = find_extent(pool, rounded, stream);
+	}
+	if (!split(extent, rounded))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	struct range *range = range_add(RANGE_POOLED, extent->base, size, stream->context);
+	if (!range)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (extent->freed_on)
+		stream_unreference(extent->freed_on);
+	extent->freed_on = NULL;
+	extent->used = true;
+	range->device = pool->device->index;
+	range->pool = pool;
+	range->extent = extent;
+	pool->used += rounded;
+	if (pool->used > pool->used_high)
+		pool->used_high = pool->used;
+	*out = range->base;
+	return CUDA_SUCCESS;
+}
+
+CUresult pooled_free(struct range *range, struct stream *stream)
+{
+	struct pool_extent *extent = range->extent;
+	if (stream) {
+		/* An empty entry: the point after which the memory is free. */
+		struct work *work = calloc(1, sizeof(*work));
+		CUresult result = work ? stream_submit(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
+		if (result != CUDA_SUCCESS)
+			return result;
+		stream_reference(stream);
+		extent->freed_on = stream;
+		extent->freed_at = stream->issued;
+	}
+	extent->used = false;
+	range->pool->used -= extent->size;
+	range_remove(range);
+	return CUDA_SUCCESS;
+}
+
+static void trim(struct pool *pool, uint64_t keep)
+{
+	struct pool_chunk *chunk, *next;
+	DL_FOREACH_SAFE(pool->chunks, chunk, next)
+	{
+		settle_chunk(chunk);
+		struct pool_extent *only = chunk->extents;
+		if (pool->reserved <= keep || only->next || only->used || only->freed_on)
+			continue;
+		pool->reserved -= only->size;
+		device_unmap(chunk->physical, chunk->base);
+		DL_DELETE(pool->chunks, chunk);
+		free(only);
+		free(chunk);
+	}
+}
+
+void pools_trim(struct context *context)
+{
+	struct pool *pool;
+	DL_FOREACH (pools, pool) {
+		if (pool->device == context->device && pool->reserved > pool->threshold)
+			trim(pool, pool->threshold);
+	}
+}
+
+void pools_empty(struct device *device)
+{
+	struct pool *pool;
+	DL_FOREACH (pools, pool) {
+		if (pool->device == device)
+			trim(pool, 0);
+	}
+}
+
+static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUstream handle,
+                            CUmemoryPool pool_handle, bool from_pool)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(context, handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct pool *pool = from_pool ? handle_find(pool_handle, HANDLE_POOL)
+	                              : current_pool(stream->context->device);
+	if (!out || size == 0 || !pool)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(allocate(pool, size, stream, out));
+}
+
+static CUresult cuMemAllocAsync_on(const char *call, CUdeviceptr *out, size_t size, CUstream stream)
+{
+	return allocate_on(call, out, size, stream, NULL, false);
+}
+EXPORT_ON_STREAM(cuMemAllocAsync, (CUdeviceptr * out, size_t size, CUstream stream), out, size,
+                 stream)
+
+static CUresult cuMemAllocFromPoolAsync_on(const char *call, CUdeviceptr *out, size_t size,
+                                           CUmemoryPool pool, CUstream stream)
+{
+	return allocate_on(call, out, size, stream, pool, true);
+}
+EXPORT_ON_STREAM(cuMemAllocFromPoolAsync,
+                 (CUdeviceptr * out, size_t size, CUmemoryPool pool, CUstream stream), out, size,
+                 pool, stream)
+
+static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstream handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(context, handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct range *range = range_find(address);
+	if (!range || range->base != address || range->kind != RANGE_POOLED)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(pooled_free(range, stream));
+}
+EXPORT_ON_STREAM(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), address, stream)
+
+static CUresult pool_of_device(const char *call, CUmemoryPool *out, CUdevice ordinal,
+                               struct pool *(*which)(struct device *))
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct device *device = device_of(ordinal);
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	struct pool *pool = which(device);
+	if (!pool)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*out = (CUmemoryPool)pool;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice ordinal)
+{
+	return pool_of_device(__func__, out, ordinal, default_pool);
+}
+
+EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice ordinal)
+{
+	return pool_of_device(__func__, out, ordinal, current_pool);
+}
+
+EXPORT CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct device *device = device_of(ordinal);
+	struct pool *pool = handle_find(handle, HANDLE_POOL);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	if (!pool || pool->device != device)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	device->pool = pool;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Since 13.0 pools are found by place and kind of memory; here only devices have them. */
+static CUresult pool_at(const char *call, CUmemoryPool *out, const CUmemLocation *location,
+                        CUmemAllocationType type, struct pool *(*which)(struct device *))
+{
+	if (!out || !location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return pool_of_device(call, out, location->id, which);
+}
+
+EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location,
+                                       CUmemAllocationType type)
+{
+	return pool_at(__func__, out, location, type, default_pool);
+}
+
+EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location,
+                                CUmemAllocationType type)
+{
+	return pool_at(__func__, out, location, type, current_pool);
+}
+
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    properties->win32SecurityAttributes)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+	    properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
+	struct device *device = device_of(properties->location.id);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	struct pool *pool = pool_new(device);
+	if (!pool)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	pool->properties = *properties;
+	*out = (CUmemoryPool)pool;
+	return leave(CUDA_SUCCESS);
+}
+
+/* Enters a call about one pool. */
+static CUresult enter_pool(const char *call, CUmemoryPool handle, struct pool **pool)
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pool = handle_find(handle, HANDLE_POOL);
+	return *pool ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_VALUE);
+}
+
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The real driver lets a pool live on until its last allocation is freed; such programs are
+	 * refused here, because what they hold would be lost from sight. */
+	if (pool == pool->device->default_pool || pool->used)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (pool->device->pool == pool)
+		pool->device->pool = NULL;
+	struct pool_chunk *chunk;
+	DL_FOREACH (pool->chunks, chunk) {
+		struct pool_extent *extent;
+		DL_FOREACH (chunk->extents, extent) {
+			while (extent->freed_on &&
+			       !stream_reached(extent->freed_on, extent->freed_at))
+				wait_for_progress();
+		}
+	}
+	trim(pool, 0);
+	DL_DELETE(pools, pool);
+	handle_remove(&pool->handle);
+	free(pool);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	trim(pool, keep);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                      void *value)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	switch ((int)attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		*(int *)value =
+		    pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+		break;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		*(cuuint64_t *)value = pool->threshold;
+		break;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		*(cuuint64_t *)value = pool->reserved;
+		break;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		*(cuuint64_t *)value = pool->reserved_high;
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		*(cuuint64_t *)value = pool->used;
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		*(cuuint64_t *)value = pool->used_high;
+		break;
+	default:
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                      void *value)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	switch ((int)attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] =
+		    *(int *)value;
+		break;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		pool->threshold = *(cuuint64_t *)value;
+		break;
+	/* The high-water marks can only be set back. */
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		if (*(cuuint64_t *)value != 0)
+			return leave(CUDA_ERROR_INVALID_VALUE);
+		pool->reserved_high = pool->reserved;
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		if (*(cuuint64_t *)value != 0)
+			return leave(CUDA_ERROR_INVALID_VALUE);
+		pool->used_high = pool->used;
+		break;
+	default:
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *wanted, size_t count)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!wanted || count == 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	uint32_t access = pool->access;
+	for (size_t i = 0; i < count; i++) {
+		const struct device *device = device_of(wanted[i].location.id);
+		if (wanted[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device)
+			return leave(CUDA_ERROR_INVALID_DEVICE);
+		uint32_t bit = 1U << device->index;
+		if (wanted[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			access |= bit;
+		else if (wanted[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && device != pool->device)
+			access &= ~bit;
+		else
+			return leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	pthread_rwlock_wrlock(&memory_lock);
+	struct pool_chunk *chunk;
+	DL_FOREACH (pool->chunks, chunk) {
+		for (int i = 0; i < device_count; i++) {
+			bool now = access >> i & 1, before = pool->access >> i & 1;
+			if (now != before && window_view(&devices[i]))
+				window_allow(chunk->base, chunk->physical->size, &devices[i], now,
+				             now);
+		}
+	}
+	pthread_rwlock_unlock(&memory_lock);
+	pool->access = access;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
+                                   CUmemLocation *location)
+{
+	struct pool *pool;
+	CUresult result = enter_pool(__func__, handle, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    !device_of(location->id))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*flags = pool->access >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+	                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,24 @@
+/*
+ * What the software GPU knows and no CUDA call says: its own books, for tests that must not take
+ * a shim's word for it. Devices are numbered as the machine has them, before CUDA_VISIBLE_DEVICES.
+ */
+#ifndef SOFTGPU_H
+#define SOFTGPU_H
+
+#include <stdint.h>
+
+struct softgpu_truth {
+	int pid;
+	uint64_t physical_bytes; /* device memory held now, contexts included */
+	uint64_t busy_ns;        /* time its kernels had the device; others' slices are not in it */
+	uint64_t launches;       /* kernels started */
+};
+
+/*
+ * Fills truth[] with the processes that use `device` (those that died are swept first) and returns
+ * how many there are, which may exceed `capacity`; -1: no such device, or no state yet.
+ */
+__attribute__((visibility("default"))) int softgpu_truth(int device, struct softgpu_truth *truth,
+                                                         int capacity);
+
+#endif

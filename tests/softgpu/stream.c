@@ -1,0 +1,241 @@
+/*
+ * Streams: queues of work, each run in order by a thread of its own.
+ *
+ * Work names what it must wait for when it is queued: a mark (cuStreamWaitEvent), and between the
+ * legacy stream and the blocking streams of its context whatever was queued there before. Such
+ * waits only point to earlier work, so they cannot form a circle.
+ */
+#include "tests/softgpu/driver.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+/* Broadcast whenever work of any stream is done. */
+static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
+
+void wait_for_progress(void)
+{
+	pthread_cond_wait(&progress, &driver_lock);
+}
+
+bool stream_reached(const struct stream *stream, uint64_t ticket)
+{
+	return stream->done >= ticket;
+}
+
+bool stream_idle(struct stream *stream)
+{
+	return stream_reached(stream, stream->issued);
+}
+
+void stream_reference(struct stream *stream)
+{
+	stream->references++;
+}
+
+void stream_unreference(struct stream *stream)
+{
+	if (--stream->references == 0) {
+		pthread_cond_destroy(&stream->has_work);
+		free(stream);
+	}
+}
+
+struct stream *stream_create(struct context *context, unsigned int flags, int priority)
+{
+	static unsigned long long last_id;
+	struct stream *stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return NULL;
+	if (!handle_add(&stream->handle, HANDLE_STREAM)) {
+		free(stream);
+		return NULL;
+	}
+	pthread_cond_init(&stream->has_work, NULL);
+	stream->context = context;
+	stream->id = ++last_id;
+	stream->flags = flags;
+	stream->priority = priority;
+	stream->references = 1;
+	DL_APPEND(context->streams, stream);
+	return stream;
+}
+
+void stream_close(struct stream *stream)
+{
+	DL_DELETE(stream->context->streams, stream);
+	handle_remove(&stream->handle);
+	stream->closing = true;
+	pthread_cond_signal(&stream->has_work);
+	stream_unreference(stream); /* a worker holds one of its own */
+}
+
+static void work_free(struct work *work)
+{
+	if (work->release)
+		work->release(work);
+	for (int i = 0; i < work->dependency_count; i++)
+		stream_unreference(work->dependencies[i].stream);
+	free(work->dependencies);
+	if (work->wait)
+		mark_release(work->wait);
+	if (work->mark)
+		mark_release(work->mark);
+	free(work);
+}
+
+static bool is_ready(const struct work *work)
+{
+	if (work->wait && !work->wait->done)
+		return false;
+	for (int i = 0; i < work->dependency_count; i++)
+		if (!stream_reached(work->dependencies[i].stream, work->dependencies[i].ticket))
+			return false;
+	return true;
+}
+
+static void run(struct stream *stream, struct work *work)
+{
+	struct context *context = stream->context;
+	CUresult broken = context->error;
+	if (work->run && (broken == CUDA_SUCCESS || work->even_if_broken)) {
+		pthread_mutex_unlock(&driver_lock);
+		CUresult result = work->run(work, broken);
+		pthread_mutex_lock(&driver_lock);
+		if (result != CUDA_SUCCESS && context->error == CUDA_SUCCESS)
+			context->error = result;
+	}
+	if (work->mark) {
+		struct timespec now;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		work->mark->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+		work->mark->done = true;
+	}
+}
+
+static void *work_through(void *argument)
+{
+	struct stream *stream = argument;
+	pthread_mutex_lock(&driver_lock);
+	for (;;) {
+		while (!stream->queue && !stream->closing)
+			pthread_cond_wait(&stream->has_work, &driver_lock);
+		struct work *work = stream->queue;
+		if (!work)
+			break;
+		while (!is_ready(work))
+			wait_for_progress();
+		run(stream, work);
+		DL_DELETE(stream->queue, work);
+		stream->done = work->ticket;
+		work_free(work);
+		pthread_cond_broadcast(&progress);
+	}
+	stream_unreference(stream);
+	pthread_mutex_unlock(&driver_lock);
+	return NULL;
+}
+
+/* The application's signals are for its own threads; faults are not to be held back. */
+static bool start_worker(struct stream *stream)
+{
+	sigset_t most, before;
+	sigfillset(&most);
+	sigdelset(&most, SIGSEGV);
+	sigdelset(&most, SIGBUS);
+	sigdelset(&most, SIGFPE);
+	sigdelset(&most, SIGILL);
+	sigdelset(&most, SIGTRAP);
+	pthread_sigmask(SIG_SETMASK, &most, &before);
+	pthread_t thread;
+	int failed = pthread_create(&thread, NULL, work_through, stream);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed)
+		return false;
+	pthread_detach(thread);
+	stream_reference(stream);
+	stream->started = true;
+	return true;
+}
+
+static bool synchronises(const struct stream *a, const struct stream *b)
+{
+	return a != b && (a->legacy || b->legacy) && !(a->flags & CU_STREAM_NON_BLOCKING) &&
+	       !(b->flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* Makes the work wait for what the default stream's rules put before it. */
+static bool order_after_others(struct stream *stream, struct work *work)
+{
+	struct stream *other;
+	int count = 0;
+	DL_FOREACH (stream->context->streams, other) {
+		count += synchronises(stream, other) && !stream_idle(other);
+	}
+	if (count == 0)
+		return true;
+	work->dependencies = calloc((size_t)count, sizeof(*work->dependencies));
+	if (!work->dependencies)
+		return false;
+	DL_FOREACH (stream->context->streams, other) {
+		if (!synchronises(stream, other) || stream_idle(other))
+			continue;
+		stream_reference(other);
+		work->dependencies[work->dependency_count++] =
+		    (struct dependency){.stream = other, .ticket = other->issued};
+	}
+	return true;
+}
+
+CUresult stream_submit(struct stream *stream, struct work *work)
+{
+	if (!order_after_others(stream, work) || (!stream->started && !start_worker(stream))) {
+		work_free(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	work->ticket = ++stream->issued;
+	DL_APPEND(stream->queue, work);
+	pthread_cond_signal(&stream->has_work);
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_wait(struct stream *stream)
+{
+	struct context *context = stream->context;
+	if (stream->legacy) {
+		/* An empty entry waits for all blocking streams as any work there would. */
+		struct work *work = calloc(1, sizeof(*work));
+		CUresult result = work ? stream_submit(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	uint64_t ticket = stream->issued;
+	stream_reference(stream);
+	while (!stream_reached(stream, ticket))
+		wait_for_progress();
+	stream_unreference(stream);
+	return context->error;
+}
+
+static struct stream *own_stream(struct context *context)
+{
+	struct thread *thread = this_thread();
+	struct stream *stream;
+	DL_FOREACH (context->streams, stream) {
+		if (stream->owner == thread)
+			return stream;
+	}
+	stream = stream_create(context, CU_STREAM_DEFAULT, 0);
+	if (stream)
+		stream->owner = thread;
+	return stream;
+}
+
+struct stream *stream_find(struct context *context, CUstream handle)
+{
+	if (handle == NULL || handle == CU_STREAM_LEGACY)
+		return context->legacy;
+	if (handle == CU_STREAM_PER_THREAD)
+		return own_stream(context);
+	return handle_find(handle, HANDLE_STREAM);
+}

@@ -1,0 +1,310 @@
+/* The cuStream* calls. */
+#include "tests/softgpu/driver.h"
+
+#include <stdlib.h>
+
+#include "tests/softgpu/memory.h"
+
+/* Enters a call about a stream; a wrong handle is INVALID_HANDLE. */
+static CUresult enter_stream(const char *call, CUstream handle, struct stream **stream)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*stream = stream_find(context, handle);
+	return *stream ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
+}
+
+static CUresult create(const char *call, CUstream *out, unsigned int flags, int priority)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || (flags & ~(unsigned int)CU_STREAM_NON_BLOCKING))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	/* Priorities out of range are clamped. */
+	priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	struct stream *stream = stream_create(context, flags, priority);
+	if (!stream)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*out = (CUstream)stream;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+	return create(__func__, out, flags, 0);
+}
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+	return create(__func__, out, flags, priority);
+}
+
+static CUresult destroy(const char *call, CUstream handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = handle_find(handle, HANDLE_STREAM);
+	if (!stream || stream->legacy || stream->owner)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	stream_close(stream);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream handle)
+{
+	return destroy(__func__, handle);
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream handle)
+{
+	return destroy(__func__, handle);
+}
+
+static CUresult cuStreamQuery_on(const char *call, CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	bool idle = stream_idle(stream);
+	if (stream->legacy) {
+		struct stream *other;
+		DL_FOREACH (stream->context->streams, other) {
+			if (!(other->flags & CU_STREAM_NON_BLOCKING) && !stream_idle(other))
+				idle = false;
+		}
+	}
+	if (stream->context->error != CUDA_SUCCESS)
+		return leave(stream->context->error);
+	return leave(idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+EXPORT_ON_STREAM(cuStreamQuery, (CUstream stream), stream)
+
+static CUresult cuStreamSynchronize_on(const char *call, CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct context *context = stream->context;
+	result = stream_wait(stream);
+	pools_trim(context);
+	return leave(result);
+}
+EXPORT_ON_STREAM(cuStreamSynchronize, (CUstream stream), stream)
+
+static CUresult cuStreamGetFlags_on(const char *call, CUstream handle, unsigned int *flags)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*flags = stream->flags;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetFlags, (CUstream stream, unsigned int *flags), stream, flags)
+
+static CUresult cuStreamGetPriority_on(const char *call, CUstream handle, int *priority)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!priority)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*priority = stream->priority;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetPriority, (CUstream stream, int *priority), stream, priority)
+
+static CUresult cuStreamGetId_on(const char *call, CUstream handle, unsigned long long *id)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!id)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*id = stream->id;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetId, (CUstream stream, unsigned long long *id), stream, id)
+
+static CUresult cuStreamGetCtx_on(const char *call, CUstream handle, CUcontext *out)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (CUcontext)stream->context;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetCtx, (CUstream stream, CUcontext *out), stream, out)
+
+static CUresult cuStreamGetCtx_v2_on(const char *call, CUstream handle, CUcontext *out,
+                                     CUgreenCtx *green)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || !green)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*out = (CUcontext)stream->context;
+	*green = NULL;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetCtx_v2, (CUstream stream, CUcontext *out, CUgreenCtx *green), stream,
+                 out, green)
+
+static CUresult cuStreamGetDevice_on(const char *call, CUstream handle, CUdevice *ordinal)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ordinal)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*ordinal = stream->context->device->index;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetDevice, (CUstream stream, CUdevice *ordinal), stream, ordinal)
+
+/* A host function of the application, called by the stream's thread. */
+struct host_call {
+	struct work work;
+	CUhostFn function;
+	CUstreamCallback callback; /* one of the two */
+	CUstream stream;
+	void *data;
+};
+
+static CUresult call_host(struct work *work, CUresult broken)
+{
+	struct host_call *call = (struct host_call *)work;
+	struct thread *thread = this_thread();
+	thread->in_host_function = true;
+	if (call->callback)
+		call->callback(call->stream, broken, call->data);
+	else
+		call->function(call->data);
+	thread->in_host_function = false;
+	return CUDA_SUCCESS;
+}
+
+static CUresult submit_host_call(struct stream *stream, struct host_call what)
+{
+	struct host_call *call = malloc(sizeof(*call));
+	if (!call)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*call = what;
+	call->work.run = call_host;
+	/* Callbacks are told of an error; host functions are not run after one. */
+	call->work.even_if_broken = call->callback != NULL;
+	return stream_submit(stream, &call->work);
+}
+
+static CUresult cuLaunchHostFunc_on(const char *name, CUstream handle, CUhostFn function,
+                                    void *data)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(name, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!function)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(
+	    submit_host_call(stream, (struct host_call){.function = function, .data = data}));
+}
+EXPORT_ON_STREAM(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data), stream,
+                 function, data)
+
+static CUresult cuStreamAddCallback_on(const char *name, CUstream handle, CUstreamCallback callback,
+                                       void *data, unsigned int flags)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(name, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!callback || flags != 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(submit_host_call(
+	    stream, (struct host_call){.callback = callback, .stream = handle, .data = data}));
+}
+EXPORT_ON_STREAM(cuStreamAddCallback,
+                 (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
+                 stream, callback, data, flags)
+
+static CUresult cuStreamIsCapturing_on(const char *call, CUstream handle,
+                                       CUstreamCaptureStatus *status)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!status)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), stream,
+                 status)
+
+/* All versions of this call begin with the same two answers, and the rest is for captures only. */
+static CUresult capture_info(const char *call, CUstream handle, CUstreamCaptureStatus *status,
+                             cuuint64_t *id)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!status)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	(void)id; /* untouched when nothing is being captured */
+	return leave(CUDA_SUCCESS);
+}
+
+#define cuStreamGetCaptureInfo_on    capture_info
+#define cuStreamGetCaptureInfo_v2_on capture_info
+#define cuStreamGetCaptureInfo_v3_on capture_info
+EXPORT_ON_STREAM(cuStreamGetCaptureInfo,
+                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), stream, status,
+                 id)
+EXPORT_ON_STREAM(cuStreamGetCaptureInfo_v2,
+                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                  CUgraph *graph __attribute__((unused)),
+                  const CUgraphNode **dependencies __attribute__((unused)),
+                  size_t *count __attribute__((unused))),
+                 stream, status, id)
+EXPORT_ON_STREAM(cuStreamGetCaptureInfo_v3,
+                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                  CUgraph *graph __attribute__((unused)),
+                  const CUgraphNode **dependencies __attribute__((unused)),
+                  const CUgraphEdgeData **edges __attribute__((unused)),
+                  size_t *count __attribute__((unused))),
+                 stream, status, id)
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static __thread CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	CUstreamCaptureMode before = current;
+	current = *mode;
+	*mode = before;
+	return leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,312 @@
+/* Virtual memory management: addresses, physical memory and access, each by itself. */
+#include "tests/softgpu/memory.h"
+
+#include <stdlib.h>
+
+/* One cuMemAddressReserve. */
+struct reservation {
+	uint64_t base, size;
+	struct reservation *prev, *next;
+};
+
+static struct reservation *reservations;
+
+/* Virtual memory calls need no context, but a driver that has them. */
+static CUresult enter(const char *call)
+{
+	CUresult result = enter_driver(call);
+	if (result == CUDA_SUCCESS && config()->no_vmm)
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
+	return result;
+}
+
+static bool is_whole(uint64_t base, uint64_t size)
+{
+	return size && base % GRANULARITY == 0 && size % GRANULARITY == 0 && window_holds(base) &&
+	       size <= window_size() - (base - window_base());
+}
+
+static struct reservation *reservation_of(uint64_t base, uint64_t size)
+{
+	struct reservation *reservation;
+	DL_FOREACH (reservations, reservation) {
+		if (base >= reservation->base &&
+		    base + size <= reservation->base + reservation->size)
+			return reservation;
+	}
+	return NULL;
+}
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment,
+                                    CUdeviceptr wish, unsigned long long flags)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || flags != 0 || size == 0 || size % GRANULARITY != 0 ||
+	    (alignment & (alignment - 1)) != 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct reservation *reservation = calloc(1, sizeof(*reservation));
+	if (!reservation)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	pthread_rwlock_wrlock(&memory_lock);
+	reservation->base = window_reserve(size, alignment, wish);
+	pthread_rwlock_unlock(&memory_lock);
+	if (!reservation->base) {
+		free(reservation);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	reservation->size = size;
+	DL_APPEND(reservations, reservation);
+	*out = reservation->base;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr base, size_t size)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct reservation *reservation = size ? reservation_of(base, size) : NULL;
+	if (!reservation || reservation->base != base || reservation->size != size ||
+	    range_overlaps(base, size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	pthread_rwlock_wrlock(&memory_lock);
+	window_unreserve(base, size);
+	pthread_rwlock_unlock(&memory_lock);
+	DL_DELETE(reservations, reservation);
+	free(reservation);
+	return leave(CUDA_SUCCESS);
+}
+
+/* Whether memory can be made with these properties; the device it takes memory of, or -1. */
+static CUresult check_properties(const CUmemAllocationProp *properties, int *device)
+{
+	if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    properties->win32HandleMetaData)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	switch ((int)properties->location.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		*device = properties->location.id;
+		return device_of(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	case CU_MEM_LOCATION_TYPE_HOST:
+		*device = -1;
+		return config()->no_host_vmm ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		*device = -1;
+		if (config()->no_host_numa)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		*device = -1;
+		return config()->no_host_numa ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
+                            const CUmemAllocationProp *properties, unsigned long long flags)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	int device;
+	if (!out || flags != 0 || size == 0 || size % GRANULARITY != 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	result = check_properties(properties, &device);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	struct physical *physical;
+	result = physical_create(device, size, &physical);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	physical->properties = *properties;
+	physical->references = 1;
+	physical->exposed = true;
+	*out = (CUmemGenericAllocationHandle)physical;
+	return leave(CUDA_SUCCESS);
+}
+
+/* The physical memory behind a handle that still counts. */
+static struct physical *physical_of(CUmemGenericAllocationHandle handle)
+{
+	struct physical *physical = handle_find((const void *)handle, HANDLE_PHYSICAL);
+	return physical && physical->exposed && physical->references ? physical : NULL;
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct physical *physical = physical_of(handle);
+	if (!physical)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	physical->references--;
+	physical_drop(physical);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
+                         CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct physical *physical = physical_of(handle);
+	if (!physical || flags != 0 || offset != 0 || size != physical->size ||
+	    !is_whole(base, size) || !reservation_of(base, size) || range_overlaps(base, size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct range *range = range_add(RANGE_MAPPING, base, size, NULL);
+	if (!range)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	range->physical = physical;
+	range->device = physical->device;
+	pthread_rwlock_wrlock(&memory_lock);
+	window_map(base, physical);
+	pthread_rwlock_unlock(&memory_lock);
+	return leave(CUDA_SUCCESS);
+}
+
+/* Whether [base, base + size) is exactly a run of whole mappings. */
+static bool is_mapped_whole(uint64_t base, uint64_t size)
+{
+	uint64_t at = base;
+	while (at < base + size) {
+		const struct range *range = range_find(at);
+		if (!range || range->kind != RANGE_MAPPING || range->base != at)
+			return false;
+		at += range->size;
+	}
+	return at == base + size;
+}
+
+/* Does not wait: on hardware, too, work that still uses the memory faults. */
+EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!is_whole(base, size) || !is_mapped_whole(base, size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	for (uint64_t at = base; at < base + size;) {
+		struct range *range = range_find(at);
+		struct physical *physical = range->physical;
+		at += range->size;
+		pthread_rwlock_wrlock(&memory_lock);
+		window_unmap(range->base, range->size);
+		pthread_rwlock_unlock(&memory_lock);
+		range_remove(range);
+		physical_drop(physical);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+static bool is_mapped(uint64_t base, uint64_t size)
+{
+	for (uint64_t at = base; at < base + size; at += GRANULARITY)
+		if (!window_page(at)->physical)
+			return false;
+	return true;
+}
+
+static CUresult set_access(uint64_t base, uint64_t size, const CUmemAccessDesc *wanted)
+{
+	bool read = wanted->flags & CU_MEM_ACCESS_FLAGS_PROT_READ;
+	bool write = wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	if (wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+		struct device *device = device_of(wanted->location.id);
+		if (!device)
+			return CUDA_ERROR_INVALID_DEVICE;
+		if (!window_view(device) || !window_allow(base, size, device, read, write))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		return CUDA_SUCCESS;
+	}
+	/* Host access is for host memory only, and the host has no place in the window here. */
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+EXPORT CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *wanted,
+                               size_t count)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!wanted || count == 0 || !is_whole(base, size) || !reservation_of(base, size) ||
+	    !is_mapped(base, size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	for (size_t i = 0; i < count; i++)
+		if (wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		    wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+		    wanted[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			return leave(CUDA_ERROR_INVALID_VALUE);
+	pthread_rwlock_wrlock(&memory_lock);
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = set_access(base, size, &wanted[i]);
+	pthread_rwlock_unlock(&memory_lock);
+	return leave(result);
+}
+
+EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                               CUdeviceptr address)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+	    !window_holds(address) || !window_page(address)->physical)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	const struct device *device = device_of(location->id);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	const struct page *page = window_page(address);
+	*flags = page->writable >> device->index & 1   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+	         : page->readable >> device->index & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+	                                               : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
+                                              const CUmemAllocationProp *properties,
+                                              CUmemAllocationGranularity_flags option)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	int device;
+	if (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	result = check_properties(properties, &device);
+	if (result == CUDA_SUCCESS)
+		*granularity = GRANULARITY;
+	return leave(result);
+}
+
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+                                                       CUmemGenericAllocationHandle handle)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct physical *physical = physical_of(handle);
+	if (!properties || !physical)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*properties = physical->properties;
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
+{
+	CUresult result = enter(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct range *range = range_find((uint64_t)address);
+	if (!out || !range || range->kind != RANGE_MAPPING)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	range->physical->references++;
+	*out = (CUmemGenericAllocationHandle)range->physical;
+	return leave(CUDA_SUCCESS);
+}
