@@ -39,7 +39,7 @@ struct ptx_memory {
 
 enum ptx_status {
 	PTX_OK = 0,
-	PTX_INVALID,	   /* the text is not valid PTX: CUDA_ERROR_INVALID_PTX */
+	PTX_INVALID,       /* the text is not valid PTX: CUDA_ERROR_INVALID_PTX */
 	PTX_NOT_SUPPORTED, /* valid, but this executor lacks it; the log names it */
 	PTX_NO_MEMORY,
 	PTX_ILLEGAL_ADDRESS,
@@ -60,13 +60,13 @@ struct ptx_function_info {
 	uint32_t parameter_count;
 	uint32_t parameter_bytes;
 	const struct ptx_param *parameters;
-	uint32_t registers;	 /* per thread, an estimate */
-	uint32_t shared_bytes;	 /* static */
-	uint32_t local_bytes;	 /* per thread */
+	uint32_t registers;      /* per thread, an estimate */
+	uint32_t shared_bytes;   /* static */
+	uint32_t local_bytes;    /* per thread */
 	uint32_t constant_bytes; /* user .const of the module */
-	uint32_t max_threads;	 /* .maxntid or the device's 1024 */
-	uint32_t ptx_version;	 /* 70 for .version 7.0 */
-	uint32_t target;	 /* 75 for sm_75 */
+	uint32_t max_threads;    /* .maxntid or the device's 1024 */
+	uint32_t ptx_version;    /* 70 for .version 7.0 */
+	uint32_t target;         /* 75 for sm_75 */
 };
 
 /* What went wrong where, in words a person can use; zeroed when nothing did. */
@@ -97,7 +97,7 @@ struct ptx_launch {
  * terminated) holds "line N: what". The memory description is copied.
  */
 enum ptx_status ptx_module_load(const char *text, size_t length, const struct ptx_memory *memory,
-				struct ptx_module **module, char *log, size_t log_size);
+                                struct ptx_module **module, char *log, size_t log_size);
 void ptx_module_unload(struct ptx_module *module);
 
 /* The i-th entry function, or NULL past the last; and by name. Owned by the module. */
@@ -105,7 +105,7 @@ const struct ptx_function *ptx_module_function(const struct ptx_module *module, 
 const struct ptx_function *ptx_module_find(const struct ptx_module *module, const char *name);
 /* A .global or .const variable: its device address and size; false when there is none. */
 bool ptx_module_global(const struct ptx_module *module, const char *name, uint64_t *address,
-		       size_t *size);
+                       size_t *size);
 const struct ptx_function_info *ptx_function_info(const struct ptx_function *function);
 
 /*
@@ -113,6 +113,6 @@ const struct ptx_function_info *ptx_function_info(const struct ptx_function *fun
  * filled *fault, never as a signal of the process.
  */
 enum ptx_status ptx_run(const struct ptx_function *function, const struct ptx_launch *launch,
-			struct ptx_fault *fault);
+                        struct ptx_fault *fault);
 
 #endif

@@ -1,0 +1,132 @@
+/* Decodes loads, stores and atomic operations. */
+#include "decode.h"
+#include "machine.h"
+
+#include <string.h>
+
+/* Words that order or cache an access: every access here is done at once and in order. */
+static void skip_ordering(struct decoder *d)
+{
+	static const char *const words[] = {
+	    "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta",
+	    "gpu",  "sys",      "cluster", "mmio",    "ca",      "cg",      "cs", "lu",
+	    "cv",   "wb",       "wt",      "nc",      "noftz",   "unified",
+	};
+	for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+		modifier(d, words[i]);
+	for (uint32_t i = 1; i < d->s->part_count; i++) {
+		const char *part = d->s->parts[i];
+		if (!strncmp(part, "L1::", 4) ||
+		    (!strncmp(part, "L2::", 4) && strcmp(part, "L2::cache_hint")))
+			d->s->parts_used |= 1u << i;
+	}
+}
+
+static uint32_t vector_length(struct decoder *d)
+{
+	return modifier(d, "v2") ? 2 : modifier(d, "v4") ? 4 : modifier(d, "v8") ? 8 : 1;
+}
+
+/* The k-th register of a vector operand, or the operand itself. */
+static const struct operand *element(struct decoder *d, const struct operand *o, uint32_t k,
+                                     uint32_t count)
+{
+	if (count == 1 && o->kind != OPERAND_VECTOR)
+		return o;
+	if (o->kind != OPERAND_VECTOR)
+		fail_invalid(d, "a vector is wanted");
+	const struct operand *item = o->items;
+	while (item && k--)
+		item = item->next;
+	if (!item)
+		fail_invalid(d, "the vector is too short");
+	return item;
+}
+
+static void decode_access(struct decoder *d, int store)
+{
+	skip_ordering(d);
+	enum space space = modifier_space(d);
+	uint32_t count = vector_length(d), size;
+	enum type type = modifier_type(d);
+	size = type_size(type);
+	if (!size)
+		fail_unsupported(d);
+	const struct operand *where = operand(d, store ? 0 : 1), *what = operand(d, store ? 1 : 0);
+	/* Vectors of 8 are two of 4. */
+	for (uint32_t first = 0; first < count; first += 4) {
+		uint32_t n = count - first < 4 ? count - first : 4, slots[4];
+		for (uint32_t k = 0; k < n; k++) {
+			const struct operand *o = element(d, what, first + k, count);
+			slots[k] = store ? source(d, o, type) : destination(d, o, type);
+		}
+		struct insn access = {0};
+		address(d, where, space, &access);
+		struct insn *in = emit(d, store ? memory_store : memory_load);
+		in->s[0] = access.s[0];
+		in->wide = access.wide;
+		in->local_base = access.local_base;
+		in->space = access.space;
+		in->immediate = access.immediate + first * size;
+		in->size = size;
+		in->count = n;
+		/* The address is s[0]; what is stored lies in d[], though it is read. */
+		memcpy(in->d, slots, n * sizeof *slots);
+		if (!store && access.space == SPACE_PARAM && (access.s[0] & 3) == BANK_CONSTANT)
+			in->run = memory_load_parameter;
+	}
+}
+
+static void decode_atomic(struct decoder *d, int reduction)
+{
+	static const struct {
+		const char *name;
+		enum atomic op;
+	} operations[] = {
+	    {"add", ATOMIC_ADD},   {"min", ATOMIC_MIN}, {"max", ATOMIC_MAX}, {"and", ATOMIC_AND},
+	    {"or", ATOMIC_OR},     {"xor", ATOMIC_XOR}, {"inc", ATOMIC_INC}, {"dec", ATOMIC_DEC},
+	    {"exch", ATOMIC_EXCH}, {"cas", ATOMIC_CAS},
+	};
+	skip_ordering(d);
+	enum space space = modifier_space(d);
+	int op = -1;
+	for (int i = 0; i < 10; i++)
+		if (modifier(d, operations[i].name))
+			op = operations[i].op;
+	enum type type = modifier_type(d);
+	uint32_t size = type_size(type), first = reduction ? 0 : 1;
+	if (op < 0 || !memory_atomic_is_supported(op, type))
+		fail_unsupported(d);
+	uint32_t value = source(d, operand(d, first + 1), type);
+	uint32_t other = op == ATOMIC_CAS ? source(d, operand(d, first + 2), type) : NONE;
+	uint32_t old = reduction ? scratch(d, type) : destination(d, operand(d, 0), type);
+	struct insn access = {0};
+	address(d, operand(d, first), space, &access);
+	struct insn *in = emit(d, memory_atomic);
+	in->s[0] = access.s[0];
+	in->wide = access.wide;
+	in->local_base = access.local_base;
+	in->space = access.space;
+	in->immediate = access.immediate;
+	in->d[0] = old;
+	in->s[1] = value;
+	in->s[2] = other;
+	in->mode = op;
+	in->type = type;
+	in->size = size;
+	in->count = 1;
+}
+
+static void decode_nothing(struct decoder *d, int unused)
+{
+	(void)unused;
+	d->s->parts_used = ~0u; /* prefetch, discard: hints */
+}
+
+const struct opcode opcodes_memory[] = {
+    {"ld", decode_access, false},     {"ldu", decode_access, false},
+    {"st", decode_access, true},      {"atom", decode_atomic, false},
+    {"red", decode_atomic, true},     {"prefetch", decode_nothing, 0},
+    {"prefetchu", decode_nothing, 0}, {"applypriority", decode_nothing, 0},
+    {"discard", decode_nothing, 0},   {NULL, NULL, 0},
+};

@@ -1,0 +1,177 @@
+/*
+ * A grid at work.
+ *
+ * frame  one call of a function by some lanes of a warp: its registers and its local memory
+ * split  lanes of a warp that are at the same instruction; a warp that has not diverged is one
+ * join   where the splits of a divergent branch meet again: the immediate post-dominator, or the
+ *        return address of a call; lanes that got there wait until all others did or exited
+ *
+ * Waiting at a join is a matter of speed, not of meaning, so a warp whose other lanes spin for long
+ * lets the waiting ones go on by themselves: a spin lock between lanes makes progress.
+ */
+#ifndef SOFTGPU_PTX_MACHINE_H
+#define SOFTGPU_PTX_MACHINE_H
+
+#include <setjmp.h>
+
+#include "module.h"
+
+enum { MAX_JOINS = 64, MAX_WARPS = 32, BARRIERS = 16 };
+
+struct frame {
+	struct frame *parent; /* NULL: that of the entry */
+	struct frame *next_free, *next_of_warp;
+	const struct ptx_function *function;
+	uint8_t *registers;
+	uint32_t capacity; /* of registers */
+	uint32_t lanes;    /* that are in this call or in a call it made */
+	uint32_t return_at;
+	const struct call *call;
+	uint32_t local_base, local_top;
+	uint32_t depth;
+};
+
+enum split_state {
+	SPLIT_READY,
+	SPLIT_AT_BARRIER,
+	SPLIT_AT_COLLECTIVE,
+};
+
+struct join {
+	struct frame *frame;
+	uint32_t at;
+	uint32_t expected, arrived;
+	uint8_t outer; /* index of a join, or NO_JOIN */
+	bool used;
+};
+enum { NO_JOIN = 255 };
+
+struct split {
+	struct frame *frame;
+	uint32_t at; /* instruction index */
+	uint32_t lanes;
+	uint8_t join;
+	uint8_t state;
+	uint8_t barrier;
+};
+
+struct warp {
+	uint8_t *bank[BANK_COUNT]; /* of the running split; first, for lanes() */
+	struct frame *frame;       /* likewise */
+	/* What may fault now; read after a signal. */
+	const struct insn *volatile insn;
+	volatile uint32_t mask;
+	struct block *block;
+	struct grid *grid;
+
+	uint32_t index;
+	uint32_t live; /* lanes that have not exited */
+	struct split splits[LANES];
+	uint32_t split_count;
+	uint32_t current;
+	struct join joins[MAX_JOINS];
+	uint32_t spins; /* turns that ended without anything but backward branches */
+
+	struct frame *entry_frame, *free_frames, *all_frames;
+	uint8_t *special;
+	uint8_t *local; /* [lane][local_capacity] */
+	uint32_t local_capacity;
+};
+
+struct barrier {
+	uint32_t arrived;  /* threads */
+	uint32_t expected; /* 0: all of the block that have not exited */
+	uint32_t count;    /* threads that came with a true predicate */
+};
+
+struct block {
+	struct grid *grid;
+	uint32_t id[3];
+	struct warp *warps;
+	uint32_t live; /* threads */
+	struct barrier barriers[BARRIERS];
+	uint8_t *shared;
+	bool active;
+};
+
+struct grid {
+	const struct ptx_function *function;
+	const struct ptx_launch *launch;
+	const struct ptx_memory *memory;
+	const struct alu_set *alu;
+	struct ptx_fault *fault;
+	const uint8_t *parameters;
+
+	uint32_t threads, warps; /* of a block */
+	uint32_t shared_bytes, dynamic_shared_at;
+	struct block *blocks; /* resident ones */
+	uint32_t block_count;
+	uint64_t next_block, total_blocks;
+	uint64_t grid_words[2]; /* of a grid barrier */
+
+	uint64_t executed;            /* warp instructions since the last poll */
+	uint64_t poll_after;          /* so many of them */
+	uint64_t host_low, host_high; /* host memory that may be touched right now */
+
+	struct warp *volatile running;
+	sigjmp_buf failed;
+	enum ptx_status status;
+};
+
+static inline void *lanes(const struct warp *w, uint32_t slot)
+{
+	return w->bank[slot & 3] + (slot & ~3u);
+}
+
+/* Ends the grid; never returns. The message says what happened, in a person's words. */
+__attribute__((noreturn, format(printf, 7, 8))) void
+fault_raise(struct warp *w, enum ptx_status status, uint32_t lane, uint64_t address, uint32_t size,
+            bool write, const char *format, ...);
+
+/* Between these, SIGSEGV and SIGBUS of this thread inside the grid's memory end the grid. */
+void fault_guard(struct grid *grid);
+void fault_unguard(void);
+/* After a signal: completes *fault from the warp that was running. */
+void fault_locate(struct grid *grid);
+
+/* A turn of a warp: runs until it blocks, ends or has used up its budget. */
+void warp_run(struct warp *w);
+void warp_start(struct warp *w, struct block *block, uint32_t index);
+/* Lanes of the warp's current split leave for good. */
+void warp_exit_lanes(struct warp *w, uint32_t lanes);
+
+enum atomic {
+	ATOMIC_ADD,
+	ATOMIC_MIN,
+	ATOMIC_MAX,
+	ATOMIC_AND,
+	ATOMIC_OR,
+	ATOMIC_XOR,
+	ATOMIC_INC,
+	ATOMIC_DEC,
+	ATOMIC_EXCH,
+	ATOMIC_CAS,
+};
+
+enum barrier_mode {
+	BARRIER_PLAIN,
+	BARRIER_POPC,
+	BARRIER_AND,
+	BARRIER_OR,
+};
+
+/* Memory instructions; see memory.c for which instruction fields they read. */
+handler memory_load, memory_store, memory_atomic, memory_load_parameter;
+bool memory_atomic_is_supported(enum atomic op, enum type type);
+/* Where `size` bytes at an address of a space are; faults otherwise. */
+void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,
+                     uint32_t size, bool write);
+
+handler collective_shuffle, collective_vote, collective_match, collective_reduce,
+    collective_nothing;
+handler rounded, read_clock, read_active_mask;
+
+bool barrier_arrive(struct warp *w, const struct insn *in, uint32_t mask, bool wait);
+void barrier_check(struct block *block);
+
+#endif

@@ -1,0 +1,371 @@
+/*
+ * Loads, stores and atomic operations.
+ *
+ * An access turns into one host pointer per lane. When all lanes lie in one stretch of one space,
+ * which is the rule, that takes one check for the warp; else each lane is resolved by itself.
+ * The host pointers may lead to memory that the kernel has no right to: that is a signal, which
+ * fault.c turns into the fault of the grid. Kernels race by their nature, so sanitizers look away.
+ */
+#include "alu.h"
+#include "machine.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RAW __attribute__((no_sanitize("address", "thread", "undefined")))
+
+struct pointers {
+	uintptr_t of[LANES];
+	bool same, consecutive;
+};
+
+static enum space split_generic(uint64_t *address)
+{
+	static const enum space spaces[] = {SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM,
+	                                    SPACE_GRID};
+	uint64_t tag = *address >> GENERIC_SHIFT;
+	if (tag >= sizeof spaces / sizeof *spaces)
+		return SPACE_GLOBAL;
+	*address &= ((uint64_t)1 << GENERIC_SHIFT) - 1;
+	return spaces[tag];
+}
+
+static bool in_range(uint64_t address, uint64_t bytes, uint64_t base, uint64_t size)
+{
+	return bytes <= size && address - base <= size - bytes;
+}
+
+static bool global_range(struct warp *w, uint64_t low, uint64_t bytes, bool write, uintptr_t *at)
+{
+	struct grid *g = w->grid;
+	const struct ptx_memory *m = g->memory;
+	if (in_range(low, bytes, m->window_base, m->window_size)) {
+		*at = (uintptr_t)low + (uintptr_t)m->alias_delta;
+		return true;
+	}
+	if (!m->host_access || low + bytes < low)
+		return false;
+	fault_unguard();
+	bool allowed = m->host_access(m->cookie, low, bytes, write);
+	fault_guard(g);
+	if (!allowed)
+		return false;
+	g->host_low = low;
+	g->host_high = low + bytes;
+	*at = (uintptr_t)low;
+	return true;
+}
+
+/* Where a range of a space is that all lanes share; false: not there, or not as one piece. */
+static bool shared_range(struct warp *w, enum space space, uint64_t low, uint64_t bytes, bool write,
+                         uintptr_t *at)
+{
+	struct grid *g = w->grid;
+	switch (space) {
+	case SPACE_SHARED:
+		*at = (uintptr_t)w->block->shared + (uintptr_t)low;
+		return in_range(low, bytes, 0, g->shared_bytes);
+	case SPACE_PARAM:
+		*at = (uintptr_t)g->parameters + (uintptr_t)low;
+		return !write && in_range(low, bytes, 0, g->function->info.parameter_bytes);
+	case SPACE_GRID:
+		*at = (uintptr_t)g->grid_words + (uintptr_t)low;
+		return in_range(low, bytes, 0, sizeof g->grid_words);
+	case SPACE_GLOBAL:
+	case SPACE_CONST:
+		return global_range(w, low, bytes, write, at);
+	default:
+		return false;
+	}
+}
+
+void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,
+                     uint32_t size, bool write)
+{
+	static const char *const names[] = {
+	    [SPACE_GLOBAL] = "global",  [SPACE_SHARED] = "shared",   [SPACE_LOCAL] = "local",
+	    [SPACE_CONST] = "constant", [SPACE_PARAM] = "parameter", [SPACE_GRID] = "grid",
+	};
+	uint64_t given = address;
+	uintptr_t at;
+	if (space == SPACE_GENERIC)
+		space = split_generic(&address);
+	if (space == SPACE_LOCAL) {
+		if (in_range(address, size, 0, w->frame->local_top))
+			return w->local + (size_t)lane * w->local_capacity + address;
+	} else if (shared_range(w, space, address, size, write, &at)) {
+		return (void *)at;
+	}
+	fault_raise(w, PTX_ILLEGAL_ADDRESS, lane, given, size, write,
+	            "%s of %u bytes at 0x%llx: no such %s memory", write ? "write" : "read", size,
+	            (unsigned long long)given, names[space]);
+}
+
+static void find_pointers(struct warp *w, const struct insn *in, uint32_t mask, bool write,
+                          struct pointers *p)
+{
+	struct addresses a;
+	uint32_t bytes = in->size * in->count;
+	enum space space = in->space;
+	w->insn = in;
+	w->mask = mask;
+	w->grid->alu->addresses(w, in, mask, &a);
+	if (a.low_bits & (bytes - 1)) {
+		uint32_t lane = 0;
+		while (!(mask >> lane & 1) || !(a.of[lane] & (bytes - 1)))
+			lane++;
+		fault_raise(w, PTX_MISALIGNED, lane, a.of[lane], bytes, write,
+		            "%s of %u bytes at 0x%llx: misaligned", write ? "write" : "read", bytes,
+		            (unsigned long long)a.of[lane]);
+	}
+	uint64_t low = a.low, high = a.high;
+	if (space == SPACE_GENERIC) {
+		enum space other = split_generic(&high);
+		space = split_generic(&low);
+		if (space != other)
+			space = SPACE_NONE;
+	}
+	uintptr_t at;
+	if (space < SPACE_NONE && space != SPACE_LOCAL &&
+	    shared_range(w, space, low, high - low + bytes, write, &at)) {
+		uintptr_t bias = at - (uintptr_t)a.low;
+		for (int i = 0; i < LANES; i++)
+			p->of[i] = (uintptr_t)a.of[i] + bias;
+		p->same = a.low == a.high;
+		p->consecutive = a.consecutive;
+		return;
+	}
+	uint32_t some = (uint32_t)__builtin_ctz(mask);
+	void *instead = memory_resolve(w, in->space, some, a.of[some], bytes, write);
+	for (uint32_t i = 0; i < LANES; i++)
+		p->of[i] = (uintptr_t)(mask >> i & 1
+		                           ? memory_resolve(w, in->space, i, a.of[i], bytes, write)
+		                           : instead);
+	p->same = p->consecutive = false;
+}
+
+#define LOAD(T)                                                                                  \
+	RAW static void load_##T(T *d, const struct pointers *p, uint32_t offset, uint32_t mask) \
+	{                                                                                        \
+		T t[LANES];                                                                      \
+		if (p->consecutive) {                                                            \
+			const volatile T *from = (const volatile T *)p->of[0];                   \
+			for (int i = 0; i < LANES; i++)                                          \
+				t[i] = from[i];                                                  \
+		} else if (p->same) {                                                            \
+			const T value = *(const volatile T *)(p->of[0] + offset);                \
+			for (int i = 0; i < LANES; i++)                                          \
+				t[i] = value;                                                    \
+		} else {                                                                         \
+			for (int i = 0; i < LANES; i++)                                          \
+				t[i] = *(const volatile T *)(p->of[i] + offset);                 \
+		}                                                                                \
+		for (int i = 0; i < LANES; i++)                                                  \
+			d[i] = mask >> i & 1 ? t[i] : d[i];                                      \
+	}                                                                                        \
+	RAW static void store_##T(const T *s, const struct pointers *p, uint32_t offset,         \
+	                          uint32_t mask)                                                 \
+	{                                                                                        \
+		if (p->consecutive && mask == ALL_LANES) {                                       \
+			T *to = (T *)p->of[0];                                                   \
+			for (int i = 0; i < LANES; i++)                                          \
+				to[i] = s[i];                                                    \
+			return;                                                                  \
+		}                                                                                \
+		for (; mask; mask &= mask - 1) {                                                 \
+			int i = __builtin_ctz(mask);                                             \
+			*(volatile T *)(p->of[i] + offset) = s[i];                               \
+		}                                                                                \
+	}
+
+LOAD(uint8_t)
+LOAD(uint16_t)
+LOAD(uint32_t)
+LOAD(uint64_t)
+
+void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	struct pointers p;
+	find_pointers(w, in, mask, false, &p);
+	for (uint32_t k = 0; k < in->count; k++) {
+		void *d = lanes(w, in->d[k]);
+		switch (in->size) {
+		case 1:
+			load_uint8_t(d, &p, k, mask);
+			break;
+		case 2:
+			load_uint16_t(d, &p, 2 * k, mask);
+			break;
+		case 4:
+			load_uint32_t(d, &p, 4 * k, mask);
+			break;
+		default:
+			load_uint64_t(d, &p, 8 * k, mask);
+		}
+	}
+}
+
+void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	struct pointers p;
+	find_pointers(w, in, mask, true, &p);
+	for (uint32_t k = 0; k < in->count; k++) {
+		const void *s = lanes(w, in->d[k]);
+		switch (in->size) {
+		case 1:
+			store_uint8_t(s, &p, k, mask);
+			break;
+		case 2:
+			store_uint16_t(s, &p, 2 * k, mask);
+			break;
+		case 4:
+			store_uint32_t(s, &p, 4 * k, mask);
+			break;
+		default:
+			store_uint64_t(s, &p, 8 * k, mask);
+		}
+	}
+}
+
+/* A kernel parameter at a constant offset: the same for all lanes. */
+void memory_load_parameter(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	uint64_t offset = *(const uint64_t *)lanes(w, in->s[0]) + (uint64_t)in->immediate;
+	struct pointers p = {.same = true};
+	if (!in_range(offset, in->size * in->count, 0, w->grid->function->info.parameter_bytes))
+		memory_resolve(w, SPACE_PARAM, 0, offset, in->size * in->count, false);
+	const uint8_t *from = w->grid->parameters + offset;
+	for (uint32_t k = 0; k < in->count; k++, from += in->size) {
+		uint64_t value = 0;
+		memcpy(&value, from, in->size);
+		p.of[0] = (uintptr_t)&value;
+		void *d = lanes(w, in->d[k]);
+		switch (in->size) {
+		case 1:
+			load_uint8_t(d, &p, 0, mask);
+			break;
+		case 2:
+			load_uint16_t(d, &p, 0, mask);
+			break;
+		case 4:
+			load_uint32_t(d, &p, 0, mask);
+			break;
+		default:
+			load_uint64_t(d, &p, 0, mask);
+		}
+	}
+}
+
+/* --- atomic operations: lane after lane, so the result is the same each time --- */
+
+bool memory_atomic_is_supported(enum atomic op, enum type type)
+{
+	if (type == TYPE_F32 || type == TYPE_F64)
+		return op == ATOMIC_ADD || op == ATOMIC_EXCH;
+	return (type_size(type) == 4 || type_size(type) == 8) && !type_is_float(type);
+}
+
+static uint32_t combine_32(enum atomic op, enum type type, uint32_t old, uint32_t value,
+                           uint32_t other)
+{
+	bool is_signed = type == TYPE_S32;
+	float a, b;
+	switch (op) {
+	case ATOMIC_ADD:
+		if (type != TYPE_F32)
+			return old + value;
+		memcpy(&a, &old, sizeof a);
+		memcpy(&b, &value, sizeof b);
+		a += b;
+		memcpy(&old, &a, sizeof old);
+		return old;
+	case ATOMIC_MIN:
+		return (is_signed ? (int32_t)value < (int32_t)old : value < old) ? value : old;
+	case ATOMIC_MAX:
+		return (is_signed ? (int32_t)value > (int32_t)old : value > old) ? value : old;
+	case ATOMIC_AND:
+		return old & value;
+	case ATOMIC_OR:
+		return old | value;
+	case ATOMIC_XOR:
+		return old ^ value;
+	case ATOMIC_INC:
+		return old >= value ? 0 : old + 1;
+	case ATOMIC_DEC:
+		return old == 0 || old > value ? value : old - 1;
+	case ATOMIC_CAS:
+		return old == value ? other : old;
+	default:
+		return value;
+	}
+}
+
+static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_t value,
+                           uint64_t other)
+{
+	bool is_signed = type == TYPE_S64;
+	double a, b;
+	switch (op) {
+	case ATOMIC_ADD:
+		if (type != TYPE_F64)
+			return old + value;
+		memcpy(&a, &old, sizeof a);
+		memcpy(&b, &value, sizeof b);
+		a += b;
+		memcpy(&old, &a, sizeof old);
+		return old;
+	case ATOMIC_MIN:
+		return (is_signed ? (int64_t)value < (int64_t)old : value < old) ? value : old;
+	case ATOMIC_MAX:
+		return (is_signed ? (int64_t)value > (int64_t)old : value > old) ? value : old;
+	case ATOMIC_AND:
+		return old & value;
+	case ATOMIC_OR:
+		return old | value;
+	case ATOMIC_XOR:
+		return old ^ value;
+	case ATOMIC_INC:
+		return old >= value ? 0 : old + 1;
+	case ATOMIC_DEC:
+		return old == 0 || old > value ? value : old - 1;
+	case ATOMIC_CAS:
+		return old == value ? other : old;
+	default:
+		return value;
+	}
+}
+
+#define ATOMIC(T, combine)                                                                         \
+	RAW static void atomic_##T(struct warp *w, const struct insn *in, uint32_t mask,           \
+	                           const struct pointers *p)                                       \
+	{                                                                                          \
+		T *d = lanes(w, in->d[0]), before[LANES];                                          \
+		const T *value = lanes(w, in->s[1]);                                               \
+		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
+		for (uint32_t left = mask; left; left &= left - 1) {                               \
+			int i = __builtin_ctz(left);                                               \
+			T *at = (T *)p->of[i], old = __atomic_load_n(at, __ATOMIC_RELAXED);        \
+			while (!__atomic_compare_exchange_n(                                       \
+			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \
+			    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                   \
+				;                                                                  \
+			before[i] = old;                                                           \
+		}                                                                                  \
+		for (uint32_t left = mask; left; left &= left - 1) {                               \
+			int i = __builtin_ctz(left);                                               \
+			d[i] = before[i];                                                          \
+		}                                                                                  \
+	}
+
+ATOMIC(uint32_t, combine_32)
+ATOMIC(uint64_t, combine_64)
+
+void memory_atomic(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	struct pointers p;
+	find_pointers(w, in, mask, true, &p);
+	if (in->size == 4)
+		atomic_uint32_t(w, in, mask, &p);
+	else
+		atomic_uint64_t(w, in, mask, &p);
+}
