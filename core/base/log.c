@@ -29,25 +29,26 @@ static struct {
 	_Atomic uint64_t identity; /* of the file behind fd */
 } state = {.level = LOG_WARNING, .fd = -1};
 
-/* A write to a pipe that nobody reads must not kill the user's process. */
+/* A pipe that nobody reads or a file at its size limit must not kill the user's process. */
 static void write_line(int fd, const char *line, size_t length)
 {
-	sigset_t pipe_signal, pending, before;
 	const struct timespec no_time = {0};
-	ssize_t written;
+	sigset_t caused, pending, before;
 	bool was_pending;
+	ssize_t written;
 
-	sigemptyset(&pipe_signal);
-	sigaddset(&pipe_signal, SIGPIPE);
+	sigemptyset(&caused);
+	sigaddset(&caused, SIGPIPE);
+	sigaddset(&caused, SIGXFSZ);
 	sigpending(&pending);
-	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	was_pending = sigismember(&pending, SIGPIPE) || sigismember(&pending, SIGXFSZ);
 	/* On Linux the mask of the calling thread; pthread_sigmask() would need a newer glibc. */
-	sigprocmask(SIG_BLOCK, &pipe_signal, &before);
+	sigprocmask(SIG_BLOCK, &caused, &before);
 	do
 		written = write(fd, line, length);
 	while (written < 0 && errno == EINTR);
-	if (written < 0 && errno == EPIPE && !was_pending)
-		sigtimedwait(&pipe_signal, NULL, &no_time);
+	if (written < 0 && (errno == EPIPE || errno == EFBIG) && !was_pending)
+		sigtimedwait(&caused, NULL, &no_time);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -396,7 +396,7 @@ START_TEST(ceiling)
 	                                               "[gpu]\nshare = 40\n"),
 	    .file = scratch_write("job.ini", "[gpu]\nmemory_limit = 20G\n"
 	                                     "memory_limit_max = 30G\nshare = 70\n"
-	                                     "[gpu 1]\nmemory_limit = 25%\n"),
+	                                     "[gpu 1]\nmemory_limit = 25%\nshare = 30\n"),
 	};
 	struct config *config = load(sources);
 	struct config_gpu settings = settings_of(config, gpu0);
@@ -409,6 +409,7 @@ START_TEST(ceiling)
 	ck_assert_str_eq(strrchr(config_origin(config, &gpu0, CONFIG_KEY_share), '/'),
 	                 "/system.ini:3");
 	ck_assert_uint_eq(settings_of(config, gpu1).memory_limit, 10 * GIB);
+	ck_assert_uint_eq(settings_of(config, gpu1).share, 30000);
 	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:2: memory_limit = 20G: lowered to the "
 	                                       "ceiling of 10G ("));
 	ck_assert_ptr_nonnull(strstr(warnings, "job.ini:4: share = 70: lowered"));

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* stderr as a pipe in packet mode: one read() is one write(). */
 static int packets;
@@ -79,7 +79,7 @@ START_TEST(errno_is_kept)
 	ck_assert_str_eq(said(), "spillway: error: No such file or directory\n");
 	log_configure("loud");
 	ck_assert_int_eq(errno, ENOENT);
-	close(STDERR_FILENO);
+	ck_assert_int_ge(dup2(open("/dev/full", O_WRONLY), STDERR_FILENO), 0);
 	log_error("x");
 	ck_assert_int_eq(errno, ENOENT);
 }
@@ -186,6 +186,23 @@ START_TEST(file_is_not_stdin)
 	log_info("one");
 	ck_assert_int_eq(fcntl(STDIN_FILENO, F_GETFD), -1);
 	ck_assert_int_ge(descriptor_of(path), 3);
+	ck_assert_int_eq(open("/dev/null", O_RDONLY), STDIN_FILENO);
+}
+
+START_TEST(file_at_its_size_limit)
+{
+	const char *path = scratch_write("log", "before");
+	struct rlimit before, small;
+	sigset_t pending;
+
+	configure_file("info", path);
+	getrlimit(RLIMIT_FSIZE, &before);
+	small = (struct rlimit){6, before.rlim_max};
+	setrlimit(RLIMIT_FSIZE, &small);
+	log_info("one");
+	setrlimit(RLIMIT_FSIZE, &before);
+	sigpending(&pending);
+	ck_assert_int_eq(sigismember(&pending, SIGXFSZ), 0);
 }
 END_TEST
 
@@ -224,6 +241,9 @@ START_TEST(descriptor_is_taken_over)
 	text = scratch_read(path);
 	ck_assert_str_eq(text, "spillway: info: one\nspillway: info: two\n");
 	free(text);
+
+	fd = descriptor_of(path);
+	ck_assert_int_eq(dup2(other, fd), fd);
 	log_configure(NULL);
 	ck_assert_int_ge(fcntl(fd, F_GETFD), 0); /* theirs stays open */
 }
@@ -281,6 +301,7 @@ int main(void)
 	tcase_add_test(tests, reader_of_stderr_is_gone);
 	tcase_add_test(tests, file);
 	tcase_add_test(tests, file_is_not_stdin);
+	tcase_add_test(tests, file_at_its_size_limit);
 	tcase_add_test(tests, file_that_cannot_be_opened);
 	tcase_add_test(tests, descriptor_is_taken_over);
 	tcase_add_test(tests, threads);

@@ -4,6 +4,8 @@
 #include "tests/unit/scratch.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -80,9 +82,10 @@ START_TEST(merge)
 	ck_assert_int_eq(set(path, "", "spill_after", "2"), 0);
 	ck_assert_int_eq(set(path, "GPU-5ac3", "spill", "off"), 0);
 	ck_assert_int_eq(set(path, "0", "share", "5"), 0);
+	ck_assert_int_eq(set(path, "gpu-5ac3", "share", "11"), 0);
 	expect_text(path, "\n[job]\nlabels = a=b\n"
 	                  "\n[gpu]\nshare = 30\nmemory_limit = 8G\nspill_after = 2\n"
-	                  "\n[gpu GPU-5AC3]\nshare = 10\nspill = off\n"
+	                  "\n[gpu GPU-5AC3]\nshare = 11\nspill = off\n"
 	                  "\n[gpu 0]\nshare = 5\n");
 
 	ck_assert_int_eq(set(path, "", "share", NULL), 0);
@@ -90,7 +93,7 @@ START_TEST(merge)
 	ck_assert_int_eq(set(path, "0", "share", NULL), 0);
 	expect_text(path, "\n[job]\nlabels = a=b\n"
 	                  "\n[gpu]\nmemory_limit = 8G\nspill_after = 2\n"
-	                  "\n[gpu GPU-5AC3]\nshare = 10\nspill = off\n");
+	                  "\n[gpu GPU-5AC3]\nshare = 11\nspill = off\n");
 	ck_assert_int_eq(count_files(), 2); /* it and its lock */
 }
 END_TEST
@@ -157,6 +160,25 @@ START_TEST(no_folder)
 }
 END_TEST
 
+START_TEST(full_disk)
+{
+	const char *path = scratch_write("o.ini", "[gpu]\nshare = 7\n");
+	struct rlimit before, small;
+	char *text;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	small = (struct rlimit){20, before.rlim_max};
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &small);
+	ck_assert_int_eq(set(path, "", "share", "70"), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &before);
+	text = scratch_read(path);
+	ck_assert_str_eq(text, "[gpu]\nshare = 7\n");
+	free(text);
+	ck_assert_int_eq(count_files(), 2); /* it and its lock */
+}
+END_TEST
+
 START_TEST(umask_does_not_matter)
 {
 	const char *path = scratch_path("o.ini");
@@ -171,45 +193,50 @@ END_TEST
 
 enum { WRITERS = 4, WRITES = 50 };
 
-/* Each writer counts in a section of its own; none may lose another's last count. */
+static uint64_t spill_after(const char *path, int ordinal)
+{
+	struct config_sources sources = {.override_file = path};
+	struct config_device device = {.ordinal = ordinal};
+	struct config_gpu settings;
+	struct config *config;
+
+	if (config_load(&sources, &config, &error) != 0)
+		return UINT64_MAX;
+	config_for_device(config, &device, &settings);
+	config_release(config);
+	return settings.spill_after;
+}
+
+/* Each writer counts in a section of its own; no other may put an older count back. */
+static void count_up(const char *path, int ordinal)
+{
+	char selector[16], value[16];
+
+	snprintf(selector, sizeof(selector), "%d", ordinal);
+	for (int i = 1; i <= WRITES; i++) {
+		snprintf(value, sizeof(value), "%d", i);
+		if (set(path, selector, "spill_after", value) != 0)
+			_exit(1);
+		if (spill_after(path, ordinal) != (uint64_t)i)
+			_exit(2);
+	}
+	_exit(0);
+}
+
 START_TEST(rivals)
 {
 	const char *path = scratch_path("o.ini");
-	struct config_sources sources = {.override_file = path};
-	struct config *config;
 	int status;
 
-	for (int writer = 0; writer < WRITERS; writer++) {
-		if (fork() == 0) {
-			char selector[8], value[8];
-
-			snprintf(selector, sizeof(selector), "%d", writer);
-			for (int i = 1; i <= WRITES; i++) {
-				snprintf(value, sizeof(value), "%d", i);
-				if (set(path, selector, "spill_after", value) != 0)
-					_exit(1);
-			}
-			_exit(0);
-		}
-	}
-	/* A reader meanwhile sees whole files. */
-	for (int i = 0; i < 500; i++) {
-		ck_assert_msg(config_load(&sources, &config, &error) == 0, "%s", error.message);
-		config_release(config);
-	}
+	for (int writer = 0; writer < WRITERS; writer++)
+		if (fork() == 0)
+			count_up(path, writer);
 	for (int writer = 0; writer < WRITERS; writer++) {
 		ck_assert_int_gt(wait(&status), 0);
-		ck_assert_int_eq(status, 0);
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
 	}
-	ck_assert_int_eq(config_load(&sources, &config, &error), 0);
-	for (int writer = 0; writer < WRITERS; writer++) {
-		struct config_device device = {.ordinal = writer};
-		struct config_gpu settings;
-
-		config_for_device(config, &device, &settings);
-		ck_assert_uint_eq(settings.spill_after, WRITES);
-	}
-	config_release(config);
+	for (int writer = 0; writer < WRITERS; writer++)
+		ck_assert_uint_eq(spill_after(path, writer), WRITES);
 }
 END_TEST
 
@@ -226,6 +253,7 @@ int main(void)
 	tcase_add_test(tests, bad_old_file);
 	tcase_add_test(tests, symlinks);
 	tcase_add_test(tests, no_folder);
+	tcase_add_test(tests, full_disk);
 	tcase_add_test(tests, umask_does_not_matter);
 	tcase_add_test(tests, rivals);
 	suite_add_tcase(suite, tests);
