@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 32 };
+enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 
 static size_t home_of(const struct address_table *table, const struct resource_type *type,
                       uint64_t address)
 {
-	/* addresses differ in their middle bits; a multiplication carries them to the top */
-	uint64_t hash = (address ^ (uintptr_t)type * 31) * 0x9e3779b97f4a7c15u;
-	return (hash ^ hash >> 32) & (table->capacity - 1);
+	/* Fibonacci hashing: what differs in the middle of an address reaches the top bits, and
+	 * addresses at even distances are spread evenly */
+	return ((address ^ (uintptr_t)type << 5) * 0x9e3779b97f4a7c15u) >> table->shift;
 }
 
 /* Where the key is, or the free entry where it would go; needs capacity. */
@@ -33,9 +33,11 @@ struct resource *address_table_find(const struct address_table *table,
 
 static int grow(struct address_table *table)
 {
-	struct address_table larger = {.capacity =
-	                                   table->capacity ? table->capacity * 2 : FIRST_CAPACITY,
-	                               .count = table->count};
+	struct address_table larger = {
+	    .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY,
+	    .shift = table->capacity ? table->shift - 1 : FIRST_SHIFT,
+	    .count = table->count,
+	};
 	larger.entry = calloc(larger.capacity, sizeof *larger.entry);
 	if (!larger.entry)
 		return -ENOMEM;

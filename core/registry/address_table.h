@@ -17,6 +17,7 @@ struct address_entry {
 struct address_table {
 	struct address_entry *entry; /* NULL while capacity is 0 */
 	size_t capacity;             /* a power of two, at most three quarters used */
+	int shift;                   /* 64 - log2(capacity) */
 	size_t count;
 };
 

@@ -16,18 +16,21 @@
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
 
-/* Program and arguments, or the program's name where /proc is not to be had. */
+/* "python3 train.py": program without its folder, and arguments; by /proc, else the program alone.
+ */
 static void read_command(char *command, size_t size)
 {
-	char line[64];
+	char line[512];
 	size_t length = segment_read_line("/proc/self/cmdline", line, sizeof line - 1);
 	while (length && line[length - 1] == '\0')
 		length--;
 	line[length] = '\0';
-	for (size_t i = 0; i < length; i++)
+	const char *folder_end = strrchr(line, '/'); /* of the first string */
+	size_t start = folder_end ? (size_t)(folder_end + 1 - line) : 0;
+	for (size_t i = start; i < length; i++)
 		if ((unsigned char)line[i] < ' ' || line[i] == 127)
 			line[i] = ' ';
-	segment_copy_text(command, size, length ? line : program_invocation_short_name);
+	segment_copy_text(command, size, length ? line + start : program_invocation_short_name);
 }
 
 /* Nobody lives: what earlier processes counted belongs to an earlier run. Memory that still drains

@@ -221,6 +221,39 @@ START_TEST(sums_never_go_back)
 }
 END_TEST
 
+/* The same with comings and goings in the middle of looking: between the file's first and last
+ * bytes. */
+START_TEST(sums_hold_while_slots_come_and_go)
+{
+	struct segment *segment = join();
+	char message[1024];
+	uint64_t last = 0;
+	segment_drain_ns = 60000000000;
+	for (int i = 1; i < SEGMENT_SLOTS - 1; i++) {
+		struct segment_slot *slot = &segment->file->slot[i];
+		slot->drained_ns = segment_clock(CLOCK_MONOTONIC) + segment_drain_ns;
+		atomic_store(&slot->state, SLOT_DRAINING);
+	}
+	pid_t child = fork();
+	while (child == 0) {
+		struct segment *own;
+		if (segment_join("job", NULL, &own, NULL, 0) != 0)
+			_exit(1);
+		statistics_add(&segment_statistics(own, 0)->launches, 1);
+		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+		segment_leave(own);
+	}
+	for (int looks = 0; looks < 1000; looks++) {
+		ck_assert_int_eq(look(message, sizeof message), 0);
+		ck_assert_uint_ge(view.job_total[0].launches, last);
+		last = view.job_total[0].launches;
+	}
+	child_kill(child);
+	ck_assert_uint_gt(last, 10);
+	segment_leave(segment);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("view");
@@ -234,6 +267,7 @@ int main(void)
 	tcase_add_test(tests, looking_writes_nothing);
 	tcase_add_test(tests, a_counter_is_never_torn);
 	tcase_add_test(tests, sums_never_go_back);
+	tcase_add_test(tests, sums_hold_while_slots_come_and_go);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
