@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { IN_FLIGHT = 64 }; /* launches that are not waited for */
+/* Launches that are not waited for: as many as last this long, but at least two. */
+enum { IN_FLIGHT_US = 20000, MAX_IN_FLIGHT = 64 };
 
 static struct {
 	unsigned kernel_us, seconds, blocks, threads, loops;
@@ -28,7 +29,7 @@ static CUdeviceptr sink;
 static struct flight {
 	CUevent start, stop;
 	bool used;
-} flights[IN_FLIGHT];
+} flights[MAX_IN_FLIGHT];
 
 static void launch(struct flight *flight, unsigned loops)
 {
@@ -142,23 +143,25 @@ int main(int argc, char **argv)
 	spin = client_function(module, "spin");
 	sink = client_alloc(sizeof(unsigned));
 	CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	for (int i = 0; i < IN_FLIGHT; i++) {
+	for (int i = 0; i < MAX_IN_FLIGHT; i++) {
 		CU(cuEventCreate(&flights[i].start, CU_EVENT_DEFAULT));
 		CU(cuEventCreate(&flights[i].stop, CU_EVENT_DEFAULT));
 	}
 	if (!options.loops)
 		options.loops = calibrate();
 
+	unsigned in_flight = IN_FLIGHT_US / options.kernel_us;
+	in_flight = in_flight < 2 ? 2 : in_flight > MAX_IN_FLIGHT ? MAX_IN_FLIGHT : in_flight;
 	double start_ms = program_now_ms();
 	double end_ms = start_ms + options.seconds * 1e3;
 	while (program_now_ms() < end_ms) {
-		struct flight *flight = &flights[launches++ % IN_FLIGHT];
+		struct flight *flight = &flights[launches++ % in_flight];
 		busy_ms += land(flight);
 		launch(flight, options.loops);
 		if (options.synchronise)
 			CU(cuStreamSynchronize(stream));
 	}
-	for (int i = 0; i < IN_FLIGHT; i++)
+	for (int i = 0; i < MAX_IN_FLIGHT; i++)
 		busy_ms += land(&flights[i]);
 	double elapsed_ms = program_now_ms() - start_ms;
 
@@ -166,7 +169,7 @@ int main(int argc, char **argv)
 	       "busy_ms=%.1f work_ms=%.1f\n",
 	       name, options.kernel_us, options.loops, launches, elapsed_ms, busy_ms,
 	       launches * (options.kernel_us / 1e3));
-	for (int i = 0; i < IN_FLIGHT; i++) {
+	for (int i = 0; i < MAX_IN_FLIGHT; i++) {
 		CU(cuEventDestroy(flights[i].start));
 		CU(cuEventDestroy(flights[i].stop));
 	}
