@@ -46,7 +46,7 @@ const char *registry_container_name(const char *container)
 	return name_is_valid(container) ? container : NULL;
 }
 
-/* --- all static functions from here on: under the lock --- */
+/* --- under the lock --- */
 
 static struct container *find_container(const struct registry *registry, const char *name)
 {
@@ -153,7 +153,7 @@ static void end_creation(struct registry *registry, const struct creation *ended
 	pthread_cond_broadcast(&registry->created);
 }
 
-/* --- the calls, by either kind of name --- */
+/* --- takes the lock; by either kind of name --- */
 
 static int locked_add(struct registry *registry, const char *container, struct resource_name name,
                       struct resource *resource)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +139,13 @@ struct segment_file *segment_map(int fd)
 	return address == MAP_FAILED ? NULL : address;
 }
 
+/* A file beyond the limit would be SIGXFSZ, which ends the process. */
+static bool may_have_size(size_t size)
+{
+	struct rlimit limit;
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
+}
+
 /* The file is all zero. */
 static int initialise(struct segment_file *file, const char *job)
 {
@@ -172,7 +180,7 @@ static int create(int directory, const char *job, char *message, size_t size)
 		goto failed;
 	}
 	/* reserve every page now: a full tmpfs would be SIGBUS later */
-	error = -posix_fallocate(fd, 0, sizeof *file);
+	error = may_have_size(sizeof *file) ? -posix_fallocate(fd, 0, sizeof *file) : -EFBIG;
 	if (error)
 		goto failed;
 	if (fchmod(fd, 0600) != 0 || (file = segment_map(fd)) == NULL) {

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
 
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -472,6 +474,56 @@ START_TEST(exec_ends_the_slot)
 }
 END_TEST
 
+/* Thread ids repeat in another pid namespace, and its pids mean nothing here. */
+START_TEST(lives_and_dies_in_another_pid_namespace)
+{
+	struct segment *segment = join(NULL);
+	int gate[2];
+	pid_t inner = 0;
+	ck_assert_int_eq(pipe(gate), 0);
+	pid_t outer = fork();
+	if (outer == 0) {
+		if (unshare(CLONE_NEWPID) != 0)
+			_exit(77);
+		inner = child_start(child_join, NULL);
+		_exit(write(gate[1], &inner, sizeof inner) != sizeof inner);
+	}
+	int status;
+	waitpid(outer, &status, 0);
+	if (status == 0) {
+		ck_assert_int_eq(read(gate[0], &inner, sizeof inner), sizeof inner);
+		segment_tend(segment);
+		look();
+		ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+		ck_assert_int_eq(view.process[1].pid, 1);
+		kill(inner, SIGKILL);
+		for (int tries = 0; tries < 100 && view.process[1].state == SLOT_LIVE; tries++) {
+			pause_ms(1);
+			segment_tend(segment);
+			look();
+		}
+		ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	} /* else it is not allowed here */
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(no_signal_where_files_may_not_grow)
+{
+	struct rlimit limit, small = {.rlim_cur = 4096};
+	struct segment *segment = NULL;
+	char message[512] = "";
+	getrlimit(RLIMIT_FSIZE, &limit);
+	small.rlim_max = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	int error = segment_join("job", NULL, &segment, message, sizeof message);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	ck_assert_int_eq(error, -EFBIG);
+	ck_assert_ptr_nonnull(strstr(message, path_of("job")));
+	segment_leave(join(NULL));
+}
+END_TEST
+
 static void *join_and_end(void *segment)
 {
 	ck_assert_int_eq(segment_join("job", NULL, segment, NULL, 0), 0);
@@ -585,6 +637,8 @@ int main(void)
 	tcase_add_test(tests, what_a_killed_creator_left_is_overwritten);
 	tcase_add_test(tests, a_forked_child_does_not_keep_the_slot);
 	tcase_add_test(tests, exec_ends_the_slot);
+	tcase_add_test(tests, lives_and_dies_in_another_pid_namespace);
+	tcase_add_test(tests, no_signal_where_files_may_not_grow);
 	tcase_add_test(tests, the_slot_ends_with_its_thread);
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
