@@ -2,11 +2,11 @@
  * Configuration: layers of settings read into one immutable snapshot.
  *
  * layer     one source of settings, weakest first: built-in, /etc/spillway/spillway.ini, the file
- * in SPILLWAY_CONFIG, environment, the job's override file in the state directory snapshot  struct
- * config: all layers resolved; reference-counted, never changed once made selector  what stands
- * after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or an unambiguous
- * beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id ceiling   [ceiling] in /etc:
- * clamps what every other layer asks for, with a warning
+ *           in SPILLWAY_CONFIG, environment, the job's override file in the state directory
+ * snapshot  struct config: all layers resolved; reference-counted, never changed once made
+ * selector  what stands after "gpu" in a section name: nothing (every GPU), an ordinal, a UUID (or
+ *           an unambiguous beginning of one, as CUDA_VISIBLE_DEVICES allows), a PCI bus id
+ * ceiling   [ceiling] in /etc: clamps what every other layer asks for, with a warning
  *
  * A bad layer never takes effect in part: config_load() fails, says file, line, value and what was
  * expected, and the caller keeps the snapshot it has.
@@ -100,10 +100,10 @@ struct config_sources {
 };
 
 struct config_error {
-	char file[256];                   /* or the name of the environment variable */
-	int line;                         /* 0: does not apply */
-	char message[CONFIG_MESSAGE_MAX]; /* the whole line for people: file, line, value, expected
-	                                   */
+	char file[256]; /* or the name of the environment variable */
+	int line;       /* 0: does not apply */
+	/* The whole line for people: file, line, value, what was expected. */
+	char message[CONFIG_MESSAGE_MAX];
 };
 
 struct config;
@@ -117,8 +117,7 @@ int config_load(const struct config_sources *sources, struct config **config,
 struct config *config_hold(struct config *config);
 void config_release(struct config *config); /* NULL is fine */
 
-/* A configuration file was read, or a setting or job name came from anywhere. False: a process
- * nobody configured. */
+/* Whether a file, a setting or a job name came from anywhere. False: nobody configured this. */
 bool config_is_set(const struct config *config);
 const char *config_job_name(const struct config *config); /* "" when nobody named it */
 const char *config_labels(const struct config *config);   /* "key=value,..." or "" */
@@ -143,8 +142,7 @@ const char *config_origin(const struct config *config, const struct config_devic
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
 const char *config_key_meaning(enum config_key key);
-/* Whether the INI would take this value for the key: 0, or -EINVAL with "expected ..." in message.
- */
+/* Whether an INI may give the key this value: 0, or -EINVAL and "expected ..." in message. */
 int config_check_value(enum config_key key, const char *text, char *message, size_t size);
 
 /*

@@ -123,8 +123,7 @@ static int take_hami(struct config *config, const char *name, const char *value,
 	return status;
 }
 
-/* "force" and "default" both hold a job to its share here; "disable" ignores CUDA_DEVICE_SM_LIMIT.
- */
+/* "disable" ignores CUDA_DEVICE_SM_LIMIT; "force" and "default" both hold a job to it here. */
 static int read_policy(char *const *environment, bool *paced, struct config_error *error)
 {
 	static const char name[] = "GPU_CORE_UTILIZATION_POLICY";

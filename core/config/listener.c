@@ -1,11 +1,12 @@
 /*
- * The file listener: inotify on folders says when to look, a fingerprint of each file what changed.
+ * The file listener: inotify on folders says when to look, a hash of each file whether it changed.
  *
  * A file that is being written may be empty, or end in the middle of a number. So a change is told
  * when an event says that it is complete, or else when two looks in a row find the same.
  *
- * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global;
- * without inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
+ * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global, and
+ * no descriptor is trusted to be still ours. Without inotify (its instances are few per user) it works
+ * by being called every LISTENER_POLL_MS.
  */
 #include "core/config/listener.h"
 
@@ -17,17 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* What differs once a file was replaced or written; all zero: there is none. */
-struct fingerprint {
-	uint64_t device;
-	uint64_t inode;
-	uint64_t size;
-	int64_t seconds;
-	uint32_t nanoseconds;
-	uint64_t content; /* two writes within one tick of the clock of the file system */
+/* What a reader would find. */
+struct content {
+	int status; /* 0, or the negative errno: missing counts too */
+	uint64_t hash;
 };
 
 struct handler {
@@ -36,8 +32,8 @@ struct handler {
 	char *path;
 	void (*changed)(void *cookie, const char *path);
 	void *cookie;
-	struct fingerprint told;
-	struct fingerprint looked;
+	struct content told;
+	struct content looked;
 	bool complete; /* an event said so */
 	int watch;     /* of the folder, or of the nearest one that exists; -1: none */
 	bool removed;  /* while the list is being walked */
@@ -49,32 +45,23 @@ struct listener {
 	bool checking;
 };
 
-static struct fingerprint fingerprint_of(const char *path)
+static struct content look(const char *path)
 {
-	struct fingerprint print = {0};
-	struct statx status; /* stat() has no old version in glibc */
+	struct content content = {0};
 	char *text;
 	size_t length;
 
-	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &status) != 0)
-		return print;
-	print.device = (uint64_t)status.stx_dev_major << 32 | status.stx_dev_minor;
-	print.inode = status.stx_ino;
-	print.size = status.stx_size;
-	print.seconds = status.stx_mtime.tv_sec;
-	print.nanoseconds = status.stx_mtime.tv_nsec;
-	if (config_file_load(path, true, &text, &length) == 0) {
-		print.content = config_hash(text, length);
+	content.status = config_file_load(path, true, &text, &length);
+	if (content.status == 0) {
+		content.hash = config_hash(text, length);
 		free(text);
 	}
-	return print;
+	return content;
 }
 
-static bool same_fingerprint(const struct fingerprint *a, const struct fingerprint *b)
+static bool same(const struct content *a, const struct content *b)
 {
-	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->seconds == b->seconds && a->nanoseconds == b->nanoseconds &&
-	       a->content == b->content;
+	return a->status == b->status && a->hash == b->hash;
 }
 
 /* Cuts the last component off; false at the top. */
@@ -125,10 +112,27 @@ static void watch_folder(struct listener *listener, struct handler *handler)
 struct listener *listener_create(void)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
+	int fd;
 
-	if (listener)
-		listener->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (!listener)
+		return NULL;
+	/* Never 0 to 2: a program that runs without them would read our events. */
+	fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	listener->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd >= 0)
+		close(fd);
 	return listener;
+}
+
+/* Programs close descriptors they do not know, and the number may be theirs by now. */
+static void check_descriptor(struct listener *listener)
+{
+	/* No such file can be watched, but only inotify gets as far as to find out. */
+	if (inotify_add_watch(listener->fd, "", IN_CREATE) < 0 && errno == ENOENT)
+		return;
+	listener->fd = -1;
+	for (struct handler *handler = listener->handlers; handler; handler = handler->next)
+		handler->watch = -1;
 }
 
 static void free_handler(struct handler *handler)
@@ -144,6 +148,7 @@ void listener_destroy(struct listener *listener)
 
 	if (!listener)
 		return;
+	check_descriptor(listener);
 	for (struct handler *handler = listener->handlers; handler; handler = next) {
 		next = handler->next;
 		free_handler(handler);
@@ -188,7 +193,7 @@ int listener_add(struct listener *listener, const char *name, const char *path,
 	*end = handler;
 	/* In this order a change in between is seen twice rather than never. */
 	watch_folder(listener, handler);
-	handler->told = handler->looked = fingerprint_of(path);
+	handler->told = handler->looked = look(path);
 	return 0;
 }
 
@@ -263,12 +268,12 @@ static void take_events(struct listener *listener)
 
 static bool has_changed(struct handler *handler)
 {
-	struct fingerprint now = fingerprint_of(handler->path);
-	bool settled = handler->complete || same_fingerprint(&now, &handler->looked);
+	struct content now = look(handler->path);
+	bool settled = handler->complete || same(&now, &handler->looked);
 
 	handler->complete = false;
 	handler->looked = now;
-	if (!settled || same_fingerprint(&now, &handler->told))
+	if (!settled || same(&now, &handler->told))
 		return false;
 	handler->told = now;
 	return true;
@@ -281,6 +286,7 @@ int listener_check(struct listener *listener)
 	if (listener->checking)
 		return 0;
 	listener->checking = true;
+	check_descriptor(listener);
 	take_events(listener);
 	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
 		if (handler->removed)

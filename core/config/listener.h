@@ -24,7 +24,7 @@ int listener_add(struct listener *listener, const char *name, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);
 int listener_remove(struct listener *listener, const char *name); /* 0 or -ENOENT */
 int listener_fd(const struct listener *listener);                 /* -1: polling only */
-/* Calls the handlers of files whose identity, size, time or content changed. Number called. */
+/* Calls the handlers of files that came, went or say something else. Number called. */
 int listener_check(struct listener *listener);
 
 #endif

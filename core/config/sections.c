@@ -27,22 +27,23 @@ static int index_of(const char *word, const char *const *words)
 static int fail_unknown(struct config_error *error, const struct config_item *item,
                         const char *const *known)
 {
+	const char *meant = config_closest(item->key ? item->key : item->section, known);
+	char hint[64] = "";
 	char list[256] = "";
 	size_t used = 0;
-	const char *meant = config_closest(item->key ? item->key : item->section, known);
 
+	if (meant)
+		snprintf(hint, sizeof(hint), ", did you mean %s?", meant);
 	for (; *known && used < sizeof(list); known++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
 		                         *known);
 	if (!item->key)
 		return config_fail(error, -EINVAL, item->place,
-		                   "[%s]: unknown section%s%s%s; expected one of %s", item->section,
-		                   meant ? ", did you mean " : "", meant ? meant : "",
-		                   meant ? "?" : "", list);
+		                   "[%s]: unknown section%s; expected one of %s", item->section,
+		                   hint, list);
 	return config_fail(error, -EINVAL, item->place,
-	                   "%s: unknown key in [%s]%s%s%s; expected one of %s", item->key,
-	                   item->section, meant ? ", did you mean " : "", meant ? meant : "",
-	                   meant ? "?" : "", list);
+	                   "%s: unknown key in [%s]%s; expected one of %s", item->key,
+	                   item->section, hint, list);
 }
 
 static int fail_repeated(struct config_error *error, const struct config_item *item, int line)
@@ -114,18 +115,19 @@ static int take_setting(struct target *target, const struct config_item *item,
                         enum config_layer layer, const char *selector_text,
                         const char *const *known, struct config_error *error)
 {
-	int key = index_of(item->key, config_key_names);
 	const struct config_setting *other;
 	struct config_selector selector;
+	enum config_key key;
 
 	if (index_of(item->key, known) < 0)
 		return fail_unknown(error, item, known);
+	key = (enum config_key)index_of(item->key, config_key_names);
 	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
-	other = config_find(target->config, layer, (enum config_key)key, &selector);
+	other = config_find(target->config, layer, key, &selector);
 	if (other)
 		return fail_repeated(error, item, other->place.line);
-	return config_add(target->config, layer, (enum config_key)key, &selector, item->place,
-	                  item->key, item->value, error);
+	return config_add(target->config, layer, key, &selector, item->place, item->key,
+	                  item->value, error);
 }
 
 static int take_item(void *cookie, const struct config_item *item, struct config_error *error)

@@ -121,7 +121,7 @@ struct config_item {
 
 typedef int (*config_item_handler)(void *cookie, const struct config_item *item,
                                    struct config_error *error);
-/* Calls handler() for each item until it fails. 0 or the first failure. */
+/* Calls handler() for each item of NUL-terminated text until it fails. 0 or the first failure. */
 int config_read(const char *file, const char *text, size_t length, config_item_handler handler,
                 void *cookie, struct config_error *error);
 

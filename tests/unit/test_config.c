@@ -213,6 +213,16 @@ START_TEST(no_selectors)
 }
 END_TEST
 
+START_TEST(selector_ends_where_it_ends)
+{
+	static const char text[] = "3b00\0"
+	                           "3b:00"; /* no domain, then what must not be read */
+	struct config_selector selector;
+
+	ck_assert_int_eq(config_selector_parse(text, &selector), -EINVAL);
+}
+END_TEST
+
 START_TEST(ambiguous_uuid)
 {
 	struct config *config = load_text("[gpu GPU-5ac3]\nshare = 1\n");
@@ -896,6 +906,7 @@ int main(void)
 	tcase_add_test(tests, percent_of_memory);
 	tcase_add_test(tests, selectors);
 	tcase_add_test(tests, no_selectors);
+	tcase_add_test(tests, selector_ends_where_it_ends);
 	tcase_add_test(tests, ambiguous_uuid);
 	tcase_add_test(tests, layers);
 	tcase_add_test(tests, hash_is_fnv_1a);

@@ -247,6 +247,53 @@ START_TEST(descriptor_is_closed_on_exec)
 }
 END_TEST
 
+START_TEST(descriptor_is_not_stdin)
+{
+	listener_destroy(listener);
+	close(STDIN_FILENO);
+	listener = listener_create();
+	ck_assert_int_ge(listener_fd(listener), 3);
+	ck_assert_int_eq(open("/dev/null", O_RDONLY), STDIN_FILENO);
+}
+END_TEST
+
+/* A program closes descriptors it does not know and gets the number for its own pipe. */
+START_TEST(descriptor_is_taken_over)
+{
+	const char *path = scratch_write("a.ini", "one");
+	int fd = listener_fd(listener);
+	int theirs[2];
+	char data[8];
+
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	ck_assert_int_eq(pipe(theirs), 0);
+	ck_assert_int_eq(dup2(theirs[0], fd), fd);
+	ck_assert_int_eq(write(theirs[1], "data", 4), 4);
+	scratch_write("a.ini", "two");
+	ck_assert_int_eq(listener_check(listener), 0);
+	ck_assert_int_eq(listener_check(listener), 1);
+	ck_assert_int_eq(listener_fd(listener), -1);
+	listener_destroy(listener);
+	listener = NULL;
+	ck_assert_int_eq(read(fd, data, sizeof(data)), 4);
+	close(fd);
+	close(theirs[0]);
+	close(theirs[1]);
+}
+END_TEST
+
+START_TEST(touching)
+{
+	const char *path = scratch_write("a.ini", "one");
+
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	scratch_write("a.ini", "one");
+	ck_assert(readable());
+	ck_assert_int_eq(listener_check(listener), 0);
+	ck_assert_int_eq(listener_check(listener), 0);
+}
+END_TEST
+
 START_TEST(without_inotify)
 {
 	struct rlimit before;
@@ -286,6 +333,9 @@ int main(void)
 	tcase_add_test(tests, handlers_that_change_the_list);
 	tcase_add_test(tests, long_paths);
 	tcase_add_test(tests, descriptor_is_closed_on_exec);
+	tcase_add_test(tests, descriptor_is_not_stdin);
+	tcase_add_test(tests, descriptor_is_taken_over);
+	tcase_add_test(tests, touching);
 	tcase_add_test(tests, without_inotify);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
