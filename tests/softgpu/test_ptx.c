@@ -5,6 +5,7 @@
 #include "tests/softgpu/ptx/ptx.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -263,11 +264,680 @@ static void test_elementwise(const struct ptx_module *m)
 	check_floats(on_host(da), c, N, 0, "sgd");
 }
 
+/* --- softmax, reductions, functions --- */
+
+static void test_softmax(const struct ptx_module *m)
+{
+	enum { ROWS = 5, COLUMNS = 77 };
+	static float x[ROWS * COLUMNS], gradient[ROWS * COLUMNS];
+	int labels[ROWS], columns = COLUMNS;
+	float loss = 0;
+	for (int i = 0; i < ROWS * COLUMNS; i++)
+		x[i] = 5 * random_float();
+	for (int r = 0; r < ROWS; r++) {
+		float *row = x + r * COLUMNS, largest = -INFINITY, sum = 0;
+		labels[r] = (int)(random_bits() % COLUMNS);
+		for (int i = 0; i < COLUMNS; i++)
+			largest = fmaxf(largest, row[i]);
+		for (int i = 0; i < COLUMNS; i++)
+			sum += expf(row[i] - largest);
+		for (int i = 0; i < COLUMNS; i++)
+			gradient[r * COLUMNS + i] =
+			    expf(row[i] - largest) / sum - (i == labels[r] ? 1.0f : 0.0f);
+		loss += logf(sum) + largest - row[labels[r]];
+	}
+	uint64_t dx = buffer(x, sizeof x), dl = buffer(labels, sizeof labels);
+	uint64_t dg = buffer(NULL, sizeof x), dloss = buffer(NULL, 4);
+	next_launch.dynamic_shared = 64 * 4;
+	run_ok(m, "softmax_cross_entropy", ROWS, 1, 64, 1, &dx, &dl, &dg, &dloss, &columns);
+	check_floats(on_host(dg), gradient, ROWS * COLUMNS, 2e-6f, "softmax gradient");
+	check_floats(on_host(dloss), &loss, 1, 2e-6f, "loss");
+}
+
+static void test_reductions(const struct ptx_module *m)
+{
+	enum { N = 5000, WIDTH = 70 };
+	static float x[N], y[N];
+	int n = N, columns = WIDTH;
+	float sum = 0;
+	for (int i = 0; i < N; i++)
+		sum += x[i] = (float)(random_bits() % 1000);
+	uint64_t dx = buffer(x, sizeof x), dout = buffer(NULL, 4), dy = buffer(NULL, sizeof y);
+	run_ok(m, "reduce_sum", 3, 1, 256, 1, &dx, &dout, &n);
+	check_floats(on_host(dout), &sum, 1, 0, "reduce_sum"); /* integers: exact in any order */
+
+	for (int r = 0; r < 3; r++) {
+		const float *row = x + r * WIDTH;
+		float mean = 0, square = 0;
+		for (int i = 0; i < WIDTH; i++)
+			mean += row[i];
+		mean /= WIDTH;
+		for (int i = 0; i < WIDTH; i++)
+			square = fmaf(row[i] - mean, row[i] - mean, square);
+		float inverse = 1 / sqrtf(square / WIDTH + 1e-5f);
+		for (int i = 0; i < WIDTH; i++)
+			y[r * WIDTH + i] = (row[i] - mean) * inverse;
+	}
+	run_ok(m, "layer_norm", 3, 1, 64, 1, &dx, &dy, &columns);
+	check_floats(on_host(dy), y, 3 * WIDTH, 1e-6f, "layer_norm");
+
+	int index[6] = {3, 0, 2, 2, 1, 3}, width = 5;
+	uint64_t di = buffer(index, sizeof index);
+	run_ok(m, "embedding", 6, 1, 32, 1, &dx, &di, &dy, &width);
+	for (int i = 0; i < 6; i++)
+		check_floats((float *)on_host(dy) + i * 20, x + index[i] * 20, 20, 0, "embedding");
+}
+
+static void test_functions(const struct ptx_module *m)
+{
+	enum { N = 600 };
+	static float x[N], expected[N * 12];
+	int n = N;
+	for (int i = 0; i < N; i++) {
+		float v = x[i] = i < 500 ? fabsf(8 * random_float()) + 1e-3f : random_float();
+		float *e = expected + i * 12;
+		e[0] = expf(v);
+		e[1] = logf(v);
+		e[2] = sqrtf(v);
+		e[3] = 1 / sqrtf(v);
+		e[4] = 1 / v;
+		e[5] = sinf(v);
+		e[6] = cosf(v);
+		e[7] = tanhf(v);
+		e[8] = powf(v, 1.7f);
+		e[9] = erff(v);
+		e[10] = expf(v) + logf(v) + sinf(v) + 1 / v;
+		e[11] = floorf(v) + ceilf(v) + rintf(v) + truncf(v);
+	}
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(NULL, sizeof expected);
+	run_ok(m, "math", 5, 1, 128, 1, &dx, &dy, &n);
+	const float *got = on_host(dy);
+	static const float tolerance[12] = {1e-6f, 1e-5f, 0,     1e-6f, 0,     2e-5f,
+	                                    2e-5f, 1e-6f, 2e-6f, 1e-6f, 2e-5f, 0};
+	for (int i = 0; i < N * 12; i++)
+		check(got[i] == expected[i] || (isnan(got[i]) && isnan(expected[i])) ||
+		          fabsf(got[i] - expected[i]) <=
+		              tolerance[i % 12] * (fabsf(expected[i]) + 0.01f),
+		      "math %d of %g: expected %.9g, got %.9g", i % 12, x[i / 12], expected[i],
+		      got[i]);
+
+	for (int i = 0; i < N; i++)
+		expected[i] = 0.5f * x[i] *
+		              (1 + tanhf(0.7978845608f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+	run_ok(m, "gelu_tanh", 5, 1, 128, 1, &dx, &dy, &n);
+	for (int i = 0; i < N; i++)
+		check(fabsf(got[i] - expected[i]) <= 1e-6f * (fabsf(expected[i]) + 0.1f),
+		      "gelu of %g: expected %.9g, got %.9g", x[i], expected[i], got[i]);
+
+	float w[64], mo[64], v[64], g[64], rate = 0.01f, b1 = 0.9f, b2 = 0.99f, eps = 1e-8f,
+	                                   c1 = 0.1f, c2 = 0.01f;
+	int count = 64;
+	for (int i = 0; i < 64; i++) {
+		w[i] = random_float();
+		mo[i] = random_float();
+		v[i] = fabsf(random_float());
+		g[i] = random_float();
+	}
+	uint64_t dw = buffer(w, sizeof w), dm = buffer(mo, sizeof mo), dv = buffer(v, sizeof v),
+	         dg = buffer(g, sizeof g);
+	run_ok(m, "adam", 1, 1, 64, 1, &dw, &dm, &dv, &dg, &rate, &b1, &b2, &eps, &c1, &c2, &count);
+	for (int i = 0; i < 64; i++) {
+		mo[i] = b1 * mo[i] + (1 - b1) * g[i];
+		v[i] = b2 * v[i] + (1 - b2) * g[i] * g[i];
+		w[i] -= rate * (mo[i] / c1) / (sqrtf(v[i] / c2) + eps);
+	}
+	check_floats(on_host(dw), w, 64, 2e-5f, "adam");
+}
+
+/* --- integers and conversions --- */
+
+static uint32_t reverse_bits(uint32_t v)
+{
+	uint32_t r = 0;
+	for (int i = 0; i < 32; i++)
+		r |= (v >> i & 1) << (31 - i);
+	return r;
+}
+
+static void test_bits(const struct ptx_module *m)
+{
+	enum { N = 300 };
+	static uint32_t x[N];
+	int n = N;
+	for (int i = 0; i < N; i++)
+		x[i] = i < 4 ? (uint32_t)i - 2 : random_bits() >> (i % 32);
+	x[2] = 0x80000000;
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(NULL, sizeof x * 16);
+	run_ok(m, "bits", 3, 1, 128, 1, &dx, &dy, &n);
+	const uint32_t *got = on_host(dy);
+	for (int i = 0; i < N; i++) {
+		uint32_t v = x[i], s = (uint32_t)i & 31;
+		uint64_t pair = (uint64_t)~v << 32 | v, twice = (uint64_t)i << 32 | v;
+		uint32_t permuted = 0;
+		for (int k = 0; k < 4; k++)
+			permuted |= (uint32_t)(pair >> 8 * (0x5274 >> 4 * k & 7) & 255) << 8 * k;
+		int32_t sv = (int32_t)v, low = sv < -5 ? sv : -5;
+		int64_t by = i + 1;
+		uint32_t e[16] = {
+		    (uint32_t)__builtin_popcount(v),
+		    v ? (uint32_t)__builtin_clz(v) : 32,
+		    reverse_bits(v),
+		    permuted,
+		    (uint32_t)(twice << s >> 32),
+		    (uint32_t)((uint64_t)v * 0x9e3779b9u >> 32),
+		    (v & 0xff00ff) ^ (~v | 12345u),
+		    (uint32_t)__builtin_ffs(sv),
+		    v / 7 + v % 13,
+		    (uint32_t)(sv / by),
+		    (uint32_t)(sv % by),
+		    (uint32_t)low + (v > 77 ? v : 77),
+		    (uint32_t)llabs((long long)sv - 1000) + 5,
+		    v << 20 || v >> 12 ? (uint32_t)__builtin_clzll((uint64_t)(int64_t)v << 20) : 64,
+		    (uint32_t)(((int32_t)(v << 8) >> 8) * 3) + (sv < 0 ? -v : v),
+		    (v >> s) + (uint32_t)(sv >> (i & 15)) + (v << (i & 7)),
+		};
+		for (int k = 0; k < 16; k++)
+			check(got[i * 16 + k] == e[k], "bits %d of 0x%x: expected 0x%x, got 0x%x",
+			      k, v, e[k], got[i * 16 + k]);
+	}
+}
+
+static uint16_t half_of(float f)
+{
+	_Float16 h = (_Float16)f;
+	uint16_t bits;
+	memcpy(&bits, &h, sizeof bits);
+	return isnan(f) ? 0x7fff : bits;
+}
+
+static float float_of(uint16_t bits)
+{
+	_Float16 h;
+	memcpy(&h, &bits, sizeof h);
+	return (float)h;
+}
+
+static uint32_t float_bits(float f)
+{
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	return bits;
+}
+
+static void test_convert(const struct ptx_module *m)
+{
+	enum { N = 260 };
+	static double x[N];
+	int n = N;
+	double special[] = {0,    -0.0, 0.5,   1.5,    2.5,   -0.5, 1e-8,
+	                    6e-8, 6e-5, 70000, -65519, 65520, 3e9};
+	for (int i = 0; i < N; i++)
+		x[i] = i < 13 ? special[i] : ldexp(random_float(), (int)(random_bits() % 50) - 20);
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(NULL, 8 * 12 * N),
+	         dz = buffer(NULL, 8 * 6 * N);
+	run_ok(m, "convert", 5, 1, 64, 1, &dx, &dy, &dz, &n);
+	const long long *y = on_host(dy);
+	const double *z = on_host(dz);
+	for (int i = 0; i < N; i++) {
+		double v = x[i];
+		float f = (float)v;
+		double t = trunc(f), r = rint(f), c = ceil(f);
+		long long clamp = t > INT32_MAX   ? INT32_MAX
+		                  : t < INT32_MIN ? INT32_MIN
+		                                  : (long long)t;
+		uint32_t bf = float_bits(f);
+		bf += 0x7fff + (bf >> 16 & 1);
+		long long e[12] = {
+		    clamp,
+		    t < 0            ? 0
+		    : t > UINT32_MAX ? UINT32_MAX
+		                     : (long long)t,
+		    r > INT32_MAX   ? INT32_MAX
+		    : r < INT32_MIN ? INT32_MIN
+		                    : (long long)r,
+		    c > INT32_MAX   ? INT32_MAX
+		    : c < INT32_MIN ? INT32_MIN
+		                    : (long long)c,
+		    (long long)v,
+		    (unsigned char)clamp,
+		    v > INT32_MAX   ? INT32_MAX
+		    : v < INT32_MIN ? INT32_MIN
+		                    : (long long)floor(v),
+		    half_of(f),
+		    bf >> 16,
+		    (int32_t)float_bits(float_of(half_of(f)) * 2),
+		    0,
+		    (int32_t)float_bits(f > 0 ? f < 1 ? f : 1 : 0),
+		};
+		double wide = f;
+		memcpy(&e[10], &wide, sizeof wide);
+		for (int k = 0; k < 12; k++)
+			check(y[i * 12 + k] == e[k], "convert %d of %.17g: expected %lld, got %lld",
+			      k, v, e[k], y[i * 12 + k]);
+		double d[6] = {fma(v, v, 1),         sqrt(fabs(v)), 1 / v, exp(v / 100), 0,
+		               floor(v) + fmin(v, 2)};
+		d[4] = (double)clamp + (double)half_of(f);
+		for (int k = 0; k < 6; k++)
+			check(z[i * 6 + k] == d[k] ||
+			          (k == 3 && fabs(z[i * 6 + k] - d[k]) <= 1e-14 * d[k]),
+			      "double %d of %.17g: expected %.17g, got %.17g", k, v, d[k],
+			      z[i * 6 + k]);
+	}
+}
+
+static void test_half(const struct ptx_module *m)
+{
+	enum { N = 256 };
+	static uint16_t x[N], y[N];
+	int n = N, pairs = N / 2;
+	float a = 0.3333f;
+	for (int i = 0; i < N; i++) {
+		x[i] = half_of(ldexpf(random_float(), (int)(random_bits() % 30) - 18));
+		y[i] = half_of(ldexpf(random_float(), (int)(random_bits() % 30) - 18));
+	}
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(y, sizeof y);
+	run_ok(m, "half_axpy", 1, 1, N, 1, &dx, &dy, &a, &n);
+	const uint16_t *got = on_host(dy);
+	for (int i = 0; i < N; i++) {
+		/* long double holds the sum exactly enough: 64 bits cover these exponents. */
+		long double sum =
+		    (long double)float_of(half_of(a)) * float_of(x[i]) + float_of(y[i]);
+		_Float16 e = (_Float16)sum;
+		uint16_t bits;
+		memcpy(&bits, &e, sizeof bits);
+		check(got[i] == bits, "half_axpy[%d]: expected %04x, got %04x", i, bits, got[i]);
+	}
+	memcpy(on_host(dy), y, sizeof y);
+	run_ok(m, "half2_add", 1, 1, N / 2, 1, &dx, &dy, &pairs);
+	for (int i = 0; i < N; i++)
+		check_int(got[i], half_of(float_of(x[i]) + float_of(y[i])));
+}
+
+/* --- control flow --- */
+
+static int diverge_reference(int v)
+{
+	int sum = 0;
+	if (v < 0)
+		return -1;
+	for (int a = 0; a < v % 37; a++) {
+		if (a % 3 == 0) {
+			sum += a;
+			if ((v ^ a) & 1)
+				continue;
+			for (int b = 0; b < (v + a) % 5; b++)
+				sum = (int)((unsigned)sum * 3 + (unsigned)b);
+		} else if (a > 30 && v > 900) {
+			break;
+		}
+		sum ^= a << 3;
+	}
+	switch (v % 7) {
+	case 0:
+		return sum;
+	case 1:
+		return (int)((unsigned)sum * 17);
+	case 2:
+		sum -= v * v;
+		return sum ^ 0x5555;
+	case 3:
+		return sum ^ 0x5555;
+	case 4:
+		return (int)((unsigned)sum * 31);
+	case 5:
+		return sum / (v + 1);
+	default:
+		return ~sum;
+	}
+}
+
+static int collatz(int v, int *steps)
+{
+	int local[4] = {1, 2, 3, 4};
+	while (v != 1) {
+		local[*steps & 3] += v;
+		v = v & 1 ? 3 * v + 1 : v / 2;
+		++*steps;
+	}
+	return local[0] + local[1] * 3 + local[2] * 5 + local[3] * 7;
+}
+
+static int fibonacci(int n)
+{
+	return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
+}
+
+static void test_control(const struct ptx_module *m)
+{
+	enum { N = 500 };
+	static int x[N];
+	int n = N;
+	for (int i = 0; i < N; i++)
+		x[i] = (int)(random_bits() % 2000) - 200;
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(NULL, sizeof x);
+	const int *got = on_host(dy);
+	run_ok(m, "diverge", 4, 1, 128, 1, &dx, &dy, &n);
+	for (int i = 0; i < N; i++)
+		check(got[i] == diverge_reference(x[i]), "diverge(%d): expected %d, got %d", x[i],
+		      diverge_reference(x[i]), got[i]);
+	run_ok(m, "calls", 4, 1, 128, 1, &dy, &n);
+	for (int i = 0; i < N; i++) {
+		int steps = 0, value = collatz(i + 1, &steps);
+		int e = (int)((unsigned)value * 1000u) + steps + fibonacci(i % 10);
+		check(got[i] == e, "calls(%d): expected %d, got %d", i, e, got[i]);
+	}
+	run_ok(m, "indirect", 4, 1, 128, 1, &dy, &n);
+	for (int i = 0; i < N; i++)
+		check_int(got[i], i & 1 ? -i : i * i);
+
+	static int z[64];
+	for (int i = 0; i < 64; i++)
+		z[i] = i < 32 ? i : 5;
+	uint64_t dz = buffer(z, sizeof z), dv = buffer(NULL, 64 * 8 * 4);
+	run_ok(m, "votes", 1, 1, 64, 1, &dz, &dv);
+	const uint32_t *votes = on_host(dv);
+	for (int i = 0; i < 64; i++) {
+		int lane = i % 32, base = i - lane;
+		uint32_t ballot = 0, odd = 0, even = 0;
+		for (int k = 0; k < 32; k++) {
+			ballot |= (uint32_t)(z[base + k] > 3) << k;
+			odd |= (uint32_t)(k & 1 && z[base + k] & 2) << k;
+			even |= (uint32_t)(!(k & 1) && z[base + k] & 1) << k;
+		}
+		check_int(votes[i * 8 + 0], ballot);
+		check_int(votes[i * 8 + 1], 0);
+		check_int(votes[i * 8 + 2], 1);
+		check_int(votes[i * 8 + 3], 0xffffffff);
+		check_int(votes[i * 8 + 4], z[base + (i / 2 & 31)]);
+		check_int(votes[i * 8 + 5], z[lane % 8 >= 3 ? i - 3 : i]);
+		check_int(votes[i * 8 + 6], i & 1 ? odd : even);
+		check_int(votes[i * 8 + 7], 16 + 32);
+	}
+}
+
+static void test_atomics(const struct ptx_module *m)
+{
+	enum { BLOCKS = 3, THREADS = 96, N = BLOCKS * THREADS };
+	uint32_t u[10] = {0, 0, 100000, ~0u, 0, 0, 0, 0, 7, 0};
+	int32_t s[3] = {1000, -1000, 0};
+	uint64_t du = buffer(u, sizeof u), ds = buffer(s, sizeof s), df = buffer(NULL, 4);
+	uint64_t dd = buffer(NULL, 8), dl = buffer(NULL, 8);
+	run_ok(m, "atomics", BLOCKS, 1, THREADS, 1, &du, &ds, &df, &dd, &dl);
+	uint32_t sum = 0, xor = 0, most = 0, least = 100000, up = 0, down = 0;
+	for (uint32_t i = 0; i < N; i++) {
+		sum += i;
+		xor ^= i;
+		most = i * 7 % 1001 > most ? i * 7 % 1001 : most;
+		least = i * 7 % 1001 + 5 < least ? i * 7 % 1001 + 5 : least;
+		up = up >= 99 ? 0 : up + 1;
+		down = down == 0 || down > 99 ? 99 : down - 1;
+	}
+	const uint32_t *gu = on_host(du);
+	const int32_t *gs = on_host(ds);
+	check_int(gu[0], N);
+	check_int(gu[1], most);
+	check_int(gu[2], least);
+	check_int(gu[3], 0xffff0000);
+	check_int(gu[4], 0xffffffff);
+	check_int(gu[5], xor);
+	check_int(gu[6], up);
+	check_int(gu[7], down);
+	check_int(gu[8], 7 + sum);
+	check_int(gu[9], (2 * THREADS + N - 1) * THREADS / 2);
+	check_int(gs[0], -100);
+	check_int(gs[1], 50);
+	check_int(gs[2], -3 * N);
+	check(*(float *)on_host(df) == N * 0.5f, "float sum %g", *(float *)on_host(df));
+	check(*(double *)on_host(dd) == N * 0.25, "double sum %g", *(double *)on_host(dd));
+	check_int(*(uint64_t *)on_host(dl), (uint64_t)N << 33);
+}
+
+static void test_progress(const struct ptx_module *m)
+{
+	uint64_t lock = buffer(NULL, 4), value = buffer(NULL, 4), out = buffer(NULL, 4 * 32);
+	run_ok(m, "spin_lock", 2, 1, 512, 1, &lock, &value);
+	check_int(*(int *)on_host(value), 1024);
+	check_int(*(int *)on_host(lock), 0);
+	uint64_t flag = buffer(NULL, 4);
+	run_ok(m, "wait_for_warp", 1, 1, 1024, 1, &flag, &out);
+	for (int i = 0; i < 32; i++)
+		check_int(((int *)on_host(out))[i], 42);
+}
+
+static void test_globals(const struct ptx_module *m)
+{
+	static const int weights[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+	static const float table[4] = {0.5f, 1.5f, -2.5f, 0};
+	uint64_t dy = buffer(NULL, 64 * 8), address;
+	size_t size;
+	run_ok(m, "globals", 1, 1, 64, 1, &dy);
+	for (int i = 0; i < 64; i++)
+		check_int(((int *)on_host(dy))[i],
+		          weights[i & 7] * 100 + (int)(table[i & 3] * 2) + 15);
+	check(ptx_module_global(m, "counter", &address, &size), "no global 'counter'");
+	check_int(size, 4);
+	check_int(*(int *)on_host(address), 64);
+	check(!ptx_module_global(m, "nothing", &address, &size), "found a global 'nothing'");
+
+	struct {
+		char tag;
+		double value;
+		short list[5];
+	} pair = {-5, 1000.75, {1, -2, 3, -4, 5}};
+	uint8_t padded[32] = {0};
+	memcpy(padded, &pair, sizeof pair);
+	run_ok(m, "structs", 1, 1, 64, 1, padded, &dy);
+	for (int i = 0; i < 64; i++)
+		check_int(((long long *)on_host(dy))[i], 995 + pair.list[i % 5]);
+}
+
+/* --- faults --- */
+
+static int polls;
+
+static int poll_three_times(void *cookie)
+{
+	(void)cookie;
+	return ++polls >= 3;
+}
+
+static void check_fault(enum ptx_status got, enum ptx_status expected, const char *name,
+                        uint64_t address, uint32_t thread, bool write)
+{
+	check(got == expected, "%s: expected status %d, got %d: %s", name, expected, got,
+	      fault.message);
+	check(fault.function && !strcmp(fault.function, name), "%s: the fault is in %s", name,
+	      fault.function ? fault.function : "nothing");
+	check(fault.address == address, "%s: expected address %#llx, got %#llx", name,
+	      (unsigned long long)address, (unsigned long long)fault.address);
+	check(fault.thread[0] == thread, "%s: expected thread %u, got %u", name, thread,
+	      fault.thread[0]);
+	check(fault.write == write, "%s: expected write %d, got %d", name, write, fault.write);
+	check(fault.message[0] && fault.line, "%s: no message or line", name);
+}
+
+static void test_faults(const struct ptx_module *m)
+{
+	int zero = 0, values[32] = {[9] = 3};
+	uint64_t d = buffer(NULL, PAGE), null = 0;
+	long long far = PAGE / 4 / 8;
+	enum ptx_status s = launch(m, "misaligned", 1, 1, 32, 1, &d);
+	check_fault(s, PTX_MISALIGNED, "misaligned", d + 2, 1, true);
+	/* Thread 8 is the first past the page, which the next one does not follow. */
+	s = launch(m, "touch", 1, 1, 32, 1, &d, &far);
+	check_fault(s, PTX_ILLEGAL_ADDRESS, "touch", d + PAGE, 8, true);
+	s = launch(m, "touch", 1, 1, 32, 1, &null, &far);
+	check_fault(s, PTX_ILLEGAL_ADDRESS, "touch", 0, 0, true);
+	uint64_t end = (uintptr_t)window + WINDOW - 4;
+	s = launch(m, "peek", 1, 1, 32, 1, &end, &d);
+	check(s == PTX_ILLEGAL_ADDRESS, "past the window: status %d", s);
+	*(int *)on_host(d) = 1;
+	s = launch(m, "past_shared", 1, 1, 8, 1, &d);
+	check_fault(s, PTX_ILLEGAL_ADDRESS, "past_shared", 32, 7, true);
+	*(int *)on_host(d) = zero;
+	run_ok(m, "past_shared", 1, 1, 8, 1, &d);
+	uint64_t dv = buffer(values, sizeof values);
+	s = launch(m, "trap_if", 1, 1, 32, 1, &dv);
+	check(s == PTX_TRAP && fault.thread[0] == 9, "trap: status %d, thread %u", s,
+	      fault.thread[0]);
+	polls = 0;
+	next_launch.poll = poll_three_times;
+	next_launch.poll_instructions = 5000;
+	s = launch(m, "forever", 1, 1, 64, 1, &dv);
+	check(s == PTX_STOPPED && polls == 3, "poll: status %d after %d calls", s, polls);
+
+	static int host[64];
+	host_low = host;
+	host_high = host + 64;
+	uint64_t dh = (uintptr_t)host;
+	for (int i = 0; i < 64; i++)
+		host[i] = i * i;
+	run_ok(m, "peek", 1, 1, 64, 1, &dh, &d);
+	check(!memcmp(on_host(d), host, sizeof host), "host memory is not what the kernel read");
+	host_high = host + 63;
+	s = launch(m, "peek", 1, 1, 64, 1, &dh, &d);
+	check_fault(s, PTX_ILLEGAL_ADDRESS, "peek", (uintptr_t)(host + 63), 63, false);
+	host_low = host_high = NULL;
+	run_ok(m, "globals", 1, 1, 64, 1, &d); /* after all that, launches still work */
+}
+
+static sigjmp_buf escaped;
+
+static void escape(int number)
+{
+	(void)number;
+	siglongjmp(escaped, 1);
+}
+
+/* A signal that is not a kernel's goes to the handler that was there before. */
+static void test_foreign_signal(void)
+{
+	int *volatile nowhere = (int *)window;
+	if (!sigsetjmp(escaped, 1)) {
+		*nowhere = 1;
+		check(false, "the window can be written by the application");
+	}
+}
+
+/* --- text --- */
+
+static void test_texts(void)
+{
+	static const struct {
+		const char *text;
+		enum ptx_status status;
+		const char *log;
+	} cases[] = {
+	    {"", PTX_INVALID, "line 1: expected .version"},
+	    {".version 7.0\n.target sm_75\n.address_size 64\n.entry f() {\n  frob.u32 %r1, 2;\n}",
+	     PTX_NOT_SUPPORTED, "line 5: instruction frob.u32"},
+	    {".version 7.0\n.entry f() {\n  .reg .b32 %r<2>;\n\n  add.frob.u32 %r1, %r1, 2;\n}",
+	     PTX_NOT_SUPPORTED, "line 5: instruction add.frob.u32 (.frob)"},
+	    {".version 7.0\n.entry f() { add.u32 %r1, %r1, 2; }", PTX_INVALID,
+	     "line 2: add.u32: '%r1' is not declared"},
+	    {".version 7.0\n.entry f() { bra L; }", PTX_INVALID, "line 2: 'L' is not a label"},
+	    {".version 7.0\n.entry f() {\n", PTX_INVALID, "line 2: '{' without '}'"},
+	    {".version 7.0\n.entry f() { .reg .b32 %r<2>; mov.u32 %r1, 0xzz; }", PTX_INVALID,
+	     "line 2: bad number '0xzz'"},
+	    {".version 7.0\n.extern .func g();\n.entry f() { call g, (); }", PTX_NOT_SUPPORTED,
+	     "line 3: function g has no body here"},
+	    {".version 7.0\n/* no end", PTX_INVALID, "line 2: comment without end"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct ptx_module *m = NULL;
+		char log[200];
+		enum ptx_status status = ptx_module_load(cases[i].text, strlen(cases[i].text),
+		                                         &memory, &m, log, sizeof log);
+		check(status == cases[i].status, "text %zu: expected status %d, got %d (%s)", i,
+		      cases[i].status, status, log);
+		check(!strncmp(log, cases[i].log, strlen(cases[i].log)),
+		      "text %zu: expected \"%s\", got \"%s\"", i, cases[i].log, log);
+		check(!m, "text %zu: a module in spite of the error", i);
+	}
+}
+
+/* Whatever the text, loading returns. */
+static void test_garbage(const char *path)
+{
+	size_t length;
+	char *text = read_whole(path, &length), log[100];
+	/* A short copy: damage is found early, so most of a long text would only cost time. */
+	char *damaged = malloc(length);
+	for (int round = 0; round < 400; round++) {
+		struct ptx_module *m = NULL;
+		size_t n = length;
+		memcpy(damaged, text, length);
+		if (round % 2)
+			n = random_bits() % length;
+		for (uint32_t k = random_bits() % 20; k && n; k--) {
+			size_t at = random_bits() % n;
+			damaged[at] =
+			    round % 3 ? text[random_bits() % length] : (char)random_bits();
+		}
+		used = 0;
+		if (ptx_module_load(damaged, n, &memory, &m, log, sizeof log) == PTX_OK)
+			ptx_module_unload(m);
+	}
+	free(damaged);
+	free(text);
+	checks++;
+}
+
+/* --- speed --- */
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void bench(void)
+{
+	struct ptx_module *m = load_file(SAMPLES "integer.sm_75.ptx");
+	uint64_t y = buffer(NULL, 1 << 20);
+	float a = 0.999f, b = 0.001f;
+	int rounds = 2000;
+	double start = now();
+	run_ok(m, "fma_loop", 8, 1, 256, 1, &y, &a, &b, &rounds);
+	double seconds = now() - start;
+	printf("fma loop: %.0f million thread-instructions/s\n",
+	       8 * 256 * 34.0 * rounds / seconds / 1e6);
+	ptx_module_unload(m);
+
+	m = load_file(SAMPLES "train.sm_75.ptx");
+	int n = 256;
+	uint64_t x[3];
+	for (int i = 0; i < 3; i++)
+		x[i] = buffer(NULL, 256 * 256 * 4);
+	static const char *const names[] = {"matmul", "matmul_tiled"};
+	for (int i = 0; i < 2; i++) {
+		start = now();
+		run_ok(m, names[i], 16, 16, 16, 16, &x[0], &x[1], &x[2], &n, &n, &n);
+		seconds = now() - start;
+		printf("%s 256x256x256: %.1f ms, %.0f million multiply-adds/s\n", names[i],
+		       seconds * 1e3, 256.0 * 256 * 256 / seconds / 1e6);
+	}
+	int labels = 1 << 16;
+	start = now();
+	for (int i = 0; i < 1000; i++)
+		run_ok(m, "vector_add", 1, 1, 32, 1, &x[0], &x[1], &x[2], &n);
+	printf("launch of one warp: %.1f us\n", (now() - start) * 1e3);
+	start = now();
+	run_ok(m, "vector_add", 256, 1, 256, 1, &x[0], &x[1], &x[2], &labels);
+	printf("vector_add of 65536: %.2f ms\n", (now() - start) * 1e3);
+	ptx_module_unload(m);
+}
+
 int main(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	set_up_memory();
+	if (argc > 1 && !strcmp(argv[1], "--bench")) {
+		bench();
+		return failures != 0;
+	}
+	signal(SIGSEGV, escape);
+	signal(SIGBUS, escape);
 	static const char *const targets[] = {"sm_75", "sm_100"};
 	for (int i = 0; i < 2; i++) {
 		char path[100];
@@ -276,11 +946,25 @@ int main(int argc, char **argv)
 		struct ptx_module *m = load_file(path);
 		test_matmul(m);
 		test_elementwise(m);
+		test_softmax(m);
+		test_reductions(m);
+		test_functions(m);
 		ptx_module_unload(m);
 		snprintf(path, sizeof path, SAMPLES "integer.%s.ptx", targets[i]);
 		m = load_file(path);
+		test_bits(m);
+		test_convert(m);
+		test_half(m);
+		test_control(m);
+		test_atomics(m);
+		test_progress(m);
+		test_globals(m);
+		test_faults(m);
 		ptx_module_unload(m);
+		test_garbage(path);
 	}
+	test_foreign_signal();
+	test_texts();
 	printf("test_ptx: %d checks, %d failed\n", checks, failures);
 	return failures != 0;
 }

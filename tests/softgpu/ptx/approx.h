@@ -23,7 +23,8 @@ static inline uint64_t double_to_bits(double value)
 	return bits;
 }
 
-#define ROUND_MAGIC 6755399441055744.0 /* 1.5 * 2^52: adding it leaves an integer in the low bits \
+#define ROUND_MAGIC \
+	6755399441055744.0 /* 1.5 * 2^52: adding it leaves an integer in the low bits \
 	                                */
 
 /* 2^x for |x| < 1000 */

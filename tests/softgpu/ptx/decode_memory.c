@@ -4,22 +4,27 @@
 
 #include <string.h>
 
-/* Words that order or cache an access: every access here is done at once and in order. */
-static void skip_ordering(struct decoder *d)
+/*
+ * Words that order or cache an access: every access here is done at once and in order. True for
+ * those a loop that waits for another thread reads with.
+ */
+static bool skip_ordering(struct decoder *d)
 {
 	static const char *const words[] = {
 	    "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta",
 	    "gpu",  "sys",      "cluster", "mmio",    "ca",      "cg",      "cs", "lu",
 	    "cv",   "wb",       "wt",      "nc",      "noftz",   "unified",
 	};
+	bool ordered = false;
 	for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
-		modifier(d, words[i]);
+		ordered |= modifier(d, words[i]) && i >= 1 && i <= 3;
 	for (uint32_t i = 1; i < d->s->part_count; i++) {
 		const char *part = d->s->parts[i];
 		if (!strncmp(part, "L1::", 4) ||
 		    (!strncmp(part, "L2::", 4) && strcmp(part, "L2::cache_hint")))
 			d->s->parts_used |= 1u << i;
 	}
+	return ordered;
 }
 
 static uint32_t vector_length(struct decoder *d)
@@ -45,7 +50,7 @@ static const struct operand *element(struct decoder *d, const struct operand *o,
 
 static void decode_access(struct decoder *d, int store)
 {
-	skip_ordering(d);
+	bool polling = skip_ordering(d);
 	enum space space = modifier_space(d);
 	uint32_t count = vector_length(d), size;
 	enum type type = modifier_type(d);
@@ -70,6 +75,7 @@ static void decode_access(struct decoder *d, int store)
 		in->immediate = access.immediate + first * size;
 		in->size = size;
 		in->count = n;
+		in->polling = polling;
 		/* The address is s[0]; what is stored lies in d[], though it is read. */
 		memcpy(in->d, slots, n * sizeof *slots);
 		if (!store && access.space == SPACE_PARAM && (access.s[0] & 3) == BANK_CONSTANT)
@@ -112,6 +118,7 @@ static void decode_atomic(struct decoder *d, int reduction)
 	in->s[1] = value;
 	in->s[2] = other;
 	in->mode = op;
+	in->polling = op == ATOMIC_CAS || op == ATOMIC_EXCH;
 	in->type = type;
 	in->size = size;
 	in->count = 1;

@@ -379,10 +379,19 @@ __attribute__((noreturn)) static void stop(struct warp *w, const struct insn *in
 	fault_raise(w, PTX_ASSERT, lane, 0, 0, false, "%s", text);
 }
 
+/* One backward branch; loops that poll use up their turn sooner. */
+static bool spend(struct warp *w)
+{
+	uint32_t cost = w->polled ? TURN_BRANCHES / 16 : 1;
+	w->budget -= cost < w->budget ? cost : w->budget;
+	return !w->budget;
+}
+
 /* A waiting split lets the others have their say; lanes that spin for long get rid of joins. */
 static void end_turn(struct warp *w)
 {
-	if (++w->spins >= PATIENCE && w->split_count < LANES) {
+	w->spins += w->polled ? PATIENCE : 1;
+	if (w->spins >= PATIENCE && w->split_count < LANES) {
 		w->spins = 0;
 		for (uint8_t i = 0; i < MAX_JOINS; i++)
 			if (w->joins[i].used && w->joins[i].arrived)
@@ -460,7 +469,8 @@ static bool control(struct warp *w, const struct insn *in, uint32_t mask)
 void warp_run(struct warp *w)
 {
 	struct grid *g = w->grid;
-	uint32_t budget = TURN_BRANCHES;
+	w->budget = TURN_BRANCHES;
+	w->polled = false;
 	g->running = w;
 	if (w->current >= w->split_count || w->splits[w->current].state != SPLIT_READY) {
 		if (!next_split(w))
@@ -492,7 +502,7 @@ void warp_run(struct warp *w)
 			g->executed += (uint64_t)(in - start + 1);
 			const struct insn *target = code + in->target;
 			start = target;
-			if (target <= in && (!--budget || g->executed >= g->poll_after)) {
+			if (target <= in && (spend(w) || g->executed >= g->poll_after)) {
 				w->splits[w->current].at = in->target;
 				end_turn(w);
 				return;
@@ -514,7 +524,7 @@ void warp_run(struct warp *w)
 			if (!ready && !next_split(w) && !force_collective(w))
 				return;
 		}
-		if ((backward && !--budget) || g->executed >= g->poll_after) {
+		if ((backward && spend(w)) || g->executed >= g->poll_after) {
 			end_turn(w);
 			return;
 		}

@@ -70,7 +70,9 @@ struct warp {
 	uint32_t split_count;
 	uint32_t current;
 	struct join joins[MAX_JOINS];
-	uint32_t spins; /* turns that ended without anything but backward branches */
+	uint32_t budget; /* backward branches left of this turn */
+	uint32_t spins;  /* turns that ended without anything but backward branches */
+	bool polled;     /* this turn had polling instructions */
 
 	struct frame *entry_frame, *free_frames, *all_frames;
 	uint8_t *special;

@@ -186,6 +186,7 @@ LOAD(uint64_t)
 void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
+	w->polled |= in->polling;
 	find_pointers(w, in, mask, false, &p);
 	for (uint32_t k = 0; k < in->count; k++) {
 		void *d = lanes(w, in->d[k]);
@@ -363,6 +364,7 @@ ATOMIC(uint64_t, combine_64)
 void memory_atomic(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
+	w->polled |= in->polling;
 	find_pointers(w, in, mask, true, &p);
 	if (in->size == 4)
 		atomic_uint32_t(w, in, mask, &p);

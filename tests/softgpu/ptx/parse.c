@@ -544,7 +544,6 @@ static void parse_function(struct reader *r, bool entry)
 		f->result_count = result_count;
 		f->argument_count = argument_count;
 	}
-	expect_char(r, '{');
 	parse_statements(r);
 	r->body = NULL;
 	scope_pop(r);

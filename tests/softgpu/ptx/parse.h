@@ -20,6 +20,6 @@ struct symbol *symbol_add(struct reader *r, const char *name, enum symbol_kind k
 /* .reg, .local, .shared, .param, .global and .const, wherever they stand. */
 void parse_variable(struct reader *r, enum space space, bool is_extern);
 void parse_registers(struct reader *r);
-void parse_statements(struct reader *r);
+void parse_statements(struct reader *r); /* { ... } */
 
 #endif

@@ -179,12 +179,13 @@ static void parse_location(struct reader *r)
 void parse_statements(struct reader *r)
 {
 	uint32_t start = r->token_line;
+	expect_char(r, '{');
 	if (++r->depth > 64)
 		reader_fail(r, PTX_INVALID, start, "blocks are nested too deeply");
 	while (!accept_char(r, '}')) {
 		if (r->token == TOKEN_END)
 			reader_fail(r, PTX_INVALID, start, "'{' without '}'");
-		if (accept_char(r, '{')) {
+		if (at_char(r, '{')) {
 			scope_push(r);
 			parse_statements(r);
 			scope_pop(r);
