@@ -66,12 +66,10 @@ static void report(const struct launch *launch, CUresult result)
 	const struct ptx_fault *fault = &launch->fault;
 	const char *name = NULL;
 	cuGetErrorName(result, &name);
-	say("%s in kernel %s, block (%u,%u,%u), thread (%u,%u,%u): %s of %u bytes at %#llx, "
-	    "line %u: %s",
-	    name ? name : "?", fault->function ? fault->function : "?", fault->block[0],
-	    fault->block[1], fault->block[2], fault->thread[0], fault->thread[1], fault->thread[2],
-	    fault->write ? "write" : "read", fault->size, (unsigned long long)fault->address,
-	    fault->line, fault->message);
+	say("%s in kernel %s, block (%u,%u,%u), thread (%u,%u,%u), line %u: %s", name ? name : "?",
+	    fault->function ? fault->function : "?", fault->block[0], fault->block[1],
+	    fault->block[2], fault->thread[0], fault->thread[1], fault->thread[2], fault->line,
+	    fault->message);
 }
 
 static CUresult run_launch(struct work *work, CUresult broken)

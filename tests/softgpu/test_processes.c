@@ -1,0 +1,171 @@
+/* Tests of what processes share: memory of a device that runs out, and time of a device in slices. */
+#include <signal.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "tests/softgpu/test.h"
+
+#include "tests/softgpu/test_kernels.h"
+
+/* A pipe for "I am ready" in one direction. */
+struct signal_pipe {
+	int ends[2];
+};
+
+static struct signal_pipe pipe_new(void)
+{
+	struct signal_pipe new;
+	CHECK(pipe(new.ends) == 0);
+	return new;
+}
+
+static void tell(struct signal_pipe *pipe)
+{
+	CHECK(write(pipe->ends[1], "x", 1) == 1);
+}
+
+static void await(struct signal_pipe *pipe)
+{
+	char byte;
+	CHECK(read(pipe->ends[0], &byte, 1) == 1);
+}
+
+/* Holds memory until it is killed. */
+static void hold_memory(struct signal_pipe *ready)
+{
+	CUdeviceptr memory;
+	start();
+	OK(cuMemAlloc_v2(&memory, 40 * MIB));
+	tell(ready);
+	for (;;)
+		pause();
+}
+
+static void shared_memory(void)
+{
+	struct signal_pipe ready = pipe_new();
+	pid_t holder = fork();
+	if (holder == 0)
+		hold_memory(&ready);
+	await(&ready);
+	start();
+	CUdeviceptr memory, more;
+	size_t available, total;
+	OK(cuMemGetInfo_v2(&available, &total));
+	CHECK(total == 64 * MIB && available == 8 * MIB); /* two contexts of 8 MiB, 40 MiB held */
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&memory, 10 * MIB));
+	struct softgpu_truth truth[4];
+	CHECK(softgpu_truth(0, truth, 4) == 2);
+	for (int i = 0; i < 2; i++)
+		CHECK(truth[i].physical_bytes == (truth[i].pid == holder ? 48 : 8) * MIB);
+	CHECK(system("\"$BUILD/softgpu/softgpu-truth\" | grep -c . | grep -qx 3") == 0);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	/* What a killed process held is there again. */
+	OK(cuMemAlloc_v2(&memory, 10 * MIB));
+	OK(cuMemAlloc_v2(&more, 40 * MIB));
+	CHECK(softgpu_truth(0, truth, 4) == 1);
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
+/* The longest it takes to run `count` kernels of 10 ms, in milliseconds. */
+static double run_kernels(int count)
+{
+	CUmodule module;
+	CUfunction bump;
+	OK(cuModuleLoadData(&module, kernels));
+	OK(cuModuleGetFunction(&bump, module, "bump"));
+	uint64_t begin = now();
+	for (int i = 0; i < count; i++)
+		OK(cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	OK(cuCtxSynchronize());
+	return (double)(now() - begin) / 1e6;
+}
+
+/* Runs 30 kernels here and as many in another process at the same time. */
+static double run_against_another(void)
+{
+	struct signal_pipe ready = pipe_new(), go = pipe_new();
+	pid_t other = fork();
+	if (other == 0) {
+		start();
+		tell(&ready);
+		await(&go);
+		run_kernels(30);
+		exit(0);
+	}
+	start();
+	await(&ready);
+	tell(&go);
+	double milliseconds = run_kernels(30);
+	int status;
+	waitpid(other, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	return milliseconds;
+}
+
+/* Two processes that want the device all the time get half of it each. */
+static void slices(void)
+{
+	double milliseconds = run_against_another();
+	printf("      300 ms of kernels took %.0f ms beside another process\n", milliseconds);
+	CHECK(milliseconds > 500 && milliseconds < 3000);
+	struct softgpu_truth truth[2];
+	CHECK(softgpu_truth(0, truth, 2) == 1);
+	CHECK(truth[0].launches == 30 && truth[0].busy_ns >= 300000000);
+	CHECK(truth[0].busy_ns < 450000000); /* the other's slices are not in it */
+}
+
+static void together(void)
+{
+	double milliseconds = run_against_another();
+	printf("      300 ms of kernels took %.0f ms beside another process under MPS\n",
+	       milliseconds);
+	CHECK(milliseconds >= 300 && milliseconds < 500);
+}
+
+/* A process that is killed while it has the device does not keep it. */
+static void killed_in_its_slice(void)
+{
+	struct signal_pipe ready = pipe_new();
+	pid_t other = fork();
+	if (other == 0) {
+		start();
+		CUmodule module;
+		CUfunction spin;
+		uint64_t forever = UINT64_MAX;
+		void *parameters[] = {&forever};
+		OK(cuModuleLoadData(&module, kernels));
+		OK(cuModuleGetFunction(&spin, module, "spin"));
+		OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+		tell(&ready);
+		for (;;)
+			pause();
+	}
+	start();
+	await(&ready);
+	usleep(5000);
+	double shared = run_kernels(1);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	double alone = run_kernels(10);
+	printf("      10 ms took %.0f ms beside an endless kernel, 100 ms %.0f ms alone\n", shared,
+	       alone);
+	CHECK(alone < 1000);
+}
+
+int main(void)
+{
+	int failed = 0;
+	failed += RUN(shared_memory, "SOFTGPU_MEMORY=64M");
+	failed += RUN(slices, "SOFTGPU_KERNEL_TIME_US=10000");
+	failed += RUN(together, "SOFTGPU_KERNEL_TIME_US=10000 SOFTGPU_MODE=mps");
+	failed += RUN(killed_in_its_slice, "SOFTGPU_KERNEL_TIME_US=10000");
+	return failed != 0;
+}
