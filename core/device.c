@@ -146,6 +146,16 @@ struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
 	return NULL;
 }
 
+/* What is in use already cannot be made less by a limit alone. */
+static void note_limit_held(struct device *device)
+{
+	struct statistics *s = device->statistics;
+	uint64_t limit = statistics_get(&s->limit_set);
+	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+
+	statistics_set(&s->limit_held, used > limit ? used : limit);
+}
+
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
 	struct statistics *s = device->statistics;
@@ -157,7 +167,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	pthread_mutex_unlock(&device->lock);
 
 	statistics_set(&s->limit_set, settings->memory_limit);
-	statistics_set(&s->limit_held, settings->memory_limit);
+	note_limit_held(device);
 	statistics_set(&s->share_set, settings->share);
 	return changed;
 }
@@ -217,6 +227,8 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 	else
 		atomic_fetch_sub(&device->own_charge[side], bytes);
 	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
+	if (statistics_get(&s->limit_held) > statistics_get(&s->limit_set))
+		note_limit_held(device);
 }
 
 uint64_t device_charged(struct device *device, enum segment_side side)

@@ -15,11 +15,10 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/config/config.h"
 #include "core/config/listener.h"
+#include "core/job_config.h"
 #include "core/memory/vmem.h"
 #include "core/pace/pacer.h"
-#include "core/state/directory.h"
 
 enum { HELPER_STACK = 1 << 20 };
 
@@ -31,12 +30,7 @@ static struct {
 	pthread_mutex_t lock; /* of starting */
 	bool started;
 
-	char name[CONFIG_NAME_MAX];
-	bool is_unnamed; /* nobody named it: its segment goes when the process does */
-	char override_path[512];
-	const char *file; /* SPILLWAY_CONFIG */
-
-	struct config *config; /* the helper's after start */
+	struct job_config config; /* the helper's after start */
 	struct segment *segment;
 	struct listener *listener;
 	struct device_set devices;
@@ -59,21 +53,8 @@ struct device_set *job_devices(void)
 
 /* --- configuration --- */
 
-static int load_config(const char *override_path, struct config **config,
-                       struct config_error *error)
-{
-	struct config_sources sources = {
-	    .system_file = CONFIG_SYSTEM_FILE,
-	    .file = job.file,
-	    .override_file = override_path,
-	    .environment = environ,
-	};
-
-	return config_load(&sources, config, error);
-}
-
 /* Settings to devices and pacers; the launch path learns whether it is paced. */
-static void apply(struct config *config)
+static void apply(void)
 {
 	bool slow = job.devices.count != 1;
 
@@ -81,34 +62,31 @@ static void apply(struct config *config)
 		struct device *device = &job.devices.device[i];
 		struct config_gpu settings;
 
-		config_for_device(config, &device->id, &settings);
+		config_for_device(job.config.now, &device->id, &settings);
 		device_apply(device, &settings);
 		pacer_set(job.pacer[i], (uint32_t)settings.share, settings.share_window);
 		slow |= pacer_is_pacing(job.pacer[i]);
 	}
 	atomic_store(&job_launch.slow, slow);
-	if (job.segment) {
-		segment_complain(job.segment, config_warnings(config));
-		segment_follow(job.segment, config_override_hash(config));
-	}
 }
 
-/* On the helper: a file changed. A bad one changes nothing; the last good configuration stays. */
+/* For stat, and for those who wait until every process follows. */
+static void tell(void)
+{
+	const char *complaint = job.config.complaint;
+
+	if (!job.segment)
+		return;
+	segment_complain(job.segment, *complaint ? complaint : config_warnings(job.config.now));
+	segment_follow(job.segment, config_override_hash(job.config.now));
+}
+
+/* Reads the layers again; a bad one changes nothing. */
 static void reload(void)
 {
-	struct config *config;
-	struct config_error error;
-
-	if (load_config(job.override_path, &config, &error) != 0) {
-		log_error("%s; the configuration stays as it was", error.message);
-		if (job.segment)
-			segment_complain(job.segment, error.message);
-		return;
-	}
-	config_release(job.config);
-	job.config = config;
-	apply(config);
-	log_debug("configuration loaded anew");
+	if (job_config_reload(&job.config, &job.devices))
+		apply();
+	tell();
 }
 
 static void note_change(void *cookie, const char *path)
@@ -126,10 +104,10 @@ static void watch_files(void)
 		return;
 	}
 	listener_add(job.listener, "system", CONFIG_SYSTEM_FILE, note_change, NULL);
-	if (job.file)
-		listener_add(job.listener, "file", job.file, note_change, NULL);
-	if (job.override_path[0])
-		listener_add(job.listener, "override", job.override_path, note_change, NULL);
+	if (job.config.file)
+		listener_add(job.listener, "file", job.config.file, note_change, NULL);
+	if (job.config.override_path[0])
+		listener_add(job.listener, "override", job.config.override_path, note_change, NULL);
 }
 
 /* --- the helper --- */
@@ -141,7 +119,7 @@ static void *help(void *cookie)
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	error = segment_join(job.name, config_labels(job.config), &job.segment, message,
+	error = segment_join(job.config.name, config_labels(job.config.now), &job.segment, message,
 	                     sizeof(message));
 	if (error)
 		log_error("%s; limits hold for this process alone",
@@ -149,7 +127,7 @@ static void *help(void *cookie)
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)
 		;
-	/* From here on the configuration is the helper's. Files may have changed meanwhile. */
+	/* From here on the configuration is ours. Files may have changed before they were watched. */
 	watch_files();
 	reload();
 	for (;;) {
@@ -195,24 +173,6 @@ static int start_helper(void)
 
 /* --- start, fork, exit --- */
 
-/* A plain name that says which program this is: "python-4711". */
-static void name_after_process(char *name, size_t size)
-{
-	const char *program = program_invocation_short_name;
-	size_t n = 0;
-
-	for (; program[n] && n + 16 < size; n++) {
-		char c = program[n];
-		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-		             (c >= '0' && c <= '9') || c == '_' || (c == '.' && n > 0);
-
-		name[n] = c;
-		if (!plain)
-			name[n] = '-';
-	}
-	snprintf(name + n, size - n, "-%d", (int)getpid());
-}
-
 static void forked(void)
 {
 	/* Locks may be held by threads that do not exist here: touch nothing, forward everything.
@@ -227,32 +187,8 @@ static void forked(void)
 
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
-	if (job_is_active() && job.is_unnamed && job.segment)
+	if (job_is_active() && job.config.is_unnamed && job.segment)
 		segment_remove_own(job.segment);
-}
-
-static bool configure(void)
-{
-	struct config_sources nothing = {0};
-	struct config_error error;
-	const char *file = getenv("SPILLWAY_CONFIG");
-
-	job.file = file && *file ? strdup(file) : NULL;
-	if (load_config(NULL, &job.config, &error) == 0) {
-		if (config_disabled(job.config))
-			return false;
-	} else {
-		log_error("%s; nothing is limited", error.message);
-		if (config_load(&nothing, &job.config, &error) != 0)
-			return false;
-	}
-	snprintf(job.name, sizeof(job.name), "%s", config_job_name(job.config));
-	job.is_unnamed = job.name[0] == '\0';
-	if (job.is_unnamed)
-		name_after_process(job.name, sizeof(job.name));
-	if (directory_override_path(job.name, job.override_path, sizeof(job.override_path)) != 0)
-		job.override_path[0] = '\0';
-	return true;
 }
 
 static bool make_pacers(void)
@@ -268,11 +204,9 @@ static bool make_pacers(void)
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
 static void start(void)
 {
-	struct config *config;
-	struct config_error error;
 	int failed;
 
-	if (!configure())
+	if (!job_config_start(&job.config) || config_disabled(job.config.now))
 		return;
 	failed = start_helper();
 	if (failed) {
@@ -280,18 +214,16 @@ static void start(void)
 		          strerror(-failed));
 		return;
 	}
-	failed = device_set_fill(&job.devices, job.segment, job.name);
+	failed = device_set_fill(&job.devices, job.segment, job.config.name);
 	if (failed || !make_pacers()) {
 		log_error("devices cannot be read (%s): Spillway is off in this process",
 		          strerror(failed ? -failed : ENOMEM));
 		return;
 	}
-	/* What a stronger layer says holds from the first allocation on. */
-	if (load_config(job.override_path, &config, &error) == 0) {
-		config_release(job.config);
-		job.config = config;
-	}
-	apply(job.config);
+	/* With the override, whose place is known now: it holds from the first allocation on. */
+	job_config_reload(&job.config, &job.devices);
+	apply();
+	tell();
 	if (job.devices.count == 1)
 		atomic_store(&job_launch.statistics, job.devices.device[0].statistics);
 	context_start(&job.devices);

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,7 @@ static void install_hooks(void)
 
 static void attach(void)
 {
-	char path[512] = "";
+	char path[PATH_MAX] = "";
 	void *handle;
 	int saved = errno;
 

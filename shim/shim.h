@@ -2,13 +2,13 @@
  * What the files of the shim share: the table of entry points and the form of a hook.
  *
  * Fixed names, for a driver entry point cuFoo:
- *   cuFoo         exported: the trampoline in trampolines.S, a jump through
- * shim_target[ENTRY_cuFoo] hook_cuFoo    our function, where Spillway acts; HOOK(cuFoo, parameters)
- * { body } REAL(cuFoo)   the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
+ *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo]
+ *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
+ *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
  *
- * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
- * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
- * NULL parameters are the driver's to judge; no C++ and nothing linked but glibc.
+ * Rules of every file in this folder: the process is someone else's. No signal handler, no umask, no
+ * exit, no stdout; errno is preserved; a CUresult returned is one the API called may return; NULL
+ * parameters are the driver's to judge; nothing is linked but glibc.
  */
 #ifndef SPILLWAY_SHIM_H
 #define SPILLWAY_SHIM_H
@@ -50,13 +50,10 @@ struct hook {
 	static CUresult hook_##symbol(__VA_ARGS__)
 
 /*
- * The driver library the process would have got without us, opened by absolute path; NULL when
- * there is none or it is unusable, logged once. found is its path. driver_search.c.
+ * The driver library the process would have got without us; NULL when there is none or it is unusable,
+ * logged once. found (PATH_MAX bytes) is its path. driver_open.c.
  */
 void *driver_open(char *found, size_t size);
-
-/* Path of `name` ("libcuda.so.1") in /etc/ld.so.cache into path; false when absent. ld_cache.c. */
-bool ld_cache_find(const char *name, char *path, size_t size);
 
 /* glibc's dlopen; dlopen.c. */
 extern void *(*shim_real_dlopen)(const char *file, int mode);

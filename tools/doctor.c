@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/driver_library.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -105,15 +106,17 @@ static bool no_driver(const char *from)
 
 static bool check_driver(const char *shim, struct driver_report *report)
 {
-	const char *from, *given = getenv("SPILLWAY_DRIVER");
 	char path[PATH_MAX], file[PATH_MAX];
+	bool named_is_bad, found;
+	const char *from;
 
-	if (given && *given && (*given != '/' || access(given, R_OK) != 0))
+	found = driver_library_find(shim, path, sizeof path, &from, &named_is_bad);
+	if (named_is_bad)
 		finding(false,
 		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		        "library; looking in the usual places",
-		        given);
-	if (!driver_find(shim, path, &from))
+		        getenv("SPILLWAY_DRIVER"));
+	if (!found)
 		return no_driver(from);
 	driver_probe(path, report);
 	if (!realpath(path, file))

@@ -1,10 +1,9 @@
 /*
- * The real CUDA driver: which library would be used, and what it says about itself.
+ * What a real CUDA driver says about itself.
  */
 #ifndef SPILLWAY_DRIVER_H
 #define SPILLWAY_DRIVER_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "core/config/config.h"
@@ -25,13 +24,6 @@ struct driver_report {
 	struct config_device device[DRIVER_DEVICES];
 	struct driver_features features[DRIVER_DEVICES];
 };
-
-/*
- * The library the shim would open: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, usual
- * places. Never the shim itself. False when there is none. from says where it was found, or looked
- * for.
- */
-bool driver_find(const char *shim, char path[PATH_MAX], const char **from);
 
 /* Asks in a child process, for at most 20 s: a broken driver cannot take us along. */
 void driver_probe(const char *path, struct driver_report *report);

@@ -60,9 +60,10 @@ struct container *container_new(const char *name)
 
 void container_free(struct container *container)
 {
-	struct named *named, *next;
-	HASH_ITER (hh, container->named, named, next) {
-		HASH_DEL(container->named, named);
+	struct named *next, *named = container->named;
+	HASH_CLEAR(hh, container->named);
+	for (; named; named = next) {
+		next = named->hh.next;
 		free(named);
 	}
 	address_table_free(&container->addresses);

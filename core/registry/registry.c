@@ -138,8 +138,9 @@ static struct resource *find(const struct registry *registry, const char *contai
 static struct creation *find_creation(const struct registry *registry, const struct creation *like)
 {
 	struct creation *creation = registry->creations;
-	while (creation && (creation->type != like->type || strcmp(creation->name, like->name) ||
-	                    strcmp(creation->container, like->container)))
+	while (creation &&
+	       (creation->type != like->type || strcmp(creation->name, like->name) != 0 ||
+	        strcmp(creation->container, like->container) != 0))
 		creation = creation->next;
 	return creation;
 }
@@ -258,6 +259,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 		return found;
 	}
 	mine.next = registry->creations;
+	/* cppcheck-suppress autoVariables; taken out again before this returns */
 	registry->creations = &mine;
 	pthread_mutex_unlock(&registry->lock);
 

@@ -52,7 +52,7 @@ static void read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
 
 bool segment_is_of_this_boot(const struct segment_header *header)
 {
-	char now[SEGMENT_BOOT_ID_MAX];
+	char now[SEGMENT_BOOT_ID_MAX] = "";
 	read_boot_id(now);
 	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
 }
@@ -206,7 +206,7 @@ failed:
 int segment_open_or_create(int directory, const char *job, char *message, size_t size)
 {
 	struct segment_header header;
-	uint64_t file_size;
+	uint64_t file_size = 0;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);
 	if (fd == -ENOENT)

@@ -6,11 +6,11 @@
 
 int state_refuse(int error, char *message, size_t size, const char *format, ...)
 {
-	if (message && size) {
-		va_list arguments;
-		va_start(arguments, format);
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (message)
 		vsnprintf(message, size, format, arguments);
-		va_end(arguments);
-	}
+	va_end(arguments);
 	return error;
 }

@@ -12,24 +12,24 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define STATISTICS(X)                                                                              \
-	X(device_used, NOW, bytes, "device memory held")                                           \
-	X(device_peak, PEAK, bytes, "most device memory held")                                     \
-	X(host_used, NOW, bytes, "host memory held in place of device memory")                     \
-	X(host_peak, PEAK, bytes, "most host memory held in place of device memory")               \
-	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")                   \
-	X(limit_held, SAME, bytes, "limit that could be reached")                                  \
-	X(allocations, NOW, count, "live allocations")                                             \
-	X(spills, SUM, count, "allocations placed on the host")                                    \
-	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                                   \
-	X(refusals, SUM, count, "allocations answered with out of memory")                         \
-	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")                      \
-	X(launches, SUM, count, "kernel launches")                                                 \
-	X(graph_launches, SUM, count, "graph launches")                                            \
-	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                              \
-	X(idle_ns, SUM, ns, "idle time inserted before launches")                                  \
-	X(idle_slots, SUM, count, "idle slots inserted")                                           \
-	X(share_set, SAME, millipercent, "share of GPU time asked for")                            \
+#define STATISTICS(X)                                                                \
+	X(device_used, NOW, bytes, "device memory held")                             \
+	X(device_peak, PEAK, bytes, "most device memory held")                       \
+	X(host_used, NOW, bytes, "host memory held in place of device memory")       \
+	X(host_peak, PEAK, bytes, "most host memory held in place of device memory") \
+	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")     \
+	X(limit_held, SAME, bytes, "limit that could be reached")                    \
+	X(allocations, NOW, count, "live allocations")                               \
+	X(spills, SUM, count, "allocations placed on the host")                      \
+	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                     \
+	X(refusals, SUM, count, "allocations answered with out of memory")           \
+	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")  \
+	X(launches, SUM, count, "kernel launches")                                   \
+	X(graph_launches, SUM, count, "graph launches")                              \
+	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                \
+	X(idle_ns, SUM, ns, "idle time inserted before launches")                    \
+	X(idle_slots, SUM, count, "idle slots inserted")                             \
+	X(share_set, SAME, millipercent, "share of GPU time asked for")              \
 	X(paused, NOW, count, "1 while a launch waits because the share is 0")
 
 enum spill_reason { SPILL_NONE, SPILL_LIMIT, SPILL_DEVICE_FULL, SPILL_HOST_LIMIT };
@@ -43,6 +43,6 @@ struct statistics {
 #define statistics_add(counter, n) atomic_fetch_add_explicit(counter, n, memory_order_relaxed)
 #define statistics_sub(counter, n) atomic_fetch_sub_explicit(counter, n, memory_order_relaxed)
 #define statistics_set(counter, n) atomic_store_explicit(counter, n, memory_order_relaxed)
-#define statistics_get(counter)	   atomic_load_explicit(counter, memory_order_relaxed)
+#define statistics_get(counter)    atomic_load_explicit(counter, memory_order_relaxed)
 
 #endif

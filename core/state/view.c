@@ -77,7 +77,7 @@ static bool slots_are_valid(const struct segment_file *copy)
 static int read_copy(int directory, const char *job, struct segment_file *copy, char *message,
                      size_t size)
 {
-	uint64_t file_size;
+	uint64_t file_size = 0;
 	int fd = segment_open(directory, job, O_RDONLY, &copy->header, &file_size, message, size);
 	if (fd < 0)
 		return fd;

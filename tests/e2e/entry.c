@@ -6,19 +6,21 @@
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *owner_of(void *address)
 {
+	char file[PATH_MAX];
 	Dl_info info;
 
 	if (!address)
 		return "none";
-	if (!dladdr(address, &info))
+	if (!dladdr(address, &info) || !realpath(info.dli_fname, file))
 		return "unknown";
-	return strstr(info.dli_fname, "libspillway") ? "shim" : "driver";
+	return strstr(file, "libspillway") ? "shim" : "driver";
 }
 
 static void *open_driver(const char *name)

@@ -49,3 +49,8 @@ until_true() {
 		sleep 0.05
 	done
 }
+
+# device_bytes: what the software GPU itself counts on device 0, over all processes
+device_bytes() {
+	"$softgpu/softgpu-truth" | awk '$1 == "0" { sum += $3 } END { print sum + 0 }'
+}

@@ -19,7 +19,7 @@ same "without the shim" "libcuda.so.1: driver" "$(on_softgpu "$entry" libcuda.so
 
 # The alias alone must not stop a program: it finds the shim beside itself.
 same "alias alone" "libcuda.so: shim" \
-	"$(LD_PRELOAD="$build/lib/libspillway-alias.so" LD_LIBRARY_PATH=$softgpu "$entry" libcuda.so)"
+	"$(LD_PRELOAD="$build/lib/libspillway-alias.so" "$entry" libcuda.so)"
 
 # cuGetProcAddress: our hook for each ABI version, the driver's address for the rest, misses as they are.
 out=$(under_shim "$entry" --gpa cuMemAlloc@3020 cuMemAlloc@2000 cuGetProcAddress@12000 cuCtxCreate@3020 \

@@ -7,10 +7,6 @@ set -eu
 allocate=$build/tests/e2e/allocate
 mib=1048576
 
-# device_bytes: what the software GPU itself counts on device 0, over all processes
-device_bytes() {
-	"$softgpu/softgpu-truth" | awk '{ for (i = 1; i <= NF; i++) if (split($i, a, "=") == 2 && a[1] == "physical_bytes") s += a[2] } END { print s + 0 }'
-}
 context_bytes=$((1 * mib))
 export SOFTGPU_CONTEXT_MEMORY=1M
 
@@ -52,13 +48,15 @@ printf '[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/off.ini"
 out=$("$spillway" run --softgpu --quiet --config "$scratch/off.ini" "$allocate" --count 8 --rounds 2)
 has "spill = off" "$out" "round 1: blocks=2 refused=6"
 
+segments() { find "$SPILLWAY_STATE_DIR" -name '*.segment' | wc -l; }
+before=$(segments)
 # Nobody named this process: it behaves as without us, except that it spills instead of dying.
 out=$(SOFTGPU_MEMORY=64M under_shim "$allocate" --count 10)
 has "unnamed" "$out" "blocks=10 refused=0"
 has "unnamed" "$out" "total=$((64 * mib))"
 out=$(SOFTGPU_MEMORY=64M on_softgpu "$allocate" --count 10)
 has "without the shim" "$out" "refused=3"
-[ -z "$(find "$SPILLWAY_STATE_DIR" -name 'allocate-*.segment')" ] || fail "an unnamed job's segment stayed"
+same "segments after a job nobody named" "$before" "$(segments)"
 
 # A forked child neither deadlocks nor touches its parent's books.
 out=$("$spillway" run --softgpu --quiet --name forks --memory 8MiB "$allocate" --fork)

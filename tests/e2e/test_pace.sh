@@ -4,7 +4,7 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 busy=$build/clients/gpu_busy
-counter() { "$spillway" stat "$1" --json | sed "s/.*\"$2\":\\([0-9]*\\).*/\\1/"; }
+counter() { "$spillway" stat "$1" --json | sed "s/,\"processes\":.*//; s/.*\"$2\":\\([0-9]*\\).*/\\1/"; }
 
 "$spillway" run --softgpu --quiet --name paced --share 50 "$busy" --seconds 2 >"$scratch/out" ||
 	fail "exit status $?: $(cat "$scratch/out")"

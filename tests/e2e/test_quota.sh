@@ -17,7 +17,7 @@ done
 most=0 samples=0
 # shellcheck disable=SC2154 # set by eval
 while kill -0 "$pid1" 2>/dev/null; do
-	held=$("$softgpu/softgpu-truth" | awk '{ for (i = 1; i <= NF; i++) if (split($i, a, "=") == 2 && a[1] == "physical_bytes") s += a[2] } END { print s + 0 }')
+	held=$(device_bytes)
 	[ "$held" -le "$most" ] || most=$held
 	samples=$((samples + 1))
 done
@@ -32,7 +32,8 @@ refused=$(cat "$scratch"/out.* | sed -n 's/.*refused=\([0-9]*\).*/\1/p' | sort -
 
 # A process killed while it holds everything: charged until its end is sure, then free again.
 printf '[job]\nname = kill\n[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/race.ini"
-under_shim "$allocate" --mib 8 --count 2 --hold-ms 60000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count 2 --hold-ms 60000 \
+	--ready "$scratch/ready" >"$scratch/killed" 2>&1 &
 victim=$!
 until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
 has "held" "$(under_shim "$allocate" --mib 8 --count 1)" "blocks=0 refused=1"

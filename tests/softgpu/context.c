@@ -16,10 +16,14 @@ struct context *contexts;
 
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static __thread struct thread *own_thread;
 
 static void thread_ended(void *pointer)
 {
 	struct thread *thread = pointer;
+	/* In a forked child the lock may be held by a thread that is not there. */
+	if (!driver_is_ready())
+		return;
 	pthread_mutex_lock(&driver_lock);
 	for (struct context *context = contexts; context; context = context->next) {
 		struct stream *stream, *next;
@@ -30,6 +34,7 @@ static void thread_ended(void *pointer)
 		}
 	}
 	pthread_mutex_unlock(&driver_lock);
+	own_thread = NULL; /* other destructors may still call the driver */
 	free(thread->stack);
 	free(thread);
 }
@@ -41,15 +46,14 @@ static void make_thread_key(void)
 
 struct thread *this_thread(void)
 {
-	static __thread struct thread *cached;
-	if (cached)
-		return cached;
+	if (own_thread)
+		return own_thread;
 	pthread_once(&thread_once, make_thread_key);
-	cached = calloc(1, sizeof(*cached));
-	if (!cached)
+	own_thread = calloc(1, sizeof(*own_thread));
+	if (!own_thread)
 		abort(); /* a few bytes: nothing would work without them */
-	pthread_setspecific(thread_key, cached);
-	return cached;
+	pthread_setspecific(thread_key, own_thread);
+	return own_thread;
 }
 
 struct context *current_context(void)
@@ -171,6 +175,7 @@ static void kill_context(struct context *context)
 		return; /* another thread was faster */
 	context->alive = false;
 	modules_forget_context(context);
+	events_forget_context(context);
 	memory_forget_context(context);
 	while (context->streams)
 		stream_close(context->streams);

@@ -85,6 +85,7 @@ enum handle_kind {
 	HANDLE_KERNEL,
 	HANDLE_PHYSICAL,
 	HANDLE_POOL,
+	HANDLE_LINK,
 };
 
 struct handle {
@@ -110,6 +111,8 @@ struct context;
 CUresult enter_driver(const char *name);
 CUresult enter_context(const char *name, struct context **context);
 CUresult leave(CUresult result);
+/* Whether the driver works: after cuInit(), and not in a forked child. */
+bool driver_is_ready(void);
 
 /* fault_injection.c: the error the environment asks this use of a call to give. */
 CUresult injected_failure(const char *name);
@@ -148,6 +151,7 @@ struct context {
 	CUsharedconfig shared_config;
 	struct stream *streams; /* all but those being closed */
 	struct stream *legacy;
+	struct event *events;
 	struct module *modules;
 	struct library *libraries;
 	struct context *next;
@@ -173,7 +177,8 @@ struct stream {
 	unsigned long long id;
 	unsigned int flags;
 	int priority;
-	struct thread *owner; /* of a per-thread default stream */
+	CUstreamAttrValue attributes[CU_LAUNCH_ATTRIBUTE_MAX]; /* kept, without effect */
+	struct thread *owner;                                  /* of a per-thread default stream */
 	bool legacy, closing, started;
 	int references;
 	struct work *queue;
@@ -225,5 +230,6 @@ void wait_for_progress(void);
 
 /* event.c */
 void mark_release(struct mark *mark);
+void events_forget_context(struct context *context);
 
 #endif

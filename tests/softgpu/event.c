@@ -10,6 +10,7 @@ struct event {
 	struct context *context;
 	unsigned int flags;
 	struct mark *mark; /* NULL: never recorded */
+	struct event *prev, *next;
 };
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
@@ -37,6 +38,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
 	}
 	event->context = context;
 	event->flags = flags;
+	DL_APPEND(context->events, event);
 	*out = (CUevent)event;
 	return leave(CUDA_SUCCESS);
 }
@@ -52,16 +54,28 @@ static CUresult enter_event(const char *call, CUevent handle, struct event **eve
 	return *event ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
+static void event_free(struct event *event)
+{
+	DL_DELETE(event->context->events, event);
+	handle_remove(&event->handle);
+	if (event->mark)
+		mark_release(event->mark); /* work that was queued keeps it */
+	free(event);
+}
+
+void events_forget_context(struct context *context)
+{
+	while (context->events)
+		event_free(context->events);
+}
+
 static CUresult destroy(const char *call, CUevent handle)
 {
 	struct event *event;
 	CUresult result = enter_event(call, handle, &event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	handle_remove(&event->handle);
-	if (event->mark)
-		mark_release(event->mark); /* work that was queued keeps it */
-	free(event);
+	event_free(event);
 	return leave(CUDA_SUCCESS);
 }
 

@@ -92,6 +92,18 @@ EXPORT CUresult cuMemFreeHost(void *pointer)
 	return give_back(__func__, pointer, RANGE_HOST, CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Memory that is not there cannot be pinned. */
+static bool is_mapped(uint64_t base, uint64_t size)
+{
+	unsigned char resident[512];
+	const uint64_t step = sizeof(resident) * HOST_PAGE;
+	uint64_t end = base + size;
+	for (uint64_t at = base & ~(HOST_PAGE - 1); at < end; at += step)
+		if (mincore((void *)at, end - at < step ? end - at : step, resident) != 0)
+			return false;
+	return true;
+}
+
 static CUresult register_memory(const char *call, void *pointer, size_t size, unsigned int flags)
 {
 	struct context *context;
@@ -106,12 +118,8 @@ static CUresult register_memory(const char *call, void *pointer, size_t size, un
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (range_overlaps(base, size))
 		return leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-	/* Memory that is not there cannot be pinned. */
-	uint64_t start = base & ~(HOST_PAGE - 1);
-	unsigned char resident[1];
-	for (uint64_t page = start; page < base + size; page += HOST_PAGE)
-		if (mincore((void *)page, HOST_PAGE, resident) != 0)
-			return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!is_mapped(base, size))
+		return leave(CUDA_ERROR_INVALID_VALUE);
 	struct range *range = range_add(RANGE_REGISTERED, base, size, context);
 	if (!range)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -48,12 +48,17 @@ EXPORT CUresult cuInit(unsigned int flags)
 	return leave(result);
 }
 
+bool driver_is_ready(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_RELAXED) == READY;
+}
+
 CUresult enter_driver(const char *name)
 {
 	CUresult result = injected_failure(name);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (__atomic_load_n(&state, __ATOMIC_RELAXED) != READY)
+	if (!driver_is_ready())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	/* Host functions on streams must not call the driver: hardware may deadlock there. */
 	if (this_thread()->in_host_function)

@@ -15,7 +15,35 @@
 #include <unistd.h>
 
 #include "tests/softgpu/config.h"
-#include "tests/softgpu/machine_layout.h"
+
+/* The layout of the shared file. The version is part of its name: raise it with any change. */
+#define MACHINE_VERSION 1
+#define MAX_PROCESSES   128
+
+struct machine_use {
+	uint64_t physical; /* bytes; under the lock */
+	uint64_t busy_ns;  /* atomic, like launches */
+	uint64_t launches;
+};
+
+struct machine_process {
+	pthread_mutex_t alive; /* held by the keeper thread for the life of the process */
+	int32_t pid;           /* 0: free slot */
+	struct machine_use device[MAX_DEVICES];
+};
+
+struct machine_device {
+	uint64_t total;
+	pthread_mutex_t next, running;
+};
+
+struct machine {
+	uint32_t ready;
+	int32_t device_count;
+	pthread_mutex_t lock;
+	struct machine_device devices[MAX_DEVICES];
+	struct machine_process processes[MAX_PROCESSES];
+};
 
 static struct machine *machine;
 static struct machine_process *self;
@@ -27,7 +55,7 @@ uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void robust_init(pthread_mutex_t *mutex)
+static void robust_init(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attributes;
 	pthread_mutexattr_init(&attributes);
@@ -37,7 +65,7 @@ void robust_init(pthread_mutex_t *mutex)
 	pthread_mutexattr_destroy(&attributes);
 }
 
-void robust_lock(pthread_mutex_t *mutex)
+static void robust_lock(pthread_mutex_t *mutex)
 {
 	/* A dead owner left nothing half done: every update under these locks is one store. */
 	if (pthread_mutex_lock(mutex) == EOWNERDEAD)

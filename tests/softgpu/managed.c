@@ -280,6 +280,27 @@ EXPORT_ON_STREAM(cuMemPrefetchAsync_v2,
                   CUstream stream),
                  address, size, location, flags, stream)
 
+/* Who else may touch the memory meanwhile is not checked; the call only has its place in the stream. */
+static CUresult cuStreamAttachMemAsync_on(const char *call, CUstream handle, CUdeviceptr address,
+                                          size_t length, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!stream_find(context, handle))
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	const struct range *range = range_find(address);
+	bool whole = range && range->base == address && (length == 0 || length == range->size);
+	bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+	             flags == CU_MEM_ATTACH_SINGLE;
+	return leave(whole && known && range->kind == RANGE_MANAGED ? CUDA_SUCCESS
+	                                                            : CUDA_ERROR_INVALID_VALUE);
+}
+EXPORT_ON_STREAM(cuStreamAttachMemAsync,
+                 (CUstream stream, CUdeviceptr address, size_t length, unsigned int flags), stream,
+                 address, length, flags)
+
 /* The ordinal that the older attributes use for a location. */
 static int ordinal_of(CUmemLocation location)
 {

@@ -1,16 +1,17 @@
 # tests/softgpu: a CUDA driver that runs on the CPU, and the program that prints its books.
--include tests/softgpu/ptx/rules.mk
+include tests/softgpu/ptx/rules.mk
 
-softgpu_src := $(filter-out %/truth_main.c %/no_ptx.c $(wildcard tests/softgpu/test_*.c),$(wildcard tests/softgpu/*.c))
+softgpu_src := $(filter-out %/truth_main.c $(wildcard tests/softgpu/test_*.c),$(wildcard tests/softgpu/*.c))
 softgpu_obj := $(softgpu_src:%.c=$(BUILD)/%.o)
 softgpu_lib := $(BUILD)/softgpu/libcuda.so.1
 softgpu_out := $(softgpu_lib) $(BUILD)/softgpu/libcuda.so $(BUILD)/softgpu/softgpu-truth
 
 # -Bsymbolic, as real drivers: a preloaded shim must not catch the driver's calls to itself.
-$(softgpu_lib): $(softgpu_obj) $(or $(ptx_obj),$(BUILD)/tests/softgpu/no_ptx.o)
+# nodelete: its threads go on where a program unloads it.
+$(softgpu_lib): $(softgpu_obj) $(ptx_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm
+	$(Q)$(CC) -shared -Wl,-Bsymbolic,-z,nodelete -Wl,-soname,libcuda.so.1 $(all_ldflags) -o $@ $^ -lm
 
 $(BUILD)/softgpu/libcuda.so: $(softgpu_lib)
 	$(Q)ln -sf libcuda.so.1 $@

@@ -2,6 +2,7 @@
 #include "tests/softgpu/driver.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/softgpu/memory.h"
 
@@ -179,6 +180,72 @@ static CUresult cuStreamGetDevice_on(const char *call, CUstream handle, CUdevice
 	return leave(CUDA_SUCCESS);
 }
 EXPORT_ON_STREAM(cuStreamGetDevice, (CUstream stream, CUdevice *ordinal), stream, ordinal)
+
+/* Those that streams have; the others are for launches and graph nodes. */
+static bool is_stream_attribute(CUstreamAttrID attribute)
+{
+	switch ((int)attribute) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult cuStreamGetAttribute_on(const char *call, CUstream handle, CUstreamAttrID attribute,
+                                        CUstreamAttrValue *value)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || !is_stream_attribute(attribute))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*value = stream->attributes[attribute];
+	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+		value->priority = stream->priority;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamGetAttribute,
+                 (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value), stream,
+                 attribute, value)
+
+static CUresult cuStreamSetAttribute_on(const char *call, CUstream handle, CUstreamAttrID attribute,
+                                        const CUstreamAttrValue *value)
+{
+	struct stream *stream;
+	CUresult result = enter_stream(call, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || !is_stream_attribute(attribute))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	stream->attributes[attribute] = *value;
+	if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+		stream->priority = value->priority;
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamSetAttribute,
+                 (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
+                 stream, attribute, value)
+
+static CUresult cuStreamCopyAttributes_on(const char *call, CUstream to_handle,
+                                          CUstream from_handle)
+{
+	struct stream *to;
+	CUresult result = enter_stream(call, to_handle, &to);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *from = stream_find(current_context(), from_handle);
+	if (!from)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	memcpy(to->attributes, from->attributes, sizeof(to->attributes));
+	return leave(CUDA_SUCCESS);
+}
+EXPORT_ON_STREAM(cuStreamCopyAttributes, (CUstream stream, CUstream from), stream, from)
 
 /* A host function of the application, called by the stream's thread. */
 struct host_call {

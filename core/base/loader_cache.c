@@ -1,13 +1,9 @@
-/*
- * Looks a library up in /etc/ld.so.cache, the loader's index of library folders.
- *
- * The format is glibc's "glibc-ld.so.cache1.1", sometimes behind the older "ld.so-1.7.0" one; the
- * file is checked before it is believed, an odd one counts as empty.
- */
-#include "shim/shim.h"
+/* The loader's cache. Rules: runs inside the user's process too; believes nothing of the file. */
+#include "core/base/loader_cache.h"
 
 #include <fcntl.h>
-#include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,7 +21,6 @@ struct cache_header {
 	uint32_t count;
 	uint32_t string_bytes;
 	uint32_t unused[5];
-	struct cache_entry entries[];
 };
 
 static const char magic[] = "glibc-ld.so.cache1.1";
@@ -44,37 +39,38 @@ static const char *string_at(const char *base, size_t size, uint32_t offset)
 	return offset < size && memchr(base + offset, '\0', size - offset) ? base + offset : NULL;
 }
 
-static bool find(const char *data, size_t size, const char *name, char *path, size_t path_size)
+static bool search(const char *data, size_t size, const char *name,
+                   bool (*accept)(void *cookie, const char *path), void *cookie)
 {
-	const struct cache_header *header;
 	const char *start = memmem(data, size, magic, sizeof(magic) - 1);
+	struct cache_header header;
 	size_t left;
 
-	if (!start || ((uintptr_t)start & 7) != 0)
+	if (!start)
 		return false;
 	left = size - (size_t)(start - data);
-	header = (const void *)start;
-	if (left < sizeof(*header) ||
-	    header->count > (left - sizeof(*header)) / sizeof(struct cache_entry))
+	if (left < sizeof(header))
 		return false;
-	for (uint32_t i = 0; i < header->count; i++) {
-		const struct cache_entry *e = &header->entries[i];
+	memcpy(&header, start, sizeof(header));
+	if (header.count > (left - sizeof(header)) / sizeof(struct cache_entry))
+		return false;
+	for (uint32_t i = 0; i < header.count; i++) {
 		const char *key, *value;
+		struct cache_entry e;
 
-		if (e->flags != WANTED_FLAGS)
+		memcpy(&e, start + sizeof(header) + i * sizeof(e), sizeof(e));
+		if (e.flags != WANTED_FLAGS)
 			continue;
-		key = string_at(start, left, e->key);
-		value = string_at(start, left, e->value);
-		if (key && value && strcmp(key, name) == 0) {
-			int n = snprintf(path, path_size, "%s", value);
-
-			return n > 0 && (size_t)n < path_size;
-		}
+		key = string_at(start, left, e.key);
+		value = string_at(start, left, e.value);
+		if (key && value && strcmp(key, name) == 0 && accept(cookie, value))
+			return true;
 	}
 	return false;
 }
 
-bool ld_cache_find(const char *name, char *path, size_t size)
+bool loader_cache_find(const char *name, bool (*accept)(void *cookie, const char *path),
+                       void *cookie)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
 	struct stat status;
@@ -87,7 +83,7 @@ bool ld_cache_find(const char *name, char *path, size_t size)
 		void *data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
 
 		if (data != MAP_FAILED) {
-			found = find(data, length, name, path, size);
+			found = search(data, length, name, accept, cookie);
 			munmap(data, length);
 		}
 	}

@@ -1,0 +1,124 @@
+/* The configuration of one process. Rules: runs inside the user's process. */
+#include "core/job_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/device.h"
+#include "core/state/directory.h"
+
+static char **copy_environment(void)
+{
+	size_t count = 0;
+	char **copy;
+
+	while (environ && environ[count])
+		count++;
+	copy = calloc(count + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < count; i++) {
+		copy[i] = strdup(environ[i]);
+		if (!copy[i])
+			return NULL; /* no memory: the process has other worries */
+	}
+	return copy;
+}
+
+/* A plain name that says which program this is: "python-4711". */
+static void name_after_process(char *name, size_t size)
+{
+	const char *program = program_invocation_short_name;
+	size_t n = 0;
+
+	for (; program[n] && n + 16 < size; n++) {
+		char c = program[n];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		             (c >= '0' && c <= '9') || c == '_' || (c == '.' && n > 0);
+
+		name[n] = '-';
+		if (plain)
+			name[n] = c;
+	}
+	snprintf(name + n, size - n, "-%d", (int)getpid());
+}
+
+static int load_all(const struct job_config *c, struct config **loaded, struct config_error *error)
+{
+	struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .file = c->file,
+	    .override_file = c->override_path[0] ? c->override_path : NULL,
+	    .environment = c->environment,
+	};
+
+	return config_load(&sources, loaded, error);
+}
+
+/* The first configuration is bad: what of it can still be trusted? */
+static bool load_the_rest(struct job_config *c)
+{
+	struct config_sources environment = {.environment = c->environment}, nothing = {0};
+	struct config_error error;
+
+	if (config_load(&environment, &c->now, &error) == 0) {
+		log_error("%s; only the environment's settings hold", c->complaint);
+		return true;
+	}
+	log_error("%s; nothing is limited", c->complaint);
+	return config_load(&nothing, &c->now, &error) == 0;
+}
+
+bool job_config_start(struct job_config *c)
+{
+	struct config_error error;
+	const char *file = getenv("SPILLWAY_CONFIG");
+
+	c->environment = copy_environment();
+	c->file = file && *file ? strdup(file) : NULL;
+	if (!c->environment || (file && *file && !c->file))
+		return false;
+	if (load_all(c, &c->now, &error) != 0) {
+		memcpy(c->complaint, error.message, sizeof(c->complaint));
+		if (!load_the_rest(c))
+			return false;
+	}
+	snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
+	c->is_unnamed = c->name[0] == '\0';
+	if (c->is_unnamed)
+		name_after_process(c->name, sizeof(c->name));
+	if (directory_override_path(c->name, c->override_path, sizeof(c->override_path)) != 0)
+		c->override_path[0] = '\0';
+	return true;
+}
+
+static int check_devices(const struct config *loaded, const struct device_set *devices,
+                         struct config_error *error)
+{
+	struct config_device ids[DEVICE_MAX];
+
+	for (int i = 0; i < devices->count; i++)
+		ids[i] = devices->device[i].id;
+	return config_check_devices(loaded, ids, (size_t)devices->count, error);
+}
+
+bool job_config_reload(struct job_config *c, const struct device_set *devices)
+{
+	struct config *loaded = NULL;
+	struct config_error error;
+
+	if (load_all(c, &loaded, &error) == 0 && check_devices(loaded, devices, &error) == 0) {
+		config_release(c->now);
+		c->now = loaded;
+		c->complaint[0] = '\0';
+		return true;
+	}
+	config_release(loaded);
+	if (strcmp(c->complaint, error.message) != 0) {
+		memcpy(c->complaint, error.message, sizeof(c->complaint));
+		log_error("%s; the configuration stays as it was", c->complaint);
+	}
+	return false;
+}

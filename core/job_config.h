@@ -1,0 +1,36 @@
+/*
+ * The configuration one process follows: which layers it reads, and what happens when one is bad.
+ *
+ * The environment is copied once: the program may change its own at any time, on any thread. Not
+ * thread-safe; job.c calls it on one thread at a time.
+ */
+#ifndef SPILLWAY_JOB_CONFIG_H
+#define SPILLWAY_JOB_CONFIG_H
+
+#include <stdbool.h>
+
+#include "core/config/config.h"
+
+struct device_set;
+
+struct job_config {
+	char **environment;
+	char *file; /* SPILLWAY_CONFIG, NULL: none */
+	char name[CONFIG_NAME_MAX];
+	bool is_unnamed; /* the name is made up from the program's */
+	char override_path[512];
+	struct config *now; /* never NULL after job_config_start() */
+	char complaint
+	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
+};
+
+/* Reads all layers for the first time. A bad one leaves the environment alone to count, or nothing,
+ * and is said. False: no memory. */
+bool job_config_start(struct job_config *config);
+/*
+ * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the
+ * complaint is said once.
+ */
+bool job_config_reload(struct job_config *config, const struct device_set *devices);
+
+#endif

@@ -1,0 +1,67 @@
+/* Opens the real driver, by absolute path and so that its own calls do not come back to us. */
+#include "shim/shim.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+
+#include "core/base/driver_library.h"
+#include "core/base/log.h"
+
+/* Does the library look up its own symbols in itself first? Else its internal calls would reach us. */
+static bool binds_to_itself(void *handle)
+{
+	const struct link_map *map;
+
+	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+		return false;
+	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SYMBOLIC ||
+		    (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_SYMBOLIC)))
+			return true;
+	}
+	return false;
+}
+
+static bool find(char *path, size_t size)
+{
+	const char *from;
+	bool named_is_bad, found;
+	Dl_info self;
+
+	found = driver_library_find(dladdr((void *)find, &self) ? self.dli_fname : NULL, path, size,
+	                            &from, &named_is_bad);
+	if (named_is_bad)
+		log_error("SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
+		          "library; looking in the usual places",
+		          secure_getenv("SPILLWAY_DRIVER"));
+	if (!found)
+		log_warning("no CUDA driver (" DRIVER_LIBRARY ") on this machine: cuInit will "
+		            "answer CUDA_ERROR_NO_DEVICE");
+	return found;
+}
+
+void *driver_open(char *found, size_t size)
+{
+	void *handle;
+
+	shim_find_real_dlopen();
+	if (!find(found, size))
+		return NULL;
+	handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
+	if (handle && !binds_to_itself(handle)) {
+		dlclose(handle);
+		handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	}
+	if (!handle) {
+		log_error("%s: %s", found, dlerror());
+		return NULL;
+	}
+	if (dlsym(handle, "cuInit") == (void *)cuInit) {
+		log_error("%s is Spillway itself, not a driver", found);
+		dlclose(handle);
+		return NULL;
+	}
+	return handle;
+}

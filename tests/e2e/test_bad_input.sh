@@ -1,0 +1,78 @@
+#!/bin/sh
+# Bad input never stops the user's process: one line names file, line, value and what was expected, the
+# job goes on with what is good, and stat shows it.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+allocate=$build/tests/e2e/allocate
+
+# goes_on WHAT EXPECTED...: the program under the shim succeeds, and stderr is one line with EXPECTED
+goes_on() {
+	what=$1
+	shift
+	under_shim "$allocate" --count 4 >"$scratch/out" 2>"$scratch/err" || fail "$what: exit status $?"
+	has "$what" "$(cat "$scratch/out")" "ok bad=0"
+	same "$what: lines on stderr" 1 "$(grep -c . "$scratch/err")"
+	for part in "$@"; do
+		has "$what" "$(cat "$scratch/err")" "$part"
+	done
+}
+
+ini=$scratch/bad.ini
+export SPILLWAY_CONFIG="$ini" SPILLWAY_JOB=bad
+while IFS='|' read -r text line expected; do
+	printf '%b' "$text" >"$ini"
+	goes_on "$text" "$ini:$line" "$expected"
+	has "$text in stat" "$("$spillway" stat bad)" "$expected"
+done <<'EOF'
+[gpu]\nmemory_limit = 8Gx\n|2|memory_limit = 8Gx: expected a size
+[gpu]\nmemory_limit = -1\n|2|memory_limit = -1: expected a size
+[gpu]\nmemory_limit = 120%\n|2|memory_limit = 120%: expected
+[gpu]\nshare = 101\n|2|share = 101: expected a percentage
+[gpu]\n\n; a comment\nshare = fast\n|4|share = fast: expected a percentage
+[gpu]\nspill = sometimes\n|2|spill = sometimes: expected
+[gpu]\nmemory_limt = 8GiB\n|2|memory_limt
+[gpus]\nmemory_limit = 8GiB\n|1|[gpus]
+[gpu]\nmemory_limit = 1GiB\nmemory_limit = 2GiB\n|3|memory_limit
+memory_limit = 8GiB\n|1|memory_limit
+EOF
+
+# Good limits in the environment hold although the file is bad.
+printf '[gpu]\nshare = 101\n' >"$ini"
+SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "only the environment's settings hold"
+has "environment beside a bad file" "$(cat "$scratch/out")" "total=16777216"
+
+rm "$ini"
+goes_on "missing file" "$ini" "No such file"
+mkdir "$ini"
+goes_on "a folder" "$ini"
+rmdir "$ini"
+unset SPILLWAY_CONFIG
+SPILLWAY_MEMORY_LIMIT=010 goes_on "environment" "SPILLWAY_MEMORY_LIMIT" "010" "expected a size"
+SPILLWAY_SHARE=1e2 goes_on "environment" "SPILLWAY_SHARE" "1e2" "expected a percentage"
+
+# A segment of another version is left alone; the limit holds for the process by itself.
+version() { od -An -tu4 -j8 -N4 "$SPILLWAY_STATE_DIR/bad.segment" | tr -d ' '; }
+same "version" 1 "$(version)"
+printf '\143' | dd of="$SPILLWAY_STATE_DIR/bad.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
+export SPILLWAY_MEMORY_LIMIT=8MiB
+goes_on "other version" "bad.segment" "99" "expected"
+has "other version: still limited" "$(cat "$scratch/out")" "total=8388608"
+same "version after" 99 "$(version)"
+"$spillway" stat bad >"$scratch/out" 2>&1 && fail "stat took a segment of version 99"
+has "stat of another version" "$(cat "$scratch/out")" "99"
+
+# A file that is no segment at all, and a state directory that cannot be used.
+head -c 4096 /dev/urandom >"$SPILLWAY_STATE_DIR/bad.segment"
+goes_on "random bytes" "bad.segment"
+rm "$SPILLWAY_STATE_DIR/bad.segment"
+real=$SPILLWAY_STATE_DIR
+ln -s "$real" "$scratch/link"
+SPILLWAY_STATE_DIR=$scratch/link goes_on "a symlink as state directory" "$scratch/link"
+
+# run refuses to start instead.
+printf '[gpu]\nshare = 101\n' >"$ini"
+rc=0
+"$spillway" run --softgpu --config "$ini" "$allocate" >"$scratch/out" 2>&1 || rc=$?
+same "run with a bad file" 78 $rc
+has "run with a bad file" "$(cat "$scratch/out")" "$ini:2: share = 101: expected a percentage"
