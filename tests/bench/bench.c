@@ -96,14 +96,14 @@ static double measure_ns(const struct measure *m)
 
 	for (int i = 0; i < m->per_round; i++) /* warm */
 		m->operation();
-	while (count < MAX_ROUNDS && (count < MIN_ROUNDS || now_ns() < until)) {
+	do {
 		double start = now_ns();
 		for (int i = 0; i < m->per_round; i++)
 			m->operation();
 		rounds[count++] = (now_ns() - start) / m->per_round;
 		if (m->after_round)
 			m->after_round();
-	}
+	} while (count < MIN_ROUNDS || (count < MAX_ROUNDS && now_ns() < until));
 	qsort(rounds, count, sizeof(*rounds), ascending);
 	return rounds[count / 2];
 }
