@@ -1,8 +1,8 @@
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *
- * SPILLWAY_STATE_DIR, else /dev/shm/spillway-UID. Made 0700; refused when it is a symlink, belongs to
- * someone else or is writable by others.
+ * SPILLWAY_STATE_DIR (absolute), else /dev/shm/spillway-UID. Made 0700; refused when it is a
+ * symlink, belongs to someone else or is writable by others.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H
@@ -11,10 +11,10 @@
 
 /* Fills path with the directory's name, without touching the file system. */
 const char *directory_path(char *path, size_t size);
-/* The directory, made if create is non-zero and it is missing, checked. An O_PATH-like fd (CLOEXEC) or a
- * negative errno; message (may be NULL) then says why, naming the path. */
+/* The directory, made if create is non-zero and it is missing, checked. A read-only fd (CLOEXEC) or
+ * a negative errno; message (may be NULL) then says why, naming the path. */
 int directory_open(int create, char *message, size_t size);
-/* "DIR/JOB.segment" and "DIR/JOB.override.ini". 0, or -EINVAL when the job's name is not a plain name. */
+/* "DIR/JOB.segment" and "DIR/JOB.override.ini". 0, -EINVAL (not a job's name) or -ENAMETOOLONG. */
 int directory_segment_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);
 /* A job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. 0 or -EINVAL. */

@@ -44,15 +44,14 @@ size_t segment_read_line(const char *path, char *buf, size_t size)
 
 static void read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
 {
-	size_t length =
-	    segment_read_line("/proc/sys/kernel/random/boot_id", id, SEGMENT_BOOT_ID_MAX - 1);
-	id[length] = '\0';
+	memset(id, 0, SEGMENT_BOOT_ID_MAX);
+	segment_read_line("/proc/sys/kernel/random/boot_id", id, SEGMENT_BOOT_ID_MAX - 1);
 	id[strcspn(id, "\n")] = '\0';
 }
 
 bool segment_is_of_this_boot(const struct segment_header *header)
 {
-	char now[SEGMENT_BOOT_ID_MAX] = "";
+	char now[SEGMENT_BOOT_ID_MAX];
 	read_boot_id(now);
 	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
 }
@@ -205,7 +204,7 @@ failed:
 
 int segment_open_or_create(int directory, const char *job, char *message, size_t size)
 {
-	struct segment_header header;
+	struct segment_header header = {0};
 	uint64_t file_size = 0;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);

@@ -5,11 +5,12 @@
  * asserted below. magic, version and size keep their places in every version.
  *
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
- * that nobody waits in the kernel and every wait has an end. Whoever finds its holder dead repairs
+ *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
+ *          repairs
  * retire   a dead slot's counters go into `ended` once, whenever the one who does it is killed: the
  *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
  * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
- * joined, replaced and removed under it alone. It dies with the process and is not inherited
+ *          joined, replaced and removed under it alone; dies with the process, is not inherited
  */
 #ifndef SPILLWAY_LAYOUT_H
 #define SPILLWAY_LAYOUT_H
@@ -24,8 +25,7 @@
 
 #include "core/state/segment.h"
 
-#define SEGMENT_MAGIC     "SPILLSEG"
-#define SEGMENT_UNLIMITED UINT64_MAX /* CONFIG_UNLIMITED */
+#define SEGMENT_MAGIC "SPILLSEG"
 
 enum { SEGMENT_SIDES = 2, SEGMENT_BOOT_ID_MAX = 40 };
 

@@ -27,7 +27,7 @@ static int check_is_over(struct segment_file *file, const struct segment_slot *b
 
 static int check_file_is_over(int directory, const char *job)
 {
-	struct segment_header header;
+	struct segment_header header = {0};
 	uint64_t file_size = 0;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, NULL, 0);

@@ -3,9 +3,10 @@
  *
  * segment  header, device table, quota per device, process slots
  * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
- * its death by trylock, whatever happened to pids, namespaces and descriptors quota    job-wide
- * bytes per device, device and host side; a running total under a short lock drain    a dead slot
- * stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed process's memory back late
+ *          its death by trylock, whatever happened to pids, namespaces and descriptors
+ * quota    job-wide bytes per device, device and host side; a running total under a short lock
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed
+ *          process's memory back late
  *
  * The file is data from others: magic, version, size and layout are checked before anything is
  * believed; one that does not fit is refused with a message and never written to. Created with
@@ -64,12 +65,10 @@ int segment_remove_own(struct segment *segment);
 /* In a forked child: unmaps without touching the parent's slot. */
 void segment_abandon(struct segment *segment);
 
-/* Index of this device in the segment, added if new; -ENOSPC or -EBUSY. Known by UUID, else PCI bus
- * id. */
+/* Index of this device, by UUID, else PCI bus id; added if new. -ENOSPC or -EBUSY. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters of the calling process on one device; valid until leave. Never NULL for a valid index.
- */
+/* Counters of the calling process on one device; valid until leave. NULL for no valid index. */
 struct statistics *segment_statistics(struct segment *segment, int device);
 
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };

@@ -2,9 +2,10 @@
  * Every counter Spillway keeps about one process on one device, from one list.
  *
  * X(name, how, unit, meaning); how: SUM (grows; a job's is the sum over processes, the ended ones
- * too), NOW (a level; a job's is the sum over live processes), PEAK (highest level; summed job-wide by
- * the segment's own peak where it has one, else the highest), SAME (a setting, alike in all
- * processes). Written by the owning process alone with relaxed atomics; read by anyone.
+ * too), NOW (a level; a job's is the sum over live processes), PEAK (highest level; a job's is the
+ * segment's own peak where it has one, else the highest), SAME (a setting, alike in all processes; a
+ * job's is the live ones', else the last). Written by the owning process alone with relaxed atomics;
+ * read by anyone.
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H
