@@ -24,7 +24,8 @@ $(BUILD)/clients/digits.csv: tests/clients/data/digits.csv
 
 # The checked-in PTX, again. ptxas and the drivers' compilers judge it by the version it names:
 # nvcc writes its own, which older drivers refuse, although nothing in these files is that new.
-ptx_out := tests/clients/train_kernels.ptx tests/clients/busy_kernels.ptx tests/gpu/probe_kernels.ptx
+ptx_out := tests/clients/train_kernels.ptx tests/clients/busy_kernels.ptx \
+	tests/gpu/probe_kernels.ptx
 NVCC ?= $(shell command -v nvcc || echo $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc)
 
 .PHONY: ptx

@@ -32,7 +32,7 @@ static __device__ int shift(unsigned three_bits)
  * out[(view * images + image) * PIXELS + pixel]. One thread per row of eight pixels.
  */
 extern "C" __global__ void expand_views(const unsigned char *pixels, float *out, unsigned images,
-					unsigned views, unsigned seed)
+                                        unsigned views, unsigned seed)
 {
 	unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
 	unsigned sample = thread / SIDE;
@@ -59,8 +59,8 @@ extern "C" __global__ void expand_views(const unsigned char *pixels, float *out,
 /* Batch row b becomes sample order[b] of the shard; a sample's label is its image's. One block per
  * row, one thread per pixel. */
 extern "C" __global__ void gather_batch(const float *shard, const unsigned *order,
-					const unsigned *labels, unsigned images, float *batch,
-					unsigned *batch_labels)
+                                        const unsigned *labels, unsigned images, float *batch,
+                                        unsigned *batch_labels)
 {
 	unsigned row = blockIdx.x;
 	unsigned sample = order[row];
@@ -75,7 +75,7 @@ extern "C" __global__ void gather_batch(const float *shard, const unsigned *orde
  */
 template <bool TRANSPOSE_A, bool TRANSPOSE_B>
 static __device__ void multiply(const float *a, const float *b, unsigned rows, unsigned columns,
-				unsigned depth, float acc[4][4])
+                                unsigned depth, float acc[4][4])
 {
 	__shared__ __align__(16) float a_slab[DEPTH][TILE];
 	__shared__ __align__(16) float b_slab[DEPTH][TILE];
@@ -94,9 +94,10 @@ static __device__ void multiply(const float *a, const float *b, unsigned rows, u
 
 			bool a_inside = row < rows && k0 + ak < depth;
 			bool b_inside = column < columns && k0 + bk < depth;
-			unsigned a_at = TRANSPOSE_A ? (k0 + ak) * rows + row : row * depth + k0 + ak;
+			unsigned a_at =
+			    TRANSPOSE_A ? (k0 + ak) * rows + row : row * depth + k0 + ak;
 			unsigned b_at =
-				TRANSPOSE_B ? column * depth + k0 + bk : (k0 + bk) * columns + column;
+			    TRANSPOSE_B ? column * depth + k0 + bk : (k0 + bk) * columns + column;
 			a_slab[ak][ar] = a_inside ? a[a_at] : 0.0f;
 			b_slab[bk][bc] = b_inside ? b[b_at] : 0.0f;
 		}
@@ -117,7 +118,8 @@ static __device__ void multiply(const float *a, const float *b, unsigned rows, u
 
 /* Calls body(row, column, value) for each element of this thread's piece that exists. */
 template <typename Body>
-static __device__ void each_element(unsigned rows, unsigned columns, const float acc[4][4], Body body)
+static __device__ void each_element(unsigned rows, unsigned columns, const float acc[4][4],
+                                    Body body)
 {
 	unsigned row0 = blockIdx.y * TILE + threadIdx.x / 8 * 4;
 	unsigned column0 = blockIdx.x * TILE + threadIdx.x % 8 * 4;
@@ -128,8 +130,9 @@ static __device__ void each_element(unsigned rows, unsigned columns, const float
 }
 
 /* y[batch][out] = x[batch][in] w[in][out] + bias, through ReLU if asked. */
-extern "C" __global__ void dense_forward(const float *x, const float *w, const float *bias, float *y,
-					 unsigned batch, unsigned in, unsigned out, unsigned relu)
+extern "C" __global__ void dense_forward(const float *x, const float *w, const float *bias,
+                                         float *y, unsigned batch, unsigned in, unsigned out,
+                                         unsigned relu)
 {
 	float acc[4][4] = {};
 	multiply<false, false>(x, w, batch, out, in, acc);
@@ -141,7 +144,8 @@ extern "C" __global__ void dense_forward(const float *x, const float *w, const f
 
 /* dx[batch][in] = dy[batch][out] w^T, nothing where the ReLU that made x was off. */
 extern "C" __global__ void dense_backward_input(const float *dy, const float *w, const float *x,
-						float *dx, unsigned batch, unsigned in, unsigned out)
+                                                float *dx, unsigned batch, unsigned in,
+                                                unsigned out)
 {
 	float acc[4][4] = {};
 	multiply<false, true>(dy, w, batch, in, out, acc);
@@ -153,7 +157,7 @@ extern "C" __global__ void dense_backward_input(const float *dy, const float *w,
 
 /* dw[in][out] = x^T dy. */
 extern "C" __global__ void dense_backward_weights(const float *x, const float *dy, float *dw,
-						  unsigned batch, unsigned in, unsigned out)
+                                                  unsigned batch, unsigned in, unsigned out)
 {
 	float acc[4][4] = {};
 	multiply<true, false>(x, dy, in, out, batch, acc);
@@ -163,7 +167,8 @@ extern "C" __global__ void dense_backward_weights(const float *x, const float *d
 }
 
 /* db[out] = column sums of dy. One thread per column. */
-extern "C" __global__ void dense_backward_bias(const float *dy, float *db, unsigned batch, unsigned out)
+extern "C" __global__ void dense_backward_bias(const float *dy, float *db, unsigned batch,
+                                               unsigned out)
 {
 	unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
 	if (column >= out)
@@ -177,7 +182,7 @@ extern "C" __global__ void dense_backward_bias(const float *dy, float *db, unsig
 /* Cross-entropy of each sample, and its gradient with respect to the logits, already divided by the
  * batch size. One thread per sample. */
 extern "C" __global__ void softmax_loss(const float *logits, const unsigned *labels, float *loss,
-					float *dlogits, unsigned batch)
+                                        float *dlogits, unsigned batch)
 {
 	unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
 	if (row >= batch)
@@ -198,7 +203,7 @@ extern "C" __global__ void softmax_loss(const float *logits, const unsigned *lab
 
 /* One step of Adam; correction1 and correction2 are 1 - beta^step. */
 extern "C" __global__ void adam(float *weights, const float *gradient, float *mean, float *variance,
-				unsigned count, float rate, float correction1, float correction2)
+                                unsigned count, float rate, float correction1, float correction2)
 {
 	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 	if (i >= count)
@@ -219,8 +224,8 @@ extern "C" __global__ void accumulate(float *sum, const float *x, float factor, 
 
 /* Adds the number of samples whose largest logit is their label's. The sum is of integers, so that
  * its order does not matter. */
-extern "C" __global__ void count_correct(const float *logits, const unsigned *labels, unsigned samples,
-					 unsigned *correct)
+extern "C" __global__ void count_correct(const float *logits, const unsigned *labels,
+                                         unsigned samples, unsigned *correct)
 {
 	unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
 	if (row >= samples)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Puts the probe's questions to the real driver and keeps the answers as build/gpu/probe.txt and .json.
+# Puts the probe's questions to the real driver and keeps the answers as probe.txt and probe.json in
+# build/gpu/.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -12,4 +12,5 @@ echo "$alone"
 limit=$(($(echo "$alone" | field working_set) / 2))
 limited=$("$BUILD/spillway" run --name pytorch --memory $limit "$PYTHON" tests/gpu/train_pytorch.py)
 echo "$limited"
-same_within_limit pytorch $limit "$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)"
+same_within_limit pytorch $limit \
+	"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)"

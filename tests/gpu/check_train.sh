@@ -11,6 +11,7 @@ echo "$alone"
 limit=$(($(echo "$alone" | field working_set) / 2))
 limited=$("$BUILD/spillway" run --name gpu-train --memory $limit --share 60 "$@")
 echo "$limited"
-same_within_limit gpu-train $limit "$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)"
+same_within_limit gpu-train $limit \
+	"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)"
 idle=$(counter gpu-train idle_ns)
 [ "${idle:-0}" -gt 0 ] || fail "no idle time was inserted at a share of 60 %"

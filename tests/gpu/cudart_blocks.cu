@@ -7,13 +7,14 @@
 #include <cstdlib>
 #include <vector>
 
-#define CHECK(call)                                                                                    \
-	do {                                                                                           \
-		cudaError_t error = (call);                                                            \
-		if (error != cudaSuccess) {                                                            \
-			fprintf(stderr, "cudart_blocks: %s: %s\n", #call, cudaGetErrorName(error));   \
-			exit(1);                                                                       \
-		}                                                                                      \
+#define CHECK(call)                                                       \
+	do {                                                              \
+		cudaError_t error = (call);                               \
+		if (error != cudaSuccess) {                               \
+			fprintf(stderr, "cudart_blocks: %s: %s\n", #call, \
+			        cudaGetErrorName(error));                 \
+			exit(1);                                          \
+		}                                                         \
 	} while (0)
 
 static const size_t block_words = (64 << 20) / sizeof(uint32_t);
@@ -49,11 +50,12 @@ int main(int argc, char **argv)
 	CHECK(cudaGetLastError());
 	for (int b = 0; b < count; b++) {
 		CHECK(cudaMemcpy(seen.data(), blocks[b], block_words * sizeof(uint32_t),
-				 cudaMemcpyDeviceToHost));
+		                 cudaMemcpyDeviceToHost));
 		for (size_t i = 0; i < block_words; i++) {
 			uint32_t filled = b * 2654435761u + (uint32_t)i;
 			if (seen[i] != filled * 1664525u + 1013904223u) {
-				fprintf(stderr, "cudart_blocks: block %d is wrong at word %zu\n", b, i);
+				fprintf(stderr, "cudart_blocks: block %d is wrong at word %zu\n", b,
+				        i);
 				return 1;
 			}
 			hash = (hash ^ seen[i]) * 0x100000001b3;

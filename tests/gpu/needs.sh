@@ -24,11 +24,11 @@ field() {
 
 # counter JOB NAME: a job's counter, from its statistics; nothing if there is none.
 counter() {
-	"$BUILD/spillway" stat "$1" --json | sed -n "s/.*\"$2\": *\([0-9][0-9]*\).*/\1/p" | sort -n | tail -n 1
+	"$BUILD/spillway" stat "$1" --json | sed -n "s/.*\"$2\": *\([0-9][0-9]*\).*/\1/p" | tail -n 1
 }
 
-# same_within_limit JOB LIMIT ALONE LIMITED: the two runs' checksums are equal, and the job spilled and
-# kept to its limit in bytes.
+# same_within_limit JOB LIMIT ALONE LIMITED: the two runs' checksums are equal, and the job spilled
+# and kept to its limit in bytes.
 same_within_limit() {
 	if [ -z "$3" ] || [ "$3" != "$4" ]; then
 		fail "checksum alone is '$3', under the limit '$4'"

@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One graph that adds 1 to, copies or fills the range; `copy` is plain memory of the same size. */
 enum node { KERNEL, MEMCPY, MEMSET };
