@@ -22,9 +22,9 @@ field() {
 	sed -n "s/.* $1=\([^ ]*\).*/\1/p" | tail -n 1
 }
 
-# counter JOB NAME: a job's counter, from its statistics; nothing if there is none.
+# counter JOB NAME: a counter of a job on its first device; nothing if there is none.
 counter() {
-	"$BUILD/spillway" stat "$1" --json | sed -n "s/.*\"$2\": *\([0-9][0-9]*\).*/\1/p" | tail -n 1
+	"$BUILD/spillway" stat "$1" --json | grep -o "\"$2\": *[0-9]*" | head -n 1 | grep -o '[0-9]*$'
 }
 
 # same_within_limit JOB LIMIT ALONE LIMITED: the two runs' checksums are equal, and the job spilled
