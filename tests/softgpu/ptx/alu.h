@@ -70,6 +70,11 @@ enum alu {
 	ALU_DP4A_US,
 	ALU_DP4A_SU,
 	ALU_DP4A_SS,
+	ALU_DP2A_UU, /* mode: 0 or 16, the bit of b where its two bytes start */
+	ALU_DP2A_US,
+	ALU_DP2A_SU,
+	ALU_DP2A_SS,
+	ALU_BMSK,
 	ALU_ADD_CC, /* carries: d[1] written, s[3] read, both predicates */
 	ALU_ADDC_CC,
 	ALU_SUB_CC,
@@ -122,6 +127,7 @@ extern const struct alu_set alu_baseline;
 extern const struct alu_set alu_avx2, alu_avx512;
 #endif
 
+/* The widest set this host can run, or the one SOFTGPU_ALU names. */
 const struct alu_set *alu_select(void);
 
 #endif

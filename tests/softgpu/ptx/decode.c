@@ -534,7 +534,7 @@ static void count_special_statements(struct decoder *d)
 void decode_function(struct reader *r, struct body *body)
 {
 	struct ptx_function *f = body->function;
-	struct decoder d = {.r = r, .body = body, .function = f, .alu = alu_select()};
+	struct decoder d = {.r = r, .body = body, .function = f, .alu = r->module->alu};
 	body->registers_bytes = (body->registers_bytes + 63) & ~63u;
 	d.carry = body->registers_bytes;
 	body->registers_bytes += 64;

@@ -66,23 +66,37 @@ static void emit_short(struct decoder *d, enum alu op, enum type type, uint32_t 
 	emit_convert(d, type, wide, to, result)->mode = style.rounding;
 }
 
+/* The two halves of a 32-bit value, lower first. */
+static void emit_unpack(struct decoder *d, uint32_t whole, uint32_t halves[2])
+{
+	struct insn *in = emit_alu(d, ALU_UNPACK, TYPE_U32, NONE, whole, NONE, NONE);
+	in->count = in->size = 2;
+	for (int k = 0; k < 2; k++)
+		in->d[k] = halves[k] = scratch(d, TYPE_U16);
+}
+
+static void emit_pack(struct decoder *d, uint32_t whole, const uint32_t halves[2])
+{
+	struct insn *in = emit_alu(d, ALU_PACK, TYPE_U32, whole, halves[0], halves[1], NONE);
+	in->count = in->size = 2;
+}
+
 static void emit_pair(struct decoder *d, enum alu op, enum type type, uint32_t to,
                       const uint32_t from[3], uint32_t count, struct style style)
 {
 	enum type half = type == TYPE_F16X2 ? TYPE_F16 : TYPE_BF16;
 	uint32_t parts[2][3] = {{NONE, NONE, NONE}, {NONE, NONE, NONE}}, results[2];
 	for (uint32_t i = 0; i < count; i++) {
-		struct insn *in = emit_alu(d, ALU_UNPACK, TYPE_U32, NONE, from[i], NONE, NONE);
-		in->count = in->size = 2;
-		for (int k = 0; k < 2; k++)
-			in->d[k] = parts[k][i] = scratch(d, half);
+		uint32_t halves[2];
+		emit_unpack(d, from[i], halves);
+		parts[0][i] = halves[0];
+		parts[1][i] = halves[1];
 	}
 	for (int k = 0; k < 2; k++) {
 		results[k] = scratch(d, half);
 		emit_short(d, op, half, results[k], parts[k], count, style);
 	}
-	struct insn *in = emit_alu(d, ALU_PACK, TYPE_U32, to, results[0], results[1], NONE);
-	in->count = in->size = 2;
+	emit_pack(d, to, results);
 }
 
 static void emit_float(struct decoder *d, enum alu op, enum type type, uint32_t to,
@@ -149,6 +163,17 @@ static void emit_saturated_integer(struct decoder *d, enum alu op, uint32_t to, 
 	emit_convert(d, TYPE_U32, TYPE_U64, to, wide_a);
 }
 
+static void emit_integer_pair(struct decoder *d, enum alu op, enum type half, uint32_t to,
+                              const uint32_t from[2])
+{
+	uint32_t a[2], b[2];
+	emit_unpack(d, from[0], a);
+	emit_unpack(d, from[1], b);
+	for (int k = 0; k < 2; k++)
+		emit_alu(d, op, half, a[k], a[k], b[k], NONE);
+	emit_pack(d, to, a);
+}
+
 /* All operands and the result have one type. */
 static void decode_uniform(struct decoder *d, int op)
 {
@@ -156,10 +181,8 @@ static void decode_uniform(struct decoder *d, int op)
 	modifier(d, "approx");
 	modifier(d, "full");
 	modifier(d, "noftz");
-	if (modifier(d, "NaN") && op == ALU_MIN)
-		op = ALU_MIN_NAN;
-	else if (d->s->parts_used && op == ALU_MAX && strstr(d->s->text, ".NaN"))
-		op = ALU_MAX_NAN;
+	if (modifier(d, "NaN"))
+		op = op == ALU_MIN ? ALU_MIN_NAN : ALU_MAX_NAN;
 	enum type type = modifier_type(d);
 	uint32_t count = arity(op), from[3] = {NONE, NONE, NONE};
 	for (uint32_t i = 0; i < count; i++)
@@ -167,6 +190,8 @@ static void decode_uniform(struct decoder *d, int op)
 	uint32_t to = destination(d, operand(d, 0), type);
 	if (type_is_float(type)) {
 		emit_float(d, op, type, to, from, count, style);
+	} else if (type == TYPE_U16X2 || type == TYPE_S16X2) {
+		emit_integer_pair(d, op, type == TYPE_S16X2 ? TYPE_S16 : TYPE_U16, to, from);
 	} else if (style.sat) {
 		if (type != TYPE_S32 || (op != ALU_ADD && op != ALU_SUB))
 			fail_unsupported(d);
@@ -186,7 +211,7 @@ static void decode_sum(struct decoder *d, int op)
 	}
 	bool keep = modifier(d, "cc");
 	enum alu carrying = with ? op : op == ALU_ADD ? ALU_ADD_CC : ALU_SUB_CC;
-	enum type type = modifier_type(d);
+	enum type type = type_unsigned(type_size(modifier_type(d)));
 	uint32_t a = source(d, operand(d, 1), type), b = source(d, operand(d, 2), type);
 	struct insn *in =
 	    emit_alu(d, carrying, type, destination(d, operand(d, 0), type), a, b, NONE);
@@ -218,8 +243,8 @@ static void decode_mul(struct decoder *d, int add)
 	} else if (carry_out || carry_in) {
 		uint32_t product = scratch(d, result);
 		emit_alu(d, op, type, product, a, b, NONE);
-		struct insn *in =
-		    emit_alu(d, carry_in ? ALU_ADDC_CC : ALU_ADD_CC, result, to, product, c, NONE);
+		struct insn *in = emit_alu(d, carry_in ? ALU_ADDC_CC : ALU_ADD_CC,
+		                           type_unsigned(type_size(result)), to, product, c, NONE);
 		in->s[3] = d->carry;
 		in->d[1] = carry_out ? d->carry : scratch(d, TYPE_PRED);
 	} else {
@@ -250,6 +275,32 @@ static void decode_dp4a(struct decoder *d, int unused)
 	uint32_t c = source(d, operand(d, 3), TYPE_U32);
 	emit_alu(d, ALU_DP4A_UU + 2 * a_signed + b_signed, TYPE_U32,
 	         destination(d, operand(d, 0), TYPE_U32), a, b, c);
+}
+
+static void decode_dp2a(struct decoder *d, int unused)
+{
+	(void)unused;
+	bool hi = modifier(d, "hi");
+	modifier(d, "lo");
+	bool a_signed = type_is_signed(modifier_type(d));
+	bool b_signed = type_is_signed(modifier_type(d));
+	uint32_t a = source(d, operand(d, 1), TYPE_U32), b = source(d, operand(d, 2), TYPE_U32);
+	uint32_t c = source(d, operand(d, 3), TYPE_U32);
+	emit_alu(d, ALU_DP2A_UU + 2 * a_signed + b_signed, TYPE_U32,
+	         destination(d, operand(d, 0), TYPE_U32), a, b, c)
+	    ->mode = hi ? 16 : 0;
+}
+
+/* bmsk: `c` ones from bit `b` on. */
+static void decode_bmsk(struct decoder *d, int unused)
+{
+	(void)unused;
+	bool wrap = modifier(d, "wrap");
+	modifier(d, "clamp");
+	modifier_type(d);
+	uint32_t b = source(d, operand(d, 1), TYPE_U32), c = source(d, operand(d, 2), TYPE_U32);
+	emit_alu(d, ALU_BMSK, TYPE_U32, destination(d, operand(d, 0), TYPE_U32), b, c, NONE)->mode =
+	    wrap;
 }
 
 static void decode_shift(struct decoder *d, int op)
@@ -352,15 +403,24 @@ static void decode_testp(struct decoder *d, int unused)
 
 /* --- comparisons --- */
 
-/* Emits a compare and its combination with another predicate; the result is in scratch. */
-static uint32_t emit_compare(struct decoder *d, uint32_t *inverse)
+struct comparison {
+	enum alu op;
+	enum type type;
+	bool ftz;
+	int combine; /* an enum alu, or -1 */
+	uint32_t other;
+};
+
+/* The modifiers of setp and set; the type of a set's result is taken off before. */
+static struct comparison read_comparison(struct decoder *d)
 {
 	static const char *const words[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
 	                                    "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 	static const char *const unsigned_words[] = {"lo", "ls", "hi", "hs"};
 	static const enum alu combinations[] = {ALU_AND, ALU_OR, ALU_XOR};
 	static const char *const combination_words[] = {"and", "or", "xor"};
-	int op = -1, combine = -1;
+	struct comparison c = {.combine = -1};
+	int op = -1;
 	bool is_unsigned = false;
 	for (int i = 0; i < 14 && op < 0; i++)
 		if (modifier(d, words[i]))
@@ -374,38 +434,55 @@ static uint32_t emit_compare(struct decoder *d, uint32_t *inverse)
 		fail_unsupported(d);
 	for (int i = 0; i < 3; i++)
 		if (modifier(d, combination_words[i]))
-			combine = i;
-	bool ftz = modifier(d, "ftz");
-	enum type type = modifier_type(d);
-	uint32_t s[2];
+			c.combine = combinations[i];
+	c.op = op;
+	c.ftz = modifier(d, "ftz");
+	c.type = modifier_type(d);
+	if (is_unsigned)
+		c.type = type_unsigned(type_size(c.type));
+	if (c.combine >= 0)
+		c.other = predicate(d, operand(d, 3));
+	return c;
+}
+
+/* A predicate in scratch; *inverse, where wanted, is that of the opposite comparison. */
+static uint32_t emit_comparison(struct decoder *d, const struct comparison *c, uint32_t a,
+                                uint32_t b, uint32_t *inverse)
+{
+	uint32_t s[2] = {a, b}, result = scratch(d, TYPE_PRED);
+	enum type type = is_short(c->type) ? TYPE_F32 : c->type;
 	for (uint32_t i = 0; i < 2; i++) {
-		s[i] = source(d, operand(d, i + 1), type);
-		if (is_short(type)) {
+		if (is_short(c->type)) {
 			uint32_t wide = scratch(d, TYPE_F32);
-			emit_convert(d, TYPE_F32, type, wide, s[i]);
+			emit_convert(d, TYPE_F32, c->type, wide, s[i]);
 			s[i] = wide;
-		} else if (ftz) {
+		} else if (c->ftz) {
 			s[i] = flushed(d, type, s[i]);
 		}
 	}
-	if (is_short(type))
-		type = TYPE_F32;
-	if (is_unsigned)
-		type = type_unsigned(type_size(type));
-	uint32_t result = scratch(d, TYPE_PRED);
-	emit_alu(d, op, type, result, s[0], s[1], NONE);
+	emit_alu(d, c->op, type, result, s[0], s[1], NONE);
 	if (inverse) {
 		*inverse = scratch(d, TYPE_PRED);
 		emit_alu(d, ALU_NOT, TYPE_PRED, *inverse, result, result, NONE);
 	}
-	if (combine >= 0) {
-		uint32_t other = predicate(d, operand(d, 3));
-		emit_alu(d, combinations[combine], TYPE_PRED, result, result, other, NONE);
+	if (c->combine >= 0) {
+		emit_alu(d, c->combine, TYPE_PRED, result, result, c->other, NONE);
 		if (inverse)
-			emit_alu(d, combinations[combine], TYPE_PRED, *inverse, *inverse, other,
-			         NONE);
+			emit_alu(d, c->combine, TYPE_PRED, *inverse, *inverse, c->other, NONE);
 	}
 	return result;
+}
+
+/* Compares the halves of two pairs each by itself. */
+static void emit_pair_comparison(struct decoder *d, struct comparison *c, uint32_t a, uint32_t b,
+                                 uint32_t results[2])
+{
+	uint32_t parts[2][2];
+	c->type = c->type == TYPE_F16X2 ? TYPE_F16 : TYPE_BF16;
+	for (int i = 0; i < 2; i++)
+		emit_unpack(d, i ? b : a, parts[i]);
+	for (int k = 0; k < 2; k++)
+		results[k] = emit_comparison(d, c, parts[0][k], parts[1][k], NULL);
 }
 
 static void decode_setp(struct decoder *d, int unused)
@@ -414,33 +491,66 @@ static void decode_setp(struct decoder *d, int unused)
 	const struct operand *o = operand(d, 0);
 	if (o->kind != OPERAND_NAME)
 		fail_invalid(d, "a predicate is wanted");
-	uint32_t inverse, first = d->count;
-	uint32_t result = emit_compare(d, o->pair ? &inverse : NULL);
+	struct comparison c = read_comparison(d);
+	uint32_t a = source(d, operand(d, 1), c.type), b = source(d, operand(d, 2), c.type);
+	uint32_t results[2], first = d->count;
+	if (is_pair(c.type))
+		emit_pair_comparison(d, &c, a, b, results);
+	else
+		results[0] = emit_comparison(d, &c, a, b, o->pair ? &results[1] : NULL);
 	uint32_t to = destination_named(d, o->name, TYPE_PRED);
 	/* Straight into the register when one instruction is all there is. */
-	if (d->count - first == 1 && d->code[first].d[0] == result)
+	if (d->count - first == 1)
 		d->code[first].d[0] = to;
 	else
-		emit_alu(d, ALU_MOV, TYPE_PRED, to, result, result, NONE);
+		emit_alu(d, ALU_MOV, TYPE_PRED, to, results[0], results[0], NONE);
 	if (o->pair)
-		emit_alu(d, ALU_MOV, TYPE_PRED, destination_named(d, o->pair, TYPE_PRED), inverse,
-		         inverse, NONE);
+		emit_alu(d, ALU_MOV, TYPE_PRED, destination_named(d, o->pair, TYPE_PRED),
+		         results[1], results[1], NONE);
+}
+
+/* What `set` answers for true. */
+static uint64_t truth(enum type type)
+{
+	switch (type) {
+	case TYPE_F32:
+		return 0x3f800000;
+	case TYPE_F16:
+	case TYPE_F16X2:
+		return 0x3c00;
+	case TYPE_BF16:
+	case TYPE_BF16X2:
+		return 0x3f80;
+	default:
+		return ~(uint64_t)0;
+	}
 }
 
 static void decode_set(struct decoder *d, int unused)
 {
 	(void)unused;
-	/* The first type is that of the result. */
-	enum type result = TYPE_NONE;
-	for (uint32_t i = 1; i < d->s->part_count && result == TYPE_NONE; i++)
-		if ((result = type_find(d->s->parts[i])) != TYPE_NONE)
-			d->s->parts_used |= 1u << i;
-	if (type_size(result) != 4 || is_pair(result))
+	/* The first type is that of the result; modifier_type() finds it first. */
+	enum type result = modifier_type(d);
+	struct comparison c = read_comparison(d);
+	uint32_t a = source(d, operand(d, 1), c.type), b = source(d, operand(d, 2), c.type);
+	uint32_t to = destination(d, operand(d, 0), result), p[2], halves[2];
+	bool pair = is_pair(c.type);
+	if ((is_pair(result) && !pair) || type_size(result) > 4)
 		fail_unsupported(d);
-	uint32_t p = emit_compare(d, NULL);
-	uint32_t yes = constant(d, result == TYPE_F32 ? 0x3f800000 : 0xffffffff, 4);
-	emit_alu(d, ALU_SELP, TYPE_U32, destination(d, operand(d, 0), result), yes,
-	         constant(d, 0, 4), p);
+	enum type part = pair ? TYPE_U16 : type_unsigned(type_size(result));
+	uint32_t yes = constant(d, truth(result), type_size(part));
+	uint32_t no = constant(d, 0, type_size(part));
+	if (!pair) {
+		p[0] = emit_comparison(d, &c, a, b, NULL);
+		emit_alu(d, ALU_SELP, part, to, yes, no, p[0]);
+		return;
+	}
+	emit_pair_comparison(d, &c, a, b, p);
+	for (int k = 0; k < 2; k++) {
+		halves[k] = scratch(d, part);
+		emit_alu(d, ALU_SELP, part, halves[k], yes, no, p[k]);
+	}
+	emit_pack(d, to, halves);
 }
 
 static void decode_selp(struct decoder *d, int unused)
@@ -614,9 +724,7 @@ static void convert_pair(struct decoder *d, enum type to, struct style style)
 		convert_float(d, half, from, source(d, operand(d, 2 - k), from), halves[k], style,
 		              false);
 	}
-	struct insn *in = emit_alu(d, ALU_PACK, TYPE_U32, destination(d, operand(d, 0), TYPE_B32),
-	                           halves[0], halves[1], NONE);
-	in->count = in->size = 2;
+	emit_pack(d, destination(d, operand(d, 0), TYPE_B32), halves);
 }
 
 static void decode_cvt(struct decoder *d, int unused)
@@ -739,6 +847,8 @@ const struct opcode opcodes_alu[] = {
     {"mad24", decode_mul24, true},
     {"dp4a", decode_dp4a, 0},
     {"testp", decode_testp, 0},
+    {"dp2a", decode_dp2a, 0},
+    {"bmsk", decode_bmsk, 0},
     {"set", decode_set, 0},
     {"slct", decode_slct, 0},
     {"isspacep", decode_isspacep, 0},

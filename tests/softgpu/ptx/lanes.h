@@ -279,6 +279,26 @@ DOT(dp4a_us, uint8_t, int8_t)
 DOT(dp4a_su, int8_t, uint8_t)
 DOT(dp4a_ss, int8_t, int8_t)
 
+#define DOT2(name, A, B)                                      \
+	TERNARY(name, uint32_t, uint32_t, uint32_t, uint32_t, \
+	        c + (uint32_t)((A)a * (B)(b >> in->mode)) +   \
+	            (uint32_t)((A)(a >> 16) * (B)(b >> in->mode >> 8)))
+DOT2(dp2a_uu, uint16_t, uint8_t)
+DOT2(dp2a_us, uint16_t, int8_t)
+DOT2(dp2a_su, int16_t, uint8_t)
+DOT2(dp2a_ss, int16_t, int8_t)
+
+static inline uint32_t bit_mask(uint32_t at, uint32_t length, bool wrap)
+{
+	if (wrap) {
+		at &= 31;
+		length &= 31;
+	}
+	uint64_t ones = length < 32 ? ((uint64_t)1 << length) - 1 : 0xffffffff;
+	return at < 32 ? (uint32_t)(ones << at) : 0;
+}
+BINARY(bmsk, uint32_t, uint32_t, uint32_t, bit_mask(a, b, in->mode))
+
 /* d[0] = a op b op carry in; d[1] is the carry (for subtraction: the borrow) out. */
 #define CARRY(name, U, WIDE, op, with)                                                    \
 	static void name(struct warp *w, const struct insn *in, uint32_t mask)            \
@@ -660,6 +680,11 @@ const struct alu_set ALU_SET =
                 [ALU_DP4A_US] = {[TYPE_U32] = dp4a_us},
                 [ALU_DP4A_SU] = {[TYPE_U32] = dp4a_su},
                 [ALU_DP4A_SS] = {[TYPE_U32] = dp4a_ss},
+                [ALU_DP2A_UU] = {[TYPE_U32] = dp2a_uu},
+                [ALU_DP2A_US] = {[TYPE_U32] = dp2a_us},
+                [ALU_DP2A_SU] = {[TYPE_U32] = dp2a_su},
+                [ALU_DP2A_SS] = {[TYPE_U32] = dp2a_ss},
+                [ALU_BMSK] = {[TYPE_U32] = bmsk},
                 [ALU_ADD_CC] = {[TYPE_U32] = add_cc_32, [TYPE_U64] = add_cc_64},
                 [ALU_ADDC_CC] = {[TYPE_U32] = addc_cc_32, [TYPE_U64] = addc_cc_64},
                 [ALU_SUB_CC] = {[TYPE_U32] = sub_cc_32, [TYPE_U64] = sub_cc_64},

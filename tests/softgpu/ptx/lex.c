@@ -42,13 +42,17 @@ static const char *copy(struct reader *r, const char *from, size_t length)
 	return text;
 }
 
-/* Words take in dots and "::", so that `ld.shared::cta.v4.f32` is one. */
+/*
+ * Words take in dots and "::", so that `ld.shared::cta.v4.f32` is one. A directive ends at the next
+ * dot: `.reg.b32` are two.
+ */
 static void lex_word(struct reader *r)
 {
 	const char *start = r->at++;
+	bool directive = *start == '.';
 	while (r->at < r->end) {
 		int c = (unsigned char)*r->at;
-		if (isalnum(c) || c == '_' || c == '$' || c == '.')
+		if (isalnum(c) || c == '_' || c == '$' || (c == '.' && !directive))
 			r->at++;
 		else if (c == ':' && r->end - r->at > 2 && r->at[1] == ':' &&
 		         isalnum((unsigned char)r->at[2]))

@@ -121,6 +121,7 @@ enum ptx_status ptx_module_load(const char *text, size_t length, const struct pt
 		return PTX_NO_MEMORY;
 	}
 	m->memory = *memory;
+	m->alu = alu_select();
 	r->module = m;
 	r->log = log;
 	r->log_size = log_size;

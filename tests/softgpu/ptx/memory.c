@@ -7,9 +7,9 @@
  * fault.c turns into the fault of the grid. Kernels race by their nature, so sanitizers look away.
  */
 #include "alu.h"
+#include "approx.h"
 #include "machine.h"
 
-#include <math.h>
 #include <string.h>
 
 #define RAW __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -261,9 +261,31 @@ void memory_load_parameter(struct warp *w, const struct insn *in, uint32_t mask)
 
 bool memory_atomic_is_supported(enum atomic op, enum type type)
 {
-	if (type == TYPE_F32 || type == TYPE_F64)
-		return op == ATOMIC_ADD || op == ATOMIC_EXCH;
-	return (type_size(type) == 4 || type_size(type) == 8) && !type_is_float(type);
+	if (type_is_float(type))
+		return op == ATOMIC_ADD;
+	if (type_size(type) == 2)
+		return op == ATOMIC_CAS || op == ATOMIC_EXCH;
+	return type_size(type) >= 4;
+}
+
+static uint16_t combine_16(enum atomic op, enum type type, uint16_t old, uint16_t value,
+                           uint16_t other)
+{
+	if (op == ATOMIC_CAS)
+		return old == value ? other : old;
+	if (type == TYPE_F16)
+		return double_to_half(half_to_float(old) + half_to_float(value), ROUND_NEAREST);
+	if (type == TYPE_BF16)
+		return double_to_bfloat(bfloat_to_float(old) + bfloat_to_float(value),
+		                        ROUND_NEAREST);
+	return value;
+}
+
+static uint32_t add_pairs(enum type half, uint32_t a, uint32_t b)
+{
+	uint32_t low = combine_16(ATOMIC_ADD, half, (uint16_t)a, (uint16_t)b, 0);
+	uint32_t high = combine_16(ATOMIC_ADD, half, (uint16_t)(a >> 16), (uint16_t)(b >> 16), 0);
+	return low | high << 16;
 }
 
 static uint32_t combine_32(enum atomic op, enum type type, uint32_t old, uint32_t value,
@@ -273,6 +295,8 @@ static uint32_t combine_32(enum atomic op, enum type type, uint32_t old, uint32_
 	float a, b;
 	switch (op) {
 	case ATOMIC_ADD:
+		if (type == TYPE_F16X2 || type == TYPE_BF16X2)
+			return add_pairs(type == TYPE_F16X2 ? TYPE_F16 : TYPE_BF16, old, value);
 		if (type != TYPE_F32)
 			return old + value;
 		memcpy(&a, &old, sizeof a);
@@ -358,6 +382,7 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 		}                                                                                  \
 	}
 
+ATOMIC(uint16_t, combine_16)
 ATOMIC(uint32_t, combine_32)
 ATOMIC(uint64_t, combine_64)
 
@@ -366,7 +391,9 @@ void memory_atomic(struct warp *w, const struct insn *in, uint32_t mask)
 	struct pointers p;
 	w->polled |= in->polling;
 	find_pointers(w, in, mask, true, &p);
-	if (in->size == 4)
+	if (in->size == 2)
+		atomic_uint16_t(w, in, mask, &p);
+	else if (in->size == 4)
 		atomic_uint32_t(w, in, mask, &p);
 	else
 		atomic_uint64_t(w, in, mask, &p);

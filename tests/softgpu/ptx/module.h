@@ -164,6 +164,7 @@ struct global {
 struct ptx_module {
 	struct arena arena;
 	struct ptx_memory memory;
+	const struct alu_set *alu; /* that the code was decoded for */
 	struct global *globals;
 	struct ptx_function **functions; /* all, device functions too */
 	uint32_t function_count;

@@ -174,7 +174,7 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 	g->function = f;
 	g->launch = launch;
 	g->memory = &f->module->memory;
-	g->alu = alu_select();
+	g->alu = f->module->alu;
 	g->fault = fault;
 	g->parameters = launch->parameters;
 	g->threads = (uint32_t)threads;

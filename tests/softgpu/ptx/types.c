@@ -26,6 +26,8 @@ static const struct {
     [TYPE_BF16] = {"bf16", 2, false, true, TYPE_BF16},
     [TYPE_F16X2] = {"f16x2", 4, false, true, TYPE_F16X2},
     [TYPE_BF16X2] = {"bf16x2", 4, false, true, TYPE_BF16X2},
+    [TYPE_U16X2] = {"u16x2", 4, false, false, TYPE_U16X2},
+    [TYPE_S16X2] = {"s16x2", 4, true, false, TYPE_S16X2},
     [TYPE_F32] = {"f32", 4, false, true, TYPE_F32},
     [TYPE_F64] = {"f64", 8, false, true, TYPE_F64},
     [TYPE_PRED] = {"pred", 0, false, false, TYPE_PRED},
