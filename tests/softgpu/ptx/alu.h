@@ -104,11 +104,24 @@ enum alu {
 	ALU_COUNT,
 };
 
+/* What the addresses of all 32 lanes look like. */
+enum pattern {
+	PATTERN_ANY,
+	PATTERN_SAME,
+	PATTERN_CONSECUTIVE, /* each is one element past the lane before */
+};
+
 struct addresses {
 	uint64_t of[LANES];
 	uint64_t low, high;
 	uint64_t low_bits; /* all of them, or-ed: alignment at a glance */
-	bool consecutive;  /* each is one element past the lane before */
+	enum pattern pattern;
+};
+
+/* Where the lanes' values are in the host's memory. */
+struct pointers {
+	uintptr_t of[LANES]; /* only the first one unless the pattern is PATTERN_ANY */
+	enum pattern pattern;
 };
 
 struct alu_set {
@@ -117,6 +130,10 @@ struct alu_set {
 	handler *convert[TYPE_COUNT][TYPE_COUNT]; /* [to][from]; immediate: rounding to integers */
 	handler *clamp;    /* s64 to the range of the integer type in insn->type */
 	handler *add_base; /* u64: d = s + the frame's local base */
+	/* One element of 1, 2, 4 or 8 bytes per lane; `offset` is added to each pointer. */
+	void (*load[4])(void *to, const struct pointers *from, uint32_t offset, uint32_t mask);
+	void (*store[4])(const void *from, const struct pointers *to, uint32_t offset,
+			 uint32_t mask);
 	/* The addresses of a memory instruction; lanes outside of the mask repeat an active one. */
 	void (*addresses)(const struct warp *warp, const struct insn *insn, uint32_t mask,
 	                  struct addresses *to);

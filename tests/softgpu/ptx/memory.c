@@ -14,11 +14,6 @@
 
 #define RAW __attribute__((no_sanitize("address", "thread", "undefined")))
 
-struct pointers {
-	uintptr_t of[LANES];
-	bool same, consecutive;
-};
-
 static enum space split_generic(uint64_t *address)
 {
 	static const enum space spaces[] = {SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM,
@@ -128,11 +123,10 @@ static void find_pointers(struct warp *w, const struct insn *in, uint32_t mask, 
 	uintptr_t at;
 	if (space < SPACE_NONE && space != SPACE_LOCAL &&
 	    shared_range(w, space, low, high - low + bytes, write, &at)) {
-		uintptr_t bias = at - (uintptr_t)a.low;
-		for (int i = 0; i < LANES; i++)
-			p->of[i] = (uintptr_t)a.of[i] + bias;
-		p->same = a.low == a.high;
-		p->consecutive = a.consecutive;
+		p->pattern = a.pattern;
+		p->of[0] = (uintptr_t)a.of[0] + (at - (uintptr_t)a.low);
+		for (int i = 1; i < LANES && a.pattern == PATTERN_ANY; i++)
+			p->of[i] = (uintptr_t)a.of[i] + (at - (uintptr_t)a.low);
 		return;
 	}
 	uint32_t some = (uint32_t)__builtin_ctz(mask);
@@ -141,120 +135,40 @@ static void find_pointers(struct warp *w, const struct insn *in, uint32_t mask, 
 		p->of[i] = (uintptr_t)(mask >> i & 1
 		                           ? memory_resolve(w, in->space, i, a.of[i], bytes, write)
 		                           : instead);
-	p->same = p->consecutive = false;
+	p->pattern = PATTERN_ANY;
 }
-
-#define LOAD(T)                                                                                  \
-	RAW static void load_##T(T *d, const struct pointers *p, uint32_t offset, uint32_t mask) \
-	{                                                                                        \
-		T t[LANES];                                                                      \
-		if (p->consecutive) {                                                            \
-			const volatile T *from = (const volatile T *)p->of[0];                   \
-			for (int i = 0; i < LANES; i++)                                          \
-				t[i] = from[i];                                                  \
-		} else if (p->same) {                                                            \
-			const T value = *(const volatile T *)(p->of[0] + offset);                \
-			for (int i = 0; i < LANES; i++)                                          \
-				t[i] = value;                                                    \
-		} else {                                                                         \
-			for (int i = 0; i < LANES; i++)                                          \
-				t[i] = *(const volatile T *)(p->of[i] + offset);                 \
-		}                                                                                \
-		for (int i = 0; i < LANES; i++)                                                  \
-			d[i] = mask >> i & 1 ? t[i] : d[i];                                      \
-	}                                                                                        \
-	RAW static void store_##T(const T *s, const struct pointers *p, uint32_t offset,         \
-	                          uint32_t mask)                                                 \
-	{                                                                                        \
-		if (p->consecutive && mask == ALL_LANES) {                                       \
-			T *to = (T *)p->of[0];                                                   \
-			for (int i = 0; i < LANES; i++)                                          \
-				to[i] = s[i];                                                    \
-			return;                                                                  \
-		}                                                                                \
-		for (; mask; mask &= mask - 1) {                                                 \
-			int i = __builtin_ctz(mask);                                             \
-			*(volatile T *)(p->of[i] + offset) = s[i];                               \
-		}                                                                                \
-	}
-
-LOAD(uint8_t)
-LOAD(uint16_t)
-LOAD(uint32_t)
-LOAD(uint64_t)
 
 void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
 	w->polled |= in->polling;
 	find_pointers(w, in, mask, false, &p);
-	for (uint32_t k = 0; k < in->count; k++) {
-		void *d = lanes(w, in->d[k]);
-		switch (in->size) {
-		case 1:
-			load_uint8_t(d, &p, k, mask);
-			break;
-		case 2:
-			load_uint16_t(d, &p, 2 * k, mask);
-			break;
-		case 4:
-			load_uint32_t(d, &p, 4 * k, mask);
-			break;
-		default:
-			load_uint64_t(d, &p, 8 * k, mask);
-		}
-	}
+	for (uint32_t k = 0; k < in->count; k++)
+		w->grid->alu->load[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
+							    mask);
 }
 
 void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	struct pointers p;
 	find_pointers(w, in, mask, true, &p);
-	for (uint32_t k = 0; k < in->count; k++) {
-		const void *s = lanes(w, in->d[k]);
-		switch (in->size) {
-		case 1:
-			store_uint8_t(s, &p, k, mask);
-			break;
-		case 2:
-			store_uint16_t(s, &p, 2 * k, mask);
-			break;
-		case 4:
-			store_uint32_t(s, &p, 4 * k, mask);
-			break;
-		default:
-			store_uint64_t(s, &p, 8 * k, mask);
-		}
-	}
+	for (uint32_t k = 0; k < in->count; k++)
+		w->grid->alu->store[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
+							     mask);
 }
 
 /* A kernel parameter at a constant offset: the same for all lanes. */
 void memory_load_parameter(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	uint64_t offset = *(const uint64_t *)lanes(w, in->s[0]) + (uint64_t)in->immediate;
-	struct pointers p = {.same = true};
-	if (!in_range(offset, in->size * in->count, 0, w->grid->function->info.parameter_bytes))
-		memory_resolve(w, SPACE_PARAM, 0, offset, in->size * in->count, false);
-	const uint8_t *from = w->grid->parameters + offset;
-	for (uint32_t k = 0; k < in->count; k++, from += in->size) {
-		uint64_t value = 0;
-		memcpy(&value, from, in->size);
-		p.of[0] = (uintptr_t)&value;
-		void *d = lanes(w, in->d[k]);
-		switch (in->size) {
-		case 1:
-			load_uint8_t(d, &p, 0, mask);
-			break;
-		case 2:
-			load_uint16_t(d, &p, 0, mask);
-			break;
-		case 4:
-			load_uint32_t(d, &p, 0, mask);
-			break;
-		default:
-			load_uint64_t(d, &p, 0, mask);
-		}
-	}
+	struct pointers p = {.pattern = PATTERN_SAME};
+	uint32_t bytes = in->size * in->count;
+	if (!in_range(offset, bytes, 0, w->grid->function->info.parameter_bytes))
+		memory_resolve(w, SPACE_PARAM, 0, offset, bytes, false);
+	p.of[0] = (uintptr_t)w->grid->parameters + offset;
+	for (uint32_t k = 0; k < in->count; k++)
+		w->grid->alu->load[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
+							    mask);
 }
 
 /* --- atomic operations: lane after lane, so the result is the same each time --- */
@@ -369,7 +283,7 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
 		for (uint32_t left = mask; left; left &= left - 1) {                               \
 			int i = __builtin_ctz(left);                                               \
-			T *at = (T *)p->of[i], old = __atomic_load_n(at, __ATOMIC_RELAXED);        \
+			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0], old = __atomic_load_n(at, __ATOMIC_RELAXED);        \
 			while (!__atomic_compare_exchange_n(                                       \
 			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \
 			    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                   \
