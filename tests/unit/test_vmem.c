@@ -23,8 +23,15 @@ static void set_limits(uint64_t limit, uint64_t host)
 	device_apply(gpu, &settings);
 }
 
+static void finish(void)
+{
+	context_forget(fake.current);
+	device_set_clear(&devices);
+}
+
 static void start(void)
 {
+	finish();
 	fake_driver_reset(256 * MIB);
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
 	gpu = &devices.device[0];
@@ -343,6 +350,7 @@ int main(void)
 	tcase_add_test(tests, physical_memory_is_charged_while_a_handle_or_mapping_lives);
 	tcase_add_test(tests, devices_are_found_by_every_name);
 	suite_add_tcase(suite, tests);
+	tcase_add_checked_fixture(tests, NULL, finish);
 	srunner_run_all(runner, CK_NORMAL);
 	int failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
