@@ -29,7 +29,7 @@ static void thread_ended(void *pointer)
 		struct stream *stream, *next;
 		DL_FOREACH_SAFE(context->streams, stream, next)
 		{
-			if (stream->owner == thread)
+			if (stream->owner == thread && !stream->closing)
 				stream_close(stream);
 		}
 	}
@@ -167,22 +167,30 @@ static bool has_context(const struct device *device)
 	return false;
 }
 
-/* Ends a context: waits for its work, then frees whatever it owns. Its handle stays known. */
+/*
+ * Ends a context: refuses new work, waits for what there is, then frees whatever it owns. Its
+ * handle stays known.
+ */
 static void kill_context(struct context *context)
 {
-	context_drain(context);
-	if (!context->alive)
-		return; /* another thread was faster */
 	context->alive = false;
+	context->dying = true;
+	context_drain(context);
 	modules_forget_context(context);
 	events_forget_context(context);
 	memory_forget_context(context);
-	while (context->streams)
-		stream_close(context->streams);
+	struct stream *stream, *next;
+	DL_FOREACH_SAFE(context->streams, stream, next)
+	{
+		if (!stream->closing)
+			stream_close(stream);
+	}
 	context->legacy = NULL;
+	context->dying = false;
 	if (!has_context(context->device))
 		pools_empty(context->device);
 	machine_give(context->device->machine_index, context->memory);
+	announce_progress();
 }
 
 static CUresult primary_retain(struct device *device)
@@ -194,6 +202,8 @@ static CUresult primary_retain(struct device *device)
 		device->primary->primary = true;
 	}
 	struct context *primary = device->primary;
+	while (primary->dying)
+		wait_for_progress();
 	if (!primary->alive) {
 		CUresult result = bring_alive(primary, device->primary_flags);
 		if (result != CUDA_SUCCESS)

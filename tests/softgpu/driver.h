@@ -142,14 +142,14 @@ struct context {
 	struct device *device;
 	unsigned long long id;
 	unsigned int flags, api_version;
-	int retained; /* primary contexts */
-	bool primary, alive;
-	CUresult error;  /* what a kernel broke; every later call answers it */
-	uint64_t memory; /* device memory the context itself takes */
+	int retained;               /* primary contexts */
+	bool primary, alive, dying; /* dying: no longer alive, but still finishing its work */
+	CUresult error;             /* what a kernel broke; every later call answers it */
+	uint64_t memory;            /* device memory the context itself takes */
 	size_t limits[CU_LIMIT_MAX];
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
-	struct stream *streams; /* all but those being closed */
+	struct stream *streams; /* those too that are closed but have work left */
 	struct stream *legacy;
 	struct event *events;
 	struct module *modules;
@@ -225,8 +225,9 @@ void stream_close(struct stream *stream);
 void stream_reference(struct stream *stream);
 void stream_unreference(struct stream *stream);
 bool stream_reached(const struct stream *stream, uint64_t ticket);
-/* Sleeps until some work of some stream is done. */
+/* Sleeps until some work of some stream is done, or somebody announces other progress. */
 void wait_for_progress(void);
+void announce_progress(void);
 
 /* event.c */
 void mark_release(struct mark *mark);

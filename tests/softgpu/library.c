@@ -103,6 +103,18 @@ static CUresult enter_library_module(const char *call, CUlibrary handle, struct 
 	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
 }
 
+static struct module *any_module_of(const struct library *library)
+{
+	for (struct context *context = contexts; context; context = context->next) {
+		struct module *module;
+		DL_FOREACH (context->modules, module) {
+			if (module->library == library)
+				return module;
+		}
+	}
+	return NULL;
+}
+
 EXPORT CUresult cuLibraryUnload(CUlibrary handle)
 {
 	struct library *library;
@@ -111,24 +123,14 @@ EXPORT CUresult cuLibraryUnload(CUlibrary handle)
 		return result;
 	/* From here on nobody finds it; then its modules go, each when its context has finished. */
 	handle_remove(&library->handle);
-	for (struct context *context = contexts; context; context = context->next) {
-		struct module *module, *next;
-		bool uses = false;
-		DL_FOREACH (context->modules, module) {
-			uses |= module->library == library;
-		}
-		if (uses)
-			context_drain(context);
-		DL_FOREACH_SAFE(context->modules, module, next)
-		{
-			if (module->library == library)
-				module_free(module);
-		}
-	}
 	struct kernel *kernel, *next;
+	DL_FOREACH (library->kernels, kernel) {
+		handle_remove(&kernel->handle);
+	}
+	for (struct module *module; (module = any_module_of(library));)
+		module_free(module);
 	DL_FOREACH_SAFE(library->kernels, kernel, next)
 	{
-		handle_remove(&kernel->handle);
 		free(kernel->name);
 		free(kernel);
 	}

@@ -149,10 +149,12 @@ static bool take_slot(void)
 	}
 	/* The first one in says what the machine has; it stays so until all have left. */
 	if (!others) {
-		machine->device_count = config()->devices;
 		for (int i = 0; i < MAX_DEVICES; i++)
 			machine->devices[i].total = config()->memory;
+		machine->device_count = 0;
 	}
+	if (machine->device_count < config()->devices)
+		machine->device_count = config()->devices;
 	pthread_mutex_unlock(&machine->lock);
 	return slot != NULL;
 }

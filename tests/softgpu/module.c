@@ -69,15 +69,19 @@ CUresult module_load(struct context *context, const void *image, char *log, size
 
 void module_free(struct module *module)
 {
+	/* First nobody finds it any more; then what still runs in it comes to its end. */
 	struct function *function, *next;
+	handle_remove(&module->handle);
+	DL_DELETE(module->context->modules, module);
+	DL_FOREACH (module->functions, function) {
+		handle_remove(&function->handle);
+	}
+	context_drain(module->context);
+	ptx_module_unload(module->ptx);
 	DL_FOREACH_SAFE(module->functions, function, next)
 	{
-		handle_remove(&function->handle);
 		free(function);
 	}
-	DL_DELETE(module->context->modules, module);
-	ptx_module_unload(module->ptx);
-	handle_remove(&module->handle);
 	free(module);
 }
 
@@ -217,11 +221,6 @@ EXPORT CUresult cuModuleUnload(CUmodule handle)
 		return result;
 	if (module->library)
 		return leave(CUDA_ERROR_NOT_PERMITTED);
-	/* Its code may still run. */
-	context_drain(module->context);
-	module = handle_find(handle, HANDLE_MODULE);
-	if (!module)
-		return leave(CUDA_ERROR_INVALID_HANDLE);
 	module_free(module);
 	return leave(CUDA_SUCCESS);
 }

@@ -46,6 +46,7 @@ CUresult library_module(struct library *library, struct context *context, struct
 CUresult function_find(CUfunction handle, struct context *context, struct function **function);
 CUresult module_load(struct context *context, const void *image, char *log, size_t log_size,
                      struct module **module);
+/* Waits for the module's context, releasing driver_lock meanwhile. */
 void module_free(struct module *module);
 void modules_forget_context(struct context *context);
 /* The text of a file, NUL-terminated; NULL: FILE_NOT_FOUND. */

@@ -18,6 +18,11 @@ void wait_for_progress(void)
 	pthread_cond_wait(&progress, &driver_lock);
 }
 
+void announce_progress(void)
+{
+	pthread_cond_broadcast(&progress);
+}
+
 bool stream_reached(const struct stream *stream, uint64_t ticket)
 {
 	return stream->done >= ticket;
@@ -61,13 +66,21 @@ struct stream *stream_create(struct context *context, unsigned int flags, int pr
 	return stream;
 }
 
-void stream_close(struct stream *stream)
+/* Ends a stream that has been closed and has nothing left to do. */
+static void stream_end(struct stream *stream)
 {
 	DL_DELETE(stream->context->streams, stream);
+	stream_unreference(stream);
+}
+
+void stream_close(struct stream *stream)
+{
 	handle_remove(&stream->handle);
 	stream->closing = true;
-	pthread_cond_signal(&stream->has_work);
-	stream_unreference(stream); /* a worker holds one of its own */
+	if (stream->started)
+		pthread_cond_signal(&stream->has_work); /* its thread ends it */
+	else
+		stream_end(stream);
 }
 
 static void work_free(struct work *work)
@@ -129,9 +142,9 @@ static void *work_through(void *argument)
 		DL_DELETE(stream->queue, work);
 		stream->done = work->ticket;
 		work_free(work);
-		pthread_cond_broadcast(&progress);
+		announce_progress();
 	}
-	stream_unreference(stream);
+	stream_end(stream);
 	pthread_mutex_unlock(&driver_lock);
 	return NULL;
 }
@@ -153,7 +166,6 @@ static bool start_worker(struct stream *stream)
 	if (failed)
 		return false;
 	pthread_detach(thread);
-	stream_reference(stream);
 	stream->started = true;
 	return true;
 }
@@ -222,7 +234,7 @@ static struct stream *own_stream(struct context *context)
 	struct thread *thread = this_thread();
 	struct stream *stream;
 	DL_FOREACH (context->streams, stream) {
-		if (stream->owner == thread)
+		if (stream->owner == thread && !stream->closing)
 			return stream;
 	}
 	stream = stream_create(context, CU_STREAM_DEFAULT, 0);
@@ -237,5 +249,6 @@ struct stream *stream_find(struct context *context, CUstream handle)
 		return context->legacy;
 	if (handle == CU_STREAM_PER_THREAD)
 		return own_stream(context);
-	return handle_find(handle, HANDLE_STREAM);
+	struct stream *stream = handle_find(handle, HANDLE_STREAM);
+	return stream && stream->context->alive ? stream : NULL;
 }

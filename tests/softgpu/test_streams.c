@@ -22,6 +22,13 @@ static int read_counter(int *counter)
 	return __atomic_load_n(counter, __ATOMIC_SEQ_CST);
 }
 
+static void pause_20_ms(void *data)
+{
+	(void)data;
+	struct timespec time = {.tv_nsec = 20000000};
+	nanosleep(&time, NULL);
+}
+
 static void order_and_query(void)
 {
 	start();
@@ -64,6 +71,13 @@ static void destroy_runs_what_is_queued(void)
 	sem_post(&gate);
 	OK(cuEventSynchronize(event));
 	CHECK(read_counter(&counter) == 1);
+	/* Waiting for the context includes streams that are gone by name. */
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuLaunchHostFunc(stream, pause_20_ms, NULL));
+	OK(cuLaunchHostFunc(stream, count, &counter));
+	OK(cuStreamDestroy_v2(stream));
+	OK(cuCtxSynchronize());
+	CHECK(read_counter(&counter) == 2);
 }
 
 static void legacy_stream(void)
@@ -150,13 +164,6 @@ static void properties(void)
 	CHECK(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 	OK(cuThreadExchangeStreamCaptureMode(&mode));
 	CHECK(mode == CU_STREAM_CAPTURE_MODE_RELAXED);
-}
-
-static void pause_20_ms(void *data)
-{
-	(void)data;
-	struct timespec time = {.tv_nsec = 20000000};
-	nanosleep(&time, NULL);
 }
 
 static void events(void)
