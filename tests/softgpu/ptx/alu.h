@@ -133,7 +133,7 @@ struct alu_set {
 	/* One element of 1, 2, 4 or 8 bytes per lane; `offset` is added to each pointer. */
 	void (*load[4])(void *to, const struct pointers *from, uint32_t offset, uint32_t mask);
 	void (*store[4])(const void *from, const struct pointers *to, uint32_t offset,
-			 uint32_t mask);
+	                 uint32_t mask);
 	/* The addresses of a memory instruction; lanes outside of the mask repeat an active one. */
 	void (*addresses)(const struct warp *warp, const struct insn *insn, uint32_t mask,
 	                  struct addresses *to);

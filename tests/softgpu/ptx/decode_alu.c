@@ -190,6 +190,8 @@ static void decode_uniform(struct decoder *d, int op)
 	uint32_t to = destination(d, operand(d, 0), type);
 	if (type_is_float(type)) {
 		emit_float(d, op, type, to, from, count, style);
+	} else if (style.relu || style.ftz || style.rounding != ROUND_NEAREST) {
+		fail_unsupported(d);
 	} else if (type == TYPE_U16X2 || type == TYPE_S16X2) {
 		emit_integer_pair(d, op, type == TYPE_S16X2 ? TYPE_S16 : TYPE_U16, to, from);
 	} else if (style.sat) {

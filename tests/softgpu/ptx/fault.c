@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static __thread struct grid *volatile guarded;
+/* The handler may be the first to touch it in a thread, so no lazily allocated storage. */
+static __thread struct grid *volatile guarded __attribute__((tls_model("initial-exec")));
 static struct sigaction before_segv, before_bus;
 
 static bool is_ours(const struct grid *g, uint64_t address)
@@ -106,10 +107,12 @@ void fault_locate(struct grid *g)
 	struct warp *w = g->running;
 	struct ptx_fault *fault = g->fault;
 	const struct insn *in = w->insn;
+	bool access = in->run == memory_load || in->run == memory_store || in->run == memory_atomic;
 	struct addresses a;
 	uint32_t bytes = in->size * in->count, lane = (uint32_t)__builtin_ctz(w->mask);
-	g->alu->addresses(w, in, w->mask, &a);
-	for (uint32_t left = w->mask; left; left &= left - 1) {
+	if (access)
+		g->alu->addresses(w, in, w->mask, &a);
+	for (uint32_t left = access ? w->mask : 0; left; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctz(left);
 		if (fault->address - a.of[i] < bytes) {
 			lane = i;
@@ -119,7 +122,7 @@ void fault_locate(struct grid *g)
 	}
 	name_thread(w, lane);
 	fault->size = bytes;
-	fault->write = in->run != memory_load;
+	fault->write = access && in->run != memory_load;
 	snprintf(fault->message, sizeof fault->message,
 	         "%s of %u bytes at 0x%llx: not mapped, or without the right to",
 	         fault->write ? "write" : "read", bytes, (unsigned long long)fault->address);

@@ -602,41 +602,41 @@ static void addresses(const struct warp *w, const struct insn *in, uint32_t mask
  */
 #define RAW __attribute__((no_sanitize("address", "thread", "undefined")))
 
-#define ACCESS(T)                                                                                \
-	RAW static void load_##T(void *to, const struct pointers *p, uint32_t offset,            \
-				 uint32_t mask)                                                  \
-	{                                                                                        \
-		T *d = to, t[LANES];                                                             \
-		if (p->pattern == PATTERN_CONSECUTIVE) {                                         \
-			const T *from = (const T *)p->of[0];                                     \
-			EACH_LANE d[i] = from[i];                                                \
-			return;                                                                  \
-		}                                                                                \
-		if (p->pattern == PATTERN_SAME) {                                                \
-			const T value = *(const T *)(p->of[0] + offset);                         \
-			EACH_LANE d[i] = mask >> i & 1 ? value : d[i];                           \
-			return;                                                                  \
-		}                                                                                \
-		for (int i = 0; i < LANES; i++)                                                  \
-			t[i] = *(const T *)(p->of[i] + offset);                                  \
-		EACH_LANE d[i] = mask >> i & 1 ? t[i] : d[i];                                    \
-	}                                                                                        \
-	RAW static void store_##T(const void *from, const struct pointers *p, uint32_t offset,   \
-				  uint32_t mask)                                                 \
-	{                                                                                        \
-		const T *s = from;                                                               \
-		if (p->pattern == PATTERN_CONSECUTIVE) {                                         \
-			T *to = (T *)p->of[0];                                                   \
-			EACH_LANE to[i] = s[i];                                                  \
-		} else if (p->pattern == PATTERN_SAME) {                                         \
-			/* The highest lane wins, as in the order of lanes. */                   \
-			*(T *)(p->of[0] + offset) = s[31 - __builtin_clz(mask)];                 \
-		} else {                                                                         \
-			for (; mask; mask &= mask - 1) {                                         \
-				int i = __builtin_ctz(mask);                                     \
-				*(T *)(p->of[i] + offset) = s[i];                                \
-			}                                                                        \
-		}                                                                                \
+#define ACCESS(T)                                                                              \
+	RAW static void load_##T(void *to, const struct pointers *p, uint32_t offset,          \
+	                         uint32_t mask)                                                \
+	{                                                                                      \
+		T *d = to, t[LANES];                                                           \
+		if (p->pattern == PATTERN_CONSECUTIVE) {                                       \
+			const T *from = (const T *)p->of[0];                                   \
+			EACH_LANE d[i] = from[i];                                              \
+			return;                                                                \
+		}                                                                              \
+		if (p->pattern == PATTERN_SAME) {                                              \
+			const T value = *(const T *)(p->of[0] + offset);                       \
+			EACH_LANE d[i] = mask >> i & 1 ? value : d[i];                         \
+			return;                                                                \
+		}                                                                              \
+		for (int i = 0; i < LANES; i++)                                                \
+			t[i] = *(const T *)(p->of[i] + offset);                                \
+		EACH_LANE d[i] = mask >> i & 1 ? t[i] : d[i];                                  \
+	}                                                                                      \
+	RAW static void store_##T(const void *from, const struct pointers *p, uint32_t offset, \
+	                          uint32_t mask)                                               \
+	{                                                                                      \
+		const T *s = from;                                                             \
+		if (p->pattern == PATTERN_CONSECUTIVE) {                                       \
+			T *to = (T *)p->of[0];                                                 \
+			EACH_LANE to[i] = s[i];                                                \
+		} else if (p->pattern == PATTERN_SAME) {                                       \
+			/* The highest lane wins, as in the order of lanes. */                 \
+			*(T *)(p->of[0] + offset) = s[31 - __builtin_clz(mask)];               \
+		} else {                                                                       \
+			for (; mask; mask &= mask - 1) {                                       \
+				int i = __builtin_ctz(mask);                                   \
+				*(T *)(p->of[i] + offset) = s[i];                              \
+			}                                                                      \
+		}                                                                              \
 	}
 ACCESS(uint8_t)
 ACCESS(uint16_t)
@@ -806,6 +806,6 @@ const struct alu_set ALU_SET =
         .clamp = clamp_integer,
         .add_base = add_local_base,
         .addresses = addresses,
-	.load = {load_uint8_t, load_uint16_t, load_uint32_t, load_uint64_t},
-	.store = {store_uint8_t, store_uint16_t, store_uint32_t, store_uint64_t},
+        .load = {load_uint8_t, load_uint16_t, load_uint32_t, load_uint64_t},
+        .store = {store_uint8_t, store_uint16_t, store_uint32_t, store_uint64_t},
 };

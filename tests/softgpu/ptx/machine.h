@@ -138,9 +138,9 @@ void fault_locate(struct grid *grid);
 
 /* A turn of a warp: runs until it blocks, ends or has used up its budget. */
 void warp_run(struct warp *w);
+/* Nothing in the block can move: lanes at collectives no longer wait. False: there are none. */
+bool warp_force(struct warp *w);
 void warp_start(struct warp *w, struct block *block, uint32_t index);
-/* Lanes of the warp's current split leave for good. */
-void warp_exit_lanes(struct warp *w, uint32_t lanes);
 
 enum atomic {
 	ATOMIC_ADD,

@@ -145,7 +145,7 @@ void memory_load(struct warp *w, const struct insn *in, uint32_t mask)
 	find_pointers(w, in, mask, false, &p);
 	for (uint32_t k = 0; k < in->count; k++)
 		w->grid->alu->load[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
-							    mask);
+		                                            mask);
 }
 
 void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
@@ -154,7 +154,7 @@ void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
 	find_pointers(w, in, mask, true, &p);
 	for (uint32_t k = 0; k < in->count; k++)
 		w->grid->alu->store[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
-							     mask);
+		                                             mask);
 }
 
 /* A kernel parameter at a constant offset: the same for all lanes. */
@@ -168,7 +168,7 @@ void memory_load_parameter(struct warp *w, const struct insn *in, uint32_t mask)
 	p.of[0] = (uintptr_t)w->grid->parameters + offset;
 	for (uint32_t k = 0; k < in->count; k++)
 		w->grid->alu->load[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
-							    mask);
+		                                            mask);
 }
 
 /* --- atomic operations: lane after lane, so the result is the same each time --- */
@@ -283,7 +283,8 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
 		for (uint32_t left = mask; left; left &= left - 1) {                               \
 			int i = __builtin_ctz(left);                                               \
-			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0], old = __atomic_load_n(at, __ATOMIC_RELAXED);        \
+			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0],                     \
+			  old = __atomic_load_n(at, __ATOMIC_RELAXED);                             \
 			while (!__atomic_compare_exchange_n(                                       \
 			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \
 			    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                   \

@@ -113,11 +113,6 @@ struct insn {
 	bool local_base; /* the address is relative to the frame's local memory */
 };
 
-/* Where one argument or result lies in local memory, in caller and callee. */
-struct call_param {
-	uint32_t caller, callee, size;
-};
-
 struct call {
 	const struct ptx_function *callee; /* NULL: through a register */
 	uint32_t argument_count, result_count;

@@ -573,7 +573,6 @@ static void parse_version(struct reader *r)
 	if (!(version >= 1 && version < 100))
 		reader_fail(r, PTX_INVALID, r->token_line, "bad version number");
 	r->module->version = (uint32_t)(version * 10 + 0.5);
-	r->has_version = true;
 	lex_next(r);
 }
 

@@ -6,10 +6,22 @@ ptx_obj := $(ptx_src:%.c=$(BUILD)/%.o)
 cflags_tests_softgpu_ptx_ := -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math \
 	-fno-tree-loop-distribute-patterns
 
-$(BUILD)/tests/softgpu/test_ptx: $(BUILD)/tests/softgpu/test_ptx.o $(ptx_obj)
+ptx_test_src := tests/softgpu/test_ptx.c $(wildcard tests/softgpu/ptx/tests/*.c)
+ptx_test_obj := $(ptx_test_src:%.c=$(BUILD)/%.o)
+cflags_tests_softgpu_ptx_tests_ := -ffp-contract=off
+
+$(BUILD)/tests/softgpu/test_ptx: $(ptx_test_obj) $(ptx_obj)
 	$(call say,LINK)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lm
 
 run-check: $(BUILD)/tests/softgpu/test_ptx
 
 softgpu_tests += $(BUILD)/tests/softgpu/test_ptx
+
+# make ptx: compile the samples again (needs nvcc)
+.PHONY: ptx ptx-samples
+ptx: ptx-samples
+ptx-samples:
+	$(Q)for sample in tests/softgpu/ptx/samples/*.cu; do for target in sm_75 sm_100; do \
+		nvcc -ptx -arch=$$target -O2 -o $${sample%.cu}.$$target.ptx $$sample || exit 1; \
+	done; done

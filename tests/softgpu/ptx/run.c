@@ -66,7 +66,7 @@ static void start_block(struct grid *g, struct block *block)
 static bool can_run(const struct warp *w)
 {
 	for (uint32_t i = 0; i < w->split_count; i++)
-		if (w->splits[i].state != SPLIT_AT_BARRIER)
+		if (w->splits[i].state == SPLIT_READY)
 			return true;
 	return false;
 }
@@ -86,6 +86,16 @@ static void poll(struct grid *g)
 	fault_guard(g);
 }
 
+static bool force_block(struct grid *g, struct block *block)
+{
+	bool forced = false;
+	for (uint32_t i = 0; i < g->warps; i++) {
+		g->running = &block->warps[i];
+		forced |= warp_force(&block->warps[i]);
+	}
+	return forced;
+}
+
 /* One turn for each warp. */
 static void run_block(struct grid *g, struct block *block)
 {
@@ -100,7 +110,7 @@ static void run_block(struct grid *g, struct block *block)
 	}
 	if (!block->live) {
 		block->active = false;
-	} else if (!moved) {
+	} else if (!moved && !force_block(g, block)) {
 		struct warp *w = &block->warps[0];
 		while (!w->live)
 			w++;

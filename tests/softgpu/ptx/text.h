@@ -147,7 +147,6 @@ struct reader {
 	uint32_t dynamic_align;
 	struct ptx_function **functions_end, *functions;
 	uint32_t depth; /* nesting, bounded */
-	bool has_version;
 };
 
 /* The one way out of an unsuccessful load. */

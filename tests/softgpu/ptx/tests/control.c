@@ -1,0 +1,273 @@
+/* Tests control flow, atomics, progress of spinning threads, globals, and the runtime's functions. */
+#include "tests/softgpu/ptx/tests/harness.h"
+
+#include <math.h>
+#include <unistd.h>
+
+/* --- control flow --- */
+
+static int diverge_reference(int v)
+{
+	int sum = 0;
+	if (v < 0)
+		return -1;
+	for (int a = 0; a < v % 37; a++) {
+		if (a % 3 == 0) {
+			sum += a;
+			if ((v ^ a) & 1)
+				continue;
+			for (int b = 0; b < (v + a) % 5; b++)
+				sum = (int)((unsigned)sum * 3 + (unsigned)b);
+		} else if (a > 30 && v > 900) {
+			break;
+		}
+		sum ^= a << 3;
+	}
+	switch (v % 7) {
+	case 0:
+		return sum;
+	case 1:
+		return (int)((unsigned)sum * 17);
+	case 2:
+		sum -= v * v;
+		return sum ^ 0x5555;
+	case 3:
+		return sum ^ 0x5555;
+	case 4:
+		return (int)((unsigned)sum * 31);
+	case 5:
+		return sum / (v + 1);
+	default:
+		return ~sum;
+	}
+}
+
+static int collatz(int v, int *steps)
+{
+	int local[4] = {1, 2, 3, 4};
+	while (v != 1) {
+		local[*steps & 3] += v;
+		v = v & 1 ? 3 * v + 1 : v / 2;
+		++*steps;
+	}
+	return local[0] + local[1] * 3 + local[2] * 5 + local[3] * 7;
+}
+
+static int fibonacci(int n)
+{
+	return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
+}
+
+static void test_divergence(const struct ptx_module *m)
+{
+	enum { N = 500 };
+	static int x[N];
+	int n = N;
+	for (int i = 0; i < N; i++)
+		x[i] = (int)(random_bits() % 2000) - 200;
+	uint64_t dx = buffer(x, sizeof x), dy = buffer(NULL, sizeof x);
+	const int *got = on_host(dy);
+	run_ok(m, "diverge", 4, 1, 128, 1, &dx, &dy, &n);
+	for (int i = 0; i < N; i++)
+		check(got[i] == diverge_reference(x[i]), "diverge(%d): expected %d, got %d", x[i],
+		      diverge_reference(x[i]), got[i]);
+	run_ok(m, "calls", 4, 1, 128, 1, &dy, &n);
+	for (int i = 0; i < N; i++) {
+		int steps = 0, value = collatz(i + 1, &steps);
+		int e = (int)((unsigned)value * 1000u) + steps + fibonacci(i % 10);
+		check(got[i] == e, "calls(%d): expected %d, got %d", i, e, got[i]);
+	}
+	run_ok(m, "indirect", 4, 1, 128, 1, &dy, &n);
+	for (int i = 0; i < N; i++)
+		check_int(got[i], i & 1 ? -i : i * i);
+
+	static int z[64];
+	for (int i = 0; i < 64; i++)
+		z[i] = i < 32 ? i : 5;
+	uint64_t dz = buffer(z, sizeof z), dv = buffer(NULL, 64 * 8 * 4);
+	run_ok(m, "votes", 1, 1, 64, 1, &dz, &dv);
+	const uint32_t *votes = on_host(dv);
+	for (int i = 0; i < 64; i++) {
+		int lane = i % 32, base = i - lane;
+		uint32_t ballot = 0, odd = 0, even = 0;
+		for (int k = 0; k < 32; k++) {
+			ballot |= (uint32_t)(z[base + k] > 3) << k;
+			odd |= (uint32_t)(k & 1 && z[base + k] & 2) << k;
+			even |= (uint32_t)(!(k & 1) && z[base + k] & 1) << k;
+		}
+		check_int(votes[i * 8 + 0], ballot);
+		check_int(votes[i * 8 + 1], 0);
+		check_int(votes[i * 8 + 2], 1);
+		check_int(votes[i * 8 + 3], 0xffffffff);
+		check_int(votes[i * 8 + 4], z[base + (i / 2 & 31)]);
+		check_int(votes[i * 8 + 5], z[lane % 8 >= 3 ? i - 3 : i]);
+		check_int(votes[i * 8 + 6], i & 1 ? odd : even);
+		check_int(votes[i * 8 + 7], 16 + 32);
+	}
+}
+
+static void test_atomics(const struct ptx_module *m)
+{
+	enum { BLOCKS = 3, THREADS = 96, N = BLOCKS * THREADS };
+	uint32_t u[10] = {0, 0, 100000, ~0u, 0, 0, 0, 0, 7, 0};
+	int32_t s[3] = {1000, -1000, 0};
+	uint64_t du = buffer(u, sizeof u), ds = buffer(s, sizeof s), df = buffer(NULL, 4);
+	uint64_t dd = buffer(NULL, 8), dl = buffer(NULL, 8);
+	run_ok(m, "atomics", BLOCKS, 1, THREADS, 1, &du, &ds, &df, &dd, &dl);
+	uint32_t sum = 0, xor = 0, most = 0, least = 100000, up = 0, down = 0;
+	for (uint32_t i = 0; i < N; i++) {
+		sum += i;
+		xor ^= i;
+		most = i * 7 % 1001 > most ? i * 7 % 1001 : most;
+		least = i * 7 % 1001 + 5 < least ? i * 7 % 1001 + 5 : least;
+		up = up >= 99 ? 0 : up + 1;
+		down = down == 0 || down > 99 ? 99 : down - 1;
+	}
+	const uint32_t *gu = on_host(du);
+	const int32_t *gs = on_host(ds);
+	check_int(gu[0], N);
+	check_int(gu[1], most);
+	check_int(gu[2], least);
+	check_int(gu[3], 0xffff0000);
+	check_int(gu[4], 0xffffffff);
+	check_int(gu[5], xor);
+	check_int(gu[6], up);
+	check_int(gu[7], down);
+	check_int(gu[8], 7 + sum);
+	check_int(gu[9], (2 * THREADS + N - 1) * THREADS / 2);
+	check_int(gs[0], -100);
+	check_int(gs[1], 50);
+	check_int(gs[2], -3 * N);
+	check(*(float *)on_host(df) == N * 0.5f, "float sum %g", *(float *)on_host(df));
+	check(*(double *)on_host(dd) == N * 0.25, "double sum %g", *(double *)on_host(dd));
+	check_int(*(uint64_t *)on_host(dl), (uint64_t)N << 33);
+}
+
+static void test_progress(const struct ptx_module *m)
+{
+	uint64_t lock = buffer(NULL, 4), value = buffer(NULL, 4), out = buffer(NULL, 4 * 32);
+	run_ok(m, "spin_lock", 2, 1, 512, 1, &lock, &value);
+	check_int(*(int *)on_host(value), 1024);
+	check_int(*(int *)on_host(lock), 0);
+	uint64_t flag = buffer(NULL, 4);
+	run_ok(m, "wait_for_warp", 1, 1, 1024, 1, &flag, &out);
+	for (int i = 0; i < 32; i++)
+		check_int(((int *)on_host(out))[i], 42);
+}
+
+static void test_globals(const struct ptx_module *m)
+{
+	static const int weights[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+	static const float table[4] = {0.5f, 1.5f, -2.5f, 0};
+	uint64_t dy = buffer(NULL, 64 * 8), address;
+	size_t size;
+	run_ok(m, "globals", 1, 1, 64, 1, &dy);
+	for (int i = 0; i < 64; i++)
+		check_int(((int *)on_host(dy))[i],
+		          weights[i & 7] * 100 + (int)(table[i & 3] * 2) + 15);
+	check(ptx_module_global(m, "counter", &address, &size), "no global 'counter'");
+	check_int(size, 4);
+	check_int(*(int *)on_host(address), 64);
+	check(!ptx_module_global(m, "nothing", &address, &size), "found a global 'nothing'");
+
+	struct {
+		char tag;
+		double value;
+		short list[5];
+	} pair = {-5, 1000.75, {1, -2, 3, -4, 5}};
+	uint8_t padded[32] = {0};
+	memcpy(padded, &pair, sizeof pair);
+	run_ok(m, "structs", 1, 1, 64, 1, padded, &dy);
+	for (int i = 0; i < 64; i++)
+		check_int(((long long *)on_host(dy))[i], 995 + pair.list[i % 5]);
+}
+
+void test_control(const struct ptx_module *m)
+{
+	test_divergence(m);
+	test_atomics(m);
+	test_progress(m);
+	test_globals(m);
+}
+
+/* --- what needs more than instructions --- */
+
+static void test_programs(const struct ptx_module *m)
+{
+	enum { N = 4 * 64 };
+	static int x[N];
+	uint64_t dx = buffer(NULL, sizeof x), dy = buffer(NULL, sizeof x);
+	next_launch.cooperative = true;
+	run_ok(m, "grid_sync", 4, 1, 64, 1, &dx, &dy);
+	for (int i = 0; i < N; i++)
+		check_int(((int *)on_host(dy))[i], N - i);
+
+	for (int i = 0; i < N; i++)
+		x[i] = i == 37 ? 10 : i % 10;
+	memcpy(on_host(dx), x, sizeof x);
+	enum ptx_status s = launch(m, "assert_small", 1, 1, 64, 1, &dx);
+	check(s == PTX_ASSERT && fault.thread[0] == 37, "assert: status %d, thread %u", s,
+	      fault.thread[0]);
+	check(strstr(fault.message, "x[threadIdx.x] < 10"), "assert: message '%s'", fault.message);
+
+	int big[20], bins[16] = {0}, n = N;
+	for (int i = 0; i < 20; i++)
+		big[i] = i * i;
+	run_ok(m, "structures", 1, 1, 64, 1, big, &dy);
+	for (int i = 0; i < 64; i++) {
+		int copy[20], k = i % 20;
+		memcpy(copy, big, sizeof big);
+		copy[3] = i;
+		copy[k & 7] += 5;
+		check_int(((int *)on_host(dy))[i], copy[k] + copy[k & 3]);
+	}
+	unsigned __int128 w[40];
+	for (int i = 0; i < 40; i++)
+		w[i] = (unsigned __int128)interesting(1) << 64 | interesting(3);
+	uint64_t dw = buffer(w, sizeof w), dv = buffer(NULL, 32 * 16);
+	run_ok(m, "wide", 1, 1, 32, 1, &dw, &dv);
+	for (int i = 0; i < 32; i++) {
+		unsigned __int128 e = w[i] * w[i + 1] + w[i + 2] - (w[i] >> 3);
+		check(!memcmp((char *)on_host(dv) + i * 16, &e, 16), "wide: %d differs", i);
+	}
+	for (int i = 0; i < N; i++) {
+		x[i] = (int)random_bits();
+		bins[x[i] & 15]++;
+	}
+	memcpy(on_host(dx), x, sizeof x);
+	uint64_t db = buffer(NULL, sizeof bins);
+	run_ok(m, "shared_atomics", 1, 1, 96, 1, &dx, &db, &n);
+	for (int i = 0; i < 16; i++)
+		check_int(((int *)on_host(db))[i], bins[i]);
+	uint64_t lock = buffer(NULL, 4), value = buffer(NULL, 4);
+	run_ok(m, "classic_lock", 2, 1, 128, 1, &lock, &value);
+	check_int(*(int *)on_host(value), 256);
+	run_ok(m, "no_wait", 1, 1, 128, 1, &dy);
+	for (int i = 0; i < 64; i++)
+		check(((int *)on_host(dy))[i] >= 2, "no_wait: %d", ((int *)on_host(dy))[i]);
+}
+
+/* printf of a kernel, caught in a file. */
+static void test_print(const struct ptx_module *m)
+{
+	char text[200] = "", path[] = "/tmp/test_ptx.XXXXXX";
+	int n = 5, file = mkstemp(path), saved = dup(1);
+	fflush(stdout);
+	dup2(file, 1);
+	run_ok(m, "print", 1, 1, 32, 1, &n);
+	fflush(stdout);
+	dup2(saved, 1);
+	check(pread(file, text, sizeof text - 1, 0) > 0, "nothing was printed");
+	check(!strcmp(text, "thread 0 of 5: pi is 3.14 123456789abc%\n"
+	                    "thread 1 of 5: pi is 3.14 123456789abc%\n"),
+	      "printed '%s'", text);
+	unlink(path);
+	close(file);
+	close(saved);
+}
+
+void test_runtime(const struct ptx_module *m)
+{
+	test_programs(m);
+	test_print(m);
+}
