@@ -110,7 +110,11 @@ struct context;
  */
 CUresult enter_driver(const char *name);
 CUresult enter_context(const char *name, struct context **context);
-CUresult leave(CUresult result);
+static inline CUresult leave(CUresult result)
+{
+	pthread_mutex_unlock(&driver_lock);
+	return result;
+}
 /* Whether the driver works: after cuInit(), and not in a forked child. */
 bool driver_is_ready(void);
 

@@ -65,8 +65,11 @@ static void event_free(struct event *event)
 
 void events_forget_context(struct context *context)
 {
-	while (context->events)
-		event_free(context->events);
+	struct event *event, *next;
+	DL_FOREACH_SAFE(context->events, event, next)
+	{
+		event_free(event);
+	}
 }
 
 static CUresult destroy(const char *call, CUevent handle)

@@ -80,12 +80,6 @@ CUresult enter_context(const char *name, struct context **context)
 	return (*context)->error == CUDA_SUCCESS ? CUDA_SUCCESS : leave((*context)->error);
 }
 
-CUresult leave(CUresult result)
-{
-	pthread_mutex_unlock(&driver_lock);
-	return result;
-}
-
 EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	CUresult result = injected_failure(__func__);

@@ -167,12 +167,13 @@ struct keeper {
 static void *keep(void *argument)
 {
 	struct keeper *keeper = argument;
-	keeper->ok = take_slot();
-	bool ok = keeper->ok;
-	sem_post(&keeper->ready);
-	while (ok)
+	bool ok = take_slot();
+	keeper->ok = ok;
+	sem_post(&keeper->ready); /* the keeper's memory is gone from here on */
+	if (!ok)
+		return NULL;
+	for (;;)
 		pause();
-	return NULL;
 }
 
 bool machine_join(void)

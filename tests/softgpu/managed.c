@@ -20,7 +20,7 @@ struct managed {
 	uint32_t accessed_by; /* devices, by bit */
 	bool accessed_by_host;
 	size_t blocks;
-	int8_t *home; /* per block: the device that holds it, or -1 */
+	int16_t *home; /* per block: the device that holds it, or -1 */
 };
 
 static const CUmemLocation nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE};
@@ -39,7 +39,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int fl
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	size_t blocks = (size + GRANULARITY - 1) / GRANULARITY;
 	struct managed *managed = calloc(1, sizeof(*managed));
-	int8_t *home = malloc(blocks);
+	int16_t *home = malloc(blocks * sizeof(*home));
 	void *memory = mmap(NULL, blocks * GRANULARITY, PROT_READ | PROT_WRITE,
 	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct range *range = NULL;
@@ -77,7 +77,7 @@ static void move_block(struct managed *managed, size_t block, int device)
 		return;
 	if (home >= 0)
 		machine_give(devices[home].machine_index, GRANULARITY);
-	managed->home[block] = (int8_t)device;
+	managed->home[block] = (int16_t)device;
 }
 
 static void move_blocks(struct range *range, uint64_t address, uint64_t size, int device)

@@ -150,10 +150,10 @@ CUresult device_allocate(struct context *context, uint64_t size, enum range_kind
 		return result;
 	struct range *range = range_add(kind, base, size, context);
 	if (!range) {
-		if (block)
-			small_free(block, base, size);
-		else
+		if (physical)
 			device_unmap(physical, base);
+		else
+			small_free(block, base, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	range->block = block;
@@ -166,10 +166,10 @@ void device_free(struct range *range)
 {
 	struct range what = *range;
 	range_remove(range);
-	if (what.block)
-		small_free(what.block, what.base, what.size);
-	else
+	if (what.physical)
 		device_unmap(what.physical, what.base);
+	else
+		small_free(what.block, what.base, what.size);
 }
 
 static CUresult allocate(const char *call, CUdeviceptr *out, uint64_t size)

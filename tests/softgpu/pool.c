@@ -84,18 +84,18 @@ static void settle(struct pool_extent *extent)
 /* Joins neighbours that are free for anybody. */
 static void settle_chunk(struct pool_chunk *chunk)
 {
-	struct pool_extent *extent, *next;
-	DL_FOREACH (chunk->extents, extent) {
+	struct pool_extent *before = NULL, *extent, *next;
+	DL_FOREACH_SAFE(chunk->extents, extent, next)
+	{
 		settle(extent);
-	}
-	for (extent = chunk->extents; extent; extent = next) {
-		next = extent->next;
-		if (!next || extent->used || next->used || extent->freed_on || next->freed_on)
-			continue;
-		extent->size += next->size;
-		DL_DELETE(chunk->extents, next);
-		free(next);
-		next = extent; /* it may join one more */
+		bool is_free = !extent->used && !extent->freed_on;
+		if (before && is_free) {
+			before->size += extent->size;
+			DL_DELETE(chunk->extents, extent);
+			free(extent);
+		} else {
+			before = is_free ? extent : NULL;
+		}
 	}
 }
 
@@ -158,6 +158,7 @@ static bool split(struct pool_extent *extent, uint64_t size)
 	extent->size = size;
 	if (rest->freed_on)
 		stream_reference(rest->freed_on);
+	/* cppcheck-suppress nullPointerRedundantCheck; the macro can do without an element */
 	DL_APPEND_ELEM(extent->chunk->extents, extent, rest);
 	return true;
 }
@@ -219,7 +220,7 @@ static void trim(struct pool *pool, uint64_t keep)
 	{
 		settle_chunk(chunk);
 		struct pool_extent *only = chunk->extents;
-		if (pool->reserved <= keep || only->next || only->used || only->freed_on)
+		if (!only || only->next || only->used || only->freed_on || pool->reserved <= keep)
 			continue;
 		pool->reserved -= only->size;
 		device_unmap(chunk->physical, chunk->base);

@@ -22,7 +22,7 @@ $(BUILD)/softgpu/softgpu-truth: $(addprefix $(BUILD)/tests/softgpu/,truth_main.o
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
 # Every test_*.c here is a program of its own, linked against the driver by path.
-softgpu_test_src := $(filter-out %/test_ptx.c,$(wildcard tests/softgpu/test_*.c))
+softgpu_test_src := $(filter-out tests/softgpu/test_ptx%,$(wildcard tests/softgpu/test_*.c))
 softgpu_driver_tests := $(softgpu_test_src:%.c=$(BUILD)/%)
 softgpu_tests += $(softgpu_driver_tests)
 softgpu_out += $(softgpu_driver_tests)
