@@ -5,7 +5,7 @@ shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c,$(shim_src))) 
 shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libcuda.so.1
 
 # inih is linked in, hidden: nothing but glibc is needed at run time.
-static_inih := $(shell $(CC) -print-file-name=libinih.a)
+static_inih = $(shell $(CC) -print-file-name=libinih.a)
 
 $(BUILD)/shim/exports.map: shim/exports.map.in shim/entry_points.h
 	$(call say,GEN)
