@@ -34,6 +34,10 @@ enum alu {
 	ALU_MAD_HI,
 	ALU_MAD_WIDE,
 	ALU_FMA,
+	ALU_ADD_FTZ, /* f32 with subnormal operands and results flushed */
+	ALU_SUB_FTZ,
+	ALU_MUL_FTZ,
+	ALU_FMA_FTZ,
 	ALU_FMA_ODD, /* f64, rounded to odd: rounding it once more gives the right f16 */
 	ALU_DIV,
 	ALU_REM,

@@ -45,6 +45,23 @@ static uint32_t flushed(struct decoder *d, enum type type, uint32_t slot)
 	return flat;
 }
 
+/* The common operations have handlers that flush as they go. */
+static enum alu with_flush(enum alu op)
+{
+	switch (op) {
+	case ALU_ADD:
+		return ALU_ADD_FTZ;
+	case ALU_SUB:
+		return ALU_SUB_FTZ;
+	case ALU_MUL:
+		return ALU_MUL_FTZ;
+	case ALU_FMA:
+		return ALU_FMA_FTZ;
+	default:
+		return op;
+	}
+}
+
 static void emit_float(struct decoder *d, enum alu op, enum type type, uint32_t to,
                        const uint32_t from[3], uint32_t count, struct style style);
 
@@ -109,6 +126,10 @@ static void emit_float(struct decoder *d, enum alu op, enum type type, uint32_t 
 	if (is_pair(type)) {
 		emit_pair(d, op, type, to, from, count, style);
 		return;
+	}
+	if (style.ftz && with_flush(op) != op && type == TYPE_F32) {
+		op = with_flush(op);
+		style.ftz = false;
 	}
 	uint32_t s[3] = {NONE, NONE, NONE};
 	for (uint32_t i = 0; i < count; i++)

@@ -98,11 +98,11 @@ static bool spend(struct warp *w)
 	return !w->budget;
 }
 
-/* A waiting split lets the others have their say; lanes that spin for long get rid of joins. */
+/* Another split is next; and while lanes spin for long, the others no longer wait at joins. */
 static void end_turn(struct warp *w)
 {
 	w->spins += w->polled ? PATIENCE : 1;
-	if (w->spins >= PATIENCE && w->split_count < LANES) {
+	if (w->spins >= PATIENCE) {
 		w->spins = 0;
 		for (uint8_t i = 0; i < MAX_JOINS; i++)
 			if (w->joins[i].used && w->joins[i].arrived)

@@ -412,6 +412,16 @@ FLOATS(f32, float, uint32_t, 0x80000000u, fabsf, __builtin_fmaf, sqrtf, rintf, t
 FLOATS(f64, double, uint64_t, 0x8000000000000000ull, fabs, __builtin_fma, sqrt, rint, trunc, floor,
        ceil, copysign, 0x1p-1022, 0x1.fffffffffffffp1023)
 
+static inline float flush(float a)
+{
+	return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a;
+}
+BINARY(add_ftz_f32, float, float, float, flush(flush(a) + flush(b)))
+BINARY(sub_ftz_f32, float, float, float, flush(flush(a) - flush(b)))
+BINARY(mul_ftz_f32, float, float, float, flush(flush(a) * flush(b)))
+TERNARY(fma_ftz_f32, float, float, float, float,
+        flush(__builtin_fmaf(flush(a), flush(b), flush(c))))
+
 UNARY(rsqrt_f32, float, float, (float)(1 / sqrt((double)a)))
 UNARY(rsqrt_f64, double, double, 1 / sqrt(a))
 UNARY(sin_f32, float, float, sine_approx(a, 0))
@@ -696,6 +706,10 @@ const struct alu_set ALU_SET =
                                   [TYPE_U32] = mad_wide_u32,
                                   [TYPE_S32] = mad_wide_s32},
                 [ALU_FMA] = {FLOAT_ROW(fma)},
+                [ALU_ADD_FTZ] = {[TYPE_F32] = add_ftz_f32},
+                [ALU_SUB_FTZ] = {[TYPE_F32] = sub_ftz_f32},
+                [ALU_MUL_FTZ] = {[TYPE_F32] = mul_ftz_f32},
+                [ALU_FMA_FTZ] = {[TYPE_F32] = fma_ftz_f32},
                 [ALU_FMA_ODD] = {[TYPE_F64] = fma_odd_f64},
                 [ALU_DIV] = {SIGNED_ROW(div), FLOAT_ROW(div)},
                 [ALU_REM] = {SIGNED_ROW(rem)},

@@ -2,6 +2,7 @@
 #include "alu.h"
 #include "machine.h"
 
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,10 +197,15 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 	                                         : f->info.shared_bytes;
 	g->poll_after =
 	    launch->poll && launch->poll_instructions ? launch->poll_instructions : 1u << 20;
+	/* The caller may have other ideas of rounding, of subnormals, or of traps. */
+	fenv_t environment;
+	fegetenv(&environment);
+	fesetenv(FE_DFL_ENV);
 	if (allocate_blocks(g))
 		attempt(g);
 	else
 		g->status = refuse(f, fault, PTX_NO_MEMORY, "no host memory for the blocks");
+	fesetenv(&environment);
 	enum ptx_status status = g->status;
 	free_grid(g);
 	return status;

@@ -14,6 +14,18 @@ static float as_float(uint64_t bits)
 	return f;
 }
 
+static float flushed(float f)
+{
+	return fabsf(f) < 0x1p-126f ? copysignf(0, f) : f;
+}
+
+static float maximum(float a, float b)
+{
+	if (isnan(a) || isnan(b))
+		return isnan(a) ? b : a;
+	return a > b || (a == b && !signbit(a)) ? a : b;
+}
+
 static double as_double(uint64_t bits)
 {
 	double d;
@@ -115,6 +127,13 @@ static double as_double(uint64_t bits)
 		  double t = as_double(a);                                                         \
 		  t >= 0x1p64 ? ~0ull : t > 0 ? (uint64_t)t : isnan(t) ? 1ull << 63 : 0;           \
 	  }))                                                                                      \
+	X("fma.rn.ftz.f32 %r10, %r1, %r2, %r3;",                                                   \
+	  float_bits(                                                                              \
+	      flushed(fmaf(flushed(as_float(a)), flushed(as_float(b)), flushed(as_float(c))))))    \
+	X("sub.ftz.f32 %r10, %r1, %r2;",                                                           \
+	  float_bits(flushed(flushed(as_float(a)) - flushed(as_float(b)))))                        \
+	X("max.ftz.f32 %r10, %r1, %r2;",                                                           \
+	  float_bits(maximum(flushed(as_float(a)), flushed(as_float(b)))))                         \
 	X("mul.ftz.f32 %r10, %r1, 0f00800000;", ({                                                 \
 		  float f =                                                                        \
 		      fabsf(as_float(a)) < 0x1p-126f ? copysignf(0, as_float(a)) : as_float(a);    \
