@@ -9,7 +9,12 @@
 #include "approx.h"
 #include "machine.h"
 
+/* Lanes do not depend on each other, even where a destination is a source too. */
+#ifdef __clang__
+#define EACH_LANE _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < LANES; i++)
+#else
 #define EACH_LANE _Pragma("GCC ivdep") for (int i = 0; i < LANES; i++)
+#endif
 
 #define STORE(D, expression)                                  \
 	if (mask == ALL_LANES) {                              \
