@@ -21,8 +21,12 @@ static char **copy_environment(void)
 	copy = calloc(count + 1, sizeof(*copy));
 	for (size_t i = 0; copy && i < count; i++) {
 		copy[i] = strdup(environ[i]);
-		if (!copy[i])
-			return NULL; /* no memory: the process has other worries */
+		if (!copy[i]) {
+			while (i > 0)
+				free(copy[--i]);
+			free(copy);
+			return NULL;
+		}
 	}
 	return copy;
 }

@@ -112,6 +112,7 @@ static bool is_disabled(void)
 
 static void install_hooks(void)
 {
+	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
 		void *real = shim_real[h->entry];
 

@@ -7,10 +7,6 @@
 
 #include "core/job.h"
 
-/* How the stream of a launch is named to the pacer: NULL means one of the two default streams. */
-#define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)
-#define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
-
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
 #define HELD_BACK(kind, stream, call)                     \
 	({                                                \

@@ -78,16 +78,22 @@ struct async_request {
 	size_t size;
 	CUmemoryPool pool;
 	CUstream stream;
-	alloc_async *from_default;
-	alloc_from_pool *from_pool;
+	alloc_async *alloc;         /* from the default pool */
+	alloc_from_pool *from_pool; /* from `pool` */
 };
 
 static CUresult native_alloc_async(void *cookie, CUdeviceptr *address)
 {
 	struct async_request *r = cookie;
 
-	return r->from_pool ? r->from_pool(address, r->size, r->pool, r->stream)
-	                    : r->from_default(address, r->size, r->stream);
+	return r->alloc(address, r->size, r->stream);
+}
+
+static CUresult native_alloc_from_pool(void *cookie, CUdeviceptr *address)
+{
+	struct async_request *r = cookie;
+
+	return r->from_pool(address, r->size, r->pool, r->stream);
 }
 
 /* Captured allocations become graph nodes: nothing is allocated now. */
@@ -99,40 +105,40 @@ static bool is_capturing(CUstream stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static CUresult allocate_async(CUdeviceptr *dptr, struct async_request *r, CUstream explicit_stream)
+/* stream: as the pacer names it, with NULL replaced. */
+static CUresult allocate_async(const struct vmem_request *request, CUdeviceptr *dptr,
+                               CUstream stream)
 {
-	struct vmem_request request = {r->size, native_alloc_async, r};
-
-	if (!job_is_active() || is_capturing(explicit_stream))
-		return native_alloc_async(r, dptr);
-	return vmem_allocate(&request, dptr);
-}
-
-static CUstream per_thread(CUstream stream)
-{
-	return stream ? stream : CU_STREAM_PER_THREAD;
+	if (!job_is_active() || is_capturing(stream))
+		return request->native(request->cookie, dptr);
+	return vmem_allocate(request, dptr);
 }
 
 HOOK(cuMemAllocAsync, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync), NULL};
+	struct async_request r = {
+	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync)};
+	struct vmem_request request = {bytesize, native_alloc_async, &r};
 
-	return allocate_async(dptr, &r, hStream);
+	return allocate_async(&request, dptr, LEGACY(hStream));
 }
 
 HOOK(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync_ptsz), NULL};
+	struct async_request r = {
+	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync_ptsz)};
+	struct vmem_request request = {bytesize, native_alloc_async, &r};
 
-	return allocate_async(dptr, &r, per_thread(hStream));
+	return allocate_async(&request, dptr, PER_THREAD(hStream));
 }
 
 HOOK(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
      CUstream hStream)
 {
 	struct async_request r = {bytesize, pool, hStream, NULL, REAL(cuMemAllocFromPoolAsync)};
+	struct vmem_request request = {bytesize, native_alloc_from_pool, &r};
 
-	return allocate_async(dptr, &r, hStream);
+	return allocate_async(&request, dptr, LEGACY(hStream));
 }
 
 HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
@@ -140,8 +146,9 @@ HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryP
 {
 	struct async_request r = {bytesize, pool, hStream, NULL,
 	                          REAL(cuMemAllocFromPoolAsync_ptsz)};
+	struct vmem_request request = {bytesize, native_alloc_from_pool, &r};
 
-	return allocate_async(dptr, &r, per_thread(hStream));
+	return allocate_async(&request, dptr, PER_THREAD(hStream));
 }
 
 struct async_free {
@@ -156,9 +163,9 @@ static CUresult native_free_async(void *cookie, CUdeviceptr address)
 	return f->native(address, f->stream);
 }
 
-static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream explicit_stream)
+static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream stream)
 {
-	if (!job_is_active() || is_capturing(explicit_stream))
+	if (!job_is_active() || is_capturing(stream))
 		return f->native(dptr, f->stream);
 	return vmem_free(dptr, native_free_async, f);
 }
@@ -167,14 +174,14 @@ HOOK(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
 {
 	struct async_free f = {hStream, REAL(cuMemFreeAsync)};
 
-	return release_async(dptr, &f, hStream);
+	return release_async(dptr, &f, LEGACY(hStream));
 }
 
 HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
 {
 	struct async_free f = {hStream, REAL(cuMemFreeAsync_ptsz)};
 
-	return release_async(dptr, &f, per_thread(hStream));
+	return release_async(dptr, &f, PER_THREAD(hStream));
 }
 
 /* --- physical memory of the application --- */

@@ -49,6 +49,10 @@ struct hook {
 	                                                    (void *)hook_##symbol};      \
 	static CUresult hook_##symbol(__VA_ARGS__)
 
+/* A stream by its explicit name: NULL means one of the two default streams, by the form of the call. */
+#define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)
+#define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
+
 /*
  * The driver library the process would have got without us; NULL when there is none or it is unusable,
  * logged once. found (PATH_MAX bytes) is its path. driver_open.c.

@@ -101,8 +101,8 @@ static size_t usable(void)
 static void describe(const struct block *block)
 {
 	CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-				       CU_POINTER_ATTRIBUTE_HOST_POINTER,
-				       CU_POINTER_ATTRIBUTE_IS_MANAGED};
+	                               CU_POINTER_ATTRIBUTE_HOST_POINTER,
+	                               CU_POINTER_ATTRIBUTE_IS_MANAGED};
 	unsigned int type = 0, many_type = 0;
 	int managed = -1;
 	void *host = (void *)1;
@@ -134,9 +134,9 @@ static int round_trip(int round)
 	if (options.ready && round == 0)
 		close(open(options.ready, O_CREAT | O_WRONLY, 0600));
 	if (options.hold_ms)
-		nanosleep(&(struct timespec){options.hold_ms / 1000,
-					     options.hold_ms % 1000 * 1000000L},
-			  NULL);
+		nanosleep(
+		    &(struct timespec){options.hold_ms / 1000, options.hold_ms % 1000 * 1000000L},
+		    NULL);
 	for (int i = 0; i < got; i++) {
 		CHECK(cuMemcpyDtoH_v2(copy, blocks[i].address, words * 4));
 		for (size_t w = 0; w < words; w++)
@@ -169,10 +169,10 @@ static void fork_a_child(void)
 static void parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-	    {"api", required_argument, NULL, 'a'},    {"mib", required_argument, NULL, 'm'},
-	    {"count", required_argument, NULL, 'c'},  {"rounds", required_argument, NULL, 'r'},
+	    {"api", required_argument, NULL, 'a'},     {"mib", required_argument, NULL, 'm'},
+	    {"count", required_argument, NULL, 'c'},   {"rounds", required_argument, NULL, 'r'},
 	    {"hold-ms", required_argument, NULL, 'h'}, {"ready", required_argument, NULL, 'y'},
-	    {"fork", no_argument, NULL, 'f'},	      {0},
+	    {"fork", no_argument, NULL, 'f'},          {0},
 	};
 	int option;
 

@@ -86,7 +86,8 @@ int main(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++) {
 		void *library = open_driver(argv[i]);
-		void *init = library || strcmp(argv[i], "next") == 0 ? dlsym(library, "cuInit") : NULL;
+		void *init =
+		    library || strcmp(argv[i], "next") == 0 ? dlsym(library, "cuInit") : NULL;
 
 		printf("%s: %s\n", argv[i], owner_of(init));
 	}

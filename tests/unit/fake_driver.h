@@ -17,7 +17,14 @@ struct driver driver;
 enum { FAKE_LIVE_MAX = 4096 };
 
 /* Everything live, by kind; addresses and handles count up from 1 << 32. */
-enum fake_kind { FAKE_DEVICE, FAKE_MANAGED, FAKE_PINNED, FAKE_PHYSICAL, FAKE_RESERVED, FAKE_MAPPED };
+enum fake_kind {
+	FAKE_DEVICE,
+	FAKE_MANAGED,
+	FAKE_PINNED,
+	FAKE_PHYSICAL,
+	FAKE_RESERVED,
+	FAKE_MAPPED
+};
 
 struct fake_object {
 	enum fake_kind kind;
@@ -44,10 +51,10 @@ static bool fake_fails(void)
 	return ++fake.calls == fake.fail_at;
 }
 
-#define FAKE_STEP()                                                                                \
-	do {                                                                                       \
-		if (fake_fails())                                                                  \
-			return fake.failure;                                                       \
+#define FAKE_STEP()                          \
+	do {                                 \
+		if (fake_fails())            \
+			return fake.failure; \
 	} while (0)
 
 static struct fake_object *fake_find(enum fake_kind kind, unsigned long long id)
@@ -60,7 +67,7 @@ static struct fake_object *fake_find(enum fake_kind kind, unsigned long long id)
 }
 
 static unsigned long long fake_add(enum fake_kind kind, unsigned long long id, size_t size,
-				   bool on_device)
+                                   bool on_device)
 {
 	if (!id) {
 		id = fake.next;
@@ -100,7 +107,7 @@ static CUresult fake_free(CUdeviceptr p)
 {
 	FAKE_STEP();
 	return fake_find(FAKE_MANAGED, p) ? fake_remove(FAKE_MANAGED, p)
-					  : fake_remove(FAKE_DEVICE, p);
+	                                  : fake_remove(FAKE_DEVICE, p);
 }
 
 static CUresult fake_alloc_managed(CUdeviceptr *p, size_t size, unsigned int flags)
@@ -136,7 +143,7 @@ static CUresult fake_free_host(void *p)
 }
 
 static CUresult fake_create(CUmemGenericAllocationHandle *h, size_t size,
-			    const CUmemAllocationProp *prop, unsigned long long flags)
+                            const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 
@@ -160,7 +167,7 @@ static CUresult fake_release(CUmemGenericAllocationHandle h)
 }
 
 static CUresult fake_reserve(CUdeviceptr *p, size_t size, size_t align, CUdeviceptr at,
-			     unsigned long long flags)
+                             unsigned long long flags)
 {
 	(void)align, (void)at, (void)flags;
 	FAKE_STEP();
@@ -178,7 +185,7 @@ static CUresult fake_unreserve(CUdeviceptr p, size_t size)
 }
 
 static CUresult fake_map(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle h,
-			 unsigned long long flags)
+                         unsigned long long flags)
 {
 	(void)offset, (void)flags;
 	FAKE_STEP();
@@ -209,7 +216,7 @@ static CUresult fake_advise(CUdeviceptr p, size_t n, CUmem_advise advice, CUdevi
 }
 
 static CUresult fake_granularity(size_t *g, const CUmemAllocationProp *prop,
-				 CUmemAllocationGranularity_flags option)
+                                 CUmemAllocationGranularity_flags option)
 {
 	(void)prop, (void)option;
 	*g = (size_t)2 << 20;

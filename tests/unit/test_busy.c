@@ -170,8 +170,8 @@ START_TEST(busy_time_is_the_union_of_the_kernels)
 		ck_assert(!busy_collect(busy, &measured_ns));
 		expected = model_busy_ms();
 		ck_assert_msg(fabs((double)measured_ns * 1e-6 - expected) < 1e-3 * expected + 1e-3,
-			      "round %d: measured %f ms, kernels took %f ms", round,
-			      (double)measured_ns * 1e-6, expected);
+		              "round %d: measured %f ms, kernels took %f ms", round,
+		              (double)measured_ns * 1e-6, expected);
 	}
 	free(busy);
 }
