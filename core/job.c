@@ -18,6 +18,7 @@
 #include "core/config/listener.h"
 #include "core/job_config.h"
 #include "core/memory/vmem.h"
+#include "core/pace/capture.h"
 #include "core/pace/pacer.h"
 
 enum { HELPER_STACK = 1 << 20 };
@@ -234,14 +235,17 @@ static void start(void)
 
 void job_start(void)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
+	/* Files are opened here: a thread cancelled half way would keep the lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&job.lock);
 	if (!job.started) {
 		job.started = true;
 		start();
 	}
 	pthread_mutex_unlock(&job.lock);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 
@@ -250,7 +254,7 @@ void job_start(void)
 void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream)
 {
 	struct context context;
-	int saved = errno;
+	int saved = errno, cancel;
 
 	launch->pacer = NULL;
 	if (!job_is_active() || !context_current(&context))
@@ -265,7 +269,10 @@ void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind
 	}
 	launch->context = context.handle;
 	launch->stream = stream;
+	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pacer_before(launch->pacer, context.handle, stream);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 
@@ -278,17 +285,20 @@ void job_end_launch(const struct job_paced_launch *launch)
 	errno = saved;
 }
 
-void job_leave_context(CUcontext context)
+void job_leave_context(CUcontext context, bool alive)
 {
 	if (!job_is_active())
 		return;
 	for (int i = 0; i < job.devices.count; i++)
-		pacer_forget_context(job.pacer[i], context);
-	vmem_leave_context(context);
+		pacer_forget_context(job.pacer[i], context, alive);
+	vmem_leave_context(context, alive);
 }
 
 void job_leave_stream(CUstream stream)
 {
-	for (int i = 0; job_is_active() && i < job.devices.count; i++)
+	if (!job_is_active())
+		return;
+	capture_is_over(stream);
+	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_stream(job.pacer[i], stream);
 }

@@ -65,8 +65,8 @@ struct job_paced_launch {
 void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream);
 void job_end_launch(const struct job_paced_launch *launch);
 
-/* A context or stream is about to be destroyed. */
-void job_leave_context(CUcontext context);
+/* A context is about to be destroyed (alive), or was; a stream is about to be. */
+void job_leave_context(CUcontext context, bool alive);
 void job_leave_stream(CUstream stream);
 
 #endif

@@ -1,51 +1,52 @@
-/* Stream capture: while one is active the pacer makes no call that could invalidate it. */
+/* Stream capture: while one is active Spillway makes no call that could invalidate it. */
 #include "shim/shim.h"
 
-#include "core/pace/pacer.h"
+#include "core/pace/capture.h"
 
-static CUresult begun(CUresult result)
+static CUresult begun(CUresult result, CUstream stream)
 {
 	if (result == CUDA_SUCCESS)
-		pacer_capture_begins();
+		capture_began(stream);
 	return result;
 }
 
-/* A capture that was invalidated ends too, with an error; a stream that was not capturing does not.
- */
-static CUresult ended(CUresult result)
+/* Whether a failed end leaves the stream capturing depends on the error; the stream itself says it. */
+static CUresult ended(CUresult result, CUstream stream)
 {
-	if (result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_VALUE &&
-	    result != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED &&
-	    result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
-		pacer_capture_ends();
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	if (result == CUDA_SUCCESS || REAL(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
+	    status == CU_STREAM_CAPTURE_STATUS_NONE)
+		capture_is_over(stream);
 	return result;
 }
 
 HOOK(cuStreamBeginCapture, CUstream hStream)
 {
-	return begun(REAL(cuStreamBeginCapture)(hStream));
+	return begun(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_ptsz, CUstream hStream)
 {
-	return begun(REAL(cuStreamBeginCapture_ptsz)(hStream));
+	return begun(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCapture_v2)(hStream, mode));
+	return begun(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode));
+	return begun(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
 	return begun(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies,
-	                                               dependencyData, numDependencies, mode));
+	                                               dependencyData, numDependencies, mode),
+	             LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
@@ -53,15 +54,16 @@ HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
      CUstreamCaptureMode mode)
 {
 	return begun(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
-	                                                    dependencyData, numDependencies, mode));
+	                                                    dependencyData, numDependencies, mode),
+	             PER_THREAD(hStream));
 }
 
 HOOK(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(REAL(cuStreamEndCapture)(hStream, phGraph));
+	return ended(REAL(cuStreamEndCapture)(hStream, phGraph), LEGACY(hStream));
 }
 
 HOOK(cuStreamEndCapture_ptsz, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph));
+	return ended(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph), PER_THREAD(hStream));
 }

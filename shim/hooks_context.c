@@ -6,6 +6,7 @@
 /* Enters the context now current into the books. */
 static CUresult note_current(CUresult result)
 {
+	KEEP_ERRNO;
 	struct context context;
 
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -33,11 +34,12 @@ HOOK(cuCtxCreate_v4, CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsign
 /* The books are closed after the driver agreed, our own memory before: it needs the context. */
 HOOK(cuCtxDestroy_v2, CUcontext ctx)
 {
+	KEEP_ERRNO;
 	CUresult result;
 
 	if (!job_is_active())
 		return REAL(cuCtxDestroy_v2)(ctx);
-	job_leave_context(ctx);
+	job_leave_context(ctx, true);
 	result = REAL(cuCtxDestroy_v2)(ctx);
 	if (result == CUDA_SUCCESS)
 		context_forget(ctx);
@@ -64,17 +66,18 @@ static bool find_primary(CUdevice dev, CUcontext *primary)
 
 HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 {
+	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
 	CUresult result = REAL(cuDevicePrimaryCtxRelease_v2)(dev);
 	unsigned int flags;
 	int is_active = 1;
 
-	/* Gone with its last reference; a spilled allocation of ours outlives it until then. */
+	/* Whether this was the last reference is known only now. */
 	if (known && result == CUDA_SUCCESS &&
 	    REAL(cuDevicePrimaryCtxGetState)(dev, &flags, &is_active) == CUDA_SUCCESS &&
 	    !is_active) {
-		job_leave_context(primary);
+		job_leave_context(primary, false);
 		context_forget(primary);
 	}
 	return result;
@@ -82,12 +85,13 @@ HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 
 HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 {
+	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
 	CUresult result;
 
 	if (known)
-		job_leave_context(primary);
+		job_leave_context(primary, true);
 	result = REAL(cuDevicePrimaryCtxReset_v2)(dev);
 	if (known && result == CUDA_SUCCESS)
 		context_forget(primary);

@@ -15,6 +15,7 @@ static CUresult native_alloc(void *cookie, CUdeviceptr *address)
 
 HOOK(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
 {
+	KEEP_ERRNO;
 	struct vmem_request request = {bytesize, native_alloc, &bytesize};
 
 	if (!job_is_active())
@@ -37,6 +38,8 @@ static CUresult native_alloc_pitch(void *cookie, CUdeviceptr *address)
 HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
      unsigned int ElementSizeBytes)
 {
+	KEEP_ERRNO;
+
 	/* Rows on 512 bytes satisfy every alignment the driver documents for pitched memory. */
 	struct pitch_request pitch = {(WidthInBytes + 511) / 512 * 512, WidthInBytes, Height,
 	                              ElementSizeBytes};
@@ -62,9 +65,12 @@ static CUresult native_free(void *cookie, CUdeviceptr address)
 
 HOOK(cuMemFree_v2, CUdeviceptr dptr)
 {
+	KEEP_ERRNO;
+	const struct vmem_free how = {.native = native_free};
+
 	if (!job_is_active())
 		return REAL(cuMemFree_v2)(dptr);
-	return vmem_free(dptr, native_free, NULL);
+	return vmem_free(dptr, &how);
 }
 
 /* --- stream-ordered allocation --- */
@@ -109,6 +115,8 @@ static bool is_capturing(CUstream stream)
 static CUresult allocate_async(const struct vmem_request *request, CUdeviceptr *dptr,
                                CUstream stream)
 {
+	KEEP_ERRNO;
+
 	if (!job_is_active() || is_capturing(stream))
 		return request->native(request->cookie, dptr);
 	return vmem_allocate(request, dptr);
@@ -165,9 +173,12 @@ static CUresult native_free_async(void *cookie, CUdeviceptr address)
 
 static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream stream)
 {
+	KEEP_ERRNO;
+	const struct vmem_free how = {native_free_async, f, stream};
+
 	if (!job_is_active() || is_capturing(stream))
 		return f->native(dptr, f->stream);
-	return vmem_free(dptr, native_free_async, f);
+	return vmem_free(dptr, &how);
 }
 
 HOOK(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
@@ -189,6 +200,8 @@ HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
 HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
      const CUmemAllocationProp *prop, unsigned long long flags)
 {
+	KEEP_ERRNO;
+
 	if (!job_is_active())
 		return REAL(cuMemCreate)(handle, size, prop, flags);
 	return physical_create(job_devices(), handle, size, prop, flags, REAL(cuMemCreate));
@@ -196,6 +209,7 @@ HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
 
 HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuMemRelease)(handle);
 
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -205,6 +219,7 @@ HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 
 HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *addr)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuMemRetainAllocationHandle)(handle, addr);
 
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -215,6 +230,7 @@ HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *ad
 HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
      unsigned long long flags)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuMemMap)(ptr, size, offset, handle, flags);
 
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -224,6 +240,7 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
 
 HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuMemUnmap)(ptr, size);
 
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -235,6 +252,7 @@ HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 
 HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuMemGetInfo_v2)(free, total);
 	struct context context;
 
@@ -245,6 +263,7 @@ HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
 
 HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuDeviceTotalMem_v2)(bytes, dev);
 
 	if (result == CUDA_SUCCESS && job_is_active()) {
@@ -258,6 +277,8 @@ HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 
 HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
+	KEEP_ERRNO;
+
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
@@ -265,6 +286,7 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 
 HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
+	KEEP_ERRNO;
 	CUresult result;
 
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
@@ -276,6 +298,7 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *attributes,
      void **data, CUdeviceptr ptr)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, ptr);
 	CUresult ignored;
 

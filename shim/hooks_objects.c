@@ -7,6 +7,7 @@
 /* Made in the current context; out-parameters are read only after the driver succeeded. */
 static CUresult track(CUresult result, const struct resource_type *type, void *const *object)
 {
+	KEEP_ERRNO;
 	struct context context;
 
 	if (result == CUDA_SUCCESS && object && job_is_active() && context_current(&context))
@@ -17,6 +18,7 @@ static CUresult track(CUresult result, const struct resource_type *type, void *c
 /* It may go while another context is current than the one it was made in. */
 static CUresult forget(CUresult result, const struct resource_type *type, const void *object)
 {
+	KEEP_ERRNO;
 	struct context context;
 
 	for (size_t i = 0; result == CUDA_SUCCESS && job_is_active() && context_at(i, &context);
@@ -81,6 +83,8 @@ HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int pri
 
 HOOK(cuStreamDestroy_v2, CUstream hStream)
 {
+	KEEP_ERRNO;
+
 	job_leave_stream(hStream);
 	return forget(REAL(cuStreamDestroy_v2)(hStream), &object_type_stream, hStream);
 }

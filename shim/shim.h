@@ -15,6 +15,7 @@
 
 #define __CUDA_API_VERSION_INTERNAL /* no macro renames anything */
 #include <cuda.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,6 +49,14 @@ struct hook {
 	    __attribute__((section("shim_hooks"), used)) = {ENTRY_##symbol,              \
 	                                                    (void *)hook_##symbol};      \
 	static CUresult hook_##symbol(__VA_ARGS__)
+
+/* First in a hook that does more than forward: errno is the program's. */
+#define KEEP_ERRNO __attribute__((cleanup(shim_restore_errno), unused)) int kept_errno = errno
+
+static inline void shim_restore_errno(const int *kept)
+{
+	errno = *kept;
+}
 
 /* A stream by its explicit name: NULL means one of the two default streams, by the form of the call. */
 #define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)

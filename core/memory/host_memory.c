@@ -2,6 +2,7 @@
 #include "core/memory/host_memory.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +42,18 @@ uint64_t host_memory_available(void)
 {
 	static const char key[] = "MemAvailable:";
 	char text[1024];
-	uint64_t left = cgroup_left(), available = UINT64_MAX;
+	uint64_t left, available = UINT64_MAX;
 	const char *line;
+	int cancel;
 
+	/* No allocation is a place where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	left = cgroup_left();
 	if (read_text("/proc/meminfo", text, sizeof(text))) {
 		line = strstr(text, key);
 		if (line)
 			available = strtoull(line + sizeof(key) - 1, NULL, 10) << 10;
 	}
+	pthread_setcancelstate(cancel, NULL);
 	return available < left ? available : left;
 }

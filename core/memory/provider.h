@@ -24,6 +24,7 @@ struct provider {
 	const char *name;
 	enum config_spill kind;
 	int priority;
+	bool outlives_context; /* else the memory goes with the context it was made in */
 	/* The device's context is current. Fills *backing on success only. */
 	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
 	/* No work of any stream may touch the memory any more. */

@@ -105,6 +105,7 @@ const struct provider provider_vmm = {
     .name = "vmm",
     .kind = SPILL_VMM,
     .priority = 300,
+    .outlives_context = true,
     .allocate = vmm_allocate,
     .release = vmm_release,
     .rounded = vmm_rounded,

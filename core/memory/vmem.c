@@ -184,33 +184,31 @@ static CUresult wait_for_context(const struct allocation *a)
 	return result;
 }
 
-static CUresult free_spilled(struct allocation *a)
+static CUresult free_spilled(const struct allocation *a, CUstream wait)
 {
-	CUresult waited = wait_for_context(a);
+	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : wait_for_context(a);
 	CUresult released;
 
-	/* With an error pending in the context nothing runs any more: the memory can go all the
-	 * same. */
+	/* With an error pending in the context nothing runs any more: the memory can go all the same. */
 	released = a->backing.provider->release(&a->backing);
 	return waited != CUDA_SUCCESS ? waited : released;
 }
 
-CUresult vmem_free(CUdeviceptr address, CUresult (*native)(void *cookie, CUdeviceptr address),
-                   void *cookie)
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct allocation *a = address ? allocation_find(address) : NULL;
 	CUresult result;
 
 	if (!a)
-		return native(cookie, address);
+		return how->native(how->cookie, address);
 	if (!allocation_leave(a)) { /* freed twice at once: the driver judges the second */
 		resource_release(&a->resource);
-		return native(cookie, address);
+		return how->native(how->cookie, address);
 	}
 	if (a->side == SEGMENT_ON_HOST) {
-		result = free_spilled(a);
+		result = free_spilled(a, how->wait);
 	} else {
-		result = native(cookie, address);
+		result = how->native(how->cookie, address);
 		if (result != CUDA_SUCCESS) { /* still there, so still charged */
 			resource_hold(&a->resource);
 			if (allocation_enter(a) != 0)
@@ -221,7 +219,7 @@ CUresult vmem_free(CUdeviceptr address, CUresult (*native)(void *cookie, CUdevic
 	return result;
 }
 
-void vmem_leave_context(CUcontext handle)
+void vmem_leave_context(CUcontext handle, bool alive)
 {
 	struct context context;
 	struct allocation *a;
@@ -229,8 +227,12 @@ void vmem_leave_context(CUcontext handle)
 	if (!context_find(handle, &context))
 		return;
 	while ((a = allocation_spilled_in(&context)) != NULL) {
-		if (allocation_leave(a))
-			free_spilled(a);
+		if (allocation_leave(a)) {
+			if (alive)
+				free_spilled(a, NULL);
+			else if (a->backing.provider->outlives_context)
+				a->backing.provider->release(&a->backing);
+		}
 		resource_release(&a->resource);
 	}
 }

@@ -11,6 +11,8 @@
 #ifndef SPILLWAY_VMEM_H
 #define SPILLWAY_VMEM_H
 
+#include <stdbool.h>
+
 #include "core/driver.h"
 #include "core/state/segment.h"
 
@@ -33,14 +35,19 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 bool vmem_is_spilled(CUdeviceptr address);
 
 /*
- * Frees. native() frees what the driver made; a spilled allocation waits for all work of its
- * context, as the driver's free does. Addresses Spillway does not know are the driver's to judge.
+ * Frees. native() frees what the driver made. Before spilled memory goes, `wait` says for what: all work
+ * of its context, as cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync promises.
+ * Addresses Spillway does not know are the driver's to judge.
  */
-CUresult vmem_free(CUdeviceptr address, CUresult (*native)(void *cookie, CUdeviceptr address),
-                   void *cookie);
+struct vmem_free {
+	CUresult (*native)(void *cookie, CUdeviceptr address);
+	void *cookie;
+	CUstream wait;
+};
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
 
-/* Frees what is spilled in a context that is about to be destroyed. */
-void vmem_leave_context(CUcontext context);
+/* Frees what is spilled in a context that is about to be destroyed (alive) or was. */
+void vmem_leave_context(CUcontext context, bool alive);
 
 /*
  * Charges bytes of device memory that cannot be served by vmem_allocate(). 0 or a negative errno as

@@ -245,21 +245,21 @@ bool busy_collect(struct busy *busy, uint64_t *busy_ns)
 	return left > 0;
 }
 
-static void forget(struct burst *b)
+static void forget(struct burst *b, bool alive)
 {
-	if (!b->begin)
-		return;
-	driver.cuEventDestroy_v2(b->begin);
-	driver.cuEventDestroy_v2(b->end);
+	if (b->begin && alive) {
+		driver.cuEventDestroy_v2(b->begin);
+		driver.cuEventDestroy_v2(b->end);
+	}
 	*b = (struct burst){0};
 }
 
-void busy_forget_context(struct busy *busy, CUcontext context)
+void busy_forget_context(struct busy *busy, CUcontext context, bool alive)
 {
 	for (int i = 0; i < BUSY_ROUNDS + 1; i++) {
 		for (int j = 0; j < BUSY_BURSTS; j++) {
 			if (busy->rounds[i].burst[j].context == context)
-				forget(&busy->rounds[i].burst[j]);
+				forget(&busy->rounds[i].burst[j], alive);
 		}
 	}
 }

@@ -35,8 +35,8 @@ bool busy_is_full(const struct busy *busy);
 bool busy_close_round(struct busy *busy);
 /* Adds up closed rounds whose work is done and forgets them. Whether any is still running. */
 bool busy_collect(struct busy *busy, uint64_t *busy_ns);
-/* The context is about to go: what it still runs is forgotten. */
-void busy_forget_context(struct busy *busy, CUcontext context);
+/* What this context still runs is forgotten. alive: it is about to go, not gone, and so are its events. */
+void busy_forget_context(struct busy *busy, CUcontext context, bool alive);
 /* The stream is about to go: its handle may come again for another. */
 void busy_forget_stream(struct busy *busy, CUstream stream);
 

@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/pace/account.h"
 #include "core/pace/busy.h"
+#include "core/pace/capture.h"
 
 /* How long to nap between two looks at work in flight. */
 #define NAP_NS 50000ull
@@ -22,19 +23,9 @@ struct pacer {
 	uint64_t window_ns;
 	struct account account;
 	struct busy *busy;
+	uint64_t
+	    idle_until; /* idle time is counted up to here: threads that wait together wait once */
 };
-
-static _Atomic int captures;
-
-void pacer_capture_begins(void)
-{
-	atomic_fetch_add(&captures, 1);
-}
-
-void pacer_capture_ends(void)
-{
-	atomic_fetch_sub(&captures, 1);
-}
 
 static uint64_t now_ns(void)
 {
@@ -84,21 +75,26 @@ bool pacer_is_pacing(const struct pacer *p)
 	return p->share < ACCOUNT_FULL_SHARE;
 }
 
-/* Sleeps with the lock released; wakes early when the share changes. Returns the time it took. */
-static uint64_t sleep_until(struct pacer *p, uint64_t deadline_ns)
+/* Sleeps with the lock released; wakes early when the share changes. */
+static void sleep_until(struct pacer *p, uint64_t deadline_ns)
 {
 	struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
 	                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
-	uint64_t began = now_ns();
 
 	pthread_cond_timedwait(&p->changed, &p->lock, &deadline);
-	return now_ns() - began;
 }
 
-static void note_idle(struct pacer *p, uint64_t idle_ns)
+static void note_idle(struct pacer *p, uint64_t began)
 {
-	statistics_add(&p->device->statistics->idle_ns, idle_ns);
-	statistics_add(&p->device->statistics->idle_slots, 1);
+	uint64_t now = now_ns();
+
+	if (began < p->idle_until)
+		began = p->idle_until;
+	else
+		statistics_add(&p->device->statistics->idle_slots, 1);
+	if (now > began)
+		statistics_add(&p->device->statistics->idle_ns, now - began);
+	p->idle_until = now;
 }
 
 static void wait_while_paused(struct pacer *p)
@@ -109,7 +105,7 @@ static void wait_while_paused(struct pacer *p)
 	while (p->share == 0)
 		pthread_cond_wait(&p->changed, &p->lock);
 	statistics_set(&p->device->statistics->paused, 0);
-	note_idle(p, now_ns() - began);
+	note_idle(p, began);
 }
 
 /* Charges finished rounds. Whether any is still running. */
@@ -132,33 +128,30 @@ static void settle_round(struct pacer *p)
 	uint64_t deadline = now_ns() + PACER_PATIENCE_NS;
 
 	busy_close_round(p->busy);
-	while (settle(p) && now_ns() < deadline && p->share && !captures)
+	while (settle(p) && now_ns() < deadline && p->share && !capture_is_active())
 		sleep_until(p, now_ns() + NAP_NS);
 }
 
 static void insert_slot(struct pacer *p)
 {
-	uint64_t slept = 0;
-
 	/* A changed share ends the wait; the account says anew what is owed. */
-	for (;;) {
-		uint32_t share = p->share;
-		uint64_t slot = share ? account_slot(&p->account, share) : 0;
+	while (p->share && !capture_is_active()) {
+		uint64_t began = now_ns();
+		uint64_t slot = account_slot(&p->account, p->share);
 
-		if (!slot || captures)
+		if (!slot)
 			break;
-		slept += sleep_until(p, now_ns() + slot);
+		sleep_until(p, began + slot);
+		note_idle(p, began);
 		account_gain(&p->account, now_ns(), p->share, p->window_ns);
 	}
-	if (slept)
-		note_idle(p, slept);
 }
 
 void pacer_before(struct pacer *p, CUcontext context, CUstream stream)
 {
 	uint64_t began;
 
-	if (captures)
+	if (capture_is_active())
 		return;
 	pthread_mutex_lock(&p->lock);
 	do {
@@ -171,24 +164,24 @@ void pacer_before(struct pacer *p, CUcontext context, CUstream stream)
 			settle(p);
 		insert_slot(p);
 	} while (p->share == 0);
-	if (!captures)
+	if (!capture_is_active())
 		busy_before(p->busy, context, stream, now_ns());
 	pthread_mutex_unlock(&p->lock);
 }
 
 void pacer_after(struct pacer *p, CUcontext context, CUstream stream)
 {
-	if (captures)
+	if (capture_is_active())
 		return;
 	pthread_mutex_lock(&p->lock);
 	busy_after(p->busy, context, stream);
 	pthread_mutex_unlock(&p->lock);
 }
 
-void pacer_forget_context(struct pacer *p, CUcontext context)
+void pacer_forget_context(struct pacer *p, CUcontext context, bool alive)
 {
 	pthread_mutex_lock(&p->lock);
-	busy_forget_context(p->busy, context);
+	busy_forget_context(p->busy, context, alive);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -4,7 +4,8 @@
  * A paced launch goes through pacer_before(), the driver, pacer_after(). pacer_before() waits while
  * the share is 0 (pause), bounds the work in flight to one quantum, and inserts the idle slot that
  * pays the account's debt. It never waits for a kernel's completion without bound: a running kernel
- * may need the very launch that is held back. One pacer per device; thread-safe.
+ * may need the very launch that is held back. While a capture is active nothing is measured and no slot inserted.
+ * One pacer per device; thread-safe.
  */
 #ifndef SPILLWAY_PACER_H
 #define SPILLWAY_PACER_H
@@ -30,11 +31,8 @@ bool pacer_is_pacing(const struct pacer *pacer);
 /* stream: with NULL replaced by CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. */
 void pacer_before(struct pacer *pacer, CUcontext context, CUstream stream);
 void pacer_after(struct pacer *pacer, CUcontext context, CUstream stream);
-void pacer_forget_context(struct pacer *pacer, CUcontext context);
+/* The context goes; alive: not yet, so its events can still be destroyed. */
+void pacer_forget_context(struct pacer *pacer, CUcontext context, bool alive);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
-
-/* Captures active in the process: while there are any, nothing is measured and no slot inserted. */
-void pacer_capture_begins(void);
-void pacer_capture_ends(void);
 
 #endif

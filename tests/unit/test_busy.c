@@ -241,7 +241,7 @@ START_TEST(a_context_that_goes_takes_its_events_along)
 	start();
 	launch(busy, context, 0, 2);
 	launch(busy, other, 1, 3);
-	busy_forget_context(busy, context);
+	busy_forget_context(busy, context, true);
 	ck_assert_int_eq(model.live_events, 2);
 	busy_close_round(busy);
 	drain();

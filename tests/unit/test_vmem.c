@@ -50,6 +50,13 @@ static CUresult native_free(void *cookie, CUdeviceptr address)
 	return driver.cuMemFree_v2(address);
 }
 
+static CUresult release(CUdeviceptr address)
+{
+	const struct vmem_free how = {.native = native_free};
+
+	return vmem_free(address, &how);
+}
+
 static CUresult allocate(size_t size, CUdeviceptr *address)
 {
 	struct vmem_request request = {size, native_alloc, &size};
@@ -98,11 +105,11 @@ START_TEST(beyond_the_limit_memory_is_on_the_host)
 	ck_assert_uint_eq(size, 33 * MIB);
 	ck_assert(!pointer_range(on_device, &base, &size));
 
-	ck_assert_int_eq(vmem_free(on_host, native_free, NULL), CUDA_SUCCESS);
-	ck_assert_int_eq(vmem_free(on_device, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(release(on_host), CUDA_SUCCESS);
+	ck_assert_int_eq(release(on_device), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 	/* The second free is the driver's to refuse. */
-	ck_assert_int_eq(vmem_free(on_host, native_free, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(release(on_host), CUDA_ERROR_INVALID_VALUE);
 }
 END_TEST
 
@@ -115,8 +122,8 @@ START_TEST(a_full_device_spills_without_a_limit)
 	ck_assert_int_eq(allocate(200 * MIB, &a), CUDA_SUCCESS);
 	ck_assert_int_eq(allocate(100 * MIB, &b), CUDA_SUCCESS);
 	ck_assert_uint_eq(gpu->statistics->spill_reason, SPILL_DEVICE_FULL);
-	ck_assert_int_eq(vmem_free(a, native_free, NULL), CUDA_SUCCESS);
-	ck_assert_int_eq(vmem_free(b, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -135,7 +142,7 @@ START_TEST(every_provider_serves_where_the_better_ones_are_missing)
 		ck_assert_int_eq(fake_find(FAKE_MAPPED, p) != NULL, missing < 2);
 		ck_assert_int_eq(fake_find(FAKE_MANAGED, p) != NULL, missing == 2);
 		ck_assert_int_eq(fake_find(FAKE_PINNED, p) != NULL, missing == 3);
-		ck_assert_int_eq(vmem_free(p, native_free, NULL), CUDA_SUCCESS);
+		ck_assert_int_eq(release(p), CUDA_SUCCESS);
 		ck_assert_nothing_left();
 	}
 }
@@ -156,7 +163,7 @@ START_TEST(spill_off_and_spill_after_answer_out_of_memory)
 	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_ERROR_OUT_OF_MEMORY);
 	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_ERROR_OUT_OF_MEMORY);
 	ck_assert_int_eq(allocate(2 * MIB, &p), CUDA_SUCCESS);
-	ck_assert_int_eq(vmem_free(p, native_free, NULL), CUDA_SUCCESS);
+	ck_assert_int_eq(release(p), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -169,7 +176,7 @@ START_TEST(a_destroyed_context_takes_its_memory_along)
 	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(allocate(20 * MIB, &p), CUDA_SUCCESS);
 	ck_assert_uint_eq(gpu->statistics->spills, 2);
-	vmem_leave_context(fake.current);
+	vmem_leave_context(fake.current, true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
 	fake.count = 0; /* the driver frees its own */
 	context_forget(fake.current);
@@ -197,7 +204,7 @@ START_TEST(reported_memory_is_the_limit)
 	free_bytes = 7, total = 9;
 	vmem_reported_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 9);
-	vmem_free(p, native_free, NULL);
+	release(p);
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -232,7 +239,7 @@ START_TEST(random_sequences_never_exceed_the_limit)
 		} else if (count) {
 			int i = rand_r(&seed) % count;
 
-			ck_assert_int_eq(vmem_free(live[i], native_free, NULL), CUDA_SUCCESS);
+			ck_assert_int_eq(release(live[i]), CUDA_SUCCESS);
 			live[i] = live[--count];
 		}
 		ck_assert_uint_le(fake.device_bytes, device_charged(gpu, SEGMENT_ON_DEVICE));
@@ -240,7 +247,7 @@ START_TEST(random_sequences_never_exceed_the_limit)
 		ck_assert_uint_eq(gpu->statistics->allocations, (uint64_t)count);
 	}
 	while (count)
-		ck_assert_int_eq(vmem_free(live[--count], native_free, NULL), CUDA_SUCCESS);
+		ck_assert_int_eq(release(live[--count]), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -266,10 +273,8 @@ START_TEST(any_driver_call_may_fail)
 				if (!made[i])
 					continue;
 				/* A free that failed can be tried again, as the driver's can. */
-				if (vmem_free(p[i], native_free, NULL) != CUDA_SUCCESS &&
-				    fake_find(FAKE_DEVICE, p[i]))
-					ck_assert_int_eq(vmem_free(p[i], native_free, NULL),
-					                 CUDA_SUCCESS);
+				if (release(p[i]) != CUDA_SUCCESS && fake_find(FAKE_DEVICE, p[i]))
+					ck_assert_int_eq(release(p[i]), CUDA_SUCCESS);
 			}
 			ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
 			ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
