@@ -62,10 +62,13 @@ endif
 
 all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
 
+# What is preloaded must load on an older glibc; sanitizers bring their own versions of its functions.
+old_glibc := $(if $(SANITIZER),,-include core/base/glibc.h)
+
 $(BUILD)/%.o: %.c | $(BUILD)/cuda.mk
 	$(call say,CC)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
+	$(Q)$(CC) $(if $(filter core/% shim/%,$<),$(old_glibc)) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
 		$(cflags_$(subst /,_,$(dir $<))) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk

@@ -4,6 +4,9 @@ shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c,$(shim_src))) 
 	$(BUILD)/shim/trampolines.o
 shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libcuda.so.1
 
+# glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
+old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
+
 # inih is linked in, hidden: nothing but glibc is needed at run time.
 static_inih = $(shell $(CC) -print-file-name=libinih.a)
 
@@ -19,7 +22,7 @@ $(BUILD)/lib/libspillway.so: $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/export
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
-		$(shim_obj) $(BUILD)/libcore.a $(static_inih) -ldl -lpthread -lrt
+		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(old_glibc_libs)
 
 # What a caller of dlopen("libcuda.so") gets; it finds the shim by SONAME beside it.
 $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so \

@@ -1,6 +1,7 @@
 /* Where the driver library is. Rules: runs inside the user's process too. */
 #include "core/base/driver_library.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +33,19 @@ struct search {
 	size_t size;
 };
 
-static bool is_same_file(const struct stat *one, const char *path)
+/* statx, not stat: that one has no version that an older glibc has too. */
+static bool describe(const char *path, struct statx *status)
 {
-	struct stat other;
+	return statx(AT_FDCWD, path, 0, STATX_TYPE | STATX_INO, status) == 0;
+}
 
-	return path && stat(path, &other) == 0 && one->st_dev == other.st_dev &&
-	       one->st_ino == other.st_ino;
+static bool is_same_file(const struct statx *one, const char *path)
+{
+	struct statx other;
+
+	return path && describe(path, &other) && one->stx_ino == other.stx_ino &&
+	       one->stx_dev_major == other.stx_dev_major &&
+	       one->stx_dev_minor == other.stx_dev_minor;
 }
 
 /* Takes the file when it can be the driver; as an absolute path. */
@@ -45,10 +53,10 @@ static bool accept(void *cookie, const char *path)
 {
 	struct search *s = cookie;
 	char absolute[PATH_MAX];
-	struct stat status;
+	struct statx status;
 	int n;
 
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+	if (!describe(path, &status) || !S_ISREG(status.stx_mode) ||
 	    is_same_file(&status, s->not_this))
 		return false;
 	if (path[0] != '/') {

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct cache_entry {
@@ -73,18 +72,18 @@ bool loader_cache_find(const char *name, bool (*accept)(void *cookie, const char
                        void *cookie)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
-	struct stat status;
+	off_t length;
 	bool found = false;
 
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &status) == 0 && status.st_size > 0) {
-		size_t length = (size_t)status.st_size;
-		void *data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+	length = lseek(fd, 0, SEEK_END);
+	if (length > 0) {
+		void *data = mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
 
 		if (data != MAP_FAILED) {
-			found = search(data, length, name, accept, cookie);
-			munmap(data, length);
+			found = search(data, (size_t)length, name, accept, cookie);
+			munmap(data, (size_t)length);
 		}
 	}
 	close(fd);

@@ -20,6 +20,12 @@ if [ -z "${SANITIZER:-}" ]; then
 		esac
 	done
 fi
+# Loads on glibc 2.28 and later: no import is newer.
+if [ -z "${SANITIZER:-}" ]; then
+	newer=$(nm -D "$build/lib/libspillway.so" | sed -n 's/.* \([A-Za-z0-9_]*@GLIBC_[0-9.]*\)$/\1/p' |
+		awk -F'GLIBC_2.' '{ split($2, v, "."); if (v[1] + 0 > 28) print }')
+	[ -z "$newer" ] || fail "imports newer than GLIBC_2.28; see core/base/glibc.h: $newer"
+fi
 has "SONAME of the shim" "$(readelf -d "$build/lib/libspillway.so")" "soname: [libcuda.so.1]"
 alias=$(readelf -d "$build/lib/libspillway-alias.so")
 has "SONAME of the alias" "$alias" "soname: [libcuda.so]"

@@ -1,0 +1,50 @@
+/*
+ * Oldest names of glibc's symbols, so that the preloaded object built here loads on glibc 2.28 too.
+ *
+ * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and libdl
+ * into libc under new versions; the old versions are the same functions. Where a function has no old
+ * version (stat), the code uses another (statx). tests/e2e/test_exports.sh finds what is missing here.
+ */
+#ifndef SPILLWAY_GLIBC_H
+#define SPILLWAY_GLIBC_H
+
+#if defined(__x86_64__)
+#define OLD(symbol, version) __asm__(".symver " #symbol "," #symbol "@" version)
+#define BASE                 "GLIBC_2.2.5"
+#define SINCE(version)       version
+#elif defined(__aarch64__)
+#define OLD(symbol, version) __asm__(".symver " #symbol "," #symbol "@" version)
+#define BASE                 "GLIBC_2.17" /* the first for this architecture */
+#define SINCE(version)       BASE
+#endif
+
+OLD(dladdr, BASE);
+OLD(dlclose, BASE);
+OLD(dlerror, BASE);
+OLD(dlinfo, SINCE("GLIBC_2.3.3"));
+OLD(dlsym, BASE);
+OLD(pthread_attr_setstacksize, BASE);
+OLD(pthread_condattr_setclock, SINCE("GLIBC_2.3.3"));
+OLD(pthread_create, BASE);
+OLD(pthread_mutex_consistent, SINCE("GLIBC_2.12"));
+OLD(pthread_mutex_trylock, BASE);
+OLD(pthread_mutexattr_destroy, BASE);
+OLD(pthread_mutexattr_init, BASE);
+OLD(pthread_mutexattr_setpshared, BASE);
+OLD(pthread_mutexattr_setrobust, SINCE("GLIBC_2.12"));
+OLD(pthread_mutexattr_settype, BASE);
+OLD(pthread_once, BASE);
+OLD(pthread_rwlock_rdlock, BASE);
+OLD(pthread_rwlock_unlock, BASE);
+OLD(pthread_rwlock_wrlock, BASE);
+OLD(pthread_setname_np, SINCE("GLIBC_2.12"));
+OLD(pthread_sigmask, BASE);
+OLD(sem_init, BASE);
+OLD(sem_post, BASE);
+OLD(sem_wait, BASE);
+
+#undef OLD
+#undef BASE
+#undef SINCE
+
+#endif
