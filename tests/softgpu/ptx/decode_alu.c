@@ -385,14 +385,24 @@ static void decode_permute(struct decoder *d, int unused)
 static void decode_lop3(struct decoder *d, int unused)
 {
 	(void)unused;
+	bool any = modifier(d, "or"), both = modifier(d, "and");
 	enum type type = modifier_type(d);
 	uint32_t a = source(d, operand(d, 1), type), b = source(d, operand(d, 2), type);
 	uint32_t c = source(d, operand(d, 3), type);
-	const struct operand *table = operand(d, 4);
+	const struct operand *table = operand(d, 4), *o = operand(d, 0);
 	if (table->kind != OPERAND_INTEGER)
 		fail_invalid(d, "the table must be a number");
-	emit_alu(d, ALU_LOP3, type, destination(d, operand(d, 0), type), a, b, c)->immediate =
-	    (int64_t)(table->bits & 255);
+	if (o->kind != OPERAND_NAME || (any || both) != (o->pair != NULL))
+		fail_invalid(d, "a register is wanted");
+	uint32_t to = destination_named(d, o->name, type);
+	emit_alu(d, ALU_LOP3, type, to, a, b, c)->immediate = (int64_t)(table->bits & 255);
+	if (!o->pair)
+		return;
+	/* The predicate: is the result not zero, combined with another one. */
+	uint32_t q = predicate(d, operand(d, 5)), set = scratch(d, TYPE_PRED);
+	emit_alu(d, ALU_NE, type, set, to, constant(d, 0, type_size(type)), NONE);
+	emit_alu(d, any ? ALU_OR : ALU_AND, TYPE_PRED, destination_named(d, o->pair, TYPE_PRED),
+	         set, q, NONE);
 }
 
 static void decode_logic(struct decoder *d, int op)
@@ -522,14 +532,19 @@ static void decode_setp(struct decoder *d, int unused)
 	else
 		results[0] = emit_comparison(d, &c, a, b, o->pair ? &results[1] : NULL);
 	uint32_t to = destination_named(d, o->name, TYPE_PRED);
+	uint32_t pair = o->pair ? destination_named(d, o->pair, TYPE_PRED) : NONE;
 	/* Straight into the register when one instruction is all there is. */
-	if (d->count - first == 1)
+	if (d->count - first == 1) {
 		d->code[first].d[0] = to;
-	else
-		emit_alu(d, ALU_MOV, TYPE_PRED, to, results[0], results[0], NONE);
-	if (o->pair)
-		emit_alu(d, ALU_MOV, TYPE_PRED, destination_named(d, o->pair, TYPE_PRED),
-		         results[1], results[1], NONE);
+		return;
+	}
+	/* The guard may be a destination too: it is written last. */
+	bool last = pair != NONE && to == d->guard;
+	if (pair != NONE && last)
+		emit_alu(d, ALU_MOV, TYPE_PRED, pair, results[1], results[1], NONE);
+	emit_alu(d, ALU_MOV, TYPE_PRED, to, results[0], results[0], NONE);
+	if (pair != NONE && !last)
+		emit_alu(d, ALU_MOV, TYPE_PRED, pair, results[1], results[1], NONE);
 }
 
 /* What `set` answers for true. */

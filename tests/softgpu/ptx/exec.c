@@ -104,9 +104,9 @@ static void end_turn(struct warp *w)
 	w->spins += w->polled ? PATIENCE : 1;
 	if (w->spins >= PATIENCE) {
 		w->spins = 0;
-		for (uint8_t i = 0; i < MAX_JOINS; i++)
+		for (uint32_t i = 0; i < MAX_JOINS; i++)
 			if (w->joins[i].used && w->joins[i].arrived)
-				join_open(w, i);
+				join_open(w, (uint8_t)i);
 	}
 	/* The next ready split after this one is first when the warp's turn comes again. */
 	for (uint32_t n = 1; n <= w->split_count; n++) {

@@ -347,46 +347,59 @@ PREDICATE(xor_pred, a ^ b)
 
 /* --- floating point --- */
 
+/* Single precision has one NaN, whatever went in; double keeps the payload of an operand. */
+static inline float canonical_f32(float a)
+{
+	const uint32_t bits = 0x7fffffff;
+	float nan;
+	memcpy(&nan, &bits, sizeof nan);
+	return a == a ? a : nan;
+}
+static inline double canonical_f64(double a)
+{
+	return a;
+}
+
 #define FLOATS(n, F, U, SIGN, FABS, FMA, SQRT, RINT, TRUNC, FLOOR, CEIL, COPYSIGN, TINY, HUGE) \
-	BINARY(add_##n, F, F, F, a + b)                                                        \
-	BINARY(sub_##n, F, F, F, a - b)                                                        \
-	BINARY(mul_##n, F, F, F, a *b)                                                         \
-	BINARY(div_##n, F, F, F, a / b)                                                        \
-	TERNARY(fma_##n, F, F, F, F, FMA(a, b, c))                                             \
+	BINARY(add_##n, F, F, F, canonical_##n(a + b))                                         \
+	BINARY(sub_##n, F, F, F, canonical_##n(a - b))                                         \
+	BINARY(mul_##n, F, F, F, canonical_##n(a *b))                                          \
+	BINARY(div_##n, F, F, F, canonical_##n(a / b))                                         \
+	TERNARY(fma_##n, F, F, F, F, canonical_##n(FMA(a, b, c)))                              \
 	UNARY(abs_##n, U, U, a & ~SIGN)                                                        \
 	UNARY(neg_##n, U, U, a ^ SIGN)                                                         \
 	/* A NaN loses against a number; -0 is less than +0. */                                \
 	BINARY(min_##n, F, F, F,                                                               \
-	       a != a               ? b                                                        \
-	       : b != b             ? a                                                        \
-	       : a < b              ? a                                                        \
-	       : b < a              ? b                                                        \
-	       : COPYSIGN(1, a) < 0 ? a                                                        \
-	                            : b)                                                       \
+	       canonical_##n(a != a               ? b                                          \
+	                     : b != b             ? a                                          \
+	                     : a < b              ? a                                          \
+	                     : b < a              ? b                                          \
+	                     : COPYSIGN(1, a) < 0 ? a                                          \
+	                                          : b))                                        \
 	BINARY(max_##n, F, F, F,                                                               \
-	       a != a               ? b                                                        \
-	       : b != b             ? a                                                        \
-	       : a > b              ? a                                                        \
-	       : b > a              ? b                                                        \
-	       : COPYSIGN(1, a) < 0 ? b                                                        \
-	                            : a)                                                       \
+	       canonical_##n(a != a               ? b                                          \
+	                     : b != b             ? a                                          \
+	                     : a > b              ? a                                          \
+	                     : b > a              ? b                                          \
+	                     : COPYSIGN(1, a) < 0 ? b                                          \
+	                                          : a))                                        \
 	BINARY(min_nan_##n, F, F, F,                                                           \
-	       a != a               ? a                                                        \
-	       : b != b             ? b                                                        \
-	       : a < b              ? a                                                        \
-	       : b < a              ? b                                                        \
-	       : COPYSIGN(1, a) < 0 ? a                                                        \
-	                            : b)                                                       \
+	       canonical_##n(a != a               ? a                                          \
+	                     : b != b             ? b                                          \
+	                     : a < b              ? a                                          \
+	                     : b < a              ? b                                          \
+	                     : COPYSIGN(1, a) < 0 ? a                                          \
+	                                          : b))                                        \
 	BINARY(max_nan_##n, F, F, F,                                                           \
-	       a != a               ? a                                                        \
-	       : b != b             ? b                                                        \
-	       : a > b              ? a                                                        \
-	       : b > a              ? b                                                        \
-	       : COPYSIGN(1, a) < 0 ? b                                                        \
-	                            : a)                                                       \
+	       canonical_##n(a != a               ? a                                          \
+	                     : b != b             ? b                                          \
+	                     : a > b              ? a                                          \
+	                     : b > a              ? b                                          \
+	                     : COPYSIGN(1, a) < 0 ? b                                          \
+	                                          : a))                                        \
 	BINARY(copysign_##n, U, U, U, (a & SIGN) | (b & ~SIGN))                                \
-	UNARY(sqrt_##n, F, F, SQRT(a))                                                         \
-	UNARY(rcp_##n, F, F, 1 / a)                                                            \
+	UNARY(sqrt_##n, F, F, canonical_##n(SQRT(a)))                                          \
+	UNARY(rcp_##n, F, F, canonical_##n(1 / a))                                             \
 	UNARY(rint_##n, F, F, RINT(a))                                                         \
 	UNARY(trunc_##n, F, F, TRUNC(a))                                                       \
 	UNARY(floor_##n, F, F, FLOOR(a))                                                       \
@@ -421,19 +434,19 @@ static inline float flush(float a)
 {
 	return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a;
 }
-BINARY(add_ftz_f32, float, float, float, flush(flush(a) + flush(b)))
-BINARY(sub_ftz_f32, float, float, float, flush(flush(a) - flush(b)))
-BINARY(mul_ftz_f32, float, float, float, flush(flush(a) * flush(b)))
+BINARY(add_ftz_f32, float, float, float, canonical_f32(flush(flush(a) + flush(b))))
+BINARY(sub_ftz_f32, float, float, float, canonical_f32(flush(flush(a) - flush(b))))
+BINARY(mul_ftz_f32, float, float, float, canonical_f32(flush(flush(a) * flush(b))))
 TERNARY(fma_ftz_f32, float, float, float, float,
-        flush(__builtin_fmaf(flush(a), flush(b), flush(c))))
+        canonical_f32(flush(__builtin_fmaf(flush(a), flush(b), flush(c)))))
 
-UNARY(rsqrt_f32, float, float, (float)(1 / sqrt((double)a)))
+UNARY(rsqrt_f32, float, float, canonical_f32((float)(1 / sqrt((double)a))))
 UNARY(rsqrt_f64, double, double, 1 / sqrt(a))
-UNARY(sin_f32, float, float, sine_approx(a, 0))
-UNARY(cos_f32, float, float, sine_approx(a, 1))
-UNARY(ex2_f32, float, float, exp2_approx(a))
-UNARY(lg2_f32, float, float, log2_approx(a))
-UNARY(tanh_f32, float, float, tanh_approx(a))
+UNARY(sin_f32, float, float, canonical_f32(sine_approx(a, 0)))
+UNARY(cos_f32, float, float, canonical_f32(sine_approx(a, 1)))
+UNARY(ex2_f32, float, float, canonical_f32(exp2_approx(a)))
+UNARY(lg2_f32, float, float, canonical_f32(log2_approx(a)))
+UNARY(tanh_f32, float, float, canonical_f32(tanh_approx(a)))
 
 /* a * b is exact here (short factors); the rounding of the sum goes to an odd last bit. */
 TERNARY(fma_odd_f64, double, double, double, double, ({
@@ -470,7 +483,7 @@ CONVERT(f64, u32, double, uint32_t)
 CONVERT(f64, s64, double, int64_t)
 CONVERT(f64, u64, double, uint64_t)
 CONVERT(f64, f32, double, float)
-CONVERT(f32, f64, float, double)
+UNARY(convert_f32_f64, float, double, canonical_f32((float)a))
 UNARY(convert_f32_f16, float, uint16_t, half_to_float(a))
 UNARY(convert_f32_bf16, float, uint16_t, bfloat_to_float(a))
 UNARY(convert_f64_f16, double, uint16_t, half_to_float(a))

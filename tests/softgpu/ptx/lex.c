@@ -66,7 +66,7 @@ static void lex_word(struct reader *r)
 
 static void lex_number(struct reader *r)
 {
-	char text[72];
+	char text[72] = "";
 	size_t length = 0;
 	const char *at = r->at;
 	while (at < r->end && length + 1 < sizeof text &&

@@ -174,7 +174,7 @@ float random_float(void)
 void check_floats(const float *got, const float *expected, int n, float tolerance, const char *what)
 {
 	for (int i = 0; i < n; i++) {
-		bool same = memcmp(&got[i], &expected[i], sizeof *got) == 0 ||
+		bool same = float_bits(got[i]) == float_bits(expected[i]) ||
 		            (isnan(got[i]) && isnan(expected[i])) ||
 		            fabsf(got[i] - expected[i]) <= tolerance * fabsf(expected[i]);
 		check(same, "%s[%d]: expected %.9g, got %.9g", what, i, expected[i], got[i]);
