@@ -1,14 +1,15 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 e2e_out := $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
-	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/allocate
+	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
+	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate
 
 $(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
 
 # Programs that know CUDA and nothing of Spillway.
-$(BUILD)/tests/e2e/entry: $(BUILD)/tests/e2e/entry.o
+$(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses: %: %.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
