@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/softgpu/fatbin.h"
 #include "tests/softgpu/module.h"
 
 static CUresult load(const char *call, CUlibrary *out, const void *code)
@@ -11,9 +12,12 @@ static CUresult load(const char *call, CUlibrary *out, const void *code)
 		return result;
 	if (!out || !code)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	char *text;
+	result = image_text(code, &text);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	struct library *library = calloc(1, sizeof(*library));
-	char *text = strdup(code);
-	if (!library || !text || !handle_add(&library->handle, HANDLE_LIBRARY)) {
+	if (!library || !handle_add(&library->handle, HANDLE_LIBRARY)) {
 		free(text);
 		free(library);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);

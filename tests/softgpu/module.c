@@ -1,32 +1,14 @@
-/* Modules: PTX text loaded into a context, and the functions and variables in it. */
+/* Modules: PTX loaded into a context, and the functions and variables in it. */
 #include "tests/softgpu/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/softgpu/fatbin.h"
 #include "tests/softgpu/memory.h"
 
-#define LOG_SIZE       1024
-#define FATBIN_WRAPPER 0x466243b1U
-#define FATBIN         0xba55ed50U
-
-/* What kind of image this is, before anything tries to read it as text. */
-static CUresult check_image(const void *image)
-{
-	uint32_t magic;
-	if (!image)
-		return CUDA_ERROR_INVALID_VALUE;
-	/* A text may be as short as its NUL. */
-	if (((const char *)image)[0] == '\0' || ((const char *)image)[1] == '\0' ||
-	    ((const char *)image)[2] == '\0')
-		return CUDA_ERROR_INVALID_IMAGE;
-	memcpy(&magic, image, sizeof(magic));
-	/* Machine code of NVIDIA's processors has no meaning here. */
-	if (magic == FATBIN || magic == FATBIN_WRAPPER || memcmp(image, "\177ELF", 4) == 0)
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	return strstr(image, ".version") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
-}
+#define LOG_SIZE 1024
 
 static CUresult result_of_load(enum ptx_status status)
 {
@@ -45,17 +27,20 @@ static CUresult result_of_load(enum ptx_status status)
 CUresult module_load(struct context *context, const void *image, char *log, size_t log_size,
                      struct module **out)
 {
-	CUresult result = check_image(image);
+	char *text;
+	CUresult result = image_text(image, &text);
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct module *module = calloc(1, sizeof(*module));
 	if (!module || !handle_add(&module->handle, HANDLE_MODULE)) {
 		free(module);
+		free(text);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	struct ptx_memory memory = kernel_memory(context);
 	result = result_of_load(
-	    ptx_module_load(image, strlen(image), &memory, &module->ptx, log, log_size));
+	    ptx_module_load(text, strlen(text), &memory, &module->ptx, log, log_size));
+	free(text);
 	if (result != CUDA_SUCCESS) {
 		handle_remove(&module->handle);
 		free(module);
