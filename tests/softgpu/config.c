@@ -42,19 +42,42 @@ static uint64_t bytes_of(const char *name, uint64_t otherwise)
 	return value;
 }
 
+/* A whole number between two bounds; what is not is said and not used. */
+static uint64_t number_of(const char *name, uint64_t least, uint64_t most, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	if (!text || !*text)
+		return otherwise;
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+	if (*end || *text == '-' || value < least || value > most) {
+		fprintf(stderr, "softgpu: %s=%s: expected %llu to %llu\n", name, text,
+		        (unsigned long long)least, (unsigned long long)most);
+		return otherwise;
+	}
+	return value;
+}
+
+static uint64_t granularity(void)
+{
+	uint64_t value = bytes_of("SOFTGPU_GRANULARITY", GRANULARITY);
+	if (value >= GRANULARITY && (value & (value - 1)) == 0)
+		return value;
+	fprintf(stderr, "softgpu: SOFTGPU_GRANULARITY: expected a power of two from 2M\n");
+	return GRANULARITY;
+}
+
 static void read_environment(void)
 {
-	const char *devices = getenv("SOFTGPU_DEVICES");
-	settings.devices = devices && *devices ? atoi(devices) : 1;
-	if (settings.devices < 0 || settings.devices > MAX_DEVICES) {
-		fprintf(stderr, "softgpu: SOFTGPU_DEVICES=%s: expected 0 to %d\n", devices,
-		        MAX_DEVICES);
-		settings.devices = 1;
-	}
+	settings.devices = (int)number_of("SOFTGPU_DEVICES", 0, MAX_DEVICES, 1);
 	settings.memory = bytes_of("SOFTGPU_MEMORY", 2ULL << 30);
 	settings.context_memory = bytes_of("SOFTGPU_CONTEXT_MEMORY", 8ULL << 20);
-	const char *kernel_time = getenv("SOFTGPU_KERNEL_TIME_US");
-	settings.kernel_time_ns = kernel_time ? strtoull(kernel_time, NULL, 10) * 1000 : 0;
+	settings.kernel_time_ns = 1000 * number_of("SOFTGPU_KERNEL_TIME_US", 0, 1000000000, 0);
+	settings.granularity = granularity();
+	settings.host_bandwidth = bytes_of("SOFTGPU_HOST_BANDWIDTH", 0);
+	settings.release_delay_ns = 1000000 * number_of("SOFTGPU_RELEASE_DELAY_MS", 0, 3600000, 0);
+	settings.driver_version =
+	    (int)number_of("SOFTGPU_DRIVER_VERSION", 4000, DRIVER_VERSION, DRIVER_VERSION);
 	const char *mode = getenv("SOFTGPU_MODE");
 	settings.mps = mode && strcmp(mode, "mps") == 0;
 	settings.quiet = is_set("SOFTGPU_QUIET");
@@ -64,6 +87,7 @@ static void read_environment(void)
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");
 	settings.hide = getenv("SOFTGPU_HIDE");
+	settings.attributes = getenv("SOFTGPU_ATTRIBUTES");
 
 	const char *state = getenv("SOFTGPU_STATE_DIR");
 	const char *scratch = getenv("TMPDIR");

@@ -8,17 +8,27 @@
 
 #define MAX_DEVICES 8
 
+/* The newest driver this one can be, in CUDA's way of writing versions, and the page of the window:
+ * all granularities are multiples of it. */
+#define DRIVER_VERSION 13000
+#define GRANULARITY    (2ULL << 20)
+
 struct config {
 	int devices;
 	uint64_t memory;         /* bytes per device */
 	uint64_t context_memory; /* bytes of device memory a context costs */
 	uint64_t kernel_time_ns; /* a kernel occupies its device at least so long */
-	bool mps;                /* kernels of different processes run together */
+	uint64_t granularity;    /* of virtual memory: sizes must be multiples of it */
+	uint64_t host_bandwidth; /* bytes per second that devices get from the host; 0: unlimited */
+	uint64_t release_delay_ns; /* memory of a dead process stays held so long */
+	int driver_version;        /* what the driver says it is, and whose names it has */
+	bool mps;                  /* kernels of different processes run together */
 	bool quiet;
 	bool no_vmm, no_host_vmm, no_host_numa;
 	const char *visible_devices; /* NULL: all */
 	const char *fail;            /* "name:nth=result,..." or NULL */
 	const char *hide;            /* "name,name" or NULL */
+	const char *attributes;      /* "NAME=value,..." or NULL */
 	char state_dir[512];
 };
 

@@ -6,25 +6,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "tests/softgpu/identity.h"
 #include "tests/softgpu/machine.h"
 
 struct device devices[MAX_DEVICES];
 int device_count;
-
-static void make_uuid(CUuuid *uuid, int machine_index)
-{
-	memcpy(uuid->bytes, "spillway softgpu", sizeof(uuid->bytes));
-	uuid->bytes[15] = (char)machine_index;
-}
-
-static void print_uuid(char *text, size_t size, const CUuuid *uuid)
-{
-	const unsigned char *b = (const unsigned char *)uuid->bytes;
-	snprintf(text, size,
-	         "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-	         b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-	         b[14], b[15]);
-}
 
 /* The machine's device that one item of CUDA_VISIBLE_DEVICES means, or -1. */
 static int device_named(const char *item, size_t length)
@@ -41,10 +27,8 @@ static int device_named(const char *item, size_t length)
 	/* A UUID may be cut short while it names one device only. */
 	int found = -1;
 	for (int i = 0; i < config()->devices; i++) {
-		CUuuid uuid;
-		char full[64];
-		make_uuid(&uuid, i);
-		print_uuid(full, sizeof(full), &uuid);
+		char full[DEVICE_UUID_TEXT];
+		device_uuid_text(full, i);
 		if (length <= 4 || strncasecmp(full, text, length) != 0)
 			continue;
 		if (found >= 0)
@@ -59,8 +43,8 @@ static void add_device(int machine_index)
 	struct device *device = &devices[device_count];
 	device->index = device_count;
 	device->machine_index = machine_index;
-	snprintf(device->name, sizeof(device->name), "Spillway software GPU");
-	make_uuid(&device->uuid, machine_index);
+	snprintf(device->name, sizeof(device->name), DEVICE_NAME);
+	device_uuid(&device->uuid, machine_index);
 	device->peers = 1U << device_count;
 	pthread_mutex_init(&device->kernel_lock, NULL);
 	device_count++;
@@ -224,7 +208,7 @@ EXPORT CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice ordinal)
 
 static int pci_bus(const struct device *device)
 {
-	return device->machine_index + 1;
+	return (int)device_pci_bus(device->machine_index);
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)

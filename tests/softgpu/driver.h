@@ -27,12 +27,10 @@
 #include <utlist.h>
 
 #include "tests/softgpu/config.h"
+#include "tests/softgpu/identity.h"
 #include "tests/softgpu/ptx/ptx.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-#define DRIVER_VERSION 13000
-#define GRANULARITY    (2ULL << 20)
 
 #define MULTIPROCESSORS              4
 #define THREADS_PER_MULTIPROCESSOR   2048
@@ -43,8 +41,6 @@
 #define SHARED_PER_BLOCK_OPTIN       (163 * 1024)
 #define SHARED_PER_MULTIPROCESSOR    (164 * 1024)
 #define SHARED_RESERVED              1024
-#define CAPABILITY_MAJOR             8
-#define CAPABILITY_MINOR             0
 
 /*
  * Exports NAME and its per-thread-stream twin around NAME_on(call, stream, ...), which gets the

@@ -1,9 +1,8 @@
 /* The shared file: physical memory and processes of every device. */
-#include "tests/softgpu/machine.h"
+#include "tests/softgpu/machine_books.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,39 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/softgpu/config.h"
-
-/* The layout of the shared file. The version is part of its name: raise it with any change. */
-#define MACHINE_VERSION 1
-#define MAX_PROCESSES   128
-
-struct machine_use {
-	uint64_t physical; /* bytes; under the lock */
-	uint64_t busy_ns;  /* atomic, like launches */
-	uint64_t launches;
-};
-
-struct machine_process {
-	pthread_mutex_t alive; /* held by the keeper thread for the life of the process */
-	int32_t pid;           /* 0: free slot */
-	struct machine_use device[MAX_DEVICES];
-};
-
-struct machine_device {
-	uint64_t total;
-	pthread_mutex_t next, running;
-};
-
-struct machine {
-	uint32_t ready;
-	int32_t device_count;
-	pthread_mutex_t lock;
-	struct machine_device devices[MAX_DEVICES];
-	struct machine_process processes[MAX_PROCESSES];
-};
-
-static struct machine *machine;
-static struct machine_process *self;
+struct machine *machine;
+struct machine_process *self;
 
 uint64_t now_ns(void)
 {
@@ -67,27 +35,52 @@ static void robust_init(pthread_mutex_t *mutex)
 
 static void robust_lock(pthread_mutex_t *mutex)
 {
-	/* A dead owner left nothing half done: every update under these locks is one store. */
 	if (pthread_mutex_lock(mutex) == EOWNERDEAD)
 		pthread_mutex_consistent(mutex);
 }
 
-/* Drops the processes whose keeper is gone. The books are locked. */
+void books_lock(struct machine *books)
+{
+	robust_lock(&books->lock);
+}
+
+void books_unlock(struct machine *books)
+{
+	pthread_mutex_unlock(&books->lock);
+}
+
+/* Whether the process's keeper holds its lock. */
+static bool is_alive(struct machine_process *process)
+{
+	int result = pthread_mutex_trylock(&process->alive);
+	if (result == EBUSY)
+		return true;
+	if (result == EOWNERDEAD)
+		pthread_mutex_consistent(&process->alive);
+	pthread_mutex_unlock(&process->alive);
+	return false;
+}
+
+/*
+ * Drops the processes whose keeper is gone, or was found gone long enough ago: drivers take a while
+ * to take a dead process's memory back. The books are locked.
+ */
 static void sweep(struct machine *books)
 {
 	for (int i = 0; i < MAX_PROCESSES; i++) {
 		struct machine_process *process = &books->processes[i];
-		if (!process->pid || process == self)
+		if (!process->pid || process == self || is_alive(process))
 			continue;
-		int result = pthread_mutex_trylock(&process->alive);
-		if (result == EBUSY)
+		uint64_t now = now_ns();
+		if (!process->found_dead_ns)
+			process->found_dead_ns = now;
+		if (now - process->found_dead_ns < books->release_delay_ns)
 			continue;
-		if (result == EOWNERDEAD)
-			pthread_mutex_consistent(&process->alive);
+		shares_forget(books, i);
 		process->pid = 0;
+		process->found_dead_ns = 0;
+		process->host = 0;
 		memset(process->device, 0, sizeof(process->device));
-		if (result == 0 || result == EOWNERDEAD)
-			pthread_mutex_unlock(&process->alive);
 	}
 }
 
@@ -132,7 +125,7 @@ out:
 /* Takes a slot for this process; the calling thread becomes its keeper. */
 static bool take_slot(void)
 {
-	robust_lock(&machine->lock);
+	books_lock(machine);
 	sweep(machine);
 	struct machine_process *slot = NULL;
 	bool others = false;
@@ -152,10 +145,11 @@ static bool take_slot(void)
 		for (int i = 0; i < MAX_DEVICES; i++)
 			machine->devices[i].total = config()->memory;
 		machine->device_count = 0;
+		machine->release_delay_ns = config()->release_delay_ns;
 	}
 	if (machine->device_count < config()->devices)
 		machine->device_count = config()->devices;
-	pthread_mutex_unlock(&machine->lock);
+	books_unlock(machine);
 	return slot != NULL;
 }
 
@@ -215,32 +209,49 @@ static uint64_t used_bytes(const struct machine *books, int device)
 
 bool machine_take(int device, uint64_t bytes)
 {
-	robust_lock(&machine->lock);
+	books_lock(machine);
 	sweep(machine);
 	uint64_t total = machine->devices[device].total;
 	uint64_t used = used_bytes(machine, device);
 	bool fits = used <= total && bytes <= total - used;
 	if (fits)
 		self->device[device].physical += bytes;
-	pthread_mutex_unlock(&machine->lock);
+	books_unlock(machine);
 	return fits;
 }
 
 void machine_give(int device, uint64_t bytes)
 {
-	robust_lock(&machine->lock);
+	books_lock(machine);
 	self->device[device].physical -= bytes;
-	pthread_mutex_unlock(&machine->lock);
+	books_unlock(machine);
 }
 
 void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-	robust_lock(&machine->lock);
+	books_lock(machine);
 	sweep(machine);
 	*total_bytes = machine->devices[device].total;
 	uint64_t used = used_bytes(machine, device);
 	*free_bytes = used < *total_bytes ? *total_bytes - used : 0;
-	pthread_mutex_unlock(&machine->lock);
+	books_unlock(machine);
+}
+
+void machine_sweep(void)
+{
+	books_lock(machine);
+	sweep(machine);
+	books_unlock(machine);
+}
+
+void machine_count_mapped(int device, int64_t bytes)
+{
+	__atomic_fetch_add(&self->device[device].mapped, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
+void machine_count_host(int64_t bytes)
+{
+	__atomic_fetch_add(&self->host, (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 /*
@@ -271,6 +282,32 @@ void slice_begin(struct slice *slice, int device)
 	slice->begin_ns = now_ns();
 }
 
+static void add_recent(uint64_t *recent, uint64_t now, uint64_t busy_ns)
+{
+	uint64_t tick = now / TICK_NS & UINT32_MAX;
+	uint64_t *word = &recent[tick % TICKS], changed;
+	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	do {
+		uint64_t before = old >> 32 == tick ? old & UINT32_MAX : 0;
+		changed = tick << 32 | (before + busy_ns / 1000);
+	} while (!__atomic_compare_exchange_n(word, &old, changed, true, __ATOMIC_RELAXED,
+	                                      __ATOMIC_RELAXED));
+}
+
+/* The share of the last second's whole ticks that was busy, in percent. */
+static unsigned int recent_percent(const uint64_t *recent)
+{
+	uint64_t now = now_ns() / TICK_NS & UINT32_MAX, busy_us = 0;
+	for (int i = 0; i < TICKS; i++) {
+		uint64_t word = __atomic_load_n(&recent[i], __ATOMIC_RELAXED);
+		uint64_t age = now - (word >> 32);
+		if (age >= 1 && age <= TICKS_RECENT)
+			busy_us += word & UINT32_MAX;
+	}
+	uint64_t percent = busy_us * 100 / (TICKS_RECENT * TICK_NS / 1000);
+	return percent < 100 ? (unsigned int)percent : 100;
+}
+
 static void account(struct slice *slice)
 {
 	uint64_t now = now_ns();
@@ -278,6 +315,8 @@ static void account(struct slice *slice)
 	slice->held_ns += held;
 	slice->begin_ns = now;
 	__atomic_fetch_add(&self->device[slice->device].busy_ns, held, __ATOMIC_RELAXED);
+	add_recent(self->device[slice->device].recent, now, held);
+	add_recent(machine->devices[slice->device].recent, now, held);
 }
 
 void slice_poll(struct slice *slice)
@@ -301,14 +340,62 @@ uint64_t slice_held(const struct slice *slice)
 	return slice->held_ns + (now_ns() - slice->begin_ns);
 }
 
-int machine_truth(int device, struct softgpu_truth *truth, int capacity)
+/* The books, joined or not; NULL where there are none. */
+static struct machine *open_books(void)
 {
 	struct machine *books = machine ? machine : map_books(false);
+	if (books) {
+		books_lock(books);
+		sweep(books);
+	}
+	return books;
+}
+
+static void close_books(struct machine *books)
+{
+	books_unlock(books);
+	if (books != machine)
+		munmap(books, sizeof(*books));
+}
+
+static bool is_anybody_in(const struct machine *books)
+{
+	for (int i = 0; i < MAX_PROCESSES; i++)
+		if (books->processes[i].pid)
+			return true;
+	return false;
+}
+
+int machine_device_count(void)
+{
+	struct machine *books = open_books();
+	if (!books)
+		return config()->devices;
+	int count = is_anybody_in(books) ? books->device_count : config()->devices;
+	close_books(books);
+	return count;
+}
+
+void machine_device(int device, struct machine_device_state *state)
+{
+	*state = (struct machine_device_state){.total = config()->memory};
+	struct machine *books = open_books();
+	if (!books)
+		return;
+	if (is_anybody_in(books)) {
+		state->total = books->devices[device].total;
+		state->used = used_bytes(books, device);
+	}
+	state->recent_percent = recent_percent(books->devices[device].recent);
+	close_books(books);
+}
+
+int machine_truth(int device, struct softgpu_truth *truth, int capacity)
+{
+	struct machine *books = open_books();
 	if (!books)
 		return -1;
 	int count = 0;
-	robust_lock(&books->lock);
-	sweep(books);
 	if (device < 0 || device >= books->device_count)
 		count = -1;
 	for (int i = 0; count >= 0 && i < MAX_PROCESSES; i++) {
@@ -320,13 +407,14 @@ int machine_truth(int device, struct softgpu_truth *truth, int capacity)
 			truth[count] = (struct softgpu_truth){
 			    .pid = process->pid,
 			    .physical_bytes = use->physical,
+			    .mapped_bytes = __atomic_load_n(&use->mapped, __ATOMIC_RELAXED),
+			    .host_bytes = __atomic_load_n(&process->host, __ATOMIC_RELAXED),
 			    .busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED),
 			    .launches = __atomic_load_n(&use->launches, __ATOMIC_RELAXED),
+			    .recent_percent = recent_percent(use->recent),
 			};
 		count++;
 	}
-	pthread_mutex_unlock(&books->lock);
-	if (books != machine)
-		munmap(books, sizeof(*books));
+	close_books(books);
 	return count;
 }

@@ -21,6 +21,9 @@ bool machine_join(void);
 bool machine_take(int device, uint64_t bytes);
 void machine_give(int device, uint64_t bytes);
 void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes);
+/* Counts, of bytes that come (or go, below zero), for softgpu_truth() alone. */
+void machine_count_mapped(int device, int64_t bytes);
+void machine_count_host(int64_t bytes);
 
 /*
  * The device as kernels hold it: one process at a time, a slice at a time (all together under MPS).
@@ -41,8 +44,44 @@ void slice_end(struct slice *slice);
 /* Time this kernel has had the device. */
 uint64_t slice_held(const struct slice *slice);
 
-/* Reads the books without joining them; what softgpu_truth() answers. */
+/* These read the books without joining them. The first is what softgpu_truth() answers; the others
+ * tell of config()'s machine while no process uses one. */
 int machine_truth(int device, struct softgpu_truth *truth, int capacity);
+int machine_device_count(void);
+
+struct machine_device_state {
+	uint64_t total, used;        /* bytes */
+	unsigned int recent_percent; /* of the last second that kernels had the device */
+};
+
+void machine_device(int device, struct machine_device_state *state);
+
+/*
+ * machine_share.c: device memory and events that several processes hold. A name stays good while
+ * one of them does; whoever dies leaves.
+ */
+struct shared_name {
+	uint64_t generation;
+	uint32_t index;
+};
+
+/* Makes memory of this process, which machine_take() gave it, one that others can hold. */
+bool machine_share(int device, uint64_t bytes, struct shared_name *name);
+/* Joins the holders; false when it is gone. */
+bool machine_hold(const struct shared_name *name);
+/* Leaves them. The last one gives the bytes back, and is told so. */
+bool machine_unhold(const struct shared_name *name);
+bool machine_event_new(struct shared_name *name);
+bool machine_event_hold(const struct shared_name *name);
+void machine_event_unhold(const struct shared_name *name);
+/* A new recording of the event; its number is to be said done once. */
+uint32_t machine_event_record(const struct shared_name *name);
+void machine_event_done(const struct shared_name *name, uint32_t number);
+/* The last recording, and whether it is done. One of a dead process counts as done. */
+uint32_t machine_event_last(const struct shared_name *name);
+bool machine_event_is_done(const struct shared_name *name, uint32_t number);
+/* Sleeps until the recording is done, or a moment has passed. */
+void machine_event_wait(const struct shared_name *name, uint32_t number);
 
 uint64_t now_ns(void);
 

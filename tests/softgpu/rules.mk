@@ -16,7 +16,10 @@ $(softgpu_lib): $(softgpu_obj) $(ptx_obj)
 $(BUILD)/softgpu/libcuda.so: $(softgpu_lib)
 	$(Q)ln -sf libcuda.so.1 $@
 
-$(BUILD)/softgpu/softgpu-truth: $(addprefix $(BUILD)/tests/softgpu/,truth_main.o machine.o config.o)
+# What reads the books without being a driver.
+machine_obj := $(addprefix $(BUILD)/tests/softgpu/,machine.o machine_share.o config.o)
+
+$(BUILD)/softgpu/softgpu-truth: $(BUILD)/tests/softgpu/truth_main.o $(machine_obj)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
@@ -30,3 +33,5 @@ softgpu_out += $(softgpu_driver_tests)
 $(softgpu_driver_tests): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o $(softgpu_lib)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $< $(softgpu_lib)
+
+include tests/softgpu/nvml/rules.mk

@@ -9,9 +9,12 @@
 
 struct softgpu_truth {
 	int pid;
-	uint64_t physical_bytes; /* device memory held now, contexts included */
-	uint64_t busy_ns;        /* time its kernels had the device; others' slices are not in it */
-	uint64_t launches;       /* kernels started */
+	unsigned int recent_percent; /* of the last second that its kernels had the device */
+	uint64_t physical_bytes;     /* device memory held now, contexts included */
+	uint64_t mapped_bytes; /* of it, what cuMemMap gave addresses; once for each address */
+	uint64_t host_bytes;   /* of the host, held for all devices: pinned, managed, virtual */
+	uint64_t busy_ns;      /* time its kernels had the device; others' slices are not in it */
+	uint64_t launches;     /* kernels started */
 };
 
 /*

@@ -1,0 +1,91 @@
+/*
+ * The layout of the file that processes share; for machine.c and machine_share.c alone.
+ *
+ * Whoever holds the lock may be killed in the middle of a change. So each change is a store, or a
+ * few in an order in which bytes are counted twice rather than not at all until the sweep.
+ */
+#ifndef SOFTGPU_MACHINE_BOOKS_H
+#define SOFTGPU_MACHINE_BOOKS_H
+
+#include <pthread.h>
+
+#include "tests/softgpu/config.h"
+#include "tests/softgpu/machine.h"
+
+/* The version is part of the file's name: raise it with any change of the layout. */
+#define MACHINE_VERSION 2
+#define MAX_PROCESSES   128
+#define MAX_SHARED      4096
+#define MAX_EVENTS      1024
+
+/* Busy time by the tenth of a second, for utilisation: the tick in the upper half of a word, the
+ * microseconds in the lower. */
+#define TICK_NS      100000000ULL
+#define TICKS        16
+#define TICKS_RECENT 10
+
+struct machine_use {
+	uint64_t physical; /* bytes; under the lock */
+	uint64_t mapped;   /* bytes; atomic, like the rest */
+	uint64_t busy_ns;
+	uint64_t launches;
+	uint64_t recent[TICKS];
+};
+
+struct machine_process {
+	pthread_mutex_t alive; /* held by the keeper thread for the life of the process */
+	int32_t pid;           /* 0: free slot */
+	uint64_t found_dead_ns;
+	uint64_t host; /* bytes; atomic */
+	struct machine_use device[MAX_DEVICES];
+};
+
+struct machine_device {
+	uint64_t total;
+	pthread_mutex_t next, running;
+	uint64_t recent[TICKS];
+};
+
+/* Processes that hold something together, by bit; with none it is free. */
+struct machine_holders {
+	uint64_t bits[MAX_PROCESSES / 64];
+};
+
+/* Device memory that several processes hold. Its bytes are in the count of one of them. */
+struct machine_shared {
+	struct machine_holders holders;
+	uint64_t generation;
+	uint64_t bytes;
+	int32_t device;
+	int32_t payer;
+};
+
+struct machine_event {
+	struct machine_holders holders;
+	uint64_t generation;
+	uint32_t recorded, done; /* numbers of recordings; waiters sleep on `done` */
+	int32_t recorder;        /* the process of the last recording */
+};
+
+struct machine {
+	uint32_t ready;
+	int32_t device_count;
+	uint64_t release_delay_ns;
+	pthread_mutex_t lock;
+	struct machine_device devices[MAX_DEVICES];
+	struct machine_process processes[MAX_PROCESSES];
+	struct machine_shared shared[MAX_SHARED];
+	struct machine_event events[MAX_EVENTS];
+};
+
+extern struct machine *machine;      /* NULL before machine_join() */
+extern struct machine_process *self; /* this process's slot */
+
+void books_lock(struct machine *books);
+void books_unlock(struct machine *books);
+/* Takes note of processes that have died; the books are not locked. */
+void machine_sweep(void);
+/* machine_share.c: takes a dead process out of all it held. The books are locked. */
+void shares_forget(struct machine *books, int process);
+
+#endif
