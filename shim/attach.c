@@ -91,9 +91,21 @@ void *shim_address_for(void *real)
 	return found ? found->hook : real;
 }
 
-bool shim_knows(const char *symbol)
+static const char *const *find_name(const char *symbol)
 {
 	return bsearch(symbol, symbol_names, ENTRY_COUNT, sizeof(*symbol_names), by_name);
+}
+
+bool shim_knows(const char *symbol)
+{
+	return find_name(symbol) != NULL;
+}
+
+static bool is_missing(const char *symbol)
+{
+	const char *const *name = find_name(symbol);
+
+	return name && shim_real[name - symbol_names] == (void *)missing_function;
 }
 
 static void fill_core_driver(void)
@@ -146,6 +158,7 @@ static void attach(void)
 		log_debug("driver library: %s", path);
 	}
 	memcpy(shim_target, shim_real, sizeof(shim_real));
+	shim_hide(is_missing);
 	fill_core_driver();
 	if (handle && !is_disabled())
 		install_hooks();
@@ -153,10 +166,16 @@ static void attach(void)
 	errno = saved;
 }
 
+void shim_attach(void)
+{
+	if (!attaching)
+		pthread_once(&attach_once, attach);
+}
+
 void *shim_resolve(uint32_t entry)
 {
 	if (attaching)
 		return (void *)without_driver;
-	pthread_once(&attach_once, attach);
+	shim_attach();
 	return shim_target[entry];
 }

@@ -16,6 +16,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "core/base/driver_library.h"
+
 void *(*shim_real_dlopen)(const char *file, int mode);
 
 static void *no_dlopen(const char *file, int mode)
@@ -52,14 +54,22 @@ static bool is_driver_file_name(const char *name)
 const char *shim_dlopen_file(const char *file)
 {
 	int saved = errno;
-	const char *slash;
+	const char *slash, *name;
 
 	shim_find_real_dlopen();
 	slash = file ? strrchr(file, '/') : NULL;
-	/* A file that is not there fails as it would without us. */
-	if (slash && is_driver_file_name(slash + 1) && !getauxval(AT_SECURE) &&
-	    access(file, R_OK) == 0)
-		file = "libcuda.so.1";
+	name = slash ? slash + 1 : file;
+	if (name && is_driver_file_name(name) && !getauxval(AT_SECURE)) {
+		/* A file that is not there fails as it would without us. */
+		if (slash && access(file, R_OK) != 0) {
+			errno = saved;
+			return file;
+		}
+		/* Who opens the driver may look its symbols up next. */
+		shim_attach();
+		if (slash)
+			file = DRIVER_LIBRARY;
+	}
 	errno = saved;
 	return file;
 }

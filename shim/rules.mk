@@ -20,7 +20,7 @@ $(BUILD)/shim/trampolines.o: shim/entry_points.h
 $(BUILD)/lib/libspillway.so: $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic \
+	$(Q)$(CC) -shared $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic -Wl,--hash-style=both \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
 		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(old_glibc_libs)
 

@@ -73,6 +73,10 @@ extern void *(*shim_real_dlopen)(const char *file, int mode);
 void shim_find_real_dlopen(void);
 /* Called by trampolines.S: the file dlopen shall open instead of `file`, mostly `file` itself. */
 const char *shim_dlopen_file(const char *file);
+/* Takes symbols out of what dlsym finds in this library; hide.c. */
+void shim_hide(bool (*is_missing)(const char *symbol));
+/* Opens the driver and fills the tables, once per process; attach.c. */
+void shim_attach(void);
 /* Called by trampolines.S at the first call of an entry point: where to go. */
 void *shim_resolve(uint32_t entry);
 

@@ -77,6 +77,17 @@ int main(int argc, char **argv)
 		print_init(dlopen("libcuda.so.1", RTLD_NOW));
 		return 0;
 	}
+	if (argc > 1 && strcmp(argv[1], "--symbol") == 0) {
+		void *library = dlopen("libcuda.so.1", RTLD_NOW);
+
+		for (int i = 2; library && i < argc; i++) {
+			void *address = dlsym(library, argv[i]);
+			const char *error = dlerror();
+
+			printf("%s: %s%s\n", argv[i], owner_of(address), error ? ", said" : "");
+		}
+		return !library;
+	}
 	if (argc > 1 && strcmp(argv[1], "--gpa") == 0) {
 		void *library = dlopen("libcuda.so.1", RTLD_NOW);
 

@@ -19,7 +19,8 @@ static void print_owner(void *function)
 	if (!function || !dladdr(function, &info) || !realpath(info.dli_fname, file))
 		printf("- -\n");
 	else if (strstr(file, "libspillway"))
-		printf("shim %lx\n", (unsigned long)((uintptr_t)function - (uintptr_t)info.dli_fbase));
+		printf("shim %lx\n",
+		       (unsigned long)((uintptr_t)function - (uintptr_t)info.dli_fbase));
 	else
 		printf("driver %s\n",
 		       info.dli_saddr == function && info.dli_sname ? info.dli_sname : "?");
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
 			continue;
 		name[0] = '\0'; /* libcudart asks for the empty name too */
 		fields = line[0] == '\t' ? 1 + sscanf(line, "%d %d", &version, &flags)
-					 : sscanf(line, "%127[^\t] %d %d", name, &version, &flags);
+		                         : sscanf(line, "%127[^\t] %d %d", name, &version, &flags);
 		if (fields != 3)
 			return 2;
 		result = get(name, &function, version, (cuuint64_t)flags, &status);

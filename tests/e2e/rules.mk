@@ -1,6 +1,6 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
-e2e_out := $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
+e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate
 

@@ -35,3 +35,14 @@ has "too old" "$out" "cuMemAllocAsync@3020: none 0 2"
 # SPILLWAY_DISABLE leaves trampolines: every address is the driver's.
 out=$(SPILLWAY_DISABLE=1 under_shim "$entry" --gpa cuMemAlloc@3020)
 has "disabled" "$out" "cuMemAlloc@3020: driver 0 0"
+
+# dlsym finds what the driver at hand has: a program that probes for features learns the truth.
+out=$(under_shim "$entry" --symbol cuMemAlloc_v2 cuMemcpyBatchAsync_v2 cuNoSuchThing)
+has "new driver" "$out" "cuMemAlloc_v2: shim"
+has "new driver" "$out" "cuMemcpyBatchAsync_v2: shim"
+has "no driver has it" "$out" "cuNoSuchThing: none, said"
+out=$(LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$entry" --symbol cuMemAlloc_v2 cuMemcpyBatchAsync_v2)
+has "old driver" "$out" "cuMemAlloc_v2: shim"
+has "old driver" "$out" "cuMemcpyBatchAsync_v2: none, said"
+# Bound at once or not, linked directly or not, nothing of it happens before the program starts.
+has "LD_BIND_NOW" "$(LD_BIND_NOW=1 under_shim "$build/tests/e2e/allocate" --count 1)" "ok bad=0"

@@ -1,0 +1,70 @@
+/*
+ * Hides the entry points that the driver at hand lacks, so that dlsym answers as it would without us.
+ *
+ * A program that probes for features by dlsym must find NULL, and dlerror() must say why. So the symbols
+ * are taken out of our own dynamic symbol table: the loader passes over those without a value. (An
+ * indirect function that yields NULL would leave dlerror() empty, on which Python's ctypes crashes.)
+ * It happens when the driver is opened: by dlopen of its name at the latest, before anyone can probe.
+ * References bound before that lead to the trampoline and CUDA_ERROR_NOT_SUPPORTED.
+ */
+#include "shim/shim.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/* glibc adds the load address to the pointers of a dynamic section in place, on most machines. */
+static uintptr_t address_of(const ElfW(Dyn) * entry)
+{
+	uintptr_t base = (uintptr_t)&__ehdr_start;
+
+	return entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
+}
+
+struct table {
+	ElfW(Sym) * symbols;
+	const char *names;
+	size_t count;
+};
+
+static bool find_table(struct table *table)
+{
+	for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SYMTAB)
+			table->symbols = (ElfW(Sym) *)address_of(d);
+		else if (d->d_tag == DT_STRTAB)
+			table->names = (const char *)address_of(d);
+		else if (d->d_tag == DT_HASH) /* buckets, chains; one chain per symbol */
+			table->count = ((const ElfW(Word) *)address_of(d))[1];
+	}
+	return table->symbols && table->names && table->count;
+}
+
+void shim_hide(bool (*is_missing)(const char *symbol))
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	struct table table = {0};
+	uintptr_t first, end;
+
+	if (!find_table(&table))
+		return;
+	first = (uintptr_t)table.symbols & ~(page - 1);
+	end = ((uintptr_t)(table.symbols + table.count) + page - 1) & ~(page - 1);
+	if (mprotect((void *)first, end - first, PROT_READ | PROT_WRITE) != 0) {
+		log_debug("symbols the driver lacks cannot be hidden from dlsym");
+		return;
+	}
+	for (size_t i = 1; i < table.count; i++) {
+		ElfW(Sym) *symbol = &table.symbols[i];
+
+		/* One store: another thread may be looking symbols up. */
+		if (symbol->st_value && is_missing(table.names + symbol->st_name))
+			__atomic_store_n(&symbol->st_value, 0, __ATOMIC_RELAXED);
+	}
+	mprotect((void *)first, end - first, PROT_READ);
+}
