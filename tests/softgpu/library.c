@@ -1,9 +1,35 @@
 /* Libraries: code without a context, which becomes a module in each context that uses it. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/softgpu/fatbin.h"
 #include "tests/softgpu/module.h"
+
+/* Variables of a catalogue lie in host memory: nobody asks where. */
+static uint64_t allocate(void *cookie, size_t size, size_t align)
+{
+	(void)cookie;
+	return (uintptr_t)aligned_alloc(align, (size + align - 1) & ~(align - 1));
+}
+
+static void release(void *cookie, uint64_t address)
+{
+	(void)cookie;
+	free((void *)(uintptr_t)address); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* Reads the code without a context, so that errors come out now and names can be asked for. */
+static CUresult list_contents(const char *text, struct ptx_module **catalogue)
+{
+	struct ptx_memory memory = {.allocate = allocate, .release = release};
+	char log[256] = "";
+	CUresult result = result_of_load(
+	    ptx_module_load(text, strlen(text), &memory, catalogue, log, sizeof(log)));
+	if (log[0])
+		say("library: %s", log);
+	return result;
+}
 
 static CUresult load(const char *call, CUlibrary *out, const void *code)
 {
@@ -16,25 +42,21 @@ static CUresult load(const char *call, CUlibrary *out, const void *code)
 	result = image_text(code, &text);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
+	struct ptx_module *catalogue;
+	result = list_contents(text, &catalogue);
+	if (result != CUDA_SUCCESS) {
+		free(text);
+		return leave(result);
+	}
 	struct library *library = calloc(1, sizeof(*library));
 	if (!library || !handle_add(&library->handle, HANDLE_LIBRARY)) {
+		ptx_module_unload(catalogue);
 		free(text);
 		free(library);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	library->text = text;
-	/* Where there is a context, errors in the code come out now rather than at its first use.
-	 */
-	struct context *context = current_context();
-	struct module *module;
-	if (context && context->alive)
-		result = library_module(library, context, &module);
-	if (result != CUDA_SUCCESS) {
-		handle_remove(&library->handle);
-		free(text);
-		free(library);
-		return leave(result);
-	}
+	library->catalogue = catalogue;
 	*out = (CUlibrary)library;
 	return leave(CUDA_SUCCESS);
 }
@@ -138,6 +160,7 @@ EXPORT CUresult cuLibraryUnload(CUlibrary handle)
 		free(kernel->name);
 		free(kernel);
 	}
+	ptx_module_unload(library->catalogue);
 	free(library->text);
 	free(library);
 	return leave(CUDA_SUCCESS);
@@ -197,15 +220,15 @@ static struct kernel *kernel_named(struct library *library, const char *name)
 
 EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name)
 {
-	struct module *module;
-	CUresult result = enter_library_module(__func__, handle, &module);
+	struct library *library;
+	CUresult result = enter_library(__func__, handle, &library);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!out || !name)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (!ptx_module_find(module->ptx, name))
+	if (!ptx_module_find(library->catalogue, name))
 		return leave(CUDA_ERROR_NOT_FOUND);
-	struct kernel *kernel = kernel_named(module->library, name);
+	struct kernel *kernel = kernel_named(library, name);
 	if (!kernel)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*out = (CUkernel)kernel;
@@ -214,31 +237,33 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *
 
 EXPORT CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle)
 {
-	struct module *module;
-	CUresult result = enter_library_module(__func__, handle, &module);
+	struct library *library;
+	CUresult result = enter_library(__func__, handle, &library);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!count)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	*count = 0;
-	while (ptx_module_function(module->ptx, *count))
+	while (ptx_module_function(library->catalogue, *count))
 		(*count)++;
 	return leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary handle)
 {
-	struct module *module;
-	CUresult result = enter_library_module(__func__, handle, &module);
+	struct library *library;
+	CUresult result = enter_library(__func__, handle, &library);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!kernels || count == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	for (unsigned int i = 0; i < count; i++) {
-		const struct ptx_function *ptx = ptx_module_function(module->ptx, i);
+		const struct ptx_function *ptx = ptx_module_function(library->catalogue, i);
 		if (!ptx)
 			break;
-		kernels[i] = (CUkernel)kernel_named(module->library, ptx_function_info(ptx)->name);
+		kernels[i] = (CUkernel)kernel_named(library, ptx_function_info(ptx)->name);
+		if (!kernels[i])
+			return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	return leave(CUDA_SUCCESS);
 }
@@ -259,6 +284,16 @@ CUresult function_find(CUfunction handle, struct context *context, struct functi
 		                                               : CUDA_ERROR_INVALID_HANDLE;
 	struct kernel *kernel = handle_find(handle, HANDLE_KERNEL);
 	return kernel ? kernel_function(kernel, context, function) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Enters a call about a kernel that needs no context. */
+static CUresult enter_kernel_anywhere(const char *call, CUkernel handle, struct kernel **kernel)
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*kernel = handle_find(handle, HANDLE_KERNEL);
+	return *kernel ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* Enters a call about a kernel as it is in the current context. */
@@ -290,8 +325,7 @@ EXPORT CUresult cuKernelGetFunction(CUfunction *out, CUkernel handle)
 EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel handle)
 {
 	struct kernel *kernel;
-	struct function *function;
-	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	CUresult result = enter_kernel_anywhere(__func__, handle, &kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!out)
@@ -303,8 +337,7 @@ EXPORT CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel handle)
 EXPORT CUresult cuKernelGetName(const char **name, CUkernel handle)
 {
 	struct kernel *kernel;
-	struct function *function;
-	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	CUresult result = enter_kernel_anywhere(__func__, handle, &kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!name)
@@ -316,11 +349,11 @@ EXPORT CUresult cuKernelGetName(const char **name, CUkernel handle)
 EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size)
 {
 	struct kernel *kernel;
-	struct function *function;
-	CUresult result = enter_kernel(__func__, handle, &kernel, &function);
+	CUresult result = enter_kernel_anywhere(__func__, handle, &kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return leave(param_info(function->info, index, offset, size));
+	const struct ptx_function *ptx = ptx_module_find(kernel->library->catalogue, kernel->name);
+	return leave(param_info(ptx_function_info(ptx), index, offset, size));
 }
 
 /* Attributes are a device's; here they are those of the module in the current context. */

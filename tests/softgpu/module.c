@@ -10,7 +10,7 @@
 
 #define LOG_SIZE 1024
 
-static CUresult result_of_load(enum ptx_status status)
+CUresult result_of_load(enum ptx_status status)
 {
 	switch (status) {
 	case PTX_OK:

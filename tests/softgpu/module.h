@@ -27,6 +27,7 @@ struct function {
 struct library {
 	struct handle handle;
 	char *text;
+	struct ptx_module *catalogue; /* what is in it; never run */
 	struct kernel *kernels;
 	struct library *prev, *next;
 };
@@ -46,6 +47,7 @@ CUresult library_module(struct library *library, struct context *context, struct
 CUresult function_find(CUfunction handle, struct context *context, struct function **function);
 CUresult module_load(struct context *context, const void *image, char *log, size_t log_size,
                      struct module **module);
+CUresult result_of_load(enum ptx_status status);
 /* Waits for the module's context, releasing driver_lock meanwhile. */
 void module_free(struct module *module);
 void modules_forget_context(struct context *context);
