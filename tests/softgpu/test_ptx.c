@@ -92,6 +92,7 @@ int main(int argc, char **argv)
 	}
 	test_garbage(SAMPLES "train.sm_75.ptx");
 	test_garbage(SAMPLES "integer.sm_100.ptx");
+	test_parallel();
 	test_foreign_signal();
 	test_texts();
 	printf("test_ptx: %d checks, %d failed\n", checks, failures);

@@ -69,8 +69,10 @@ static enum control builtin(struct decoder *d, const char *name, const struct ca
 {
 	if (!strcmp(name, "__assertfail") && call->argument_count >= 3)
 		return CONTROL_ASSERT;
-	if (!strcmp(name, "vprintf") && call->argument_count == 2 && call->result_count == 1)
+	if (!strcmp(name, "vprintf") && call->argument_count == 2 && call->result_count == 1) {
+		d->function->serial = true;
 		return CONTROL_PRINT;
+	}
 	reader_fail(d->r, PTX_NOT_SUPPORTED, d->s->line, "function %s has no body here", name);
 }
 
@@ -128,7 +130,14 @@ static void decode_nanosleep(struct decoder *d, int unused)
 static void decode_nothing(struct decoder *d, int unused)
 {
 	(void)unused;
-	d->s->parts_used = ~0u; /* fences: memory is sequentially consistent here */
+	d->s->parts_used = ~0u;
+}
+
+static void decode_fence(struct decoder *d, int unused)
+{
+	(void)unused;
+	d->s->parts_used = ~0u;
+	emit(d, memory_fence);
 }
 
 /* bar.sync a{, b}; bar.arrive a, b; bar.red.op.type d, a{, b}, p; bar.warp.sync mask */
@@ -292,8 +301,8 @@ const struct opcode opcodes_control[] = {
     {"trap", decode_simple, CONTROL_TRAP},
     {"brkpt", decode_nothing, 0},
     {"nanosleep", decode_nanosleep, 0},
-    {"membar", decode_nothing, 0},
-    {"fence", decode_nothing, 0},
+    {"membar", decode_fence, 0},
+    {"fence", decode_fence, 0},
     {"pmevent", decode_nothing, 0},
     {"griddepcontrol", decode_nothing, 0},
     {"bar", decode_barrier, 0},

@@ -103,6 +103,9 @@ static void decode_atomic(struct decoder *d, int reduction)
 	uint32_t size = type_size(type), first = reduction ? 0 : 1;
 	if (op < 0 || !memory_atomic_is_supported(op, type))
 		fail_unsupported(d);
+	/* Between blocks, the value read and the rounding of a sum depend on who came first. */
+	if (space != SPACE_SHARED && (!reduction || type_is_float(type)))
+		d->function->serial = true;
 	uint32_t value = source(d, operand(d, first + 1), type);
 	uint32_t other = op == ATOMIC_CAS ? source(d, operand(d, first + 2), type) : NONE;
 	uint32_t old = reduction ? scratch(d, type) : destination(d, operand(d, 0), type);

@@ -179,10 +179,10 @@ static bool control(struct warp *w, const struct insn *in, uint32_t mask)
 
 void warp_run(struct warp *w)
 {
-	struct grid *g = w->grid;
+	struct worker *k = w->worker;
 	w->budget = TURN_BRANCHES;
 	w->polled = false;
-	g->running = w;
+	k->running = w;
 	if (w->current >= w->split_count || w->splits[w->current].state != SPLIT_READY) {
 		if (!split_next(w))
 			return;
@@ -210,22 +210,24 @@ void warp_run(struct warp *w)
 				continue;
 			if (in->control != CONTROL_BRANCH || mask != active)
 				break;
-			g->executed += (uint64_t)(in - start + 1);
+			k->executed += (uint64_t)(in - start + 1);
 			const struct insn *target = code + in->target;
 			start = target;
-			if (target <= in && (spend(w) || g->executed >= g->poll_after)) {
+			if (target <= in && (spend(w) || k->executed >= k->look_up)) {
 				w->splits[w->current].at = in->target;
 				end_turn(w);
 				return;
 			}
 			in = target - 1;
 		}
-		g->executed += (uint64_t)(in - start + 1);
+		k->executed += (uint64_t)(in - start + 1);
 		w->insn = in;
 		w->mask = mask;
 		w->splits[w->current].at = (uint32_t)(in - code) + 1;
 		bool backward = in->control == CONTROL_BRANCH && in->target <= in - code;
 		if (in->control == CONTROL_YIELD) {
+			w->polled = true;
+			w->budget = 0;
 			end_turn(w);
 			return;
 		}
@@ -235,7 +237,7 @@ void warp_run(struct warp *w)
 			if (!ready && !split_next(w))
 				return;
 		}
-		if ((backward && spend(w)) || g->executed >= g->poll_after) {
+		if ((backward && spend(w)) || k->executed >= k->look_up) {
 			end_turn(w);
 			return;
 		}

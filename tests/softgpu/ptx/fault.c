@@ -1,6 +1,6 @@
 /*
- * Faults of kernels, explicit ones and signals: both end the grid by a jump back into ptx_run().
- * Everything a grid holds hangs on struct grid, so nothing is lost by the jump.
+ * Faults of kernels, explicit ones and signals: both end the work of their thread by a jump
+ * back into run.c. Everything a grid holds hangs on struct grid, so nothing is lost by the jump.
  */
 #include "alu.h"
 #include "machine.h"
@@ -11,15 +11,15 @@
 #include <string.h>
 
 /* The handler may be the first to touch it in a thread, so no lazily allocated storage. */
-static __thread struct grid *volatile guarded __attribute__((tls_model("initial-exec")));
+static __thread struct worker *volatile guarded __attribute__((tls_model("initial-exec")));
 static struct sigaction before_segv, before_bus;
 
-static bool is_ours(const struct grid *g, uint64_t address)
+static bool is_ours(const struct worker *k, uint64_t address)
 {
-	uint64_t alias = g->memory->window_base + (uint64_t)g->memory->alias_delta;
-	if (address - alias < g->memory->window_size)
+	const struct ptx_memory *m = k->grid->memory;
+	if (address - (m->window_base + (uint64_t)m->alias_delta) < m->window_size)
 		return true;
-	return address >= g->host_low && address < g->host_high;
+	return address >= k->host_low && address < k->host_high;
 }
 
 static void chain(int number, siginfo_t *info, void *context)
@@ -37,18 +37,18 @@ static void chain(int number, siginfo_t *info, void *context)
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	struct grid *g = guarded;
+	struct worker *k = guarded;
 	uint64_t address = (uintptr_t)info->si_addr;
-	if (!g || !is_ours(g, address)) {
+	if (!k || !is_ours(k, address)) {
 		chain(number, info, context);
 		return;
 	}
 	guarded = NULL;
-	uint64_t alias = g->memory->window_base + (uint64_t)g->memory->alias_delta;
-	bool window = address - alias < g->memory->window_size;
-	g->fault->address = window ? address - (uint64_t)g->memory->alias_delta : address;
-	g->status = PTX_ILLEGAL_ADDRESS;
-	siglongjmp(g->failed, 1);
+	const struct ptx_memory *m = k->grid->memory;
+	uint64_t given = address - (uint64_t)m->alias_delta;
+	k->fault.address = given - m->window_base < m->window_size ? given : address;
+	k->status = PTX_ILLEGAL_ADDRESS;
+	siglongjmp(k->failed, 1);
 }
 
 static void install(void)
@@ -60,11 +60,11 @@ static void install(void)
 	sigaction(SIGBUS, &action, &before_bus);
 }
 
-void fault_guard(struct grid *grid)
+void fault_guard(struct worker *worker)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, install);
-	guarded = grid;
+	guarded = worker;
 }
 
 void fault_unguard(void)
@@ -74,7 +74,7 @@ void fault_unguard(void)
 
 static void name_thread(struct warp *w, uint32_t lane)
 {
-	struct ptx_fault *fault = w->grid->fault;
+	struct ptx_fault *fault = &w->worker->fault;
 	const uint32_t *size = w->grid->launch->block;
 	uint32_t thread = w->index * LANES + lane;
 	fault->function = w->grid->function->info.name;
@@ -88,30 +88,30 @@ static void name_thread(struct warp *w, uint32_t lane)
 void fault_raise(struct warp *w, enum ptx_status status, uint32_t lane, uint64_t address,
                  uint32_t size, bool write, const char *format, ...)
 {
-	struct grid *g = w->grid;
+	struct worker *k = w->worker;
 	va_list args;
 	fault_unguard();
 	name_thread(w, lane);
-	g->fault->address = address;
-	g->fault->size = size;
-	g->fault->write = write;
+	k->fault.address = address;
+	k->fault.size = size;
+	k->fault.write = write;
 	va_start(args, format);
-	vsnprintf(g->fault->message, sizeof g->fault->message, format, args);
+	vsnprintf(k->fault.message, sizeof k->fault.message, format, args);
 	va_end(args);
-	g->status = status;
-	siglongjmp(g->failed, 1);
+	k->status = status;
+	siglongjmp(k->failed, 1);
 }
 
-void fault_locate(struct grid *g)
+void fault_locate(struct worker *k)
 {
-	struct warp *w = g->running;
-	struct ptx_fault *fault = g->fault;
+	struct warp *w = k->running;
+	struct ptx_fault *fault = &k->fault;
 	const struct insn *in = w->insn;
 	bool access = in->run == memory_load || in->run == memory_store || in->run == memory_atomic;
 	struct addresses a;
 	uint32_t bytes = in->size * in->count, lane = (uint32_t)__builtin_ctz(w->mask);
 	if (access)
-		g->alu->addresses(w, in, w->mask, &a);
+		k->grid->alu->addresses(w, in, w->mask, &a);
 	for (uint32_t left = access ? w->mask : 0; left; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctz(left);
 		if (fault->address - a.of[i] < bytes) {

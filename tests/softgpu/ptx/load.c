@@ -1,7 +1,9 @@
 /* Loads and unloads modules: text in, decoded functions and initialised globals out. */
 #include "alu.h"
+#include "machine.h"
 #include "text.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +94,38 @@ static void index_functions(struct reader *r)
 		m->functions[f->index] = f;
 }
 
+/* A function is serial when one that it may call is. */
+static void spread_serial(struct ptx_module *m)
+{
+	bool any = false, changed = true;
+	for (uint32_t i = 0; i < m->function_count; i++)
+		any |= m->functions[i]->serial;
+	while (any && changed) {
+		changed = false;
+		for (uint32_t i = 0; i < m->function_count; i++) {
+			struct ptx_function *f = m->functions[i];
+			for (uint32_t k = 0; !f->serial && k < f->call_count; k++) {
+				/* Through a register it may be any function. */
+				f->serial = !f->calls[k].callee || f->calls[k].callee->serial;
+				changed |= f->serial;
+			}
+		}
+	}
+}
+
+/* Threads that a grid may have: as many as this process may use, or as the environment says. */
+static uint32_t count_threads(void)
+{
+	const char *wanted = getenv("SOFTGPU_THREADS");
+	cpu_set_t allowed;
+	long count = 1;
+	if (wanted)
+		count = strtol(wanted, NULL, 10);
+	else if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+		count = CPU_COUNT(&allowed);
+	return count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : (uint32_t)count;
+}
+
 /* False: reader_fail() was called. */
 static bool load(struct reader *r)
 {
@@ -104,6 +138,7 @@ static bool load(struct reader *r)
 	place_globals(r);
 	for (struct body *body = r->bodies; body; body = body->next)
 		decode_function(r, body);
+	spread_serial(r->module);
 	fill_globals(r);
 	return true;
 }
@@ -122,6 +157,7 @@ enum ptx_status ptx_module_load(const char *text, size_t length, const struct pt
 	}
 	m->memory = *memory;
 	m->alu = alu_select();
+	m->threads = count_threads();
 	r->module = m;
 	r->log = log;
 	r->log_size = log_size;

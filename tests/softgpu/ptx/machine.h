@@ -1,6 +1,7 @@
 /*
  * A grid at work.
  *
+ * worker a thread that takes blocks of the grid and runs them; the caller of ptx_run() is the first
  * frame  one call of a function by some lanes of a warp: its registers and its local memory
  * split  lanes of a warp that are at the same instruction; a warp that has not diverged is one
  * join   where the splits of a divergent branch meet again: the immediate post-dominator, or the
@@ -12,8 +13,10 @@
 #ifndef SOFTGPU_PTX_MACHINE_H
 #define SOFTGPU_PTX_MACHINE_H
 
+#include <pthread.h>
 #include <setjmp.h>
 
+#include "helpers.h"
 #include "module.h"
 
 enum { MAX_JOINS = 64, MAX_WARPS = 32, BARRIERS = 16 };
@@ -62,6 +65,7 @@ struct warp {
 	const struct insn *volatile insn;
 	volatile uint32_t mask;
 	struct block *block;
+	struct worker *worker;
 	struct grid *grid;
 
 	uint32_t index;
@@ -87,6 +91,8 @@ struct barrier {
 };
 
 struct block {
+	struct block *next; /* of the worker */
+	struct worker *worker;
 	struct grid *grid;
 	uint32_t id[3];
 	struct warp *warps;
@@ -96,28 +102,52 @@ struct block {
 	bool active;
 };
 
-struct grid {
-	const struct ptx_function *function;
-	const struct ptx_launch *launch;
-	const struct ptx_memory *memory;
-	const struct alu_set *alu;
-	struct ptx_fault *fault;
-	const uint8_t *parameters;
+enum { MAX_WORKERS = 16 };
 
-	uint32_t threads, warps; /* of a block */
-	uint32_t shared_bytes, dynamic_shared_at;
+/* What one thread of a grid has for itself. */
+struct worker {
+	struct grid *grid;
 	struct block *blocks; /* resident ones */
 	uint32_t block_count;
-	uint64_t next_block, total_blocks;
-	uint64_t grid_words[2]; /* of a grid barrier */
-
-	uint64_t executed;            /* warp instructions since the last poll */
-	uint64_t poll_after;          /* so many of them */
+	uint64_t executed;            /* warp instructions */
+	uint64_t look_up;             /* at so many of them: time to poll */
 	uint64_t host_low, host_high; /* host memory that may be touched right now */
 
 	struct warp *volatile running;
 	sigjmp_buf failed;
 	enum ptx_status status;
+	struct ptx_fault fault;
+	bool caller; /* of ptx_run() */
+};
+
+enum signal {
+	SIGNAL_STOP = 1,  /* leave the grid */
+	SIGNAL_PAUSE = 2, /* the caller is in poll() and may sleep there: wait for it */
+};
+
+struct grid {
+	const struct ptx_function *function;
+	const struct ptx_launch *launch;
+	const struct ptx_memory *memory;
+	const struct alu_set *alu;
+	const uint8_t *parameters;
+
+	uint32_t threads, warps; /* of a block */
+	uint32_t shared_bytes, dynamic_shared_at;
+	uint64_t poll_after;               /* warp instructions */
+	uint64_t next_block, total_blocks; /* next_block: by atomic operations */
+	uint64_t grid_words[2];            /* of a grid barrier */
+	uint32_t signals;                  /* enum signal, by atomic operations */
+
+	pthread_mutex_t pause; /* held by the caller while it is in poll() */
+	pthread_mutex_t lock;  /* of status and fault: the first that came */
+	enum ptx_status status;
+	struct ptx_fault *fault;
+
+	bool asked; /* for help */
+	struct offer offer;
+	uint32_t worker_count; /* by atomic operations */
+	struct worker workers[MAX_WORKERS];
 };
 
 static inline void *lanes(const struct warp *w, uint32_t slot)
@@ -131,10 +161,16 @@ fault_raise(struct warp *w, enum ptx_status status, uint32_t lane, uint64_t addr
             bool write, const char *format, ...);
 
 /* Between these, SIGSEGV and SIGBUS of this thread inside the grid's memory end the grid. */
-void fault_guard(struct grid *grid);
+void fault_guard(struct worker *worker);
 void fault_unguard(void);
-/* After a signal: completes *fault from the warp that was running. */
-void fault_locate(struct grid *grid);
+/* After a signal: completes worker->fault from the warp that was running. */
+void fault_locate(struct worker *worker);
+
+/* Runs blocks until the grid has no more; faults leave it by a jump to worker->failed. */
+void worker_run(struct worker *worker);
+void worker_free(struct worker *worker);
+/* Between turns: obeys signals, and polls when it is time. */
+void worker_look_up(struct worker *worker);
 
 /* A turn of a warp: runs until it blocks, ends or has used up its budget. */
 void warp_run(struct warp *w);
@@ -163,7 +199,7 @@ enum barrier_mode {
 };
 
 /* Memory instructions; see memory.c for which instruction fields they read. */
-handler memory_load, memory_store, memory_atomic, memory_load_parameter;
+handler memory_load, memory_store, memory_atomic, memory_load_parameter, memory_fence;
 bool memory_atomic_is_supported(enum atomic op, enum type type);
 /* Where `size` bytes at an address of a space are; faults otherwise. */
 void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,

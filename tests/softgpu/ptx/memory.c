@@ -32,8 +32,7 @@ static bool in_range(uint64_t address, uint64_t bytes, uint64_t base, uint64_t s
 
 static bool global_range(struct warp *w, uint64_t low, uint64_t bytes, bool write, uintptr_t *at)
 {
-	struct grid *g = w->grid;
-	const struct ptx_memory *m = g->memory;
+	const struct ptx_memory *m = w->grid->memory;
 	if (in_range(low, bytes, m->window_base, m->window_size)) {
 		*at = (uintptr_t)low + (uintptr_t)m->alias_delta;
 		return true;
@@ -42,11 +41,11 @@ static bool global_range(struct warp *w, uint64_t low, uint64_t bytes, bool writ
 		return false;
 	fault_unguard();
 	bool allowed = m->host_access(m->cookie, low, bytes, write);
-	fault_guard(g);
+	fault_guard(w->worker);
 	if (!allowed)
 		return false;
-	g->host_low = low;
-	g->host_high = low + bytes;
+	w->worker->host_low = low;
+	w->worker->host_high = low + bytes;
 	*at = (uintptr_t)low;
 	return true;
 }
@@ -155,6 +154,15 @@ void memory_store(struct warp *w, const struct insn *in, uint32_t mask)
 	for (uint32_t k = 0; k < in->count; k++)
 		w->grid->alu->store[__builtin_ctz(in->size)](lanes(w, in->d[k]), &p, k * in->size,
 		                                             mask);
+}
+
+/* Orders what this thread of the host does to memory. */
+void memory_fence(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	(void)w;
+	(void)in;
+	(void)mask;
+	__sync_synchronize();
 }
 
 /* A kernel parameter at a constant offset: the same for all lanes. */
@@ -283,8 +291,7 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
 		for (uint32_t left = mask; left; left &= left - 1) {                               \
 			int i = __builtin_ctz(left);                                               \
-			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0] +                    \
-			        (p->pattern == PATTERN_CONSECUTIVE ? i : 0),                       \
+			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0],                     \
 			  old = __atomic_load_n(at, __ATOMIC_RELAXED);                             \
 			while (!__atomic_compare_exchange_n(                                       \
 			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \

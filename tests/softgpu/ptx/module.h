@@ -132,10 +132,12 @@ struct ptx_function {
 	bool entry;
 	bool defined;
 	uint32_t index; /* in module->functions */
+	bool serial;    /* its results depend on the order of blocks: one thread runs them all */
 
 	struct insn *code;
 	uint32_t code_count;
 	struct call *calls;
+	uint32_t call_count;
 	struct table *tables;
 
 	uint8_t *constants;
@@ -167,6 +169,7 @@ struct ptx_module {
 	uint32_t constant_bytes;
 	uint32_t version, target;
 	uint32_t dynamic_align; /* of extern shared memory */
+	uint32_t threads;       /* of the host, for one grid */
 };
 
 #endif

@@ -3,12 +3,13 @@
  *
  * module    parsed once from text; holds entry functions, device functions, globals, constants
  * function  one .entry, decoded once into an array of instructions
- * grid      one launch; blocks run one after the other, the warps of a block take turns
+ * grid      one launch; a few threads of the host share its blocks, the warps of a block take turns
  * warp      32 lanes in lockstep under a mask; it is a struct with a program counter, never a
  *           native stack, so that switching warps is choosing another struct
  *
  * This room knows nothing of the driver API: it is given memory and told what to run.
- * Thread-safety: a loaded module is immutable; ptx_run() may be called from several threads.
+ * Thread-safety: a loaded module is immutable; ptx_run() may be called from several threads. It may
+ * start threads of its own, which end before it returns; host_access() is called on those too.
  */
 #ifndef SOFTGPU_PTX_H
 #define SOFTGPU_PTX_H
@@ -85,7 +86,8 @@ struct ptx_launch {
 	uint32_t dynamic_shared;
 	const void *parameters; /* a block laid out as ptx_function_info says */
 	/* Called at least every `poll_instructions` warp instructions; a non-zero answer stops the
-	 * grid with PTX_STOPPED. May sleep (time slicing). NULL: never. */
+	 * grid with PTX_STOPPED. May sleep (time slicing): no thread of the grid runs meanwhile. Always
+	 * on the thread that called ptx_run(). NULL: never. */
 	int (*poll)(void *cookie);
 	void *poll_cookie;
 	uint32_t poll_instructions;
@@ -109,8 +111,11 @@ bool ptx_module_global(const struct ptx_module *module, const char *name, uint64
 const struct ptx_function_info *ptx_function_info(const struct ptx_function *function);
 
 /*
- * Runs the grid to its end on the calling thread. Faults of the kernel come back as a status and a
- * filled *fault, never as a signal of the process.
+ * Runs the grid to its end, on the calling thread and, where blocks are left after the first few
+ * thousand warp instructions, on helpers. Kernels whose results could depend on the order of blocks
+ * (the value of an atomic operation on global memory is read, floats are added, text is printed) and
+ * cooperative grids stay on the calling thread. Faults of the kernel come back as a status and a filled
+ * *fault, that of the first, never as a signal of the process.
  */
 enum ptx_status ptx_run(const struct ptx_function *function, const struct ptx_launch *launch,
                         struct ptx_fault *fault);

@@ -1,5 +1,11 @@
-/* ptx_run(): the blocks of a grid, and the turns of their warps. */
-#include "alu.h"
+/*
+ * ptx_run(): a grid from its launch to its end, and the threads that share its blocks.
+ *
+ * The caller's thread begins alone. When the first stretch of work is done and there are blocks left,
+ * it asks for helpers, so that a short kernel pays for none. Kernels whose results depend on the order
+ * of their blocks (ptx_function.serial) and cooperative ones stay on one thread. poll() is called on
+ * the caller's thread only; while it is in there, the helpers wait.
+ */
 #include "machine.h"
 
 #include <fenv.h>
@@ -7,148 +13,122 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RESIDENT = 1024 };
+enum {
+	MAX_COOPERATIVE = 1024, /* blocks */
+	ALONE = 2048,           /* warp instructions before helpers are worth their start */
+	IDLE_POLL_NS = 100000,  /* how often the caller polls while it waits for helpers */
+};
 
-static void free_warp(struct warp *w)
-{
-	while (w->all_frames) {
-		struct frame *next = w->all_frames->next_of_warp;
-		free(w->all_frames->registers);
-		free(w->all_frames);
-		w->all_frames = next;
-	}
-	free(w->special);
-	free(w->local);
-}
+/* --- what may stop a worker --- */
 
-static void free_grid(struct grid *g)
+__attribute__((noreturn)) static void leave(struct worker *k)
 {
-	for (uint32_t i = 0; g->blocks && i < g->block_count; i++) {
-		for (uint32_t k = 0; g->blocks[i].warps && k < g->warps; k++)
-			free_warp(&g->blocks[i].warps[k]);
-		free(g->blocks[i].warps);
-		free(g->blocks[i].shared);
-	}
-	free(g->blocks);
-	free(g);
-}
-
-/* All blocks of a cooperative grid are there at once; else one after the other. */
-static bool allocate_blocks(struct grid *g)
-{
-	g->block_count = g->launch->cooperative ? (uint32_t)g->total_blocks : 1;
-	g->blocks = calloc(g->block_count, sizeof *g->blocks);
-	for (uint32_t i = 0; g->blocks && i < g->block_count; i++) {
-		struct block *block = &g->blocks[i];
-		block->grid = g;
-		block->warps = calloc(g->warps, sizeof *block->warps);
-		block->shared = calloc(1, g->shared_bytes + 64);
-		if (!block->warps || !block->shared)
-			return false;
-	}
-	return g->blocks != NULL;
-}
-
-static void start_block(struct grid *g, struct block *block)
-{
-	const uint32_t *size = g->launch->grid;
-	uint64_t index = g->next_block++;
-	block->id[0] = (uint32_t)(index % size[0]);
-	block->id[1] = (uint32_t)(index / size[0] % size[1]);
-	block->id[2] = (uint32_t)(index / size[0] / size[1]);
-	block->live = g->threads;
-	memset(block->barriers, 0, sizeof block->barriers);
-	memset(block->shared, 0, g->shared_bytes);
-	for (uint32_t i = 0; i < g->warps; i++)
-		warp_start(&block->warps[i], block, i);
-	block->active = true;
-}
-
-static bool can_run(const struct warp *w)
-{
-	for (uint32_t i = 0; i < w->split_count; i++)
-		if (w->splits[i].state == SPLIT_READY)
-			return true;
-	return false;
-}
-
-static void poll(struct grid *g)
-{
-	if (g->executed < g->poll_after)
-		return;
-	g->executed = 0;
-	if (!g->launch->poll)
-		return;
 	fault_unguard();
-	if (g->launch->poll(g->launch->poll_cookie)) {
-		g->status = PTX_STOPPED;
-		siglongjmp(g->failed, 1);
-	}
-	fault_guard(g);
+	k->status = PTX_STOPPED;
+	siglongjmp(k->failed, 1);
 }
 
-static bool force_block(struct grid *g, struct block *block)
+/* True: stop. */
+static bool poll(struct grid *g)
 {
-	bool forced = false;
-	for (uint32_t i = 0; i < g->warps; i++) {
-		g->running = &block->warps[i];
-		forced |= warp_force(&block->warps[i]);
-	}
-	return forced;
+	if (!g->launch->poll)
+		return false;
+	pthread_mutex_lock(&g->pause);
+	__atomic_or_fetch(&g->signals, SIGNAL_PAUSE, __ATOMIC_RELAXED);
+	bool stop = g->launch->poll(g->launch->poll_cookie) != 0;
+	__atomic_and_fetch(&g->signals, ~(uint32_t)SIGNAL_PAUSE, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&g->pause);
+	return stop;
 }
 
-/* One turn for each warp. */
-static void run_block(struct grid *g, struct block *block)
+static void ask_for_help(struct grid *g);
+
+void worker_look_up(struct worker *k)
 {
-	bool moved = false;
-	for (uint32_t i = 0; i < g->warps; i++) {
-		struct warp *w = &block->warps[i];
-		if (!can_run(w))
-			continue;
-		moved = true;
-		warp_run(w);
-		poll(g);
+	struct grid *g = k->grid;
+	uint32_t signals = __atomic_load_n(&g->signals, __ATOMIC_RELAXED);
+	if (signals & SIGNAL_STOP)
+		leave(k);
+	if (signals & SIGNAL_PAUSE && !k->caller) {
+		pthread_mutex_lock(&g->pause);
+		pthread_mutex_unlock(&g->pause);
 	}
-	if (!block->live) {
-		block->active = false;
-	} else if (!moved && !force_block(g, block)) {
-		struct warp *w = &block->warps[0];
-		while (!w->live)
-			w++;
-		w->insn = &w->splits[0].frame->function->code[w->splits[0].at - 1];
-		fault_raise(w, PTX_ILLEGAL_INSTRUCTION, (uint32_t)__builtin_ctz(w->live), 0, 0,
-		            false, "deadlock: the block's threads wait at different barriers");
-	}
+	if (k->executed < k->look_up || !k->caller)
+		return;
+	k->look_up = k->executed + g->poll_after;
+	fault_unguard();
+	if (!g->asked)
+		ask_for_help(g);
+	if (poll(g))
+		leave(k);
+	fault_guard(k);
 }
 
-static void run_grid(struct grid *g)
+/* --- threads --- */
+
+/* Stops all workers; what the first of them says is the grid's. */
+static void end_grid(struct grid *g, enum ptx_status status, const struct ptx_fault *fault)
 {
-	for (uint32_t active = 1; active;) {
-		active = 0;
-		for (uint32_t i = 0; i < g->block_count; i++) {
-			if (!g->blocks[i].active && g->next_block < g->total_blocks)
-				start_block(g, &g->blocks[i]);
-			if (g->blocks[i].active) {
-				run_block(g, &g->blocks[i]);
-				active++;
-			}
-		}
-		if (g->next_block < g->total_blocks)
-			active++;
+	pthread_mutex_lock(&g->lock);
+	if (g->status == PTX_OK) {
+		g->status = status;
+		memmove(g->fault, fault, sizeof *fault);
 	}
+	pthread_mutex_unlock(&g->lock);
+	__atomic_or_fetch(&g->signals, SIGNAL_STOP, __ATOMIC_RELAXED);
 }
 
-/* Here faults come back to; g->status says how it went. */
-static void attempt(struct grid *g)
+/* Here faults come back to. */
+static void attempt(struct worker *k)
 {
-	if (!sigsetjmp(g->failed, 1)) {
-		fault_guard(g);
-		run_grid(g);
+	struct grid *g = k->grid;
+	if (!sigsetjmp(k->failed, 1)) {
+		fault_guard(k);
+		worker_run(k);
 		fault_unguard();
-	} else if (g->status == PTX_ILLEGAL_ADDRESS && !g->fault->message[0]) {
-		fault_locate(g);
+		return;
+	}
+	if (k->status == PTX_ILLEGAL_ADDRESS && !k->fault.message[0])
+		fault_locate(k);
+	end_grid(g, k->status, &k->fault);
+}
+
+static void help(void *cookie)
+{
+	struct grid *g = cookie;
+	struct worker *k = &g->workers[__atomic_fetch_add(&g->worker_count, 1, __ATOMIC_RELAXED)];
+	fesetenv(FE_DFL_ENV);
+	k->grid = g;
+	k->look_up = UINT64_MAX;
+	attempt(k);
+}
+
+/* Once, by the caller, at its first look up. */
+static void ask_for_help(struct grid *g)
+{
+	uint64_t next = __atomic_load_n(&g->next_block, __ATOMIC_RELAXED);
+	uint64_t left = next < g->total_blocks ? g->total_blocks - next : 0;
+	uint32_t most = g->function->module->threads - 1;
+	g->asked = true;
+	if (g->function->serial || g->launch->cooperative)
+		return;
+	g->offer.run = help;
+	g->offer.cookie = g;
+	g->offer.wanted = left < most ? (uint32_t)left : most;
+	helpers_offer(&g->offer);
+}
+
+/* The caller has nothing left to run, but still polls. */
+static void wait_for_helpers(struct grid *g)
+{
+	while (g->asked && !helpers_withdraw(&g->offer, IDLE_POLL_NS)) {
+		if (__atomic_load_n(&g->signals, __ATOMIC_RELAXED) & SIGNAL_STOP || !poll(g))
+			continue;
+		end_grid(g, PTX_STOPPED, g->fault);
 	}
 }
+
+/* --- launches --- */
 
 static enum ptx_status refuse(const struct ptx_function *f, struct ptx_fault *fault,
                               enum ptx_status status, const char *message)
@@ -156,6 +136,16 @@ static enum ptx_status refuse(const struct ptx_function *f, struct ptx_fault *fa
 	fault->function = f->info.name;
 	snprintf(fault->message, sizeof fault->message, "%s", message);
 	return status;
+}
+
+static void free_grid(struct grid *g)
+{
+	for (uint32_t i = 0; i < MAX_WORKERS; i++)
+		if (g->workers[i].grid)
+			worker_free(&g->workers[i]);
+	pthread_mutex_destroy(&g->pause);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
 }
 
 enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *launch,
@@ -173,7 +163,7 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 		return refuse(f, fault, PTX_NOT_SUPPORTED, "the launch has no threads");
 	if (threads > LANES * MAX_WARPS)
 		return refuse(f, fault, PTX_NOT_SUPPORTED, "more than 1024 threads in a block");
-	if (launch->cooperative && blocks > MAX_RESIDENT)
+	if (launch->cooperative && blocks > MAX_COOPERATIVE)
 		return refuse(f, fault, PTX_NOT_SUPPORTED,
 		              "a cooperative grid of more than 1024 blocks");
 	if (launch->dynamic_shared > 1 << 20)
@@ -197,14 +187,19 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 	                                         : f->info.shared_bytes;
 	g->poll_after =
 	    launch->poll && launch->poll_instructions ? launch->poll_instructions : 1u << 20;
+	pthread_mutex_init(&g->pause, NULL);
+	pthread_mutex_init(&g->lock, NULL);
 	/* The caller may have other ideas of rounding, of subnormals, or of traps. */
 	fenv_t environment;
 	fegetenv(&environment);
 	fesetenv(FE_DFL_ENV);
-	if (allocate_blocks(g))
-		attempt(g);
-	else
-		g->status = refuse(f, fault, PTX_NO_MEMORY, "no host memory for the blocks");
+	struct worker *k = &g->workers[0];
+	k->grid = g;
+	k->caller = true;
+	g->worker_count = 1;
+	k->look_up = g->poll_after < ALONE ? g->poll_after : ALONE;
+	attempt(k);
+	wait_for_helpers(g);
 	fesetenv(&environment);
 	enum ptx_status status = g->status;
 	free_grid(g);

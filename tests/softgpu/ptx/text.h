@@ -77,7 +77,6 @@ struct operand {
 	const char *name; /* NULL in an address that is a plain number */
 	const char *pair; /* the q of p|q */
 	bool negated;
-	bool indexed;  /* name[3]: the offset counts elements of the array */
 	uint64_t bits; /* number, or offset of a name */
 	struct operand *items;
 };

@@ -354,9 +354,10 @@ void warp_start(struct warp *w, struct block *block, uint32_t index)
 	struct grid *g = block->grid;
 	bool first = !w->special;
 	w->grid = g;
+	w->worker = block->worker;
 	w->block = block;
 	w->index = index;
-	g->running = w;
+	w->worker->running = w;
 	if (first) {
 		w->special = aligned_alloc(64, SPECIAL_COUNT * SPECIAL_STRIDE);
 		if (!w->special)

@@ -71,6 +71,7 @@ void test_faults(const struct ptx_module *integer);
 void catch_signals(void); /* before the first launch */
 void test_foreign_signal(void);
 void test_instructions(void);
+void test_parallel(void);
 void test_texts(void);
 void test_garbage(const char *path);
 
