@@ -1,20 +1,21 @@
-/*
- * The linker calls. There is one kind of code here, PTX, and it is not linked: a single input comes
- * out as it went in, which is what programs do that use the linker to compile.
- */
+/* The linker calls: PTX goes in, by text or from fat binaries, and comes out as one PTX text. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/softgpu/fatbin.h"
+#include "tests/softgpu/link_text.h"
 #include "tests/softgpu/module.h"
 
 struct link_state {
 	struct handle handle;
-	char *text; /* the input, NUL-terminated */
-	size_t size;
+	struct jit_log errors; /* the caller keeps its buffers until the link is destroyed */
+	char **texts;
+	size_t count;
+	char *linked; /* NULL until completed */
 };
 
 static CUresult create(const char *call, unsigned int count, const CUjit_option *options,
-                       void *const *values, CUlinkState *out)
+                       void **values, CUlinkState *out)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
@@ -27,6 +28,7 @@ static CUresult create(const char *call, unsigned int count, const CUjit_option 
 		free(link);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
+	jit_log_find(&link->errors, count, options, values);
 	*out = (CUlinkState)link;
 	return leave(CUDA_SUCCESS);
 }
@@ -54,6 +56,22 @@ static CUresult enter_link(const char *call, CUlinkState handle, struct link_sta
 	return *link ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* The PTX of an input, as text of its own. */
+static CUresult input_text(CUjitInputType type, const char *data, size_t size, char **text)
+{
+	if (type == CU_JIT_INPUT_FATBINARY)
+		return image_text(data, text);
+	if (type != CU_JIT_INPUT_PTX)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	*text = strndup(data, size);
+	if (!*text)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (strstr(*text, ".version"))
+		return CUDA_SUCCESS;
+	free(*text);
+	return CUDA_ERROR_INVALID_PTX;
+}
+
 static CUresult add(const char *call, CUlinkState handle, CUjitInputType type, const char *data,
                     size_t size)
 {
@@ -61,18 +79,19 @@ static CUresult add(const char *call, CUlinkState handle, CUjitInputType type, c
 	CUresult result = enter_link(call, handle, &link);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!data || size == 0 || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+	char *text;
+	if (!data || size == 0 || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->linked)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (type != CU_JIT_INPUT_PTX)
-		return leave(CUDA_ERROR_NO_BINARY_FOR_GPU);
-	if (link->text) {
-		say("%s: more than one input is not linked", call);
-		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	}
-	link->text = strndup(data, size);
-	if (!link->text)
+	result = input_text(type, data, size, &text);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	char **texts = realloc(link->texts, (link->count + 1) * sizeof(*texts));
+	if (!texts) {
+		free(text);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	link->size = strlen(link->text) + 1;
+	}
+	link->texts = texts;
+	link->texts[link->count++] = text;
 	return leave(CUDA_SUCCESS);
 }
 
@@ -122,10 +141,18 @@ EXPORT CUresult cuLinkComplete(CUlinkState handle, void **image, size_t *size)
 	CUresult result = enter_link(__func__, handle, &link);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!image || !size || !link->text)
+	char log[256];
+	if (!image || !size || link->count == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	*image = link->text;
-	*size = link->size;
+	/* A driver answers UNKNOWN when names do not resolve (seen in numba's issue 7159). */
+	if (!link->linked && !link_texts((const char *const *)link->texts, link->count,
+	                                 &link->linked, log, sizeof(log))) {
+		say("%s: %s", __func__, log);
+		jit_log_write(&link->errors, log);
+		return leave(CUDA_ERROR_UNKNOWN);
+	}
+	*image = link->linked;
+	*size = strlen(link->linked) + 1;
 	return leave(CUDA_SUCCESS);
 }
 
@@ -136,7 +163,10 @@ EXPORT CUresult cuLinkDestroy(CUlinkState handle)
 	if (result != CUDA_SUCCESS)
 		return result;
 	handle_remove(&link->handle);
-	free(link->text);
+	for (size_t i = 0; i < link->count; i++)
+		free(link->texts[i]);
+	free(link->texts);
+	free(link->linked);
 	free(link);
 	return leave(CUDA_SUCCESS);
 }

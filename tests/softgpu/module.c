@@ -76,44 +76,8 @@ void modules_forget_context(struct context *context)
 		module_free(context->modules);
 }
 
-/* The options that want an answer: where the log goes. */
-struct load_options {
-	char *error_log;
-	size_t error_log_size;
-	void **error_log_used; /* the option's value, which becomes the bytes written */
-};
-
-static void read_options(struct load_options *options, unsigned int count,
-                         const CUjit_option *names, void **values)
-{
-	for (unsigned int i = 0; names && values && i < count; i++) {
-		switch ((int)names[i]) {
-		case CU_JIT_ERROR_LOG_BUFFER:
-			options->error_log = values[i];
-			break;
-		case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-			options->error_log_size = (size_t)(uintptr_t)values[i];
-			options->error_log_used = &values[i];
-			break;
-		case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-			values[i] = NULL; /* nothing to say */
-			break;
-		default:
-			break; /* hints for a compiler */
-		}
-	}
-}
-
-static void write_log(const struct load_options *options, const char *log)
-{
-	if (options->error_log && options->error_log_size)
-		snprintf(options->error_log, options->error_log_size, "%s", log);
-	if (options->error_log_used)
-		*options->error_log_used = (void *)(uintptr_t)strlen(log);
-}
-
 static CUresult load(const char *call, CUmodule *out, const void *image,
-                     const struct load_options *options)
+                     const struct jit_log *errors)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
@@ -124,7 +88,7 @@ static CUresult load(const char *call, CUmodule *out, const void *image,
 	char log[LOG_SIZE] = "";
 	struct module *module;
 	result = module_load(context, image, log, sizeof(log), &module);
-	write_log(options, log);
+	jit_log_write(errors, log);
 	if (result == CUDA_SUCCESS)
 		*out = (CUmodule)module;
 	else if (log[0])
@@ -134,20 +98,20 @@ static CUresult load(const char *call, CUmodule *out, const void *image,
 
 EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
 {
-	return load(__func__, out, image, &(struct load_options){0});
+	return load(__func__, out, image, &(struct jit_log){0});
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
                                    CUjit_option *names, void **values)
 {
-	struct load_options options = {0};
-	read_options(&options, count, names, values);
-	return load(__func__, out, image, &options);
+	struct jit_log errors = {0};
+	jit_log_find(&errors, count, names, values);
+	return load(__func__, out, image, &errors);
 }
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image)
 {
-	return load(__func__, out, image, &(struct load_options){0});
+	return load(__func__, out, image, &(struct jit_log){0});
 }
 
 char *read_text(const char *path)
@@ -182,7 +146,7 @@ EXPORT CUresult cuModuleLoad(CUmodule *out, const char *path)
 	char *text = read_text(path);
 	if (!text)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	CUresult result = load(__func__, out, text, &(struct load_options){0});
+	CUresult result = load(__func__, out, text, &(struct jit_log){0});
 	free(text);
 	return result;
 }

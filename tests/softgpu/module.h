@@ -39,6 +39,16 @@ struct kernel {
 	struct kernel *prev, *next;
 };
 
+/* jit_log.c: where the caller of a compiler or linker wants to read what went wrong. */
+struct jit_log {
+	char *text;
+	size_t size;
+	void **used; /* the option's value, which becomes the bytes written */
+};
+void jit_log_find(struct jit_log *errors, unsigned int count, const CUjit_option *names,
+                  void **values);
+void jit_log_write(const struct jit_log *errors, const char *what);
+
 /* The function of that name in the module; the same pointer each time. NULL: there is none. */
 CUresult module_function(struct module *module, const char *name, struct function **function);
 /* The module of a library in a context, loaded when it is not yet. */

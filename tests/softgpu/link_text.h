@@ -1,0 +1,15 @@
+/* Several PTX texts put together as one, as a linker would. */
+#ifndef SOFTGPU_LINK_TEXT_H
+#define SOFTGPU_LINK_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Names that a text keeps to itself stay its own; what one declares .extern another defines. The
+ * result is NUL-terminated and belongs to the caller. False: it cannot be done, and log (of
+ * log_size bytes, always terminated) says why.
+ */
+bool link_texts(const char *const *texts, size_t count, char **linked, char *log, size_t log_size);
+
+#endif
