@@ -115,7 +115,7 @@ static CUresult bring_alive(struct context *context, unsigned int flags)
 	context->legacy->legacy = true;
 	context->memory = memory;
 	context->flags = flags;
-	context->api_version = DRIVER_VERSION;
+	context->api_version = (unsigned int)config()->driver_version;
 	context->error = CUDA_SUCCESS;
 	context->id = ++last_id;
 	set_default_limits(context);

@@ -135,6 +135,11 @@ extern struct device devices[MAX_DEVICES];
 extern int device_count;
 void devices_find(void);
 struct device *device_of(CUdevice ordinal);
+/* Enters a call about one device: an ordinal, and out parameters that must be there. */
+CUresult enter_device(const char *name, bool outputs, CUdevice ordinal, struct device **device);
+
+/* attribute.c: what all devices answer to that attribute. */
+int device_attribute(CUdevice_attribute attribute);
 
 /* context.c */
 struct context {

@@ -1,8 +1,13 @@
-/* SOFTGPU_FAIL="cuMemCreate:3=2,...": the third use of cuMemCreate answers CUresult 2. */
+/*
+ * Calls that fail because they were told to. SOFTGPU_FAIL="cuMemCreate:3=2,...": the third use of
+ * cuMemCreate answers CUresult 2. SOFTGPU_DRIVER_VERSION=12020: what came later is not there.
+ */
 #include "tests/softgpu/driver.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/softgpu/entry_points.h"
 
 #define MAX_FAULTS 64
 
@@ -40,8 +45,21 @@ static void read_faults(void)
 	}
 }
 
+/* The loader finds newer symbols all the same; an older driver would not have them. */
+static bool is_too_new(const char *symbol)
+{
+	for (const struct entry_point *entry = entry_points; entry->symbol; entry++)
+		if (strcmp(entry->symbol, symbol) == 0)
+			return entry->version > config()->driver_version;
+	return false;
+}
+
 CUresult injected_failure(const char *name)
 {
+	if (config()->driver_version < DRIVER_VERSION && is_too_new(name)) {
+		say("%s is newer than driver %d", name, config()->driver_version);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	pthread_once(&once, read_faults);
 	for (int i = 0; i < fault_count; i++) {
 		struct fault *fault = &faults[i];

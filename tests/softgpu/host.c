@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include "tests/softgpu/machine.h"
+
 #define HOST_PAGE 4096ULL
 #define ALLOC_FLAGS \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -36,6 +38,7 @@ static CUresult allocate(const char *call, void **out, size_t size, unsigned int
 	}
 	/* Under unified addressing all of it is portable and mapped, whatever was asked. */
 	range->flags = flags | CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+	machine_count_host((int64_t)whole_pages(size));
 	*out = memory;
 	return leave(CUDA_SUCCESS);
 }
@@ -61,6 +64,7 @@ void host_range_free(struct range *range)
 	uint64_t size = range->size;
 	bool own = range->kind == RANGE_HOST;
 	range_remove(range);
+	machine_count_host(-(int64_t)whole_pages(size));
 	if (own)
 		munmap(memory, whole_pages(size));
 }
@@ -124,6 +128,7 @@ static CUresult register_memory(const char *call, void *pointer, size_t size, un
 	if (!range)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	range->flags = flags | CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+	machine_count_host((int64_t)whole_pages(size));
 	return leave(CUDA_SUCCESS);
 }
 

@@ -87,6 +87,6 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 		return result;
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = DRIVER_VERSION;
+	*version = config()->driver_version;
 	return CUDA_SUCCESS;
 }

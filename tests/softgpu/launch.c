@@ -229,6 +229,8 @@ static CUresult launch_kernel(const char *call, const CUlaunchConfig *shape, CUs
 		result = check_shape(function, shape);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
+	if (cooperative && !device_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (cooperative) {
 		unsigned int threads = shape->blockDimX * shape->blockDimY * shape->blockDimZ;
 		uint64_t room =

@@ -31,6 +31,8 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int fl
 	CUresult result = enter_context(__func__, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (!out || size == 0 ||
 	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
 	     flags != CU_MEM_ATTACH_SINGLE))
@@ -60,6 +62,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int fl
 	for (size_t i = 0; i < blocks; i++)
 		home[i] = -1;
 	range->flags = flags;
+	machine_count_host((int64_t)(blocks * GRANULARITY));
 	pthread_rwlock_wrlock(&memory_lock);
 	range->managed = managed;
 	pthread_rwlock_unlock(&memory_lock);
@@ -77,6 +80,9 @@ static void move_block(struct managed *managed, size_t block, int device)
 		return;
 	if (home >= 0)
 		machine_give(devices[home].machine_index, GRANULARITY);
+	machine_count_host(device < 0 ? (int64_t)GRANULARITY
+	                   : home < 0 ? -(int64_t)GRANULARITY
+	                              : 0);
 	managed->home[block] = (int16_t)device;
 }
 
@@ -114,6 +120,7 @@ void managed_free(struct range *range)
 	range_remove(range);
 	for (size_t block = 0; block < managed->blocks; block++)
 		move_block(managed, block, -1);
+	machine_count_host(-(int64_t)(managed->blocks * GRANULARITY));
 	munmap(memory, managed->blocks * GRANULARITY);
 	pthread_mutex_destroy(&managed->lock);
 	free(managed->home);

@@ -45,6 +45,8 @@ CUresult physical_create(int device, uint64_t size, struct physical **out)
 	physical->offset = next_offset;
 	physical->size = size;
 	next_offset += size;
+	if (device < 0)
+		machine_count_host((int64_t)size);
 	*out = physical;
 	return CUDA_SUCCESS;
 }
@@ -57,6 +59,8 @@ void physical_drop(struct physical *physical)
 	          (off_t)physical->size);
 	if (physical->device >= 0)
 		machine_give(devices[physical->device].machine_index, physical->size);
+	else
+		machine_count_host(-(int64_t)physical->size);
 	handle_remove(&physical->handle);
 	free(physical);
 }

@@ -260,6 +260,8 @@ static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUs
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	struct pool *pool = from_pool ? handle_find(pool_handle, HANDLE_POOL)
 	                              : current_pool(stream->context->device);
+	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (!out || size == 0 || !pool)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	return leave(allocate(pool, size, stream, out));
@@ -308,6 +310,8 @@ static CUresult pool_of_device(const char *call, CUmemoryPool *out, CUdevice ord
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
+	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	struct pool *pool = which(device);
 	if (!pool)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -368,6 +372,8 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *propert
 	CUresult result = enter_driver(__func__);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    properties->win32SecurityAttributes)
 		return leave(CUDA_ERROR_INVALID_VALUE);

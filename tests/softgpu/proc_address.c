@@ -33,7 +33,7 @@ static const struct entry_point *look_up(const char *name, int version, bool per
 	if (!*name || is_hidden(name))
 		return NULL;
 	for (const struct entry_point *entry = entry_points; entry->symbol; entry++) {
-		if (strcmp(entry->name, name) != 0)
+		if (strcmp(entry->name, name) != 0 || entry->version > config()->driver_version)
 			continue;
 		*known = true;
 		if (entry->version > version || (entry->per_thread && !per_thread))

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tests/softgpu/machine.h"
+
 /* One cuMemAddressReserve. */
 struct reservation {
 	uint64_t base, size;
@@ -15,14 +17,16 @@ static struct reservation *reservations;
 static CUresult enter(const char *call)
 {
 	CUresult result = enter_driver(call);
-	if (result == CUDA_SUCCESS && config()->no_vmm)
+	if (result == CUDA_SUCCESS &&
+	    !device_attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	return result;
 }
 
 static bool is_whole(uint64_t base, uint64_t size)
 {
-	return size && base % GRANULARITY == 0 && size % GRANULARITY == 0 && window_holds(base) &&
+	uint64_t unit = config()->granularity;
+	return size && base % unit == 0 && size % unit == 0 && window_holds(base) &&
 	       size <= window_size() - (base - window_base());
 }
 
@@ -43,13 +47,15 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignm
 	CUresult result = enter(__func__);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!out || flags != 0 || size == 0 || size % GRANULARITY != 0 ||
+	if (!out || flags != 0 || size == 0 || size % config()->granularity != 0 ||
 	    (alignment & (alignment - 1)) != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	struct reservation *reservation = calloc(1, sizeof(*reservation));
 	if (!reservation)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	pthread_rwlock_wrlock(&memory_lock);
+	if (alignment < config()->granularity)
+		alignment = config()->granularity;
 	reservation->base = window_reserve(size, alignment, wish);
 	pthread_rwlock_unlock(&memory_lock);
 	if (!reservation->base) {
@@ -87,21 +93,25 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 		return CUDA_ERROR_INVALID_VALUE;
 	if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	bool has_host_vmm =
+	    device_attribute(CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	bool has_host_numa =
+	    device_attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	switch ((int)properties->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*device = properties->location.id;
 		return device_of(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST:
 		*device = -1;
-		return config()->no_host_vmm ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+		return has_host_vmm ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 		*device = -1;
-		if (config()->no_host_numa)
+		if (!has_host_numa)
 			return CUDA_ERROR_NOT_SUPPORTED;
 		return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
 		*device = -1;
-		return config()->no_host_numa ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+		return has_host_numa ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -114,7 +124,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (result != CUDA_SUCCESS)
 		return result;
 	int device;
-	if (!out || flags != 0 || size == 0 || size % GRANULARITY != 0)
+	if (!out || flags != 0 || size == 0 || size % config()->granularity != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	result = check_properties(properties, &device);
 	if (result != CUDA_SUCCESS)
@@ -150,6 +160,12 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return leave(CUDA_SUCCESS);
 }
 
+static void count_mapped(const struct physical *physical, int64_t bytes)
+{
+	if (physical->device >= 0)
+		machine_count_mapped(devices[physical->device].machine_index, bytes);
+}
+
 EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
                          CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
@@ -168,6 +184,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
 	pthread_rwlock_wrlock(&memory_lock);
 	window_map(base, physical);
 	pthread_rwlock_unlock(&memory_lock);
+	count_mapped(physical, (int64_t)size);
 	return leave(CUDA_SUCCESS);
 }
 
@@ -200,6 +217,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size)
 		window_unmap(range->base, range->size);
 		pthread_rwlock_unlock(&memory_lock);
 		range_remove(range);
+		count_mapped(physical, -(int64_t)physical->size);
 		physical_drop(physical);
 	}
 	return leave(CUDA_SUCCESS);
@@ -281,7 +299,7 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	result = check_properties(properties, &device);
 	if (result == CUDA_SUCCESS)
-		*granularity = GRANULARITY;
+		*granularity = config()->granularity;
 	return leave(result);
 }
 
