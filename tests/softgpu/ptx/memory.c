@@ -291,7 +291,8 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
 		for (uint32_t left = mask; left; left &= left - 1) {                               \
 			int i = __builtin_ctz(left);                                               \
-			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0],                     \
+			T *at = (T *)p->of[p->pattern == PATTERN_ANY ? i : 0] +                    \
+			        (p->pattern == PATTERN_CONSECUTIVE ? i : 0),                       \
 			  old = __atomic_load_n(at, __ATOMIC_RELAXED);                             \
 			while (!__atomic_compare_exchange_n(                                       \
 			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \
