@@ -1,6 +1,7 @@
 # tests/: what runs everything. Each test is a program or script: 0 pass, 77 skip, else fail.
 include tests/softgpu/rules.mk
 include tests/clients/rules.mk
+include tests/clients/samples/rules.mk
 include tests/unit/rules.mk
 include tests/e2e/rules.mk
 include tests/bench/rules.mk

@@ -1,0 +1,8 @@
+/* The kernel of pool: adds a number to each element. */
+
+extern "C" __global__ void add_number(int *vector, unsigned count, int number)
+{
+	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+	if (i < count)
+		vector[i] += number;
+}

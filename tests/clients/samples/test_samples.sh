@@ -1,0 +1,64 @@
+#!/bin/sh
+# Every sample on the software GPU, alone and under the shim with little memory and a part of the
+# GPU's time: all its checks pass, and both runs print the same.
+set -eu
+: "${BUILD:=build}" "${TMPDIR:?set by tests/run}"
+export SOFTGPU_STATE_DIR="$TMPDIR/softgpu" SOFTGPU_CONTEXT_MEMORY=1M
+mkdir -p "$SOFTGPU_STATE_DIR"
+failures=0
+
+# Between them the samples have up to 12 MiB at once: with this limit the larger ones spill. Memory
+# that other processes can map does not spill.
+limit=6MiB
+
+# reason SAMPLE: why the software GPU cannot run it; empty for those that it must
+reason() {
+	case $1 in
+	graphs) echo 'not supported by this driver: cuStreamBeginCapture(main_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)' ;;
+	ipc) echo 'not supported by this driver: cuIpcGetMemHandle' ;;
+	textures) echo 'not supported by this driver: cuArrayCreate(&array, &descriptor)' ;;
+	esac
+}
+
+# run WHERE SAMPLE COMMAND...: its output in $TMPDIR/SAMPLE.WHERE
+run() {
+	where=$1 sample=$2 rc=0
+	shift 2
+	"$@" >"$TMPDIR/$sample.$where" 2>"$TMPDIR/stderr" || rc=$?
+	expected=0
+	[ -z "$(reason "$sample")" ] || expected=77
+	if [ $rc -ne $expected ]; then
+		echo "FAILED: $sample ($where): exit status $rc, expected $expected"
+		sed 's/^/  /' "$TMPDIR/$sample.$where" "$TMPDIR/stderr"
+		failures=$((failures + 1))
+	fi
+}
+
+for program in "$BUILD"/clients/samples/*; do
+	case $program in *.ptx) continue ;; esac
+	sample=${program##*/}
+	LD_LIBRARY_PATH=$BUILD/softgpu run direct "$sample" "$program"
+	run limited "$sample" "$BUILD/spillway" run --softgpu --quiet --name "sample-$sample" \
+		--memory "$limit" --share 60 "$program"
+	if [ -n "$(reason "$sample")" ]; then
+		if ! grep -qxF "$(reason "$sample")" "$TMPDIR/$sample.direct"; then
+			echo "FAILED: $sample: expected '$(reason "$sample")'"
+			failures=$((failures + 1))
+		fi
+		echo "$sample: $(reason "$sample")"
+	elif ! cmp -s "$TMPDIR/$sample.direct" "$TMPDIR/$sample.limited"; then
+		echo "FAILED: $sample: other output under a limit"
+		diff "$TMPDIR/$sample.direct" "$TMPDIR/$sample.limited" | sed 's/^/  /' || true
+		failures=$((failures + 1))
+	else
+		echo "$sample: $(tail -n 1 "$TMPDIR/$sample.direct")"
+	fi
+done
+
+# The limit was felt: what did not fit was spilled.
+spilled=$("$BUILD/spillway" stat sample-vector_add --json | sed 's/.*"spilled_bytes":\([0-9]*\).*/\1/')
+if [ "${spilled:-0}" -eq 0 ]; then
+	echo "FAILED: nothing spilled"
+	failures=$((failures + 1))
+fi
+[ $failures -eq 0 ]
