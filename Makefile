@@ -39,7 +39,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check demo bench check-gpu lint deps clean distclean help format
+front := check check-clients demo bench check-gpu lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -77,13 +77,17 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check demo bench check-gpu lint deps clean distclean help format
+.PHONY: check check-clients demo bench check-gpu lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
 check:
 	@DEPS=$(DEPS) tools/dev/deps check
 	@+$(MAKE) --no-print-directory run-check
+
+check-clients:
+	@DEPS=$(DEPS) tools/dev/deps check
+	@+$(MAKE) --no-print-directory run-check-clients
 
 demo:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -118,6 +122,7 @@ help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
 	@echo 'make demo       build everything and run a training under a limit'
 	@echo 'make check      build everything and run all tests'
+	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck'

@@ -37,3 +37,11 @@ ptx:
 		$(NVCC) -ptx -O2 -arch=sm_75 -o $$ptx.tmp $${ptx%.ptx}.cu && \
 		sed 's/^\.version .*/.version 6.4/' $$ptx.tmp >$$ptx && rm $$ptx.tmp || exit 1; \
 	done
+
+include tests/clients/python/rules.mk
+
+# The long form of all clients: what `check` runs of them, and what takes too long for it.
+.PHONY: run-check-clients
+run-check-clients: all
+	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) TEST_TIMEOUT=1200 tests/run $(client_tests) \
+		$(client_long_tests)

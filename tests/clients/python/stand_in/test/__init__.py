@@ -1,0 +1,1 @@
+"""Makes tinygrad's tests a package, which is found before Python's own of this name."""

@@ -1,0 +1,19 @@
+# Sourced by the tests of tinygrad, after lib.sh: a training, direct and under the shim.
+# shellcheck shell=sh disable=SC2154
+digits=tests/clients/data/digits.csv
+
+# train NAME [ARGUMENTS...]: trains alone, then with half the memory it holds and 80 % of the GPU's
+# time; it must learn, and the weights must be the same to the bit.
+train() {
+	train=$1
+	shift
+	alone=$(client $here/train_digits.py $digits "$@" 2>&1) || fail "$train alone: $alone"
+	echo "$train: $alone"
+	at_least "$train: accuracy" 95 "$(field accuracy "$alone")"
+	half=$(($(field memory "$alone") / 2))
+	limited=$(limited_client "$train" $half 80 $here/train_digits.py $digits "$@") ||
+		fail "$train under a limit of $half: $limited"
+	echo "$train under a limit of $half: $limited"
+	same "$train: checksum of the weights" "$(field checksum "$alone")" "$(field checksum "$limited")"
+	at_least "$train: spilled bytes" 1 "$(field spilled_bytes "$limited")"
+}
