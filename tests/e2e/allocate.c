@@ -5,6 +5,7 @@
  *   --mib N --count N                        block size and number (8, 8)
  *   --rounds N --hold-ms N                   how often, and how long each round keeps it (1, 0)
  *   --ready FILE                             created when the first round holds its memory
+ *   --device N                               which device (0)
  *   --fork                                   a forked child calls the driver and exits, before the end
  *
  * Prints per round what cuMemGetInfo says while the memory is held, what pointer queries say of the
@@ -28,10 +29,10 @@ enum { BLOCKS_MAX = 4096 };
 static struct {
 	const char *api;
 	size_t size;
-	int count, rounds, hold_ms;
+	int count, rounds, hold_ms, device;
 	const char *ready;
 	bool fork;
-} options = {"alloc", (size_t)8 << 20, 8, 1, 0, NULL, false};
+} options = {"alloc", (size_t)8 << 20, 8, 1, 0, 0, NULL, false};
 
 struct block {
 	CUdeviceptr address;
@@ -56,6 +57,7 @@ static CUresult create(struct block *block)
 	CUresult result;
 
 	prop.location.type = access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = access.location.id = options.device;
 	result = cuMemCreate(&block->handle, options.size, &prop, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -169,10 +171,15 @@ static void fork_a_child(void)
 static void parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-	    {"api", required_argument, NULL, 'a'},     {"mib", required_argument, NULL, 'm'},
-	    {"count", required_argument, NULL, 'c'},   {"rounds", required_argument, NULL, 'r'},
-	    {"hold-ms", required_argument, NULL, 'h'}, {"ready", required_argument, NULL, 'y'},
-	    {"fork", no_argument, NULL, 'f'},          {0},
+	    {"api", required_argument, NULL, 'a'},
+	    {"mib", required_argument, NULL, 'm'},
+	    {"count", required_argument, NULL, 'c'},
+	    {"rounds", required_argument, NULL, 'r'},
+	    {"hold-ms", required_argument, NULL, 'h'},
+	    {"ready", required_argument, NULL, 'y'},
+	    {"device", required_argument, NULL, 'd'},
+	    {"fork", no_argument, NULL, 'f'},
+	    {0},
 	};
 	int option;
 
@@ -196,6 +203,9 @@ static void parse(int argc, char **argv)
 		case 'y':
 			options.ready = optarg;
 			break;
+		case 'd':
+			options.device = atoi(optarg);
+			break;
 		case 'f':
 			options.fork = true;
 			break;
@@ -215,7 +225,7 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	CHECK(cuInit(0));
-	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDeviceGet(&device, options.device));
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuCtxSetCurrent(context));
 	for (int round = 0; round < options.rounds; round++)

@@ -53,8 +53,16 @@ start_job() {
 	: >"$TMPDIR/$name.log"
 	SPILLWAY_JOB=$name "$fake_job" "$@" >"$TMPDIR/$name.log" 2>&1 &
 	pid=$!
+	jobs_started="${jobs_started:-} $pid"
 	wait_for ready "$TMPDIR/$name.log"
 }
+
+# However a test ends, its jobs end with it.
+end_jobs() {
+	# shellcheck disable=SC2086 # a list of numbers
+	[ -z "${jobs_started:-}" ] || kill -KILL $jobs_started 2>/dev/null || true
+}
+trap end_jobs EXIT
 
 # wait_for PATTERN FILE: at most 10 s
 wait_for() {
