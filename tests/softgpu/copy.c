@@ -150,21 +150,52 @@ static void stage(struct copy *copy)
 	copy->from.address = (uint64_t)copy->staged;
 }
 
-CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
-                     struct copy_shape shape, bool wait)
+CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape)
 {
 	uint64_t to_bytes, from_bytes;
-	if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
+	if (shape->width == 0 || shape->height == 0 || shape->depth == 0)
 		return CUDA_SUCCESS;
-	if (!extent_of(&shape, &to, &to_bytes) || !extent_of(&shape, &from, &from_bytes))
+	if (!extent_of(shape, to, &to_bytes) || !extent_of(shape, from, &from_bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = classify(&to, to_bytes);
+	CUresult result = classify(to, to_bytes);
 	if (result == CUDA_SUCCESS)
-		result = classify(&from, from_bytes);
+		result = classify(from, from_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!is_as_meant(&to) || !is_as_meant(&from))
-		return CUDA_ERROR_INVALID_VALUE;
+	return is_as_meant(to) && is_as_meant(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Whether the caller must wait for the copy; may stage its source instead. */
+static bool must_wait(struct copy *copy, enum copy_timing timing)
+{
+	enum side_kind to = copy->to.kind, from = copy->from.kind;
+	switch (timing) {
+	case COPY_WAIT:
+		/* Between device memory the host does not wait even for the plain forms. */
+		return to != SIDE_DEVICE || from != SIDE_DEVICE;
+	case COPY_ASYNC:
+		if (to == SIDE_PAGEABLE)
+			return true;
+		if (from != SIDE_PAGEABLE)
+			return false;
+		break;
+	case COPY_READ_NOW:
+		if (from == SIDE_DEVICE)
+			return true;
+		break;
+	case COPY_IN_ORDER:
+		return false;
+	}
+	stage(copy);
+	return !copy->staged;
+}
+
+CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
+                     struct copy_shape shape, enum copy_timing timing)
+{
+	CUresult result = copy_check(&to, &from, &shape);
+	if (result != CUDA_SUCCESS || shape.width == 0 || shape.height == 0 || shape.depth == 0)
+		return result;
 	struct copy *copy = calloc(1, sizeof(*copy));
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -173,15 +204,7 @@ CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_sid
 	copy->shape = shape;
 	copy->to = to;
 	copy->from = from;
-	if (wait) {
-		/* Between device memory the host does not wait even for the plain forms. */
-		wait = to.kind != SIDE_DEVICE || from.kind != SIDE_DEVICE;
-	} else if (to.kind == SIDE_PAGEABLE) {
-		wait = true;
-	} else if (from.kind == SIDE_PAGEABLE) {
-		stage(copy);
-		wait = !copy->staged;
-	}
+	bool wait = must_wait(copy, timing);
 	struct context *context = stream->context;
 	result = stream_submit(stream, &copy->work);
 	if (result != CUDA_SUCCESS || !wait)

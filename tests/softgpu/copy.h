@@ -26,11 +26,18 @@ struct copy_shape {
 CUresult classify(struct copy_side *side, uint64_t bytes);
 /* Where the bytes are now, and how many in one piece; see window_bytes(). */
 void *side_bytes(uint64_t address, bool write, uint64_t *run);
-/*
- * Checks and queues a copy. With `wait` it returns when the copy is done, as the plain forms do;
- * without, only pageable memory can make it wait.
- */
+/* Checks a copy and classifies its sides. */
+CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape);
+
+enum copy_timing {
+	COPY_ASYNC,    /* only pageable memory can make the call wait */
+	COPY_WAIT,     /* until it is done, as the plain forms do */
+	COPY_READ_NOW, /* until a source on the host is read */
+	COPY_IN_ORDER, /* never: what is pageable stays as it is until then */
+};
+
+/* Checks and queues a copy. */
 CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
-                     struct copy_shape shape, bool wait);
+                     struct copy_shape shape, enum copy_timing timing);
 
 #endif

@@ -3,7 +3,7 @@
 
 /* Enters and submits a copy of plain bytes. */
 static CUresult copy_bytes(const char *call, CUstream handle, struct copy_side to,
-                           struct copy_side from, size_t size, bool wait)
+                           struct copy_side from, size_t size, enum copy_timing timing)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
@@ -13,7 +13,7 @@ static CUresult copy_bytes(const char *call, CUstream handle, struct copy_side t
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	struct copy_shape shape = {.width = size, .height = 1, .depth = 1};
-	return leave(copy_submit(stream, to, from, shape, wait));
+	return leave(copy_submit(stream, to, from, shape, timing));
 }
 
 static struct copy_side device_side(CUdeviceptr address)
@@ -34,14 +34,14 @@ static struct copy_side any_side(CUdeviceptr address)
 static CUresult cuMemcpy_on(const char *call, CUstream stream, CUdeviceptr to, CUdeviceptr from,
                             size_t size)
 {
-	return copy_bytes(call, stream, any_side(to), any_side(from), size, true);
+	return copy_bytes(call, stream, any_side(to), any_side(from), size, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t size), to, from, size)
 
 static CUresult cuMemcpyAsync_on(const char *call, CUdeviceptr to, CUdeviceptr from, size_t size,
                                  CUstream stream)
 {
-	return copy_bytes(call, stream, any_side(to), any_side(from), size, false);
+	return copy_bytes(call, stream, any_side(to), any_side(from), size, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream),
                  to, from, size, stream)
@@ -49,28 +49,28 @@ EXPORT_ON_STREAM(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t size, 
 static CUresult cuMemcpyHtoD_v2_on(const char *call, CUstream stream, CUdeviceptr to,
                                    const void *from, size_t size)
 {
-	return copy_bytes(call, stream, device_side(to), host_side(from), size, true);
+	return copy_bytes(call, stream, device_side(to), host_side(from), size, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t size), to, from, size)
 
 static CUresult cuMemcpyDtoH_v2_on(const char *call, CUstream stream, void *to, CUdeviceptr from,
                                    size_t size)
 {
-	return copy_bytes(call, stream, host_side(to), device_side(from), size, true);
+	return copy_bytes(call, stream, host_side(to), device_side(from), size, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t size), to, from, size)
 
 static CUresult cuMemcpyDtoD_v2_on(const char *call, CUstream stream, CUdeviceptr to,
                                    CUdeviceptr from, size_t size)
 {
-	return copy_bytes(call, stream, device_side(to), device_side(from), size, true);
+	return copy_bytes(call, stream, device_side(to), device_side(from), size, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t size), to, from, size)
 
 static CUresult cuMemcpyHtoDAsync_v2_on(const char *call, CUdeviceptr to, const void *from,
                                         size_t size, CUstream stream)
 {
-	return copy_bytes(call, stream, device_side(to), host_side(from), size, false);
+	return copy_bytes(call, stream, device_side(to), host_side(from), size, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpyHtoDAsync_v2,
                  (CUdeviceptr to, const void *from, size_t size, CUstream stream), to, from, size,
@@ -79,7 +79,7 @@ EXPORT_ON_STREAM(cuMemcpyHtoDAsync_v2,
 static CUresult cuMemcpyDtoHAsync_v2_on(const char *call, void *to, CUdeviceptr from, size_t size,
                                         CUstream stream)
 {
-	return copy_bytes(call, stream, host_side(to), device_side(from), size, false);
+	return copy_bytes(call, stream, host_side(to), device_side(from), size, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t size, CUstream stream),
                  to, from, size, stream)
@@ -87,7 +87,7 @@ EXPORT_ON_STREAM(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t size,
 static CUresult cuMemcpyDtoDAsync_v2_on(const char *call, CUdeviceptr to, CUdeviceptr from,
                                         size_t size, CUstream stream)
 {
-	return copy_bytes(call, stream, device_side(to), device_side(from), size, false);
+	return copy_bytes(call, stream, device_side(to), device_side(from), size, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpyDtoDAsync_v2,
                  (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream), to, from, size,
@@ -96,7 +96,7 @@ EXPORT_ON_STREAM(cuMemcpyDtoDAsync_v2,
 /* Between devices the contexts only say whose the memory is; the addresses say it, too. */
 static CUresult copy_between_peers(const char *call, CUstream stream, CUdeviceptr to,
                                    CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                                   size_t size, bool wait)
+                                   size_t size, enum copy_timing timing)
 {
 	CUresult result = enter_driver(call);
 	if (result != CUDA_SUCCESS)
@@ -105,14 +105,15 @@ static CUresult copy_between_peers(const char *call, CUstream stream, CUdevicept
 	leave(CUDA_SUCCESS);
 	if (!known)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_bytes(call, stream, device_side(to), device_side(from), size, wait);
+	return copy_bytes(call, stream, device_side(to), device_side(from), size, timing);
 }
 
 static CUresult cuMemcpyPeer_on(const char *call, CUstream stream, CUdeviceptr to,
                                 CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                                 size_t size)
 {
-	return copy_between_peers(call, stream, to, to_context, from, from_context, size, true);
+	return copy_between_peers(call, stream, to, to_context, from, from_context, size,
+	                          COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpyPeer,
                   (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
@@ -123,7 +124,8 @@ static CUresult cuMemcpyPeerAsync_on(const char *call, CUdeviceptr to, CUcontext
                                      CUdeviceptr from, CUcontext from_context, size_t size,
                                      CUstream stream)
 {
-	return copy_between_peers(call, stream, to, to_context, from, from_context, size, false);
+	return copy_between_peers(call, stream, to, to_context, from, from_context, size,
+	                          COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpyPeerAsync,
                  (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
@@ -154,18 +156,20 @@ static CUresult pitched_side(struct copy_side *side, CUmemorytype type, const vo
 }
 
 static CUresult submit_pitched(const char *call, CUstream handle, struct copy_side to,
-                               struct copy_side from, struct copy_shape shape, bool wait)
+                               struct copy_side from, struct copy_shape shape,
+                               enum copy_timing timing)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct stream *stream = stream_find(context, handle);
-	return leave(stream ? copy_submit(stream, to, from, shape, wait)
+	return leave(stream ? copy_submit(stream, to, from, shape, timing)
 	                    : CUDA_ERROR_INVALID_HANDLE);
 }
 
-static CUresult copy_2d(const char *call, CUstream stream, const CUDA_MEMCPY2D *what, bool wait)
+static CUresult copy_2d(const char *call, CUstream stream, const CUDA_MEMCPY2D *what,
+                        enum copy_timing timing)
 {
 	struct copy_side to, from;
 	if (!what)
@@ -188,12 +192,12 @@ static CUresult copy_2d(const char *call, CUstream stream, const CUDA_MEMCPY2D *
 	to.pitch = to_pitch;
 	from.pitch = from_pitch;
 	struct copy_shape shape = {.width = what->WidthInBytes, .height = what->Height, .depth = 1};
-	return submit_pitched(call, stream, to, from, shape, wait);
+	return submit_pitched(call, stream, to, from, shape, timing);
 }
 
 static CUresult cuMemcpy2D_v2_on(const char *call, CUstream stream, const CUDA_MEMCPY2D *what)
 {
-	return copy_2d(call, stream, what, true);
+	return copy_2d(call, stream, what, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *what), what)
 
@@ -202,11 +206,12 @@ EXPORT_ON_DEFAULT(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *what), what)
 
 static CUresult cuMemcpy2DAsync_v2_on(const char *call, const CUDA_MEMCPY2D *what, CUstream stream)
 {
-	return copy_2d(call, stream, what, false);
+	return copy_2d(call, stream, what, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *what, CUstream stream), what, stream)
 
-static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *what, bool wait)
+static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *what,
+                        enum copy_timing timing)
 {
 	struct copy_side to, from;
 	if (!what || what->srcLOD || what->dstLOD)
@@ -237,17 +242,70 @@ static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *
 	from.slice = from_pitch * from_rows;
 	struct copy_shape shape = {
 	    .width = what->WidthInBytes, .height = what->Height, .depth = what->Depth};
-	return submit_pitched(call, stream, to, from, shape, wait);
+	return submit_pitched(call, stream, to, from, shape, timing);
 }
 
 static CUresult cuMemcpy3D_v2_on(const char *call, CUstream stream, const CUDA_MEMCPY3D *what)
 {
-	return copy_3d(call, stream, what, true);
+	return copy_3d(call, stream, what, COPY_WAIT);
 }
 EXPORT_ON_DEFAULT(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *what), what)
 
 static CUresult cuMemcpy3DAsync_v2_on(const char *call, const CUDA_MEMCPY3D *what, CUstream stream)
 {
-	return copy_3d(call, stream, what, false);
+	return copy_3d(call, stream, what, COPY_ASYNC);
 }
 EXPORT_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *what, CUstream stream), what, stream)
+
+/* The same between contexts: each must be there where memory of a device is meant. */
+static CUresult copy_3d_between_peers(const char *call, CUstream stream,
+                                      const CUDA_MEMCPY3D_PEER *what, enum copy_timing timing)
+{
+	CUresult result = enter_driver(call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	bool known = what && context_find(what->srcContext) && context_find(what->dstContext);
+	leave(CUDA_SUCCESS);
+	if (!known)
+		return what ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+	CUDA_MEMCPY3D plain = {
+	    .srcXInBytes = what->srcXInBytes,
+	    .srcY = what->srcY,
+	    .srcZ = what->srcZ,
+	    .srcLOD = what->srcLOD,
+	    .srcMemoryType = what->srcMemoryType,
+	    .srcHost = what->srcHost,
+	    .srcDevice = what->srcDevice,
+	    .srcArray = what->srcArray,
+	    .srcPitch = what->srcPitch,
+	    .srcHeight = what->srcHeight,
+	    .dstXInBytes = what->dstXInBytes,
+	    .dstY = what->dstY,
+	    .dstZ = what->dstZ,
+	    .dstLOD = what->dstLOD,
+	    .dstMemoryType = what->dstMemoryType,
+	    .dstHost = what->dstHost,
+	    .dstDevice = what->dstDevice,
+	    .dstArray = what->dstArray,
+	    .dstPitch = what->dstPitch,
+	    .dstHeight = what->dstHeight,
+	    .WidthInBytes = what->WidthInBytes,
+	    .Height = what->Height,
+	    .Depth = what->Depth,
+	};
+	return copy_3d(call, stream, &plain, timing);
+}
+
+static CUresult cuMemcpy3DPeer_on(const char *call, CUstream stream, const CUDA_MEMCPY3D_PEER *what)
+{
+	return copy_3d_between_peers(call, stream, what, COPY_WAIT);
+}
+EXPORT_ON_DEFAULT(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *what), what)
+
+static CUresult cuMemcpy3DPeerAsync_on(const char *call, const CUDA_MEMCPY3D_PEER *what,
+                                       CUstream stream)
+{
+	return copy_3d_between_peers(call, stream, what, COPY_ASYNC);
+}
+EXPORT_ON_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *what, CUstream stream), what,
+                 stream)
