@@ -93,7 +93,10 @@ EXPORT_ON_STREAM(cuMemcpyDtoDAsync_v2,
                  (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream), to, from, size,
                  stream)
 
-/* Between devices the contexts only say whose the memory is; the addresses say it, too. */
+/*
+ * Between devices the contexts say whose the memory is, as the addresses do, and whose earlier work
+ * a copy that is not on a stream comes after.
+ */
 static CUresult copy_between_peers(const char *call, CUstream stream, CUdeviceptr to,
                                    CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                                    size_t size, enum copy_timing timing)
@@ -101,7 +104,14 @@ static CUresult copy_between_peers(const char *call, CUstream stream, CUdevicept
 	CUresult result = enter_driver(call);
 	if (result != CUDA_SUCCESS)
 		return result;
-	bool known = context_find(to_context) && context_find(from_context);
+	struct context *target = context_find(to_context), *source = context_find(from_context);
+	bool known = target && source;
+	if (known && timing == COPY_WAIT) {
+		context_drain(target);
+		source = context_find(from_context); /* the lock was released meanwhile */
+		if (source)
+			context_drain(source);
+	}
 	leave(CUDA_SUCCESS);
 	if (!known)
 		return CUDA_ERROR_INVALID_CONTEXT;

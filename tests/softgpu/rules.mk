@@ -35,3 +35,5 @@ $(softgpu_driver_tests): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o $(
 	$(Q)$(CC) $(all_ldflags) -Wl,-rpath,'$$ORIGIN/../../softgpu' -o $@ $< $(softgpu_lib)
 
 include tests/softgpu/nvml/rules.mk
+
+include tests/softgpu/cudart/rules.mk

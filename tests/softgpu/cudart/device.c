@@ -1,0 +1,298 @@
+/* Devices: which one a thread uses, its primary context, and what the driver says of it. */
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/softgpu/cudart/cudart.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext primary[MAX_DEVICES]; /* retained once each, until cudaDeviceReset() */
+static _Thread_local int chosen_device;
+
+int primary_context(int device, CUcontext *context)
+{
+	int error = cudaSuccess, count = 0;
+	if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || device < 0 || device >= count ||
+	    device >= MAX_DEVICES)
+		return cudaErrorInvalidDevice;
+	pthread_mutex_lock(&lock);
+	if (!primary[device])
+		error = (int)driver.cuDevicePrimaryCtxRetain(&primary[device], device);
+	*context = primary[device];
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+static int use_device(int device)
+{
+	CUcontext context;
+	int error = primary_context(device, &context);
+	if (error == cudaSuccess)
+		error = (int)driver.cuCtxSetCurrent(context);
+	if (error == cudaSuccess)
+		chosen_device = device;
+	return error;
+}
+
+int enter(void)
+{
+	int error = open_driver();
+	CUcontext current = NULL;
+	if (error == cudaSuccess)
+		error = (int)driver.cuCtxGetCurrent(&current);
+	return error != cudaSuccess || current ? error : use_device(chosen_device);
+}
+
+EXPORT cudaError_t cudaGetDeviceCount(int *count)
+{
+	int error = open_driver();
+	if (error != cudaSuccess)
+		return finish(error);
+	error = (int)driver.cuDeviceGetCount(count);
+	return finish(error == cudaSuccess && *count == 0 ? (int)cudaErrorNoDevice : error);
+}
+
+EXPORT cudaError_t cudaSetDevice(int device)
+{
+	int error = open_driver();
+	return finish(error != cudaSuccess ? error : use_device(device));
+}
+
+EXPORT cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
+{
+	int error = open_driver();
+	CUcontext context;
+	if (error == cudaSuccess && (flags & cudaInitDeviceFlagsAreValid))
+		error = (int)driver.cuDevicePrimaryCtxSetFlags(device, device_flags);
+	return finish(error != cudaSuccess ? error : primary_context(device, &context));
+}
+
+EXPORT cudaError_t cudaGetDevice(int *device)
+{
+	CUcontext current = NULL;
+	int error = open_driver();
+	if (error == cudaSuccess && !device)
+		error = cudaErrorInvalidValue;
+	if (error != cudaSuccess)
+		return finish(error);
+	/* The program may have made a context current by the driver's own calls. */
+	if (driver.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current)
+		return finish((int)driver.cuCtxGetDevice(device));
+	*device = chosen_device;
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaSetDeviceFlags(unsigned int flags)
+{
+	int error = open_driver();
+	return finish(error != cudaSuccess
+	                  ? error
+	                  : (int)driver.cuDevicePrimaryCtxSetFlags(chosen_device, flags));
+}
+
+EXPORT cudaError_t cudaGetDeviceFlags(unsigned int *flags)
+{
+	int active;
+	RUN(driver.cuDevicePrimaryCtxGetState(chosen_device, flags, &active));
+}
+
+EXPORT cudaError_t cudaDeviceSynchronize(void)
+{
+	RUN(driver.cuCtxSynchronize());
+}
+
+EXPORT cudaError_t cudaDeviceReset(void)
+{
+	int device = 0;
+	cudaError_t error = cudaGetDevice(&device);
+	if (error != cudaSuccess)
+		return error;
+	pthread_mutex_lock(&lock);
+	int result = (int)driver.cuDevicePrimaryCtxReset(device);
+	if (device < MAX_DEVICES)
+		primary[device] = NULL;
+	pthread_mutex_unlock(&lock);
+	chosen_device = device;
+	driver.cuCtxSetCurrent(NULL);
+	return finish(result);
+}
+
+EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+	int error = open_driver();
+	return finish(error != cudaSuccess ? error
+	                                   : (int)driver.cuDeviceGetAttribute(
+	                                         value, (CUdevice_attribute)attribute, device));
+}
+
+/* The fields that are one attribute of the driver's each. */
+#define INT_FIELDS(X)                                                                           \
+	X(regsPerBlock, MAX_REGISTERS_PER_BLOCK)                                                \
+	X(warpSize, WARP_SIZE)                                                                  \
+	X(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK)                                            \
+	X(maxThreadsDim[0], MAX_BLOCK_DIM_X)                                                    \
+	X(maxThreadsDim[1], MAX_BLOCK_DIM_Y)                                                    \
+	X(maxThreadsDim[2], MAX_BLOCK_DIM_Z)                                                    \
+	X(maxGridSize[0], MAX_GRID_DIM_X)                                                       \
+	X(maxGridSize[1], MAX_GRID_DIM_Y)                                                       \
+	X(maxGridSize[2], MAX_GRID_DIM_Z)                                                       \
+	X(major, COMPUTE_CAPABILITY_MAJOR)                                                      \
+	X(minor, COMPUTE_CAPABILITY_MINOR)                                                      \
+	X(multiProcessorCount, MULTIPROCESSOR_COUNT)                                            \
+	X(integrated, INTEGRATED)                                                               \
+	X(canMapHostMemory, CAN_MAP_HOST_MEMORY)                                                \
+	X(concurrentKernels, CONCURRENT_KERNELS)                                                \
+	X(ECCEnabled, ECC_ENABLED)                                                              \
+	X(pciBusID, PCI_BUS_ID)                                                                 \
+	X(pciDeviceID, PCI_DEVICE_ID)                                                           \
+	X(pciDomainID, PCI_DOMAIN_ID)                                                           \
+	X(asyncEngineCount, ASYNC_ENGINE_COUNT)                                                 \
+	X(unifiedAddressing, UNIFIED_ADDRESSING)                                                \
+	X(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH)                                              \
+	X(l2CacheSize, L2_CACHE_SIZE)                                                           \
+	X(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE)                               \
+	X(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR)                          \
+	X(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED)                               \
+	X(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED)                                    \
+	X(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED)                                      \
+	X(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR)                              \
+	X(managedMemory, MANAGED_MEMORY)                                                        \
+	X(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED)                              \
+	X(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS)                                         \
+	X(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS)                                   \
+	X(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED)                             \
+	X(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)           \
+	X(cooperativeLaunch, COOPERATIVE_LAUNCH)                                                \
+	X(pageableMemoryAccessUsesHostPageTables, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) \
+	X(directManagedMemAccessFromHost, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)                  \
+	X(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR)                            \
+	X(hostRegisterSupported, HOST_REGISTER_SUPPORTED)                                       \
+	X(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED)                                         \
+	X(ipcEventSupported, IPC_EVENT_SUPPORTED)                                               \
+	X(clusterLaunch, CLUSTER_LAUNCH)
+
+#define SIZE_FIELDS(X)                                                      \
+	X(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK)                   \
+	X(memPitch, MAX_PITCH)                                              \
+	X(totalConstMem, TOTAL_CONSTANT_MEMORY)                             \
+	X(textureAlignment, TEXTURE_ALIGNMENT)                              \
+	X(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT)                   \
+	X(surfaceAlignment, SURFACE_ALIGNMENT)                              \
+	X(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) \
+	X(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)        \
+	X(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK)
+
+/* What the driver does not say stays 0. */
+static int attribute_of(int device, CUdevice_attribute attribute)
+{
+	int value = 0;
+	return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+}
+
+EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+	int error = open_driver();
+	if (error == cudaSuccess && !properties)
+		error = cudaErrorInvalidValue;
+	if (error != cudaSuccess)
+		return finish(error);
+	struct cudaDeviceProp p;
+	memset(&p, 0, sizeof(p));
+	error = (int)driver.cuDeviceGetName(p.name, sizeof(p.name), device);
+	if (error == cudaSuccess)
+		error = (int)driver.cuDeviceGetUuid(&p.uuid, device);
+	if (error == cudaSuccess)
+		error = (int)driver.cuDeviceTotalMem(&p.totalGlobalMem, device);
+	if (error != cudaSuccess)
+		return finish(error);
+#define X(field, attribute) p.field = attribute_of(device, CU_DEVICE_ATTRIBUTE_##attribute);
+	INT_FIELDS(X)
+#undef X
+#define X(field, attribute) p.field = (size_t)attribute_of(device, CU_DEVICE_ATTRIBUTE_##attribute);
+	SIZE_FIELDS(X)
+#undef X
+	*properties = p;
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)
+{
+	int error = open_driver();
+	return finish(error != cudaSuccess ? error
+	                                   : (int)driver.cuDeviceGetPCIBusId(id, length, device));
+}
+
+EXPORT cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
+{
+	int error = open_driver();
+	return finish(error != cudaSuccess ? error : (int)driver.cuDeviceGetByPCIBusId(device, id));
+}
+
+EXPORT cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+	RUN(driver.cuCtxGetLimit(value, (CUlimit)limit));
+}
+
+EXPORT cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+	RUN(driver.cuCtxSetLimit((CUlimit)limit, value));
+}
+
+EXPORT cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+	RUN(driver.cuCtxGetCacheConfig((CUfunc_cache *)config));
+}
+
+EXPORT cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
+{
+	RUN(driver.cuCtxSetCacheConfig((CUfunc_cache)config));
+}
+
+EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	RUN(driver.cuCtxGetStreamPriorityRange(least, greatest));
+}
+
+EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+	RUN(driver.cuDeviceGetDefaultMemPool(pool, device));
+}
+
+EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
+{
+	RUN(driver.cuDeviceGetMemPool(pool, device));
+}
+
+EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
+{
+	RUN(driver.cuDeviceSetMemPool(device, pool));
+}
+
+EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+	RUN(driver.cuDeviceCanAccessPeer(can, device, peer));
+}
+
+EXPORT cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int from,
+                                             int to)
+{
+	RUN(driver.cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attribute, from, to));
+}
+
+EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+	CUcontext context;
+	int error = enter();
+	if (error == cudaSuccess)
+		error = primary_context(peer, &context);
+	return finish(error != cudaSuccess ? error
+	                                   : (int)driver.cuCtxEnablePeerAccess(context, flags));
+}
+
+EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer)
+{
+	CUcontext context;
+	int error = enter();
+	if (error == cudaSuccess)
+		error = primary_context(peer, &context);
+	return finish(error != cudaSuccess ? error : (int)driver.cuCtxDisablePeerAccess(context));
+}
