@@ -299,6 +299,11 @@ static uint64_t literal(struct decoder *d, const struct operand *o, enum type ty
 	return bits;
 }
 
+static uint64_t offset_in(const struct symbol *variable, const struct operand *o)
+{
+	return o->indexed ? o->bits * type_size(variable->type) : o->bits;
+}
+
 uint32_t source(struct decoder *d, const struct operand *o, enum type type)
 {
 	if (type == TYPE_PRED)
@@ -321,11 +326,12 @@ uint32_t source(struct decoder *d, const struct operand *o, enum type type)
 	switch (symbol->kind) {
 	case SYMBOL_REGISTER:
 	case SYMBOL_REGISTERS:
-		if (symbol->type == TYPE_PRED)
-			fail_invalid(d, "'%s' is a predicate", o->name);
+		if (symbol->type == TYPE_PRED || o->indexed)
+			fail_invalid(d, "'%s' is %s", o->name,
+			             o->indexed ? "no array" : "a predicate");
 		return narrowed(d, slot, symbol->type, type);
 	case SYMBOL_VARIABLE:
-		return variable_address(d, symbol, o->bits, type);
+		return variable_address(d, symbol, offset_in(symbol, o), type);
 	case SYMBOL_FUNCTION:
 		return constant(d, GENERIC_CODE + symbol->function->index, type_size(type));
 	default:
@@ -377,7 +383,7 @@ uint32_t destination_named(struct decoder *d, const char *name, enum type type)
 
 uint32_t destination(struct decoder *d, const struct operand *o, enum type type)
 {
-	if (o->kind != OPERAND_NAME || o->pair || o->negated || o->bits)
+	if (o->kind != OPERAND_NAME || o->pair || o->negated || o->bits || o->indexed)
 		fail_invalid(d, "a register is wanted");
 	return destination_named(d, o->name, type);
 }
@@ -402,7 +408,7 @@ uint32_t operand_count(const struct decoder *d)
 
 void address(struct decoder *d, const struct operand *o, enum space space, struct insn *in)
 {
-	if (o->kind != OPERAND_ADDRESS)
+	if (o->kind != OPERAND_ADDRESS && !o->indexed)
 		fail_invalid(d, "an address is wanted");
 	in->space = space;
 	in->wide = true;
@@ -416,7 +422,7 @@ void address(struct decoder *d, const struct operand *o, enum space space, struc
 	struct symbol *symbol = symbol_find_register(d->s->scope, o->name, &slot);
 	if (!symbol)
 		fail_invalid(d, "'%s' is not declared", o->name);
-	if (symbol->kind <= SYMBOL_REGISTERS) {
+	if (symbol->kind <= SYMBOL_REGISTERS && !o->indexed) {
 		uint32_t size = type_size(symbol->type);
 		if (size != 4 && size != 8)
 			fail_invalid(d, "'%s' cannot hold an address", o->name);
@@ -428,6 +434,7 @@ void address(struct decoder *d, const struct operand *o, enum space space, struc
 	}
 	if (symbol->kind != SYMBOL_VARIABLE)
 		fail_invalid(d, "'%s' is not a variable", o->name);
+	in->immediate = (int64_t)offset_in(symbol, o);
 	if (symbol->space == SPACE_SHARED && symbol->dynamic) {
 		in->s[0] = special(SPECIAL_DYNAMIC_SHARED);
 		in->wide = false;

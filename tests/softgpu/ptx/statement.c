@@ -58,10 +58,15 @@ static struct operand *parse_operand(struct reader *r)
 	if (r->token == TOKEN_WORD) {
 		o->kind = OPERAND_NAME;
 		o->name = expect_name(r);
-		if (accept_char(r, '|'))
+		if (accept_char(r, '|')) {
 			o->pair = expect_name(r);
-		else
+		} else if (accept_char(r, '[')) {
+			o->indexed = true;
+			o->bits = expect_number(r);
+			expect_char(r, ']');
+		} else {
 			o->bits = parse_offset(r);
+		}
 		return o;
 	}
 	bool negative = accept_char(r, '-');

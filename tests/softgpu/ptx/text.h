@@ -77,6 +77,7 @@ struct operand {
 	const char *name; /* NULL in an address that is a plain number */
 	const char *pair; /* the q of p|q */
 	bool negated;
+	bool indexed;  /* name[3]: the offset counts elements of the array */
 	uint64_t bits; /* number, or offset of a name */
 	struct operand *items;
 };
@@ -142,7 +143,8 @@ struct reader {
 	struct body *bodies, **bodies_end;
 	struct body *body; /* being read */
 	struct initial_value *initial_values, **initial_values_end;
-	uint64_t storage_bytes; /* of all globals */
+	uint64_t storage_bytes; /* of all globals but the managed ones */
+	uint64_t managed_bytes;
 	uint32_t shared_bytes;  /* of module-scope .shared variables */
 	uint32_t dynamic_align;
 	struct ptx_function **functions_end, *functions;

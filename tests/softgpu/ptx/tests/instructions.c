@@ -182,6 +182,11 @@ static double as_double(uint64_t bits)
 	X("lg2.approx.f32 %r10, 0fbf800000;", 0x7fffffff)                                          \
 	X("cvt.rn.f32.f64 %r10, 0dfff8000000000001;", 0x7fffffff)                                  \
 	X("bmsk.clamp.b32 %r10, 3, 7;", 0x3f8)                                                     \
+	X("{ .local .b32 t[4]; st.local.u32 t[3], %r1; mov.u64 %rd4, t; ld.local.u32 %r10, "       \
+	  "[%rd4+12]; }",                                                                          \
+	  A32)                                                                                     \
+	X("{ .shared .b64 t[4]; mov.u32 %r10, t; mov.u32 %r11, t[2]; sub.u32 %r10, %r11, %r10; }", \
+	  16)                                                                                      \
 	X("isspacep.shared %p1, %rd1; selp.u32 %r10, 1, 0, %p1;", a >> 56 == 1)
 
 static uint64_t expected_of(int which, uint64_t a, uint64_t b, uint64_t c)
