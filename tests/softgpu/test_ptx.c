@@ -1,5 +1,5 @@
 /*
- * Tests the PTX executor by itself: kernels that nvcc compiled (ptx/samples/), PTX written by hand,
+ * Tests the PTX executor by itself: kernels as compilers make them (ptx/samples/), PTX written by hand,
  * faults, and broken text. Run from the root of the repository; `--bench` measures speed instead.
  */
 #include "tests/softgpu/ptx/tests/harness.h"
@@ -17,7 +17,7 @@ static double now(void)
 
 static void bench(void)
 {
-	struct ptx_module *m = load_file(SAMPLES "integer.sm_75.ptx");
+	struct ptx_module *m = load_file(SAMPLES "nvcc13.0-sm_75/integer.ptx");
 	uint64_t y = buffer(NULL, 1 << 20);
 	float a = 0.999f, b = 0.001f;
 	int rounds = 2000;
@@ -28,7 +28,7 @@ static void bench(void)
 	       8 * 256 * 34.0 * rounds / seconds / 1e6);
 	ptx_module_unload(m);
 
-	m = load_file(SAMPLES "train.sm_75.ptx");
+	m = load_file(SAMPLES "nvcc13.0-sm_75/train.ptx");
 	int n = 256;
 	uint64_t x[3];
 	for (int i = 0; i < 3; i++)
@@ -55,8 +55,8 @@ static void bench(void)
 static struct ptx_module *load_sample(const char *name, const char *target)
 {
 	char path[100];
-	snprintf(path, sizeof path, SAMPLES "%s.%s.ptx", name, target);
-	used = 0;
+	snprintf(path, sizeof path, SAMPLES "%s/%s.ptx", target, name);
+	empty_memory();
 	return load_file(path);
 }
 
@@ -75,6 +75,28 @@ static void test_target(const char *target)
 	ptx_module_unload(m);
 }
 
+/* What all compilers and targets made of the same sources. */
+static void test_compilers(void)
+{
+	static const char *const broad[] = {
+	    "nvrtc11.8-sm_50", "nvrtc11.8-sm_70", "nvrtc12.4-sm_60",
+	    "nvrtc12.4-sm_90", "nvcc13.0-sm_75",  "nvcc13.0-sm_80",
+	    "nvcc13.0-sm_86",  "nvcc13.0-sm_90",  "nvcc13.0-sm_100",
+	};
+	static const char *const functions[] = {"nvrtc11.8-sm_50", "nvcc13.0-sm_80",
+	                                        "nvcc13.0-sm_100"};
+	for (size_t i = 0; i < sizeof broad / sizeof *broad; i++) {
+		struct ptx_module *m = load_sample("broad", broad[i]);
+		test_broad(m);
+		ptx_module_unload(m);
+	}
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+		struct ptx_module *m = load_sample("functions", functions[i]);
+		test_mathematics(m);
+		ptx_module_unload(m);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	set_up_memory();
@@ -86,12 +108,13 @@ int main(int argc, char **argv)
 	static const char *const sets[] = {"avx512", "avx2", "baseline"};
 	for (int i = 0; i < 3; i++) {
 		setenv("SOFTGPU_ALU", sets[i], 1);
-		test_target("sm_75");
-		test_target("sm_100");
+		test_target("nvcc13.0-sm_75");
+		test_target("nvcc13.0-sm_100");
+		test_compilers();
 		test_instructions();
 	}
-	test_garbage(SAMPLES "train.sm_75.ptx");
-	test_garbage(SAMPLES "integer.sm_100.ptx");
+	test_garbage(SAMPLES "nvcc13.0-sm_75/train.ptx");
+	test_garbage(SAMPLES "nvcc13.0-sm_100/integer.ptx");
 	test_parallel();
 	test_foreign_signal();
 	test_texts();

@@ -454,8 +454,9 @@ void address(struct decoder *d, const struct operand *o, enum space space, struc
 
 static const struct opcode *find_opcode(const char *name)
 {
-	static const struct opcode *const tables[] = {opcodes_alu, opcodes_memory, opcodes_control};
-	for (int i = 0; i < 3; i++)
+	static const struct opcode *const tables[] = {opcodes_alu, opcodes_memory, opcodes_control,
+	                                              opcodes_video};
+	for (int i = 0; i < 4; i++)
 		for (const struct opcode *o = tables[i]; o->name; o++)
 			if (!strcmp(o->name, name))
 				return o;

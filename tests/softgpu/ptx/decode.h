@@ -80,6 +80,6 @@ struct opcode {
 	int argument;
 };
 
-extern const struct opcode opcodes_alu[], opcodes_memory[], opcodes_control[];
+extern const struct opcode opcodes_alu[], opcodes_memory[], opcodes_control[], opcodes_video[];
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 int failures, checks;
 
@@ -55,6 +56,12 @@ static bool host_access(void *cookie, uint64_t address, size_t size, bool write)
 	(void)cookie;
 	(void)write;
 	return address >= (uintptr_t)host_low && address + size <= (uintptr_t)host_high;
+}
+
+void empty_memory(void)
+{
+	used = 0;
+	mprotect(alias, WINDOW, PROT_NONE);
 }
 
 struct ptx_memory memory;
@@ -156,6 +163,28 @@ enum ptx_status launch(const struct ptx_module *module, const char *name, uint32
 	l.block[2] = 1;
 	l.parameters = parameters;
 	return ptx_run(f, &l, &fault);
+}
+
+static int capture_file, capture_saved;
+
+void capture_begin(void)
+{
+	char path[] = "/tmp/test_ptx.XXXXXX";
+	fflush(stdout);
+	capture_file = mkstemp(path);
+	unlink(path);
+	capture_saved = dup(1);
+	dup2(capture_file, 1);
+}
+
+void capture_end(char *text, size_t size)
+{
+	fflush(stdout);
+	dup2(capture_saved, 1);
+	ssize_t length = pread(capture_file, text, size - 1, 0);
+	text[length > 0 ? length : 0] = '\0';
+	close(capture_file);
+	close(capture_saved);
 }
 
 static uint32_t seed = 1;

@@ -32,6 +32,7 @@ extern struct ptx_memory memory;
 extern void *host_low, *host_high; /* host memory that kernels may touch */
 
 void set_up_memory(void);
+void empty_memory(void); /* all buffers go, all pages are unmapped */
 void *on_host(uint64_t address);
 /* A device buffer with these contents (zeros when from is NULL), and no page after it. */
 uint64_t buffer(const void *from, size_t size);
@@ -52,6 +53,10 @@ enum ptx_status launch(const struct ptx_module *module, const char *name, uint32
 		check(s_ == PTX_OK, "status %d: %s (line %u)", s_, fault.message, fault.line); \
 	} while (0)
 
+/* What is printed between the two. */
+void capture_begin(void);
+void capture_end(char *text, size_t size);
+
 uint32_t random_bits(void);
 float random_float(void);       /* in [-1, 1) */
 uint64_t interesting(int kind); /* bits that are likely to be special as some type */
@@ -71,6 +76,8 @@ void test_faults(const struct ptx_module *integer);
 void catch_signals(void); /* before the first launch */
 void test_foreign_signal(void);
 void test_instructions(void);
+void test_broad(const struct ptx_module *broad);
+void test_mathematics(const struct ptx_module *functions);
 void test_parallel(void);
 void test_texts(void);
 void test_garbage(const char *path);

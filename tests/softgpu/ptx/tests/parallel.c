@@ -162,7 +162,7 @@ void test_parallel(void)
 {
 	static const char *const threads[] = {"1", "2", "5"};
 	for (int i = 0; i < 3; i++) {
-		used = 0;
+		empty_memory();
 		struct ptx_module *m = load_for(threads[i]);
 		test_same_results(m);
 		test_ends(m);
