@@ -49,9 +49,11 @@ struct thread *this_thread(void)
 	if (own_thread)
 		return own_thread;
 	pthread_once(&thread_once, make_thread_key);
+	static unsigned long long last_id;
 	own_thread = calloc(1, sizeof(*own_thread));
 	if (!own_thread)
 		abort(); /* a few bytes: nothing would work without them */
+	own_thread->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
 	pthread_setspecific(thread_key, own_thread);
 	return own_thread;
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/softgpu/copy.h"
+#include "tests/softgpu/capture.h"
+#include "tests/softgpu/work.h"
 
 /* Small copies from pageable memory are staged: the caller goes on while they wait their turn. */
 #define STAGED_MOST (64ULL << 10)
@@ -32,6 +33,9 @@ static bool is_device_memory(uint64_t address, uint64_t size)
 	const struct range *range = range_find(address);
 	if (!range)
 		return false;
+	/* A memory node's memory comes and goes with launches: what runs will see. */
+	if (range->kind == RANGE_GRAPH)
+		return size <= range->size - (address - range->base);
 	/* Mappings that follow one another are one piece of memory; allocations are not. */
 	while (range->kind == RANGE_MAPPING && range->base + range->size < address + size) {
 		uint64_t next = range->base + range->size;
@@ -190,20 +194,75 @@ static bool must_wait(struct copy *copy, enum copy_timing timing)
 	return !copy->staged;
 }
 
-CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
-                     struct copy_shape shape, enum copy_timing timing)
+static struct copy *make(struct copy_side to, struct copy_side from, struct copy_shape shape)
 {
-	CUresult result = copy_check(&to, &from, &shape);
-	if (result != CUDA_SUCCESS || shape.width == 0 || shape.height == 0 || shape.depth == 0)
-		return result;
 	struct copy *copy = calloc(1, sizeof(*copy));
 	if (!copy)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return NULL;
 	copy->work.run = run_copy;
 	copy->work.release = release_copy;
 	copy->shape = shape;
 	copy->to = to;
 	copy->from = from;
+	return copy;
+}
+
+struct work *copy_work(struct copy_side to, struct copy_side from, struct copy_shape shape)
+{
+	return (struct work *)make(to, from, shape);
+}
+
+/* One side as a graph's memcpy node describes it. */
+static void describe(const struct copy_side *side, const struct copy_shape *shape,
+                     CUmemorytype *type, CUdeviceptr *device, void **host, size_t *pitch,
+                     size_t *height)
+{
+	static const CUmemorytype types[] = {[MEANT_EITHER] = CU_MEMORYTYPE_UNIFIED,
+	                                     [MEANT_HOST] = CU_MEMORYTYPE_HOST,
+	                                     [MEANT_DEVICE] = CU_MEMORYTYPE_DEVICE};
+	*type = types[side->meant];
+	*device = side->meant == MEANT_HOST ? 0 : side->address;
+	*host = side->meant == MEANT_DEVICE ? NULL : (void *)side->address;
+	*pitch = side->pitch ? side->pitch : shape->width;
+	*height = side->slice ? side->slice / side->pitch : shape->height;
+}
+
+static CUresult capture_copy(struct stream *stream, const struct copy_side *to,
+                             const struct copy_side *from, const struct copy_shape *shape)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	CUDA_MEMCPY3D *what = &params.memcpy.copyParams;
+	void *source;
+	describe(to, shape, &what->dstMemoryType, &what->dstDevice, &what->dstHost, &what->dstPitch,
+	         &what->dstHeight);
+	describe(from, shape, &what->srcMemoryType, &what->srcDevice, &source, &what->srcPitch,
+	         &what->srcHeight);
+	what->srcHost = source;
+	what->WidthInBytes = shape->width;
+	what->Height = shape->height;
+	what->Depth = shape->depth;
+	params.memcpy.copyCtx = (CUcontext)stream->context;
+	return capture_add(stream, &params);
+}
+
+CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
+                     struct copy_shape shape, enum copy_timing timing)
+{
+	CUresult result = CUDA_SUCCESS;
+	/* The host waits, or the source is read now: no replay would do that again. */
+	if (timing == COPY_WAIT || timing == COPY_READ_NOW)
+		result = capture_check_queue(stream);
+	if (result == CUDA_SUCCESS && timing == COPY_WAIT)
+		result = capture_check_unsafe();
+	if (result == CUDA_SUCCESS)
+		result = copy_check(&to, &from, &shape);
+	if (result != CUDA_SUCCESS || shape.width == 0 || shape.height == 0 || shape.depth == 0)
+		return result;
+	if (stream->capture)
+		return capture_copy(stream, &to, &from, &shape);
+	struct copy *copy = make(to, from, shape);
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	bool wait = must_wait(copy, timing);
 	struct context *context = stream->context;
 	result = stream_submit(stream, &copy->work);

@@ -1,5 +1,5 @@
 /* The cuMemcpy* calls. Copies with arrays are not supported; there are no arrays. */
-#include "tests/softgpu/copy.h"
+#include "tests/softgpu/work.h"
 
 /* Enters and submits a copy of plain bytes. */
 static CUresult copy_bytes(const char *call, CUstream handle, struct copy_side to,
@@ -220,11 +220,10 @@ static CUresult cuMemcpy2DAsync_v2_on(const char *call, const CUDA_MEMCPY2D *wha
 }
 EXPORT_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *what, CUstream stream), what, stream)
 
-static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *what,
-                        enum copy_timing timing)
+CUresult copy_read_3d(const CUDA_MEMCPY3D *what, struct copy_side *to, struct copy_side *from,
+                      struct copy_shape *shape)
 {
-	struct copy_side to, from;
-	if (!what || what->srcLOD || what->dstLOD)
+	if (what->srcLOD || what->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	uint64_t to_pitch =
 	    what->dstPitch ? what->dstPitch : what->dstXInBytes + what->WidthInBytes;
@@ -238,21 +237,33 @@ static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *
 	     (what->dstY + what->Height > to_rows || what->srcY + what->Height > from_rows)))
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result =
-	    pitched_side(&to, what->dstMemoryType, what->dstHost, what->dstDevice,
+	    pitched_side(to, what->dstMemoryType, what->dstHost, what->dstDevice,
 	                 (what->dstZ * to_rows + what->dstY) * to_pitch + what->dstXInBytes);
 	if (result == CUDA_SUCCESS)
-		result = pitched_side(&from, what->srcMemoryType, what->srcHost, what->srcDevice,
+		result = pitched_side(from, what->srcMemoryType, what->srcHost, what->srcDevice,
 		                      (what->srcZ * from_rows + what->srcY) * from_pitch +
 		                          what->srcXInBytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	to.pitch = to_pitch;
-	to.slice = to_pitch * to_rows;
-	from.pitch = from_pitch;
-	from.slice = from_pitch * from_rows;
-	struct copy_shape shape = {
+	to->pitch = to_pitch;
+	to->slice = to_pitch * to_rows;
+	from->pitch = from_pitch;
+	from->slice = from_pitch * from_rows;
+	*shape = (struct copy_shape){
 	    .width = what->WidthInBytes, .height = what->Height, .depth = what->Depth};
-	return submit_pitched(call, stream, to, from, shape, timing);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_3d(const char *call, CUstream stream, const CUDA_MEMCPY3D *what,
+                        enum copy_timing timing)
+{
+	struct copy_side to, from;
+	struct copy_shape shape;
+	if (!what)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = copy_read_3d(what, &to, &from, &shape);
+	return result == CUDA_SUCCESS ? submit_pitched(call, stream, to, from, shape, timing)
+	                              : result;
 }
 
 static CUresult cuMemcpy3D_v2_on(const char *call, CUstream stream, const CUDA_MEMCPY3D *what)

@@ -8,6 +8,7 @@
  * range     one known range of addresses: an allocation, a mapping, pinned or managed host memory
  * physical  CUmemGenericAllocationHandle; bytes of a device or of the host, mapped or not
  * window    the addresses of all device memory
+ * graph     CUgraph; nodes of work, captured from streams or made by hand; see graph.h
  *
  * Locks, outermost first: driver_lock (every object and queue; held by each entry point, not while
  * work runs), memory_lock (what addresses mean; work reads it), and those of machine.h.
@@ -82,6 +83,10 @@ enum handle_kind {
 	HANDLE_PHYSICAL,
 	HANDLE_POOL,
 	HANDLE_LINK,
+	HANDLE_GRAPH,
+	HANDLE_GRAPH_NODE,
+	HANDLE_GRAPH_EXEC,
+	HANDLE_USER_OBJECT,
 };
 
 struct handle {
@@ -165,6 +170,8 @@ struct context {
 struct thread {
 	struct context **stack; /* the top is current */
 	int depth, capacity;
+	unsigned long long id; /* never reused */
+	CUstreamCaptureMode capture_mode;
 	bool in_host_function;
 };
 
@@ -175,6 +182,13 @@ struct context *context_find(CUcontext handle);
 /* Waits until all work now in the context is done. Releases driver_lock meanwhile. */
 void context_drain(struct context *context);
 
+/* Nodes of a graph, with the data of the edge to each; see graph.h. */
+struct node_set {
+	CUgraphNode *nodes;
+	CUgraphEdgeData *edges;
+	size_t count, capacity;
+};
+
 /* stream.c */
 struct stream {
 	struct handle handle;
@@ -184,6 +198,8 @@ struct stream {
 	int priority;
 	CUstreamAttrValue attributes[CU_LAUNCH_ATTRIBUTE_MAX]; /* kept, without effect */
 	struct thread *owner;                                  /* of a per-thread default stream */
+	struct capture *capture;                               /* it takes part in, or NULL */
+	struct node_set tail; /* what the next captured node depends on */
 	bool legacy, closing, started;
 	int references;
 	struct work *queue;
@@ -219,6 +235,9 @@ struct work {
 
 /* Finds the stream meant by a handle, the default ones included; NULL when there is none. */
 struct stream *stream_find(struct context *context, CUstream handle);
+/* Makes the work wait for what another stream has queued; false without memory. */
+bool work_depend(struct work *work, struct stream *stream, uint64_t ticket);
+void work_free(struct work *work);
 /* Queues the work, which then belongs to the stream; frees it and answers an error otherwise. */
 CUresult stream_submit(struct stream *stream, struct work *work);
 /* Waits for all work queued so far, as cuStreamSynchronize(). Releases driver_lock meanwhile. */

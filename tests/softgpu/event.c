@@ -3,13 +3,16 @@
 
 #include <stdlib.h>
 
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/memory.h"
+#include "tests/softgpu/work.h"
 
 struct event {
 	struct handle handle;
 	struct context *context;
 	unsigned int flags;
 	struct mark *mark; /* NULL: never recorded */
+	struct captured_event captured;
 	struct event *prev, *next;
 };
 
@@ -58,6 +61,7 @@ static void event_free(struct event *event)
 {
 	DL_DELETE(event->context->events, event);
 	handle_remove(&event->handle);
+	captured_event_clear(&event->captured);
 	if (event->mark)
 		mark_release(event->mark); /* work that was queued keeps it */
 	free(event);
@@ -92,6 +96,66 @@ EXPORT CUresult cuEventDestroy_v2(CUevent handle)
 	return destroy(__func__, handle);
 }
 
+/* The work that is the event's next recording; the event takes it for its own with recorded(). */
+static struct work *recording(void)
+{
+	struct mark *mark = calloc(1, sizeof(*mark));
+	struct work *work = calloc(1, sizeof(*work));
+	if (!mark || !work) {
+		free(mark);
+		free(work);
+		return NULL;
+	}
+	mark->references = 1;
+	work->mark = mark;
+	return work;
+}
+
+static void recorded(struct event *event, struct mark *mark)
+{
+	if (event->mark)
+		mark_release(event->mark);
+	event->mark = mark;
+	captured_event_clear(&event->captured);
+}
+
+struct context *event_context(CUevent handle)
+{
+	const struct event *event = handle_find(handle, HANDLE_EVENT);
+	return event ? event->context : NULL;
+}
+
+struct work *event_record_work(CUevent handle)
+{
+	struct event *event = handle_find(handle, HANDLE_EVENT);
+	struct work *work = event ? recording() : NULL;
+	if (!work)
+		return NULL;
+	work->mark->references++;
+	recorded(event, work->mark);
+	return work;
+}
+
+struct work *event_wait_work(CUevent handle)
+{
+	const struct event *event = handle_find(handle, HANDLE_EVENT);
+	struct work *work = event ? calloc(1, sizeof(*work)) : NULL;
+	if (work && event->mark) {
+		work->wait = event->mark;
+		work->wait->references++;
+	}
+	return work;
+}
+
+/* In a captured stream a recording is a point of the capture, or a node when asked to be. */
+static CUresult capture_record(struct stream *stream, struct event *event, bool external)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+	                            .eventRecord.event = (CUevent)event};
+	return external ? capture_add(stream, &params)
+	                : capture_record_event(stream, &event->captured);
+}
+
 static CUresult record(const char *call, CUevent handle, CUstream stream_handle, unsigned int flags)
 {
 	struct event *event;
@@ -102,26 +166,22 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
 	/* An event belongs to its context: recording it elsewhere is an error. */
 	if (!stream || stream->context != event->context)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
+	bool external = flags & CU_EVENT_RECORD_EXTERNAL;
+	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL || (external && !stream->capture))
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	struct mark *mark = calloc(1, sizeof(*mark));
-	struct work *work = calloc(1, sizeof(*work));
-	if (!mark || !work) {
-		free(mark);
-		free(work);
+	if (stream->capture)
+		return leave(capture_record(stream, event, external));
+	struct work *work = recording();
+	if (!work)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
-	}
-	mark->references = 2;
-	work->mark = mark;
+	struct mark *mark = work->mark;
+	mark->references++;
 	result = stream_submit(stream, work);
-	if (result != CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS)
+		recorded(event, mark);
+	else
 		mark_release(mark);
-		return leave(result);
-	}
-	if (event->mark)
-		mark_release(event->mark);
-	event->mark = mark;
-	return leave(CUDA_SUCCESS);
+	return leave(result);
 }
 
 static CUresult cuEventRecord_on(const char *call, CUevent event, CUstream stream)
@@ -148,8 +208,19 @@ static CUresult cuStreamWaitEvent_on(const char *call, CUstream handle, CUevent 
 	struct stream *stream = stream_find(current_context(), handle);
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
+	bool external = flags & CU_EVENT_WAIT_EXTERNAL;
+	if (flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL || (external && !stream->capture))
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (external) {
+		CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+		                            .eventWait.event = event_handle};
+		return leave(capture_add(stream, &params));
+	}
+	if (stream->capture || event->captured.capture)
+		return leave(capture_wait_event(stream, &event->captured));
+	result = capture_check_queue(stream);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	if (!event->mark || event->mark->done)
 		return leave(CUDA_SUCCESS);
 	struct work *work = calloc(1, sizeof(*work));
@@ -168,8 +239,11 @@ EXPORT CUresult cuEventQuery(CUevent handle)
 	CUresult result = enter_event(__func__, handle, &event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (event->context->error != CUDA_SUCCESS)
-		return leave(event->context->error);
+	result = capture_check_event(&event->captured);
+	if (result == CUDA_SUCCESS)
+		result = event->context->error;
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	return leave(!event->mark || event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
@@ -179,6 +253,9 @@ EXPORT CUresult cuEventSynchronize(CUevent handle)
 	CUresult result = enter_event(__func__, handle, &event);
 	if (result != CUDA_SUCCESS)
 		return result;
+	result = capture_check_event(&event->captured);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	struct context *context = event->context;
 	struct mark *mark = event->mark;
 	if (mark) {
@@ -203,6 +280,8 @@ static CUresult elapsed(const char *call, float *milliseconds, CUevent start_han
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!milliseconds)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (start->captured.capture || end->captured.capture)
+		return leave(CUDA_ERROR_CAPTURED_EVENT);
 	if (!start->mark || !end->mark || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!start->mark->done || !end->mark->done)

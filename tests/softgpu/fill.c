@@ -2,8 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/softgpu/copy.h"
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/memory.h"
+#include "tests/softgpu/work.h"
 
 struct fill {
 	struct work work;
@@ -58,46 +59,73 @@ static CUresult run_fill(struct work *work, CUresult broken)
 	return CUDA_SUCCESS;
 }
 
-/* Checks and queues; the pitch matters with more than one row only. */
-static CUresult submit(struct stream *stream, struct fill what, bool wait)
+CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS_v2 *what, enum side_kind *kind)
 {
-	uint64_t bytes;
-	if (what.width == 0 || what.height == 0)
-		return CUDA_SUCCESS;
-	if (what.address % what.unit || (what.height > 1 && what.pitch % what.unit) ||
-	    (what.height > 1 && what.pitch < what.width) ||
-	    __builtin_mul_overflow(what.height - 1, what.pitch, &bytes) ||
-	    __builtin_add_overflow(bytes, what.width, &bytes) ||
-	    what.address + bytes < what.address)
+	uint64_t width, bytes;
+	unsigned int unit = what->elementSize;
+	if ((unit != 1 && unit != 2 && unit != 4) ||
+	    __builtin_mul_overflow(what->width, unit, &width) || what->dst % unit ||
+	    (what->height > 1 && (what->pitch % unit || what->pitch < width)) ||
+	    __builtin_mul_overflow(what->height - 1, what->pitch, &bytes) ||
+	    __builtin_add_overflow(bytes, width, &bytes) || what->dst + bytes < what->dst)
 		return CUDA_ERROR_INVALID_VALUE;
-	struct copy_side side = {.address = what.address};
+	struct copy_side side = {.address = what->dst};
 	CUresult result = classify(&side, bytes);
-	if (result != CUDA_SUCCESS || side.kind == SIDE_PAGEABLE)
-		return CUDA_ERROR_INVALID_VALUE;
+	*kind = side.kind;
+	return result == CUDA_SUCCESS && side.kind != SIDE_PAGEABLE ? CUDA_SUCCESS
+	                                                            : CUDA_ERROR_INVALID_VALUE;
+}
+
+struct work *fill_work(const CUDA_MEMSET_NODE_PARAMS_v2 *what)
+{
 	struct fill *fill = malloc(sizeof(*fill));
 	if (!fill)
+		return NULL;
+	*fill = (struct fill){
+	    .work.run = run_fill,
+	    .address = what->dst,
+	    .pitch = what->pitch,
+	    .width = what->width * what->elementSize,
+	    .height = what->height,
+	    .value = what->value,
+	    .unit = what->elementSize,
+	};
+	return &fill->work;
+}
+
+/* Checks and queues; the pitch matters with more than one row only. */
+static CUresult submit(struct stream *stream, const CUDA_MEMSET_NODE_PARAMS_v2 *what, bool wait)
+{
+	enum side_kind kind;
+	CUresult result = wait ? capture_check_queue(stream) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS || what->width == 0 || what->height == 0)
+		return result;
+	result = fill_check(what, &kind);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (stream->capture) {
+		CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .memset = *what};
+		params.memset.ctx = (CUcontext)stream->context;
+		return capture_add(stream, &params);
+	}
+	struct work *work = fill_work(what);
+	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*fill = what;
-	fill->work.run = run_fill;
-	result = stream_submit(stream, &fill->work);
-	if (result == CUDA_SUCCESS && wait && side.kind == SIDE_PINNED)
+	result = stream_submit(stream, work);
+	if (result == CUDA_SUCCESS && wait && kind == SIDE_PINNED)
 		result = stream_wait(stream);
 	return result;
 }
 
-/* `what` holds widths in units, as the calls have them. */
-static CUresult enter_and_submit(const char *call, CUstream handle, struct fill what, bool wait)
+static CUresult enter_and_submit(const char *call, CUstream handle,
+                                 const CUDA_MEMSET_NODE_PARAMS_v2 *what, bool wait)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct stream *stream = stream_find(context, handle);
-	if (!stream)
-		return leave(CUDA_ERROR_INVALID_HANDLE);
-	if (__builtin_mul_overflow(what.width, what.unit, &what.width))
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	return leave(submit(stream, what, wait));
+	return leave(stream ? submit(stream, what, wait) : CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* The four forms of each unit: rows or not, waiting or not. */
@@ -105,24 +133,24 @@ static CUresult enter_and_submit(const char *call, CUstream handle, struct fill 
 	static CUresult cuMemsetD##bits##_v2_on(const char *call, CUstream stream,                 \
 	                                        CUdeviceptr address, type value, size_t count)     \
 	{                                                                                          \
-		struct fill what = {.address = address,                                            \
-		                    .width = count,                                                \
-		                    .height = 1,                                                   \
-		                    .value = value,                                                \
-		                    .unit = sizeof(type)};                                         \
-		return enter_and_submit(call, stream, what, true);                                 \
+		CUDA_MEMSET_NODE_PARAMS_v2 what = {.dst = address,                                 \
+		                                   .width = count,                                 \
+		                                   .height = 1,                                    \
+		                                   .value = value,                                 \
+		                                   .elementSize = sizeof(type)};                   \
+		return enter_and_submit(call, stream, &what, true);                                \
 	}                                                                                          \
 	EXPORT_ON_DEFAULT(cuMemsetD##bits##_v2, (CUdeviceptr address, type value, size_t count),   \
 	                  address, value, count)                                                   \
 	static CUresult cuMemsetD##bits##Async_on(const char *call, CUdeviceptr address,           \
 	                                          type value, size_t count, CUstream stream)       \
 	{                                                                                          \
-		struct fill what = {.address = address,                                            \
-		                    .width = count,                                                \
-		                    .height = 1,                                                   \
-		                    .value = value,                                                \
-		                    .unit = sizeof(type)};                                         \
-		return enter_and_submit(call, stream, what, false);                                \
+		CUDA_MEMSET_NODE_PARAMS_v2 what = {.dst = address,                                 \
+		                                   .width = count,                                 \
+		                                   .height = 1,                                    \
+		                                   .value = value,                                 \
+		                                   .elementSize = sizeof(type)};                   \
+		return enter_and_submit(call, stream, &what, false);                               \
 	}                                                                                          \
 	EXPORT_ON_STREAM(cuMemsetD##bits##Async,                                                   \
 	                 (CUdeviceptr address, type value, size_t count, CUstream stream),         \
@@ -131,13 +159,13 @@ static CUresult enter_and_submit(const char *call, CUstream handle, struct fill 
 	                                          CUdeviceptr address, size_t pitch, type value,   \
 	                                          size_t width, size_t height)                     \
 	{                                                                                          \
-		struct fill what = {.address = address,                                            \
-		                    .pitch = pitch,                                                \
-		                    .width = width,                                                \
-		                    .height = height,                                              \
-		                    .value = value,                                                \
-		                    .unit = sizeof(type)};                                         \
-		return enter_and_submit(call, stream, what, true);                                 \
+		CUDA_MEMSET_NODE_PARAMS_v2 what = {.dst = address,                                 \
+		                                   .pitch = pitch,                                 \
+		                                   .width = width,                                 \
+		                                   .height = height,                               \
+		                                   .value = value,                                 \
+		                                   .elementSize = sizeof(type)};                   \
+		return enter_and_submit(call, stream, &what, true);                                \
 	}                                                                                          \
 	EXPORT_ON_DEFAULT(                                                                         \
 	    cuMemsetD2D##bits##_v2,                                                                \
@@ -147,13 +175,13 @@ static CUresult enter_and_submit(const char *call, CUstream handle, struct fill 
 	                                            size_t pitch, type value, size_t width,        \
 	                                            size_t height, CUstream stream)                \
 	{                                                                                          \
-		struct fill what = {.address = address,                                            \
-		                    .pitch = pitch,                                                \
-		                    .width = width,                                                \
-		                    .height = height,                                              \
-		                    .value = value,                                                \
-		                    .unit = sizeof(type)};                                         \
-		return enter_and_submit(call, stream, what, false);                                \
+		CUDA_MEMSET_NODE_PARAMS_v2 what = {.dst = address,                                 \
+		                                   .pitch = pitch,                                 \
+		                                   .width = width,                                 \
+		                                   .height = height,                               \
+		                                   .value = value,                                 \
+		                                   .elementSize = sizeof(type)};                   \
+		return enter_and_submit(call, stream, &what, false);                               \
 	}                                                                                          \
 	EXPORT_ON_STREAM(cuMemsetD2D##bits##Async,                                                 \
 	                 (CUdeviceptr address, size_t pitch, type value, size_t width,             \

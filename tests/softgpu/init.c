@@ -1,6 +1,7 @@
 /* cuInit, and the door every entry point goes through. */
 #include "tests/softgpu/driver.h"
 
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/machine.h"
 #include "tests/softgpu/memory.h"
 
@@ -64,7 +65,8 @@ CUresult enter_driver(const char *name)
 	if (this_thread()->in_host_function)
 		return CUDA_ERROR_NOT_PERMITTED;
 	pthread_mutex_lock(&driver_lock);
-	return CUDA_SUCCESS;
+	result = capture_check_call(name);
+	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
 }
 
 CUresult enter_context(const char *name, struct context **context)
@@ -77,7 +79,10 @@ CUresult enter_context(const char *name, struct context **context)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (!(*context)->alive)
 		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-	return (*context)->error == CUDA_SUCCESS ? CUDA_SUCCESS : leave((*context)->error);
+	result = (*context)->error;
+	if (result == CUDA_SUCCESS)
+		result = capture_check_context(name, *context);
+	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)

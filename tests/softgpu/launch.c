@@ -6,8 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/machine.h"
 #include "tests/softgpu/occupancy.h"
+#include "tests/softgpu/work.h"
 
 /* Warp instructions between two looks at the clock: well below a slice. */
 #define POLL_INSTRUCTIONS 2048
@@ -125,25 +127,43 @@ static CUresult copy_extra(void *block, const struct ptx_function_info *info, vo
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_shape(const struct function *function, const CUlaunchConfig *shape)
+CUresult kernel_gather(void *block, const struct ptx_function_info *info, void *const *pointers,
+                       void *const *extra)
+{
+	if ((pointers && extra) || (!pointers && !extra && info->parameter_count))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pointers)
+		return gather(block, info, pointers);
+	return extra ? copy_extra(block, info, extra) : CUDA_SUCCESS;
+}
+
+CUresult kernel_check(const struct function *function, const struct ptx_launch *shape)
 {
 	static const unsigned int most_grid[] = {INT32_MAX, 65535, 65535};
 	static const unsigned int most_block[] = {1024, 1024, 64};
-	const unsigned int grid[] = {shape->gridDimX, shape->gridDimY, shape->gridDimZ};
-	const unsigned int block[] = {shape->blockDimX, shape->blockDimY, shape->blockDimZ};
-	uint64_t threads = 1;
+	uint64_t blocks = 1, threads = 1;
 	for (int i = 0; i < 3; i++) {
-		if (grid[i] == 0 || grid[i] > most_grid[i] || block[i] == 0 ||
-		    block[i] > most_block[i])
+		if (shape->grid[i] == 0 || shape->grid[i] > most_grid[i] || shape->block[i] == 0 ||
+		    shape->block[i] > most_block[i])
 			return CUDA_ERROR_INVALID_VALUE;
-		threads *= block[i];
+		threads *= shape->block[i];
+		blocks *= shape->grid[i];
 	}
 	if (threads > THREADS_PER_BLOCK)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (threads > function->info->max_threads)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	if (shape->sharedMemBytes > (unsigned int)function->dynamic_shared_most)
+	if (shape->dynamic_shared > (uint32_t)function->dynamic_shared_most)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (shape->cooperative && !device_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (shape->cooperative) {
+		uint64_t room = (uint64_t)MULTIPROCESSORS *
+		                (uint64_t)blocks_per_multiprocessor(function, (unsigned int)threads,
+		                                                    shape->dynamic_shared);
+		if (blocks > room)
+			return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -175,41 +195,70 @@ static CUresult read_attributes(const CUlaunchConfig *shape, bool *cooperative)
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit(struct stream *stream, const struct function *function,
-                       const CUlaunchConfig *shape, bool cooperative, void *const *pointers,
-                       void *const *extra)
+static struct launch *make(struct context *context, const struct function *function,
+                           const struct ptx_launch *shape)
 {
-	const struct ptx_function_info *info = function->info;
-	if ((pointers && extra) || (!pointers && !extra && info->parameter_count))
-		return CUDA_ERROR_INVALID_VALUE;
-	struct launch *launch = calloc(1, sizeof(*launch) + info->parameter_bytes);
+	struct launch *launch = calloc(1, sizeof(*launch) + function->info->parameter_bytes);
+	if (!launch)
+		return NULL;
+	launch->work.run = run_launch;
+	launch->context = context;
+	launch->ptx = function->ptx;
+	launch->grid = *shape;
+	launch->grid.parameters = launch->parameters;
+	return launch;
+}
+
+struct work *kernel_work(struct context *context, const struct function *function,
+                         const struct ptx_launch *shape, const void *block)
+{
+	struct launch *launch = make(context, function, shape);
+	if (!launch)
+		return NULL;
+	memcpy(launch->parameters, block, function->info->parameter_bytes);
+	return &launch->work;
+}
+
+static CUresult submit(struct stream *stream, const struct function *function,
+                       const struct ptx_launch *shape, void *const *pointers, void *const *extra)
+{
+	struct launch *launch = make(stream->context, function, shape);
 	if (!launch)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = CUDA_SUCCESS;
-	if (pointers)
-		result = gather(launch->parameters, info, pointers);
-	else if (extra)
-		result = copy_extra(launch->parameters, info, extra);
+	CUresult result = kernel_gather(launch->parameters, function->info, pointers, extra);
 	if (result != CUDA_SUCCESS) {
 		free(launch);
 		return result;
 	}
-	launch->work.run = run_launch;
-	launch->context = stream->context;
-	launch->ptx = function->ptx;
-	launch->grid = (struct ptx_launch){
-	    .grid = {shape->gridDimX, shape->gridDimY, shape->gridDimZ},
-	    .block = {shape->blockDimX, shape->blockDimY, shape->blockDimZ},
-	    .dynamic_shared = shape->sharedMemBytes,
-	    .parameters = launch->parameters,
-	    .cooperative = cooperative,
-	};
 	return stream_submit(stream, &launch->work);
 }
 
+static CUresult capture_launch(struct stream *stream, CUfunction function,
+                               const CUlaunchConfig *shape, bool cooperative, void **pointers,
+                               void **extra)
+{
+	CUgraphNodeParams params = {
+	    .type = CU_GRAPH_NODE_TYPE_KERNEL,
+	    .kernel =
+	        {
+	            .func = function,
+	            .gridDimX = shape->gridDimX,
+	            .gridDimY = shape->gridDimY,
+	            .gridDimZ = shape->gridDimZ,
+	            .blockDimX = shape->blockDimX,
+	            .blockDimY = shape->blockDimY,
+	            .blockDimZ = shape->blockDimZ,
+	            .sharedMemBytes = shape->sharedMemBytes,
+	            .kernelParams = pointers,
+	            .extra = extra,
+	        },
+	};
+	return capture_add_kernel(stream, &params, shape, cooperative);
+}
+
 static CUresult launch_kernel(const char *call, const CUlaunchConfig *shape, CUstream handle,
-                              CUfunction function_handle, bool cooperative, void *const *pointers,
-                              void *const *extra)
+                              CUfunction function_handle, bool cooperative, void **pointers,
+                              void **extra)
 {
 	struct context *context;
 	CUresult result = enter_context(call, &context);
@@ -225,21 +274,21 @@ static CUresult launch_kernel(const char *call, const CUlaunchConfig *shape, CUs
 	result = function_find(function_handle, context, &function);
 	if (result == CUDA_SUCCESS)
 		result = read_attributes(shape, &cooperative);
-	if (result == CUDA_SUCCESS)
-		result = check_shape(function, shape);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
-	if (cooperative && !device_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
-		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	if (cooperative) {
-		unsigned int threads = shape->blockDimX * shape->blockDimY * shape->blockDimZ;
-		uint64_t room =
-		    (uint64_t)MULTIPROCESSORS *
-		    (uint64_t)blocks_per_multiprocessor(function, threads, shape->sharedMemBytes);
-		if ((uint64_t)shape->gridDimX * shape->gridDimY * shape->gridDimZ > room)
-			return leave(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-	}
-	return leave(submit(stream, function, shape, cooperative, pointers, extra));
+	struct ptx_launch grid = {
+	    .grid = {shape->gridDimX, shape->gridDimY, shape->gridDimZ},
+	    .block = {shape->blockDimX, shape->blockDimY, shape->blockDimZ},
+	    .dynamic_shared = shape->sharedMemBytes,
+	    .cooperative = cooperative,
+	};
+	result = kernel_check(function, &grid);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	if (stream->capture)
+		return leave(capture_launch(stream, (CUfunction)function, shape, cooperative,
+		                            pointers, extra));
+	return leave(submit(stream, function, &grid, pointers, extra));
 }
 
 static CUresult cuLaunchKernelEx_on(const char *call, CUstream stream, const CUlaunchConfig *config,

@@ -218,12 +218,16 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 		struct range *range = range_find(address);
 		if (!range || range->base != address ||
 		    (range->kind != RANGE_DEVICE && range->kind != RANGE_POOLED &&
-		     range->kind != RANGE_MANAGED))
+		     range->kind != RANGE_MANAGED && range->kind != RANGE_GRAPH))
 			return leave(CUDA_ERROR_INVALID_VALUE);
 		if (!waited) {
 			/* Look again afterwards: another thread may have freed it meanwhile. */
 			context_drain(range->context);
 			continue;
+		}
+		if (range->kind == RANGE_GRAPH) {
+			result = graph_memory_free(range, NULL);
+			return leave(result == CUDA_SUCCESS ? context->error : result);
 		}
 		if (range->kind == RANGE_POOLED)
 			pooled_free(range, NULL);
@@ -278,6 +282,9 @@ static void free_range(struct range *range)
 		break;
 	case RANGE_POOLED:
 		pooled_free(range, NULL);
+		break;
+	case RANGE_GRAPH:
+		graph_memory_forget(range);
 		break;
 	case RANGE_DEVICE:
 	case RANGE_MODULE:

@@ -63,6 +63,7 @@ enum range_kind {
 	RANGE_HOST,       /* cuMemHostAlloc, cuMemAllocHost */
 	RANGE_REGISTERED, /* cuMemHostRegister */
 	RANGE_MANAGED,    /* cuMemAllocManaged */
+	RANGE_GRAPH,      /* a memory node of a graph, backed while that says so */
 };
 
 struct range {
@@ -72,6 +73,7 @@ struct range {
 	int device;
 	unsigned int flags; /* of the call that made it */
 	uint64_t id;
+	struct graph_memory *graph_memory; /* a memory node's */
 	struct physical *physical;  /* a mapping's or a large allocation's own */
 	struct small_block *block;  /* a small allocation's */
 	struct pool *pool;          /* a pooled one's */
@@ -116,6 +118,13 @@ void pools_trim(struct context *context);
 void pools_empty(struct device *device);
 /* Frees after the work that is now in the stream; at once without a stream. */
 CUresult pooled_free(struct range *range, struct stream *stream);
+
+/* graph_memory.c */
+/* Frees after the work that is now in the stream; at once without one. Refused when it is not
+ * allocated, or is for its graph to free. */
+CUresult graph_memory_free(struct range *range, struct stream *stream);
+/* Its context ends: the memory goes, whoever knows of it. */
+void graph_memory_forget(struct range *range);
 
 /* kernel_memory.c: the memory description for the executor. */
 struct ptx_memory kernel_memory(struct context *context);

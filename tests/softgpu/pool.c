@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include "tests/softgpu/capture.h"
+
 #define UNIT 512ULL
 
 struct pool_extent {
@@ -248,6 +250,25 @@ void pools_empty(struct device *device)
 	}
 }
 
+/* In a captured stream an allocation is a node, and its memory the graph's. */
+static CUresult capture_allocation(struct stream *stream, const struct pool *pool, size_t size,
+                                   CUdeviceptr *out)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	params.alloc.poolProps = pool->properties;
+	params.alloc.bytesize = size;
+	CUresult result = capture_add(stream, &params);
+	if (result == CUDA_SUCCESS)
+		*out = params.alloc.dptr;
+	return result;
+}
+
+static CUresult capture_free(struct stream *stream, CUdeviceptr address)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free.dptr = address};
+	return capture_add(stream, &params);
+}
+
 static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUstream handle,
                             CUmemoryPool pool_handle, bool from_pool)
 {
@@ -264,6 +285,11 @@ static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUs
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (!out || size == 0 || !pool)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (stream->capture)
+		return leave(capture_allocation(stream, pool, size, out));
+	result = capture_check_queue(stream);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	return leave(allocate(pool, size, stream, out));
 }
 
@@ -292,7 +318,11 @@ static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstrea
 	struct stream *stream = stream_find(context, handle);
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
+	if (stream->capture)
+		return leave(capture_free(stream, address));
 	struct range *range = range_find(address);
+	if (range && range->base == address && range->kind == RANGE_GRAPH)
+		return leave(graph_memory_free(range, stream));
 	if (!range || range->base != address || range->kind != RANGE_POOLED)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	return leave(pooled_free(range, stream));

@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "tests/softgpu/capture.h"
+
 /* Broadcast whenever work of any stream is done. */
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 
@@ -75,6 +77,7 @@ static void stream_end(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
+	capture_forget_stream(stream);
 	handle_remove(&stream->handle);
 	stream->closing = true;
 	if (stream->started)
@@ -83,7 +86,7 @@ void stream_close(struct stream *stream)
 		stream_end(stream);
 }
 
-static void work_free(struct work *work)
+void work_free(struct work *work)
 {
 	if (work->release)
 		work->release(work);
@@ -176,34 +179,41 @@ static bool synchronises(const struct stream *a, const struct stream *b)
 	       !(b->flags & CU_STREAM_NON_BLOCKING);
 }
 
+bool work_depend(struct work *work, struct stream *stream, uint64_t ticket)
+{
+	struct dependency *dependencies = realloc(
+	    work->dependencies, ((size_t)work->dependency_count + 1) * sizeof(*work->dependencies));
+	if (!dependencies)
+		return false;
+	work->dependencies = dependencies;
+	stream_reference(stream);
+	dependencies[work->dependency_count++] =
+	    (struct dependency){.stream = stream, .ticket = ticket};
+	return true;
+}
+
 /* Makes the work wait for what the default stream's rules put before it. */
 static bool order_after_others(struct stream *stream, struct work *work)
 {
 	struct stream *other;
-	int count = 0;
 	DL_FOREACH (stream->context->streams, other) {
-		count += synchronises(stream, other) && !stream_idle(other);
-	}
-	if (count == 0)
-		return true;
-	work->dependencies = calloc((size_t)count, sizeof(*work->dependencies));
-	if (!work->dependencies)
-		return false;
-	DL_FOREACH (stream->context->streams, other) {
-		if (!synchronises(stream, other) || stream_idle(other))
-			continue;
-		stream_reference(other);
-		work->dependencies[work->dependency_count++] =
-		    (struct dependency){.stream = other, .ticket = other->issued};
+		if (synchronises(stream, other) && !stream_idle(other) &&
+		    !work_depend(work, other, other->issued))
+			return false;
 	}
 	return true;
 }
 
 CUresult stream_submit(struct stream *stream, struct work *work)
 {
-	if (!order_after_others(stream, work) || (!stream->started && !start_worker(stream))) {
+	CUresult result = capture_check_queue(stream);
+	if (result == CUDA_SUCCESS && !order_after_others(stream, work))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS && !stream->started && !start_worker(stream))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
 		work_free(work);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return result;
 	}
 	work->ticket = ++stream->issued;
 	DL_APPEND(stream->queue, work);
@@ -214,6 +224,9 @@ CUresult stream_submit(struct stream *stream, struct work *work)
 CUresult stream_wait(struct stream *stream)
 {
 	struct context *context = stream->context;
+	CUresult refused = capture_check_queue(stream);
+	if (refused != CUDA_SUCCESS)
+		return refused;
 	if (stream->legacy) {
 		/* An empty entry waits for all blocking streams as any work there would. */
 		struct work *work = calloc(1, sizeof(*work));

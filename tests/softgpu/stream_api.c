@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/memory.h"
+#include "tests/softgpu/work.h"
 
 /* Enters a call about a stream; a wrong handle is INVALID_HANDLE. */
 static CUresult enter_stream(const char *call, CUstream handle, struct stream **stream)
@@ -53,6 +55,10 @@ static CUresult destroy(const char *call, CUstream handle)
 	struct stream *stream = handle_find(handle, HANDLE_STREAM);
 	if (!stream || stream->legacy || stream->owner)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
+	/* The headers do not say what becomes of a capture then: it has to be ended first. */
+	result = stream->capture ? capture_check_queue(stream) : CUDA_SUCCESS;
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	stream_close(stream);
 	return leave(CUDA_SUCCESS);
 }
@@ -73,6 +79,9 @@ static CUresult cuStreamQuery_on(const char *call, CUstream handle)
 	CUresult result = enter_stream(call, handle, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
+	result = capture_check_queue(stream);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	bool idle = stream_idle(stream);
 	if (stream->legacy) {
 		struct stream *other;
@@ -269,16 +278,21 @@ static CUresult call_host(struct work *work, CUresult broken)
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit_host_call(struct stream *stream, struct host_call what)
+static struct work *make_host_call(struct host_call what)
 {
 	struct host_call *call = malloc(sizeof(*call));
 	if (!call)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return NULL;
 	*call = what;
 	call->work.run = call_host;
 	/* Callbacks are told of an error; host functions are not run after one. */
 	call->work.even_if_broken = call->callback != NULL;
-	return stream_submit(stream, &call->work);
+	return &call->work;
+}
+
+struct work *host_work(CUhostFn function, void *data)
+{
+	return make_host_call((struct host_call){.function = function, .data = data});
 }
 
 static CUresult cuLaunchHostFunc_on(const char *name, CUstream handle, CUhostFn function,
@@ -290,8 +304,13 @@ static CUresult cuLaunchHostFunc_on(const char *name, CUstream handle, CUhostFn 
 		return result;
 	if (!function)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	return leave(
-	    submit_host_call(stream, (struct host_call){.function = function, .data = data}));
+	if (stream->capture) {
+		CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST,
+		                            .host = {.fn = function, .userData = data}};
+		return leave(capture_add(stream, &params));
+	}
+	struct work *work = host_work(function, data);
+	return leave(work ? stream_submit(stream, work) : CUDA_ERROR_OUT_OF_MEMORY);
 }
 EXPORT_ON_STREAM(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *data), stream,
                  function, data)
@@ -305,73 +324,10 @@ static CUresult cuStreamAddCallback_on(const char *name, CUstream handle, CUstre
 		return result;
 	if (!callback || flags != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	return leave(submit_host_call(
-	    stream, (struct host_call){.callback = callback, .stream = handle, .data = data}));
+	struct work *work = make_host_call(
+	    (struct host_call){.callback = callback, .stream = handle, .data = data});
+	return leave(work ? stream_submit(stream, work) : CUDA_ERROR_OUT_OF_MEMORY);
 }
 EXPORT_ON_STREAM(cuStreamAddCallback,
                  (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags),
                  stream, callback, data, flags)
-
-static CUresult cuStreamIsCapturing_on(const char *call, CUstream handle,
-                                       CUstreamCaptureStatus *status)
-{
-	struct stream *stream;
-	CUresult result = enter_stream(call, handle, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!status)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return leave(CUDA_SUCCESS);
-}
-EXPORT_ON_STREAM(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), stream,
-                 status)
-
-/* All versions of this call begin with the same two answers, and the rest is for captures only. */
-static CUresult capture_info(const char *call, CUstream handle, CUstreamCaptureStatus *status,
-                             cuuint64_t *id)
-{
-	struct stream *stream;
-	CUresult result = enter_stream(call, handle, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!status)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	(void)id; /* untouched when nothing is being captured */
-	return leave(CUDA_SUCCESS);
-}
-
-#define cuStreamGetCaptureInfo_on    capture_info
-#define cuStreamGetCaptureInfo_v2_on capture_info
-#define cuStreamGetCaptureInfo_v3_on capture_info
-EXPORT_ON_STREAM(cuStreamGetCaptureInfo,
-                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), stream, status,
-                 id)
-EXPORT_ON_STREAM(cuStreamGetCaptureInfo_v2,
-                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                  CUgraph *graph __attribute__((unused)),
-                  const CUgraphNode **dependencies __attribute__((unused)),
-                  size_t *count __attribute__((unused))),
-                 stream, status, id)
-EXPORT_ON_STREAM(cuStreamGetCaptureInfo_v3,
-                 (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                  CUgraph *graph __attribute__((unused)),
-                  const CUgraphNode **dependencies __attribute__((unused)),
-                  const CUgraphEdgeData **edges __attribute__((unused)),
-                  size_t *count __attribute__((unused))),
-                 stream, status, id)
-
-EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-	static __thread CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	CUresult result = enter_driver(__func__);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	CUstreamCaptureMode before = current;
-	current = *mode;
-	*mode = before;
-	return leave(CUDA_SUCCESS);
-}

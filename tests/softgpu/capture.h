@@ -1,0 +1,43 @@
+/*
+ * Capture of streams: who is in which sequence, what may be called meanwhile. What each call does
+ * to a capture is told by its caller; see the functions' words. All under driver_lock.
+ */
+#ifndef SOFTGPU_CAPTURE_H
+#define SOFTGPU_CAPTURE_H
+
+#include "tests/softgpu/driver.h"
+
+/* What an event that was recorded in a captured stream stands for. */
+struct captured_event {
+	struct capture *capture; /* NULL: its last recording was not captured */
+	struct node_set nodes;
+};
+
+/* A call that is known by name: refused when it is potentially unsafe and this thread may not. */
+CUresult capture_check_call(const char *call);
+/* The same for calls that mean all work of the context. */
+CUresult capture_check_context(const char *call, const struct context *context);
+/* Refuses what is potentially unsafe, where this thread may not do that now. */
+CUresult capture_check_unsafe(void);
+/* Before work is queued as it is: refused in a stream that is captured or must wait for one. */
+CUresult capture_check_queue(struct stream *stream);
+/* Whether the legacy stream would wait for a captured one; without harm to the capture. */
+bool capture_blocks_legacy(const struct stream *stream);
+/* The stream takes no part any more: it is being closed. */
+void capture_forget_stream(struct stream *stream);
+/* Takes a piece of work into the captured stream's graph. */
+CUresult capture_add(struct stream *stream, CUgraphNodeParams *params);
+CUresult capture_add_kernel(struct stream *stream, CUgraphNodeParams *params,
+                            const CUlaunchConfig *shape, bool cooperative);
+/* A launch of an executable graph becomes a child graph. */
+struct graph_exec;
+CUresult capture_add_exec(struct stream *stream, const struct graph_exec *exec);
+
+CUresult capture_record_event(struct stream *stream, struct captured_event *event);
+/* The stream waits for the event; it joins the capture if it is in none. */
+CUresult capture_wait_event(struct stream *stream, const struct captured_event *event);
+/* Refuses to ask for the state of an event that was captured. */
+CUresult capture_check_event(const struct captured_event *event);
+void captured_event_clear(struct captured_event *event);
+
+#endif

@@ -1,0 +1,321 @@
+/*
+ * Launches of executable graphs. Every node becomes work that is queued when the graph is launched,
+ * so later changes do not reach it. A chain runs in the launching stream; what branches off runs in
+ * lanes of the exec's own. Work waits only for work queued before it, so no circle can form.
+ */
+#include <stdlib.h>
+
+#include "tests/softgpu/capture.h"
+#include "tests/softgpu/graph.h"
+#include "tests/softgpu/work.h"
+
+struct launch {
+	struct graph_exec *exec;
+	struct stream *home;
+};
+
+/* A stream for work of that context which does not follow what is last in any. */
+static struct stream *choose_lane(struct launch *launch, struct context *context)
+{
+	struct graph_exec *exec = launch->exec;
+	struct stream *found = NULL;
+	for (unsigned int i = 0; i < LANES_MOST; i++) {
+		unsigned int index = (exec->next_lane + i) % LANES_MOST;
+		struct stream **lane = &exec->lanes[index];
+		if (*lane && (*lane)->closing) { /* its context has ended */
+			stream_unreference(*lane);
+			*lane = NULL;
+		}
+		if (!*lane) {
+			*lane = stream_create(context, CU_STREAM_NON_BLOCKING, 0);
+			if (*lane)
+				stream_reference(*lane);
+		}
+		if (*lane && (*lane)->context == context) {
+			found = *lane;
+			exec->next_lane = index + 1;
+			break;
+		}
+	}
+	if (!found && context == launch->home->context)
+		found = launch->home;
+	return found;
+}
+
+/* Queues the work after those points, in the stream of one of them where that costs no wait. */
+static CUresult queue(struct launch *launch, struct context *context, struct work *work,
+                      const struct point *after, size_t count, struct point *point)
+{
+	struct stream *stream = NULL;
+	for (size_t i = 0; i < count && !stream; i++)
+		if (after[i].stream->issued == after[i].ticket &&
+		    after[i].stream->context == context)
+			stream = after[i].stream;
+	if (!stream)
+		stream = choose_lane(launch, context);
+	bool complete = stream != NULL;
+	for (size_t i = 0; i < count && complete; i++)
+		if (after[i].stream != stream)
+			complete = work_depend(work, after[i].stream, after[i].ticket);
+	if (!complete) {
+		work_free(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = stream_submit(stream, work);
+	*point = (struct point){.stream = stream, .ticket = stream->issued};
+	return result;
+}
+
+static struct work *empty_work(void)
+{
+	return calloc(1, sizeof(struct work));
+}
+
+static struct work *work_of_kernel(const struct graph_node *node)
+{
+	const CUDA_KERNEL_NODE_PARAMS_v3 *kernel = &node->params.kernel;
+	struct function *function;
+	if (node_function(node, &function) != CUDA_SUCCESS)
+		return NULL;
+	struct ptx_launch shape = {
+	    .grid = {kernel->gridDimX, kernel->gridDimY, kernel->gridDimZ},
+	    .block = {kernel->blockDimX, kernel->blockDimY, kernel->blockDimZ},
+	    .dynamic_shared = kernel->sharedMemBytes,
+	    .cooperative = node_is_cooperative(node),
+	};
+	return kernel_work(node->context, function, &shape, node->arguments->block);
+}
+
+static struct work *work_of_copy(const struct graph_node *node)
+{
+	struct copy_side to, from;
+	struct copy_shape shape;
+	if (copy_read_3d(&node->params.memcpy.copyParams, &to, &from, &shape) != CUDA_SUCCESS)
+		return NULL;
+	return copy_work(to, from, shape);
+}
+
+static struct work *work_of(const struct graph_node *node)
+{
+	if (node->disabled)
+		return empty_work();
+	switch (node->params.type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return work_of_kernel(node);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return work_of_copy(node);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return fill_work(&node->params.memset);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return host_work(node->params.host.fn, node->params.host.userData);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return event_record_work(node->params.eventRecord.event);
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return event_wait_work(node->params.eventWait.event);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return graph_memory_work(node->memory, true);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return graph_memory_work(node->memory, false);
+	default:
+		return empty_work();
+	}
+}
+
+static CUresult launch_nodes(struct launch *launch, struct graph *graph, struct point entry,
+                             struct work *last, struct context *context, struct point *exit);
+
+static CUresult launch_node(struct launch *launch, struct graph_node *node,
+                            const struct point *after, size_t count)
+{
+	struct context *context = node->context ? node->context : launch->home->context;
+	if (!node->child) {
+		struct work *work = work_of(node);
+		if (!work)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		return queue(launch, context, work, after, count, &node->point);
+	}
+	struct work *first = empty_work(), *last = empty_work();
+	struct point entry;
+	if (!first || !last) {
+		free(first);
+		free(last);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = queue(launch, context, first, after, count, &entry);
+	if (result != CUDA_SUCCESS) {
+		free(last);
+		return result;
+	}
+	return launch_nodes(launch, node->child, entry, last, context, &node->point);
+}
+
+/* Queues all nodes after the entry, and `last`, which it takes, after all nodes. */
+static CUresult launch_nodes(struct launch *launch, struct graph *graph, struct point entry,
+                             struct work *last, struct context *context, struct point *exit)
+{
+	struct graph_node *offender = NULL;
+	struct graph_node **order = graph_sort(graph, &offender);
+	struct point *after = calloc(graph->count + 1, sizeof(*after));
+	CUresult result = order && after ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < graph->count && result == CUDA_SUCCESS; i++) {
+		const struct node_set *before = &order[i]->before;
+		size_t count = 0;
+		for (; count < before->count; count++)
+			after[count] = ((struct graph_node *)before->nodes[count])->point;
+		if (count == 0)
+			after[count++] = entry;
+		result = launch_node(launch, order[i], after, count);
+	}
+	size_t count = 0;
+	for (size_t i = 0; i < graph->count && result == CUDA_SUCCESS; i++)
+		if (order[i]->after.count == 0)
+			after[count++] = order[i]->point;
+	if (count == 0 && after)
+		after[count++] = entry;
+	if (result == CUDA_SUCCESS)
+		result = queue(launch, context, last, after, count, exit);
+	else
+		work_free(last);
+	free(after);
+	free(order);
+	return result;
+}
+
+/* Refuses a launch that could not run, and takes the memory it needs. */
+static CUresult prepare(const struct graph_exec *exec, const struct graph *graph)
+{
+	bool auto_free = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	const struct graph_node *node;
+	DL_FOREACH (graph->nodes, node) {
+		CUresult result = CUDA_SUCCESS;
+		struct function *function;
+		if (node->context && !node->context->alive)
+			result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		else if (node->context && node->context->error != CUDA_SUCCESS)
+			result = node->context->error;
+		else if (node->child)
+			result = prepare(exec, node->child);
+		else if (node->params.type == CU_GRAPH_NODE_TYPE_KERNEL)
+			result = node_function(node, &function);
+		else if (node->params.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+			result = event_context(node->params.eventRecord.event)
+			             ? CUDA_SUCCESS
+			             : CUDA_ERROR_INVALID_HANDLE;
+		else if (node->params.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+			result = event_context(node->params.eventWait.event)
+			             ? CUDA_SUCCESS
+			             : CUDA_ERROR_INVALID_HANDLE;
+		else if (node->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			result = graph_memory_prepare(node->memory, auto_free);
+		else if (node->params.type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+		         !graph_memory_freed_in_graph(node->memory) &&
+		         !graph_memory_is_allocated(node->memory))
+			result = CUDA_ERROR_INVALID_VALUE;
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The end of a launch, which keeps the exec until then. */
+struct end {
+	struct work work;
+	struct graph_exec *exec;
+};
+
+static void release_end(struct work *work)
+{
+	exec_unreference(((struct end *)work)->exec);
+}
+
+/* Queues what begins a launch in its stream: after the exec's launch before, in any stream. */
+static CUresult begin(const struct launch *launch, struct point *entry)
+{
+	const struct point *before = &launch->exec->last;
+	struct work *work = empty_work();
+	if (!work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (before->stream && !work_depend(work, before->stream, before->ticket)) {
+		work_free(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = stream_submit(launch->home, work);
+	*entry = (struct point){.stream = launch->home, .ticket = launch->home->issued};
+	return result;
+}
+
+/* Queues the end: the launch is over in its stream, whatever lane was the last. */
+static CUresult finish(const struct launch *launch, struct point last)
+{
+	struct graph_exec *exec = launch->exec;
+	struct end *end = calloc(1, sizeof(*end));
+	if (!end)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	end->exec = exec;
+	end->work.release = release_end;
+	exec->references++;
+	if (!work_depend(&end->work, last.stream, last.ticket)) {
+		work_free(&end->work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	CUresult result = stream_submit(launch->home, &end->work);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream_reference(launch->home);
+	if (exec->last.stream)
+		stream_unreference(exec->last.stream);
+	exec->last = (struct point){.stream = launch->home, .ticket = launch->home->issued};
+	return CUDA_SUCCESS;
+}
+
+CUresult exec_launch(struct graph_exec *exec, struct stream *stream)
+{
+	struct launch launch = {.exec = exec, .home = stream};
+	struct point entry, last;
+	CUresult result = capture_check_queue(stream);
+	if (result == CUDA_SUCCESS)
+		result = prepare(exec, exec->graph);
+	if (result == CUDA_SUCCESS)
+		result = begin(&launch, &entry);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct work *all = empty_work();
+	if (!all)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = launch_nodes(&launch, exec->graph, entry, all, stream->context, &last);
+	return result == CUDA_SUCCESS ? finish(&launch, last) : result;
+}
+
+static CUresult cuGraphLaunch_on(const char *call, CUgraphExec handle, CUstream stream_handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(context, stream_handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct graph_exec *exec = exec_find(handle);
+	if (!exec)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(stream->capture ? capture_add_exec(stream, exec) : exec_launch(exec, stream));
+}
+EXPORT_ON_STREAM(cuGraphLaunch, (CUgraphExec exec, CUstream stream), exec, stream)
+
+/* There is nothing to upload but the memory of memory nodes. */
+static CUresult cuGraphUpload_on(const char *call, CUgraphExec handle, CUstream stream_handle)
+{
+	struct context *context;
+	CUresult result = enter_context(call, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct stream *stream = stream_find(context, stream_handle);
+	if (!stream)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct graph_exec *exec = exec_find(handle);
+	if (!exec)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	result = capture_check_queue(stream);
+	return leave(result == CUDA_SUCCESS ? prepare(exec, exec->graph) : result);
+}
+EXPORT_ON_STREAM(cuGraphUpload, (CUgraphExec exec, CUstream stream), exec, stream)

@@ -1,0 +1,344 @@
+/*
+ * Memory that graphs allocate and free. Its addresses are reserved when the node is made and stay;
+ * physical memory comes with the first launch and is kept until cuDeviceGraphMemTrim(). Between a
+ * free and the next allocation nobody may touch it: hardware would not notice.
+ */
+#include <stdlib.h>
+
+#include "tests/softgpu/graph.h"
+#include "tests/softgpu/memory.h"
+
+struct graph_memory {
+	int references; /* nodes, launches that are not over, and being allocated */
+	struct context *context;
+	struct device *device;
+	struct range *range; /* NULL: its context is gone */
+	uint64_t base, size; /* size in whole pages */
+	uint32_t access;     /* devices, by bit */
+	struct physical *physical;
+	bool allocated;                      /* at the end of what is queued */
+	int queued;                          /* pieces of work that are about it */
+	uint64_t owner;                      /* the graph whose node allocates it */
+	bool freed_by_owner, freed_by_other; /* some node of it does */
+	struct graph_memory *prev, *next;
+};
+
+static struct graph_memory *memories;
+static struct {
+	uint64_t used, used_high, reserved, reserved_high;
+} books[MAX_DEVICES];
+
+static uint32_t access_of(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, CUresult *result)
+{
+	uint32_t access = 0;
+	for (size_t i = 0; i < what->accessDescCount; i++) {
+		const CUmemAccessDesc *wanted = &what->accessDescs[i];
+		const struct device *device = device_of(wanted->location.id);
+		if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device)
+			*result = CUDA_ERROR_INVALID_DEVICE;
+		else if (wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			access |= 1U << device->index;
+		else
+			*result = CUDA_ERROR_INVALID_VALUE;
+	}
+	return access;
+}
+
+struct graph_memory *graph_memory_new(struct context *context, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what,
+                                      CUresult *result)
+{
+	const CUmemPoolProps *properties = &what->poolProps;
+	struct device *device = device_of(properties->location.id);
+	*result = CUDA_SUCCESS;
+	if (what->bytesize == 0 || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		*result = CUDA_ERROR_INVALID_VALUE;
+	else if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		*result = CUDA_ERROR_NOT_SUPPORTED;
+	else if (!device)
+		*result = CUDA_ERROR_INVALID_DEVICE;
+	else if (what->bytesize > window_size())
+		*result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint32_t access = access_of(what, result);
+	if (*result != CUDA_SUCCESS)
+		return NULL;
+	struct graph_memory *memory = calloc(1, sizeof(*memory));
+	*result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!memory)
+		return NULL;
+	memory->size = (what->bytesize + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
+	pthread_rwlock_wrlock(&memory_lock);
+	memory->base = window_reserve(memory->size, 0, 0);
+	pthread_rwlock_unlock(&memory_lock);
+	memory->range =
+	    memory->base ? range_add(RANGE_GRAPH, memory->base, what->bytesize, context) : NULL;
+	if (!memory->range) {
+		if (memory->base)
+			window_unreserve(memory->base, memory->size);
+		free(memory);
+		return NULL;
+	}
+	memory->range->graph_memory = memory;
+	memory->range->device = device->index;
+	memory->references = 1;
+	memory->context = context;
+	memory->device = device;
+	memory->access = access | 1U << device->index;
+	DL_APPEND(memories, memory);
+	what->dptr = memory->base;
+	*result = CUDA_SUCCESS;
+	return memory;
+}
+
+void graph_memory_owned(struct graph_memory *memory, const struct graph *graph)
+{
+	memory->owner = graph->serial;
+}
+
+CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
+                               struct graph_memory **out)
+{
+	const struct range *range = range_find(address);
+	if (!range || range->base != address || range->kind != RANGE_GRAPH)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct graph_memory *memory = range->graph_memory;
+	bool own = memory->owner == graph->serial;
+	const struct graph_node *node;
+	DL_FOREACH (graph->nodes, node) {
+		if (node->memory == memory && node->params.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (memory->freed_by_owner || (own && memory->freed_by_other))
+		return CUDA_ERROR_INVALID_VALUE;
+	memory->freed_by_owner = own;
+	memory->freed_by_other = memory->freed_by_other || !own;
+	graph_memory_reference(memory);
+	*out = memory;
+	return CUDA_SUCCESS;
+}
+
+/* Gives the physical memory back; nothing may be queued that needs it. */
+static void unback(struct graph_memory *memory)
+{
+	if (!memory->physical)
+		return;
+	books[memory->device->index].reserved -= memory->size;
+	pthread_rwlock_wrlock(&memory_lock);
+	window_unmap(memory->base, memory->size);
+	pthread_rwlock_unlock(&memory_lock);
+	physical_drop(memory->physical);
+	memory->physical = NULL;
+}
+
+static CUresult back(struct graph_memory *memory)
+{
+	if (memory->physical)
+		return CUDA_SUCCESS;
+	CUresult result = physical_create(memory->device->index, memory->size, &memory->physical);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_rwlock_wrlock(&memory_lock);
+	window_map(memory->base, memory->physical);
+	pthread_rwlock_unlock(&memory_lock);
+	uint64_t reserved = books[memory->device->index].reserved += memory->size;
+	if (reserved > books[memory->device->index].reserved_high)
+		books[memory->device->index].reserved_high = reserved;
+	return CUDA_SUCCESS;
+}
+
+void graph_memory_reference(struct graph_memory *memory)
+{
+	memory->references++;
+}
+
+/* The addresses mean nothing any more. */
+static void dissolve(struct graph_memory *memory)
+{
+	if (!memory->range)
+		return;
+	range_remove(memory->range);
+	memory->range = NULL;
+	unback(memory);
+	pthread_rwlock_wrlock(&memory_lock);
+	window_unreserve(memory->base, memory->size);
+	pthread_rwlock_unlock(&memory_lock);
+}
+
+void graph_memory_unreference(struct graph_memory *memory)
+{
+	if (--memory->references)
+		return;
+	dissolve(memory);
+	DL_DELETE(memories, memory);
+	free(memory);
+}
+
+/* Sets whether it is allocated; being allocated is one reference. */
+static void set_allocated(struct graph_memory *memory, bool allocated)
+{
+	if (memory->allocated == allocated)
+		return;
+	memory->allocated = allocated;
+	uint64_t *used = &books[memory->device->index].used;
+	if (allocated) {
+		memory->references++;
+		*used += memory->size;
+		if (*used > books[memory->device->index].used_high)
+			books[memory->device->index].used_high = *used;
+	} else {
+		*used -= memory->size;
+		graph_memory_unreference(memory);
+	}
+}
+
+void graph_memory_forget(struct range *range)
+{
+	struct graph_memory *memory = range->graph_memory;
+	graph_memory_reference(memory);
+	dissolve(memory);
+	set_allocated(memory, false);
+	graph_memory_unreference(memory);
+}
+
+CUresult graph_memory_prepare(struct graph_memory *memory, bool may_be_allocated)
+{
+	if (!memory->range)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (memory->allocated && !may_be_allocated)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (int i = 0; i < device_count; i++)
+		if (memory->access >> i & 1 && !window_view(&devices[i]))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	return back(memory);
+}
+
+bool graph_memory_is_allocated(const struct graph_memory *memory)
+{
+	return memory->allocated;
+}
+
+bool graph_memory_freed_in_graph(const struct graph_memory *memory)
+{
+	return memory->freed_by_owner;
+}
+
+struct memory_work {
+	struct work work;
+	struct graph_memory *memory;
+	bool allow;
+};
+
+static CUresult run_memory_work(struct work *work, CUresult broken)
+{
+	const struct memory_work *change = (const struct memory_work *)work;
+	struct graph_memory *memory = change->memory;
+	bool done = true;
+	(void)broken;
+	pthread_mutex_lock(&driver_lock);
+	pthread_rwlock_wrlock(&memory_lock);
+	for (int i = 0; i < device_count && memory->physical; i++)
+		if (memory->access >> i & 1)
+			done = window_allow(memory->base, memory->size, &devices[i], change->allow,
+			                    change->allow) &&
+			       done;
+	pthread_rwlock_unlock(&memory_lock);
+	pthread_mutex_unlock(&driver_lock);
+	return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void release_memory_work(struct work *work)
+{
+	struct graph_memory *memory = ((struct memory_work *)work)->memory;
+	memory->queued--;
+	graph_memory_unreference(memory);
+}
+
+struct work *graph_memory_work(struct graph_memory *memory, bool allocate)
+{
+	struct memory_work *change = calloc(1, sizeof(*change));
+	if (!change)
+		return NULL;
+	change->work.run = run_memory_work;
+	change->work.release = release_memory_work;
+	change->memory = memory;
+	change->allow = allocate;
+	memory->queued++;
+	graph_memory_reference(memory);
+	set_allocated(memory, allocate);
+	return &change->work;
+}
+
+CUresult graph_memory_free(struct range *range, struct stream *stream)
+{
+	struct graph_memory *memory = range->graph_memory;
+	if (!memory->allocated || memory->freed_by_owner)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct work *work = graph_memory_work(memory, false);
+	if (!work)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (stream)
+		return stream_submit(stream, work);
+	pthread_mutex_unlock(&driver_lock);
+	work->run(work, CUDA_SUCCESS);
+	pthread_mutex_lock(&driver_lock);
+	work_free(work);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGraphMemTrim(CUdevice ordinal)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct device *device = device_of(ordinal);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	struct graph_memory *memory;
+	DL_FOREACH (memories, memory) {
+		if (memory->device == device && !memory->allocated && !memory->queued)
+			unback(memory);
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                             void *value)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct device *device = device_of(ordinal);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	const uint64_t answers[] = {
+	    [CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT] = books[device->index].used,
+	    [CU_GRAPH_MEM_ATTR_USED_MEM_HIGH] = books[device->index].used_high,
+	    [CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT] = books[device->index].reserved,
+	    [CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH] = books[device->index].reserved_high,
+	};
+	if (!value || (unsigned int)attribute >= sizeof(answers) / sizeof(*answers))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*(cuuint64_t *)value = answers[attribute];
+	return leave(CUDA_SUCCESS);
+}
+
+/* The high-water marks can only be set back. */
+EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice ordinal, CUgraphMem_attribute attribute,
+                                             void *value)
+{
+	CUresult result = enter_driver(__func__);
+	if (result != CUDA_SUCCESS)
+		return result;
+	const struct device *device = device_of(ordinal);
+	if (!device)
+		return leave(CUDA_ERROR_INVALID_DEVICE);
+	if (!value || *(const cuuint64_t *)value != 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+		books[device->index].used_high = books[device->index].used;
+	else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		books[device->index].reserved_high = books[device->index].reserved;
+	else
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	return leave(CUDA_SUCCESS);
+}
