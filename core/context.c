@@ -14,6 +14,7 @@ static struct context contexts[CONTEXT_MAX];
 static size_t context_count;
 static unsigned int contexts_seen;
 static struct device_set *devices;
+static _Atomic unsigned int generation;
 
 void context_start(struct device_set *set)
 {
@@ -95,10 +96,16 @@ bool context_at(size_t i, struct context *context)
 	return found;
 }
 
+unsigned int context_generation(void)
+{
+	return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
 void context_forget(CUcontext handle)
 {
 	struct context gone = {0};
 
+	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_wrlock(&contexts_lock);
 	for (size_t i = 0; i < context_count; i++) {
 		if (contexts[i].handle == handle) {

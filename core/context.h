@@ -23,6 +23,8 @@ bool context_current(struct context *context);
 bool context_find(CUcontext handle, struct context *context);
 /* The i-th known context; false past the last. */
 bool context_at(size_t i, struct context *context);
+/* Changes whenever a context is forgotten: its handle may come again for another. */
+unsigned int context_generation(void);
 /* The context is being destroyed: its container is cleaned up and it is forgotten. */
 void context_forget(CUcontext handle);
 

@@ -32,6 +32,7 @@ static struct {
 	bool started;
 
 	struct job_config config; /* the helper's after start */
+	char not_in_effect[128];
 	struct segment *segment;
 	struct listener *listener;
 	struct device_set devices;
@@ -54,21 +55,37 @@ struct device_set *job_devices(void)
 
 /* --- configuration --- */
 
+/* Settings that are read and checked, but not yet acted upon: said, not swallowed. */
+static void note_what_is_not_in_effect(const struct config_gpu *settings, int ordinal)
+{
+	const char *what = settings->share_policy == POLICY_WEIGHT ? "share_policy = weight"
+	                   : settings->memory_limit_max != 0       ? "memory_limit_max"
+	                                                           : NULL;
+
+	if (!what)
+		return;
+	snprintf(job.not_in_effect, sizeof(job.not_in_effect),
+	         "gpu %d: %s is not in effect in this version", ordinal, what);
+	log_once(LOG_WARNING, "%s", job.not_in_effect);
+}
+
 /* Settings to devices and pacers; the launch path learns whether it is paced. */
 static void apply(void)
 {
-	bool slow = job.devices.count != 1;
+	bool paced = false;
 
+	job.not_in_effect[0] = '\0';
 	for (int i = 0; i < job.devices.count; i++) {
 		struct device *device = &job.devices.device[i];
 		struct config_gpu settings;
 
 		config_for_device(job.config.now, &device->id, &settings);
 		device_apply(device, &settings);
+		note_what_is_not_in_effect(&settings, device->id.ordinal);
 		pacer_set(job.pacer[i], (uint32_t)settings.share, settings.share_window);
-		slow |= pacer_is_pacing(job.pacer[i]);
+		paced |= pacer_is_pacing(job.pacer[i]);
 	}
-	atomic_store(&job_launch.slow, slow);
+	atomic_store(&job_launch.paced, paced);
 }
 
 /* For stat, and for those who wait until every process follows. */
@@ -78,7 +95,11 @@ static void tell(void)
 
 	if (!job.segment)
 		return;
-	segment_complain(job.segment, *complaint ? complaint : config_warnings(job.config.now));
+	if (!*complaint)
+		complaint = config_warnings(job.config.now);
+	if (!*complaint)
+		complaint = job.not_in_effect;
+	segment_complain(job.segment, complaint);
 	segment_follow(job.segment, config_override_hash(job.config.now));
 }
 
@@ -179,7 +200,7 @@ static void forked(void)
 	/* Locks may be held by threads that do not exist here: touch nothing, forward everything.
 	 */
 	atomic_store(&job.active, false);
-	atomic_store(&job_launch.slow, false);
+	atomic_store(&job_launch.paced, false);
 	atomic_store(&job_launch.statistics, &uncounted);
 	if (job.segment)
 		segment_abandon(job.segment);
@@ -225,8 +246,8 @@ static void start(void)
 	job_config_reload(&job.config, &job.devices);
 	apply();
 	tell();
-	if (job.devices.count == 1)
-		atomic_store(&job_launch.statistics, job.devices.device[0].statistics);
+	atomic_store(&job_launch.statistics,
+	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
 	pthread_atfork(NULL, NULL, forked);
 	atomic_store(&job.active, true);
@@ -250,6 +271,30 @@ void job_start(void)
 }
 
 /* --- launches --- */
+
+struct statistics *job_current_statistics(void)
+{
+	/* Of the context this thread launched in last; a context is rarely changed between launches. */
+	static __thread struct {
+		CUcontext context;
+		unsigned int generation;
+		struct statistics *statistics;
+	} last __attribute__((tls_model("initial-exec")));
+	unsigned int generation = context_generation();
+	struct context context;
+	CUcontext handle = NULL;
+
+	if (driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+		return &uncounted;
+	if (handle != last.context || generation != last.generation) {
+		if (!context_current(&context))
+			return &uncounted;
+		last.context = handle;
+		last.generation = generation;
+		last.statistics = context.device->statistics;
+	}
+	return last.statistics;
+}
 
 void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream)
 {

@@ -17,8 +17,8 @@
 
 /* What a launch looks at, and all that an unpaced one does. */
 struct job_launch {
-	_Atomic bool slow;                       /* paced, or several devices to tell apart */
-	_Atomic(struct statistics *) statistics; /* of the only device */
+	_Atomic bool paced;
+	_Atomic(struct statistics *) statistics; /* of the only device; NULL: there are several */
 };
 extern struct job_launch job_launch;
 
@@ -29,27 +29,24 @@ void job_start(void);
 bool job_is_active(void);
 struct device_set *job_devices(void);
 
+/* Where the calling thread's launches are counted when there are several devices. */
+struct statistics *job_current_statistics(void);
+
 /*
- * Unpaced launch: counted, nothing else. False when job_begin_launch() must be asked.
+ * Whether a launch is to go through job_begin_launch(); else it is counted here and that is all.
  * Budget: no system call, no lock, no allocation, one predictable branch.
  */
-static inline bool job_launch_is_plain(void)
+static inline bool job_launch_is_paced(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&job_launch.slow, memory_order_relaxed), 0))
-		return false;
-	statistics_add(
-	    &atomic_load_explicit(&job_launch.statistics, memory_order_acquire)->launches, 1);
-	return true;
+	return __builtin_expect(atomic_load_explicit(&job_launch.paced, memory_order_relaxed), 0);
 }
 
-/* The same for a graph. */
-static inline bool job_graph_launch_is_plain(void)
+static inline struct statistics *job_launch_statistics(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&job_launch.slow, memory_order_relaxed), 0))
-		return false;
-	statistics_add(
-	    &atomic_load_explicit(&job_launch.statistics, memory_order_acquire)->graph_launches, 1);
-	return true;
+	struct statistics *only =
+	    atomic_load_explicit(&job_launch.statistics, memory_order_acquire);
+
+	return __builtin_expect(only != NULL, 1) ? only : job_current_statistics();
 }
 
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };

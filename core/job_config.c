@@ -61,18 +61,28 @@ static int load_all(const struct job_config *c, struct config **loaded, struct c
 	return config_load(&sources, loaded, error);
 }
 
-/* The first configuration is bad: what of it can still be trusted? */
+/*
+ * The first configuration is bad: what of it can still be trusted? The administrator's file above all,
+ * for its ceilings.
+ */
 static bool load_the_rest(struct job_config *c)
 {
-	struct config_sources environment = {.environment = c->environment}, nothing = {0};
+	struct config_sources rest = {.system_file = CONFIG_SYSTEM_FILE,
+	                              .environment = c->environment};
 	struct config_error error;
 
-	if (config_load(&environment, &c->now, &error) == 0) {
-		log_error("%s; only the environment's settings hold", c->complaint);
+	if (config_load(&rest, &c->now, &error) == 0) {
+		log_error("%s; only the system's file and the environment count", c->complaint);
 		return true;
 	}
+	rest.environment = NULL;
+	if (config_load(&rest, &c->now, &error) == 0) {
+		log_error("%s; only the system's file counts", c->complaint);
+		return true;
+	}
+	rest.system_file = NULL;
 	log_error("%s; nothing is limited", c->complaint);
-	return config_load(&nothing, &c->now, &error) == 0;
+	return config_load(&rest, &c->now, &error) == 0;
 }
 
 bool job_config_start(struct job_config *c)

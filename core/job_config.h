@@ -24,8 +24,8 @@ struct job_config {
 	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
 };
 
-/* Reads all layers for the first time. A bad one leaves the environment alone to count, or nothing,
- * and is said. False: no memory. */
+/* Reads all layers for the first time. With a bad one the system's file and, if it is good, the
+ * environment count, and it is said. False: no memory. */
 bool job_config_start(struct job_config *config);
 /*
  * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the

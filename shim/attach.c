@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/units.h"
 #include "core/driver.h"
 
 struct driver driver;
@@ -39,6 +40,7 @@ struct mapping {
 static struct mapping mappings[ENTRY_COUNT];
 static size_t mapping_count;
 
+static const char *asked_path; /* the driver's file as the program named it */
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
 /* The driver's constructors may call back. */
 static __thread bool attaching __attribute__((tls_model("initial-exec")));
@@ -115,11 +117,16 @@ static void fill_core_driver(void)
 #undef X
 }
 
-static bool is_disabled(void)
+/* In a set-uid process too nothing is hooked: its environment is not to be trusted. */
+bool shim_is_disabled(void)
 {
-	const char *value = getauxval(AT_SECURE) ? NULL : getenv("SPILLWAY_DISABLE");
+	const char *value = secure_getenv("SPILLWAY_DISABLE");
+	bool disabled = false;
 
-	return getauxval(AT_SECURE) || (value && *value && strcmp(value, "0") != 0);
+	/* What is neither yes nor no is said when the configuration is read, at cuInit. */
+	if (value)
+		units_parse_bool(value, &disabled);
+	return disabled || getauxval(AT_SECURE);
 }
 
 static void install_hooks(void)
@@ -145,7 +152,7 @@ static void attach(void)
 	attaching = true;
 	if (!getauxval(AT_SECURE))
 		log_configure(getenv("SPILLWAY_LOG"));
-	handle = driver_open(path, sizeof(path));
+	handle = driver_open(asked_path, path, sizeof(path));
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
 		void *real = handle ? dlsym(handle, symbol_names[i]) : (void *)without_driver;
 
@@ -160,22 +167,29 @@ static void attach(void)
 	memcpy(shim_target, shim_real, sizeof(shim_real));
 	shim_hide(is_missing);
 	fill_core_driver();
-	if (handle && !is_disabled())
+	if (handle && !shim_is_disabled())
 		install_hooks();
 	attaching = false;
 	errno = saved;
 }
 
-void shim_attach(void)
+void shim_attach(const char *path)
 {
-	if (!attaching)
-		pthread_once(&attach_once, attach);
+	if (attaching)
+		return;
+	/* Whoever comes first; pthread_once has no argument to pass it. */
+	if (path)
+		__atomic_compare_exchange_n(&asked_path, &(const char *){NULL}, path, false,
+		                            __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	pthread_once(&attach_once, attach);
+	/* The string is the caller's. */
+	__atomic_store_n(&asked_path, NULL, __ATOMIC_RELAXED);
 }
 
 void *shim_resolve(uint32_t entry)
 {
 	if (attaching)
 		return (void *)without_driver;
-	shim_attach();
+	shim_attach(NULL);
 	return shim_target[entry];
 }

@@ -13,7 +13,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "core/base/driver_library.h"
@@ -54,21 +53,19 @@ static bool is_driver_file_name(const char *name)
 const char *shim_dlopen_file(const char *file)
 {
 	int saved = errno;
-	const char *slash, *name;
+	const char *slash;
 
 	shim_find_real_dlopen();
 	slash = file ? strrchr(file, '/') : NULL;
-	name = slash ? slash + 1 : file;
-	if (name && is_driver_file_name(name) && !getauxval(AT_SECURE)) {
-		/* A file that is not there fails as it would without us. */
-		if (slash && access(file, R_OK) != 0) {
-			errno = saved;
-			return file;
-		}
-		/* Who opens the driver may look its symbols up next. */
-		shim_attach();
-		if (slash)
+	if (file && is_driver_file_name(slash ? slash + 1 : file) && !shim_is_disabled()) {
+		if (!slash) {
+			/* Answered by SONAME. Who opens the driver may look its symbols up next. */
+			shim_attach(NULL);
+		} else if (access(file, R_OK) == 0) {
+			/* A file that is not there fails as it would without us. */
+			shim_attach(file);
 			file = DRIVER_LIBRARY;
+		}
 	}
 	errno = saved;
 	return file;

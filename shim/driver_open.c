@@ -24,14 +24,14 @@ static bool binds_to_itself(void *handle)
 	return false;
 }
 
-static bool find(char *path, size_t size)
+static bool find(const char *asked, char *path, size_t size)
 {
 	const char *from;
 	bool named_is_bad, found;
 	Dl_info self;
 
-	found = driver_library_find(dladdr((void *)find, &self) ? self.dli_fname : NULL, path, size,
-	                            &from, &named_is_bad);
+	found = driver_library_find(dladdr((void *)find, &self) ? self.dli_fname : NULL, asked,
+	                            path, size, &from, &named_is_bad);
 	if (named_is_bad)
 		log_error("SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		          "library; looking in the usual places",
@@ -42,12 +42,12 @@ static bool find(char *path, size_t size)
 	return found;
 }
 
-void *driver_open(char *found, size_t size)
+void *driver_open(const char *asked, char *found, size_t size)
 {
 	void *handle;
 
 	shim_find_real_dlopen();
-	if (!find(found, size))
+	if (!find(asked, found, size))
 		return NULL;
 	handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL);
 	if (handle && !binds_to_itself(handle)) {

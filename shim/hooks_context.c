@@ -14,6 +14,12 @@ static CUresult note_current(CUresult result)
 	return result;
 }
 
+/* The first forms have the same parameters as the second, on 64-bit machines. */
+HOOK(cuCtxCreate, CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return note_current(REAL(cuCtxCreate)(pctx, flags, dev));
+}
+
 HOOK(cuCtxCreate_v2, CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
 	return note_current(REAL(cuCtxCreate_v2)(pctx, flags, dev));
@@ -32,18 +38,28 @@ HOOK(cuCtxCreate_v4, CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsign
 }
 
 /* The books are closed after the driver agreed, our own memory before: it needs the context. */
-HOOK(cuCtxDestroy_v2, CUcontext ctx)
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 {
 	KEEP_ERRNO;
 	CUresult result;
 
 	if (!job_is_active())
-		return REAL(cuCtxDestroy_v2)(ctx);
+		return real(ctx);
 	job_leave_context(ctx, true);
-	result = REAL(cuCtxDestroy_v2)(ctx);
+	result = real(ctx);
 	if (result == CUDA_SUCCESS)
 		context_forget(ctx);
 	return result;
+}
+
+HOOK(cuCtxDestroy, CUcontext ctx)
+{
+	return destroy(ctx, REAL(cuCtxDestroy));
+}
+
+HOOK(cuCtxDestroy_v2, CUcontext ctx)
+{
+	return destroy(ctx, REAL(cuCtxDestroy_v2));
 }
 
 static bool find_primary(CUdevice dev, CUcontext *primary)
@@ -64,12 +80,12 @@ static bool find_primary(CUdevice dev, CUcontext *primary)
 	return context_find(context, &known);
 }
 
-HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
+static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
 {
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
-	CUresult result = REAL(cuDevicePrimaryCtxRelease_v2)(dev);
+	CUresult result = real(dev);
 	unsigned int flags;
 	int is_active = 1;
 
@@ -83,7 +99,17 @@ HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 	return result;
 }
 
-HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
+HOOK(cuDevicePrimaryCtxRelease, CUdevice dev)
+{
+	return release_primary(dev, REAL(cuDevicePrimaryCtxRelease));
+}
+
+HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
+{
+	return release_primary(dev, REAL(cuDevicePrimaryCtxRelease_v2));
+}
+
+static CUresult reset_primary(CUdevice dev, CUresult (*real)(CUdevice))
 {
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
@@ -92,8 +118,18 @@ HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 
 	if (known)
 		job_leave_context(primary, true);
-	result = REAL(cuDevicePrimaryCtxReset_v2)(dev);
+	result = real(dev);
 	if (known && result == CUDA_SUCCESS)
 		context_forget(primary);
 	return result;
+}
+
+HOOK(cuDevicePrimaryCtxReset, CUdevice dev)
+{
+	return reset_primary(dev, REAL(cuDevicePrimaryCtxReset));
+}
+
+HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
+{
+	return reset_primary(dev, REAL(cuDevicePrimaryCtxReset_v2));
 }

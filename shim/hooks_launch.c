@@ -18,10 +18,14 @@
 		result_;                                  \
 	})
 
+/* The plain path: one counter, then the driver. */
+#define COUNTED(counter, call) (statistics_add(&job_launch_statistics()->counter, 1), (call))
+
 #define LAUNCH(stream, call) \
-	(job_launch_is_plain() ? (call) : HELD_BACK(LAUNCH_KERNEL, stream, call))
-#define GRAPH_LAUNCH(stream, call) \
-	(job_graph_launch_is_plain() ? (call) : HELD_BACK(LAUNCH_GRAPH, stream, call))
+	(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) : COUNTED(launches, call))
+#define GRAPH_LAUNCH(stream, call)                                     \
+	(job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
+	                       : COUNTED(graph_launches, call))
 
 HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
@@ -106,4 +110,12 @@ HOOK(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
 HOOK(cuGraphLaunch_ptsz, CUgraphExec hGraphExec, CUstream hStream)
 {
 	return GRAPH_LAUNCH(PER_THREAD(hStream), REAL(cuGraphLaunch_ptsz)(hGraphExec, hStream));
+}
+
+/* Kernels on several devices by one call: held back and counted once, by the current context. */
+HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
+     unsigned int numDevices, unsigned int flags)
+{
+	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchCooperativeKernelMultiDevice)(
+	                                    launchParamsList, numDevices, flags));
 }

@@ -65,6 +65,16 @@ HOOK(cuLibraryLoadData, CUlibrary *library, const void *code, CUjit_option *jitO
 	             &object_type_library, (void **)library);
 }
 
+HOOK(cuLibraryLoadFromFile, CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+     void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+     void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	return track(REAL(cuLibraryLoadFromFile)(library, fileName, jitOptions, jitOptionsValues,
+	                                         numJitOptions, libraryOptions, libraryOptionValues,
+	                                         numLibraryOptions),
+	             &object_type_library, (void **)library);
+}
+
 HOOK(cuLibraryUnload, CUlibrary library)
 {
 	return forget(REAL(cuLibraryUnload)(library), &object_type_library, library);
@@ -81,6 +91,12 @@ HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int pri
 	             &object_type_stream, (void **)phStream);
 }
 
+HOOK(cuStreamDestroy, CUstream hStream)
+{
+	job_leave_stream(hStream);
+	return forget(REAL(cuStreamDestroy)(hStream), &object_type_stream, hStream);
+}
+
 HOOK(cuStreamDestroy_v2, CUstream hStream)
 {
 	KEEP_ERRNO;
@@ -94,9 +110,45 @@ HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)
 	return track(REAL(cuEventCreate)(phEvent, Flags), &object_type_event, (void **)phEvent);
 }
 
+HOOK(cuEventDestroy, CUevent hEvent)
+{
+	return forget(REAL(cuEventDestroy)(hEvent), &object_type_event, hEvent);
+}
+
 HOOK(cuEventDestroy_v2, CUevent hEvent)
 {
 	return forget(REAL(cuEventDestroy_v2)(hEvent), &object_type_event, hEvent);
+}
+
+HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+     char *logBuffer, size_t bufferSize)
+{
+	return track(
+	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+	    &object_type_graph_exec, (void **)phGraphExec);
+}
+
+HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+     char *logBuffer, size_t bufferSize)
+{
+	return track(
+	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+	    &object_type_graph_exec, (void **)phGraphExec);
+}
+
+HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
+     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return track(REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams),
+	             &object_type_graph_exec, (void **)phGraphExec);
+}
+
+HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
+     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return track(
+	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams),
+	    &object_type_graph_exec, (void **)phGraphExec);
 }
 
 HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,

@@ -63,10 +63,11 @@ static inline void shim_restore_errno(const int *kept)
 #define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
 /*
- * The driver library the process would have got without us; NULL when there is none or it is unusable,
- * logged once. found (PATH_MAX bytes) is its path. driver_open.c.
+ * The driver library the process would have got without us, `asked` before all others (NULL: none);
+ * NULL when there is none or it is unusable, logged once. found (PATH_MAX bytes) is its path.
+ * driver_open.c.
  */
-void *driver_open(char *found, size_t size);
+void *driver_open(const char *asked, char *found, size_t size);
 
 /* glibc's dlopen; dlopen.c. */
 extern void *(*shim_real_dlopen)(const char *file, int mode);
@@ -75,8 +76,13 @@ void shim_find_real_dlopen(void);
 const char *shim_dlopen_file(const char *file);
 /* Takes symbols out of what dlsym finds in this library; hide.c. */
 void shim_hide(bool (*is_missing)(const char *symbol));
-/* Opens the driver and fills the tables, once per process; attach.c. */
-void shim_attach(void);
+/*
+ * Opens the driver and fills the tables, once per process; attach.c. path: the driver's file as the
+ * program itself named it, NULL when it did not.
+ */
+void shim_attach(const char *path);
+/* SPILLWAY_DISABLE, or a set-uid process: nothing but trampolines. */
+bool shim_is_disabled(void);
 /* Called by trampolines.S at the first call of an entry point: where to go. */
 void *shim_resolve(uint32_t entry);
 

@@ -110,7 +110,7 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	bool named_is_bad, found;
 	const char *from;
 
-	found = driver_library_find(shim, path, sizeof path, &from, &named_is_bad);
+	found = driver_library_find(shim, NULL, path, sizeof path, &from, &named_is_bad);
 	if (named_is_bad)
 		finding(false,
 		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "

@@ -89,8 +89,8 @@ static bool accept_in_list(struct search *s, const char *folders)
 	return false;
 }
 
-bool driver_library_find(const char *not_this, char *path, size_t size, const char **from,
-                         bool *named_is_bad)
+bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
+                         const char **from, bool *named_is_bad)
 {
 	struct search s = {not_this, path, size};
 	const char *named = secure_getenv("SPILLWAY_DRIVER");
@@ -102,6 +102,9 @@ bool driver_library_find(const char *not_this, char *path, size_t size, const ch
 			return true;
 		*named_is_bad = true;
 	}
+	*from = "the path the program named";
+	if (asked && accept(&s, asked))
+		return true;
 	*from = "LD_LIBRARY_PATH";
 	if (accept_in_list(&s, secure_getenv("LD_LIBRARY_PATH")))
 		return true;

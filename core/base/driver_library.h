@@ -1,7 +1,7 @@
 /*
  * Finds the CUDA driver library a program would get without Spillway.
  *
- * Places, in order: SPILLWAY_DRIVER, LD_LIBRARY_PATH, the loader's cache, the usual folders. The loader's
+ * Places, in order: SPILLWAY_DRIVER, the file the program named, LD_LIBRARY_PATH, the loader's cache, the usual folders. The loader's
  * own search by name would find the shim, whose SONAME is the driver's. Allocates nothing.
  */
 #ifndef SPILLWAY_DRIVER_LIBRARY_H
@@ -15,10 +15,10 @@
 /*
  * Fills path (of PATH_MAX bytes or more) with an absolute path and *from with the place that had it;
  * false when there is none, *from then names where was looked. A file that is the same as `not_this`
- * (the shim's; may be NULL) is passed over. A set-uid process ignores the environment, as its loader
+ * (the shim's; may be NULL) is passed over; asked may be NULL. A set-uid process ignores the environment, as its loader
  * does. *named_is_bad: SPILLWAY_DRIVER is set and is no usable library.
  */
-bool driver_library_find(const char *not_this, char *path, size_t size, const char **from,
-                         bool *named_is_bad);
+bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
+                         const char **from, bool *named_is_bad);
 
 #endif

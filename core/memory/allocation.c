@@ -143,28 +143,28 @@ struct allocation *allocation_spilled_at(CUdeviceptr address)
 	return found;
 }
 
-struct search {
+struct each_spilled {
 	CUcontext context;
-	struct allocation *found;
+	void (*each)(void *cookie, struct allocation *allocation);
+	void *cookie;
 };
 
-static void match_context(void *cookie, const struct registry_entry *entry)
+static void if_spilled(void *cookie, const struct registry_entry *entry)
 {
 	struct allocation *a = (struct allocation *)entry->resource;
-	struct search *search = cookie;
+	const struct each_spilled *walk = cookie;
 
-	if (!search->found && a->resource.type == &allocation_type && a->side == SEGMENT_ON_HOST &&
-	    a->context.handle == search->context) {
-		search->found = a;
-		resource_hold(&a->resource);
-	}
+	if (a->resource.type == &allocation_type && a->side == SEGMENT_ON_HOST &&
+	    a->context.handle == walk->context)
+		walk->each(walk->cookie, a);
 }
 
-struct allocation *allocation_spilled_in(const struct context *context)
+void allocation_each_spilled(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie)
 {
-	struct search search = {.context = context->handle};
+	struct each_spilled walk = {context->handle, each, cookie};
 
 	if (spilled_count)
-		registry_walk(context->device->registry, match_context, &search);
-	return search.found;
+		registry_walk(context->device->registry, if_spilled, &walk);
 }

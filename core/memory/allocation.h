@@ -35,7 +35,9 @@ bool allocation_leave(struct allocation *allocation);
 struct allocation *allocation_find(CUdeviceptr address);
 /* The spilled allocation that holds this address. A reference for the caller, or NULL. */
 struct allocation *allocation_spilled_at(CUdeviceptr address);
-/* Any spilled allocation made in this context. A reference for the caller, or NULL. */
-struct allocation *allocation_spilled_in(const struct context *context);
+/* Calls each() with every spilled allocation made in this context, without a lock. */
+void allocation_each_spilled(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie);
 
 #endif

@@ -169,8 +169,11 @@ void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHan
 	pthread_mutex_lock(&lock);
 	p = find(handle);
 	if (range && p) {
+		struct mapped_range **node;
+
 		*range = (struct mapped_range){address, size, p};
-		if (tsearch(range, &ranges, by_range)) {
+		node = tsearch(range, &ranges, by_range);
+		if (node && *node == range) {
 			p->references++;
 			range = NULL;
 		}

@@ -29,14 +29,20 @@ size_t provider_rounded(struct device *device, enum config_spill wanted, size_t 
 	return most;
 }
 
+/* Says that it will never work here, rather than not now. */
+static bool is_final(CUresult result)
+{
+	return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED ||
+	       result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_DEVICE;
+}
+
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing)
 {
 	_Atomic unsigned int *bad = &refused[device->id.ordinal];
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
 	for (int i = 0; i < PROVIDER_COUNT; i++) {
-		CUresult result;
-
 		if (!is_wanted(providers[i], wanted) || (*bad & (1u << i)))
 			continue;
 		result = providers[i]->allocate(device, size, backing);
@@ -44,15 +50,13 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 			backing->provider = providers[i];
 			return result;
 		}
-		/* The host being full says nothing against the provider. */
-		if (result == CUDA_ERROR_OUT_OF_MEMORY)
-			return result;
-		if (!(atomic_fetch_or(bad, 1u << i) & (1u << i)))
+		if (is_final(result) && !(atomic_fetch_or(bad, 1u << i) & (1u << i)))
 			log_info("gpu %d: provider %s does not work here (error %d)",
 			         device->id.ordinal, providers[i]->name, (int)result);
 	}
-	log_once(LOG_WARNING,
-	         "gpu %d: no provider of host memory works here; nothing can be spilled",
-	         device->id.ordinal);
-	return CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		log_once(LOG_WARNING,
+		         "gpu %d: no provider of host memory works here; nothing can be spilled",
+		         device->id.ordinal);
+	return result;
 }

@@ -36,9 +36,8 @@ struct provider {
 extern const struct provider provider_vmm, provider_managed, provider_pinned;
 
 /*
- * Host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that works).
- * CUDA_ERROR_OUT_OF_MEMORY when the host refuses it, CUDA_ERROR_NOT_SUPPORTED when no provider
- * works here; said once, with each provider's reason.
+ * Host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that has it). The last
+ * provider's error when none has; one that cannot work here is not tried again.
  */
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing);

@@ -157,16 +157,6 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	return spill(&context, &settings, request->size, reason, address);
 }
 
-bool vmem_is_spilled(CUdeviceptr address)
-{
-	struct allocation *a = allocation_spilled_at(address);
-	bool is = a && a->address == address;
-
-	if (a)
-		resource_release(&a->resource);
-	return is;
-}
-
 /* Waits for all work of the allocation's context, whatever context is current. */
 static CUresult wait_for_context(const struct allocation *a)
 {
@@ -184,12 +174,23 @@ static CUresult wait_for_context(const struct allocation *a)
 	return result;
 }
 
-static CUresult free_spilled(const struct allocation *a, CUstream wait)
+/* Errors by which the driver refuses to wait at all, for a capture's sake: work may still run. */
+static bool has_not_waited(CUresult result)
+{
+	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/* *gone: whether the memory was given back. */
+static CUresult free_spilled(const struct allocation *a, CUstream wait, bool *gone)
 {
 	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : wait_for_context(a);
 	CUresult released;
 
-	/* With an error pending in the context nothing runs any more: the memory can go all the same. */
+	*gone = !has_not_waited(waited);
+	if (!*gone)
+		return waited;
+	/* With any other error the context is broken and runs nothing more. */
 	released = a->backing.provider->release(&a->backing);
 	return waited != CUDA_SUCCESS ? waited : released;
 }
@@ -198,6 +199,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct allocation *a = address ? allocation_find(address) : NULL;
 	CUresult result;
+	bool gone;
 
 	if (!a)
 		return how->native(how->cookie, address);
@@ -206,35 +208,44 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		return how->native(how->cookie, address);
 	}
 	if (a->side == SEGMENT_ON_HOST) {
-		result = free_spilled(a, how->wait);
+		result = free_spilled(a, how->wait, &gone);
 	} else {
 		result = how->native(how->cookie, address);
-		if (result != CUDA_SUCCESS) { /* still there, so still charged */
-			resource_hold(&a->resource);
-			if (allocation_enter(a) != 0)
-				resource_release(&a->resource);
-		}
+		gone = result == CUDA_SUCCESS;
+	}
+	if (!gone) { /* still there, so still charged */
+		resource_hold(&a->resource);
+		if (allocation_enter(a) != 0)
+			resource_release(&a->resource);
 	}
 	resource_release(&a->resource);
 	return result;
 }
 
+struct leaving {
+	bool alive;
+};
+
+static void leave_with_context(void *cookie, struct allocation *a)
+{
+	const struct leaving *leaving = cookie;
+	bool gone;
+
+	if (!allocation_leave(a))
+		return;
+	if (leaving->alive)
+		free_spilled(a, NULL, &gone);
+	else if (a->backing.provider->outlives_context)
+		a->backing.provider->release(&a->backing);
+}
+
 void vmem_leave_context(CUcontext handle, bool alive)
 {
+	struct leaving leaving = {alive};
 	struct context context;
-	struct allocation *a;
 
-	if (!context_find(handle, &context))
-		return;
-	while ((a = allocation_spilled_in(&context)) != NULL) {
-		if (allocation_leave(a)) {
-			if (alive)
-				free_spilled(a, NULL);
-			else if (a->backing.provider->outlives_context)
-				a->backing.provider->release(&a->backing);
-		}
-		resource_release(&a->resource);
-	}
+	if (context_find(handle, &context))
+		allocation_each_spilled(&context, leave_with_context, &leaving);
 }
 
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
@@ -255,7 +266,7 @@ uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
 void vmem_reported_info(struct device *device, size_t *free, size_t *total)
 {
 	struct config_gpu settings = device_settings(device);
-	uint64_t used;
+	uint64_t used, left;
 
 	if (settings.memory_limit == CONFIG_UNLIMITED && settings.reported_memory == REPORTED_LIMIT)
 		return;
@@ -263,5 +274,8 @@ void vmem_reported_info(struct device *device, size_t *free, size_t *total)
 	if (settings.reported_memory == REPORTED_LIMIT_AND_HOST)
 		used += device_charged(device, SEGMENT_ON_HOST);
 	*total = vmem_reported_total(device, *total);
-	*free = used < *total ? *total - used : 0;
+	left = used < *total ? *total - used : 0;
+	/* What others hold counts where it cannot be made up for on the host. */
+	if (settings.spill != SPILL_OFF || left < *free)
+		*free = left;
 }

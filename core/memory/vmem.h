@@ -31,9 +31,6 @@ struct vmem_request {
  */
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
 
-/* Whether the address begins a spilled allocation: the driver cannot free it. */
-bool vmem_is_spilled(CUdeviceptr address);
-
 /*
  * Frees. native() frees what the driver made. Before spilled memory goes, `wait` says for what: all work
  * of its context, as cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync promises.

@@ -15,6 +15,7 @@ struct burst {
 
 struct round {
 	uint64_t began_ns;
+	uint64_t launches;
 	int count;
 	struct burst burst[BUSY_BURSTS];
 };
@@ -34,6 +35,11 @@ struct busy *busy_create(void)
 uint64_t busy_round_began(const struct busy *busy)
 {
 	return busy->open ? busy->open->began_ns : 0;
+}
+
+uint64_t busy_round_launches(const struct busy *busy)
+{
+	return busy->open ? busy->open->launches : 0;
 }
 
 bool busy_is_full(const struct busy *busy)
@@ -110,13 +116,15 @@ void busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t
 		b->open = false; /* the stream had run dry */
 		b = NULL;
 	}
-	if (b)
-		return;
 	if (!busy->open) {
 		busy->open = unused_round(busy);
 		busy->open->count = 0;
+		busy->open->launches = 0;
 		busy->open->began_ns = now_ns;
 	}
+	busy->open->launches++;
+	if (b)
+		return;
 	if (busy_is_full(busy))
 		return; /* not measured; the pacer closes full rounds whenever it can */
 	b = &busy->open->burst[busy->open->count];
@@ -229,17 +237,24 @@ static bool is_running(const struct round *round)
 	return false;
 }
 
-bool busy_collect(struct busy *busy, uint64_t *busy_ns)
+bool busy_collect(struct busy *busy, struct busy_sum *sum)
 {
 	int left = 0;
 
+	*sum = (struct busy_sum){0};
 	for (int i = 0; i < busy->closed_count; i++) {
 		struct round *r = busy->closed[i];
+		uint64_t busy_ns;
 
-		if (is_running(r))
+		if (is_running(r)) {
 			busy->closed[left++] = r;
-		else
-			*busy_ns += (uint64_t)(busy_ms(r) * 1e6);
+			continue;
+		}
+		busy_ns = (uint64_t)(busy_ms(r) * 1e6);
+		sum->busy_ns += busy_ns;
+		sum->launches += r->launches;
+		if (busy_ns > sum->longest_ns)
+			sum->longest_ns = busy_ns;
 	}
 	busy->closed_count = left;
 	return left > 0;

@@ -29,12 +29,21 @@ void busy_after(struct busy *busy, CUcontext context, CUstream stream);
 
 /* When the open round began; 0: none is open. */
 uint64_t busy_round_began(const struct busy *busy);
+/* Launches in the open round. */
+uint64_t busy_round_launches(const struct busy *busy);
 /* Whether the open round can take no more bursts. */
 bool busy_is_full(const struct busy *busy);
 /* Ends the open round; false when as many rounds as can be held are still running. */
 bool busy_close_round(struct busy *busy);
-/* Adds up closed rounds whose work is done and forgets them. Whether any is still running. */
-bool busy_collect(struct busy *busy, uint64_t *busy_ns);
+/* What closed rounds came to. */
+struct busy_sum {
+	uint64_t busy_ns;
+	uint64_t launches;
+	uint64_t longest_ns; /* of one round */
+};
+
+/* Sums up the closed rounds whose work is done and forgets them. Whether any is still running. */
+bool busy_collect(struct busy *busy, struct busy_sum *sum);
 /* What this context still runs is forgotten. alive: it is about to go, not gone, and so are its events. */
 void busy_forget_context(struct busy *busy, CUcontext context, bool alive);
 /* The stream is about to go: its handle may come again for another. */

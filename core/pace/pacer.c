@@ -14,6 +14,8 @@
 
 /* How long to nap between two looks at work in flight. */
 #define NAP_NS 50000ull
+/* How often a paused launch counts the time it waited. */
+#define PAUSE_TICK_NS 100000000ull
 
 struct pacer {
 	struct device *device;
@@ -23,6 +25,8 @@ struct pacer {
 	uint64_t window_ns;
 	struct account account;
 	struct busy *busy;
+	uint64_t launch_ns;  /* what a launch cost lately; 0: not known yet */
+	uint64_t longest_ns; /* the longest round lately */
 	uint64_t
 	    idle_until; /* idle time is counted up to here: threads that wait together wait once */
 };
@@ -88,10 +92,10 @@ static void note_idle(struct pacer *p, uint64_t began)
 {
 	uint64_t now = now_ns();
 
-	if (began < p->idle_until)
-		began = p->idle_until;
-	else
+	if (began > p->idle_until)
 		statistics_add(&p->device->statistics->idle_slots, 1);
+	else
+		began = p->idle_until;
 	if (now > began)
 		statistics_add(&p->device->statistics->idle_ns, now - began);
 	p->idle_until = now;
@@ -99,37 +103,67 @@ static void note_idle(struct pacer *p, uint64_t began)
 
 static void wait_while_paused(struct pacer *p)
 {
-	uint64_t began = now_ns();
-
 	statistics_set(&p->device->statistics->paused, 1);
-	while (p->share == 0)
-		pthread_cond_wait(&p->changed, &p->lock);
+	while (p->share == 0) {
+		uint64_t began = now_ns();
+
+		sleep_until(p, began + PAUSE_TICK_NS); /* now and then, so that stat sees it grow */
+		note_idle(p, began);
+	}
 	statistics_set(&p->device->statistics->paused, 0);
-	note_idle(p, began);
+}
+
+/* Follows up quickly, falls off slowly. */
+static uint64_t recent_longest(uint64_t before, uint64_t now)
+{
+	return now > before ? now : before - (before - now) / 16;
 }
 
 /* Charges finished rounds. Whether any is still running. */
 static bool settle(struct pacer *p)
 {
-	uint64_t busy_ns = 0;
-	bool running = busy_collect(p->busy, &busy_ns);
+	struct busy_sum sum;
+	bool running = busy_collect(p->busy, &sum);
 
-	if (busy_ns) {
-		statistics_add(&p->device->statistics->busy_ns, busy_ns);
-		account_pay(&p->account, busy_ns);
+	if (sum.launches) {
+		uint64_t cost = sum.busy_ns / sum.launches;
+
+		statistics_add(&p->device->statistics->busy_ns, sum.busy_ns);
+		account_pay(&p->account, sum.busy_ns);
+		p->launch_ns = p->launch_ns ? (3 * p->launch_ns + cost) / 4 : cost;
+		p->longest_ns = recent_longest(p->longest_ns, sum.longest_ns);
 	}
 	account_gain(&p->account, now_ns(), p->share, p->window_ns);
 	return running;
 }
 
-/* The quantum is over: wait for what is in flight, but only so long. */
-static void settle_round(struct pacer *p)
+static uint64_t patience(const struct pacer *p)
 {
-	uint64_t deadline = now_ns() + PACER_PATIENCE_NS;
+	uint64_t twice = 2 * p->longest_ns;
 
-	busy_close_round(p->busy);
+	return twice < PACER_PATIENCE_MIN_NS   ? PACER_PATIENCE_MIN_NS
+	       : twice > PACER_PATIENCE_MAX_NS ? PACER_PATIENCE_MAX_NS
+	                                       : twice;
+}
+
+/* Waits for what is in flight, but only so long. */
+static void wait_for_rounds(struct pacer *p)
+{
+	uint64_t deadline = now_ns() + patience(p);
+
 	while (settle(p) && now_ns() < deadline && p->share && !capture_is_active())
 		sleep_until(p, now_ns() + NAP_NS);
+}
+
+/* Is what was launched since the round began a quantum's work? Unknown cost counts as one. */
+static bool round_is_due(const struct pacer *p)
+{
+	uint64_t began = busy_round_began(p->busy), launches = busy_round_launches(p->busy);
+
+	if (!began)
+		return false;
+	return !p->launch_ns || launches * p->launch_ns >= PACER_QUANTUM_NS ||
+	       now_ns() - began >= PACER_QUANTUM_NS || busy_is_full(p->busy);
 }
 
 static void insert_slot(struct pacer *p)
@@ -149,19 +183,16 @@ static void insert_slot(struct pacer *p)
 
 void pacer_before(struct pacer *p, CUcontext context, CUstream stream)
 {
-	uint64_t began;
-
 	if (capture_is_active())
 		return;
 	pthread_mutex_lock(&p->lock);
 	do {
 		if (p->share == 0)
 			wait_while_paused(p);
-		began = busy_round_began(p->busy);
-		if ((began && now_ns() - began >= PACER_QUANTUM_NS) || busy_is_full(p->busy))
-			settle_round(p);
-		else
-			settle(p);
+		if (round_is_due(p))
+			busy_close_round(p->busy);
+		if (settle(p))
+			wait_for_rounds(p);
 		insert_slot(p);
 	} while (p->share == 0);
 	if (!capture_is_active())

@@ -1,11 +1,13 @@
 /*
  * The pacer: holds launches back so that a process takes only its share of a device.
  *
- * A paced launch goes through pacer_before(), the driver, pacer_after(). pacer_before() waits while
- * the share is 0 (pause), bounds the work in flight to one quantum, and inserts the idle slot that
- * pays the account's debt. It never waits for a kernel's completion without bound: a running kernel
- * may need the very launch that is held back. While a capture is active nothing is measured and no slot inserted.
- * One pacer per device; thread-safe.
+ * A paced launch goes through pacer_before(), the driver, pacer_after(). pacer_before() waits while the
+ * share is 0 (pause), waits for what is in flight once that is a quantum of GPU time, by the cost of
+ * the launches before, and inserts the idle slot that pays the account's debt.
+ *
+ * It never waits for a kernel's completion without bound: a running kernel may need the very launch that
+ * is held back. The bound is twice the longest round seen, within PACER_PATIENCE_MIN and _MAX. While a
+ * capture is active nothing is measured and no slot inserted. One pacer per device; thread-safe.
  */
 #ifndef SPILLWAY_PACER_H
 #define SPILLWAY_PACER_H
@@ -15,9 +17,9 @@
 
 #include "core/driver.h"
 
-/* Work in flight before a launch looks back, and how long it then waits for it at the most. */
-#define PACER_QUANTUM_NS  2000000ull
-#define PACER_PATIENCE_NS 20000000ull
+#define PACER_QUANTUM_NS      2000000ull
+#define PACER_PATIENCE_MIN_NS 20000000ull
+#define PACER_PATIENCE_MAX_NS 1000000000ull
 
 struct pacer;
 struct device;

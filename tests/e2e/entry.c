@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +78,11 @@ int main(int argc, char **argv)
 		print_init(dlopen("libcuda.so.1", RTLD_NOW));
 		return 0;
 	}
-	if (argc > 1 && strcmp(argv[1], "--symbol") == 0) {
-		void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (argc > 2 && strncmp(argv[1], "--symbol", 8) == 0) {
+		bool named = strcmp(argv[1], "--symbol-in") == 0;
+		void *library = dlopen(named ? argv[2] : "libcuda.so.1", RTLD_NOW);
 
-		for (int i = 2; library && i < argc; i++) {
+		for (int i = named ? 3 : 2; library && i < argc; i++) {
 			void *address = dlsym(library, argv[i]);
 			const char *error = dlerror();
 

@@ -39,8 +39,20 @@ EOF
 
 # Good limits in the environment hold although the file is bad.
 printf '[gpu]\nshare = 101\n' >"$ini"
-SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "only the environment's settings hold"
+SPILLWAY_MEMORY_LIMIT=16MiB goes_on "environment beside a bad file" "$ini:2" "only the system's file and the environment count"
 has "environment beside a bad file" "$(cat "$scratch/out")" "total=16777216"
+
+# What this version reads but does not act upon is said too.
+printf '[gpu]\nmemory_limit = 1GiB\nmemory_limit_max = 2GiB\n' >"$ini"
+goes_on "memory_limit_max" "memory_limit_max is not in effect in this version"
+printf '[gpu]\nshare = 50\nshare_policy = weight\n' >"$ini"
+goes_on "share_policy" "share_policy = weight is not in effect in this version"
+
+# SPILLWAY_DISABLE is a yes or a no.
+printf '[gpu]\nmemory_limit = 16MiB\n' >"$ini"
+has "SPILLWAY_DISABLE=no" "$(SPILLWAY_DISABLE=no under_shim "$allocate" --count 1)" "total=16777216"
+has "SPILLWAY_DISABLE=yes" "$(SPILLWAY_DISABLE=yes under_shim "$allocate" --count 1)" "total=2147483648"
+SPILLWAY_DISABLE=perhaps goes_on "SPILLWAY_DISABLE" "SPILLWAY_DISABLE" "perhaps" "expected yes"
 
 rm "$ini"
 goes_on "missing file" "$ini" "No such file"

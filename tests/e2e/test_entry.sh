@@ -17,6 +17,13 @@ same "a path that is not there" "/nonexistent/libcuda.so.1: none" \
 same "another library" "libm.so.6: none" "$(under_shim "$entry" libm.so.6)"
 same "without the shim" "libcuda.so.1: driver" "$(on_softgpu "$entry" libcuda.so.1)"
 
+# The file the program named is the driver it gets, whatever the search would have found first.
+out=$(LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$entry" --symbol-in "$build/bench/null/libcuda.so.1" cuInit cuMemcpyBatchAsync_v2)
+has "named file" "$out" "cuInit: shim"
+has "named file" "$out" "cuMemcpyBatchAsync_v2: none"
+same "disabled, by path" "$softgpu/libcuda.so.1: driver" \
+	"$(SPILLWAY_DISABLE=1 under_shim "$entry" "$softgpu/libcuda.so.1")"
+
 # The alias alone must not stop a program: it finds the shim beside itself.
 same "alias alone" "libcuda.so: shim" \
 	"$(LD_PRELOAD="$build/lib/libspillway-alias.so" "$entry" libcuda.so)"
