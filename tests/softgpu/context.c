@@ -210,7 +210,6 @@ static CUresult primary_retain(struct device *device)
 		CUresult result = bring_alive(primary, device->primary_flags);
 		if (result != CUDA_SUCCESS)
 			return result;
-		primary->retained = 0;
 	}
 	primary->retained++;
 	return CUDA_SUCCESS;
@@ -241,9 +240,10 @@ static CUresult primary_release(const char *call, CUdevice ordinal)
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
 	struct context *primary = device->primary;
-	if (!primary || !primary->alive || primary->retained == 0)
+	if (!primary || primary->retained == 0)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	if (--primary->retained == 0)
+	/* A reset does not release: what was retained before it is still to be released. */
+	if (--primary->retained == 0 && primary->alive)
 		kill_context(primary);
 	return leave(CUDA_SUCCESS);
 }

@@ -1,5 +1,6 @@
 /* cuPointerGetAttribute: what is behind an address, told honestly per kind of memory. */
 #include "tests/softgpu/memory.h"
+#include "tests/softgpu/vmm.h"
 
 #include <string.h>
 
@@ -89,9 +90,8 @@ static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ad
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return access_flags(range, address, context, data);
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		if (!range->pool)
-			return CUDA_ERROR_INVALID_VALUE;
-		*(CUmemoryPool *)data = (CUmemoryPool)range->pool;
+		/* NULL for other memory, and where the pool itself is gone. */
+		*(CUmemoryPool *)data = handle_find(range->pool, HANDLE_POOL);
 		break;
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -101,16 +101,46 @@ static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ad
 	return CUDA_SUCCESS;
 }
 
+/* Of a reserved address the reservation is known, whether something is mapped there or not. */
+static bool answer_of_reservation(void *data, CUpointer_attribute attribute, CUdeviceptr address,
+                                  bool mapped)
+{
+	uint64_t base, size;
+	if (!reservation_find(address, &base, &size))
+		return false;
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = base;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = size;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(int *)data = mapped;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult get_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	const struct range *range = range_find(address);
+	if (answer_of_reservation(data, attribute, address, range != NULL))
+		return CUDA_SUCCESS;
+	return range ? answer(data, attribute, address, range, current_context())
+	             : CUDA_ERROR_INVALID_VALUE;
+}
+
 EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                       CUdeviceptr address)
 {
 	CUresult result = enter_driver(__func__);
 	if (result != CUDA_SUCCESS)
 		return result;
-	const struct range *range = range_find(address);
-	if (!data || !range)
+	if (!data)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	return leave(answer(data, attribute, address, range, current_context()));
+	return leave(get_attribute(data, attribute, address));
 }
 
 /* The size of an attribute's answer, to zero it where there is none. */
@@ -145,13 +175,11 @@ EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *
 		return result;
 	if (count == 0 || !attributes || !data)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	const struct range *range = range_find(address);
 	for (unsigned int i = 0; i < count; i++) {
 		if (!data[i] || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
 		    attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
 			return leave(CUDA_ERROR_INVALID_VALUE);
-		if (range && answer(data[i], attributes[i], address, range, current_context()) ==
-		                 CUDA_SUCCESS)
+		if (get_attribute(data[i], attributes[i], address) == CUDA_SUCCESS)
 			continue;
 		memset(data[i], 0, size_of(attributes[i]));
 		if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)

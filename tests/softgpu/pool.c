@@ -405,7 +405,8 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *propert
 	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-	    properties->win32SecurityAttributes)
+	    properties->win32SecurityAttributes ||
+	    properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
 	    properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)

@@ -248,9 +248,8 @@ static void host_virtual_memory(void)
 	start();
 	uint64_t before = physical_bytes(0);
 	static const CUmemLocationType types[] = {CU_MEM_LOCATION_TYPE_HOST,
-	                                          CU_MEM_LOCATION_TYPE_HOST_NUMA,
-	                                          CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT};
-	for (int i = 0; i < 3; i++) {
+	                                          CU_MEM_LOCATION_TYPE_HOST_NUMA};
+	for (int i = 0; i < 2; i++) {
 		CUmemAllocationProp host = properties(types[i], 0), found;
 		CUmemGenericAllocationHandle handle;
 		CUdeviceptr base;

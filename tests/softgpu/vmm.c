@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/softgpu/machine.h"
+#include "tests/softgpu/vmm.h"
 
 /* One cuMemAddressReserve. */
 struct reservation {
@@ -39,6 +40,16 @@ static struct reservation *reservation_of(uint64_t base, uint64_t size)
 			return reservation;
 	}
 	return NULL;
+}
+
+bool reservation_find(uint64_t address, uint64_t *base, uint64_t *size)
+{
+	const struct reservation *reservation = reservation_of(address, 1);
+	if (reservation) {
+		*base = reservation->base;
+		*size = reservation->size;
+	}
+	return reservation != NULL;
 }
 
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment,
@@ -109,10 +120,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 		if (!has_host_numa)
 			return CUDA_ERROR_NOT_SUPPORTED;
 		return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		*device = -1;
-		return has_host_numa ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-	default:
+	default: /* HOST_NUMA_CURRENT, too */
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 }

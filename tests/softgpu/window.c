@@ -167,7 +167,9 @@ bool window_allow(uint64_t address, uint64_t size, const struct device *device, 
 	size_t count = size / GRANULARITY;
 	for (size_t i = 0, run; i < count; i += run) {
 		const struct physical *physical = page[i].physical;
-		for (run = 1; i + run < count && page[i + run].physical == physical; run++)
+		for (run = 1; i + run < count && page[i + run].physical == physical &&
+		              page[i + run].index == page[i].index + run;
+		     run++)
 			continue;
 		uint64_t start = address + i * GRANULARITY;
 		if (!read) {

@@ -1,0 +1,11 @@
+/* What other files ask of virtual memory management. */
+#ifndef SOFTGPU_VMM_H
+#define SOFTGPU_VMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The cuMemAddressReserve() that holds the address; false when none does. Hold driver_lock. */
+bool reservation_find(uint64_t address, uint64_t *base, uint64_t *size);
+
+#endif
