@@ -257,4 +257,18 @@ void announce_progress(void);
 void mark_release(struct mark *mark);
 void events_forget_context(struct context *context);
 
+/* ipc_event.c: what is behind an event that other processes may have, too. */
+struct shared_event;
+struct shared_event *shared_event_new(void);
+void shared_event_release(struct shared_event *event);
+/* Opaque bytes for another process, and the event they mean; NULL when it is gone. */
+void shared_event_export(const struct shared_event *event, CUipcEventHandle *handle);
+struct shared_event *shared_event_import(const CUipcEventHandle *handle);
+/* Work that is a recording, which counts from now on, or the wait for the last one. NULL: no memory. */
+struct work *shared_event_record_work(struct shared_event *event, struct context *context);
+struct work *shared_event_wait_work(struct shared_event *event, struct context *context);
+bool shared_event_is_done(const struct shared_event *event);
+/* Waits for the last recording. Releases driver_lock meanwhile. */
+void shared_event_synchronize(struct shared_event *event);
+
 #endif

@@ -11,7 +11,8 @@ struct event {
 	struct handle handle;
 	struct context *context;
 	unsigned int flags;
-	struct mark *mark; /* NULL: never recorded */
+	struct mark *mark;           /* NULL: never recorded */
+	struct shared_event *shared; /* in its place where other processes may have the event */
 	struct captured_event captured;
 	struct event *prev, *next;
 };
@@ -24,6 +25,31 @@ void mark_release(struct mark *mark)
 		free(mark);
 }
 
+static struct event *event_new(struct context *context, unsigned int flags)
+{
+	struct event *event = calloc(1, sizeof(*event));
+	if (!event || !handle_add(&event->handle, HANDLE_EVENT)) {
+		free(event);
+		return NULL;
+	}
+	event->context = context;
+	event->flags = flags;
+	DL_APPEND(context->events, event);
+	return event;
+}
+
+static void event_free(struct event *event)
+{
+	DL_DELETE(event->context->events, event);
+	handle_remove(&event->handle);
+	captured_event_clear(&event->captured);
+	if (event->mark)
+		mark_release(event->mark); /* work that was queued keeps it */
+	if (event->shared)
+		shared_event_release(event->shared);
+	free(event);
+}
+
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
 	struct context *context;
@@ -34,14 +60,13 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
 	if (!out || (flags & ~(unsigned int)EVENT_FLAGS) ||
 	    (between_processes && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	struct event *event = calloc(1, sizeof(*event));
-	if (!event || !handle_add(&event->handle, HANDLE_EVENT)) {
-		free(event);
+	struct event *event = event_new(context, flags);
+	if (!event)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	if (between_processes && !(event->shared = shared_event_new())) {
+		event_free(event);
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
-	event->context = context;
-	event->flags = flags;
-	DL_APPEND(context->events, event);
 	*out = (CUevent)event;
 	return leave(CUDA_SUCCESS);
 }
@@ -55,16 +80,6 @@ static CUresult enter_event(const char *call, CUevent handle, struct event **eve
 		return result;
 	*event = handle_find(handle, HANDLE_EVENT);
 	return *event ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
-}
-
-static void event_free(struct event *event)
-{
-	DL_DELETE(event->context->events, event);
-	handle_remove(&event->handle);
-	captured_event_clear(&event->captured);
-	if (event->mark)
-		mark_release(event->mark); /* work that was queued keeps it */
-	free(event);
 }
 
 void events_forget_context(struct context *context)
@@ -128,6 +143,8 @@ struct context *event_context(CUevent handle)
 struct work *event_record_work(CUevent handle)
 {
 	struct event *event = handle_find(handle, HANDLE_EVENT);
+	if (event && event->shared)
+		return shared_event_record_work(event->shared, event->context);
 	struct work *work = event ? recording() : NULL;
 	if (!work)
 		return NULL;
@@ -139,12 +156,19 @@ struct work *event_record_work(CUevent handle)
 struct work *event_wait_work(CUevent handle)
 {
 	const struct event *event = handle_find(handle, HANDLE_EVENT);
+	if (event && event->shared)
+		return shared_event_wait_work(event->shared, event->context);
 	struct work *work = event ? calloc(1, sizeof(*work)) : NULL;
 	if (work && event->mark) {
 		work->wait = event->mark;
 		work->wait->references++;
 	}
 	return work;
+}
+
+static CUresult submit(struct stream *stream, struct work *work)
+{
+	return work ? stream_submit(stream, work) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* In a captured stream a recording is a point of the capture, or a node when asked to be. */
@@ -171,6 +195,9 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (stream->capture)
 		return leave(capture_record(stream, event, external));
+	if (event->shared)
+		return leave(
+		    submit(stream, shared_event_record_work(event->shared, stream->context)));
 	struct work *work = recording();
 	if (!work)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -221,6 +248,9 @@ static CUresult cuStreamWaitEvent_on(const char *call, CUstream handle, CUevent 
 	result = capture_check_queue(stream);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
+	if (event->shared)
+		return leave(
+		    submit(stream, shared_event_wait_work(event->shared, stream->context)));
 	if (!event->mark || event->mark->done)
 		return leave(CUDA_SUCCESS);
 	struct work *work = calloc(1, sizeof(*work));
@@ -244,7 +274,9 @@ EXPORT CUresult cuEventQuery(CUevent handle)
 		result = event->context->error;
 	if (result != CUDA_SUCCESS)
 		return leave(result);
-	return leave(!event->mark || event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+	bool done =
+	    event->shared ? shared_event_is_done(event->shared) : !event->mark || event->mark->done;
+	return leave(done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent handle)
@@ -258,6 +290,8 @@ EXPORT CUresult cuEventSynchronize(CUevent handle)
 		return leave(result);
 	struct context *context = event->context;
 	struct mark *mark = event->mark;
+	if (event->shared)
+		shared_event_synchronize(event->shared);
 	if (mark) {
 		mark->references++;
 		while (!mark->done)
@@ -299,4 +333,39 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent e
 EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {
 	return elapsed(__func__, milliseconds, start, end);
+}
+
+EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent handle)
+{
+	struct event *event;
+	CUresult result = enter_event(__func__, handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!event->shared)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	shared_event_export(event->shared, out);
+	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct shared_event *shared = shared_event_import(&handle);
+	if (!shared)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	struct event *event = event_new(context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+	if (!event) {
+		shared_event_release(shared);
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	event->shared = shared;
+	*out = (CUevent)event;
+	return leave(CUDA_SUCCESS);
 }

@@ -121,9 +121,9 @@ bool machine_event_new(struct shared_name *name)
 		struct machine_event *event = &machine->events[i];
 		if (another(&event->holders, -1) >= 0)
 			continue;
-		event->generation++;
+		__atomic_fetch_add(&event->generation, 1, __ATOMIC_RELEASE);
 		event->recorded = 0;
-		event->done = 0;
+		__atomic_store_n(&event->done, 0, __ATOMIC_RELEASE);
 		event->recorder = -1;
 		join(&event->holders, own_index());
 		*name = (struct shared_name){.generation = event->generation, .index = i};
@@ -184,7 +184,8 @@ uint32_t machine_event_last(const struct shared_name *name)
 bool machine_event_is_done(const struct shared_name *name, uint32_t number)
 {
 	const struct machine_event *event = &machine->events[name->index];
-	return (int32_t)(__atomic_load_n(&event->done, __ATOMIC_ACQUIRE) - number) >= 0;
+	return __atomic_load_n(&event->generation, __ATOMIC_ACQUIRE) != name->generation ||
+	       (int32_t)(__atomic_load_n(&event->done, __ATOMIC_ACQUIRE) - number) >= 0;
 }
 
 void machine_event_wait(const struct shared_name *name, uint32_t number)

@@ -162,6 +162,12 @@ CUresult device_allocate(struct context *context, uint64_t size, enum range_kind
 	return CUDA_SUCCESS;
 }
 
+struct physical *device_physical(const struct range *range, uint64_t *offset)
+{
+	*offset = range->physical ? 0 : range->base - range->block->base;
+	return range->physical ? range->physical : range->block->physical;
+}
+
 void device_free(struct range *range)
 {
 	struct range what = *range;
@@ -205,6 +211,12 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 	return result;
 }
 
+/* What was imported by pointer is freed like memory; what was opened by handle is closed. */
+static bool is_pool_import(const struct range *range)
+{
+	return range->kind == RANGE_IMPORTED && range->pool;
+}
+
 /* cuMemFree waits for all work of the context, as programs rely on. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 {
@@ -218,7 +230,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 		struct range *range = range_find(address);
 		if (!range || range->base != address ||
 		    (range->kind != RANGE_DEVICE && range->kind != RANGE_POOLED &&
-		     range->kind != RANGE_MANAGED && range->kind != RANGE_GRAPH))
+		     range->kind != RANGE_MANAGED && range->kind != RANGE_GRAPH &&
+		     !is_pool_import(range)))
 			return leave(CUDA_ERROR_INVALID_VALUE);
 		if (!waited) {
 			/* Look again afterwards: another thread may have freed it meanwhile. */
@@ -233,6 +246,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 			pooled_free(range, NULL);
 		else if (range->kind == RANGE_MANAGED)
 			managed_free(range);
+		else if (range->kind == RANGE_IMPORTED)
+			imported_free(range);
 		else
 			device_free(range);
 		return leave(context->error);
@@ -246,6 +261,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 	if (result != CUDA_SUCCESS)
 		return result;
 	uint64_t available, total;
+	physical_settle();
 	machine_memory(context->device->machine_index, &available, &total);
 	if (free_bytes)
 		*free_bytes = available;
@@ -285,6 +301,9 @@ static void free_range(struct range *range)
 		break;
 	case RANGE_GRAPH:
 		graph_memory_forget(range);
+		break;
+	case RANGE_IMPORTED:
+		imported_free(range);
 		break;
 	case RANGE_DEVICE:
 	case RANGE_MODULE:

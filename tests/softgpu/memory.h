@@ -3,6 +3,7 @@
 #define SOFTGPU_MEMORY_H
 
 #include "tests/softgpu/driver.h"
+#include "tests/softgpu/machine.h"
 
 /* Guards the window's pages and the table of ranges; written only with driver_lock held too. */
 extern pthread_rwlock_t memory_lock;
@@ -11,20 +12,36 @@ extern pthread_rwlock_t memory_lock;
 struct physical {
 	struct handle handle;
 	int device;      /* whose memory, or -1: the host's */
-	uint64_t offset; /* in the file of bytes */
+	int file;        /* with the bytes, at `offset` */
+	uint64_t offset; /* in the file */
 	uint64_t size;
+	bool own_file; /* no other memory of this process is in the file */
+	bool shared;   /* other processes may hold it, by `name` */
+	bool imported;
+	struct shared_name name;
 	CUmemAllocationProp properties;
 	int references; /* cuMemCreate, cuMemRetainAllocationHandle */
 	int mappings;
-	bool exposed; /* the application has its handle */
+	bool exposed;          /* the application has its handle */
+	struct physical *next; /* of those that are shared */
 };
 
 bool physical_open(void);
 /* Bytes of devices[device], or of the host (-1). OUT_OF_MEMORY when the device is full. */
 CUresult physical_create(int device, uint64_t size, struct physical **physical);
+/* The same in a file of its own, which can be given to another process as a descriptor. */
+CUresult physical_create_exportable(int device, uint64_t size, struct physical **physical);
 /* Frees it once neither a reference nor a mapping is left. */
 void physical_drop(struct physical *physical);
-int physical_file(void);
+/* Frees what only waited for the descriptors that were given away to be closed. */
+void physical_settle(void);
+/* Gives it a name by which other processes can hold it, too. */
+bool physical_share(struct physical *physical);
+/* The memory of that name, if this process has it already. */
+struct physical *physical_named(const struct shared_name *name);
+/* Memory that this process holds by its name: bytes of `file`, which then belongs to it. */
+struct physical *physical_adopt(int file, uint64_t offset, uint64_t size, int device,
+                                const struct shared_name *name);
 
 /* window.c: device addresses, in pages of GRANULARITY. */
 struct page {
@@ -64,6 +81,7 @@ enum range_kind {
 	RANGE_REGISTERED, /* cuMemHostRegister */
 	RANGE_MANAGED,    /* cuMemAllocManaged */
 	RANGE_GRAPH,      /* a memory node of a graph, backed while that says so */
+	RANGE_IMPORTED,   /* another process's, by cuIpcOpenMemHandle or cuMemPoolImportPointer */
 };
 
 struct range {
@@ -74,12 +92,14 @@ struct range {
 	unsigned int flags; /* of the call that made it */
 	uint64_t id;
 	struct graph_memory *graph_memory; /* a memory node's */
-	struct physical *physical;  /* a mapping's or a large allocation's own */
-	struct small_block *block;  /* a small allocation's */
-	struct pool *pool;          /* a pooled one's */
-	struct pool_extent *extent; /* and its place there */
+	struct physical *physical;         /* a mapping's or a large allocation's own */
+	struct small_block *block;         /* a small allocation's */
+	struct pool *pool;                 /* a pooled one's */
+	struct pool_extent *extent;        /* and its place there */
 	struct managed *managed;
 	bool sync_memops;
+	int opened;             /* an imported one: how many times */
+	uint64_t import_offset; /* and where in its physical memory it begins */
 };
 
 struct range *range_add(enum range_kind kind, uint64_t base, uint64_t size,
@@ -95,6 +115,8 @@ bool range_overlaps(uint64_t base, uint64_t size);
 /* memory.c: plain device memory. */
 CUresult device_allocate(struct context *context, uint64_t size, enum range_kind kind,
                          struct range **range);
+/* The physical memory that a range of plain memory is in, and where. */
+struct physical *device_physical(const struct range *range, uint64_t *offset);
 /* Frees at once; the caller has waited. */
 void device_free(struct range *range);
 /* Maps fresh memory of the device where the devices in the mask `for_whom` can use it. */
@@ -110,6 +132,15 @@ void host_range_free(struct range *range);
 void managed_free(struct range *range);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);
+/* vmm.c: the physical memory behind a handle that still counts, or NULL. */
+struct physical *physical_of(CUmemGenericAllocationHandle handle);
+/* ipc.c */
+void imported_free(struct range *range);
+/* Names a piece of device memory to another process, and maps one that another has named. */
+struct ipc_memory;
+CUresult ipc_describe(struct physical *physical, uint64_t offset, uint64_t size,
+                      struct ipc_memory *memory);
+CUresult ipc_map(const struct ipc_memory *memory, struct context *context, struct range **range);
 /* pool.c */
 /* Gives the device's pools' spare memory back as far as they may keep it; called where work ends.
  */
@@ -125,6 +156,7 @@ CUresult pooled_free(struct range *range, struct stream *stream);
 CUresult graph_memory_free(struct range *range, struct stream *stream);
 /* Its context ends: the memory goes, whoever knows of it. */
 void graph_memory_forget(struct range *range);
+CUmemAllocationHandleType pool_handle_types(const struct pool *pool);
 
 /* kernel_memory.c: the memory description for the executor. */
 struct ptx_memory kernel_memory(struct context *context);

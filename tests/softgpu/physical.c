@@ -1,36 +1,38 @@
 /*
- * Bytes that exist: ranges of one anonymous file of this process. Offsets are never used twice;
- * what is freed is punched out of the file, so that the machine gets its memory back.
+ * Bytes that exist: ranges of one anonymous file of this process, or, where other processes may be
+ * given them by descriptor, of a file of their own. Offsets are never used twice; what is freed is
+ * punched out of the file, so that the machine gets its memory back.
+ *
+ * A descriptor given away keeps the memory held, as the driver's do. It is a description of its own
+ * with a shared lock (flock), so that whether any copy of it is still open, here or in another
+ * process, shows in the lock.
  */
 #include "tests/softgpu/memory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/softgpu/machine.h"
-
 #define FILE_SIZE (1ULL << 46) /* sparse: more than a process can ever allocate */
 
-static int file = -1;
+#define LABEL_SIZE 4096 /* behind the bytes of an exportable file: see shareable.c */
+
+static int common_file = -1;
 static uint64_t next_offset;
+static struct physical *all; /* those that are shared */
 
 bool physical_open(void)
 {
-	file = memfd_create("softgpu", MFD_CLOEXEC);
-	return file >= 0 && ftruncate(file, (off_t)FILE_SIZE) == 0;
+	common_file = memfd_create("softgpu", MFD_CLOEXEC);
+	return common_file >= 0 && ftruncate(common_file, (off_t)FILE_SIZE) == 0;
 }
 
-int physical_file(void)
+/* Takes the bytes off the machine's books and makes the object; where they lie is up to the caller. */
+static CUresult create(int device, uint64_t size, struct physical **out)
 {
-	return file;
-}
-
-CUresult physical_create(int device, uint64_t size, struct physical **out)
-{
-	if (size > FILE_SIZE - next_offset)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	physical_settle();
 	struct physical *physical = calloc(1, sizeof(*physical));
 	if (!physical || !handle_add(&physical->handle, HANDLE_PHYSICAL)) {
 		free(physical);
@@ -41,26 +43,130 @@ CUresult physical_create(int device, uint64_t size, struct physical **out)
 		free(physical);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	physical->device = device;
-	physical->offset = next_offset;
-	physical->size = size;
-	next_offset += size;
 	if (device < 0)
 		machine_count_host((int64_t)size);
+	physical->device = device;
+	physical->size = size;
 	*out = physical;
 	return CUDA_SUCCESS;
 }
 
-void physical_drop(struct physical *physical)
+CUresult physical_create(int device, uint64_t size, struct physical **out)
 {
-	if (physical->references || physical->mappings)
-		return;
-	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical->offset,
-	          (off_t)physical->size);
-	if (physical->device >= 0)
+	if (size > FILE_SIZE - next_offset)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = create(device, size, out);
+	if (result != CUDA_SUCCESS)
+		return result;
+	(*out)->file = common_file;
+	(*out)->offset = next_offset;
+	next_offset += size;
+	return CUDA_SUCCESS;
+}
+
+CUresult physical_create_exportable(int device, uint64_t size, struct physical **out)
+{
+	int file = memfd_create("softgpu-exportable", MFD_CLOEXEC);
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (file >= 0 && size <= FILE_SIZE && ftruncate(file, (off_t)(size + LABEL_SIZE)) == 0)
+		result = create(device, size, out);
+	if (result != CUDA_SUCCESS) {
+		if (file >= 0)
+			close(file);
+		return result;
+	}
+	(*out)->file = file;
+	(*out)->own_file = true;
+	return CUDA_SUCCESS;
+}
+
+/* Whether a descriptor of it that was given away is open somewhere. */
+static bool is_in_flight(const struct physical *physical)
+{
+	if (!physical->own_file || flock(physical->file, LOCK_EX | LOCK_NB) != 0)
+		return physical->own_file;
+	flock(physical->file, LOCK_UN);
+	return false;
+}
+
+static void give_back(struct physical *physical)
+{
+	if (physical->shared) {
+		bool last = machine_unhold(&physical->name);
+		LL_DELETE(all, physical);
+		if (!last && !physical->own_file)
+			say("memory was freed while another process has it open");
+		if (!last)
+			goto out;
+	} else if (physical->device >= 0) {
 		machine_give(devices[physical->device].machine_index, physical->size);
-	else
+	} else {
 		machine_count_host(-(int64_t)physical->size);
+	}
+	fallocate(physical->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	          (off_t)physical->offset, (off_t)physical->size);
+out:
+	if (physical->own_file)
+		close(physical->file);
 	handle_remove(&physical->handle);
 	free(physical);
+}
+
+void physical_drop(struct physical *physical)
+{
+	if (!physical->references && !physical->mappings &&
+	    !(physical->shared && is_in_flight(physical)))
+		give_back(physical);
+}
+
+void physical_settle(void)
+{
+	struct physical *physical, *next;
+	LL_FOREACH_SAFE(all, physical, next)
+	{
+		physical_drop(physical);
+	}
+}
+
+bool physical_share(struct physical *physical)
+{
+	if (physical->shared)
+		return true;
+	if (!machine_share(devices[physical->device].machine_index, physical->size,
+	                   &physical->name))
+		return false;
+	physical->shared = true;
+	LL_PREPEND(all, physical);
+	return true;
+}
+
+struct physical *physical_named(const struct shared_name *name)
+{
+	struct physical *physical;
+	LL_FOREACH (all, physical) {
+		if (physical->name.index == name->index &&
+		    physical->name.generation == name->generation)
+			return physical;
+	}
+	return NULL;
+}
+
+struct physical *physical_adopt(int file, uint64_t offset, uint64_t size, int device,
+                                const struct shared_name *name)
+{
+	struct physical *physical = calloc(1, sizeof(*physical));
+	if (!physical || !handle_add(&physical->handle, HANDLE_PHYSICAL)) {
+		free(physical);
+		return NULL;
+	}
+	physical->device = device;
+	physical->file = file;
+	physical->offset = offset;
+	physical->size = size;
+	physical->own_file = true;
+	physical->imported = true;
+	physical->shared = true;
+	physical->name = *name;
+	LL_PREPEND(all, physical);
+	return physical;
 }

@@ -69,6 +69,8 @@ static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ad
 		*(int *)data = range->device;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(int *)data = range->kind == RANGE_DEVICE;
+		break;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*(int *)data = 0;
@@ -85,7 +87,10 @@ static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ad
 		*(int *)data = 1;
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		*(unsigned long long *)data = CU_MEM_HANDLE_TYPE_NONE;
+		*(unsigned long long *)data = range->kind == RANGE_MAPPING
+		                                  ? range->physical->properties.requestedHandleTypes
+		                              : range->pool ? pool_handle_types(range->pool)
+		                                            : CU_MEM_HANDLE_TYPE_NONE;
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return access_flags(range, address, context, data);

@@ -6,7 +6,7 @@
  * that point. Chunks without a used extent go back when work is waited for, beyond what the pool
  * may keep (its release threshold).
  */
-#include "tests/softgpu/memory.h"
+#include "tests/softgpu/pool.h"
 
 #include <stdlib.h>
 
@@ -14,38 +14,11 @@
 
 #define UNIT 512ULL
 
-struct pool_extent {
-	struct pool_chunk *chunk;
-	uint64_t base, size;
-	bool used;
-	struct stream *freed_on; /* NULL: free for anybody */
-	uint64_t freed_at;
-	struct pool_extent *prev, *next;
-};
-
-struct pool_chunk {
-	struct physical *physical;
-	uint64_t base;
-	struct pool_extent *extents; /* in address order, without gaps */
-	struct pool_chunk *prev, *next;
-};
-
-struct pool {
-	struct handle handle;
-	struct device *device;
-	CUmemPoolProps properties;
-	uint32_t access; /* devices, by bit */
-	int reuse[3];    /* the three CU_MEMPOOL_ATTR_REUSE switches: kept, without effect */
-	uint64_t threshold;
-	uint64_t reserved, reserved_high, used, used_high;
-	struct pool_chunk *chunks;
-	struct pool *prev, *next;
-};
-
 static struct pool *pools;
 
-static struct pool *pool_new(struct device *device)
+struct pool *pool_new(struct device *device)
 {
+	static uint32_t last_id;
 	struct pool *pool = calloc(1, sizeof(*pool));
 	if (!pool || !handle_add(&pool->handle, HANDLE_POOL)) {
 		free(pool);
@@ -53,6 +26,7 @@ static struct pool *pool_new(struct device *device)
 	}
 	pool->device = device;
 	pool->access = 1U << device->index;
+	pool->id = ++last_id;
 	for (int i = 0; i < 3; i++)
 		pool->reuse[i] = 1;
 	pool->properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -72,6 +46,11 @@ static struct pool *default_pool(struct device *device)
 static struct pool *current_pool(struct device *device)
 {
 	return device->pool ? device->pool : default_pool(device);
+}
+
+CUmemAllocationHandleType pool_handle_types(const struct pool *pool)
+{
+	return pool->properties.handleTypes;
 }
 
 /* Forgets the stream of a freed extent once it is past the free. */
@@ -283,7 +262,7 @@ static CUresult allocate_on(const char *call, CUdeviceptr *out, size_t size, CUs
 	                              : current_pool(stream->context->device);
 	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	if (!out || size == 0 || !pool)
+	if (!out || size == 0 || !pool || pool->exporter)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (stream->capture)
 		return leave(capture_allocation(stream, pool, size, out));
@@ -323,6 +302,8 @@ static CUresult cuMemFreeAsync_on(const char *call, CUdeviceptr address, CUstrea
 	struct range *range = range_find(address);
 	if (range && range->base == address && range->kind == RANGE_GRAPH)
 		return leave(graph_memory_free(range, stream));
+	if (range && range->base == address && range->kind == RANGE_IMPORTED && range->pool)
+		return leave(imported_free_on(range, stream));
 	if (!range || range->base != address || range->kind != RANGE_POOLED)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	return leave(pooled_free(range, stream));
@@ -368,7 +349,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 	struct pool *pool = handle_find(handle, HANDLE_POOL);
 	if (!device)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
-	if (!pool || pool->device != device)
+	if (!pool || pool->device != device || pool->exporter)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	device->pool = pool;
 	return leave(CUDA_SUCCESS);
@@ -408,7 +389,8 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *propert
 	    properties->win32SecurityAttributes ||
 	    properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+	int known = device_attribute(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+	if (((int)properties->handleTypes & ~known) ||
 	    properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	struct device *device = device_of(properties->location.id);

@@ -249,6 +249,9 @@ static void host_virtual_memory(void)
 	uint64_t before = physical_bytes(0);
 	static const CUmemLocationType types[] = {CU_MEM_LOCATION_TYPE_HOST,
 	                                          CU_MEM_LOCATION_TYPE_HOST_NUMA};
+	CUmemAllocationProp current = properties(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0);
+	CUmemGenericAllocationHandle none;
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&none, 2 * MIB, &current, 0));
 	for (int i = 0; i < 2; i++) {
 		CUmemAllocationProp host = properties(types[i], 0), found;
 		CUmemGenericAllocationHandle handle;

@@ -102,8 +102,16 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 	if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    properties->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+		/* Memory of the host cannot be exported, and descriptors are all there is. */
+		if (properties->location.type == CU_MEM_LOCATION_TYPE_HOST)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		    properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		    !device_attribute(
+		        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+			return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	bool has_host_vmm =
 	    device_attribute(CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	bool has_host_numa =
@@ -138,7 +146,9 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	struct physical *physical;
-	result = physical_create(device, size, &physical);
+	result = properties->requestedHandleTypes
+	             ? physical_create_exportable(device, size, &physical)
+	             : physical_create(device, size, &physical);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	physical->properties = *properties;
@@ -148,8 +158,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	return leave(CUDA_SUCCESS);
 }
 
-/* The physical memory behind a handle that still counts. */
-static struct physical *physical_of(CUmemGenericAllocationHandle handle)
+struct physical *physical_of(CUmemGenericAllocationHandle handle)
 {
 	struct physical *physical = handle_find((const void *)handle, HANDLE_PHYSICAL);
 	return physical && physical->exposed && physical->references ? physical : NULL;

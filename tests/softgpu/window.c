@@ -176,7 +176,7 @@ bool window_allow(uint64_t address, uint64_t size, const struct device *device, 
 			hide(start, run * GRANULARITY, device);
 		} else if (map(start + (uint64_t)device->alias_delta, run * GRANULARITY,
 		               write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED,
-		               physical_file(),
+		               physical->file,
 		               physical->offset + page[i].index * GRANULARITY) == MAP_FAILED) {
 			return false;
 		}

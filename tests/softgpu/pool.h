@@ -1,0 +1,42 @@
+/* Memory pools, for pool.c and pool_share.c. */
+#ifndef SOFTGPU_POOL_H
+#define SOFTGPU_POOL_H
+
+#include "tests/softgpu/memory.h"
+
+struct pool_extent {
+	struct pool_chunk *chunk;
+	uint64_t base, size;
+	bool used;
+	struct stream *freed_on; /* NULL: free for anybody */
+	uint64_t freed_at;
+	struct pool_extent *prev, *next;
+};
+
+struct pool_chunk {
+	struct physical *physical;
+	uint64_t base;
+	struct pool_extent *extents; /* in address order, without gaps */
+	struct pool_chunk *prev, *next;
+};
+
+struct pool {
+	struct handle handle;
+	struct device *device;
+	CUmemPoolProps properties;
+	uint32_t access; /* devices, by bit */
+	int reuse[3];    /* the three CU_MEMPOOL_ATTR_REUSE switches: kept, without effect */
+	uint64_t threshold;
+	uint64_t reserved, reserved_high, used, used_high;
+	struct pool_chunk *chunks;
+	uint32_t id;      /* in this process */
+	int32_t exporter; /* the process whose pool it is; 0: this one's */
+	struct pool *prev, *next;
+};
+
+/* An empty pool of the device, or NULL. */
+struct pool *pool_new(struct device *device);
+/* pool_share.c: frees what cuMemPoolImportPointer made, when the stream has come to it. */
+CUresult imported_free_on(struct range *range, struct stream *stream);
+
+#endif
