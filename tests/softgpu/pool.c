@@ -211,21 +211,34 @@ static void trim(struct pool *pool, uint64_t keep)
 	}
 }
 
+/* Gives back what the pool may not keep, and the pool itself if nobody can reach it any more. */
+static void settle_pool(struct pool *pool, uint64_t keep)
+{
+	if (pool->reserved > keep)
+		trim(pool, keep);
+	if (pool->destroyed && !pool->chunks && !pool->used) {
+		DL_DELETE(pools, pool);
+		free(pool);
+	}
+}
+
 void pools_trim(struct context *context)
 {
-	struct pool *pool;
-	DL_FOREACH (pools, pool) {
-		if (pool->device == context->device && pool->reserved > pool->threshold)
-			trim(pool, pool->threshold);
+	struct pool *pool, *next;
+	DL_FOREACH_SAFE(pools, pool, next)
+	{
+		if (pool->device == context->device)
+			settle_pool(pool, pool->threshold);
 	}
 }
 
 void pools_empty(struct device *device)
 {
-	struct pool *pool;
-	DL_FOREACH (pools, pool) {
+	struct pool *pool, *next;
+	DL_FOREACH_SAFE(pools, pool, next)
+	{
 		if (pool->device == device)
-			trim(pool, 0);
+			settle_pool(pool, 0);
 	}
 }
 
@@ -420,25 +433,14 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	CUresult result = enter_pool(__func__, handle, &pool);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* The real driver lets a pool live on until its last allocation is freed; such programs are
-	 * refused here, because what they hold would be lost from sight. */
-	if (pool == pool->device->default_pool || pool->used)
+	if (pool == pool->device->default_pool)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (pool->device->pool == pool)
 		pool->device->pool = NULL;
-	struct pool_chunk *chunk;
-	DL_FOREACH (pool->chunks, chunk) {
-		struct pool_extent *extent;
-		DL_FOREACH (chunk->extents, extent) {
-			while (extent->freed_on &&
-			       !stream_reached(extent->freed_on, extent->freed_at))
-				wait_for_progress();
-		}
-	}
-	trim(pool, 0);
-	DL_DELETE(pools, pool);
 	handle_remove(&pool->handle);
-	free(pool);
+	pool->destroyed = true;
+	pool->threshold = 0;
+	settle_pool(pool, 0);
 	return leave(CUDA_SUCCESS);
 }
 

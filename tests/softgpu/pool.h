@@ -25,6 +25,7 @@ struct pool {
 	struct device *device;
 	CUmemPoolProps properties;
 	uint32_t access; /* devices, by bit */
+	bool destroyed;  /* by its handle; lives on until its last allocation is freed */
 	int reuse[3];    /* the three CU_MEMPOOL_ATTR_REUSE switches: kept, without effect */
 	uint64_t threshold;
 	uint64_t reserved, reserved_high, used, used_high;
