@@ -25,12 +25,24 @@ static uint64_t allocate(void *cookie, size_t size, size_t align)
 	return range->base;
 }
 
+static uint64_t allocate_managed(void *cookie, size_t size, size_t align)
+{
+	struct range *range;
+	(void)align;
+	if (managed_allocate(cookie, size, CU_MEM_ATTACH_GLOBAL, &range) != CUDA_SUCCESS)
+		return 0;
+	range->of_module = true;
+	return range->base;
+}
+
 static void release(void *cookie, uint64_t address)
 {
 	(void)cookie;
 	struct range *range = range_find(address);
 	if (range && range->kind == RANGE_MODULE)
 		device_free(range);
+	else if (range && range->of_module)
+		managed_free(range);
 }
 
 struct ptx_memory kernel_memory(struct context *context)
@@ -41,6 +53,7 @@ struct ptx_memory kernel_memory(struct context *context)
 	    .alias_delta = context->device->alias_delta,
 	    .host_access = host_access,
 	    .allocate = allocate,
+	    .allocate_managed = allocate_managed,
 	    .release = release,
 	    .cookie = context,
 	};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/softgpu/fatbin.h"
+#include "tests/softgpu/memory.h"
 #include "tests/softgpu/module.h"
 
 /* Variables of a catalogue lie in host memory: nobody asks where. */
@@ -22,7 +23,8 @@ static void release(void *cookie, uint64_t address)
 /* Reads the code without a context, so that errors come out now and names can be asked for. */
 static CUresult list_contents(const char *text, struct ptx_module **catalogue)
 {
-	struct ptx_memory memory = {.allocate = allocate, .release = release};
+	struct ptx_memory memory = {
+	    .allocate = allocate, .allocate_managed = allocate, .release = release};
 	char log[256] = "";
 	CUresult result = result_of_load(
 	    ptx_module_load(text, strlen(text), &memory, catalogue, log, sizeof(log)));
@@ -178,24 +180,37 @@ EXPORT CUresult cuLibraryGetModule(CUmodule *out, CUlibrary handle)
 	return leave(CUDA_SUCCESS);
 }
 
-EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary handle,
-                                   const char *name)
+static CUresult library_variable(const char *call, CUdeviceptr *address, size_t *size,
+                                 CUlibrary handle, const char *name, bool managed)
 {
 	struct module *module;
-	CUresult result = enter_library_module(__func__, handle, &module);
+	CUresult result = enter_library_module(call, handle, &module);
 	if (result != CUDA_SUCCESS)
 		return result;
 	uint64_t found;
 	size_t found_size;
 	if (!name || (!address && !size))
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (!ptx_module_global(module->ptx, name, &found, &found_size))
+	if (!ptx_module_global(module->ptx, name, &found, &found_size) ||
+	    (managed && window_holds(found)))
 		return leave(CUDA_ERROR_NOT_FOUND);
 	if (address)
 		*address = found;
 	if (size)
 		*size = found_size;
 	return leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary handle,
+                                   const char *name)
+{
+	return library_variable(__func__, address, size, handle, name, false);
+}
+
+EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrary handle,
+                                    const char *name)
+{
+	return library_variable(__func__, address, size, handle, name, true);
 }
 
 static struct kernel *kernel_named(struct library *library, const char *name)

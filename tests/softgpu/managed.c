@@ -25,20 +25,13 @@ struct managed {
 
 static const CUmemLocation nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE};
 
-EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
+CUresult managed_allocate(struct context *context, uint64_t size, unsigned int flags,
+                          struct range **out)
 {
-	struct context *context;
-	CUresult result = enter_context(__func__, &context);
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!device_attribute(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
-		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	if (!out || size == 0 ||
-	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
-	     flags != CU_MEM_ATTACH_SINGLE))
-		return leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (size > window_size())
-		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	size_t blocks = (size + GRANULARITY - 1) / GRANULARITY;
 	struct managed *managed = calloc(1, sizeof(*managed));
 	int16_t *home = malloc(blocks * sizeof(*home));
@@ -52,7 +45,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int fl
 			munmap(memory, blocks * GRANULARITY);
 		free(home);
 		free(managed);
-		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_init(&managed->lock, NULL);
 	managed->preferred = nowhere;
@@ -66,8 +59,25 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int fl
 	pthread_rwlock_wrlock(&memory_lock);
 	range->managed = managed;
 	pthread_rwlock_unlock(&memory_lock);
-	*out = range->base;
-	return leave(CUDA_SUCCESS);
+	*out = range;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = enter_context(__func__, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!out || size == 0 ||
+	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+	     flags != CU_MEM_ATTACH_SINGLE))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	struct range *range;
+	result = managed_allocate(context, size, flags, &range);
+	if (result == CUDA_SUCCESS)
+		*out = range->base;
+	return leave(result);
 }
 
 /* Moves one block to a device, or to the host (-1). */

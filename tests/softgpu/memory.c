@@ -228,7 +228,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 		return leave(CUDA_SUCCESS);
 	for (bool waited = false;; waited = true) {
 		struct range *range = range_find(address);
-		if (!range || range->base != address ||
+		if (!range || range->base != address || range->of_module ||
 		    (range->kind != RANGE_DEVICE && range->kind != RANGE_POOLED &&
 		     range->kind != RANGE_MANAGED && range->kind != RANGE_GRAPH &&
 		     !is_pool_import(range)))

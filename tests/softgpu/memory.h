@@ -97,6 +97,7 @@ struct range {
 	struct pool *pool;                 /* a pooled one's */
 	struct pool_extent *extent;        /* and its place there */
 	struct managed *managed;
+	bool of_module; /* managed, but a variable of a module */
 	bool sync_memops;
 	int opened;             /* an imported one: how many times */
 	uint64_t import_offset; /* and where in its physical memory it begins */
@@ -129,6 +130,8 @@ void memory_forget_context(struct context *context);
 /* host.c */
 void host_range_free(struct range *range);
 /* managed.c */
+CUresult managed_allocate(struct context *context, uint64_t size, unsigned int flags,
+                          struct range **range);
 void managed_free(struct range *range);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);

@@ -1,6 +1,7 @@
 /* What the tests of fat binaries and of their registration load, in every packing of nvcc's. */
 __constant__ float coefficients[4];
 __device__ unsigned int launches = 5;
+__managed__ unsigned int notes = 3;
 
 /* out[i] = c0 + c1 x + c2 x^2 + c3 x^3 of x = in[i] */
 extern "C" __global__ void polynomial(float *out, const float *in, int count)
@@ -37,4 +38,9 @@ extern "C" __global__ void total(unsigned int *total, const unsigned int *in, in
 extern "C" __global__ void stray(unsigned int *nowhere)
 {
 	*nowhere = 1;
+}
+
+extern "C" __global__ void note(unsigned int by)
+{
+	notes += by;
 }

@@ -21,6 +21,9 @@ void __cudaRegisterFunction(void **handle, const char *host, char *stub, const c
                             struct dim3 *block, struct dim3 *grid, int *warp_size);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext,
                        size_t size, int constant, int global);
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                              size_t size, int constant, int global);
+char __cudaInitModule(void **handle);
 unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host);
@@ -44,9 +47,9 @@ cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
 #define GOOD(call) WANT(cudaSuccess, call)
 
 /* What the host has in place of each kernel and variable: an address to know it by. */
-static char polynomial, total, stray, nobody;
+static char polynomial, total, stray, note, nobody;
 static float coefficients[4];
-static unsigned int launches;
+static unsigned int launches, *notes;
 
 static struct {
 	uint32_t magic, version;
@@ -78,10 +81,13 @@ static void register_image(const char *packing)
 	register_kernel(&polynomial, "polynomial");
 	register_kernel(&total, "total");
 	register_kernel(&stray, "stray");
+	register_kernel(&note, "note");
 	__cudaRegisterVar(binary, (char *)coefficients, (char *)coefficients, "coefficients", 0,
 	                  sizeof(coefficients), 1, 0);
 	__cudaRegisterVar(binary, (char *)&launches, (char *)&launches, "launches", 0,
 	                  sizeof(launches), 0, 0);
+	__cudaRegisterManagedVar(binary, (void **)&notes, (char *)&notes, "notes", 0,
+	                         sizeof(*notes), 0, 0);
 	__cudaRegisterFatBinaryEnd(binary);
 	atexit(unregister);
 }
@@ -352,6 +358,21 @@ static void managed_memory(void)
 	CHECK(attributes.type == cudaMemoryTypeManaged);
 	GOOD(cudaFree(numbers));
 	GOOD(cudaFree(sum));
+
+	/* A variable of that kind, whose place the program is told when it asks. */
+	CHECK(__cudaInitModule(binary) && notes);
+	CHECK(*notes == 3);
+	*notes = 40;
+	unsigned int by = 2;
+	void *more[] = {&by};
+	GOOD(launch(&note, 1, 1, 0, NULL, more));
+	GOOD(cudaDeviceSynchronize());
+	CHECK(*notes == 42);
+	GOOD(cudaMemcpyFromSymbol(&by, notes, sizeof(by), 0, cudaMemcpyDeviceToHost));
+	CHECK(by == 42);
+	GOOD(cudaPointerGetAttributes(&attributes, notes));
+	CHECK(attributes.type == cudaMemoryTypeManaged);
+	WANT(cudaErrorInvalidValue, cudaFree(notes));
 }
 
 /* Each thread has its own default stream; all work on memory of their own. */

@@ -1,6 +1,8 @@
 /* The driver, opened as libcudart does: dlopen by name, then cuGetProcAddress_v2 for each function. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/softgpu/cudart/cudart.h"
 
@@ -29,6 +31,8 @@ static void open_once(void)
 	if (library)
 		*(void **)&resolve = dlsym(library, "cuGetProcAddress_v2");
 	if (!resolve) {
+		if (!getenv("SOFTGPU_QUIET"))
+			fprintf(stderr, "softgpu: no driver: %s\n", dlerror());
 		state_of_driver = cudaErrorInsufficientDriver;
 		return;
 	}

@@ -183,13 +183,26 @@ int kernel_of(const void *host, CUkernel *kernel)
 	return error;
 }
 
+/* A managed variable's name means the memory itself, in host code too. */
+static struct entity *find_variable(const void *host)
+{
+	struct entity *entity = find(host), *next;
+	if (entity)
+		return entity;
+	HASH_ITER (hh, entities, entity, next) {
+		if (entity->kind == MANAGED && *(void **)entity->host == host)
+			return entity;
+	}
+	return NULL;
+}
+
 int variable_of(const void *host, CUdeviceptr *address, size_t *size)
 {
 	int error = enter();
 	if (error != cudaSuccess)
 		return error;
 	pthread_mutex_lock(&lock);
-	struct entity *entity = find(host);
+	struct entity *entity = find_variable(host);
 	error = entity && entity->kind != KERNEL ? load(entity->binary) : cudaErrorInvalidSymbol;
 	if (error == cudaSuccess)
 		error = (int)(entity->kind == MANAGED ? driver.cuLibraryGetManaged

@@ -24,3 +24,20 @@ $(cudart_client): $(BUILD)/tests/clients/cudart/registered.o | $(cudart_lib) $(s
 	$(Q)$(CC) $(all_ldflags) -o $@ $< -L$(BUILD)/softgpu -l:libcudart.so.13
 
 softgpu_tests += $(wildcard tests/clients/cudart/test_*.sh)
+
+# make ptx: the images that tests read, packed in each way (needs nvcc of CUDA 12.9 or newer).
+.PHONY: ptx cudart-images
+ptx: cudart-images
+cudart-images:
+	$(Q)pack() { \
+		name=tests/clients/cudart/kernels.$$1.fatbin; shift; \
+		echo "  NVCC    $$name"; \
+		$(NVCC) -fatbin -O2 "$$@" -o $$name tests/clients/cudart/kernels.cu; \
+	}; \
+	code() { echo "-gencode arch=compute_$$1,code=$$2"; }; \
+	pack none -arch=compute_75 --compress-mode=none && \
+	pack lz4 -arch=compute_75 --compress-mode=speed && \
+	pack zstd -arch=compute_75 --compress-mode=size && \
+	pack machine $$(code 75 sm_75) && \
+	pack newer -arch=compute_90 && \
+	pack mixed $$(code 75 sm_75) $$(code 75 compute_75) $$(code 80 compute_80) $$(code 90 compute_90)

@@ -43,17 +43,26 @@ void *reader_keep(struct reader *r, size_t size)
 static void place_globals(struct reader *r)
 {
 	struct ptx_module *m = r->module;
-	if (!r->storage_bytes)
-		return;
 	size_t align = 256;
 	for (struct global *g = m->globals; g; g = g->next)
 		align = g->align > align ? g->align : align;
-	m->storage = m->memory.allocate(m->memory.cookie, r->storage_bytes, align);
-	if (!m->storage)
-		reader_fail(r, PTX_NO_MEMORY, 0, "no device memory for %llu bytes of globals",
-		            (unsigned long long)r->storage_bytes);
+	if (r->storage_bytes) {
+		m->storage = m->memory.allocate(m->memory.cookie, r->storage_bytes, align);
+		if (!m->storage)
+			reader_fail(r, PTX_NO_MEMORY, 0,
+			            "no device memory for %llu bytes of globals",
+			            (unsigned long long)r->storage_bytes);
+	}
+	if (r->managed_bytes) {
+		if (!m->memory.allocate_managed)
+			reader_fail(r, PTX_NOT_SUPPORTED, 0, "managed variables");
+		m->managed = m->memory.allocate_managed(m->memory.cookie, r->managed_bytes, align);
+		if (!m->managed)
+			reader_fail(r, PTX_NO_MEMORY, 0, "no memory for %llu managed bytes",
+			            (unsigned long long)r->managed_bytes);
+	}
 	for (struct global *g = m->globals; g; g = g->next)
-		g->address += m->storage;
+		g->address += g->managed ? m->managed : m->storage;
 }
 
 static uint64_t value_bits(struct reader *r, const struct initial_value *v)
@@ -75,14 +84,16 @@ static uint64_t value_bits(struct reader *r, const struct initial_value *v)
 static void fill_globals(struct reader *r)
 {
 	struct ptx_module *m = r->module;
-	if (!m->storage)
-		return;
-	uint8_t *bytes = (uint8_t *)((uintptr_t)m->storage + (uintptr_t)m->memory.alias_delta);
-	memset(bytes, 0, r->storage_bytes);
+	uintptr_t delta = (uintptr_t)m->memory.alias_delta;
+	if (m->storage)
+		memset((void *)((uintptr_t)m->storage + delta), 0, r->storage_bytes);
+	if (m->managed)
+		memset((void *)(uintptr_t)m->managed, 0, r->managed_bytes);
 	for (const struct initial_value *v = r->initial_values; v; v = v->next) {
 		uint64_t bits = value_bits(r, v);
-		memcpy(bytes + (v->variable->global->address - m->storage) + v->offset, &bits,
-		       v->size);
+		const struct global *g = v->variable->global;
+		uintptr_t at = (uintptr_t)(g->address + v->offset);
+		memcpy((void *)(g->managed ? at : at + delta), &bits, v->size);
 	}
 }
 
@@ -183,6 +194,8 @@ void ptx_module_unload(struct ptx_module *module)
 		return;
 	if (module->storage)
 		module->memory.release(module->memory.cookie, module->storage);
+	if (module->managed)
+		module->memory.release(module->memory.cookie, module->managed);
 	arena_free(&module->arena);
 	free(module);
 }

@@ -155,7 +155,7 @@ struct global {
 	uint64_t address;
 	size_t size;
 	size_t align;
-	bool constant;
+	bool constant, managed;
 };
 
 struct ptx_module {
@@ -166,6 +166,7 @@ struct ptx_module {
 	struct ptx_function **functions; /* all, device functions too */
 	uint32_t function_count;
 	uint64_t storage; /* of all globals: one piece of device memory */
+	uint64_t managed; /* of the .managed ones */
 	uint32_t constant_bytes;
 	uint32_t version, target;
 	uint32_t dynamic_align; /* of extern shared memory */

@@ -293,29 +293,31 @@ static uint64_t parse_values(struct reader *r, struct symbol *variable, uint64_t
 	return offset;
 }
 
-static void place_global(struct reader *r, struct symbol *symbol)
+static void place_global(struct reader *r, struct symbol *symbol, bool managed)
 {
+	uint64_t *bytes = managed ? &r->managed_bytes : &r->storage_bytes;
 	struct global *global = reader_keep(r, sizeof *global);
 	char *name = reader_keep(r, strlen(symbol->name) + 1);
 	strcpy(name, symbol->name);
 	uint64_t align = symbol->align;
-	r->storage_bytes = (r->storage_bytes + align - 1) & -align;
+	*bytes = (*bytes + align - 1) & -align;
 	global->name = name;
-	global->address = r->storage_bytes; /* made absolute once memory is allocated */
+	global->address = *bytes; /* made absolute once memory is allocated */
 	global->size = symbol->size;
 	global->align = align;
 	global->constant = symbol->space == SPACE_CONST;
+	global->managed = managed;
 	global->next = r->module->globals;
 	r->module->globals = global;
 	symbol->global = global;
-	r->storage_bytes += symbol->size;
-	if (r->storage_bytes > 1ull << 34)
+	*bytes += symbol->size;
+	if (*bytes > 1ull << 34)
 		reader_fail(r, PTX_INVALID, r->token_line, "globals are too large");
 	if (global->constant)
 		r->module->constant_bytes += symbol->size;
 }
 
-static void place(struct reader *r, struct symbol *symbol)
+static void place(struct reader *r, struct symbol *symbol, bool managed)
 {
 	struct body *body = r->body;
 	switch (symbol->space) {
@@ -340,21 +342,29 @@ static void place(struct reader *r, struct symbol *symbol)
 		    reserve(r, &body->local_bytes, symbol->size, symbol->align, MAX_LOCAL);
 		break;
 	default:
-		place_global(r, symbol);
+		place_global(r, symbol, managed);
 	}
 }
 
 void parse_variable(struct reader *r, enum space space, bool is_extern)
 {
 	uint64_t align = 0;
+	bool managed = false;
 	for (;;) {
 		if (accept_word(r, ".align")) {
 			align = expect_number(r);
 			if (!align || align & (align - 1) || align > 4096)
 				reader_fail(r, PTX_INVALID, r->token_line, "bad alignment");
 		} else if (accept_word(r, ".attribute")) {
-			while (!accept_char(r, ')') && r->token != TOKEN_END)
-				lex_next(r);
+			while (!accept_char(r, ')') && r->token != TOKEN_END) {
+				if (accept_word(r, ".managed"))
+					managed = true;
+				else
+					lex_next(r);
+			}
+			if (managed && space != SPACE_GLOBAL)
+				reader_fail(r, PTX_INVALID, r->token_line,
+				            ".managed is for .global variables");
 		} else {
 			break;
 		}
@@ -384,7 +394,7 @@ void parse_variable(struct reader *r, enum space space, bool is_extern)
 				reader_fail(r, PTX_INVALID, line, "too many values for '%s'",
 				            symbol->name);
 		}
-		place(r, symbol);
+		place(r, symbol, managed);
 	} while (accept_char(r, ','));
 	expect_char(r, ';');
 }

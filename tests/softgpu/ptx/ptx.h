@@ -34,6 +34,8 @@ struct ptx_memory {
 	bool (*host_access)(void *cookie, uint64_t address, size_t size, bool write);
 	/* Device memory for .global and .const variables; returns 0 when there is none. */
 	uint64_t (*allocate)(void *cookie, size_t size, size_t align);
+	/* The same for .managed ones, which the host uses in place. NULL: there are none. */
+	uint64_t (*allocate_managed)(void *cookie, size_t size, size_t align);
 	void (*release)(void *cookie, uint64_t address);
 	void *cookie;
 };

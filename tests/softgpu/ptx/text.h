@@ -145,7 +145,7 @@ struct reader {
 	struct initial_value *initial_values, **initial_values_end;
 	uint64_t storage_bytes; /* of all globals but the managed ones */
 	uint64_t managed_bytes;
-	uint32_t shared_bytes;  /* of module-scope .shared variables */
+	uint32_t shared_bytes; /* of module-scope .shared variables */
 	uint32_t dynamic_align;
 	struct ptx_function **functions_end, *functions;
 	uint32_t depth; /* nesting, bounded */

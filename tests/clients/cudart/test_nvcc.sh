@@ -1,0 +1,64 @@
+#!/bin/sh
+# Programs of nvcc -cudart shared, alone, under the shim, and with more memory than their limit. They
+# are the same binaries that run on NVIDIA's own library.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+export SOFTGPU_CONTEXT_MEMORY=1M
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+nvcc=${NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
+command -v "$nvcc" >/dev/null || skip "no nvcc: put a CUDA toolkit's on PATH, or set NVCC"
+case $("$nvcc" --version) in
+*"release 13."*) ;;
+*) skip "$nvcc is not of CUDA 13, whose libcudart.so.13 this is about" ;;
+esac
+
+compile() { # compile NAME FLAG...: PTX alone is quickest, and all that the software GPU takes
+	name=$1
+	shift
+	"$nvcc" -O1 -arch=compute_75 -cudart shared "$@" -o "$scratch/$name" \
+		"tests/clients/cudart/$name.cu" >"$scratch/nvcc.log" 2>&1 || {
+		cat "$scratch/nvcc.log"
+		fail "$name does not compile"
+	}
+}
+
+# One for each way nvcc packs code.
+compile vector_add
+compile reduce --compress-mode=speed
+compile symbols --compress-mode=none
+compile managed --compress-mode=size
+compile own_streams -default-stream per-thread
+compile prints
+compile blocks -gencode arch=compute_80,code=compute_80
+
+for name in vector_add reduce symbols managed own_streams; do
+	same "$name" "$name: ok" "$(on_softgpu "$scratch/$name")"
+	same "$name under the shim" "$name: ok" "$(under_shim "$scratch/$name")"
+	same "$name within a limit" "$name: ok" \
+		"$("$spillway" run --softgpu --quiet --memory 64MiB "$scratch/$name")"
+done
+
+printed='block 1 thread 1: hello -7 1.500 x%'
+for how in on_softgpu under_shim; do
+	out=$($how "$scratch/prints" 2>"$scratch/errors") || { cat "$scratch/errors"; fail "prints: $?"; }
+	has "$how prints" "$out" "$printed"
+	has "$how prints" "$out" "prints: ok"
+	has "$how assert" "$(cat "$scratch/errors")" "values[threadIdx.x] <= most"
+done
+
+alone=$(on_softgpu "$scratch/blocks" 24)
+has "blocks" "$alone" "blocks: ok mib=24 checksum="
+# shellcheck disable=SC2016 # expanded by the inner shell
+"$spillway" run --softgpu --quiet --name cudart-nvcc --memory 8MiB sh -c \
+	'"$0" 24 >"$1" & "$0" 24 >"$2" && wait $!' "$scratch/blocks" "$scratch/first" "$scratch/second"
+same "the first of two" "$alone" "$(cat "$scratch/first")"
+same "the second of two" "$alone" "$(cat "$scratch/second")"
+case $("$spillway" stat cudart-nvcc --json) in
+*'"spilled_bytes":0'*) fail "nothing spilled" ;;
+esac
