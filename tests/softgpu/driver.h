@@ -98,6 +98,8 @@ struct handle {
 /* `handle` must be the first member of its object. */
 bool handle_add(struct handle *handle, enum handle_kind kind);
 void handle_remove(struct handle *handle);
+/* Frees an object whose handle has been removed; a while later, so that no other is at its address. */
+void handle_free(void *object);
 /* The object, or NULL when `pointer` is no live object of that kind. */
 void *handle_find(const void *pointer, enum handle_kind kind);
 

@@ -47,7 +47,7 @@ static void event_free(struct event *event)
 		mark_release(event->mark); /* work that was queued keeps it */
 	if (event->shared)
 		shared_event_release(event->shared);
-	free(event);
+	handle_free(event);
 }
 
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)

@@ -218,7 +218,7 @@ static void settle_pool(struct pool *pool, uint64_t keep)
 		trim(pool, keep);
 	if (pool->destroyed && !pool->chunks && !pool->used) {
 		DL_DELETE(pools, pool);
-		free(pool);
+		handle_free(pool);
 	}
 }
 

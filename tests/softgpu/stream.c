@@ -44,7 +44,7 @@ void stream_unreference(struct stream *stream)
 {
 	if (--stream->references == 0) {
 		pthread_cond_destroy(&stream->has_work);
-		free(stream);
+		handle_free(stream);
 	}
 }
 

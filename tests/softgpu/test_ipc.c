@@ -432,8 +432,10 @@ static void pools(void)
 	OK(cuCtxSynchronize());
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(&data, memory, 4));
 	OK(cuMemPoolImportPointer(&memory, pool, &data));
+	OK(cuMemPoolDestroy(pool)); /* which lasts while something of it does */
+	expect_text(memory + 64, "and back");
 	OK(cuMemFree_v2(memory));
-	OK(cuMemPoolDestroy(pool));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
 	tell();
 	end_other(0);
 }

@@ -102,7 +102,7 @@ static uint64_t search(size_t from, size_t to, size_t count, uint64_t alignment)
 			break;
 		size_t taken = first_taken(first, count);
 		if (taken == PAGES) {
-			next_page = first + count;
+			next_page = first + count + 1; /* what runs over its end meets nothing */
 			return take(first, count);
 		}
 		first = taken + 1;
