@@ -102,8 +102,8 @@ static void every_kind(void)
 	OK(cuMemAlloc_v2(&b, sizeof(words)));
 	OK(cuMemAlloc_v2(&c, sizeof(words)));
 	OK(cuMemAllocHost_v2((void **)&pinned, sizeof(words)));
-	OK(cuMemsetD8_v2(a, 0, sizeof(words)));
-	OK(cuMemsetD8_v2(c, 0, sizeof(words)));
+	OK(cuMemsetD8Async(a, 0, sizeof(words), stream));
+	OK(cuMemsetD8Async(c, 0, sizeof(words), stream));
 	CHECK(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
 	begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	CHECK(status_of(stream) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
