@@ -265,7 +265,15 @@ CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_sid
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	bool wait = must_wait(copy, timing);
 	struct context *context = stream->context;
+	struct copy_devices both = copy_devices(stream, &to, &from);
+	result = copy_order_after(&copy->work, stream, both);
+	if (result != CUDA_SUCCESS) {
+		work_free(&copy->work);
+		return result;
+	}
 	result = stream_submit(stream, &copy->work);
+	if (result == CUDA_SUCCESS)
+		result = copy_order_before(stream, both);
 	if (result != CUDA_SUCCESS || !wait)
 		return result;
 	uint64_t ticket = stream->issued;

@@ -36,6 +36,18 @@ enum copy_timing {
 	COPY_IN_ORDER, /* never: what is pageable stays as it is until then */
 };
 
+/* copy_order.c: the devices a copy on the legacy stream is between; -1 and -1 where it is not. */
+struct copy_devices {
+	int to, from;
+};
+
+struct copy_devices copy_devices(const struct stream *stream, const struct copy_side *to,
+                                 const struct copy_side *from);
+/* Makes the copy wait for both devices' earlier work, and, once it is the last work queued to its
+ * stream, their later work for the copy. */
+CUresult copy_order_after(struct work *work, const struct stream *stream, struct copy_devices both);
+CUresult copy_order_before(struct stream *stream, struct copy_devices both);
+
 /* Checks and queues a copy. */
 CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_side from,
                      struct copy_shape shape, enum copy_timing timing);

@@ -288,6 +288,37 @@ static void unmap_under_work(void)
 	OK(cuMemAlloc_v2(&base, 16));
 }
 
+/* A copy between devices on the legacy stream is ordered among the work of both. */
+static void copy_between_devices(void)
+{
+	CUcontext contexts[2];
+	CUdeviceptr first, second, third;
+	sem_t gate;
+	uint8_t got = 0;
+	sem_init(&gate, 0, 0);
+	OK(cuInit(0));
+	for (int i = 0; i < 2; i++) {
+		OK(cuDevicePrimaryCtxRetain(&contexts[i], i));
+		OK(cuCtxSetCurrent(contexts[i]));
+		OK(cuMemAlloc_v2(i == 0 ? &first : &second, MIB));
+	}
+	OK(cuMemAlloc_v2(&third, MIB));
+	OK(cuLaunchHostFunc(NULL, wait_for, &gate));
+	OK(cuMemsetD8Async(second, 2, MIB, NULL));
+	OK(cuCtxSetCurrent(contexts[0]));
+	OK(cuMemsetD8Async(first, 1, MIB, NULL));
+	OK(cuMemcpyDtoDAsync_v2(second, first, MIB, NULL)); /* after the fill of the other device */
+	OK(cuCtxSetCurrent(contexts[1]));
+	OK(cuMemcpyDtoDAsync_v2(third, second, MIB, NULL)); /* after that copy, with no event */
+	OK(cuCtxSetCurrent(contexts[0]));
+	pause_20_ms(NULL);
+	EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
+	sem_post(&gate);
+	OK(cuCtxSetCurrent(contexts[1]));
+	OK(cuMemcpyDtoH_v2(&got, third + MIB - 1, 1));
+	CHECK(got == 1);
+}
+
 int main(void)
 {
 	int failed = 0;
@@ -300,5 +331,6 @@ int main(void)
 	failed += RUN(callbacks, NULL);
 	failed += RUN(free_waits, NULL);
 	failed += RUN(unmap_under_work, NULL);
+	failed += RUN(copy_between_devices, "SOFTGPU_DEVICES=2");
 	return failed != 0;
 }
