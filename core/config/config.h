@@ -144,6 +144,11 @@ const char *config_key_name(enum config_key key);
 const char *config_key_meaning(enum config_key key);
 /* Whether an INI may give the key this value: 0, or -EINVAL and "expected ..." in message. */
 int config_check_value(enum config_key key, const char *text, char *message, size_t size);
+/*
+ * Whether text may stand after "gpu" in a section's name and, unless device is NULL, names it. 0,
+ * -EINVAL (no selector) or -ENODEV (another device).
+ */
+int config_check_selector(const char *text, const struct config_device *device);
 
 /*
  * Merges settings into an override file by writing a new one and renaming it over the old:

@@ -77,12 +77,12 @@ static void list_choices(const char *choices, char *buf, size_t size)
 	buf[used] = '\0';
 }
 
-static int explain(const struct key *key, char *message, size_t size)
+static void explain(const struct key *key, char *message, size_t size)
 {
 	char choices[128];
 
 	if (!message)
-		return -EINVAL;
+		return;
 	list_choices(key->choices ? key->choices : "", choices, sizeof(choices));
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
@@ -110,17 +110,21 @@ static int explain(const struct key *key, char *message, size_t size)
 		snprintf(message, size, "expected a duration such as 100ms or 2s");
 		break;
 	}
-	return -EINVAL;
 }
 
 static int parse_percent(const char *text, uint64_t *thousandths)
 {
 	double percent;
+	uint64_t rounded;
 	int status = units_parse_percent(text, &percent);
 
-	if (status == 0)
-		*thousandths = (uint64_t)(percent * 1000 + 0.5);
-	return status;
+	if (status != 0)
+		return status;
+	rounded = (uint64_t)(percent * 1000 + 0.5);
+	if (rounded == 0 && percent > 0)
+		return -EDOM; /* 0 means something else */
+	*thousandths = rounded;
+	return 0;
 }
 
 static int parse_size(const struct key *key, const char *text, uint64_t *bytes)
@@ -174,8 +178,12 @@ int config_value_parse(enum config_key index, const char *text, struct config_va
 		status = units_parse_duration(text, &result.number);
 		break;
 	}
+	if (status == -EDOM && message)
+		snprintf(message, size, "expected 0 or at least 0.001");
+	else if (status != 0)
+		explain(key, message, size);
 	if (status != 0)
-		return explain(key, message, size);
+		return -EINVAL;
 	*value = result;
 	return 0;
 }
@@ -185,6 +193,15 @@ int config_check_value(enum config_key key, const char *text, char *message, siz
 	struct config_value value;
 
 	return config_value_parse(key, text, &value, message, size);
+}
+
+int config_check_selector(const char *text, const struct config_device *device)
+{
+	struct config_selector selector;
+
+	if (config_selector_parse(text, &selector) != 0)
+		return -EINVAL;
+	return !device || config_selector_matches(&selector, device) ? 0 : -ENODEV;
 }
 
 struct config_value config_value_builtin(enum config_key key)
