@@ -11,7 +11,6 @@ prefix   ?= $(PREFIX)
 bindir   ?= $(prefix)/bin
 libdir   ?= $(prefix)/lib
 mandir   ?= $(prefix)/share/man
-sysconfdir ?= /etc
 DESTDIR  ?=
 SANITIZER ?=
 DEPS     ?= auto

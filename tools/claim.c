@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/jobs.h"
@@ -30,7 +32,35 @@ static bool was_removed(void)
 	return fstat(lock, &status) != 0 || status.st_nlink == 0;
 }
 
-bool claim_take(const char *job, bool join, bool *first)
+static void make_token(char token[CLAIM_TOKEN_MAX])
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(token, CLAIM_TOKEN_MAX, "%x-%llx", (unsigned)getpid(),
+	         (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec);
+}
+
+static void leave_token(const char *token)
+{
+	size_t length = strlen(token);
+
+	if (ftruncate(lock, 0) != 0 || pwrite(lock, token, length, 0) != (ssize_t)length)
+		fail("%s: %s", path, strerror(errno));
+}
+
+/* Theirs, once they are set up. A launcher killed before that has left none. */
+static void read_token(char token[CLAIM_TOKEN_MAX])
+{
+	ssize_t length = pread(lock, token, CLAIM_TOKEN_MAX - 1, 0);
+
+	if (length > 0)
+		token[length] = '\0';
+	else
+		make_token(token);
+}
+
+bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX])
 {
 	path = jobs_file(job, "launch");
 	for (;;) {
@@ -47,6 +77,12 @@ bool claim_take(const char *job, bool join, bool *first)
 		close(lock);
 	}
 	atexit(claim_release);
+	if (*first) {
+		make_token(token);
+		leave_token(token);
+	} else {
+		read_token(token);
+	}
 	return true;
 }
 

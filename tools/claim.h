@@ -2,18 +2,22 @@
  * A launcher's claim on a job's name, held while its program runs: between start and the first CUDA
  * call a job has no live process yet, and two launchers must not take the same name in that time.
  *
- * A lock on DIR/JOB.launch: exclusive while the job is being set up, shared while it runs.
+ * A lock on DIR/JOB.launch: exclusive while the job is being set up, shared while it runs. It holds
+ * the run's token, "PID-NS" in hexadecimal, which all launchers of the run hand to their programs
+ * as SPILLWAY_RUN: programs one after the other are one run with one set of statistics.
  */
 #ifndef SPILLWAY_CLAIM_H
 #define SPILLWAY_CLAIM_H
 
 #include <stdbool.h>
 
+enum { CLAIM_TOKEN_MAX = 48 };
+
 /*
- * False when the name is taken and join is not set. *first: no other launcher holds it. Trouble
- * with the file ends the tool. Released at exit at the latest.
+ * False when the name is taken and join is not set. *first: no other launcher holds it; the token
+ * is new then, else theirs. Trouble with the file ends the tool. Released at exit at the latest.
  */
-bool claim_take(const char *job, bool join, bool *first);
+bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX]);
 /* Set-up is done: others may join. */
 void claim_share(void);
 void claim_release(void);

@@ -17,6 +17,9 @@
 #include "tools/jobs.h"
 #include "tools/paths.h"
 #include "tools/program.h"
+#include "tools/room.h"
+#include "tools/selectors.h"
+#include "tools/settings.h"
 #include "tools/tool.h"
 
 struct doctor {
@@ -136,6 +139,25 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	return true;
 }
 
+static void idle_section(const char *path, const char *selector)
+{
+	finding(false,
+	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
+	        selector);
+}
+
+/* What `run --limit-gpu` was told before anyone knew the job's GPUs. */
+static void check_override(const struct segment_view *view)
+{
+	struct config_device device[SEGMENT_DEVICES];
+	int count = selectors_devices(view, device);
+	char *path = jobs_file(view->job, "override.ini");
+
+	if (count)
+		selectors_check(path, device, count, idle_section);
+	free(path);
+}
+
 /* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
@@ -147,6 +169,8 @@ static void check_ended(bool clean)
 		struct segment_view *view = jobs_read(list.name[i]);
 		int rc;
 
+		if (view && !clean)
+			check_override(view);
 		/* One that cannot be read has been complained of; nobody can use it. */
 		if (view && jobs_live_process(view)) {
 			free(view);
@@ -168,32 +192,42 @@ static void check_ended(bool clean)
 
 static bool check_state(bool clean)
 {
-	char path[PATH_MAX], message[512] = "";
-	int descriptor;
+	char path[PATH_MAX], message[PATH_MAX + 128];
 
-	directory_path(path, sizeof path);
-	descriptor = directory_open(0, message, sizeof message);
-	if (descriptor == -ENOENT)
-		return finding(true, "state directory: %s, made when the first job starts", path);
-	if (descriptor < 0)
+	if (!room_for_job(message, sizeof message))
 		return finding(false, "state directory: %s", message);
-	close(descriptor);
+	directory_path(path, sizeof path);
 	finding(true, "state directory: %s", path);
 	check_ended(clean);
 	return true;
+}
+
+/* Of keys that this version reads and does not yet obey. */
+static bool is_obeyed(enum config_key key, uint64_t value)
+{
+	return (key != CONFIG_KEY_memory_limit_max || value == 0) &&
+	       (key != CONFIG_KEY_share_policy || value == POLICY_CAP);
+}
+
+static void print_setting(const struct config *config, const struct config_device *device,
+                          const char *which, enum config_key key, uint64_t value)
+{
+	bool obeyed = is_obeyed(key, value);
+	char formatted[64];
+
+	finding(obeyed, "%s: %s = %s (%s)%s", which, config_key_name(key),
+	        config_format(key, value, formatted, sizeof formatted),
+	        config_origin(config, device, key), obeyed ? "" : ": not in effect yet");
 }
 
 static void print_settings(const struct config *config, const struct config_device *device,
                            const char *which)
 {
 	struct config_gpu settings;
-	char value[64];
 
 	config_for_device(config, device, &settings);
-#define X(field, kind, builtin, choices, meaning)                                       \
-	finding(true, "%s: %s = %s (%s)", which, #field,                                \
-	        config_format(CONFIG_KEY_##field, settings.field, value, sizeof value), \
-	        config_origin(config, device, CONFIG_KEY_##field));
+#define X(field, kind, builtin, choices, meaning) \
+	print_setting(config, device, which, CONFIG_KEY_##field, settings.field);
 	CONFIG_GPU_KEYS(X)
 #undef X
 }
@@ -211,9 +245,10 @@ static void print_warnings(const char *warnings)
 static bool check_config(const struct driver_report *report)
 {
 	static const struct config_device any = {0};
+	const char *const files[] = {CONFIG_SYSTEM_FILE, settings_file()};
 	const struct config_sources sources = {
-	    .system_file = CONFIG_SYSTEM_FILE,
-	    .file = getenv("SPILLWAY_CONFIG"),
+	    .system_file = files[0],
+	    .file = files[1],
 	    .environment = environ,
 	};
 	struct config *config = NULL;
@@ -238,6 +273,10 @@ static bool check_config(const struct driver_report *report)
 		snprintf(which, sizeof which, "gpu %d", i);
 		print_settings(config, &report->device[i], which);
 	}
+	for (int i = 0; i < 2 && report->device_count; i++)
+		if (files[i])
+			selectors_check(files[i], report->device, report->device_count,
+			                idle_section);
 	if (report->device_count == 0)
 		print_settings(config, &any, "any gpu");
 	config_release(config);

@@ -123,6 +123,15 @@ const struct segment_process *jobs_live_process(const struct segment_view *view)
 	return NULL;
 }
 
+int jobs_live_count(const struct segment_view *view)
+{
+	int count = 0;
+
+	for (int i = 0; i < view->process_count; i++)
+		count += view->process[i].state == SLOT_LIVE;
+	return count;
+}
+
 char *jobs_file(const char *job, const char *suffix)
 {
 	char directory[PATH_MAX];

@@ -26,6 +26,8 @@ struct segment_view *jobs_read_if_any(const char *job);
 /* The first live process, or NULL. */
 const struct segment_process *jobs_live_process(const struct segment_view *view);
 
+int jobs_live_count(const struct segment_view *view);
+
 /* DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);
 

@@ -37,6 +37,13 @@ const char *report_share(uint64_t millipercent, char *buf, size_t size)
 	return buf;
 }
 
+const char *report_busy(const struct statistics *total, char *buf, size_t size)
+{
+	if (total->busy_ns == 0 && total->share_set == 100000)
+		return "-";
+	return units_format_duration(total->busy_ns, buf, size);
+}
+
 static const char *format_time(uint64_t ns, char *buf, size_t size)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -109,8 +116,7 @@ static void print_pace(const struct segment_view *view)
 		table_cell(&table, "%d", i);
 		table_cell(&table, "%" PRIu64, total->launches);
 		table_cell(&table, "%" PRIu64, total->graph_launches);
-		table_cell(&table, "%s",
-		           units_format_duration(total->busy_ns, value, sizeof value));
+		table_cell(&table, "%s", report_busy(total, value, sizeof value));
 		table_cell(&table, "%s",
 		           units_format_duration(total->idle_ns, value, sizeof value));
 		table_cell(&table, "%" PRIu64, total->idle_slots);
@@ -121,9 +127,13 @@ static void print_pace(const struct segment_view *view)
 	table_end(&table, stdout);
 }
 
-static const char *state_name(enum segment_slot_state state)
+/* Of an ended job nobody waits for memory that drains. */
+static const char *state_name(const struct segment_view *view,
+                              const struct segment_process *process)
 {
-	return state == SLOT_LIVE ? "live" : state == SLOT_DRAINING ? "draining" : "free";
+	if (process->state == SLOT_LIVE)
+		return "live";
+	return jobs_live_process(view) ? "draining" : "ended";
 }
 
 static void print_processes(const struct segment_view *view)
@@ -144,7 +154,7 @@ static void print_processes(const struct segment_view *view)
 #undef X
 		}
 		table_cell(&table, "%d", (int)process->pid);
-		table_cell(&table, "%s", state_name(process->state));
+		table_cell(&table, "%s", state_name(view, process));
 		table_cell(&table, "%s", units_format_size(all.device_used, size, sizeof size));
 		table_cell(&table, "%s", units_format_size(all.host_used, size, sizeof size));
 		table_cell(&table, "%" PRIu64, all.allocations);
@@ -213,7 +223,7 @@ static void json_process(struct json *json, const struct segment_view *view,
 	json_open(json, NULL, '{');
 	json_number(json, "pid", (uint64_t)process->pid);
 	json_text(json, "command", process->command);
-	json_text(json, "state", state_name(process->state));
+	json_text(json, "state", state_name(view, process));
 	json_number(json, "started_ns", process->started_ns);
 	json_text(json, "override_hash", hash);
 	json_text(json, "complaint", process->complaint);

@@ -11,6 +11,8 @@
 const char *report_limit(uint64_t bytes, char *buf, size_t size);
 /* A share for people: "60 %". */
 const char *report_share(uint64_t millipercent, char *buf, size_t size);
+/* Measured GPU time for people; "-" where launches were not paced, so that nobody measured. */
+const char *report_busy(const struct statistics *total, char *buf, size_t size);
 
 /* Job, devices, processes, complaints. */
 void report_text(const struct segment_view *view);

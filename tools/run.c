@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "tools/launch.h"
 #include "tools/paths.h"
 #include "tools/program.h"
+#include "tools/room.h"
 #include "tools/settings.h"
 #include "tools/tool.h"
 
@@ -53,9 +55,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		state->child_inputs[0] = &run->settings;
 		return 0;
 	case OPTION_NAME:
-		if (directory_check_name(argument) != 0)
+		if (*argument == '-' || directory_check_name(argument) != 0)
 			usage_error("--name '%s': expected 1 to 63 of A-Z a-z 0-9 . _ - "
-			            "not beginning with a dot",
+			            "not beginning with a dot or a dash",
 			            argument);
 		run->name = argument;
 		return 0;
@@ -103,7 +105,7 @@ static struct config *load_config(const char *override_file)
 {
 	const struct config_sources sources = {
 	    .system_file = CONFIG_SYSTEM_FILE,
-	    .file = getenv("SPILLWAY_CONFIG"),
+	    .file = settings_file(),
 	    .override_file = override_file,
 	    .environment = environ,
 	};
@@ -175,13 +177,16 @@ static const char *choose_name(struct run *run)
 }
 
 /* The program may change its folder before it reads this. */
-static void use_config_file(const char *file)
+static void use_config_file(const char *given)
 {
+	const char *file = given ? given : settings_file();
 	char *absolute;
 
+	if (given && access(given, R_OK) != 0) {
+		complain("--config %s: %s", given, strerror(errno));
+		exit(EX_CONFIG);
+	}
 	if (!file)
-		file = getenv("SPILLWAY_CONFIG");
-	if (!file || !*file)
 		return;
 	absolute = realpath(file, NULL);
 	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
@@ -202,21 +207,56 @@ static void use_softgpu(void)
 	free(search);
 }
 
-static void use_shim(void)
+static bool is_same_file(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Whether a list as LD_PRELOAD has it holds a library of our library's name, ours or another. */
+static bool is_preloaded(const char *list, const char *library)
+{
+	for (list += strspn(list, ": "); *list; list += strspn(list, ": ")) {
+		int length = (int)strcspn(list, ": ");
+		char *entry = text("%.*s", length, list);
+		bool loads = !strchr(entry, '/') || access(entry, R_OK) == 0;
+
+		list += length;
+		if (loads && strcmp(base_name(entry), base_name(library)) == 0) {
+			if (!is_same_file(entry, library))
+				complain("LD_PRELOAD has %s already: it stays, in place of %s",
+				         entry, library);
+			free(entry);
+			return true;
+		}
+		free(entry);
+	}
+	return false;
+}
+
+static void preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
+	char *list;
+
+	if (others && is_preloaded(others, library))
+		return; /* a run within a run */
+	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
+	set_environment("LD_PRELOAD", list);
+	free(list);
+}
+
+static void use_shim(void)
+{
 	struct paths paths;
 	char message[3 * PATH_MAX];
-	char *preload;
 
 	if (!paths_shim(&paths, message, sizeof message))
 		fail("%s", message);
-	if (others && strstr(others, paths.shim))
-		return; /* a run within a run */
-	preload = text("%s%s%s:%s", others ? others : "", others && *others ? ":" : "", paths.shim,
-	               paths.alias);
-	set_environment("LD_PRELOAD", preload);
-	free(preload);
+	preload(paths.shim);
+	preload(paths.alias);
 }
 
 static void remove_if_there(char *path)
@@ -232,7 +272,8 @@ static void remove_if_there(char *path)
  */
 static uint64_t take_name(const struct run *run, const char *job)
 {
-	bool first, taken = claim_take(job, run->join, &first);
+	char token[CLAIM_TOKEN_MAX];
+	bool first, taken = claim_take(job, run->join, &first, token);
 	struct segment_view *view = jobs_read_if_any(job);
 	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
 	struct timespec now;
@@ -246,6 +287,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 		     "--name for a name of its own",
 		     job, (int)live->pid, live->command);
 	free(view);
+	set_environment("SPILLWAY_RUN", token);
 	if (live || !first)
 		return 0;
 	remove_if_there(jobs_file(job, "override.ini"));
@@ -266,6 +308,7 @@ static void set_limits(const struct run *run, const char *job)
 		exit(tool_failure);
 	set_environment("SPILLWAY_JOB", job);
 	config = load_config(override_file);
+	settings_warn(config);
 	if (config_disabled(config))
 		complain("the environment disables Spillway: the program runs without it");
 	config_release(config);
@@ -273,12 +316,10 @@ static void set_limits(const struct run *run, const char *job)
 
 static void make_state_directory(void)
 {
-	char message[512];
-	int directory = directory_open(1, message, sizeof message);
+	char message[PATH_MAX + 128];
 
-	if (directory < 0)
+	if (!room_for_job(message, sizeof message))
 		fail("%s", message);
-	close(directory);
 }
 
 /* One line, when the job spilled or waited. An earlier run of this name is not meant. */
@@ -332,8 +373,8 @@ int command_run(int argc, char **argv)
 		use_softgpu();
 	job = choose_name(&run);
 	use_shim();
-	make_state_directory();
 	cleanup_old_jobs();
+	make_state_directory();
 	began_ns = take_name(&run, job);
 	set_limits(&run, job);
 	claim_share();

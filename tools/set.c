@@ -1,10 +1,12 @@
 /* spillway set: changes a running job's limits through its override file. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tools/arguments.h"
 #include "tools/follow.h"
 #include "tools/jobs.h"
+#include "tools/selectors.h"
 #include "tools/settings.h"
 #include "tools/shares.h"
 #include "tools/tool.h"
@@ -69,6 +71,57 @@ static bool keep_share_for_resume(struct set *set)
 	return done;
 }
 
+/* "0 (GPU-5ac3..., 0000:3b:00.0), 1 (...)"; the caller frees it. */
+static char *list_devices(const struct config_device *device, int count)
+{
+	char *list = text("%s", "");
+
+	for (int i = 0; i < count; i++) {
+		char *longer = text("%s%s%d (%s, %s)", list, i ? ", " : "", i, device[i].uuid,
+		                    device[i].pci_bus_id);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+/* Before a job knows its GPUs, nobody can tell. */
+static bool job_has_gpu(const char *job, const char *selector)
+{
+	struct segment_view *view = jobs_read(job);
+	struct config_device device[SEGMENT_DEVICES];
+	char *known;
+	int count;
+
+	if (!view)
+		return false;
+	count = selectors_devices(view, device);
+	free(view);
+	if (count == 0 || selectors_name_any(selector, device, count))
+		return true;
+	known = list_devices(device, count);
+	complain("--limit-gpu '%s': job '%s' has no such GPU; it has %s", selector, job, known);
+	free(known);
+	return false;
+}
+
+/* What will not hold as written; an error is follow()'s to say. */
+static void warn(const char *override_file)
+{
+	const struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .override_file = override_file,
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (config_load(&sources, &config, &error) == 0)
+		settings_warn(config);
+	config_release(config);
+}
+
 int command_set(int argc, char **argv)
 {
 	struct set set = {0};
@@ -79,9 +132,11 @@ int command_set(int argc, char **argv)
 	path = follow_override_path(set.job);
 	if (!path)
 		return TOOL_FAILED;
-	done = keep_share_for_resume(&set);
+	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);
 	if (done && settings_any(&set.settings))
 		done = settings_write(&set.settings, path);
+	if (done)
+		warn(path);
 	free(path);
 	return done ? follow(set.job, set.timeout_ns) : TOOL_FAILED;
 }

@@ -1,9 +1,10 @@
 /* The limits that `run` and `set` take as options. */
 #include "tools/settings.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "tools/arguments.h"
 #include "tools/tool.h"
 
@@ -16,7 +17,7 @@ static const struct argp_option options[] = {
     {"memory", OPTION_SETTING + CONFIG_KEY_memory_limit, "SIZE", 0,
      "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited", 0},
     {"memory-max", OPTION_SETTING + CONFIG_KEY_memory_limit_max, "SIZE", 0,
-     "How far that limit may rise by itself while the GPU has room", 0},
+     "How far that limit may rise by itself while the GPU has room (not in effect yet)", 0},
     {"host-memory", OPTION_SETTING + CONFIG_KEY_host_limit, "SIZE", 0,
      "Host memory for what does not fit: 64GiB, auto, unlimited", 0},
     {"share", OPTION_SETTING + CONFIG_KEY_share, "PERCENT", 0,
@@ -26,21 +27,41 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* Of letters that ordinals, UUIDs and PCI bus ids have; the rest is config's to decide. */
-static bool may_be_selector(const char *name)
-{
-	for (const char *c = name; *c; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("-:./", *c))
-			return false;
-	return *name;
-}
-
 bool settings_any(const struct settings *settings)
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		if (settings->value[key])
 			return true;
 	return false;
+}
+
+/* A size and a percentage cannot be compared before the GPU is known. */
+static bool is_below(const char *most, const char *limit)
+{
+	uint64_t most_bytes, limit_bytes;
+	double most_percent, limit_percent;
+
+	if (units_parse_size(most, &most_bytes) == 0 && units_parse_size(limit, &limit_bytes) == 0)
+		return most_bytes != 0 && most_bytes < limit_bytes;
+	return strchr(most, '%') && strchr(limit, '%') &&
+	       units_parse_percent(most, &most_percent) == 0 &&
+	       units_parse_percent(limit, &limit_percent) == 0 && most_percent != 0 &&
+	       most_percent < limit_percent;
+}
+
+static void check_together(const struct settings *settings)
+{
+	const char *limit = settings->value[CONFIG_KEY_memory_limit];
+	const char *most = settings->value[CONFIG_KEY_memory_limit_max];
+
+	if (*settings->selector && !settings_any(settings))
+		usage_error("--limit-gpu '%s': expected a limit beside it", settings->selector);
+	if (limit && most && is_below(most, limit))
+		usage_error("--memory-max '%s': below --memory '%s'; expected 0 or at least as "
+		            "much",
+		            most, limit);
+	if (most)
+		complain("--memory-max has no effect in this version yet");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -53,11 +74,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		settings->selector = "";
 		return 0;
 	}
-	if (key == ARGP_KEY_SUCCESS && *settings->selector && !settings_any(settings))
-		usage_error("--limit-gpu '%s': expected a limit beside it", settings->selector);
+	if (key == ARGP_KEY_SUCCESS) {
+		check_together(settings);
+		return 0;
+	}
 	if (key == OPTION_GPU) {
-		if (!may_be_selector(argument))
-			usage_error("--limit-gpu '%s': expected an ordinal, a UUID or a PCI bus id",
+		if (!*argument || config_check_selector(argument, NULL) != 0)
+			usage_error("--limit-gpu '%s': expected an ordinal such as 0, a UUID such "
+			            "as GPU-5ac3..., or a PCI bus id such as 0000:3b:00.0",
 			            argument);
 		settings->selector = argument;
 		return 0;
@@ -92,4 +116,23 @@ bool settings_write(const struct settings *settings, const char *path)
 		return true;
 	complain("%s", error.message);
 	return false;
+}
+
+const char *settings_file(void)
+{
+	const char *file = getenv("SPILLWAY_CONFIG");
+
+	return file && *file ? file : NULL;
+}
+
+void settings_warn(const struct config *config)
+{
+	const char *line = config_warnings(config);
+
+	while (*line) {
+		int length = (int)strcspn(line, "\n");
+
+		complain("%.*s", length, line);
+		line += length + (line[length] == '\n');
+	}
 }

@@ -20,5 +20,9 @@ extern const struct argp settings_argp;
 bool settings_any(const struct settings *settings);
 /* Merges them into an override file. False after saying why not. */
 bool settings_write(const struct settings *settings, const char *path);
+/* The file that SPILLWAY_CONFIG names, or NULL. */
+const char *settings_file(void);
+/* Says what the configuration warns of. */
+void settings_warn(const struct config *config);
 
 #endif

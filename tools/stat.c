@@ -64,7 +64,7 @@ static void print_row(struct table *table, const struct segment_view *view, int 
 
 	table_cell(table, "%s", view->job);
 	table_cell(table, "%s", jobs_live_process(view) ? "running" : "ended");
-	table_cell(table, "%d", view->process_count);
+	table_cell(table, "%d", jobs_live_count(view));
 	if (device >= view->device_count) {
 		table_cell(table, "-");
 		for (int i = 0; i < 7; i++)
@@ -80,7 +80,7 @@ static void print_row(struct table *table, const struct segment_view *view, int 
 	           units_format_size(view->charged[device][SEGMENT_ON_HOST], value, sizeof value));
 	table_cell(table, "%s", units_format_size(total->spilled_bytes, value, sizeof value));
 	table_cell(table, "%s", report_share(total->share_set, value, sizeof value));
-	table_cell(table, "%s", units_format_duration(total->busy_ns, value, sizeof value));
+	table_cell(table, "%s", report_busy(total, value, sizeof value));
 	table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
 }
 

@@ -36,6 +36,23 @@ expect 1 env SPILLWAY_DISABLE=1 "$spillway" doctor
 says "$out" '^no  configuration: the environment disables Spillway$'
 expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/job.ini" "$spillway" doctor
 says "$out" '^no  state directory: '
+expect 1 env SPILLWAY_STATE_DIR=/proc/spillway "$spillway" doctor
+says "$out" '^no  state directory: /proc/spillway: cannot be made'
+expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/new" "$spillway" doctor
+says "$out" "^ok  state directory: $TMPDIR/new$"
+
+# What cannot take effect.
+expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY_LIMIT=1M \
+	SPILLWAY_MEMORY_LIMIT_MAX=1G "$spillway" doctor
+says "$out" '^no  any gpu: share_policy = weight \(.*\): not in effect yet$'
+says "$out" '^no  any gpu: memory_limit_max = 1GiB \(.*\): not in effect yet$'
+expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
+expect 1 "$spillway" doctor
+says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'
+expect 0 "$spillway" run --name far --limit-gpu 0 --share 50 "$fake_job" -1
+expect 1 "$spillway" doctor
+says_not "$out" 'there is no such GPU'
+expect 1 "$spillway" doctor --clean
 
 # Programs.
 expect 1 "$spillway" doctor /bin/sh -c 'any --argument'

@@ -55,14 +55,25 @@ expect 2 "$spillway" set job --memory 12Q
 says "$err" "^spillway: --memory '12Q': expected a size"
 expect 2 "$spillway" set job --share 101
 says "$err" "^spillway: --share '101': expected"
+expect 2 "$spillway" set job --share 0.0001
+says "$err" "^spillway: --share '0.0001': expected 0 or at least 0.001$"
 expect 2 "$spillway" set job --memory ''
 expect 2 "$spillway" set job --share 5 --limit-gpu 'x]'
 says "$err" "^spillway: --limit-gpu 'x\]': expected"
+expect 2 "$spillway" set job --share 5 --limit-gpu zzz
+says "$err" "^spillway: --limit-gpu 'zzz': expected an ordinal"
+expect 2 "$spillway" set job --memory 2G --memory-max 1024M
+says "$err" "^spillway: --memory-max '1024M': below --memory '2G'; expected"
+expect 2 "$spillway" set job --memory 50% --memory-max 40%
 expect 2 "$spillway" set job --share 5 --timeout never
 expect 125 "$spillway" run
 expect 125 "$spillway" run --frob true
 expect 125 "$spillway" run --memory -1 true
 expect 125 "$spillway" run --name 'a/b' true
+expect 125 "$spillway" run --name -job true
+says "$err" "^spillway: --name '-job': expected .* a dash$"
+expect 125 "$spillway" run --limit-gpu zzz --share 5 true
+says "$err" "^spillway: --limit-gpu 'zzz': expected an ordinal"
 expect 125 "$spillway" run --limit-gpu 0 true
 says "$err" "^spillway: --limit-gpu '0': expected a limit"
 [ ! -e "$SPILLWAY_STATE_DIR/job.override.ini" ] || fail 'a mistake has left an override file'

@@ -25,12 +25,29 @@ says "$out" '^hello$'
 # shellcheck disable=SC2016 # for the inner shell
 expect 0 env LD_PRELOAD="$tree/lib/../lib/libspillway-alias.so" "$spillway" run --name env \
 	sh -c 'echo "$LD_PRELOAD"; echo "job $SPILLWAY_JOB"; echo "config $SPILLWAY_CONFIG."'
-says "$out" "^$tree/lib/../lib/libspillway-alias.so:$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+says "$out" "^$tree/lib/../lib/libspillway-alias.so:$tree/lib/libspillway.so$"
+says_not "$err" .
 says "$out" '^job env$'
 says "$out" '^config \.$'
 # shellcheck disable=SC2016
 expect 0 "$spillway" run --name outer "$spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
 says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+says_not "$err" .
+cp -r "$tree" "$TMPDIR/other"
+# shellcheck disable=SC2016
+expect 0 "$spillway" run --name outer "$TMPDIR/other/spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
+says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+says "$err" "^spillway: LD_PRELOAD has $tree/lib/libspillway.so already: it stays, in place of /.*/other/lib/libspillway.so$"
+
+# One token for all of a run, another for the next.
+# shellcheck disable=SC2016
+expect 0 "$spillway" run --name token sh -c 'echo "$SPILLWAY_RUN"; "$0" run --join --name token sh -c "echo \$SPILLWAY_RUN"' "$spillway"
+says "$out" '^[0-9a-f]+-[0-9a-f]+$'
+[ "$(sort -u "$out" | wc -l)" -eq 1 ] || fail 'a run that joins has another token'
+cp "$out" "$TMPDIR/token"
+# shellcheck disable=SC2016
+expect 0 "$spillway" run --name token sh -c 'echo "$SPILLWAY_RUN"; "$0" run --name inner sh -c "echo \$SPILLWAY_RUN"' "$spillway"
+[ "$(sort -u "$out" "$TMPDIR/token" | wc -l)" -eq 3 ] || fail 'two runs have the same token'
 expect 125 "$spillway" run --softgpu true
 says "$err" '^spillway: the software GPU'
 mkdir -p "$tree/softgpu"
@@ -105,9 +122,26 @@ says "$err" '^spillway: .*/bad\.ini:2: .*200.*expected'
 [ ! -e "$TMPDIR/ran" ] || fail 'the program ran in spite of a bad configuration'
 expect 78 env SPILLWAY_CONFIG="$TMPDIR/bad.ini" "$spillway" run true
 expect 78 "$spillway" run --config "$TMPDIR/missing.ini" true
-says "$err" 'missing\.ini'
+says "$err" '^spillway: --config .*/missing\.ini: No such file or directory$'
+expect 0 env SPILLWAY_CONFIG= "$spillway" run true
 expect 78 env SPILLWAY_MEMORY_LIMIT=lots "$spillway" run true
 says "$err" '^spillway: SPILLWAY_MEMORY_LIMIT.*lots.*expected'
+expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" run --memory-max 1G true
+says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean SPILLWAY_MEMORY_LIMIT\?$'
+[ "$(grep -c '^spillway: --memory-max has no effect' "$err")" -eq 1 ] || fail 'expected one warning of --memory-max'
+
+# Without room for its state a job would have no common limit.
+expect 125 sh -c 'ulimit -f 1; exec "$@"' sh "$spillway" run touch "$TMPDIR/ran"
+says "$err" '^spillway: .*files are limited to [0-9]+ bytes'
+mkdir "$TMPDIR/full"
+# shellcheck disable=SC2016 # for the inner shell
+if unshare -rm sh -c 'mount -t tmpfs -o size=64k none "$0"' "$TMPDIR/full" 2>/dev/null; then
+	# shellcheck disable=SC2016 # for the inner shell
+	expect 125 unshare -rm sh -c 'mount -t tmpfs -o size=64k,mode=700 none "$0" && SPILLWAY_STATE_DIR=$0 && \
+		export SPILLWAY_STATE_DIR && exec "$@"' "$TMPDIR/full" "$spillway" run touch "$TMPDIR/ran"
+	says "$err" '^spillway: .*/full: .*: No space left on device$'
+fi
+[ ! -e "$TMPDIR/ran" ] || fail 'the program ran without room for its state'
 expect 125 env SPILLWAY_STATE_DIR=relative "$spillway" run true
 says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 

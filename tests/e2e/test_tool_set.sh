@@ -14,15 +14,24 @@ says "$out" '^gpu 0: limit_set 8\.00 MiB, limit_held 8\.00 MiB, share 50 %; in u
 expect 0 "$spillway" set bert --memory 50%
 says "$out" '^gpu 0: limit_set 512 MiB, limit_held 512 MiB, share 50 %$'
 expect 0 "$spillway" set --memory-max unlimited --host-memory 1G bert
+says "$err" '^spillway: --memory-max has no effect in this version yet$'
 says "$override" '^host_limit = 1G$'
 says "$override" '^share = 50$'
 [ "$(stat -c %a "$override")" = 600 ] || fail 'the override file can be read by others'
 expect 0 "$spillway" set bert --limit-gpu 0 --share 30
 says "$out" 'share 30 %'
 before=$(cat "$override")
-expect 1 "$spillway" set bert --limit-gpu abc --share 20
+expect 2 "$spillway" set bert --limit-gpu abc --share 20
 says "$err" '^spillway: .*abc.*expected'
+expect 1 "$spillway" set bert --limit-gpu 7 --share 20
+says "$err" "^spillway: --limit-gpu '7': job 'bert' has no such GPU; it has 0 \(GPU-0.*, 0000:01:00.0\)$"
+expect 1 "$spillway" set bert --limit-gpu GPU-1 --share 20
 [ "$(cat "$override")" = "$before" ] || fail 'a refused change was written'
+expect 0 "$spillway" set bert --limit-gpu GPU-00000000 --memory 1G
+expect 0 "$spillway" set bert --limit-gpu 01:00 --memory 1G
+says_not "$err" .
+expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" set bert --share 50
+says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean'
 
 # Pause and resume put back what stood before, for each GPU; repeated they do no harm.
 expect 0 "$spillway" resume bert

@@ -21,13 +21,13 @@ start_job one -m 12582912 -s 8388608 -i 7000000
 one=$pid
 SPILLWAY_CONFIG=$TMPDIR/quarter.ini
 export SPILLWAY_CONFIG
-start_job two -m 4096
+SPILLWAY_SHARE=60 start_job two -m 4096
 two=$pid
 
 expect 0 "$spillway" stat
 says "$out" '^JOB +STATE +PROCESSES +GPU +USED'
-says "$out" '^one +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % '
-says "$out" '^two +running +1 +0 +4\.00 KiB +256 MiB +0 B '
+says "$out" '^one +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % +- +7\.00 ms$'
+says "$out" '^two +running +1 +0 +4\.00 KiB +256 MiB +0 B +0 B +60 % +0 ns '
 expect 0 "$spillway" stat one
 says "$out" '^job one: running since '
 says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'
@@ -61,10 +61,17 @@ kill -9 "$two"
 wait "$one" "$two" 2>/dev/null
 expect 0 "$spillway" stat
 says "$out" '^one +ended +0 '
-says "$out" '^two +ended '
+says "$out" '^two +ended +0 '
 expect 0 "$spillway" stat one --json
 json 'd["state"] == "ended" and d["ended_ns"] > d["created_ns"]'
 json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["device_peak"] == 12582912'
+start_job killed
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+expect 0 "$spillway" stat killed
+says_not "$out" draining
+expect 0 "$spillway" stat
+says "$out" '^killed +ended +0 '
 
 # A damaged segment: one clear line, and the others are shown.
 echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"

@@ -1,0 +1,20 @@
+/*
+ * Which GPUs a selector names: what --limit-gpu is given, and what stands in [gpu SELECTOR].
+ */
+#ifndef SPILLWAY_SELECTORS_H
+#define SPILLWAY_SELECTORS_H
+
+#include <stdbool.h>
+
+#include "core/config/config.h"
+#include "core/state/segment.h"
+
+/* The job's devices; how many they are. */
+int selectors_devices(const struct segment_view *view,
+                      struct config_device device[SEGMENT_DEVICES]);
+bool selectors_name_any(const char *selector, const struct config_device *device, int count);
+/* Calls idle() once for each [gpu SELECTOR] of an INI file that names none of the devices. */
+void selectors_check(const char *path, const struct config_device *device, int count,
+                     void (*idle)(const char *path, const char *selector));
+
+#endif
