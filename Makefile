@@ -38,7 +38,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-clients demo bench check-gpu lint deps clean distclean help format
+front := check check-clients demo bench check-gpu record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -76,7 +76,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-clients demo bench check-gpu lint deps clean distclean help format
+.PHONY: check check-clients demo bench check-gpu record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -99,6 +99,10 @@ bench:
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-check-gpu
+
+record:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-record
 
 lint:
 	@DEPS=$(DEPS) tools/dev/deps lint
@@ -124,6 +128,7 @@ help:
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make check-gpu  what only a real GPU can show'
+	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'

@@ -6,11 +6,12 @@ include tests/unit/rules.mk
 include tests/e2e/rules.mk
 include tests/bench/rules.mk
 include tests/gpu/rules.mk
+include tests/conformance/rules.mk
 
 .PHONY: run-check
 run-check: all $(unit_out) $(e2e_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests) \
-		$(client_tests) $(gpu_tests)
+		$(client_tests) $(gpu_tests) $(conformance_tests)
 
 .PHONY: run-demo
 run-demo: all
