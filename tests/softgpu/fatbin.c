@@ -133,6 +133,12 @@ static CUresult entry_text(const void *image, uint64_t offset, const struct entr
 	return CUDA_SUCCESS;
 }
 
+static uint32_t this_processor(void)
+{
+	return (uint32_t)(device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+	                  device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+}
+
 /* The PTX for the newest processor that is not newer than this one. */
 static CUresult fatbin_text(const void *image, char **text)
 {
@@ -151,8 +157,7 @@ static CUresult fatbin_text(const void *image, char **text)
 		    entry.header_size < sizeof(entry) || entry.header_size > left ||
 		    entry.size > left - entry.header_size)
 			return CUDA_ERROR_INVALID_IMAGE;
-		if (entry.kind == KIND_PTX &&
-		    entry.processor <= CAPABILITY_MAJOR * 10 + CAPABILITY_MINOR &&
+		if (entry.kind == KIND_PTX && entry.processor <= this_processor() &&
 		    entry.processor > best.processor) {
 			best = entry;
 			best_offset = offset;
@@ -161,8 +166,7 @@ static CUresult fatbin_text(const void *image, char **text)
 		left -= entry.header_size + entry.size;
 	}
 	if (!best.processor) {
-		say("fat binary: there is no PTX in it for sm_%d or older",
-		    CAPABILITY_MAJOR * 10 + CAPABILITY_MINOR);
+		say("fat binary: there is no PTX in it for sm_%u or older", this_processor());
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
 	return entry_text(image, best_offset, &best, text);

@@ -147,6 +147,15 @@ static void newest_that_fits_is_chosen(void)
 	free(image.bytes);
 }
 
+static void older_device(void)
+{
+	struct image image = read_image("none"); /* PTX of 75 alone */
+	start();
+	CUmodule module;
+	EXPECT(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, image.bytes));
+	free(image.bytes);
+}
+
 static void expect_everywhere(CUresult result, const void *image)
 {
 	CUmodule module = NULL;
@@ -301,6 +310,8 @@ int main(void)
 	failed += RUN(packed_by_lz4, NULL);
 	failed += RUN(packed_by_zstandard, NULL);
 	failed += RUN(newest_that_fits_is_chosen, NULL);
+	failed += RUN(older_device, "SOFTGPU_QUIET=1 SOFTGPU_ATTRIBUTES=COMPUTE_CAPABILITY_MAJOR=7,"
+	                            "COMPUTE_CAPABILITY_MINOR=0");
 	failed += RUN(nothing_that_fits, "SOFTGPU_QUIET=1");
 	failed += RUN(what_is_not_supported, "SOFTGPU_QUIET=1");
 	failed += RUN(truncated, "SOFTGPU_QUIET=1");

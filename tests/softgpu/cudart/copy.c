@@ -133,7 +133,7 @@ EXPORT_TWINS(cudaMemcpy2DAsync, _ptsz,
               size_t height, enum cudaMemcpyKind kind, cudaStream_t stream),
              to, to_pitch, from, from_pitch, width, height, kind, stream)
 
-static int describe_3d(CUDA_MEMCPY3D *what, const struct cudaMemcpy3DParms *parms)
+int describe_3d(CUDA_MEMCPY3D *what, const struct cudaMemcpy3DParms *parms)
 {
 	if (!parms)
 		return cudaErrorInvalidValue;

@@ -71,8 +71,20 @@ cudaError_t pending_error(void);
 		return name##_on(PER_THREAD, __VA_ARGS__); \
 	}
 
+/* Calls that hand a stream and their parameters to the driver's call of the like name. */
+#define ON_STREAM(name, call, params, ...)                          \
+	static cudaError_t name##_on(enum twin twin, PARAMS params) \
+	{                                                           \
+		RUN(driver.call[twin](__VA_ARGS__));                \
+	}                                                           \
+	EXPORT_TWINS(name, _ptsz, params, __VA_ARGS__)
+#define PARAMS(...) __VA_ARGS__
+
 /* device.c: the primary context of a device, made when it is not there yet. */
 int primary_context(int device, CUcontext *context);
+
+/* copy.c: a copy of boxes in the driver's terms. */
+int describe_3d(CUDA_MEMCPY3D *what, const struct cudaMemcpy3DParms *parms);
 
 /* registry.c: what the program registered, by the host's address of it. */
 int kernel_of(const void *host, CUkernel *kernel);

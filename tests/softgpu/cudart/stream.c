@@ -22,15 +22,6 @@ EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	RUN(driver.cuStreamDestroy(stream));
 }
 
-/* Calls that hand a stream and their parameters to the driver's call of the like name. */
-#define ON_STREAM(name, call, params, ...)                          \
-	static cudaError_t name##_on(enum twin twin, PARAMS params) \
-	{                                                           \
-		RUN(driver.call[twin](__VA_ARGS__));                \
-	}                                                           \
-	EXPORT_TWINS(name, _ptsz, params, __VA_ARGS__)
-#define PARAMS(...) __VA_ARGS__
-
 ON_STREAM(cudaStreamSynchronize, cuStreamSynchronize, (cudaStream_t stream), stream)
 ON_STREAM(cudaStreamQuery, cuStreamQuery, (cudaStream_t stream), stream)
 ON_STREAM(cudaStreamGetFlags, cuStreamGetFlags, (cudaStream_t stream, unsigned int *flags), stream,
@@ -135,63 +126,4 @@ EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle
 		CUipcEventHandle driver;
 	} same = {handle};
 	RUN(driver.cuIpcOpenEventHandle(event, same.driver));
-}
-
-/* Capture, and graphs as captures make them. */
-EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	RUN(driver.cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode));
-}
-
-static cudaError_t cudaStreamBeginCapture_on(enum twin twin, cudaStream_t stream,
-                                             enum cudaStreamCaptureMode mode)
-{
-	RUN(driver.cuStreamBeginCapture[twin](stream, (CUstreamCaptureMode)mode));
-}
-EXPORT_TWINS(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
-             stream, mode)
-
-static cudaError_t cudaStreamIsCapturing_on(enum twin twin, cudaStream_t stream,
-                                            enum cudaStreamCaptureStatus *status)
-{
-	RUN(driver.cuStreamIsCapturing[twin](stream, (CUstreamCaptureStatus *)status));
-}
-EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
-             (cudaStream_t stream, enum cudaStreamCaptureStatus *status), stream, status)
-
-ON_STREAM(cudaStreamEndCapture, cuStreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph),
-          stream, graph)
-ON_STREAM(cudaGraphLaunch, cuGraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream), exec, stream)
-ON_STREAM(cudaGraphUpload, cuGraphUpload, (cudaGraphExec_t exec, cudaStream_t stream), exec, stream)
-
-EXPORT cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned int flags)
-{
-	RUN(driver.cuGraphCreate(graph, flags));
-}
-
-EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-	RUN(driver.cuGraphDestroy(graph));
-}
-
-EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
-{
-	RUN(driver.cuGraphGetNodes(graph, nodes, count));
-}
-
-EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
-                                                 unsigned long long flags)
-{
-	RUN(driver.cuGraphInstantiateWithFlags(exec, graph, flags));
-}
-
-EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
-                                        unsigned long long flags)
-{
-	return cudaGraphInstantiateWithFlags(exec, graph, flags);
-}
-
-EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-	RUN(driver.cuGraphExecDestroy(exec));
 }
