@@ -14,7 +14,6 @@ limit=6MiB
 # reason SAMPLE: why the software GPU cannot run it; empty for those that it must
 reason() {
 	case $1 in
-	ipc) echo 'not supported by this driver: cuIpcGetMemHandle' ;;
 	textures) echo 'not supported by this driver: cuArrayCreate(&array, &descriptor)' ;;
 	esac
 }
