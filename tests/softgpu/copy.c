@@ -90,11 +90,13 @@ void *side_bytes(uint64_t address, bool write, uint64_t *run)
 	return (void *)address;
 }
 
-static bool copy_row(uint64_t to, uint64_t from, uint64_t size)
+static bool copy_row(uint64_t to, uint64_t from, uint64_t size, struct host_link *link)
 {
 	while (size) {
+		bool crosses = false;
 		uint64_t to_run, from_run;
-		uint64_t piece = size < PIECE ? size : PIECE;
+		uint64_t piece = host_link_piece(to, host_link_piece(from, size));
+		piece = piece < PIECE ? piece : PIECE;
 		pthread_rwlock_rdlock(&memory_lock);
 		void *target = side_bytes(to, true, &to_run);
 		const void *source = side_bytes(from, false, &from_run);
@@ -102,6 +104,7 @@ static bool copy_row(uint64_t to, uint64_t from, uint64_t size)
 			piece = to_run < piece ? to_run : piece;
 			piece = from_run < piece ? from_run : piece;
 			memmove(target, source, piece);
+			crosses = config()->host_bandwidth && (is_on_host(to) || is_on_host(from));
 		}
 		pthread_rwlock_unlock(&memory_lock);
 		if (!target || !source) {
@@ -109,6 +112,7 @@ static bool copy_row(uint64_t to, uint64_t from, uint64_t size)
 			    (unsigned long long)from, (unsigned long long)to);
 			return false;
 		}
+		host_link_use(link, crosses ? piece : 0);
 		to += piece;
 		from += piece;
 		size -= piece;
@@ -127,12 +131,13 @@ static CUresult run_copy(struct work *work, CUresult broken)
 {
 	(void)broken;
 	const struct copy *copy = (const struct copy *)work;
+	struct host_link link = {.began_ns = now_ns()};
 	for (uint64_t z = 0; z < copy->shape.depth; z++)
 		for (uint64_t y = 0; y < copy->shape.height; y++)
 			if (!copy_row(copy->to.address + z * copy->to.slice + y * copy->to.pitch,
 			              copy->from.address + z * copy->from.slice +
 			                  y * copy->from.pitch,
-			              copy->shape.width))
+			              copy->shape.width, &link))
 				return CUDA_ERROR_ILLEGAL_ADDRESS;
 	return CUDA_SUCCESS;
 }

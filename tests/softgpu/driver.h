@@ -135,7 +135,8 @@ struct device {
 	struct pool *default_pool, *pool;
 	pthread_mutex_t kernel_lock; /* one kernel of this process at a time */
 	ptrdiff_t alias_delta;
-	uint32_t peers; /* devices that may access this one's memory, by bit */
+	uint32_t peers;        /* devices that may access this one's memory, by bit */
+	uint64_t host_traffic; /* bytes of host memory that the kernel now running has touched */
 };
 
 extern struct device devices[MAX_DEVICES];

@@ -27,15 +27,17 @@ static void fill_units(void *target, uint32_t value, unsigned int unit, uint64_t
 	}
 }
 
-static bool fill_row(const struct fill *fill, uint64_t address)
+static bool fill_row(const struct fill *fill, uint64_t address, struct host_link *link)
 {
 	for (uint64_t left = fill->width; left;) {
 		uint64_t run;
+		bool crosses = false;
 		pthread_rwlock_rdlock(&memory_lock);
 		void *target = side_bytes(address, true, &run);
 		if (target) {
-			run = run < left ? run : left;
+			run = host_link_piece(address, run < left ? run : left);
 			fill_units(target, fill->value, fill->unit, run);
+			crosses = config()->host_bandwidth && is_on_host(address);
 		}
 		pthread_rwlock_unlock(&memory_lock);
 		if (!target) {
@@ -43,6 +45,7 @@ static bool fill_row(const struct fill *fill, uint64_t address)
 			    (unsigned long long)address);
 			return false;
 		}
+		host_link_use(link, crosses ? run : 0);
 		address += run;
 		left -= run;
 	}
@@ -53,8 +56,9 @@ static CUresult run_fill(struct work *work, CUresult broken)
 {
 	(void)broken;
 	const struct fill *fill = (const struct fill *)work;
+	struct host_link link = {.began_ns = now_ns()};
 	for (uint64_t y = 0; y < fill->height; y++)
-		if (!fill_row(fill, fill->address + y * fill->pitch))
+		if (!fill_row(fill, fill->address + y * fill->pitch, &link))
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 	return CUDA_SUCCESS;
 }

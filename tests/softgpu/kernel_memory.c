@@ -11,6 +11,8 @@ static bool host_access(void *cookie, uint64_t address, size_t size, bool write)
 	bool allowed = range && size <= range->size - (address - range->base);
 	if (allowed && range->kind == RANGE_MANAGED)
 		managed_touch(range, context->device->index, address);
+	if (allowed && config()->host_bandwidth && is_on_host(address))
+		host_link_access(context->device, size);
 	pthread_rwlock_unlock(&memory_lock);
 	return allowed;
 }

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "tests/softgpu/capture.h"
-#include "tests/softgpu/machine.h"
+#include "tests/softgpu/memory.h"
 #include "tests/softgpu/occupancy.h"
 #include "tests/softgpu/work.h"
 
@@ -29,10 +29,9 @@ static int poll_slice(void *cookie)
 	return 0;
 }
 
-/* Keeps the device, asleep, until the kernel has had it for as long as the environment says. */
-static void stretch(struct slice *slice)
+/* Keeps the device, asleep, until the kernel has had it for as long as wanted. */
+static void stretch(struct slice *slice, uint64_t wanted)
 {
-	uint64_t wanted = config()->kernel_time_ns;
 	for (uint64_t held; (held = slice_held(slice)) < wanted; slice_poll(slice)) {
 		uint64_t left = wanted - held;
 		uint64_t rest = left < SLICE_NS / 2 ? left : SLICE_NS / 2;
@@ -85,8 +84,11 @@ static CUresult run_launch(struct work *work, CUresult broken)
 	launch->grid.poll = poll_slice;
 	launch->grid.poll_cookie = &slice;
 	launch->grid.poll_instructions = POLL_INSTRUCTIONS;
+	host_traffic_begin(device);
 	CUresult result = result_of_run(ptx_run(launch->ptx, &launch->grid, &launch->fault));
-	stretch(&slice);
+	uint64_t link_ns = host_link_ns(host_traffic_end(device));
+	uint64_t kernel_ns = config()->kernel_time_ns;
+	stretch(&slice, link_ns > kernel_ns ? link_ns : kernel_ns);
 	slice_end(&slice);
 	pthread_mutex_unlock(&device->kernel_lock);
 	if (result != CUDA_SUCCESS)

@@ -123,6 +123,17 @@ void managed_touch(struct range *range, int device, uint64_t address)
 	pthread_mutex_unlock(&managed->lock);
 }
 
+bool managed_is_on_device(struct range *range, uint64_t address)
+{
+	struct managed *managed = range->managed;
+	if (!managed)
+		return false;
+	pthread_mutex_lock(&managed->lock);
+	bool is = managed->home[(address - range->base) / GRANULARITY] >= 0;
+	pthread_mutex_unlock(&managed->lock);
+	return is;
+}
+
 void managed_free(struct range *range)
 {
 	struct managed *managed = range->managed;

@@ -135,6 +135,8 @@ CUresult managed_allocate(struct context *context, uint64_t size, unsigned int f
 void managed_free(struct range *range);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);
+/* Whether a device has that block. */
+bool managed_is_on_device(struct range *range, uint64_t address);
 /* vmm.c: the physical memory behind a handle that still counts, or NULL. */
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
 /* ipc.c */
@@ -160,6 +162,25 @@ CUresult graph_memory_free(struct range *range, struct stream *stream);
 /* Its context ends: the memory goes, whoever knows of it. */
 void graph_memory_forget(struct range *range);
 CUmemAllocationHandleType pool_handle_types(const struct pool *pool);
+
+/* bandwidth.c */
+/* Whether the byte is on the host's side of the link. Hold memory_lock or driver_lock. */
+bool is_on_host(uint64_t address);
+/* How long so many bytes take to cross the link. */
+uint64_t host_link_ns(uint64_t bytes);
+/* One copy's or fill's use of it. host_link_use() sleeps until all its bytes can have crossed. */
+struct host_link {
+	uint64_t began_ns, bytes;
+};
+
+void host_link_use(struct host_link *link, uint64_t bytes);
+/* `size`, or what of it lies in one place. */
+uint64_t host_link_piece(uint64_t address, uint64_t size);
+/* A warp of a kernel of the device touches host memory outside the window. */
+void host_link_access(struct device *device, uint64_t bytes);
+/* Around a kernel: the bytes of host memory that it touched. */
+void host_traffic_begin(struct device *device);
+uint64_t host_traffic_end(struct device *device);
 
 /* kernel_memory.c: the memory description for the executor. */
 struct ptx_memory kernel_memory(struct context *context);
