@@ -170,6 +170,7 @@ static void release(struct block *block, uint32_t id)
 					*d = (*d & ~s->lanes) | (answer ? s->lanes : 0);
 			}
 			s->state = SPLIT_READY;
+			w->met = true;
 		}
 	}
 	*barrier = (struct barrier){0};

@@ -528,6 +528,25 @@ static void build_constants(struct decoder *d)
 	d->function->constants = pool;
 }
 
+/* Compilers write `atom` where `red` would do: it orders blocks only when its result is read. */
+static void find_order(struct decoder *d)
+{
+	uint8_t *read = reader_scratch(d->r, d->scratch_end / 64 + 1);
+	for (uint32_t i = 0; i < d->count; i++) {
+		const struct insn *in = &d->code[i];
+		for (int k = 0; k < 4; k++) {
+			if (in->s[k] != NONE && (in->s[k] & 3) == BANK_FRAME)
+				read[in->s[k] / 64] = true;
+			if (in->run == memory_store && in->d[k] != NONE &&
+			    (in->d[k] & 3) == BANK_FRAME)
+				read[in->d[k] / 64] = true;
+		}
+	}
+	for (uint32_t i = 0; i < d->count; i++)
+		if (d->code[i].ordered && read[d->code[i].d[0] / 64])
+			d->function->serial = true;
+}
+
 static void count_special_statements(struct decoder *d)
 {
 	uint32_t calls = 0, tables = 0;
@@ -563,6 +582,7 @@ void decode_function(struct reader *r, struct body *body)
 	d.guard = NONE;
 	emit_control(&d, f->entry ? CONTROL_EXIT : CONTROL_RETURN);
 	resolve_labels(&d);
+	find_order(&d);
 	cfg_place_joins(r, d.code, &d.count, d.tables);
 	f->code = reader_keep(r, d.count * sizeof *f->code);
 	memcpy(f->code, d.code, d.count * sizeof *f->code);

@@ -103,8 +103,9 @@ static void decode_atomic(struct decoder *d, int reduction)
 	uint32_t size = type_size(type), first = reduction ? 0 : 1;
 	if (op < 0 || !memory_atomic_is_supported(op, type))
 		fail_unsupported(d);
-	/* Between blocks, the value read and the rounding of a sum depend on who came first. */
-	if (space != SPACE_SHARED && (!reduction || type_is_float(type)))
+	/* Between blocks, the rounding of a sum depends on who came first, as does a value read. */
+	bool shared = space == SPACE_SHARED || space == SPACE_LOCAL;
+	if (!shared && type_is_float(type))
 		d->function->serial = true;
 	uint32_t value = source(d, operand(d, first + 1), type);
 	uint32_t other = op == ATOMIC_CAS ? source(d, operand(d, first + 2), type) : NONE;
@@ -122,6 +123,7 @@ static void decode_atomic(struct decoder *d, int reduction)
 	in->s[2] = other;
 	in->mode = op;
 	in->polling = op == ATOMIC_CAS || op == ATOMIC_EXCH;
+	in->ordered = !shared && !reduction;
 	in->type = type;
 	in->size = size;
 	in->count = 1;

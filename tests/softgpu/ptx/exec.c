@@ -41,6 +41,7 @@ static void collective(struct warp *w, const struct insn *in, bool force)
 		    other->at == at) {
 			other->state = SPLIT_READY;
 			other->at++;
+			w->met |= other != s;
 		}
 	}
 }
@@ -183,6 +184,8 @@ void warp_run(struct warp *w)
 	w->budget = TURN_BRANCHES;
 	w->polled = false;
 	k->running = w;
+	if (w->met)
+		split_merge(w);
 	if (w->current >= w->split_count || w->splits[w->current].state != SPLIT_READY) {
 		if (!split_next(w))
 			return;

@@ -77,6 +77,7 @@ struct warp {
 	uint32_t budget; /* backward branches left of this turn */
 	uint32_t spins;  /* turns that ended without anything but backward branches */
 	bool polled;     /* this turn had polling instructions */
+	bool met;        /* several splits may be at one place */
 
 	struct frame *entry_frame, *free_frames, *all_frames;
 	uint8_t *special;

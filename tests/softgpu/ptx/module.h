@@ -107,9 +107,10 @@ struct insn {
 	uint8_t size;  /* bytes of one element in memory */
 	uint8_t count; /* elements of a vector access */
 	uint8_t type;
-	uint8_t mode;    /* rounding, atomic operation, shuffle kind, ... */
-	bool polling;    /* reads what another thread may be about to write: spin loops do */
-	bool wide;       /* the address register has 64 bits */
+	uint8_t mode; /* rounding, atomic operation, shuffle kind, ... */
+	bool polling; /* reads what another thread may be about to write: spin loops do */
+	bool ordered; /* who comes first decides the result: an atomic operation between blocks */
+	bool wide;    /* the address register has 64 bits */
 	bool local_base; /* the address is relative to the frame's local memory */
 };
 

@@ -165,6 +165,23 @@ bool split_next(struct warp *w)
 	return false;
 }
 
+void split_merge(struct warp *w)
+{
+	w->met = false;
+	for (uint32_t i = 0; i < w->split_count; i++) {
+		struct split *s = &w->splits[i];
+		for (uint32_t k = w->split_count; --k > i;) {
+			const struct split *other = &w->splits[k];
+			if (s->state != SPLIT_READY || other->state != SPLIT_READY ||
+			    s->frame != other->frame || s->at != other->at ||
+			    s->join != other->join)
+				continue;
+			s->lanes |= other->lanes;
+			remove_split(w, k);
+		}
+	}
+}
+
 /* Some lanes of the current split become a split of their own, which is returned. */
 uint32_t split_carve(struct warp *w, uint32_t mask)
 {
@@ -374,6 +391,7 @@ void warp_start(struct warp *w, struct block *block, uint32_t index)
 	w->entry_frame->lanes = w->live;
 	w->split_count = 0;
 	w->spins = 0;
+	w->met = false;
 	memset(w->joins, 0, sizeof w->joins);
 	split_add(w, w->entry_frame, 0, w->live, NO_JOIN);
 	split_select(w, 0);
