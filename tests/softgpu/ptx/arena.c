@@ -16,7 +16,7 @@ void *arena_try(struct arena *arena, size_t size)
 	size_t gap = -(uintptr_t)arena->next & (align - 1);
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	if (size + gap > (size_t)(arena->end - arena->next)) {
+	if (!arena->next || size + gap > (size_t)(arena->end - arena->next)) {
 		size_t room = size > BLOCK_SIZE - HEADER ? size : BLOCK_SIZE - HEADER;
 		struct arena_block *block = calloc(1, room + HEADER + 64);
 		if (!block)
