@@ -299,7 +299,7 @@ struct statistics *job_current_statistics(void)
 void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream)
 {
 	struct context context;
-	int saved = errno, cancel;
+	int cancel;
 
 	launch->pacer = NULL;
 	if (!job_is_active() || !context_current(&context))
@@ -318,16 +318,12 @@ void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pacer_before(launch->pacer, context.handle, stream);
 	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
 }
 
 void job_end_launch(const struct job_paced_launch *launch)
 {
-	int saved = errno;
-
 	if (launch->pacer)
 		pacer_after(launch->pacer, launch->context, launch->stream);
-	errno = saved;
 }
 
 void job_leave_context(CUcontext context, bool alive)

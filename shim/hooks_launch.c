@@ -10,6 +10,7 @@
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
 #define HELD_BACK(kind, stream, call)                     \
 	({                                                \
+		KEEP_ERRNO;                               \
 		struct job_paced_launch launch_;          \
 		CUresult result_;                         \
 		job_begin_launch(&launch_, kind, stream); \

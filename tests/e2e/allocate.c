@@ -13,6 +13,7 @@
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -123,15 +124,17 @@ static int round_trip(int round)
 {
 	size_t words = usable() / 4, free_bytes, total;
 	uint32_t *copy = malloc(words * 4);
-	int got = 0, bad = 0;
+	int got = 0, bad = 0, kept;
 
+	errno = 4711;
 	while (got < options.count && take(&blocks[got]) == CUDA_SUCCESS)
 		got++;
+	kept = errno == 4711;
 	for (int i = 0; i < got; i++)
 		CHECK(cuMemsetD32_v2(blocks[i].address, (unsigned int)(round * 1000 + i), words));
 	CHECK(cuMemGetInfo_v2(&free_bytes, &total));
-	printf("round %d: blocks=%d refused=%d free=%zu total=%zu\n", round, got,
-	       options.count - got, free_bytes, total);
+	printf("round %d: blocks=%d refused=%d free=%zu total=%zu errno=%s\n", round, got,
+	       options.count - got, free_bytes, total, kept ? "kept" : "changed");
 	fflush(stdout);
 	if (options.ready && round == 0)
 		close(open(options.ready, O_CREAT | O_WRONLY, 0600));

@@ -22,6 +22,7 @@ for api in alloc pitch async create; do
 	out=$(cat "$scratch/out")
 	has "$api: all blocks" "$out" "round 0: blocks=6 refused=0 free=0 total=$((24 * mib))"
 	has "$api: bytes" "$out" "ok bad=0"
+	has "$api: errno is the program's" "$out" "errno=kept"
 	[ $api = create ] || has "$api: attributes" "$out" "type=2,2 host=0 managed=0 base_is_start=1"
 	json=$("$spillway" stat "limit-$api" --json)
 	case $json in *'"spilled_bytes":0'*) fail "$api: nothing spilled: $json" ;; esac
