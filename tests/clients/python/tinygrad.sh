@@ -3,7 +3,7 @@
 digits=tests/clients/data/digits.csv
 
 # train NAME [ARGUMENTS...]: trains alone, then with half the memory it holds and 80 % of the GPU's
-# time; it must learn, and the weights must be the same to the bit.
+# time; it must learn, and the weights must be the same to the bit. JIT is 1 (steps are graphs) or 2.
 train() {
 	train=$1
 	shift
@@ -16,4 +16,9 @@ train() {
 	echo "$train under a limit of $half: $limited"
 	same "$train: checksum of the weights" "$(field checksum "$alone")" "$(field checksum "$limited")"
 	at_least "$train: spilled bytes" 1 "$(field spilled_bytes "$limited")"
+	graphs=$("$spillway" stat "$train" --json | grep -o '"graph_launches":[0-9]*' | head -n 1)
+	case $JIT in
+	1) at_least "$train: graphs launched" 1 "${graphs#*:}" ;;
+	2) same "$train: graphs launched" 0 "${graphs#*:}" ;;
+	esac
 }
