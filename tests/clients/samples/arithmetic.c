@@ -36,6 +36,15 @@ static double from_half(uint16_t bits)
 	return bits & 0x8000 ? -size : size;
 }
 
+/* Tells zeros of either sign apart, too. */
+static uint64_t bits_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
 static void check_doubles(CUmodule module)
 {
 	static const char *const names[] = {"sums", "products", "quotients", "fused multiply-adds",
@@ -61,7 +70,7 @@ static void check_doubles(CUmodule module)
 		double expected[5] = {x[i] + y[i], x[i] * y[i], x[i] / y[i], fma(x[i], y[i], x[i]),
 		                      sqrt(fabs(x[i]))};
 		for (size_t k = 0; k < 5; k++)
-			wrong[k] += memcmp(&expected[k], &out[5 * i + k], sizeof(double)) != 0;
+			wrong[k] += bits_of(expected[k]) != bits_of(out[5 * i + k]);
 	}
 	for (size_t k = 0; k < 5; k++)
 		sample_check(wrong[k] == 0, "double %s, every bit", names[k]);

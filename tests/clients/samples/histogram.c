@@ -20,8 +20,10 @@ int main(void)
 	CUmodule module = sample_open("histogram.ptx");
 
 	/* Uneven, so that many lanes want the same bin. */
-	for (size_t i = 0; i < COUNT; i++)
-		in[i] = (sample_random() & 0xff) & (sample_random() & 0xff);
+	for (size_t i = 0; i < COUNT; i++) {
+		uint32_t random = sample_random();
+		in[i] = (unsigned char)(random & random >> 8);
+	}
 	count_bytes(in, COUNT, expected);
 	CUdeviceptr device_in = sample_upload(in, COUNT), bins = client_alloc(sizeof(got));
 
