@@ -24,7 +24,7 @@ compile() { # compile NAME FLAG...: PTX alone is quickest, and all that the soft
 	name=$1
 	shift
 	source=tests/clients/cudart/$name.cu
-	if [ "$programs/$name" -nt "$source" ] && [ "$programs/$name" -nt "$0" ]; then
+	if [ -n "$(find "$programs/$name" -newer "$source" -newer "$0" 2>/dev/null)" ]; then
 		return
 	fi
 	"$nvcc" -O1 -arch=compute_75 -cudart shared "$@" -o "$programs/$name" "$source" \
