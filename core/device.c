@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
+
+enum { DRAIN_PAUSE_NS = 10000000 };
 
 static void format_uuid(const CUuuid *uuid, char *text, size_t size)
 {
@@ -202,12 +205,49 @@ static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
 		;
 }
 
+/* Whether what the living hold leaves room: only the dead, whose memory still drains, are in the
+ * way. */
+static bool fits_without_the_dead(struct device *device, enum segment_side side, uint64_t bytes,
+                                  uint64_t limit)
+{
+	uint64_t charged = segment_charged(device->segment, device->index, side);
+	uint64_t draining = segment_draining(device->segment, device->index, side);
+	uint64_t living = charged > draining ? charged - draining : 0;
+
+	return bytes <= limit && living <= limit - bytes;
+}
+
+static void pause_a_little(void)
+{
+	struct timespec left = {.tv_nsec = DRAIN_PAUSE_NS};
+
+	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+		;
+}
+
+/* A rerun finds its dead predecessor's memory still charged: it waits, at most for the drain. */
+static int charge_job(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+{
+	int saved = errno, cancel, error;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	for (uint64_t waited = 0;; waited += DRAIN_PAUSE_NS) {
+		error = segment_reserve(device->segment, device->index, side, bytes, limit);
+		if (error != -ENOSPC || waited >= SEGMENT_DRAIN_NS ||
+		    !fits_without_the_dead(device, side, bytes, limit))
+			break;
+		pause_a_little();
+	}
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return error;
+}
+
 int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
 {
 	struct statistics *s = device->statistics;
-	int error = device->segment
-	                ? segment_reserve(device->segment, device->index, side, bytes, limit)
-	                : charge_own(device, side, bytes, limit);
+	int error = device->segment ? charge_job(device, side, bytes, limit)
+	                            : charge_own(device, side, bytes, limit);
 
 	if (error)
 		return error;

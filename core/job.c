@@ -141,8 +141,8 @@ static void *help(void *cookie)
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	error = segment_join(job.config.name, config_labels(job.config.now), &job.segment, message,
-	                     sizeof(message));
+	error = segment_join(job.config.name, config_labels(job.config.now), job.config.run,
+	                     &job.segment, message, sizeof(message));
 	if (error)
 		log_error("%s; limits hold for this process alone",
 		          message[0] ? message : strerror(-error));
@@ -209,7 +209,10 @@ static void forked(void)
 
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
-	if (job_is_active() && job.config.is_unnamed && job.segment)
+	if (!job_is_active() || !job.segment)
+		return;
+	segment_exiting(job.segment);
+	if (job.config.is_unnamed)
 		segment_remove_own(job.segment);
 }
 

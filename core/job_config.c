@@ -88,12 +88,13 @@ static bool load_the_rest(struct job_config *c)
 bool job_config_start(struct job_config *c)
 {
 	struct config_error error;
-	const char *file = getenv("SPILLWAY_CONFIG");
+	const char *file = getenv("SPILLWAY_CONFIG"), *run = getenv("SPILLWAY_RUN");
 
 	c->environment = copy_environment();
 	c->file = file && *file ? strdup(file) : NULL;
 	if (!c->environment || (file && *file && !c->file))
 		return false;
+	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
 	if (load_all(c, &c->now, &error) != 0) {
 		memcpy(c->complaint, error.message, sizeof(c->complaint));
 		if (!load_the_rest(c))

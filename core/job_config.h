@@ -18,6 +18,7 @@ struct job_config {
 	char *file; /* SPILLWAY_CONFIG, NULL: none */
 	char name[CONFIG_NAME_MAX];
 	bool is_unnamed; /* the name is made up from the program's */
+	char run[64]; /* SPILLWAY_RUN: which `spillway run` the process belongs to; may be empty */
 	char override_path[512];
 	struct config *now; /* never NULL after job_config_start() */
 	char complaint

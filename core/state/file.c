@@ -83,6 +83,7 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	bool valid = is_terminated(header->boot_id, sizeof header->boot_id) &&
 	             is_terminated(header->job, sizeof header->job) &&
 	             is_terminated(header->labels, sizeof header->labels) &&
+	             is_terminated(header->run, sizeof header->run) &&
 	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SLOTS &&
 	             strcmp(header->job, job) == 0;
 	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {

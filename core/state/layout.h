@@ -40,7 +40,8 @@ struct segment_slot {
 	_Atomic uint32_t state;                /* enum segment_slot_state */
 	int32_t pid;                           /* in its own namespace; for people */
 	uint64_t started_ns;
-	uint64_t drained_ns; /* CLOCK_MONOTONIC; when a draining slot is released */
+	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining slot is released */
+	_Atomic uint64_t exiting_ns; /* CLOCK_REALTIME; when it began to exit, or 0 */
 	_Atomic uint64_t override_hash;
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	char command[64];
@@ -56,6 +57,7 @@ struct segment_header {
 	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no mutex in the file means anything */
 	char job[64];
 	char labels[256];
+	char run[64]; /* as given to segment_join(), cut to fit */
 	uint64_t created_ns;
 	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
 	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
@@ -78,10 +80,10 @@ static_assert(sizeof(struct statistics) == 18 * 8, "a counter more or less: rais
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
-static_assert(offsetof(struct segment_header, lock) == 448,
+static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 7808, "layout changed: raise SEGMENT_VERSION");
-static_assert(offsetof(struct segment_slot, charged) == 96,
+static_assert(sizeof(struct segment_header) == 7872, "layout changed: raise SEGMENT_VERSION");
+static_assert(offsetof(struct segment_slot, charged) == 104,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_slot) == 3008, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
@@ -147,6 +149,8 @@ void slots_retire(struct segment_file *file, struct segment_slot *slot);
 void slots_finish_retiring(struct segment_file *file);
 /* From the bytes alone, for readers: no trylock, no pid. */
 bool slot_owner_lives(const struct segment_slot *slot);
+/* How long, from now on, the memory of a slot whose owner is dead may still be held. */
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot);
 /* Whether a draining slot's time is over. */
 bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
 

@@ -117,3 +117,18 @@ uint64_t segment_charged(struct segment *segment, int device, enum segment_side 
 	return is_valid(segment, device, side) ? get(&segment->file->header.charged[device][side])
 	                                       : 0;
 }
+
+uint64_t segment_draining(struct segment *segment, int device, enum segment_side side)
+{
+	uint64_t bytes = 0;
+
+	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
+		return 0;
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &segment->file->slot[i];
+		if (atomic_load(&slot->state) == SLOT_DRAINING)
+			bytes += get(&slot->charged[device][side]);
+	}
+	segment_unlock(segment->file);
+	return bytes;
+}

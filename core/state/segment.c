@@ -33,9 +33,21 @@ static void read_command(char *command, size_t size)
 	segment_copy_text(command, size, length ? line + start : program_invocation_short_name);
 }
 
-/* Nobody lives: what earlier processes counted belongs to an earlier run. Memory that still drains
- * stays charged. */
-static void begin_run(struct segment_file *file, const char *labels)
+/* Who joins a job, beyond its name. */
+struct joiner {
+	const char *labels;
+	char run[sizeof((struct segment_header *)0)->run];
+};
+
+/* Nobody lives; the next process may still belong to the run of those who did. */
+static bool is_another_run(const struct segment_header *header, const struct joiner *joiner)
+{
+	return !joiner->run[0] || strcmp(joiner->run, header->run) != 0;
+}
+
+/* What earlier processes counted belongs to an earlier run. Memory that still drains stays charged.
+ */
+static void begin_run(struct segment_file *file, const struct joiner *joiner)
 {
 	struct segment_header *header = &file->header;
 	bool draining = false;
@@ -53,11 +65,12 @@ static void begin_run(struct segment_file *file, const char *labels)
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			header->peak[d][s] = atomic_load(&header->charged[d][s]);
-	segment_copy_text(header->labels, sizeof header->labels, labels ? labels : "");
+	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
+	segment_copy_text(header->run, sizeof header->run, joiner->run);
 	header->created_ns = segment_clock(CLOCK_REALTIME);
 }
 
-static int take_slot(struct segment *segment, const char *labels)
+static int take_slot(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 	uint64_t now = segment_clock(CLOCK_REALTIME);
@@ -73,8 +86,8 @@ static int take_slot(struct segment *segment, const char *labels)
 	struct segment_slot *slot = slots_take(file);
 	if (slot) {
 		segment_change_begin(&file->header);
-		if (live == 0)
-			begin_run(file, labels);
+		if (live == 0 && is_another_run(&file->header, joiner))
+			begin_run(file, joiner);
 		slot->pid = pid;
 		slot->started_ns = now;
 		memcpy(slot->command, command, sizeof slot->command);
@@ -87,8 +100,8 @@ static int take_slot(struct segment *segment, const char *labels)
 	return slot ? 0 : -EUSERS;
 }
 
-static int join_locked(int directory, const char *job, const char *labels, struct segment **result,
-                       char *message, size_t size)
+static int join_locked(int directory, const char *job, const struct joiner *joiner,
+                       struct segment **result, char *message, size_t size)
 {
 	char path[512];
 	int fd = segment_open_or_create(directory, job, message, size);
@@ -98,7 +111,7 @@ static int join_locked(int directory, const char *job, const char *labels, struc
 	int error = -ENOMEM;
 	if (segment) {
 		segment->file = segment_map(fd);
-		error = segment->file ? take_slot(segment, labels) : -errno;
+		error = segment->file ? take_slot(segment, joiner) : -errno;
 	}
 	close(fd);
 	if (!error) {
@@ -116,9 +129,11 @@ static int join_locked(int directory, const char *job, const char *labels, struc
 	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 }
 
-int segment_join(const char *job, const char *labels, struct segment **segment, char *message,
-                 size_t size)
+int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
+                 char *message, size_t size)
 {
+	struct joiner joiner = {.labels = labels ? labels : ""};
+
 	if (directory_check_name(job) != 0)
 		return state_refuse(-EINVAL, message, size,
 		                    "job name \"%s\": expected 1 to 63 of A-Z a-z 0-9 . _ -, not "
@@ -127,13 +142,14 @@ int segment_join(const char *job, const char *labels, struct segment **segment, 
 	int directory = directory_open(1, message, size);
 	if (directory < 0)
 		return directory;
+	segment_copy_text(joiner.run, sizeof joiner.run, run ? run : "");
 	int lock = segment_job_lock(directory, job);
 	int error;
 	if (lock < 0) {
 		error = state_refuse(lock, message, size, "job %s: cannot be locked: %s", job,
 		                     strerror(-lock));
 	} else {
-		error = join_locked(directory, job, labels, segment, message, size);
+		error = join_locked(directory, job, &joiner, segment, message, size);
 		close(lock);
 	}
 	close(directory);
@@ -170,6 +186,13 @@ void segment_tend(struct segment *segment)
 	slots_probe(segment->file);
 	atomic_store(&segment->file->header.seen_ns, segment_clock(CLOCK_REALTIME));
 	segment_unlock(segment->file);
+}
+
+void segment_exiting(struct segment *segment)
+{
+	uint64_t now = segment_clock(CLOCK_REALTIME);
+	atomic_store(&segment->slot->exiting_ns, now);
+	atomic_store(&segment->file->header.seen_ns, now);
 }
 
 static bool is_same_device(const struct segment_device *a, const struct segment_device *b)

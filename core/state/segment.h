@@ -5,8 +5,10 @@
  * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead slot stays charged for SEGMENT_DRAIN_NS, because a driver gives a killed
- *          process's memory back late
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death, because a driver gives a
+ *          killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it exited normally
+ * run      the processes whose counters are summed up: those that overlap, and those that say the
+ *          same run
  *
  * The file is data from others: magic, version, size and layout are checked before anything is
  * believed; one that does not fit is refused with a message and never written to. Created with
@@ -27,7 +29,9 @@ enum {
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
 };
-#define SEGMENT_DRAIN_NS 2000000000ull
+#define SEGMENT_DRAIN_NS      2000000000ull
+#define SEGMENT_EXIT_DRAIN_NS 300000000ull  /* from segment_exiting() on */
+#define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, at least */
 
 struct segment;
 
@@ -41,22 +45,27 @@ struct segment_device {
 /* --- for the process that belongs to the job (shim) --- */
 
 /*
- * Opens or creates the job's segment and takes a slot. When no live process is in it, statistics of
- * earlier runs are cleared: a new run of the job begins. The calling thread becomes the owner of
- * the slot's mutex and must live as long as the process uses it (the helper thread). 0 or a
- * negative errno, message filled: -EPROTO not a segment of this version, -EUSERS no slot left,
- * -EBUSY a lock was not had.
+ * Opens or creates the job's segment and takes a slot. When no live process is in it, and run (may
+ * be NULL) is empty or not that of the last process, statistics are cleared: a new run of the job
+ * begins. The calling thread becomes the owner of the slot's mutex and must live as long as the
+ * process uses it (the helper thread). 0 or a negative errno, message filled: -EPROTO not a segment
+ * of this version, -EUSERS no slot left, -EBUSY a lock was not had.
  */
-int segment_join(const char *job, const char *labels, struct segment **segment, char *message,
-                 size_t size);
+int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
+                 char *message, size_t size);
 /* Gives the slot back and unmaps; called by the owning thread. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /*
  * Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
- * calls it about once a second; nothing breaks without it, but the dead are then noticed by a
- * refusal or the next join only, and when a killed job ended is known no better.
+ * calls it every SEGMENT_TEND_NS: who does not is taken to have died, once it is dead, that long
+ * after its last call, so that its memory drains too short a time.
  */
 void segment_tend(struct segment *segment);
+/*
+ * The process exits normally and has nothing more to free: once dead, its slot drains only until
+ * SEGMENT_EXIT_DRAIN_NS from now. Any thread may call it; the slot stays valid.
+ */
+void segment_exiting(struct segment *segment);
 /*
  * For a job nobody named, as its process exits: removes the segment and override unless another
  * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().
@@ -85,6 +94,8 @@ int segment_reserve(struct segment *segment, int device, enum segment_side side,
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
 /* Job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
+/* Those of dead slots alone, as of the last look for them (a refusal is one): worth waiting for. */
+uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);

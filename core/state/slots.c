@@ -48,6 +48,16 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
 }
 
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot)
+{
+	uint64_t now = segment_clock(CLOCK_REALTIME), exiting = atomic_load(&slot->exiting_ns);
+	uint64_t most = exiting ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
+	/* the living say so every SEGMENT_TEND_NS, so this is the latest it can have died */
+	uint64_t died = exiting ? exiting : atomic_load(&header->seen_ns) + SEGMENT_TEND_NS;
+	uint64_t left = died + most > now ? died + most - now : 0;
+	return left < most ? left : most;
+}
+
 static void clear(struct segment_slot *slot)
 {
 	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
@@ -60,6 +70,7 @@ static void clear(struct segment_slot *slot)
 	}
 	slot->pid = 0;
 	slot->started_ns = slot->drained_ns = 0;
+	atomic_store(&slot->exiting_ns, 0);
 	atomic_store(&slot->override_hash, 0);
 	memset(slot->command, 0, sizeof slot->command);
 	memset(slot->complaint, 0, sizeof slot->complaint);
@@ -102,7 +113,7 @@ int slots_probe(struct segment_file *file)
 		struct segment_slot *slot = &file->slot[i];
 		uint32_t state = atomic_load(&slot->state);
 		if (state == SLOT_LIVE && owner_is_dead(slot)) {
-			slot->drained_ns = now + segment_drain_ns;
+			slot->drained_ns = now + slot_drain_left(&file->header, slot);
 			state = SLOT_DRAINING;
 			atomic_store(&slot->state, state);
 		}

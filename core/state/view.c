@@ -108,9 +108,7 @@ static enum segment_slot_state state_now(const struct segment_file *copy,
 	if (slot->state == SLOT_LIVE) {
 		if (slot_owner_lives(slot))
 			return SLOT_LIVE;
-		/* died at the earliest when the job was last seen */
-		uint64_t drained = copy->header.seen_ns + segment_drain_ns;
-		return segment_clock(CLOCK_REALTIME) < drained ? SLOT_DRAINING : SLOT_FREE;
+		return slot_drain_left(&copy->header, slot) > 0 ? SLOT_DRAINING : SLOT_FREE;
 	}
 	return slot_is_drained(slot, segment_clock(CLOCK_MONOTONIC)) ? SLOT_FREE : SLOT_DRAINING;
 }

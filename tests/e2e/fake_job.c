@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 	signal(SIGTERM, end);
 	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0)
 		fail("SPILLWAY_JOB: expected a job's name");
-	if (segment_join(job, "", &segment, message, sizeof message) != 0)
+	if (segment_join(job, "", getenv("SPILLWAY_RUN"), &segment, message, sizeof message) != 0)
 		fail(message);
 	statistics = claim(segment, &claims);
 	follow(override_file, segment, statistics);
@@ -146,6 +146,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (!asked_to_end && !claims.once) {
 		nanosleep(&interval, NULL);
+		segment_tend(segment);
 		if (!claims.deaf)
 			follow(override_file, segment, statistics);
 	}

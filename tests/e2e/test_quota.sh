@@ -39,5 +39,47 @@ until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/kille
 has "held" "$(under_shim "$allocate" --mib 8 --count 1)" "blocks=0 refused=1"
 kill -KILL $victim
 wait $victim || true
-came_back() { case $(under_shim "$allocate" --mib 8 --count 2) in *"blocks=2 refused=0"*) ;; *) return 1 ;; esac; }
-until_true 20 came_back || fail "the killed process's 16 MiB did not come back"
+has "rerun after a kill" "$(under_shim "$allocate" --mib 8 --count 2)" "blocks=2 refused=0"
+
+# A program that exits by itself without freeing, as an error between makes this one do: again and again.
+printf '[job]\nname = exit\n[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/race.ini"
+exits_holding() (
+	export SOFTGPU_FAIL=cuPointerGetAttribute:1=999
+	under_shim "$allocate" --mib 8 --count 2 2>&1 || true
+)
+for i in 1 2 3; do
+	held=$(exits_holding)
+	has "run $i, exits" "$held" "cuPointerGetAttribute"
+	has "run $i, holds all" "$held" "blocks=2 refused=0"
+done
+
+# gone: an ended job leaves nothing after the first doctor --clean.
+gone() {
+	"$spillway" doctor --clean >"$scratch/doctor" 2>&1 || true
+	[ ! -e "$SPILLWAY_STATE_DIR/$1.segment" ] || fail "job $1 was not cleaned away: $(cat "$scratch/doctor")"
+}
+sleep 0.5
+gone exit
+
+# The same for a killed one whose death nobody has noticed.
+printf '[job]\nname = alone\n[gpu]\nmemory_limit = 16MiB\n' >"$scratch/race.ini"
+rm "$scratch/ready"
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 60000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
+victim=$!
+until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
+kill -KILL $victim
+wait $victim || true
+sleep 3.2
+gone alone
+
+# Programs of one run, one after the other, are counted together.
+printf '[job]\nname = sum\n[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/race.ini"
+refusals_after() {
+	export SPILLWAY_RUN="$1"
+	under_shim "$allocate" --mib 8 --count 3 >"$scratch/out" 2>&1 || fail "$(cat "$scratch/out")"
+	"$spillway" stat sum --json | grep -o '"refusals":[0-9]*' | head -n 1 | cut -d : -f 2
+}
+same "refusals of one program" 1 "$(refusals_after a)"
+same "refusals of two" 2 "$(refusals_after a)"
+same "refusals of another run" 1 "$(refusals_after b)"
+same "refusals of a run without a name" 1 "$(refusals_after "")"

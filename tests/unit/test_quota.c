@@ -13,7 +13,7 @@ static struct segment *join(void)
 {
 	struct segment *segment = NULL;
 	char message[512] = "";
-	int error = segment_join("job", NULL, &segment, message, sizeof message);
+	int error = segment_join("job", NULL, NULL, &segment, message, sizeof message);
 	if (error)
 		fprintf(stderr, "%s\n", message);
 	for (int d = 0; segment && d < DEVICES; d++) {
@@ -96,6 +96,36 @@ START_TEST(edges)
 	segment_leave(b);
 	ck_assert_uint_eq(segment_charged(a, 1, SEGMENT_ON_HOST), 0);
 	segment_leave(a);
+}
+END_TEST
+
+static void hold(void *unused)
+{
+	struct segment *segment = join();
+	(void)unused;
+	if (!segment || segment_reserve(segment, 1, SEGMENT_ON_HOST, 70, 100) != 0)
+		_exit(1);
+}
+
+START_TEST(what_drains_is_told_from_what_is_held)
+{
+	struct segment *segment = join();
+	segment_drain_ns = 500000000;
+	pid_t victim = child_start(hold, NULL);
+	ck_assert_int_eq(segment_reserve(segment, 1, SEGMENT_ON_HOST, 10, 100), 0);
+	ck_assert_int_eq(segment_reserve(segment, 1, SEGMENT_ON_HOST, 30, 100), -ENOSPC);
+	ck_assert_uint_eq(segment_draining(segment, 1, SEGMENT_ON_HOST), 0);
+	child_kill(victim);
+	ck_assert_int_eq(segment_reserve(segment, 1, SEGMENT_ON_HOST, 30, 100), -ENOSPC);
+	ck_assert_uint_eq(segment_draining(segment, 1, SEGMENT_ON_HOST), 70);
+	ck_assert_uint_eq(segment_charged(segment, 1, SEGMENT_ON_HOST), 80);
+	ck_assert_uint_eq(segment_draining(segment, 1, SEGMENT_ON_DEVICE), 0);
+	ck_assert_uint_eq(segment_draining(segment, 0, SEGMENT_ON_HOST), 0);
+	ck_assert_uint_eq(segment_draining(segment, DEVICES, SEGMENT_ON_HOST), 0);
+	pause_ms(510);
+	ck_assert_int_eq(segment_reserve(segment, 1, SEGMENT_ON_HOST, 30, 100), 0);
+	ck_assert_uint_eq(segment_draining(segment, 1, SEGMENT_ON_HOST), 0);
+	segment_leave(segment);
 }
 END_TEST
 
@@ -221,6 +251,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_loop_test(tests, as_the_model, 0, 3);
 	tcase_add_test(tests, edges);
+	tcase_add_test(tests, what_drains_is_told_from_what_is_held);
 	tcase_add_test(tests, killed_at_any_point);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

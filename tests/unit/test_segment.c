@@ -23,13 +23,18 @@ static void teardown(void)
 	state_directory_remove();
 }
 
-static struct segment *join(const char *labels)
+static struct segment *join_run(const char *labels, const char *run)
 {
 	struct segment *segment = NULL;
 	char message[512] = "";
-	int error = segment_join("job", labels, &segment, message, sizeof message);
+	int error = segment_join("job", labels, run, &segment, message, sizeof message);
 	ck_assert_msg(error == 0, "%d: %s", error, message);
 	return segment;
+}
+
+static struct segment *join(const char *labels)
+{
+	return join_run(labels, NULL);
 }
 
 static void look(void)
@@ -53,12 +58,20 @@ static void patch(const char *path, off_t at, const void *bytes, size_t size)
 	close(fd);
 }
 
+/* As if the job had last said so long ago that it lives. */
+static void seen(int64_t ns_ago)
+{
+	uint64_t then = segment_clock(CLOCK_REALTIME) - (uint64_t)ns_ago;
+	patch(path_of("job"), offsetof(struct segment_header, seen_ns), &then, sizeof then);
+}
+
 /* What children do. */
 static void child_join(void *unused)
 {
 	struct segment *segment;
 	(void)unused;
-	if (segment_join("job", NULL, &segment, NULL, 0) != 0 || segment_device(segment, &gpu) != 0)
+	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0 ||
+	    segment_device(segment, &gpu) != 0)
 		_exit(1);
 	statistics_add(&segment_statistics(segment, 0)->launches, 5);
 	if (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
@@ -111,6 +124,50 @@ START_TEST(a_new_run_begins_at_zero)
 	ck_assert_uint_eq(view.job_total[0].spills, 0);
 	ck_assert_str_eq(view.labels, "second");
 	segment_leave(segment);
+}
+END_TEST
+
+/* One after the other; the second is killed. */
+START_TEST(a_run_that_is_named_goes_on)
+{
+	static char long_name[200];
+	struct segment *segment = join_run("first", "7-1");
+	segment_device(segment, &gpu);
+	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
+	segment_leave(segment);
+	pid_t child = fork();
+	if (child == 0) {
+		segment = join_run("second", "7-1");
+		statistics_add(&segment_statistics(segment, 0)->spills, 2);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	segment = join_run("third", "7-1");
+	look();
+	ck_assert_uint_eq(view.job_total[0].spills, 5);
+	ck_assert_uint_eq(view.job_total[0].device_peak, 50);
+	ck_assert_str_eq(view.labels, "first");
+	/* while someone lives, it is one run whatever the others say */
+	segment_leave(join_run("other", "7-2"));
+	segment_leave(segment);
+	segment_leave(join_run("third", "7-1"));
+	look();
+	ck_assert_uint_eq(view.job_total[0].spills, 5);
+	/* another run, one without a name, and one after that */
+	const char *runs[] = {"7-2", NULL, "", "7-2", long_name};
+	memset(long_name, 'x', sizeof long_name - 1);
+	for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+		segment = join_run(NULL, runs[i]);
+		segment_device(segment, &gpu);
+		look();
+		ck_assert_uint_eq(view.job_total[0].spills, 0);
+		statistics_add(&segment_statistics(segment, 0)->spills, 1);
+		segment_leave(segment);
+	}
+	segment_leave(join_run(NULL, long_name));
+	look();
+	ck_assert_uint_eq(view.job_total[0].spills, 1);
 }
 END_TEST
 
@@ -189,7 +246,10 @@ START_TEST(a_killed_job_is_over_for_those_who_look)
 {
 	pid_t child = child_start(child_join, NULL);
 	child_kill(child);
-	pause_ms(60);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
+	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
 	look();
 	ck_assert_int_eq(view.process_count, 0);
 	ck_assert_uint_ne(view.ended_ns, 0);
@@ -197,11 +257,91 @@ START_TEST(a_killed_job_is_over_for_those_who_look)
 }
 END_TEST
 
+/* Who died long ago drained long ago, though nobody noticed: a rerun, a removal. */
+START_TEST(a_death_long_ago_is_over_at_once)
+{
+	segment_drain_ns = 60000000000;
+	child_kill(child_start(child_join, NULL));
+	seen((int64_t)segment_drain_ns / 2); /* not that long */
+	struct segment *segment = join(NULL);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	segment_leave(segment);
+	unlink(path_of("job"));
+
+	child_kill(child_start(child_join, NULL));
+	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
+	segment = join(NULL);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
+	segment_leave(segment);
+
+	child_kill(child_start(child_join, NULL));
+	ck_assert_int_eq(segment_remove("job"), -EBUSY);
+	unlink(path_of("job"));
+	child_kill(child_start(child_join, NULL));
+	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
+	ck_assert_int_eq(segment_remove("job"), 0);
+}
+END_TEST
+
+/* The clock was set back: no death drains for longer than it ever should. */
+START_TEST(a_death_in_the_future_drains_once)
+{
+	child_kill(child_start(child_join, NULL));
+	seen(-(int64_t)SEGMENT_TEND_NS);
+	struct segment *segment = join(NULL);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	pause_ms(60);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
+	segment_leave(segment);
+}
+END_TEST
+
+static void child_exit(void *unused)
+{
+	struct segment *exiting;
+	(void)unused;
+	if (segment_join("job", NULL, NULL, &exiting, NULL, 0) != 0 ||
+	    segment_reserve(exiting, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
+		_exit(1);
+	segment_exiting(exiting);
+}
+
+START_TEST(a_normal_exit_drains_quickly)
+{
+	struct segment *segment = join(NULL);
+	segment_device(segment, &gpu);
+	segment_drain_ns = 60000000000;
+	pid_t child = child_start(child_exit, NULL);
+	/* nothing changes while it lives */
+	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
+	segment_tend(segment);
+	look();
+	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	child_kill(child);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
+
+	/* one that dies right after, and the next in its slot, which is killed */
+	child_kill(child_start(child_exit, NULL));
+	int tries = 0;
+	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0) {
+		ck_assert_int_lt(tries++, 500);
+		pause_ms(10);
+	}
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
+	child_kill(child_start(child_join, NULL));
+	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), -ENOSPC);
+	segment_leave(segment);
+}
+END_TEST
+
 static void child_hold_lock(void *unused)
 {
 	struct segment *segment;
 	(void)unused;
-	if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
 	/* between slot and total */
 	segment_lock(segment->file);
@@ -226,7 +366,7 @@ END_TEST
 static void child_retire_half(void *committed)
 {
 	struct segment *segment;
-	if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
 	/* as slots_retire does, cut off behind the commit or before it */
 	struct segment_header *header = &segment->file->header;
@@ -321,7 +461,7 @@ START_TEST(killed_anywhere)
 		if (child == 0)
 			for (;;) {
 				struct segment *segment;
-				if (segment_join("job", NULL, &segment, NULL, 0) != 0)
+				if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 					_exit(1);
 				segment_device(segment, &gpu);
 				segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 1000);
@@ -353,7 +493,8 @@ static void expect_refused(const char *part)
 	int fd = open(path_of("job"), O_RDONLY);
 	ssize_t length = pread(fd, before, sizeof before, 0);
 
-	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -EPROTO);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, message, sizeof message),
+	                 -EPROTO);
 	ck_assert_msg(strstr(message, part) && strstr(message, path_of("job")), "%s", message);
 	ck_assert_ptr_null(segment);
 	ck_assert_int_eq(pread(fd, after, sizeof after, 0), length);
@@ -384,10 +525,12 @@ START_TEST(what_is_no_segment_is_refused)
 	ck_assert_int_eq(mkfifo(path_of("job"), 0600), 0);
 	char message[512] = "";
 	struct segment *segment = NULL;
-	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -EPROTO);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, message, sizeof message),
+	                 -EPROTO);
 	unlink(path_of("job"));
 	ck_assert_int_eq(symlink("/etc/passwd", path_of("job")), 0);
-	ck_assert_int_eq(segment_join("job", NULL, &segment, message, sizeof message), -ELOOP);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, message, sizeof message),
+	                 -ELOOP);
 }
 END_TEST
 
@@ -425,7 +568,7 @@ START_TEST(a_forked_child_does_not_keep_the_slot)
 	pid_t parent = fork();
 	if (parent == 0) {
 		struct segment *own;
-		if (segment_join("job", NULL, &own, NULL, 0) != 0)
+		if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 			_exit(1);
 		pid_t loader = fork();
 		if (loader == 0) {
@@ -516,7 +659,7 @@ START_TEST(no_signal_where_files_may_not_grow)
 	getrlimit(RLIMIT_FSIZE, &limit);
 	small.rlim_max = limit.rlim_max;
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-	int error = segment_join("job", NULL, &segment, message, sizeof message);
+	int error = segment_join("job", NULL, NULL, &segment, message, sizeof message);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	ck_assert_int_eq(error, -EFBIG);
 	ck_assert_ptr_nonnull(strstr(message, path_of("job")));
@@ -526,7 +669,7 @@ END_TEST
 
 static void *join_and_end(void *segment)
 {
-	ck_assert_int_eq(segment_join("job", NULL, segment, NULL, 0), 0);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, segment, NULL, 0), 0);
 	return NULL;
 }
 
@@ -554,7 +697,7 @@ START_TEST(full)
 		slot->drained_ns = segment_clock(CLOCK_MONOTONIC) + segment_drain_ns;
 		atomic_store(&slot->state, SLOT_DRAINING);
 	}
-	ck_assert_int_eq(segment_join("job", NULL, &more, message, sizeof message), -EUSERS);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
 	ck_assert_msg(strstr(message, "256"), "%s", message);
 	pause_ms(510);
 	segment_leave(join(NULL));
@@ -608,9 +751,10 @@ START_TEST(bad_names)
 {
 	struct segment *segment = NULL;
 	char message[512] = "";
-	ck_assert_int_eq(segment_join("a/b", NULL, &segment, message, sizeof message), -EINVAL);
+	ck_assert_int_eq(segment_join("a/b", NULL, NULL, &segment, message, sizeof message),
+	                 -EINVAL);
 	ck_assert_ptr_nonnull(strstr(message, "a/b"));
-	ck_assert_int_eq(segment_join(NULL, NULL, &segment, NULL, 0), -EINVAL);
+	ck_assert_int_eq(segment_join(NULL, NULL, NULL, &segment, NULL, 0), -EINVAL);
 }
 END_TEST
 
@@ -622,10 +766,14 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, a_process_is_seen);
 	tcase_add_test(tests, a_new_run_begins_at_zero);
+	tcase_add_test(tests, a_run_that_is_named_goes_on);
 	tcase_add_test(tests, a_second_process_goes_on_with_the_run);
 	tcase_add_test(tests, sums_outlive_processes_and_settings_are_the_living_ones);
 	tcase_add_test(tests, the_dead_drain_and_then_go);
 	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
+	tcase_add_test(tests, a_death_long_ago_is_over_at_once);
+	tcase_add_test(tests, a_death_in_the_future_drains_once);
+	tcase_add_test(tests, a_normal_exit_drains_quickly);
 	tcase_add_test(tests, killed_inside_the_lock);
 	tcase_add_loop_test(tests, killed_while_retiring, 0, 2);
 	tcase_add_test(tests, a_stopped_holder_delays_by_a_second_and_loses_nothing);

@@ -20,7 +20,7 @@ static void setup(void)
 static struct segment *join(void)
 {
 	struct segment *segment = NULL;
-	ck_assert_int_eq(segment_join("job", NULL, &segment, NULL, 0), 0);
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, NULL, 0), 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	return segment;
 }
@@ -90,6 +90,7 @@ START_TEST(fields_out_of_bounds_are_refused)
 	    {offsetof(struct segment_header, job), junk, 64},
 	    {offsetof(struct segment_header, job), "other", 6},
 	    {offsetof(struct segment_header, labels), junk, 256},
+	    {offsetof(struct segment_header, run), junk, 64},
 	    {offsetof(struct segment_header, boot_id), junk, SEGMENT_BOOT_ID_MAX},
 	    {offsetof(struct segment_header, device[3].name), junk, 64},
 	    {offsetof(struct segment_file, slot[9].state), &state, sizeof state},
@@ -199,7 +200,7 @@ START_TEST(sums_never_go_back)
 		pid_t child = fork();
 		if (child == 0) {
 			struct segment *own;
-			if (segment_join("job", NULL, &own, NULL, 0) != 0)
+			if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 				_exit(1);
 			statistics_add(&segment_statistics(own, 0)->launches, 1);
 			if (visitor % 2)
@@ -237,7 +238,7 @@ START_TEST(sums_hold_while_slots_come_and_go)
 	pid_t child = fork();
 	while (child == 0) {
 		struct segment *own;
-		if (segment_join("job", NULL, &own, NULL, 0) != 0)
+		if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 			_exit(1);
 		statistics_add(&segment_statistics(own, 0)->launches, 1);
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
