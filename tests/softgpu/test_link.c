@@ -1,0 +1,238 @@
+/* Linking PTX: whose names are whose, what is defined once, what is missing, what a log says. */
+#include "tests/softgpu/test.h"
+
+#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+
+/* A kernel that stores what the function `value` gives. */
+#define STORE(name, function)                         \
+	".visible .entry " name "(.param .u64 out)\n" \
+	"{\n"                                         \
+	"	.reg .b32 %r<2>;\n"                         \
+	"	.reg .b64 %rd<2>;\n"                        \
+	"	{ .param .b32 got;\n"                       \
+	"	call.uni (got), " function ", ();\n"  \
+	"	ld.param.b32 %r1, [got]; }\n"               \
+	"	ld.param.u64 %rd1, [out];\n"                \
+	"	st.global.u32 [%rd1], %r1;\n"               \
+	"	ret;\n"                                     \
+	"}\n"
+#define DECLARE(linkage, name) linkage " .func (.param .b32 result) " name "();\n"
+#define DEFINE(linkage, name, number)                      \
+	linkage " .func (.param .b32 result) " name "()\n" \
+	        "{ // value: \"" name "\" { not a brace\n" \
+	        "	.reg .b32 %r<2>;\n"                      \
+	        "	mov.u32 %r1, " number ";\n"        \
+	        "	st.param.b32 [result], %r1;\n"           \
+	        "	ret;\n"                                  \
+	        "}\n"
+
+static void add(CUlinkState link, const char *text)
+{
+	OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)text, strlen(text) + 1, "input", 0,
+	                    NULL, NULL));
+}
+
+/* The module of the two texts linked. */
+static CUmodule link_two(const char *first, const char *second)
+{
+	CUlinkState link;
+	CUmodule module;
+	void *image;
+	size_t size;
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	add(link, first);
+	add(link, second);
+	OK(cuLinkComplete(link, &image, &size));
+	CHECK(size == strlen(image) + 1);
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	return module;
+}
+
+static unsigned int run(CUmodule module, const char *name)
+{
+	CUfunction function;
+	CUdeviceptr out;
+	unsigned int value = 0;
+	OK(cuModuleGetFunction(&function, module, name));
+	OK(cuMemAlloc_v2(&out, sizeof(value)));
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 64, NULL, (void *[]){&out}, NULL));
+	OK(cuMemcpyDtoH_v2(&value, out, sizeof(value)));
+	OK(cuMemFree_v2(out));
+	return value;
+}
+
+/* Answers of a link that fails, with the log. */
+static void expect_failure(const char *first, const char *second, const char *complaint)
+{
+	char log[200] = "";
+	CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER};
+	void *values[] = {(void *)sizeof(log), log};
+	CUlinkState link;
+	void *image = NULL;
+	size_t size;
+	OK(cuLinkCreate_v2(2, names, values, &link));
+	add(link, first);
+	if (second)
+		add(link, second);
+	EXPECT(CUDA_ERROR_UNKNOWN, cuLinkComplete(link, &image, &size));
+	CHECK(strcmp(log, complaint) == 0 && (size_t)values[0] == strlen(log));
+	OK(cuLinkDestroy(link));
+}
+
+static void names(void)
+{
+	start();
+	/* Both texts have a helper for themselves, declared before it is defined. */
+	CUmodule module =
+	    link_two(HEAD DECLARE("", "helper") STORE("one", "helper") DEFINE("", "helper", "1"),
+	             HEAD DECLARE("", "helper") STORE("two", "helper") DEFINE("", "helper", "2"));
+	CHECK(run(module, "one") == 1 && run(module, "two") == 2);
+	OK(cuModuleUnload(module));
+
+	/* One's own helper beside another's public one, in either order. */
+	static const char own[] = HEAD DEFINE("", "helper", "3") STORE("three", "helper");
+	static const char public[] = HEAD DEFINE(".visible", "helper", "4") STORE("four", "helper");
+	module = link_two(own, public);
+	CHECK(run(module, "three") == 3 && run(module, "four") == 4);
+	OK(cuModuleUnload(module));
+	module = link_two(public, own);
+	CHECK(run(module, "three") == 3 && run(module, "four") == 4);
+	OK(cuModuleUnload(module));
+}
+
+static void definitions(void)
+{
+	start();
+	static const char user[] = HEAD DECLARE(".extern", "value") STORE("use", "value");
+	static const char weak[] = HEAD DEFINE(".weak", "value", "5");
+	static const char strong[] = HEAD DEFINE(".visible", "value", "6") STORE("same", "value");
+	CUmodule module = link_two(user, strong);
+	CHECK(run(module, "use") == 6 && run(module, "same") == 6);
+	OK(cuModuleUnload(module));
+	module = link_two(weak, strong);
+	CHECK(run(module, "same") == 6);
+	OK(cuModuleUnload(module));
+	module = link_two(strong, weak);
+	CHECK(run(module, "same") == 6);
+	OK(cuModuleUnload(module));
+	module = link_two(user, weak);
+	CHECK(run(module, "use") == 5);
+	OK(cuModuleUnload(module));
+
+	expect_failure(user, NULL, "undefined reference to 'value'");
+	expect_failure(strong, HEAD DEFINE(".visible", "value", "7"),
+	               "multiple definition of 'value'");
+	expect_failure(HEAD ".extern .global .u32 missing;\n", HEAD,
+	               "undefined reference to 'missing'");
+}
+
+static void variables(void)
+{
+	start();
+	/* A table of a text's own functions, a variable used before it is defined, shared memory. */
+	static const char first[] =
+	    HEAD ".extern .global .align 4 .u32 late;\n"
+	         ".extern .shared .align 16 .b8 cells[];\n"
+	         ".global .align 4 .u32 own = 10;\n" DEFINE(
+	             "", "helper", "0") ".global .align 8 .u64 table[1] = {helper};\n"
+	                                ".visible .entry sum(.param .u64 out)\n"
+	                                "{\n"
+	                                "	.reg .b32 %r<5>;\n"
+	                                "	.reg .b64 %rd<5>;\n"
+	                                "	ld.param.u64 %rd1, [out];\n"
+	                                "	ld.global.u32 %r1, [late];\n"
+	                                "	ld.global.u32 %r2, [own];\n"
+	                                "	add.u32 %r3, %r1, %r2;\n"
+	                                "	st.shared.u32 [cells+16], %r3;\n"
+	                                "	ld.shared.u32 %r4, [cells+16];\n"
+	                                "	st.global.u32 [%rd1], %r4;\n"
+	                                "	ret;\n"
+	                                "}\n";
+	static const char second[] =
+	    HEAD ".extern .shared .align 16 .b8 cells[];\n"
+	         ".visible .global .align 4 .u32 late = 32;\n"
+	         ".global .align 4 .u32 own = 20;\n" DEFINE(
+	             "", "helper", "99") ".global .align 8 .u64 table[1] = {helper};\n"
+	                                 ".visible .entry through_table(.param .u64 out)\n"
+	                                 "{\n"
+	                                 "	.reg .b32 %r<4>;\n"
+	                                 "	.reg .b64 %rd<3>;\n"
+	                                 "	ld.global.u64 %rd2, [table];\n"
+	                                 "	{ .param .b32 got;\n"
+	                                 "	prototype: .callprototype (.param .b32 _) _ ();\n"
+	                                 "	call (got), %rd2, (), prototype;\n"
+	                                 "	ld.param.b32 %r1, [got]; }\n"
+	                                 "	ld.global.u32 %r2, [own];\n"
+	                                 "	st.shared.u32 [cells], %r2;\n"
+	                                 "	add.u32 %r3, %r1, %r2;\n"
+	                                 "	ld.param.u64 %rd1, [out];\n"
+	                                 "	st.global.u32 [%rd1], %r3;\n"
+	                                 "	ret;\n"
+	                                 "}\n";
+	CUmodule module = link_two(first, second);
+	CHECK(run(module, "sum") == 42);
+	CHECK(run(module, "through_table") == 119);
+	CUdeviceptr late;
+	size_t size;
+	unsigned int value = 0;
+	OK(cuModuleGetGlobal_v2(&late, &size, module, "late"));
+	OK(cuMemcpyDtoH_v2(&value, late, sizeof(value)));
+	CHECK(size == 4 && value == 32);
+	OK(cuModuleUnload(module));
+}
+
+static void mistakes(void)
+{
+	start();
+	CUlinkState link;
+	CUmodule module;
+	void *image;
+	size_t size;
+	char garbage[] = "no code", text[] = HEAD DEFINE(".visible", "value", "1");
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLinkCreate_v2(0, NULL, NULL, NULL));
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLinkComplete(link, &image, &size));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, NULL, 5, NULL, 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_INVALID_PTX, cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, garbage,
+	                                                sizeof(garbage), NULL, 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_NO_BINARY_FOR_GPU,
+	       cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, text, sizeof(text), NULL, 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_FILE_NOT_FOUND,
+	       cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, "/no/such/file", 0, NULL, NULL));
+	add(link, text);
+	OK(cuLinkComplete(link, &image, &size));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+	       cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, text, sizeof(text), NULL, 0, NULL, NULL));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(link));
+
+	/* Texts that end too early neither crash nor link to something that loads. */
+	static const char *const broken[] = {
+	    ".version",      ".version 7.0",           HEAD ".visible",
+	    HEAD ".func (",  HEAD ".func f() {",       HEAD ".global .u32 x = {",
+	    HEAD "/* never", HEAD ".visible .entry e", HEAD ".section .debug {",
+	    HEAD ".file \"", HEAD ".extern .func f",   HEAD "}",
+	};
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+		add(link, broken[i]);
+		add(link, text);
+		if (cuLinkComplete(link, &image, &size) == CUDA_SUCCESS &&
+		    cuModuleLoadData(&module, image) == CUDA_SUCCESS)
+			OK(cuModuleUnload(module));
+		OK(cuLinkDestroy(link));
+	}
+}
+
+int main(void)
+{
+	int failed = 0;
+	failed += RUN(names, NULL);
+	failed += RUN(definitions, NULL);
+	failed += RUN(variables, NULL);
+	failed += RUN(mistakes, "SOFTGPU_QUIET=1");
+	return failed != 0;
+}
