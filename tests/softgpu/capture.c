@@ -305,8 +305,10 @@ CUresult capture_wait_event(struct stream *stream, const struct captured_event *
 	struct capture *own = stream->capture, *other = event->capture;
 	if (own && own->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if (!other || (own && other->ended))
+	if (own && (!other || other->ended))
 		return invalidate(own, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+	if (!other)
+		return CUDA_SUCCESS; /* no capture has to do with it */
 	if (other->ended)
 		return CUDA_ERROR_CAPTURED_EVENT;
 	if (other->invalid)

@@ -229,7 +229,7 @@ static void describe(const struct copy_side *side, const struct copy_shape *shap
 	*device = side->meant == MEANT_HOST ? 0 : side->address;
 	*host = side->meant == MEANT_DEVICE ? NULL : (void *)side->address;
 	*pitch = side->pitch ? side->pitch : shape->width;
-	*height = side->slice ? side->slice / side->pitch : shape->height;
+	*height = side->slice && side->pitch ? side->slice / side->pitch : shape->height;
 }
 
 static CUresult capture_copy(struct stream *stream, const struct copy_side *to,

@@ -69,7 +69,7 @@ void graph_free(struct graph *graph)
 	user_references_drop(&graph->references);
 	if (!graph->hidden)
 		handle_remove(&graph->handle);
-	free(graph);
+	handle_free(graph);
 }
 
 /* Whether such an edge can be: other ports and types are for what follows a kernel early. */

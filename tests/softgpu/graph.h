@@ -114,7 +114,7 @@ CUgraphExecUpdateResult node_may_become(const struct graph_node *node,
                                         const struct graph_node *other);
 
 /* graph_exec.c */
-#define LANES_MOST 8
+#define LANES 8 /* at most, for each device */
 struct graph_exec {
 	struct handle handle;
 	int references; /* the handle's and one of each launch that is not over */
@@ -122,7 +122,7 @@ struct graph_exec {
 	struct graph *source; /* the graph with memory nodes it keeps from having another */
 	unsigned long long flags;
 	struct graph_node *by_origin;
-	struct stream *lanes[LANES_MOST];
+	struct stream *lanes[MAX_DEVICES][LANES];
 	unsigned int next_lane;
 	struct point last; /* the end of its latest launch */
 };
@@ -131,10 +131,11 @@ struct graph_exec *exec_find(CUgraphExec handle);
 
 /* graph_launch.c */
 CUresult exec_launch(struct graph_exec *exec, struct stream *stream);
+void lane_close(struct stream **lane);
 
 /* graph_memory.c: what memory nodes stand for */
-struct graph_memory *graph_memory_new(struct context *context, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what,
-                                      CUresult *result);
+CUresult graph_memory_new(const struct graph *graph, struct context *context,
+                          CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct graph_memory **out);
 /* The memory that a free node of this graph may free. */
 CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
                                struct graph_memory **memory);
@@ -144,7 +145,6 @@ void graph_memory_unreference(struct graph_memory *memory);
 CUresult graph_memory_prepare(struct graph_memory *memory, bool may_be_allocated);
 bool graph_memory_is_allocated(const struct graph_memory *memory);
 bool graph_memory_freed_in_graph(const struct graph_memory *memory);
-void graph_memory_owned(struct graph_memory *memory, const struct graph *graph);
 /* Work that gives or takes the right to use the memory; from now on it is (not) allocated. */
 struct work *graph_memory_work(struct graph_memory *memory, bool allocate);
 

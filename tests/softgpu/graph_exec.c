@@ -31,7 +31,7 @@ void exec_unreference(struct graph_exec *exec)
 		graph_free(exec->graph);
 	if (exec->last.stream)
 		stream_unreference(exec->last.stream);
-	free(exec);
+	handle_free(exec);
 }
 
 /* A node that lies on a circle, in this graph or one within it; NULL: there is none. */
@@ -204,12 +204,9 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle)
 	if (exec->source)
 		exec->source->instance = NULL;
 	exec->source = NULL;
-	for (int i = 0; i < LANES_MOST; i++) {
-		if (exec->lanes[i] && !exec->lanes[i]->closing)
-			stream_close(exec->lanes[i]); /* after what is queued there */
-		if (exec->lanes[i])
-			stream_unreference(exec->lanes[i]);
-	}
+	for (int i = 0; i < MAX_DEVICES; i++)
+		for (int j = 0; j < LANES; j++)
+			lane_close(&exec->lanes[i][j]); /* after what is queued there */
 	exec_unreference(exec);
 	return leave(CUDA_SUCCESS);
 }
@@ -454,7 +451,7 @@ static CUgraphExecUpdateResult compare(struct graph *into, struct graph *from,
 	free(queue);
 	struct graph_node *node;
 	DL_FOREACH (from->nodes, node) {
-		if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+		if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS || !node->pair)
 			break;
 		result = node_may_become(node->pair, node);
 		if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)

@@ -14,32 +14,28 @@ struct launch {
 	struct stream *home;
 };
 
-/* A stream for work of that context which does not follow what is last in any. */
-static struct stream *choose_lane(struct launch *launch, struct context *context)
+void lane_close(struct stream **lane)
 {
-	struct graph_exec *exec = launch->exec;
-	struct stream *found = NULL;
-	for (unsigned int i = 0; i < LANES_MOST; i++) {
-		unsigned int index = (exec->next_lane + i) % LANES_MOST;
-		struct stream **lane = &exec->lanes[index];
-		if (*lane && (*lane)->closing) { /* its context has ended */
-			stream_unreference(*lane);
-			*lane = NULL;
-		}
-		if (!*lane) {
-			*lane = stream_create(context, CU_STREAM_NON_BLOCKING, 0);
-			if (*lane)
-				stream_reference(*lane);
-		}
-		if (*lane && (*lane)->context == context) {
-			found = *lane;
-			exec->next_lane = index + 1;
-			break;
-		}
+	if (!*lane)
+		return;
+	if (!(*lane)->closing) /* its context has not ended before */
+		stream_close(*lane);
+	stream_unreference(*lane);
+	*lane = NULL;
+}
+
+/* A stream for work of that context which follows what is last in none. */
+static struct stream *choose_lane(struct graph_exec *exec, struct context *context)
+{
+	struct stream **lane = &exec->lanes[context->device->index][exec->next_lane++ % LANES];
+	if (*lane && ((*lane)->closing || (*lane)->context != context))
+		lane_close(lane);
+	if (!*lane) {
+		*lane = stream_create(context, CU_STREAM_NON_BLOCKING, 0);
+		if (*lane)
+			stream_reference(*lane);
 	}
-	if (!found && context == launch->home->context)
-		found = launch->home;
-	return found;
+	return *lane;
 }
 
 /* Queues the work after those points, in the stream of one of them where that costs no wait. */
@@ -52,7 +48,7 @@ static CUresult queue(struct launch *launch, struct context *context, struct wor
 		    after[i].stream->context == context)
 			stream = after[i].stream;
 	if (!stream)
-		stream = choose_lane(launch, context);
+		stream = choose_lane(launch->exec, context);
 	bool complete = stream != NULL;
 	for (size_t i = 0; i < count && complete; i++)
 		if (after[i].stream != stream)

@@ -28,44 +28,43 @@ static struct {
 	uint64_t used, used_high, reserved, reserved_high;
 } books[MAX_DEVICES];
 
-static uint32_t access_of(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, CUresult *result)
-{
-	uint32_t access = 0;
-	for (size_t i = 0; i < what->accessDescCount; i++) {
-		const CUmemAccessDesc *wanted = &what->accessDescs[i];
-		const struct device *device = device_of(wanted->location.id);
-		if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device)
-			*result = CUDA_ERROR_INVALID_DEVICE;
-		else if (wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			access |= 1U << device->index;
-		else
-			*result = CUDA_ERROR_INVALID_VALUE;
-	}
-	return access;
-}
-
-struct graph_memory *graph_memory_new(struct context *context, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what,
-                                      CUresult *result)
+/* Checks what is asked for; the devices that may access it, by bit. */
+static CUresult check(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct device **device,
+                      uint32_t *access)
 {
 	const CUmemPoolProps *properties = &what->poolProps;
-	struct device *device = device_of(properties->location.id);
-	*result = CUDA_SUCCESS;
 	if (what->bytesize == 0 || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		*result = CUDA_ERROR_INVALID_VALUE;
-	else if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		*result = CUDA_ERROR_NOT_SUPPORTED;
-	else if (!device)
-		*result = CUDA_ERROR_INVALID_DEVICE;
-	else if (what->bytesize > window_size())
-		*result = CUDA_ERROR_OUT_OF_MEMORY;
-	uint32_t access = access_of(what, result);
-	if (*result != CUDA_SUCCESS)
-		return NULL;
+		return CUDA_ERROR_INVALID_VALUE;
+	if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*device = device_of(properties->location.id);
+	if (!*device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*access = 1U << (*device)->index;
+	for (size_t i = 0; i < what->accessDescCount; i++) {
+		const CUmemAccessDesc *wanted = &what->accessDescs[i];
+		const struct device *other = device_of(wanted->location.id);
+		if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !other)
+			return CUDA_ERROR_INVALID_DEVICE;
+		if (wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			return CUDA_ERROR_INVALID_VALUE;
+		*access |= 1U << other->index;
+	}
+	return what->bytesize > window_size() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult graph_memory_new(const struct graph *graph, struct context *context,
+                          CUDA_MEM_ALLOC_NODE_PARAMS_v2 *what, struct graph_memory **out)
+{
+	struct device *device;
+	uint32_t access;
+	CUresult result = check(what, &device, &access);
+	if (result != CUDA_SUCCESS)
+		return result;
 	struct graph_memory *memory = calloc(1, sizeof(*memory));
-	*result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (!memory)
-		return NULL;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	memory->size = (what->bytesize + GRANULARITY - 1) / GRANULARITY * GRANULARITY;
 	pthread_rwlock_wrlock(&memory_lock);
 	memory->base = window_reserve(memory->size, 0, 0);
@@ -76,23 +75,19 @@ struct graph_memory *graph_memory_new(struct context *context, CUDA_MEM_ALLOC_NO
 		if (memory->base)
 			window_unreserve(memory->base, memory->size);
 		free(memory);
-		return NULL;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	memory->range->graph_memory = memory;
 	memory->range->device = device->index;
 	memory->references = 1;
 	memory->context = context;
 	memory->device = device;
-	memory->access = access | 1U << device->index;
+	memory->access = access;
+	memory->owner = graph->serial;
 	DL_APPEND(memories, memory);
 	what->dptr = memory->base;
-	*result = CUDA_SUCCESS;
-	return memory;
-}
-
-void graph_memory_owned(struct graph_memory *memory, const struct graph *graph)
-{
-	memory->owner = graph->serial;
+	*out = memory;
+	return CUDA_SUCCESS;
 }
 
 CUresult graph_memory_for_free(const struct graph *graph, CUdeviceptr address,
@@ -187,7 +182,7 @@ static void set_allocated(struct graph_memory *memory, bool allocated)
 			books[memory->device->index].used_high = *used;
 	} else {
 		*used -= memory->size;
-		graph_memory_unreference(memory);
+		memory->references--; /* the caller has one, too */
 	}
 }
 

@@ -203,11 +203,7 @@ static CUresult assign_allocation(struct graph_node *node)
 		       what->accessDescCount * sizeof(*node->accesses));
 	}
 	what->accessDescs = node->accesses;
-	CUresult result;
-	node->memory = graph_memory_new(node->context, what, &result);
-	if (node->memory)
-		graph_memory_owned(node->memory, node->graph);
-	return result;
+	return graph_memory_new(node->graph, node->context, what, &node->memory);
 }
 
 static CUresult assign_free(struct graph_node *node)
@@ -337,28 +333,33 @@ CUresult node_set_attribute(struct graph_node *node, CUkernelNodeAttrID id,
 }
 
 /* Whether an address is memory of the same context and device as before. */
-static bool same_place(CUmemorytype type, uint64_t before, uint64_t now)
+static bool same_place(uint64_t before, uint64_t now)
 {
-	if (type == CU_MEMORYTYPE_HOST)
-		return true;
 	const struct range *a = range_find(before), *b = range_find(now);
-	/* What was unmapped since has no place to compare. */
+	/* Pageable memory, and what was unmapped since, have no place to compare. */
 	return !a || !b || (a->context == b->context && a->device == b->device);
 }
 
-static bool is_flat(const CUDA_MEMCPY3D *copy)
+static bool same_side(const struct copy_side *a, const struct copy_side *b)
 {
-	return copy->Height == 1 && copy->Depth == 1;
+	return a->address == b->address && a->pitch == b->pitch && a->slice == b->slice;
 }
 
 static bool copy_may_become(const CUDA_MEMCPY3D *copy, const CUDA_MEMCPY3D *other)
 {
-	if (memcmp(copy, other, sizeof(*copy)) == 0)
-		return true;
-	return is_flat(copy) && is_flat(other) && copy->srcMemoryType == other->srcMemoryType &&
-	       copy->dstMemoryType == other->dstMemoryType &&
-	       same_place(copy->srcMemoryType, copy->srcDevice, other->srcDevice) &&
-	       same_place(copy->dstMemoryType, copy->dstDevice, other->dstDevice);
+	struct copy_side to, from, new_to, new_from;
+	struct copy_shape shape, new_shape;
+	if (copy_read_3d(copy, &to, &from, &shape) != CUDA_SUCCESS ||
+	    copy_read_3d(other, &new_to, &new_from, &new_shape) != CUDA_SUCCESS ||
+	    to.meant != new_to.meant || from.meant != new_from.meant)
+		return false;
+	if (shape.height == 1 && shape.depth == 1 && new_shape.height == 1 && new_shape.depth == 1)
+		return same_place(to.address, new_to.address) &&
+		       same_place(from.address, new_from.address);
+	/* Of copies of rows and planes nothing may change. */
+	return same_side(&to, &new_to) && same_side(&from, &new_from) &&
+	       shape.width == new_shape.width && shape.height == new_shape.height &&
+	       shape.depth == new_shape.depth;
 }
 
 static bool fill_may_become(const CUDA_MEMSET_NODE_PARAMS_v2 *fill,
@@ -368,7 +369,7 @@ static bool fill_may_become(const CUDA_MEMSET_NODE_PARAMS_v2 *fill,
 	                  fill->elementSize == other->elementSize &&
 	                  (fill->height == 1 || fill->pitch == other->pitch);
 	bool flat = fill->height == 1 && other->height == 1;
-	return (same_shape || flat) && same_place(CU_MEMORYTYPE_DEVICE, fill->dst, other->dst);
+	return (same_shape || flat) && same_place(fill->dst, other->dst);
 }
 
 CUgraphExecUpdateResult node_may_become(const struct graph_node *node,

@@ -44,10 +44,9 @@ void handle_free(void *object)
 static void report_stale(const void *pointer, enum handle_kind kind)
 {
 	static const char *const names[] = {
-	    [HANDLE_STREAM] = "stream",
-	    [HANDLE_EVENT] = "event",
-	    [HANDLE_MODULE] = "module",
-	    [HANDLE_POOL] = "memory pool",
+	    [HANDLE_STREAM] = "stream", [HANDLE_EVENT] = "event",
+	    [HANDLE_MODULE] = "module", [HANDLE_POOL] = "memory pool",
+	    [HANDLE_GRAPH] = "graph",   [HANDLE_GRAPH_EXEC] = "executable graph",
 	};
 	if ((size_t)kind >= sizeof(names) / sizeof(names[0]) || !names[kind])
 		return;

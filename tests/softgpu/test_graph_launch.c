@@ -244,7 +244,7 @@ static void random_graphs(void)
 	OK(cuMemAllocHost_v2((void **)&words, sizeof(expected)));
 	for (unsigned int seed = 1; seed <= 12; seed++) {
 		CUgraph graph = new_graph();
-		CUgraphNode nodes[CELLS];
+		CUgraphNode nodes[CELLS] = {0};
 		unsigned int density = 1 + seed % 6;
 		srand(seed);
 		for (size_t i = 0; i < CELLS; i++) {

@@ -206,7 +206,8 @@ static void kernel_nodes(void)
 	OK(cuGraphKernelNodeGetParams(first, &found_v1));
 	CHECK(*(uint32_t *)found_v1.kernelParams[1] == 70);
 	/* Attributes are kept and copied. */
-	CUkernelNodeAttrValue priority = {.priority = -3}, got;
+	CUkernelNodeAttrValue priority = {0}, got;
+	priority.priority = -3;
 	OK(cuGraphKernelNodeSetAttribute(first, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority));
 	OK(cuGraphKernelNodeGetAttribute(first, CU_LAUNCH_ATTRIBUTE_PRIORITY, &got));
 	CHECK(got.priority == -3);
