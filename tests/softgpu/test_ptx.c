@@ -15,41 +15,57 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void bench(void)
-{
-	struct ptx_module *m = load_file(SAMPLES "nvcc13.0-sm_75/integer.ptx");
-	uint64_t y = buffer(NULL, 1 << 20);
-	float a = 0.999f, b = 0.001f;
-	int rounds = 2000;
-	double start = now();
-	run_ok(m, "fma_loop", 8, 1, 256, 1, &y, &a, &b, &rounds);
-	double seconds = now() - start;
-	printf("fma loop: %.0f million thread-instructions/s\n",
-	       8 * 256 * 34.0 * rounds / seconds / 1e6);
-	ptx_module_unload(m);
+/* The best of some tries: the machine may have other things to do. */
+#define BEST_TIME(...)                                               \
+	({                                                           \
+		double best_ = 1e9;                                  \
+		for (int try_ = 0; try_ < 7; try_++) {               \
+			double start_ = now();                       \
+			__VA_ARGS__;                                 \
+			double seconds_ = now() - start_;            \
+			best_ = seconds_ < best_ ? seconds_ : best_; \
+		}                                                    \
+		best_;                                               \
+	})
 
-	m = load_file(SAMPLES "nvcc13.0-sm_75/train.ptx");
-	int n = 256;
+static void bench_training(void)
+{
+	struct ptx_module *m = load_file(SAMPLES "nvcc13.0-sm_75/train.ptx");
+	int n = 256, labels = 1 << 16;
 	uint64_t x[3];
 	for (int i = 0; i < 3; i++)
 		x[i] = buffer(NULL, 256 * 256 * 4);
 	static const char *const names[] = {"matmul", "matmul_tiled"};
 	for (int i = 0; i < 2; i++) {
-		start = now();
-		run_ok(m, names[i], 16, 16, 16, 16, &x[0], &x[1], &x[2], &n, &n, &n);
-		seconds = now() - start;
-		printf("%s 256x256x256: %.1f ms, %.0f million multiply-adds/s\n", names[i],
-		       seconds * 1e3, 256.0 * 256 * 256 / seconds / 1e6);
+		double t =
+		    BEST_TIME(run_ok(m, names[i], 16, 16, 16, 16, &x[0], &x[1], &x[2], &n, &n, &n));
+		printf("  %s 256x256x256: %.1f ms, %.0f million multiply-adds/s\n", names[i],
+		       t * 1e3, 256.0 * 256 * 256 / t / 1e6);
 	}
-	int labels = 1 << 16;
-	start = now();
-	for (int i = 0; i < 1000; i++)
-		run_ok(m, "vector_add", 1, 1, 32, 1, &x[0], &x[1], &x[2], &n);
-	printf("launch of one warp: %.1f us\n", (now() - start) * 1e3);
-	start = now();
-	run_ok(m, "vector_add", 256, 1, 256, 1, &x[0], &x[1], &x[2], &labels);
-	printf("vector_add of 65536: %.2f ms\n", (now() - start) * 1e3);
+	double t = BEST_TIME(for (int i = 0; i < 1000; i++)
+	                         run_ok(m, "vector_add", 1, 1, 32, 1, &x[0], &x[1], &x[2], &n));
+	printf("  launch of one warp: %.1f us\n", t * 1e3);
+	t = BEST_TIME(run_ok(m, "vector_add", 256, 1, 256, 1, &x[0], &x[1], &x[2], &labels));
+	printf("  vector_add of 65536: %.2f ms\n", t * 1e3);
 	ptx_module_unload(m);
+}
+
+static void bench(void)
+{
+	static const char *const threads[] = {"1", "2"};
+	for (int i = 0; i < 2; i++) {
+		setenv("SOFTGPU_THREADS", threads[i], 1);
+		empty_memory();
+		struct ptx_module *m = load_file(SAMPLES "nvcc13.0-sm_75/integer.ptx");
+		uint64_t y = buffer(NULL, 1 << 20);
+		float a = 0.999f, b = 0.001f;
+		int rounds = 500;
+		double t = BEST_TIME(run_ok(m, "fma_loop", 32, 1, 256, 1, &y, &a, &b, &rounds));
+		printf("%s thread(s)\n  fma loop: %.1f billion thread-instructions/s\n", threads[i],
+		       32 * 256 * 34.0 * rounds / t / 1e9);
+		ptx_module_unload(m);
+		bench_training();
+	}
 }
 
 static struct ptx_module *load_sample(const char *name, const char *target)

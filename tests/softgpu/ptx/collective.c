@@ -117,6 +117,14 @@ void collective_reduce(struct warp *w, const struct insn *in, uint32_t mask)
 		d[__builtin_ctz(left)] = total;
 }
 
+void collective_elect(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	uint32_t *d = lanes(w, in->d[0]), *p = lanes(w, in->d[1]);
+	for (uint32_t left = mask; left; left &= left - 1)
+		d[__builtin_ctz(left)] = (uint32_t)__builtin_ctz(mask);
+	*p = (*p & ~mask) | (mask & -mask);
+}
+
 void read_active_mask(struct warp *w, const struct insn *in, uint32_t mask)
 {
 	uint32_t *d = lanes(w, in->d[0]), active = w->splits[w->current].lanes;

@@ -285,6 +285,23 @@ static void decode_redux(struct decoder *d, int unused)
 	in->s[3] = mask;
 }
 
+/* elect.sync d|p, mask: the lowest lane is chosen; all learn its number, it alone gets true. */
+static void decode_elect(struct decoder *d, int unused)
+{
+	(void)unused;
+	const struct operand *to = operand(d, 0);
+	if (!modifier(d, "sync") || to->kind != OPERAND_NAME || !to->pair)
+		fail_unsupported(d);
+	uint32_t mask = source(d, operand(d, 1), TYPE_U32);
+	uint32_t lane = destination_named(d, to->name, TYPE_B32);
+	uint32_t p = destination_named(d, to->pair, TYPE_PRED);
+	struct insn *in = emit_control(d, CONTROL_COLLECTIVE);
+	in->inner = collective_elect;
+	in->d[0] = lane;
+	in->d[1] = p;
+	in->s[3] = mask;
+}
+
 static void decode_activemask(struct decoder *d, int unused)
 {
 	(void)unused;
@@ -312,5 +329,6 @@ const struct opcode opcodes_control[] = {
     {"match", decode_match, 0},
     {"redux", decode_redux, 0},
     {"activemask", decode_activemask, 0},
+    {"elect", decode_elect, 0},
     {NULL, NULL, 0},
 };

@@ -20,8 +20,8 @@ static bool skip_ordering(struct decoder *d)
 		ordered |= modifier(d, words[i]) && i >= 1 && i <= 3;
 	for (uint32_t i = 1; i < d->s->part_count; i++) {
 		const char *part = d->s->parts[i];
-		if (!strncmp(part, "L1::", 4) ||
-		    (!strncmp(part, "L2::", 4) && strcmp(part, "L2::cache_hint")))
+		/* The policy of a cache hint is one more operand, which nobody asks for. */
+		if (!strncmp(part, "L1::", 4) || !strncmp(part, "L2::", 4))
 			d->s->parts_used |= 1u << i;
 	}
 	return ordered;
@@ -129,6 +129,47 @@ static void decode_atomic(struct decoder *d, int reduction)
 	in->count = 1;
 }
 
+/* createpolicy: what a cache hint names means nothing here. */
+static void decode_policy(struct decoder *d, int unused)
+{
+	(void)unused;
+	d->s->parts_used = ~0u;
+	uint32_t zero = constant(d, 0, 8);
+	emit_alu(d, ALU_MOV, TYPE_U64, destination(d, operand(d, 0), TYPE_U64), zero, zero, NONE);
+}
+
+/* cp.async: done at once, so that waiting for it is nothing. */
+static void decode_copy(struct decoder *d, int unused)
+{
+	(void)unused;
+	if (!modifier(d, "async"))
+		fail_unsupported(d);
+	if (modifier(d, "commit_group") || modifier(d, "wait_group") || modifier(d, "wait_all"))
+		return;
+	skip_ordering(d);
+	const struct operand *size = operand(d, 2);
+	uint64_t bytes = size->kind == OPERAND_INTEGER ? size->bits : 0;
+	/* A fourth operand, the size of the source or a predicate, would ask for zeros. */
+	if (modifier_space(d) != SPACE_SHARED || !modifier(d, "global") || operand_count(d) > 3 ||
+	    (bytes != 4 && bytes != 8 && bytes != 16))
+		fail_unsupported(d);
+	uint32_t slots[4] = {0}, count = (uint32_t)bytes / 4;
+	for (uint32_t k = 0; k < count; k++)
+		slots[k] = scratch(d, TYPE_U32);
+	for (int store = 0; store < 2; store++) {
+		struct insn access = {0};
+		address(d, operand(d, store ? 0 : 1), store ? SPACE_SHARED : SPACE_GLOBAL, &access);
+		struct insn *in = emit(d, store ? memory_store : memory_load);
+		in->s[0] = access.s[0];
+		in->wide = access.wide;
+		in->space = access.space;
+		in->immediate = access.immediate;
+		in->size = 4;
+		in->count = count;
+		memcpy(in->d, slots, count * sizeof *slots);
+	}
+}
+
 static void decode_nothing(struct decoder *d, int unused)
 {
 	(void)unused;
@@ -140,5 +181,6 @@ const struct opcode opcodes_memory[] = {
     {"st", decode_access, true},      {"atom", decode_atomic, false},
     {"red", decode_atomic, true},     {"prefetch", decode_nothing, 0},
     {"prefetchu", decode_nothing, 0}, {"applypriority", decode_nothing, 0},
-    {"discard", decode_nothing, 0},   {NULL, NULL, 0},
+    {"discard", decode_nothing, 0},   {"createpolicy", decode_policy, 0},
+    {"cp", decode_copy, 0},           {NULL, NULL, 0},
 };

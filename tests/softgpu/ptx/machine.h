@@ -206,7 +206,7 @@ bool memory_atomic_is_supported(enum atomic op, enum type type);
 void *memory_resolve(struct warp *w, enum space space, uint32_t lane, uint64_t address,
                      uint32_t size, bool write);
 
-handler collective_shuffle, collective_vote, collective_match, collective_reduce,
+handler collective_shuffle, collective_vote, collective_match, collective_reduce, collective_elect,
     collective_nothing;
 handler rounded, read_clock, read_active_mask;
 

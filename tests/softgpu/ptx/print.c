@@ -1,8 +1,29 @@
-/* printf and assert of device code: vprintf and __assertfail, which the runtime provides. */
+/*
+ * printf and assert of device code: vprintf and __assertfail, which the runtime provides. What one
+ * thread prints with one call comes out as one piece, at once; a kernel that prints has one thread of
+ * the host, so it comes in the order of blocks and before whoever waits for the kernel goes on.
+ */
 #include "print.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* What one call prints; the end of what is too long is lost. */
+struct output {
+	char text[4096];
+	size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct output *o, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	size_t room = sizeof o->text - o->used;
+	int n = vsnprintf(o->text + o->used, room, format, args);
+	va_end(args);
+	if (n > 0)
+		o->used += (size_t)n < room ? (size_t)n : room - 1;
+}
 
 static uint64_t argument(struct warp *w, const struct call *call, uint32_t lane, uint32_t i)
 {
@@ -33,7 +54,7 @@ static void read_bytes(struct warp *w, uint32_t lane, uint64_t address, void *to
 
 /* One conversion, from its '%' on; the values lie one after the other, aligned to their size. */
 static const char *print_conversion(struct warp *w, uint32_t lane, const char *format,
-                                    uint64_t *values)
+                                    uint64_t *values, struct output *o)
 {
 	char spec[40], text[512];
 	size_t n = 0;
@@ -62,24 +83,24 @@ static const char *print_conversion(struct warp *w, uint32_t lane, const char *f
 	spec[n++] = kind;
 	spec[n] = '\0';
 	if (strchr("di", kind)) {
-		printf(spec, wide ? (long long)value : (long long)(int32_t)value);
+		put(o, spec, wide ? (long long)value : (long long)(int32_t)value);
 	} else if (strchr("uxXo", kind)) {
-		printf(spec, (unsigned long long)value);
+		put(o, spec, (unsigned long long)value);
 	} else if (kind == 'c') {
-		printf(spec, (int)value);
+		put(o, spec, (int)value);
 	} else if (kind == 's') {
 		copy_string(w, lane, value, text, sizeof text);
-		printf(spec, text);
+		put(o, spec, text);
 	} else if (kind == 'p') {
-		printf("0x%llx", (unsigned long long)value);
+		put(o, "0x%llx", (unsigned long long)value);
 	} else if (kind == '%') {
-		putchar('%');
+		put(o, "%%");
 	} else if (strchr("eEfFgGaA", kind)) {
 		double number;
 		memcpy(&number, &value, sizeof number);
-		printf(spec, number);
+		put(o, spec, number);
 	} else {
-		fputs(spec, stdout);
+		put(o, "%s", spec);
 	}
 	return format + 1;
 }
@@ -90,14 +111,16 @@ void print_formatted(struct warp *w, const struct insn *in, uint32_t mask)
 	for (; mask; mask &= mask - 1) {
 		uint32_t lane = (uint32_t)__builtin_ctz(mask), done = 0;
 		uint64_t values = argument(w, call, lane, 1);
+		struct output output = {.used = 0};
 		char format[1024];
 		copy_string(w, lane, argument(w, call, lane, 0), format, sizeof format);
 		for (const char *at = format; *at;) {
 			if (*at == '%')
-				at = print_conversion(w, lane, at, &values);
+				at = print_conversion(w, lane, at, &values, &output);
 			else
-				putchar(*at++);
+				put(&output, "%c", *at++);
 		}
+		fwrite(output.text, 1, output.used, stdout);
 		memcpy(w->local + (size_t)lane * w->local_capacity + w->frame->local_base +
 		           call->results[0],
 		       &done, call->result_sizes[0] < 4 ? call->result_sizes[0] : 4);

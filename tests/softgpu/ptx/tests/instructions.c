@@ -181,6 +181,18 @@ static double as_double(uint64_t bits)
 	X("sqrt.rn.f32 %r10, 0fbf800000;", 0x7fffffff)                                             \
 	X("lg2.approx.f32 %r10, 0fbf800000;", 0x7fffffff)                                          \
 	X("cvt.rn.f32.f64 %r10, 0dfff8000000000001;", 0x7fffffff)                                  \
+	X("elect.sync %r10|%p1, 0xffffffff; @%p1 add.u32 %r10, %r10, 9; sub.u32 %r11, %r10, 9;"    \
+	  "setp.eq.u32 %p1, %r11, %laneid; setp.eq.or.u32 %p1, %r10, 0, %p1;"                      \
+	  "selp.u32 %r10, 1, 0, %p1;",                                                             \
+	  1)                                                                                       \
+	X("createpolicy.fractional.L2::evict_last.b64 %rd9, 0f3f800000;"                           \
+	  "ld.global.L2::cache_hint.u32 %r10, [%rd14], %rd9;",                                     \
+	  A32)                                                                                     \
+	X("{ .shared .align 16 .b32 to[512]; mov.u32 %r11, to; mov.u32 %r12, %tid.x;"              \
+	  "shl.b32 %r12, %r12, 4; add.u32 %r11, %r11, %r12;"                                       \
+	  "cp.async.cg.shared.global.L2::128B [%r11], [%rd14], 16; cp.async.commit_group;"         \
+	  "cp.async.wait_group 0; ld.shared.v2.u64 {%rd9, %rd10}, [%r11]; mov.u32 %r10, 0; }",     \
+	  b)                                                                                       \
 	X("bmsk.clamp.b32 %r10, 3, 7;", 0x3f8)                                                     \
 	X("{ .local .b32 t[4]; st.local.u32 t[3], %r1; mov.u64 %rd4, t; ld.local.u32 %r10, "       \
 	  "[%rd4+12]; }",                                                                          \
