@@ -23,9 +23,11 @@ ask() {
 	fi
 }
 
-for path in "$BUILD"/conformance/*; do
-	program=${path##*/}
-	case $program in *.ptx | identity) continue ;; esac
+for source in "$here"/*.c; do
+	program=${source##*/}
+	program=${program%.c}
+	case $program in transcript | identity) continue ;; esac
+	path=$BUILD/conformance/$program
 	expected=$here/recorded/$program.txt
 	[ -e "$expected" ] || expected=$here/documented/$program.txt
 	LD_LIBRARY_PATH=$BUILD/softgpu ask direct "$program" "$path"

@@ -32,9 +32,11 @@ run() {
 	fi
 }
 
-for program in "$BUILD"/clients/samples/*; do
-	case $program in *.ptx) continue ;; esac
-	sample=${program##*/}
+for source in tests/clients/samples/*.c; do
+	sample=${source##*/}
+	sample=${sample%.c}
+	[ "$sample" != sample ] || continue # what they share
+	program=$BUILD/clients/samples/$sample
 	LD_LIBRARY_PATH=$BUILD/softgpu run direct "$sample" "$program"
 	run limited "$sample" "$BUILD/spillway" run --softgpu --quiet --name "sample-$sample" \
 		--memory "$limit" --share 60 "$program"
