@@ -152,6 +152,21 @@ static void devices(void)
 	CHECK(attributes.type == cudaMemoryTypeUnregistered);
 }
 
+static void driver_functions(void)
+{
+	CUresult (*total_memory)(size_t * bytes, CUdevice device) = NULL;
+	enum cudaDriverEntryPointQueryResult status;
+	void *function = &status;
+	size_t bytes = 0;
+	GOOD(cudaGetDriverEntryPointByVersion("cuDeviceTotalMem", (void **)&total_memory, 12000,
+	                                      cudaEnableDefault, &status));
+	CHECK(status == cudaDriverEntryPointSuccess && total_memory);
+	CHECK(total_memory(&bytes, 0) == CUDA_SUCCESS && bytes > MIB);
+	GOOD(cudaGetDriverEntryPointByVersion("cuNothing", &function, 13000, cudaEnableDefault,
+	                                      &status));
+	CHECK(status == cudaDriverEntryPointSymbolNotFound && !function);
+}
+
 static void errors(void)
 {
 	void *pointer = &polynomial;
@@ -421,6 +436,7 @@ static void what_a_kernel_breaks_stays_broken(void)
 	WANT(cudaErrorIllegalAddress, cudaDeviceSynchronize());
 	CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
 	WANT(cudaErrorIllegalAddress, cudaMalloc(&pointer, MIB));
+	WANT(cudaErrorIllegalAddress, launch(&stray, 1, 1, 0, NULL, arguments));
 	(void)cudaGetLastError();
 	WANT(cudaErrorIllegalAddress, cudaDeviceSynchronize());
 }
@@ -465,6 +481,7 @@ int main(int argc, char **argv)
 		return hold_blocks(atoi(argv[2]));
 	int failed = 0;
 	failed += RUN(devices, "SOFTGPU_DEVICES=2");
+	failed += RUN(driver_functions, NULL);
 	failed += RUN(errors, NULL);
 	failed += RUN(kernels_and_symbols, NULL);
 	failed += RUN(no_code_that_fits, "SOFTGPU_QUIET=1");

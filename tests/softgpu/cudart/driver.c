@@ -95,3 +95,16 @@ EXPORT_TWINS(cudaGetDriverEntryPointByVersion, _ptsz,
              (const char *name, void **function, unsigned int version, unsigned long long flags,
               enum cudaDriverEntryPointQueryResult *status),
              name, function, version, flags, status)
+
+static cudaError_t cudaGetDriverEntryPoint_on(enum twin twin, const char *name, void **function,
+                                              unsigned long long flags,
+                                              enum cudaDriverEntryPointQueryResult *status)
+{
+	return cudaGetDriverEntryPointByVersion_on(twin, name, function, CUDART_VERSION, flags,
+	                                           status);
+}
+
+EXPORT_TWINS(cudaGetDriverEntryPoint, _ptsz,
+             (const char *name, void **function, unsigned long long flags,
+              enum cudaDriverEntryPointQueryResult *status),
+             name, function, flags, status)

@@ -41,9 +41,12 @@ static int check_shape(dim3 grid, dim3 block)
 {
 	CUdevice device;
 	int most = 0;
-	if (driver.cuCtxGetDevice(&device) == CUDA_SUCCESS)
-		driver.cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-		                            device);
+	int error = (int)driver.cuCtxGetDevice(&device);
+	if (error == cudaSuccess)
+		error = (int)driver.cuDeviceGetAttribute(
+		    &most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
+	if (error != cudaSuccess)
+		return error;
 	bool empty = !grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z;
 	uint64_t limit = (uint64_t)most;
 	bool large = block.x > limit || block.y > limit || block.z > 64 ||

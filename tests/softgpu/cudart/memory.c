@@ -240,3 +240,10 @@ EXPORT cudaError_t cudaIpcCloseMemHandle(void *pointer)
 {
 	RUN(driver.cuIpcCloseMemHandle((CUdeviceptr)pointer));
 }
+
+/* There are no textures, but this cannot say so: it answers a structure. */
+EXPORT struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                          enum cudaChannelFormatKind kind)
+{
+	return (struct cudaChannelFormatDesc){x, y, z, w, kind};
+}
