@@ -141,11 +141,11 @@ int device_attribute(CUdevice_attribute attribute)
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
 {
 	struct device *device;
-	CUresult result =
-	    enter_device(__func__, value && attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX,
-	                 ordinal, &device);
+	CUresult result = enter_device(__func__, true, ordinal, &device);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!value || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+		return leave(CUDA_ERROR_INVALID_VALUE);
 	*value = device_attribute(attribute);
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID && *value == 0)
 		*value = (int)device_pci_bus(device->machine_index);

@@ -5,10 +5,12 @@
 #ifndef SOFTGPU_TEST_H
 #define SOFTGPU_TEST_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,15 @@ static inline int run_case(const char *name, void (*test)(void), const char *env
 	printf("%s  %s%s\n", passed ? "ok  " : "FAIL", name,
 	       WIFSIGNALED(status) ? " (killed by a signal)" : "");
 	return !passed;
+}
+
+/* A child that does not outlive a test that fails. */
+static inline pid_t fork_bound(void)
+{
+	pid_t child = fork();
+	if (child == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return child;
 }
 
 #define RUN(test, environment) run_case(#test, test, environment)

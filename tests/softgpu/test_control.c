@@ -134,7 +134,7 @@ static void release_delay(void)
 	int ready[2];
 	char byte;
 	CHECK(pipe(ready) == 0);
-	pid_t holder = fork();
+	pid_t holder = fork_bound();
 	if (holder == 0) {
 		CUdeviceptr memory;
 		start();

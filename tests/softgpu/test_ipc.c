@@ -16,7 +16,7 @@ static void become_two(void (*child)(void))
 {
 	int ends[2];
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
-	other = fork();
+	other = fork_bound();
 	CHECK(other >= 0);
 	peer = ends[other == 0];
 	close(ends[other != 0]);
@@ -70,7 +70,9 @@ static int get_descriptor(void)
 	                         .msg_control = control.bytes,
 	                         .msg_controllen = sizeof(control.bytes)};
 	CHECK(recvmsg(peer, &message, 0) == 1);
-	memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+	const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	CHECK(header);
+	memcpy(&file, CMSG_DATA(header), sizeof(int));
 	return file;
 }
 

@@ -136,7 +136,7 @@ static void events_beside_another_process(void)
 	int ready[2];
 	char byte;
 	CHECK(pipe(ready) == 0);
-	pid_t other = fork();
+	pid_t other = fork_bound();
 	if (other == 0) {
 		uint64_t forever = UINT64_MAX;
 		void *parameters[] = {&forever};
@@ -263,7 +263,7 @@ static void memory_of_several_processes(void)
 	CHECK(pipe(ready) == 0);
 	for (int i = 0; i < 3; i++) {
 		CHECK(pipe(go[i]) == 0);
-		if (fork() != 0)
+		if (fork_bound() != 0)
 			continue;
 		CUdeviceptr memory;
 		start();

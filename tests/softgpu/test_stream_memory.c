@@ -199,8 +199,8 @@ static void copy_batches(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 	       cuMemcpyBatchAsync_v2(to, from, sizes, 2, attributes, first, 2, stream));
 	/* A box of 4 x 2 x 2 bytes out of rows of 8 and layers of 3 rows. */
-	char box[48], packed[16] = "", wanted[16] = "abcdijklyz012345";
-	memcpy(box, "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL", 48);
+	char box[] = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL", packed[16] = "",
+	     wanted[16] = "abcdijklyz012345";
 	memcpy(wanted + 8, "yz016789", 8);
 	CUDA_MEMCPY3D_BATCH_OP op = {
 	    .src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,

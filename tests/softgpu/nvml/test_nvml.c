@@ -173,7 +173,7 @@ static void processes(void)
 	char byte, name[4096];
 	open_library();
 	CHECK(pipe(ready) == 0);
-	pid_t user = fork();
+	pid_t user = fork_bound();
 	if (user == 0)
 		use_device();
 	CHECK(read(ready[0], &byte, 1) == 1);
