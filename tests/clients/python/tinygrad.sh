@@ -3,7 +3,7 @@
 digits=tests/clients/data/digits.csv
 
 # train NAME [ARGUMENTS...]: trains alone, then with half the memory it holds and 80 % of the GPU's
-# time; it must learn, and the weights must be the same to the bit. JIT is 1 (steps are graphs) or 2.
+# time; it must learn, and the weights be the same to the bit. JIT is 1 (steps are graphs) or 2.
 train() {
 	train=$1
 	shift
