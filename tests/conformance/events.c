@@ -1,38 +1,7 @@
 /* What events and streams answer before, while and after work runs, and in which order work runs. */
 #include "tests/conformance/transcript.h"
 
-#include <stdatomic.h>
-#include <unistd.h>
-
 static CUdeviceptr sink;
-
-/* A host function that waits until it is let go: work behind it has certainly not run. */
-struct hold {
-	atomic_bool begun, let_go;
-};
-
-static void CUDA_CB wait_until_let_go(void *data)
-{
-	struct hold *hold = data;
-
-	atomic_store(&hold->begun, true);
-	while (!atomic_load(&hold->let_go))
-		usleep(100);
-}
-
-static void hold_stream(struct hold *hold, CUstream stream)
-{
-	atomic_store(&hold->begun, false);
-	atomic_store(&hold->let_go, false);
-	CU(cuLaunchHostFunc(stream, wait_until_let_go, hold));
-	while (!atomic_load(&hold->begun))
-		usleep(100);
-}
-
-static void let_go(struct hold *hold)
-{
-	atomic_store(&hold->let_go, true);
-}
 
 static void ask_events(void)
 {
@@ -63,7 +32,7 @@ static void ask_events(void)
 	tell_status("query a stream with work", cuStreamQuery(stream));
 	tell_status("elapsed time before both are done", cuEventElapsedTime(&ms, event, other));
 	tell_status("stream waits with unknown flags", cuStreamWaitEvent(stream, event, 0x100));
-	let_go(&hold);
+	hold_end(&hold);
 	tell_status("wait for an event behind work", cuEventSynchronize(other));
 	tell_status("query it then", cuEventQuery(other));
 	tell_status("query the one before it", cuEventQuery(event));
@@ -80,7 +49,7 @@ static void ask_events(void)
 	hold_stream(&hold, stream);
 	CU(cuEventRecord(event, stream));
 	tell_status("query an event recorded again behind work", cuEventQuery(event));
-	let_go(&hold);
+	hold_end(&hold);
 	CU(cuEventSynchronize(event));
 
 	/* A destroyed event and a destroyed stream finish by themselves. */
@@ -89,7 +58,7 @@ static void ask_events(void)
 	tell_status("destroy an event behind work", cuEventDestroy(event));
 	CU(cuMemsetD32Async(sink, 4711, 1, stream));
 	tell_status("destroy a stream with work", cuStreamDestroy(stream));
-	let_go(&hold);
+	hold_end(&hold);
 	unsigned value = 0;
 	CU(cuCtxSynchronize());
 	TELL_VALUE("what the destroyed stream did", cuMemcpyDtoH(&value, sink, sizeof(value)), "%u",
@@ -136,7 +105,7 @@ static void ask_streams(void)
 	CU(cuMemsetD32Async(sink, 2, 1, blocking));
 	tell_status("a default stream beside it", cuStreamSynchronize(blocking));
 	tell_status("the held one", cuStreamQuery(stream));
-	let_go(&hold);
+	hold_end(&hold);
 	CU(cuStreamSynchronize(stream));
 
 	hold_stream(&hold, blocking);
@@ -150,7 +119,7 @@ static void ask_streams(void)
 	CU(cuMemsetD32Async(sink + 4, 6, 1, CU_STREAM_PER_THREAD));
 	tell_status("the per-thread stream behind the legacy one",
 	            cuStreamQuery(CU_STREAM_PER_THREAD));
-	let_go(&hold);
+	hold_end(&hold);
 	CU(cuCtxSynchronize());
 	unsigned values[2] = {0};
 	CU(cuMemcpyDtoH(values, sink, sizeof(values)));
@@ -165,7 +134,7 @@ static void ask_streams(void)
 	tell_status("a stream that waits for an older recording", cuStreamSynchronize(stream));
 	CU(cuStreamWaitEvent(stream, event, 0));
 	tell_status("and for the newer one", cuStreamQuery(stream));
-	let_go(&hold);
+	hold_end(&hold);
 	CU(cuStreamSynchronize(stream));
 	CU(cuStreamDestroy(stream));
 	CU(cuStreamDestroy(blocking));

@@ -1,11 +1,12 @@
 /* What freeing does: what may be freed by which call, what it waits for, what comes after. */
 #include "tests/conformance/transcript.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static CUfunction kernel;
-static CUdeviceptr sink;
+static CUfunction store; /* writes one word */
 static CUstream stream;
 
 static void ask_mistakes(void)
@@ -49,20 +50,33 @@ static void ask_mistakes(void)
 	free(plain);
 }
 
+static void *end_later(void *hold)
+{
+	usleep(50000);
+	hold_end(hold);
+	return NULL;
+}
+
 /* The classic promise: when cuMemFree is back, earlier work on the memory has ended. */
 static void ask_waiting(void)
 {
 	CUdeviceptr memory;
 	CUevent event;
+	pthread_t thread;
+	struct hold hold;
 
 	CU(cuMemAlloc(&memory, 4 * MIB));
 	CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	spin(kernel, memory, stream);
+	hold_stream(&hold, stream);
+	CLIENT_LAUNCH(store, 1, 1, 1, stream, &memory);
 	CU(cuEventRecord(event, stream));
-	tell_bool("a kernel runs for a while", cuEventQuery(event) == CUDA_ERROR_NOT_READY);
-	tell_status("free what a kernel writes to", cuMemFree(memory));
+	if (pthread_create(&thread, NULL, end_later, &hold))
+		program_die("no thread");
+	tell_status("free what a kernel will write to", cuMemFree(memory));
+	tell_bool("the free waited for what is before the kernel", atomic_load(&hold.ended));
 	tell_status("the kernel after the free", cuEventQuery(event));
 	tell_status("the stream after the free", cuStreamSynchronize(stream));
+	pthread_join(thread, NULL);
 	CU(cuEventDestroy(event));
 }
 
@@ -70,6 +84,7 @@ static void ask_stream_ordered(void)
 {
 	CUdeviceptr memory, plain, managed;
 	CUevent event;
+	struct hold hold;
 	int pools = 0;
 
 	CU(cuDeviceGetAttribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
@@ -77,10 +92,12 @@ static void ask_stream_ordered(void)
 		cannot_ask("this device has no memory pools");
 	CU(cuMemAllocAsync(&memory, 4 * MIB, stream));
 	CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	spin(kernel, memory, stream);
+	hold_stream(&hold, stream);
+	CLIENT_LAUNCH(store, 1, 1, 1, stream, &memory);
 	tell_status("cuMemFreeAsync behind a kernel", cuMemFreeAsync(memory, stream));
 	CU(cuEventRecord(event, stream));
-	tell_bool("it does not wait", cuEventQuery(event) == CUDA_ERROR_NOT_READY);
+	tell_status("the event behind it", cuEventQuery(event));
+	hold_end(&hold);
 	CU(cuStreamSynchronize(stream));
 
 	CU(cuMemAllocAsync(&memory, 4 * MIB, stream));
@@ -128,17 +145,15 @@ int main(void)
 	char name[256];
 
 	client_open_device(name);
-	kernel = spin_kernel();
-	sink = client_alloc(4);
+	CUmodule module = client_load_module("kernels.ptx");
+	store = client_function(module, "store");
 	CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	spin(kernel, sink, stream); /* the first launch may load code */
-	CU(cuStreamSynchronize(stream));
 	ask_mistakes();
 	ask_waiting();
 	ask_stream_ordered();
 	ask_pools();
 	CU(cuStreamDestroy(stream));
-	client_free(&sink, 4);
+	CU(cuModuleUnload(module));
 	client_close_device(0);
 	return 0;
 }

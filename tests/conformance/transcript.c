@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 void tell(const char *question, const char *answer, ...)
 {
@@ -31,6 +32,29 @@ void cannot_ask(const char *reason)
 {
 	printf("not asked: %s\n", reason);
 	exit(77);
+}
+
+static void CUDA_CB wait_for_end(void *data)
+{
+	struct hold *hold = data;
+
+	atomic_store(&hold->begun, true);
+	while (!atomic_load(&hold->ended))
+		usleep(100);
+}
+
+void hold_stream(struct hold *hold, CUstream stream)
+{
+	atomic_store(&hold->begun, false);
+	atomic_store(&hold->ended, false);
+	CU(cuLaunchHostFunc(stream, wait_for_end, hold));
+	while (!atomic_load(&hold->begun))
+		usleep(100);
+}
+
+void hold_end(struct hold *hold)
+{
+	atomic_store(&hold->ended, true);
 }
 
 CUfunction spin_kernel(void)

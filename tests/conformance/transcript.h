@@ -11,6 +11,7 @@
 #ifndef TRANSCRIPT_H
 #define TRANSCRIPT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,17 @@ void tell_bool(const char *question, bool yes);
 
 /* Ends the program with 77: the questions cannot be put on this machine. */
 void cannot_ask(const char *reason) __attribute__((noreturn));
+
+/*
+ * Work that lasts until it is told to end: a host function in the stream. What is queued behind it
+ * has certainly not run, however slow this machine is. The function has begun when hold_stream()
+ * returns.
+ */
+struct hold {
+	atomic_bool begun, ended;
+};
+void hold_stream(struct hold *hold, CUstream stream);
+void hold_end(struct hold *hold);
 
 /* A kernel of kernels.ptx, loaded into the current context, that adds up for so many loops. */
 CUfunction spin_kernel(void);
