@@ -193,6 +193,18 @@ static double as_double(uint64_t bits)
 	  "cp.async.cg.shared.global.L2::128B [%r11], [%rd14], 16; cp.async.commit_group;"         \
 	  "cp.async.wait_group 0; ld.shared.v2.u64 {%rd9, %rd10}, [%r11]; mov.u32 %r10, 0; }",     \
 	  b)                                                                                       \
+	X("vadd4.s32.s32.s32.sat %r10, %r1, %r2, 0;", ({                                           \
+		  uint32_t sums = 0;                                                               \
+		  for (int k = 0; k < 32; k += 8) {                                                \
+			  int sum = (int8_t)(A32 >> k) + (int8_t)(B32 >> k);                       \
+			  sum = sum > 127 ? 127 : sum < -128 ? -128 : sum;                         \
+			  sums |= (uint32_t)(uint8_t)sum << k;                                     \
+		  }                                                                                \
+		  sums;                                                                            \
+	  }))                                                                                      \
+	X("vabsdiff2.u32.u32.u32.add %r10, %r1, %r2, %r3;",                                        \
+	  C32 + (uint32_t)abs((int)(A32 & 65535) - (int)(B32 & 65535)) +                           \
+	      (uint32_t)abs((int)(A32 >> 16) - (int)(B32 >> 16)))                                  \
 	X("bmsk.clamp.b32 %r10, 3, 7;", 0x3f8)                                                     \
 	X("{ .local .b32 t[4]; st.local.u32 t[3], %r1; mov.u64 %rd4, t; ld.local.u32 %r10, "       \
 	  "[%rd4+12]; }",                                                                          \
