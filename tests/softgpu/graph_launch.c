@@ -298,7 +298,7 @@ static CUresult cuGraphLaunch_on(const char *call, CUgraphExec handle, CUstream 
 }
 EXPORT_ON_STREAM(cuGraphLaunch, (CUgraphExec exec, CUstream stream), exec, stream)
 
-/* There is nothing to upload but the memory of memory nodes. */
+/* There is nothing to upload: memory nodes take their memory at the launch. */
 static CUresult cuGraphUpload_on(const char *call, CUgraphExec handle, CUstream stream_handle)
 {
 	struct context *context;
@@ -308,10 +308,8 @@ static CUresult cuGraphUpload_on(const char *call, CUgraphExec handle, CUstream 
 	struct stream *stream = stream_find(context, stream_handle);
 	if (!stream)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
-	struct graph_exec *exec = exec_find(handle);
-	if (!exec)
+	if (!exec_find(handle))
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	result = capture_check_queue(stream);
-	return leave(result == CUDA_SUCCESS ? prepare(exec, exec->graph) : result);
+	return leave(capture_check_queue(stream));
 }
 EXPORT_ON_STREAM(cuGraphUpload, (CUgraphExec exec, CUstream stream), exec, stream)

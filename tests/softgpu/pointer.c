@@ -13,8 +13,9 @@ static bool is_host_kind(const struct range *range)
 
 static CUcontext context_of(const struct range *range)
 {
-	/* Mappings and pooled memory belong to no context. */
-	return range->kind == RANGE_POOLED ? NULL : (CUcontext)range->context;
+	/* Mappings, pooled memory and that of graphs belong to no context. */
+	bool unowned = range->kind == RANGE_POOLED || range->kind == RANGE_GRAPH;
+	return unowned ? NULL : (CUcontext)range->context;
 }
 
 static CUresult access_flags(const struct range *range, CUdeviceptr address,

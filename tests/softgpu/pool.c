@@ -248,6 +248,7 @@ static CUresult capture_allocation(struct stream *stream, const struct pool *poo
 {
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 	params.alloc.poolProps = pool->properties;
+	params.alloc.poolProps.handleTypes = CU_MEM_HANDLE_TYPE_NONE; /* it is not the pool's */
 	params.alloc.bytesize = size;
 	CUresult result = capture_add(stream, &params);
 	if (result == CUDA_SUCCESS)
