@@ -104,13 +104,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool whole = size > 8 && !memcmp(data, ".version", 8);
 	size_t before = whole ? 0 : sizeof head - 1, after = whole ? 0 : sizeof tail - 1;
 	/* To the byte, so that a sanitizer sees what is read past the end. */
-	char *text = malloc(before + size + after + 1);
+	char *text = malloc(before + size + after);
 	if (!text)
 		return 0;
 	memcpy(text, head, before);
 	memcpy(text + before, data, size);
 	memcpy(text + before + size, tail, after);
-	text = realloc(text, before + size + after);
 	struct ptx_memory memory = {
 	    .window_base = (uintptr_t)window,
 	    .window_size = WINDOW,

@@ -60,7 +60,7 @@ static void decode_access(struct decoder *d, int store)
 	const struct operand *where = operand(d, store ? 0 : 1), *what = operand(d, store ? 1 : 0);
 	/* Vectors of 8 are two of 4. */
 	for (uint32_t first = 0; first < count; first += 4) {
-		uint32_t n = count - first < 4 ? count - first : 4, slots[4];
+		uint32_t n = count - first < 4 ? count - first : 4, slots[4] = {0};
 		for (uint32_t k = 0; k < n; k++) {
 			const struct operand *o = element(d, what, first + k, count);
 			slots[k] = store ? source(d, o, type) : destination(d, o, type);

@@ -286,7 +286,7 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 	RAW static void atomic_##T(struct warp *w, const struct insn *in, uint32_t mask,           \
 	                           const struct pointers *p)                                       \
 	{                                                                                          \
-		T *d = lanes(w, in->d[0]), before[LANES];                                          \
+		T *d = lanes(w, in->d[0]);                                                         \
 		const T *value = lanes(w, in->s[1]);                                               \
 		const T *other = in->s[2] == NONE ? value : lanes(w, in->s[2]);                    \
 		for (uint32_t left = mask; left; left &= left - 1) {                               \
@@ -298,11 +298,7 @@ static uint64_t combine_64(enum atomic op, enum type type, uint64_t old, uint64_
 			    at, &old, combine(in->mode, in->type, old, value[i], other[i]), false, \
 			    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                   \
 				;                                                                  \
-			before[i] = old;                                                           \
-		}                                                                                  \
-		for (uint32_t left = mask; left; left &= left - 1) {                               \
-			int i = __builtin_ctz(left);                                               \
-			d[i] = before[i];                                                          \
+			d[i] = old;                                                                \
 		}                                                                                  \
 	}
 

@@ -219,6 +219,7 @@ static uint64_t expected_of(int which, uint64_t a, uint64_t b, uint64_t c)
 #define CASE(text, value) \
 	if (which == i++) \
 		return (uint64_t)(value);
+	/* cppcheck-suppress shiftTooManyBitsSigned */
 	INSTRUCTIONS(CASE)
 #undef CASE
 	return 0;
