@@ -16,7 +16,6 @@ struct capture {
 	unsigned long long id;
 	CUstreamCaptureMode mode;
 	unsigned long long thread; /* that began it */
-	struct context *context;
 	struct stream *origin;
 	struct graph *graph;
 	bool own_graph; /* it was made for the capture */
@@ -120,12 +119,8 @@ CUresult capture_check_call(const char *call)
 	return captures && is_listed(call, unsafe) ? capture_check_unsafe() : CUDA_SUCCESS;
 }
 
-CUresult capture_check_context(const char *call, const struct context *context)
+CUresult capture_check_context(const struct context *context)
 {
-	static const char *const whole_context[] = {"cuCtxSynchronize", "cuCtxSynchronize_v2",
-	                                            "cuCtxRecordEvent", "cuCtxWaitEvent", NULL};
-	if (!captures || !is_listed(call, whole_context))
-		return CUDA_SUCCESS;
 	CUresult result = CUDA_SUCCESS;
 	struct stream *stream;
 	DL_FOREACH (context->streams, stream) {
@@ -388,7 +383,6 @@ static CUresult begin(const char *call, CUstream handle, CUstreamCaptureMode mod
 	    .id = ++last_id,
 	    .mode = mode,
 	    .thread = this_thread()->id,
-	    .context = stream->context,
 	    .origin = stream,
 	    .graph = graph,
 	    .own_graph = !to_graph,

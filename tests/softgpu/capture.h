@@ -15,8 +15,8 @@ struct captured_event {
 
 /* A call that is known by name: refused when it is potentially unsafe and this thread may not. */
 CUresult capture_check_call(const char *call);
-/* The same for calls that mean all work of the context. */
-CUresult capture_check_context(const char *call, const struct context *context);
+/* Before all work of the context is waited for: refused where a stream of it is captured. */
+CUresult capture_check_context(const struct context *context);
 /* Refuses what is potentially unsafe, where this thread may not do that now. */
 CUresult capture_check_unsafe(void);
 /* Before work is queued as it is: refused in a stream that is captured or must wait for one. */

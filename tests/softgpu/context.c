@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/softgpu/capture.h"
 #include "tests/softgpu/machine.h"
 #include "tests/softgpu/memory.h"
 #include "tests/softgpu/module.h"
@@ -556,6 +557,9 @@ EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 
 static CUresult synchronize(struct context *context)
 {
+	CUresult result = capture_check_context(context);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
 	context_drain(context);
 	pools_trim(context);
 	return leave(context->error);

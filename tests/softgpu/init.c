@@ -79,10 +79,7 @@ CUresult enter_context(const char *name, struct context **context)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (!(*context)->alive)
 		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-	result = (*context)->error;
-	if (result == CUDA_SUCCESS)
-		result = capture_check_context(name, *context);
-	return result == CUDA_SUCCESS ? CUDA_SUCCESS : leave(result);
+	return (*context)->error == CUDA_SUCCESS ? CUDA_SUCCESS : leave((*context)->error);
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)

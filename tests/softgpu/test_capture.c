@@ -317,7 +317,7 @@ static void boundaries(void)
 /* What a captured stream itself cannot do, in any mode. */
 static void unsupported_in_stream(void)
 {
-	start();
+	CUcontext context = start();
 	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
 	CUresult (*calls[])(CUstream) = {cuStreamSynchronize, cuStreamQuery};
 	for (int i = 0; i < 2; i++) {
@@ -327,6 +327,11 @@ static void unsupported_in_stream(void)
 	}
 	begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuCtxSynchronize());
+	expect_invalidated(stream);
+	begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuCtxSynchronize_v2(context));
+	OK(cuCtxSetCurrent(context));
 	expect_invalidated(stream);
 	begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
