@@ -573,7 +573,8 @@ static void decode_set(struct decoder *d, int unused)
 	uint32_t a = source(d, operand(d, 1), c.type), b = source(d, operand(d, 2), c.type);
 	uint32_t to = destination(d, operand(d, 0), result), p[2], halves[2];
 	bool pair = is_pair(c.type);
-	if ((is_pair(result) && !pair) || type_size(result) > 4)
+	uint32_t size = type_size(result);
+	if (pair ? size != 4 : is_pair(result) || (size != 2 && size != 4))
 		fail_unsupported(d);
 	enum type part = pair ? TYPE_U16 : type_unsigned(type_size(result));
 	uint32_t yes = constant(d, truth(result), type_size(part));

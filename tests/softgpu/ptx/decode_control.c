@@ -168,7 +168,12 @@ static void decode_barrier(struct decoder *d, int unused)
 		       : modifier(d, "or")  ? BARRIER_OR
 		                            : BARRIER_PLAIN;
 		p = predicate(d, operand(d, at + n));
-		to = destination(d, operand(d, 0), modifier_type(d));
+		enum type type = modifier_type(d);
+		if (mode == BARRIER_PLAIN)
+			fail_unsupported(d);
+		if (mode == BARRIER_POPC ? type_size(type) != 4 : type != TYPE_PRED)
+			fail_invalid(d, "the result has the wrong type");
+		to = destination(d, operand(d, 0), type);
 	}
 	struct insn *in = emit_control(d, arrive ? CONTROL_BARRIER_ARRIVE : CONTROL_BARRIER);
 	in->s[0] = id;
@@ -191,8 +196,8 @@ static void decode_shuffle(struct decoder *d, int unused)
 	bool sync = modifier(d, "sync");
 	enum type type = modifier_type(d);
 	const struct operand *to = operand(d, 0);
-	if (to->kind != OPERAND_NAME)
-		fail_invalid(d, "a register is wanted");
+	if (to->kind != OPERAND_NAME || type_size(type) != 4)
+		fail_invalid(d, "a register of 32 bits is wanted");
 	uint32_t a = source(d, operand(d, 1), type), b = source(d, operand(d, 2), TYPE_U32);
 	uint32_t c = source(d, operand(d, 3), TYPE_U32);
 	uint32_t mask = sync ? source(d, operand(d, 4), TYPE_U32) : NONE;
@@ -221,6 +226,8 @@ static void decode_vote(struct decoder *d, int unused)
 		fail_unsupported(d);
 	bool sync = modifier(d, "sync");
 	enum type type = modifier_type(d);
+	if (!strcmp(kinds[kind], "ballot") ? type_size(type) != 4 : type != TYPE_PRED)
+		fail_invalid(d, "the result has the wrong type");
 	uint32_t p = predicate(d, operand(d, 1));
 	uint32_t mask = sync ? source(d, operand(d, 2), TYPE_U32) : NONE;
 	uint32_t to = destination(d, operand(d, 0), type);
@@ -240,8 +247,8 @@ static void decode_match(struct decoder *d, int unused)
 		fail_unsupported(d);
 	enum type type = modifier_type(d);
 	const struct operand *to = operand(d, 0);
-	if (to->kind != OPERAND_NAME)
-		fail_invalid(d, "a register is wanted");
+	if (to->kind != OPERAND_NAME || type_size(type) < 4)
+		fail_invalid(d, "a register of 32 or 64 bits is wanted");
 	uint32_t a = source(d, operand(d, 1), type), mask = source(d, operand(d, 2), TYPE_U32);
 	uint32_t result = destination_named(d, to->name, TYPE_B32);
 	uint32_t p = to->pair ? destination_named(d, to->pair, TYPE_PRED) : NONE;

@@ -121,6 +121,31 @@ void test_texts(void)
 	    {".version 7.0\n.extern .func g();\n.entry f() { call g, (); }", PTX_NOT_SUPPORTED,
 	     "line 3: function g has no body here"},
 	    {".version 7.0\n/* no end", PTX_INVALID, "line 2: comment without end"},
+	    /* Results of a size that the instruction does not have. */
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "shfl.sync.idx.b16 %h1, %h1, 0, 31, -1; }",
+	     PTX_INVALID, "line 2: shfl.sync.idx.b16"},
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "vote.sync.ballot.b16 %h1, %p, -1; }",
+	     PTX_INVALID, "line 2: vote.sync.ballot.b16"},
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "match.any.sync.b16 %r1, %h1, -1; }",
+	     PTX_INVALID, "line 2: match.any.sync.b16"},
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "bar.red.popc.u64 %d, 0, %p; }",
+	     PTX_INVALID, "line 2: bar.red.popc.u64"},
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "set.eq.pred.u32 %p, %r1, 0; }",
+	     PTX_NOT_SUPPORTED, "line 2: instruction set.eq.pred.u32"},
+	    {".version 8.0\n.entry f() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %d; .reg "
+	     ".pred %p; "
+	     "set.eq.u16.f16x2 %h1, %r1, %r1; }",
+	     PTX_NOT_SUPPORTED, "line 2: instruction set.eq.u16.f16x2"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct ptx_module *m = NULL;
