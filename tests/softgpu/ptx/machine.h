@@ -140,8 +140,9 @@ struct grid {
 	uint64_t grid_words[2];            /* of a grid barrier */
 	uint32_t signals;                  /* enum signal, by atomic operations */
 
-	pthread_mutex_t pause; /* held by the caller while it is in poll() */
-	pthread_mutex_t lock;  /* of status and fault: the first that came */
+	pthread_mutex_t pause; /* the caller is in poll() while SIGNAL_PAUSE is set */
+	pthread_cond_t resume;
+	pthread_mutex_t lock; /* of status and fault: the first that came */
 	enum ptx_status status;
 	struct ptx_fault *fault;
 

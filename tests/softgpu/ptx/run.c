@@ -33,10 +33,12 @@ static bool poll(struct grid *g)
 {
 	if (!g->launch->poll)
 		return false;
-	pthread_mutex_lock(&g->pause);
+	/* No lock is held meanwhile: poll() gives the device to others and takes it again. */
 	__atomic_or_fetch(&g->signals, SIGNAL_PAUSE, __ATOMIC_RELAXED);
 	bool stop = g->launch->poll(g->launch->poll_cookie) != 0;
+	pthread_mutex_lock(&g->pause);
 	__atomic_and_fetch(&g->signals, ~(uint32_t)SIGNAL_PAUSE, __ATOMIC_RELAXED);
+	pthread_cond_broadcast(&g->resume);
 	pthread_mutex_unlock(&g->pause);
 	return stop;
 }
@@ -51,6 +53,8 @@ void worker_look_up(struct worker *k)
 		leave(k);
 	if (signals & SIGNAL_PAUSE && !k->caller) {
 		pthread_mutex_lock(&g->pause);
+		while (__atomic_load_n(&g->signals, __ATOMIC_RELAXED) & SIGNAL_PAUSE)
+			pthread_cond_wait(&g->resume, &g->pause);
 		pthread_mutex_unlock(&g->pause);
 	}
 	if (k->executed < k->look_up || !k->caller)
@@ -144,6 +148,7 @@ static void free_grid(struct grid *g)
 		if (g->workers[i].grid)
 			worker_free(&g->workers[i]);
 	pthread_mutex_destroy(&g->pause);
+	pthread_cond_destroy(&g->resume);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
@@ -188,6 +193,7 @@ enum ptx_status ptx_run(const struct ptx_function *f, const struct ptx_launch *l
 	g->poll_after =
 	    launch->poll && launch->poll_instructions ? launch->poll_instructions : 1u << 20;
 	pthread_mutex_init(&g->pause, NULL);
+	pthread_cond_init(&g->resume, NULL);
 	pthread_mutex_init(&g->lock, NULL);
 	/* The caller may have other ideas of rounding, of subnormals, or of traps. */
 	fenv_t environment;
