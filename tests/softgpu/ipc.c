@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,30 +87,6 @@ static CUresult find_physical(const struct ipc_memory *memory, struct physical *
 	return CUDA_ERROR_MAP_FAILED;
 }
 
-/* Maps all of it where the context's device, and the one that has it, can use it. */
-static uint64_t map_physical(struct physical *physical, struct context *context)
-{
-	uint32_t for_whom = 1U << physical->device | 1U << context->device->index;
-	pthread_rwlock_wrlock(&memory_lock);
-	uint64_t base = window_reserve(physical->size, 0, 0);
-	if (base) {
-		window_map(base, physical);
-		bool mapped = true;
-		for (int i = 0; i < device_count && mapped; i++)
-			if (for_whom >> i & 1)
-				mapped =
-				    window_view(&devices[i]) &&
-				    window_allow(base, physical->size, &devices[i], true, true);
-		if (!mapped) {
-			window_unmap(base, physical->size);
-			window_unreserve(base, physical->size);
-			base = 0;
-		}
-	}
-	pthread_rwlock_unlock(&memory_lock);
-	return base;
-}
-
 CUresult ipc_map(const struct ipc_memory *memory, struct context *context, struct range **out)
 {
 	if (memory->magic != IPC_MEMORY || memory->size > memory->physical_size ||
@@ -134,7 +109,9 @@ CUresult ipc_map(const struct ipc_memory *memory, struct context *context, struc
 			return CUDA_SUCCESS;
 		}
 	}
-	uint64_t base = map_physical(physical, context);
+	/* For the context's device, and for the one that has it. */
+	uint64_t base =
+	    map_physical(physical, 1U << physical->device | 1U << context->device->index);
 	range =
 	    base ? range_add(RANGE_IMPORTED, base + memory->offset, memory->size, context) : NULL;
 	if (!range) {

@@ -30,32 +30,38 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
+uint64_t map_physical(struct physical *physical, uint32_t for_whom)
+{
+	uint64_t size = physical->size;
+	pthread_rwlock_wrlock(&memory_lock);
+	uint64_t base = window_reserve(size, 0, 0);
+	bool mapped = base != 0;
+	if (mapped) {
+		window_map(base, physical);
+		for (int i = 0; i < device_count && mapped; i++)
+			if (for_whom >> i & 1)
+				mapped = window_view(&devices[i]) &&
+				         window_allow(base, size, &devices[i], true, true);
+		if (!mapped) {
+			window_unmap(base, size);
+			window_unreserve(base, size);
+		}
+	}
+	pthread_rwlock_unlock(&memory_lock);
+	return mapped ? base : 0;
+}
+
 CUresult device_map(const struct device *device, uint32_t for_whom, uint64_t size,
                     struct physical **physical, uint64_t *base)
 {
 	CUresult result = physical_create(device->index, size, physical);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_rwlock_wrlock(&memory_lock);
-	*base = window_reserve(size, 0, 0);
-	bool mapped = *base != 0;
-	if (mapped) {
-		window_map(*base, *physical);
-		for (int i = 0; i < device_count && mapped; i++)
-			if (for_whom >> i & 1)
-				mapped = window_view(&devices[i]) &&
-				         window_allow(*base, size, &devices[i], true, true);
-		if (!mapped) {
-			window_unmap(*base, size);
-			window_unreserve(*base, size);
-		}
-	}
-	pthread_rwlock_unlock(&memory_lock);
-	if (!mapped) {
-		physical_drop(*physical);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	return CUDA_SUCCESS;
+	*base = map_physical(*physical, for_whom);
+	if (*base)
+		return CUDA_SUCCESS;
+	physical_drop(*physical);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void device_unmap(struct physical *physical, uint64_t base)

@@ -17,7 +17,6 @@ struct physical {
 	uint64_t size;
 	bool own_file; /* no other memory of this process is in the file */
 	bool shared;   /* other processes may hold it, by `name` */
-	bool imported;
 	struct shared_name name;
 	CUmemAllocationProp properties;
 	int references; /* cuMemCreate, cuMemRetainAllocationHandle */
@@ -120,6 +119,8 @@ CUresult device_allocate(struct context *context, uint64_t size, enum range_kind
 struct physical *device_physical(const struct range *range, uint64_t *offset);
 /* Frees at once; the caller has waited. */
 void device_free(struct range *range);
+/* Maps all of it at new addresses, for the devices in the mask; 0: there are none. */
+uint64_t map_physical(struct physical *physical, uint32_t for_whom);
 /* Maps fresh memory of the device where the devices in the mask `for_whom` can use it. */
 CUresult device_map(const struct device *device, uint32_t for_whom, uint64_t size,
                     struct physical **physical, uint64_t *base);

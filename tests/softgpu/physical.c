@@ -164,7 +164,6 @@ struct physical *physical_adopt(int file, uint64_t offset, uint64_t size, int de
 	physical->offset = offset;
 	physical->size = size;
 	physical->own_file = true;
-	physical->imported = true;
 	physical->shared = true;
 	physical->name = *name;
 	LL_PREPEND(all, physical);
