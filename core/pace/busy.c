@@ -173,6 +173,7 @@ static double union_of(struct interval *interval, int count)
 {
 	double sum = 0, until = -1e300;
 
+	/* cppcheck-suppress uninitvar ; the first `count` are set */
 	qsort(interval, (size_t)count, sizeof(*interval), by_begin);
 	for (int i = 0; i < count; i++) {
 		double begin = interval[i].begin_ms > until ? interval[i].begin_ms : until;
