@@ -90,6 +90,7 @@ int main(void)
 	CHECK(cuModuleGetFunction(&count, module, "count"));
 	CHECK(cuMemAlloc_v2(&counters, 8));
 	CHECK(cuMemsetD32_v2(counters, 0, 2));
+	CHECK(cuCtxSynchronize()); /* the streams below do not wait for the default one */
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	pthread_create(&beside, NULL, launch_beside, NULL);
 	for (int i = 0; i < CAPTURES; i++)

@@ -23,7 +23,8 @@ ln -sfn "$packages/nvidia/cu13/include" "$cuda/include"
 
 export CUDA_PATH="$cuda" NVRTC_PATH="$packages/nvidia/cu13/lib" DEV=CUDA
 export XDG_CACHE_HOME="$scratch/cache" PYTHONDONTWRITEBYTECODE=1
-export LD_LIBRARY_PATH="$softgpu"
+# NVRTC looks for its built-in functions by name alone.
+export LD_LIBRARY_PATH="$softgpu:$packages/nvidia/cu13/lib"
 unset CI # tinygrad reads it
 
 # client PROGRAM ARGUMENTS...: without Spillway
