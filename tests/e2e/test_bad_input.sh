@@ -20,10 +20,19 @@ goes_on() {
 
 ini=$scratch/bad.ini
 export SPILLWAY_CONFIG="$ini" SPILLWAY_JOB=bad
+stat_says() { case $("$spillway" stat bad) in *"$1"*) ;; *) return 1 ;; esac; }
 while IFS='|' read -r text line expected; do
 	printf '%b' "$text" >"$ini"
 	goes_on "$text" "$ini:$line" "$expected"
-	has "$text in stat" "$("$spillway" stat bad)" "$expected"
+	# A running job shows it in stat.
+	rm -f "$scratch/ready"
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 60000 --ready "$scratch/ready" \
+		>/dev/null 2>&1 </dev/null &
+	running=$!
+	until_true 20 test -e "$scratch/ready" || fail "$text: not running"
+	until_true 20 stat_says "$expected" || fail "$text: stat does not show it: $("$spillway" stat bad)"
+	kill -KILL $running
+	wait $running || true
 done <<'EOF'
 [gpu]\nmemory_limit = 8Gx\n|2|memory_limit = 8Gx: expected a size
 [gpu]\nmemory_limit = -1\n|2|memory_limit = -1: expected a size
