@@ -226,21 +226,28 @@ static void pause_a_little(void)
 }
 
 /* A rerun finds its dead predecessor's memory still charged: it waits, at most for the drain. */
-static int charge_job(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+static __attribute__((noinline)) int
+charge_after_drain(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
 {
-	int saved = errno, cancel, error;
+	int saved = errno, cancel, error = -ENOSPC;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	for (uint64_t waited = 0;; waited += DRAIN_PAUSE_NS) {
-		error = segment_reserve(device->segment, device->index, side, bytes, limit);
-		if (error != -ENOSPC || waited >= SEGMENT_DRAIN_NS ||
-		    !fits_without_the_dead(device, side, bytes, limit))
-			break;
+	for (uint64_t waited = 0; error == -ENOSPC && waited < SEGMENT_DRAIN_NS &&
+	                          fits_without_the_dead(device, side, bytes, limit);
+	     waited += DRAIN_PAUSE_NS) {
 		pause_a_little();
+		error = segment_reserve(device->segment, device->index, side, bytes, limit);
 	}
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return error;
+}
+
+static int charge_job(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+{
+	int error = segment_reserve(device->segment, device->index, side, bytes, limit);
+
+	return error == -ENOSPC ? charge_after_drain(device, side, bytes, limit) : error;
 }
 
 int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
