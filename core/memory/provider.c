@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 
-/* By falling priority. */
+/* In the order in which they are preferred. */
 static const struct provider *const providers[] = {&provider_vmm, &provider_managed,
                                                    &provider_pinned};
 enum { PROVIDER_COUNT = sizeof(providers) / sizeof(*providers) };

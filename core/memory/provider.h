@@ -5,7 +5,7 @@
  *   managed  managed memory that prefers the host and is mapped for the device
  *   pinned   page-locked host memory mapped into the device's address space
  *
- * Each is found to work by trying it; the one of highest priority that works serves the device.
+ * Each is found to work by trying it; the first in this order that works serves the device.
  */
 #ifndef SPILLWAY_PROVIDER_H
 #define SPILLWAY_PROVIDER_H
@@ -23,7 +23,6 @@ struct backing {
 struct provider {
 	const char *name;
 	enum config_spill kind;
-	int priority;
 	bool outlives_context; /* else the memory goes with the context it was made in */
 	/* The device's context is current. Fills *backing on success only. */
 	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);

@@ -30,7 +30,6 @@ static CUresult managed_release(const struct backing *backing)
 const struct provider provider_managed = {
     .name = "managed",
     .kind = SPILL_MANAGED,
-    .priority = 200,
     .allocate = managed_allocate,
     .release = managed_release,
     .rounded = managed_rounded,

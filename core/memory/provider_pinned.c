@@ -37,7 +37,6 @@ static CUresult pinned_release(const struct backing *backing)
 const struct provider provider_pinned = {
     .name = "pinned",
     .kind = SPILL_PINNED,
-    .priority = 100,
     .allocate = pinned_allocate,
     .release = pinned_release,
     .rounded = pinned_rounded,

@@ -104,7 +104,6 @@ static CUresult vmm_release(const struct backing *backing)
 const struct provider provider_vmm = {
     .name = "vmm",
     .kind = SPILL_VMM,
-    .priority = 300,
     .outlives_context = true,
     .allocate = vmm_allocate,
     .release = vmm_release,
