@@ -1,13 +1,12 @@
 /* Where the driver library is. Rules: runs inside the user's process too. */
 #include "core/base/driver_library.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "core/base/file_status.h"
 #include "core/base/loader_cache.h"
 
 #if defined(__x86_64__)
@@ -33,19 +32,12 @@ struct search {
 	size_t size;
 };
 
-/* statx, not stat: that one has no version that an older glibc has too. */
-static bool describe(const char *path, struct statx *status)
+static bool is_same_file(const struct stat *one, const char *path)
 {
-	return statx(AT_FDCWD, path, 0, STATX_TYPE | STATX_INO, status) == 0;
-}
+	struct stat other;
 
-static bool is_same_file(const struct statx *one, const char *path)
-{
-	struct statx other;
-
-	return path && describe(path, &other) && one->stx_ino == other.stx_ino &&
-	       one->stx_dev_major == other.stx_dev_major &&
-	       one->stx_dev_minor == other.stx_dev_minor;
+	return path && file_status(path, &other) == 0 && one->st_ino == other.st_ino &&
+	       one->st_dev == other.st_dev;
 }
 
 /* Takes the file when it can be the driver; as an absolute path. */
@@ -53,10 +45,10 @@ static bool accept(void *cookie, const char *path)
 {
 	struct search *s = cookie;
 	char absolute[PATH_MAX];
-	struct statx status;
+	struct stat status;
 	int n;
 
-	if (!describe(path, &status) || !S_ISREG(status.stx_mode) ||
+	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
 	    is_same_file(&status, s->not_this))
 		return false;
 	if (path[0] != '/') {

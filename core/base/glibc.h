@@ -3,7 +3,7 @@
  *
  * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and libdl
  * into libc under new versions; the old versions are the same functions. Where a function has no old
- * version (stat), the code uses another (statx). tests/e2e/test_exports.sh finds what is missing here.
+ * version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh finds what is missing here.
  */
 #ifndef SPILLWAY_GLIBC_H
 #define SPILLWAY_GLIBC_H

@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/base/file_status.h"
 
 static const char *const level_names[] = {"off", "error", "warning", "info", "debug"};
 
@@ -55,11 +56,11 @@ static void write_line(int fd, const char *line, size_t length)
 /* A number for the file behind fd; 0: fd is closed. */
 static uint64_t identify(int fd)
 {
-	struct statx file; /* fstat() has no old version in glibc */
+	struct stat file;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO, &file) != 0)
+	if (file_status_of(fd, &file) != 0)
 		return 0;
-	return (file.stx_ino << 16 ^ file.stx_dev_major << 8 ^ file.stx_dev_minor) | 1;
+	return (file.st_ino << 16 ^ file.st_dev) | 1;
 }
 
 /* Programs close descriptors they do not know, and the number may be theirs by now. */

@@ -1,10 +1,11 @@
 /* Small files, read whole: a half-read or endless one is an error, not a configuration. */
 #include "core/config/snapshot.h"
 
+#include "core/base/file_status.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_MAX = 1 << 20 };
@@ -36,24 +37,24 @@ int config_file_load(const char *path, bool follow_symlink, char **text, size_t 
 	/* O_NONBLOCK: opening a FIFO must not hang the user's process. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
 	                        (follow_symlink ? 0 : O_NOFOLLOW));
-	struct statx status; /* fstat() has no old version in glibc */
+	struct stat status;
 	char *buffer = NULL;
 	int result;
 
 	if (fd < 0)
 		return -errno;
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, &status) != 0)
+	if (file_status_of(fd, &status) != 0)
 		result = -errno;
-	else if (S_ISDIR(status.stx_mode))
+	else if (S_ISDIR(status.st_mode))
 		result = -EISDIR;
-	else if (!S_ISREG(status.stx_mode))
+	else if (!S_ISREG(status.st_mode))
 		result = -EINVAL;
-	else if (status.stx_size > FILE_MAX)
+	else if (status.st_size > FILE_MAX)
 		result = -EFBIG;
-	else if (!(buffer = malloc(status.stx_size + 1)))
+	else if (!(buffer = malloc((size_t)status.st_size + 1)))
 		result = -ENOMEM;
 	else
-		result = read_all(fd, buffer, status.stx_size + 1, length);
+		result = read_all(fd, buffer, (size_t)status.st_size + 1, length);
 	close(fd);
 	if (result == 0)
 		*text = buffer;

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "core/state/refuse.h"
 
 const char *directory_path(char *path, size_t size)
@@ -30,20 +31,19 @@ const char *directory_path(char *path, size_t size)
 
 static int check(int fd, const char *path, char *message, size_t size)
 {
-	/* statx and not fstat: the shim must load with glibc 2.28 */
-	struct statx found;
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0) {
+	struct stat found;
+	if (file_status_of(fd, &found) != 0) {
 		int error = -errno;
 		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 	}
-	if (found.stx_uid != geteuid())
+	if (found.st_uid != geteuid())
 		return state_refuse(-EPERM, message, size,
 		                    "%s: belongs to user %u, expected a directory of user %u", path,
-		                    (unsigned)found.stx_uid, (unsigned)geteuid());
-	if (found.stx_mode & (S_IWGRP | S_IWOTH))
+		                    (unsigned)found.st_uid, (unsigned)geteuid());
+	if (found.st_mode & (S_IWGRP | S_IWOTH))
 		return state_refuse(-EPERM, message, size,
 		                    "%s: mode %04o lets others write, expected 0700", path,
-		                    (unsigned)found.stx_mode & 07777);
+		                    (unsigned)found.st_mode & 07777);
 	return 0;
 }
 

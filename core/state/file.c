@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -102,7 +102,7 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
                  uint64_t *file_size, char *message, size_t size)
 {
 	char name[SEGMENT_FILE_NAME_MAX], path[512];
-	struct statx found;
+	struct stat found;
 	ssize_t length;
 	int error;
 
@@ -114,9 +114,9 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
 		error = -errno;
 		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 	}
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &found) != 0)
+	if (file_status_of(fd, &found) != 0)
 		goto failed;
-	if (!S_ISREG(found.stx_mode)) {
+	if (!S_ISREG(found.st_mode)) {
 		close(fd);
 		return state_refuse(-EPROTO, message, size, "%s: not a segment", path);
 	}
@@ -124,7 +124,7 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
 	length = pread(fd, header, sizeof *header, 0);
 	if (length < 0)
 		goto failed;
-	*file_size = found.stx_size;
+	*file_size = (uint64_t)found.st_size;
 	return fd;
 failed:
 	error = -errno;

@@ -2,11 +2,18 @@
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
-	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture
+	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
+	$(BUILD)/tests/e2e/deny
 
 $(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
+
+# Starts programs in the places of tests/e2e/test_place_*.sh; not ours to sanitize.
+$(BUILD)/tests/e2e/deny: tests/e2e/deny.c
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<
 
 # Programs that know CUDA and nothing of Spillway.
 $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses: %: %.o

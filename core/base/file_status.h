@@ -1,0 +1,16 @@
+/*
+ * What a file is: stat(2), by system call.
+ *
+ * glibc's own functions have no version that is older than 2.33, and statx is what older container
+ * profiles refuse. No allocation, no lock; errno is set on failure, as by stat(2).
+ */
+#ifndef SPILLWAY_FILE_STATUS_H
+#define SPILLWAY_FILE_STATUS_H
+
+#include <sys/stat.h>
+
+/* 0, or -1 and errno. */
+int file_status(const char *path, struct stat *status); /* symbolic links are followed */
+int file_status_of(int fd, struct stat *status);
+
+#endif
