@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/gate.h"
 #include "core/base/log.h"
 #include "core/config/listener.h"
 #include "core/job_config.h"
@@ -202,6 +203,7 @@ static void forked(void)
 	atomic_store(&job.active, false);
 	atomic_store(&job_launch.paced, false);
 	atomic_store(&job_launch.statistics, &uncounted);
+	gate_forked();
 	if (job.segment)
 		segment_abandon(job.segment);
 	job.segment = NULL;
@@ -252,6 +254,7 @@ static void start(void)
 	atomic_store(&job_launch.statistics,
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
+	gate_start();
 	pthread_atfork(NULL, NULL, forked);
 	atomic_store(&job.active, true);
 	sem_post(&job.ready);

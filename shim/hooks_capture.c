@@ -23,29 +23,30 @@ static CUresult ended(CUresult result, CUstream stream)
 
 HOOK(cuStreamBeginCapture, CUstream hStream)
 {
-	return begun(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream));
+	return begun(PASSING_GATE(REAL(cuStreamBeginCapture)(hStream)), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_ptsz, CUstream hStream)
 {
-	return begun(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream));
+	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_ptsz)(hStream)), PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream));
+	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_v2)(hStream, mode)), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream));
+	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode)),
+	             PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies,
-	                                               dependencyData, numDependencies, mode),
+	return begun(PASSING_GATE(REAL(cuStreamBeginCaptureToGraph)(
+	                 hStream, hGraph, dependencies, dependencyData, numDependencies, mode)),
 	             LEGACY(hStream));
 }
 
@@ -53,17 +54,18 @@ HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
      const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
      CUstreamCaptureMode mode)
 {
-	return begun(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
-	                                                    dependencyData, numDependencies, mode),
+	return begun(PASSING_GATE(REAL(cuStreamBeginCaptureToGraph_ptsz)(
+	                 hStream, hGraph, dependencies, dependencyData, numDependencies, mode)),
 	             PER_THREAD(hStream));
 }
 
 HOOK(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(REAL(cuStreamEndCapture)(hStream, phGraph), LEGACY(hStream));
+	return ended(PASSING_GATE(REAL(cuStreamEndCapture)(hStream, phGraph)), LEGACY(hStream));
 }
 
 HOOK(cuStreamEndCapture_ptsz, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph), PER_THREAD(hStream));
+	return ended(PASSING_GATE(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph)),
+	             PER_THREAD(hStream));
 }

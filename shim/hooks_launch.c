@@ -14,13 +14,14 @@
 		struct job_paced_launch launch_;          \
 		CUresult result_;                         \
 		job_begin_launch(&launch_, kind, stream); \
-		result_ = (call);                         \
+		result_ = PASSING_GATE(call);             \
 		job_end_launch(&launch_);                 \
 		result_;                                  \
 	})
 
-/* The plain path: one counter, then the driver. */
-#define COUNTED(counter, call) (statistics_add(&job_launch_statistics()->counter, 1), (call))
+/* The plain path: one counter, the gate, the driver. */
+#define COUNTED(counter, call) \
+	(statistics_add(&job_launch_statistics()->counter, 1), PASSING_GATE(call))
 
 #define LAUNCH(stream, call) \
 	(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) : COUNTED(launches, call))

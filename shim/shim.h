@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/gate.h"
+
 enum entry {
 #define FUNCTION(symbol, class, action) ENTRY_##symbol,
 #define OBJECT(symbol, bytes)
@@ -49,6 +51,42 @@ struct hook {
 	    __attribute__((section("shim_hooks"), used)) = {ENTRY_##symbol,              \
 	                                                    (void *)hook_##symbol};      \
 	static CUresult hook_##symbol(__VA_ARGS__)
+
+/*
+ * A hook that passes the gate and forwards: GATED(cuFoo, (type, name), ...). GATED_2 is for two symbols with the
+ * same parameters, mostly the forms with and without per-thread default streams.
+ */
+#define GATED(symbol, ...)                                                       \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
+	{                                                                        \
+		return PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
+	}
+#define GATED_2(symbol, other, ...) GATED(symbol, __VA_ARGS__) GATED(other, __VA_ARGS__)
+
+#define PASSING_GATE(call)        \
+	({                        \
+		CUresult passed_; \
+		gate_enter();     \
+		passed_ = (call); \
+		gate_leave();     \
+		passed_;          \
+	})
+
+/* (type, name) pairs to a parameter list or an argument list; up to ten. */
+#define PARAMETER(type, name)                         type name
+#define ARGUMENT(type, name)                          name
+#define PAIRS(what, ...)                              PAIRS_N(__VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(what, __VA_ARGS__)
+#define PAIRS_N(a, b, c, d, e, f, g, h, i, j, n, ...) PAIRS_##n
+#define PAIRS_1(what, a)                              what a
+#define PAIRS_2(what, a, ...)                         what a, PAIRS_1(what, __VA_ARGS__)
+#define PAIRS_3(what, a, ...)                         what a, PAIRS_2(what, __VA_ARGS__)
+#define PAIRS_4(what, a, ...)                         what a, PAIRS_3(what, __VA_ARGS__)
+#define PAIRS_5(what, a, ...)                         what a, PAIRS_4(what, __VA_ARGS__)
+#define PAIRS_6(what, a, ...)                         what a, PAIRS_5(what, __VA_ARGS__)
+#define PAIRS_7(what, a, ...)                         what a, PAIRS_6(what, __VA_ARGS__)
+#define PAIRS_8(what, a, ...)                         what a, PAIRS_7(what, __VA_ARGS__)
+#define PAIRS_9(what, a, ...)                         what a, PAIRS_8(what, __VA_ARGS__)
+#define PAIRS_10(what, a, ...)                        what a, PAIRS_9(what, __VA_ARGS__)
 
 /* First in a hook that does more than forward: errno is the program's. */
 #define KEEP_ERRNO __attribute__((cleanup(shim_restore_errno), unused)) int kept_errno = errno

@@ -6,11 +6,10 @@ set -eu
 . tests/e2e/lib.sh
 table=tests/e2e/data/cudart_requests.tsv
 
-sed -n 's/^HOOK(\([A-Za-z0-9_]*\),.*/\1/p' shim/hooks_*.c | LC_ALL=C sort -u >"$scratch/hooked"
-[ "$(wc -l <"$scratch/hooked")" -gt 50 ] || fail "only $(wc -l <"$scratch/hooked") hooks were found in shim/"
-
 # Offset of each hook in the shim, from its own symbol table.
 nm "$build/lib/libspillway.so" | sed -n 's/^0*\([0-9a-f]*\) t hook_\([A-Za-z0-9_]*\)$/\1 \2/p' >"$scratch/offsets"
+awk '{ print $2 }' "$scratch/offsets" | LC_ALL=C sort -u >"$scratch/hooked"
+[ "$(wc -l <"$scratch/hooked")" -gt 200 ] || fail "only $(wc -l <"$scratch/hooked") hooks were found in the shim"
 
 compare() { # compare NAME < answers under the shim; the driver's own answers are in $scratch/driver
 	awk -v where="$1" '

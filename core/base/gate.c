@@ -1,0 +1,198 @@
+/* The gate. Rules: runs inside the user's process; errno is kept; a waiting thread holds no lock. */
+#include "core/base/gate.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000 };
+
+_Atomic uint32_t gate_state;
+__thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
+
+/* Seats are reused and never freed: who closes the gate walks them without a lock. */
+static _Atomic(struct gate_seat *) seats;
+/* Of threads that could get no memory for a seat: while anyone sits here the gate cannot close. */
+static struct gate_seat bench;
+static _Atomic bool bench_is_used;
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t seat_key;
+static pthread_once_t seat_key_once = PTHREAD_ONCE_INIT;
+static bool has_seat_key;
+static _Atomic pid_t closer; /* the process that closed it; a raw clone() is another */
+
+static void full_fence(void)
+{
+#ifdef __SANITIZE_THREAD__
+	static _Atomic int order; /* the sanitizer knows no fences */
+
+	atomic_fetch_add(&order, 1);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* At the thread's end. A destructor after ours may call again: it takes another seat. */
+static void leave_seat(void *value)
+{
+	struct gate_seat *seat = value;
+
+	gate_seat = NULL;
+	atomic_store(&seat->inside, 0);
+	atomic_store(&seat->taken, false);
+}
+
+static void make_seat_key(void)
+{
+	has_seat_key = pthread_key_create(&seat_key, leave_seat) == 0;
+}
+
+static struct gate_seat *find_seat(void)
+{
+	struct gate_seat *seat;
+
+	for (seat = atomic_load(&seats); seat; seat = seat->next) {
+		bool taken = false;
+
+		if (!atomic_load_explicit(&seat->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&seat->taken, &taken, true))
+			return seat;
+	}
+	seat = calloc(1, sizeof(*seat));
+	if (!seat)
+		return NULL;
+	atomic_store(&seat->taken, true);
+	seat->next = atomic_load(&seats);
+	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
+		;
+	return seat;
+}
+
+__attribute__((noinline)) struct gate_seat *gate_take_seat(void)
+{
+	int saved = errno;
+	struct gate_seat *seat = find_seat();
+
+	if (seat) {
+		pthread_once(&seat_key_once, make_seat_key);
+		if (has_seat_key)
+			pthread_setspecific(seat_key, seat);
+	} else {
+		seat = &bench;
+		atomic_store(&bench_is_used, true);
+	}
+	gate_seat = seat;
+	errno = saved;
+	return seat;
+}
+
+static void wait_until_open(uint32_t state)
+{
+	const struct timespec look_again = {0, LOOK_AGAIN_NS};
+
+	/* A clone of the process that closed it has no one to open it. */
+	if (atomic_load(&closer) != getpid())
+		gate_forked();
+	else
+		syscall(SYS_futex, &gate_state, FUTEX_WAIT_PRIVATE, state, &look_again, NULL, 0);
+}
+
+__attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
+{
+	int saved = errno;
+
+	for (;;) {
+		uint32_t state;
+
+		full_fence();
+		state = atomic_load(&gate_state);
+		/* Who is inside already is being waited for. */
+		if (!(state & GATE_CLOSED) || atomic_load(&seat->inside) > 1)
+			break;
+		atomic_store(&seat->inside, 0);
+		wait_until_open(state);
+		atomic_store(&seat->inside, 1);
+	}
+	errno = saved;
+}
+
+void gate_start(void)
+{
+	int saved = errno;
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) != 0 ||
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0)
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+	errno = saved;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool nobody_is_inside(void)
+{
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
+		if (atomic_load_explicit(&seat->inside, memory_order_acquire) != 0)
+			return false;
+	}
+	return !atomic_load(&bench_is_used);
+}
+
+bool gate_close(uint64_t patience_ns)
+{
+	const struct timespec pause = {0, POLL_NS};
+	uint64_t deadline = now_ns() + patience_ns;
+	int saved = errno;
+
+	pthread_mutex_lock(&closing);
+	atomic_store(&closer, getpid());
+	/* Every passage after the fence sees the gate closed, or is seen inside. */
+	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES)
+		full_fence();
+	else
+		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+	while (!nobody_is_inside()) {
+		if (now_ns() >= deadline) {
+			gate_open();
+			errno = saved;
+			return false;
+		}
+		nanosleep(&pause, NULL);
+	}
+	errno = saved;
+	return true;
+}
+
+void gate_open(void)
+{
+	int saved = errno;
+
+	atomic_fetch_and(&gate_state, ~(uint32_t)GATE_CLOSED);
+	syscall(SYS_futex, &gate_state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	pthread_mutex_unlock(&closing);
+	errno = saved;
+}
+
+void gate_forked(void)
+{
+	struct gate_seat *own = gate_seat;
+
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
+		if (seat != own) {
+			atomic_store(&seat->inside, 0);
+			atomic_store(&seat->taken, false);
+		}
+	}
+	atomic_fetch_and(&gate_state, ~(uint32_t)GATE_CLOSED);
+	pthread_mutex_init(&closing, NULL);
+}

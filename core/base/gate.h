@@ -1,0 +1,68 @@
+/*
+ * The gate: what every call that hands work or memory to the driver passes; closed for the short time in
+ * which memory must not be used.
+ *
+ * seat    one thread's place in the gate: how deep in calls it is
+ * closed  those outside wait at the entrance until it opens; those inside are waited for, bounded
+ *
+ * Cost of a passage: two stores, two loads, one predictable branch. The fence between "I am inside" and
+ * "is it closed" is paid by who closes (membarrier), or by each passage where the kernel refuses that.
+ */
+#ifndef SPILLWAY_GATE_H
+#define SPILLWAY_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate_seat {
+	_Atomic uint32_t inside; /* depth; written by the thread alone */
+	_Atomic bool taken;
+	struct gate_seat *next;
+};
+
+enum { GATE_CLOSED = 1, GATE_FENCES = 2 };
+
+/* Private: used by the inline functions below. */
+extern _Atomic uint32_t gate_state;
+extern __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
+struct gate_seat *gate_take_seat(void);
+void gate_enter_slowly(struct gate_seat *seat);
+
+/* Before a call of the driver; waits while the gate is closed. May be nested: an inner call passes. */
+static inline void gate_enter(void)
+{
+	struct gate_seat *seat = gate_seat;
+
+	if (__builtin_expect(!seat, 0))
+		seat = gate_take_seat();
+	atomic_store_explicit(&seat->inside,
+	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) + 1,
+	                      memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&gate_state, memory_order_acquire) != 0, 0))
+		gate_enter_slowly(seat);
+}
+
+/* After it. */
+static inline void gate_leave(void)
+{
+	struct gate_seat *seat = gate_seat;
+
+	atomic_store_explicit(&seat->inside,
+	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) - 1,
+	                      memory_order_release);
+}
+
+/* Before the first gate_close(): asks the kernel for membarrier. */
+void gate_start(void);
+/*
+ * Closes the gate and waits until nobody is inside, at most `patience_ns`. True: closed, the caller must
+ * gate_open() soon. False: somebody stayed inside, the gate is open again. The caller is outside.
+ */
+bool gate_close(uint64_t patience_ns);
+void gate_open(void);
+/* In a forked child: the other threads are gone, and with them whoever closed the gate. */
+void gate_forked(void);
+
+#endif

@@ -1,0 +1,232 @@
+/* The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass. */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/gate.h"
+
+enum { THREADS = 8, CLOSURES = 50, SHORT_NS = 1000000 };
+#define LONG_NS 60000000000u
+
+static _Atomic bool stop;
+static _Atomic int inside; /* threads between enter and leave, as they say themselves */
+static _Atomic uint64_t passages;
+static _Atomic int reached;
+
+static void pause_ns(long ns)
+{
+	const struct timespec pause = {0, ns};
+
+	nanosleep(&pause, NULL);
+}
+
+static void wait_for(_Atomic int *value, int wanted)
+{
+	while (atomic_load(value) != wanted)
+		pause_ns(100000);
+}
+
+static void *pass_again_and_again(void *cookie)
+{
+	(void)cookie;
+	while (!atomic_load(&stop)) {
+		gate_enter();
+		atomic_fetch_add(&inside, 1);
+		gate_enter(); /* nested: must not wait for itself */
+		gate_leave();
+		atomic_fetch_sub(&inside, 1);
+		gate_leave();
+		atomic_fetch_add(&passages, 1);
+	}
+	return NULL;
+}
+
+/* fences: as where the kernel has no membarrier */
+static void run_against_passages(bool fences)
+{
+	pthread_t threads[THREADS];
+	int closed = 0;
+
+	gate_start();
+	if (fences)
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+	atomic_store(&stop, false);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, pass_again_and_again, NULL);
+	for (int i = 0; i < CLOSURES; i++) {
+		uint64_t before;
+
+		if (!gate_close(LONG_NS))
+			continue;
+		closed++;
+		ck_assert_int_eq(atomic_load(&inside), 0);
+		before = atomic_load(&passages);
+		pause_ns(10000);
+		ck_assert_int_eq(atomic_load(&inside), 0);
+		/* Who had left but not counted yet may count now, once each. */
+		ck_assert_uint_le(atomic_load(&passages) - before, THREADS);
+		gate_open();
+	}
+	atomic_store(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_int_eq(closed, CLOSURES);
+	ck_assert_uint_gt(atomic_load(&passages), 0);
+}
+
+START_TEST(closed_means_nobody_is_inside)
+{
+	run_against_passages(false);
+}
+END_TEST
+
+START_TEST(also_without_membarrier)
+{
+	run_against_passages(true);
+}
+END_TEST
+
+static void *stay_inside(void *cookie)
+{
+	(void)cookie;
+	gate_enter();
+	atomic_store(&reached, 1);
+	wait_for(&reached, 2);
+	gate_leave();
+	return NULL;
+}
+
+START_TEST(who_stays_inside_is_waited_for_a_bounded_time)
+{
+	pthread_t thread;
+
+	gate_start();
+	pthread_create(&thread, NULL, stay_inside, NULL);
+	wait_for(&reached, 1);
+	ck_assert(!gate_close(SHORT_NS));
+	/* It is open again: others pass, and the next attempt succeeds. */
+	gate_enter();
+	gate_leave();
+	atomic_store(&reached, 2);
+	pthread_join(thread, NULL);
+	ck_assert(gate_close(LONG_NS));
+	gate_open();
+}
+END_TEST
+
+static void *leave_without_leaving(void *cookie)
+{
+	(void)cookie;
+	gate_enter();
+	pthread_exit(NULL); /* as a thread cancelled inside a driver call */
+}
+
+START_TEST(a_thread_that_ends_inside_is_not_waited_for)
+{
+	pthread_t thread;
+
+	gate_start();
+	pthread_create(&thread, NULL, leave_without_leaving, NULL);
+	pthread_join(thread, NULL);
+	ck_assert(gate_close(LONG_NS));
+	gate_open();
+}
+END_TEST
+
+static void *enter_closed(void *cookie)
+{
+	(void)cookie;
+	atomic_store(&reached, 1);
+	gate_enter();
+	atomic_store(&reached, 2);
+	gate_leave();
+	return NULL;
+}
+
+START_TEST(who_comes_while_it_is_closed_waits_until_it_opens)
+{
+	pthread_t thread;
+
+	gate_start();
+	ck_assert(gate_close(LONG_NS));
+	pthread_create(&thread, NULL, enter_closed, NULL);
+	wait_for(&reached, 1);
+	pause_ns(60000000);
+	ck_assert_int_eq(atomic_load(&reached), 1);
+	gate_open();
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(atomic_load(&reached), 2);
+}
+END_TEST
+
+START_TEST(a_forked_child_finds_it_open)
+{
+	int status;
+	pid_t child;
+
+	gate_start();
+	ck_assert(gate_close(LONG_NS));
+	child = fork();
+	if (child == 0) {
+		gate_enter(); /* the child has no thread that would open it */
+		gate_leave();
+		gate_forked();
+		if (!gate_close(LONG_NS))
+			_exit(1);
+		gate_open();
+		_exit(0);
+	}
+	gate_open();
+	waitpid(child, &status, 0);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
+static void *pass_once(void *cookie)
+{
+	(void)cookie;
+	gate_enter();
+	gate_leave();
+	return gate_seat;
+}
+
+START_TEST(seats_are_used_again)
+{
+	void *first = NULL, *seat = NULL;
+
+	for (int i = 0; i < 1000; i++) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, pass_once, NULL);
+		pthread_join(thread, &seat);
+		first = first ? first : seat;
+		ck_assert_ptr_eq(seat, first);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("gate");
+	TCase *tests = tcase_create("gate");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tests, 100);
+	tcase_add_test(tests, closed_means_nobody_is_inside);
+	tcase_add_test(tests, also_without_membarrier);
+	tcase_add_test(tests, who_stays_inside_is_waited_for_a_bounded_time);
+	tcase_add_test(tests, a_thread_that_ends_inside_is_not_waited_for);
+	tcase_add_test(tests, who_comes_while_it_is_closed_waits_until_it_opens);
+	tcase_add_test(tests, a_forked_child_finds_it_open);
+	tcase_add_test(tests, seats_are_used_again);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
