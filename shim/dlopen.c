@@ -1,23 +1,25 @@
 /*
- * dlopen by path: a program that opens the driver's file itself gets the shim.
+ * dlopen and dlmopen: a program that opens the driver's file itself gets the shim.
  *
- * By SONAME glibc already answers with the shim; this is for those who scan folders and open what
- * they find. Every other name goes through untouched, by a jump in trampolines.S that keeps the
- * caller's return address, by which glibc finds the caller's RUNPATH.
+ * By SONAME glibc already answers "libcuda.so.1" with the shim; this is for those who scan folders and
+ * open what they find, and for the driver's other names. Every other name goes through untouched, by a
+ * jump in trampolines.S that keeps the caller's return address, by which glibc finds the caller's
+ * RUNPATH.
  *
- * Rules: called at any time by anyone, before constructors, in set-uid processes; allocates
- * nothing.
+ * Rules: called at any time by anyone, before constructors, in set-uid processes.
  */
 #include "shim/shim.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/driver_library.h"
+#include "core/base/log.h"
 
 void *(*shim_real_dlopen)(const char *file, int mode);
+void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
 
 static void *no_dlopen(const char *file, int mode)
 {
@@ -26,47 +28,73 @@ static void *no_dlopen(const char *file, int mode)
 	return NULL;
 }
 
-/* Every caller finds the same address, so a race is harmless. */
-void shim_find_real_dlopen(void)
+static void *no_dlmopen(Lmid_t namespace, const char *file, int mode)
 {
-	void *real = __atomic_load_n((void **)&shim_real_dlopen, __ATOMIC_RELAXED);
+	(void)namespace;
+	(void)file;
+	(void)mode;
+	return NULL;
+}
 
-	if (!real) {
-		real = dlsym(RTLD_NEXT, "dlopen");
-		__atomic_store_n((void **)&shim_real_dlopen, real ? real : (void *)no_dlopen,
-		                 __ATOMIC_RELAXED);
+/* Every caller finds the same address, so a race is harmless. */
+static void find_real(void **real, const char *symbol, void *otherwise)
+{
+	if (!__atomic_load_n(real, __ATOMIC_RELAXED)) {
+		void *found = dlsym(RTLD_NEXT, symbol);
+
+		__atomic_store_n(real, found ? found : otherwise, __ATOMIC_RELAXED);
 	}
 }
 
-/* "libcuda.so", "libcuda.so.1" and "libcuda.so.580.65.06", as drivers are installed. */
-static bool is_driver_file_name(const char *name)
+void shim_find_real_dlopen(void)
 {
-	static const char stem[] = "libcuda.so";
-	const char *rest = name + sizeof(stem) - 1;
+	find_real((void **)&shim_real_dlopen, "dlopen", (void *)no_dlopen);
+}
 
-	if (strncmp(name, stem, sizeof(stem) - 1) != 0)
-		return false;
-	return *rest == '\0' || (*rest == '.' && rest[1] >= '0' && rest[1] <= '9' &&
-	                         rest[strspn(rest, ".0123456789")] == '\0');
+/* A file that is not there, or is no library, is left to fail as it would without us. */
+static const char *exchange(const char *file)
+{
+	char path[PATH_MAX];
+
+	if (strcmp(file, DRIVER_LIBRARY) == 0) {
+		/* Answered by SONAME. Who opens the driver may look its symbols up next. */
+		shim_attach(NULL);
+	} else if (strcmp(file, "libcuda.so") == 0) {
+		/* As by the alias: what it leads to is libcuda.so.1. */
+		shim_attach(NULL);
+		return DRIVER_LIBRARY;
+	} else if (driver_library_locate(file, path, sizeof(path))) {
+		shim_attach(path);
+		return DRIVER_LIBRARY;
+	}
+	return file;
+}
+
+static const char *file_in(Lmid_t namespace, const char *file)
+{
+	int saved = errno;
+
+	if (file && driver_library_is_named(file) && !shim_is_disabled()) {
+		if (namespace == LM_ID_BASE)
+			file = exchange(file);
+		else
+			log_once(LOG_WARNING,
+			         "dlmopen(%s): a driver in a namespace of its own is out of reach: "
+			         "what is done through it is neither limited nor counted",
+			         file);
+	}
+	errno = saved;
+	return file;
 }
 
 const char *shim_dlopen_file(const char *file)
 {
-	int saved = errno;
-	const char *slash;
-
 	shim_find_real_dlopen();
-	slash = file ? strrchr(file, '/') : NULL;
-	if (file && is_driver_file_name(slash ? slash + 1 : file) && !shim_is_disabled()) {
-		if (!slash) {
-			/* Answered by SONAME. Who opens the driver may look its symbols up next. */
-			shim_attach(NULL);
-		} else if (access(file, R_OK) == 0) {
-			/* A file that is not there fails as it would without us. */
-			shim_attach(file);
-			file = DRIVER_LIBRARY;
-		}
-	}
-	errno = saved;
-	return file;
+	return file_in(LM_ID_BASE, file);
+}
+
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file)
+{
+	find_real((void **)&shim_real_dlmopen, "dlmopen", (void *)no_dlmopen);
+	return file_in(namespace, file);
 }

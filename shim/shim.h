@@ -15,6 +15,7 @@
 
 #define __CUDA_API_VERSION_INTERNAL /* no macro renames anything */
 #include <cuda.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,11 +108,13 @@ static inline void shim_restore_errno(const int *kept)
  */
 void *driver_open(const char *asked, char *found, size_t size);
 
-/* glibc's dlopen; dlopen.c. */
+/* glibc's dlopen and dlmopen, once they were called; dlopen.c. */
 extern void *(*shim_real_dlopen)(const char *file, int mode);
+extern void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
 void shim_find_real_dlopen(void);
-/* Called by trampolines.S: the file dlopen shall open instead of `file`, mostly `file` itself. */
+/* Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself. */
 const char *shim_dlopen_file(const char *file);
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file);
 /* Takes symbols out of what dlsym finds in this library; hide.c. */
 void shim_hide(bool (*is_missing)(const char *symbol));
 /*

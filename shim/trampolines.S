@@ -109,6 +109,33 @@ dlopen:
 	.cfi_endproc
 	.size dlopen, . - dlopen
 
+/* dlmopen(namespace, file, mode), the same way */
+	.hidden shim_dlmopen_file
+	.hidden shim_real_dlmopen
+	.globl dlmopen
+	.type dlmopen, @function
+	.p2align 4
+dlmopen:
+	.cfi_startproc
+	endbr64
+	pushq %rdi
+	.cfi_def_cfa_offset 16
+	pushq %rdx
+	.cfi_def_cfa_offset 24
+	subq $8, %rsp
+	.cfi_def_cfa_offset 32
+	call shim_dlmopen_file
+	addq $8, %rsp
+	.cfi_def_cfa_offset 24
+	popq %rdx
+	.cfi_def_cfa_offset 16
+	popq %rdi
+	.cfi_def_cfa_offset 8
+	movq %rax, %rsi
+	jmp *shim_real_dlmopen(%rip)
+	.cfi_endproc
+	.size dlmopen, . - dlmopen
+
 #elif defined(__aarch64__)
 
 	.text
@@ -196,6 +223,32 @@ dlopen: /* see above */
 	br x16
 	.cfi_endproc
 	.size dlopen, . - dlopen
+
+	.hidden shim_dlmopen_file
+	.hidden shim_real_dlmopen
+	.globl dlmopen
+	.type dlmopen, @function
+	.p2align 4
+dlmopen:
+	.cfi_startproc
+	hint #34
+	stp x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset 29, -32
+	.cfi_offset 30, -24
+	stp x0, x2, [sp, #16]
+	bl shim_dlmopen_file
+	mov x1, x0
+	ldp x0, x2, [sp, #16]
+	ldp x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore 29
+	.cfi_restore 30
+	adrp x16, shim_real_dlmopen
+	ldr x16, [x16, :lo12:shim_real_dlmopen]
+	br x16
+	.cfi_endproc
+	.size dlmopen, . - dlmopen
 
 #else
 #error "Spillway has trampolines for x86-64 and aarch64"

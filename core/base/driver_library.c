@@ -1,18 +1,25 @@
 /* Where the driver library is. Rules: runs inside the user's process too. */
 #include "core/base/driver_library.h"
 
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file_status.h"
 #include "core/base/loader_cache.h"
 
 #if defined(__x86_64__)
 #define MULTIARCH "x86_64-linux-gnu"
+#define MACHINE   EM_X86_64
 #elif defined(__aarch64__)
 #define MULTIARCH "aarch64-linux-gnu"
+#define MACHINE   EM_AARCH64
 #endif
 
 static const char *const usual_folders[] = {
@@ -27,6 +34,7 @@ static const char *const usual_folders[] = {
 };
 
 struct search {
+	const char *name;
 	const char *not_this;
 	char *path;
 	size_t size;
@@ -40,6 +48,24 @@ static bool is_same_file(const struct stat *one, const char *path)
 	       one->st_dev == other.st_dev;
 }
 
+/* Not an empty file, nor the driver for 32-bit programs: a search passes over what cannot be loaded. */
+static bool is_library(const char *path)
+{
+	ElfW(Ehdr) header;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	do
+		n = read(fd, &header, sizeof(header));
+	while (n < 0 && errno == EINTR);
+	close(fd);
+	return n == sizeof(header) && memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+	       header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_type == ET_DYN &&
+	       header.e_machine == MACHINE;
+}
+
 /* Takes the file when it can be the driver; as an absolute path. */
 static bool accept(void *cookie, const char *path)
 {
@@ -49,7 +75,7 @@ static bool accept(void *cookie, const char *path)
 	int n;
 
 	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
-	    is_same_file(&status, s->not_this))
+	    is_same_file(&status, s->not_this) || !is_library(path))
 		return false;
 	if (path[0] != '/') {
 		if (!realpath(path, absolute))
@@ -63,7 +89,7 @@ static bool accept(void *cookie, const char *path)
 static bool accept_in(struct search *s, const char *folder, size_t length)
 {
 	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%.*s/" DRIVER_LIBRARY, (int)length, folder);
+	int n = snprintf(path, sizeof(path), "%.*s/%s", (int)length, folder, s->name);
 
 	return length && n > 0 && (size_t)n < sizeof(path) && accept(s, path);
 }
@@ -81,10 +107,27 @@ static bool accept_in_list(struct search *s, const char *folders)
 	return false;
 }
 
+/* *from: the place that has it. */
+static bool search(struct search *s, const char **from)
+{
+	*from = "LD_LIBRARY_PATH";
+	if (accept_in_list(s, secure_getenv("LD_LIBRARY_PATH")))
+		return true;
+	*from = "/etc/ld.so.cache";
+	if (loader_cache_find(s->name, accept, s))
+		return true;
+	*from = "a usual place";
+	for (size_t i = 0; i < sizeof(usual_folders) / sizeof(*usual_folders); i++) {
+		if (accept_in(s, usual_folders[i], strlen(usual_folders[i])))
+			return true;
+	}
+	return false;
+}
+
 bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
                          const char **from, bool *named_is_bad)
 {
-	struct search s = {not_this, path, size};
+	struct search s = {DRIVER_LIBRARY, not_this, path, size};
 	const char *named = secure_getenv("SPILLWAY_DRIVER");
 
 	*named_is_bad = false;
@@ -97,17 +140,40 @@ bool driver_library_find(const char *not_this, const char *asked, char *path, si
 	*from = "the path the program named";
 	if (asked && accept(&s, asked))
 		return true;
-	*from = "LD_LIBRARY_PATH";
-	if (accept_in_list(&s, secure_getenv("LD_LIBRARY_PATH")))
+	if (search(&s, from))
 		return true;
-	*from = "/etc/ld.so.cache";
-	if (loader_cache_find(DRIVER_LIBRARY, accept, &s))
-		return true;
-	*from = "a usual place";
-	for (size_t i = 0; i < sizeof(usual_folders) / sizeof(*usual_folders); i++) {
-		if (accept_in(&s, usual_folders[i], strlen(usual_folders[i])))
-			return true;
-	}
 	*from = "SPILLWAY_DRIVER, LD_LIBRARY_PATH, /etc/ld.so.cache and the usual places";
 	return false;
+}
+
+/* "libcuda.so", "libcuda.so.1", "libcuda.so.1.1" and "libcuda.so.580.65.06", as drivers are installed. */
+static bool is_driver_name(const char *file)
+{
+	static const char stem[] = "libcuda.so";
+	const char *slash = strrchr(file, '/');
+	const char *name = slash ? slash + 1 : file;
+	const char *rest = name + sizeof(stem) - 1;
+
+	if (strncmp(name, stem, sizeof(stem) - 1) != 0)
+		return false;
+	return *rest == '\0' || (*rest == '.' && rest[1] >= '0' && rest[1] <= '9' &&
+	                         rest[strspn(rest, ".0123456789")] == '\0');
+}
+
+bool driver_library_is_named(const char *file)
+{
+	char target[PATH_MAX];
+
+	return is_driver_name(file) ||
+	       /* Most files are no links; those that are get resolved. */
+	       (strchr(file, '/') && readlink(file, target, 1) > 0 && realpath(file, target) &&
+	        is_driver_name(target));
+}
+
+bool driver_library_locate(const char *file, char *path, size_t size)
+{
+	struct search s = {file, NULL, path, size};
+	const char *from;
+
+	return strchr(file, '/') ? accept(&s, file) : search(&s, &from);
 }

@@ -21,4 +21,16 @@
 bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
                          const char **from, bool *named_is_bad);
 
+/*
+ * Whether dlopen(file) asks for a driver: by a name that drivers have, or by a link to such a file. errno
+ * is not preserved.
+ */
+bool driver_library_is_named(const char *file);
+
+/*
+ * Where dlopen(file) would find the driver it asks for, a path, or a name that is looked for in the same
+ * places as above; false when there is nothing there that can be loaded.
+ */
+bool driver_library_locate(const char *file, char *path, size_t size);
+
 #endif

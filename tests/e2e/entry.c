@@ -1,7 +1,12 @@
 /*
  * entry NAME...: opens the driver under each name as programs do and says which library answers:
- * "NAME: shim" or "NAME: driver" or "NAME: none". A NAME may be prefixed by flags: noload:, deepbind:,
- * or be "next" for RTLD_DEFAULT. --gpa: what cuGetProcAddress hands out for the names that follow.
+ * "NAME: shim" or "NAME: driver", or "NAME: none" when there is none and dlerror() says so. The NAMEs
+ * are opened one after the other, and stay open. A NAME may be prefixed by how it is opened: noload:,
+ * deepbind:, global:, nomode: (an invalid mode), base: and new: (dlmopen into the first or into a new
+ * namespace); or be "self" for dlopen(NULL), "default" for RTLD_DEFAULT, "next" for RTLD_NEXT.
+ * --symbol NAME..., --symbol-in FILE NAME...: the same for the symbols of one library; NAME@VERSION is
+ * looked up by dlvsym.
+ * --gpa NAME@VERSION...: what cuGetProcAddress hands out.
  * --init: the answer of cuInit, cuDriverGetVersion and cuDeviceGetCount.
  */
 #include <cuda.h>
@@ -26,13 +31,59 @@ static const char *owner_of(void *address)
 
 static void *open_driver(const char *name)
 {
-	int mode = RTLD_NOW;
+	static const struct {
+		const char *prefix;
+		int mode;
+		Lmid_t namespace;
+	} ways[] = {
+	    {"noload:", RTLD_NOW | RTLD_NOLOAD, LM_ID_BASE},
+	    {"deepbind:", RTLD_NOW | RTLD_DEEPBIND, LM_ID_BASE},
+	    {"global:", RTLD_LAZY | RTLD_GLOBAL, LM_ID_BASE},
+	    {"nomode:", 0, LM_ID_BASE},
+	    {"base:", RTLD_NOW, LM_ID_BASE},
+	    {"new:", RTLD_NOW, LM_ID_NEWLM},
+	};
 
-	if (strncmp(name, "noload:", 7) == 0)
-		mode |= RTLD_NOLOAD, name += 7;
-	else if (strncmp(name, "deepbind:", 9) == 0)
-		mode |= RTLD_DEEPBIND, name += 9;
-	return strcmp(name, "next") == 0 ? RTLD_DEFAULT : dlopen(name, mode);
+	if (strcmp(name, "self") == 0)
+		return dlopen(NULL, RTLD_NOW);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		size_t length = strlen(ways[i].prefix);
+
+		if (strncmp(name, ways[i].prefix, length) != 0)
+			continue;
+		name += length;
+		return strstr("base:new:", ways[i].prefix)
+		           ? dlmopen(ways[i].namespace, name, ways[i].mode)
+		           : dlopen(name, ways[i].mode);
+	}
+	return dlopen(name, RTLD_NOW);
+}
+
+static void print_way(const char *name)
+{
+	void *library = RTLD_DEFAULT, *init = NULL;
+	const char *error;
+
+	dlerror();
+	if (strcmp(name, "next") == 0)
+		init = dlsym(RTLD_NEXT, "cuInit");
+	else if (strcmp(name, "default") == 0 || (library = open_driver(name)))
+		init = dlsym(library, "cuInit");
+	error = dlerror();
+	/* glibc has nothing to say of a library that is not loaded. */
+	printf("%s: %s%s\n", name, owner_of(init),
+	       !init != !!error && strncmp(name, "noload:", 7) != 0 ? ", wrong dlerror" : "");
+}
+
+static void *find_symbol(void *library, const char *argument)
+{
+	const char *version = strchr(argument, '@');
+	char name[128];
+
+	if (!version)
+		return dlsym(library, argument);
+	snprintf(name, sizeof(name), "%.*s", (int)(version - argument), argument);
+	return dlvsym(library, name, version + 1);
 }
 
 /* The second word of an argument "name@version" is the version asked for. */
@@ -83,7 +134,7 @@ int main(int argc, char **argv)
 		void *library = dlopen(named ? argv[2] : "libcuda.so.1", RTLD_NOW);
 
 		for (int i = named ? 3 : 2; library && i < argc; i++) {
-			void *address = dlsym(library, argv[i]);
+			void *address = find_symbol(library, argv[i]);
 			const char *error = dlerror();
 
 			printf("%s: %s%s\n", argv[i], owner_of(address), error ? ", said" : "");
@@ -97,12 +148,7 @@ int main(int argc, char **argv)
 			print_proc_address(library, argv[i]);
 		return !library;
 	}
-	for (int i = 1; i < argc; i++) {
-		void *library = open_driver(argv[i]);
-		void *init =
-		    library || strcmp(argv[i], "next") == 0 ? dlsym(library, "cuInit") : NULL;
-
-		printf("%s: %s\n", argv[i], owner_of(init));
-	}
+	for (int i = 1; i < argc; i++)
+		print_way(argv[i]);
 	return 0;
 }
