@@ -134,4 +134,4 @@ help:
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'
 	@echo 'make clean      remove $(BUILD)/'
 
--include $(shell test -d $(BUILD) && find $(BUILD) -name '*.d')
+-include $(shell test -d $(BUILD) && find $(BUILD) -name debs -prune -o -type f -name '*.d' -print)

@@ -2,23 +2,38 @@
  * proc_addresses TABLE: asks cuGetProcAddress for every (name, version, flags) of the table and prints
  * "name version flags RESULT STATUS owner symbol": owner shim (symbol: offset of the function in the
  * shim, in hexadecimal) or driver (symbol: its exported name), or "- -" where there was no answer.
+ * A driver from before CUDA 12 has the first form of the call alone, which gives no STATUS ("99").
+ * Exit status 3: the driver has neither form.
  */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the file an address is in; by dladdr's own string, which lives as long as the library. */
+static bool is_shim(const char *file)
+{
+	static const char *last;
+	static bool answer;
+	char path[PATH_MAX];
+
+	if (file != last)
+		answer = realpath(file, path) && strstr(path, "libspillway");
+	last = file;
+	return answer;
+}
+
 static void print_owner(void *function)
 {
-	char file[PATH_MAX];
 	Dl_info info;
 
-	if (!function || !dladdr(function, &info) || !realpath(info.dli_fname, file))
+	if (!function || !dladdr(function, &info))
 		printf("- -\n");
-	else if (strstr(file, "libspillway"))
+	else if (is_shim(info.dli_fname))
 		printf("shim %lx\n",
 		       (unsigned long)((uintptr_t)function - (uintptr_t)info.dli_fbase));
 	else
@@ -29,6 +44,7 @@ static void print_owner(void *function)
 int main(int argc, char **argv)
 {
 	CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+	CUresult (*old_get)(const char *, void **, int, cuuint64_t);
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	FILE *table = argc == 2 ? fopen(argv[1], "r") : NULL;
 	char line[512], name[128];
@@ -36,6 +52,9 @@ int main(int argc, char **argv)
 	if (!library || !table)
 		return 2;
 	*(void **)&get = dlsym(library, "cuGetProcAddress_v2");
+	*(void **)&old_get = dlsym(library, "cuGetProcAddress");
+	if (!get && !old_get)
+		return 3;
 	while (fgets(line, sizeof(line), table)) {
 		int version, flags, fields;
 		void *function = NULL;
@@ -49,7 +68,10 @@ int main(int argc, char **argv)
 		                         : sscanf(line, "%127[^\t] %d %d", name, &version, &flags);
 		if (fields != 3)
 			return 2;
-		result = get(name, &function, version, (cuuint64_t)flags, &status);
+		if (get)
+			result = get(name, &function, version, (cuuint64_t)flags, &status);
+		else
+			result = old_get(name, &function, version, (cuuint64_t)flags);
 		printf("%s %d %d %d %d ", *name ? name : "''", version, flags, (int)result,
 		       (int)status);
 		print_owner(function);
