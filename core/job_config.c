@@ -62,27 +62,35 @@ static int load_all(const struct job_config *c, struct config **loaded, struct c
 }
 
 /*
- * The first configuration is bad: what of it can still be trusted? The administrator's file above all,
- * for its ceilings.
+ * The first configuration is bad, or cannot be read: what of it can still be trusted? The administrator's
+ * file above all, for its ceilings.
  */
 static bool load_the_rest(struct job_config *c)
 {
-	struct config_sources rest = {.system_file = CONFIG_SYSTEM_FILE,
-	                              .environment = c->environment};
+	static const struct {
+		bool system, environment;
+		const char *counts;
+	} rests[] = {
+	    {true, true, "only the system's file and the environment count"},
+	    {true, false, "only the system's file counts"},
+	    {false, true, "only the environment counts"},
+	    {false, false, "nothing is limited"},
+	};
 	struct config_error error;
 
-	if (config_load(&rest, &c->now, &error) == 0) {
-		log_error("%s; only the system's file and the environment count", c->complaint);
-		return true;
+	for (size_t i = 0; i < sizeof(rests) / sizeof(*rests); i++) {
+		struct config_sources rest = {
+		    .system_file = rests[i].system ? CONFIG_SYSTEM_FILE : NULL,
+		    .environment = rests[i].environment ? c->environment : NULL,
+		};
+
+		if (config_load(&rest, &c->now, &error) == 0) {
+			log_error("%s; %s", c->complaint, rests[i].counts);
+			return true;
+		}
 	}
-	rest.environment = NULL;
-	if (config_load(&rest, &c->now, &error) == 0) {
-		log_error("%s; only the system's file counts", c->complaint);
-		return true;
-	}
-	rest.system_file = NULL;
-	log_error("%s; nothing is limited", c->complaint);
-	return config_load(&rest, &c->now, &error) == 0;
+	log_error("%s; %s", c->complaint, error.message);
+	return false;
 }
 
 bool job_config_start(struct job_config *c)

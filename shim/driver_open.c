@@ -55,7 +55,7 @@ void *driver_open(const char *asked, char *found, size_t size)
 		handle = shim_real_dlopen(found, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	}
 	if (!handle) {
-		log_error("%s: %s", found, dlerror());
+		log_error("%s", dlerror()); /* names the file */
 		return NULL;
 	}
 	if (dlsym(handle, "cuInit") == (void *)cuInit) {

@@ -5,8 +5,8 @@
  * when an event says that it is complete, or else when two looks in a row find the same.
  *
  * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global, and
- * no descriptor is trusted to be still ours. Without inotify (its instances are few per user) it works
- * by being called every LISTENER_POLL_MS.
+ * no descriptor is trusted to be still ours: it bears a mark that only we can have given it. Without
+ * inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
  */
 #include "core/config/listener.h"
 
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What a reader would find. */
@@ -42,6 +43,7 @@ struct handler {
 struct listener {
 	struct handler *handlers;
 	int fd;
+	pid_t mark; /* thread id of the creator, which fd bears as its owner */
 	bool checking;
 };
 
@@ -109,6 +111,26 @@ static void watch_folder(struct listener *listener, struct handler *handler)
 		inotify_rm_watch(listener->fd, before);
 }
 
+/*
+ * An open file has an owner, who would get its signals had they been asked for. A program may have an
+ * inotify descriptor of its own, and even make itself, a process, its owner, but never a thread of ours.
+ */
+static bool give_mark(struct listener *listener)
+{
+	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = (pid_t)syscall(SYS_gettid)};
+
+	listener->mark = owner.pid;
+	return fcntl(listener->fd, F_SETOWN_EX, &owner) == 0;
+}
+
+static bool bears_mark(const struct listener *listener)
+{
+	struct f_owner_ex owner = {0};
+
+	return listener->fd >= 0 && fcntl(listener->fd, F_GETOWN_EX, &owner) == 0 &&
+	       owner.type == F_OWNER_TID && owner.pid == listener->mark;
+}
+
 struct listener *listener_create(void)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
@@ -121,14 +143,17 @@ struct listener *listener_create(void)
 	listener->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fd >= 0)
 		close(fd);
+	if (listener->fd >= 0 && !give_mark(listener)) {
+		close(listener->fd);
+		listener->fd = -1;
+	}
 	return listener;
 }
 
 /* Programs close descriptors they do not know, and the number may be theirs by now. */
 static void check_descriptor(struct listener *listener)
 {
-	/* No such file can be watched, but only inotify gets as far as to find out. */
-	if (inotify_add_watch(listener->fd, "", IN_CREATE) < 0 && errno == ENOENT)
+	if (bears_mark(listener))
 		return;
 	listener->fd = -1;
 	for (struct handler *handler = listener->handlers; handler; handler = handler->next)
@@ -191,6 +216,7 @@ int listener_add(struct listener *listener, const char *name, const char *path,
 	while (*end)
 		end = &(*end)->next;
 	*end = handler;
+	check_descriptor(listener);
 	/* In this order a change in between is seen twice rather than never. */
 	watch_folder(listener, handler);
 	handler->told = handler->looked = look(path);
@@ -223,8 +249,10 @@ int listener_remove(struct listener *listener, const char *name)
 	if (!handler)
 		return -ENOENT;
 	handler->removed = true;
-	if (!listener->checking)
-		sweep(listener);
+	if (listener->checking)
+		return 0;
+	check_descriptor(listener);
+	sweep(listener);
 	return 0;
 }
 
@@ -266,11 +294,20 @@ static void take_events(struct listener *listener)
 	}
 }
 
+/* Nothing about the file is known: the process is out of descriptors or memory. */
+static bool is_unknown(const struct content *content)
+{
+	return content->status == -EMFILE || content->status == -ENFILE ||
+	       content->status == -ENOMEM;
+}
+
 static bool has_changed(struct handler *handler)
 {
 	struct content now = look(handler->path);
 	bool settled = handler->complete || same(&now, &handler->looked);
 
+	if (is_unknown(&now))
+		return false;
 	handler->complete = false;
 	handler->looked = now;
 	if (!settled || same(&now, &handler->told))

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -282,6 +283,55 @@ START_TEST(descriptor_is_taken_over)
 }
 END_TEST
 
+/* The same with an inotify descriptor of its own: its events are its own, and its watches. */
+START_TEST(descriptor_is_their_inotify)
+{
+	const char *path = scratch_write("a.ini", "one");
+	int fd = listener_fd(listener);
+	int theirs = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct f_owner_ex owner = {.type = F_OWNER_PID, .pid = getpid()};
+	char event[512];
+
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	ck_assert_int_eq(inotify_add_watch(theirs, scratch_path(""), IN_CREATE), 1);
+	ck_assert_int_eq(fcntl(theirs, F_SETOWN_EX, &owner), 0);
+	ck_assert_int_eq(dup2(theirs, fd), fd);
+	ck_assert_int_eq(listener_add(listener, "b", "/", count, &calls), 0);
+	scratch_write("b.ini", "an event of theirs");
+	scratch_write("a.ini", "two");
+	ck_assert_int_eq(listener_check(listener), 0);
+	ck_assert_int_eq(listener_check(listener), 1);
+	ck_assert_int_eq(listener_fd(listener), -1);
+	ck_assert_int_eq(listener_remove(listener, "a"), 0);
+	listener_destroy(listener);
+	listener = NULL;
+	ck_assert_int_gt(read(fd, event, sizeof(event)), 0);
+	ck_assert_str_eq(((const struct inotify_event *)(const void *)event)->name, "b.ini");
+	ck_assert_int_eq(inotify_rm_watch(theirs, 1), 0);
+	ck_assert_int_ne(inotify_rm_watch(theirs, 2), 0);
+	close(fd);
+	close(theirs);
+}
+END_TEST
+
+/* A file that cannot be looked at for want of a descriptor has neither changed nor gone. */
+START_TEST(no_descriptor_to_look_with)
+{
+	const char *path = scratch_write("a.ini", "one");
+	struct rlimit before;
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	ck_assert_int_eq(listener_add(listener, "a", path, count, &calls), 0);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max});
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(listener_check(listener), 0);
+	setrlimit(RLIMIT_NOFILE, &before);
+	ck_assert_int_eq(listener_check(listener), 0);
+	scratch_write("a.ini", "three");
+	ck_assert_told();
+}
+END_TEST
+
 START_TEST(touching)
 {
 	const char *path = scratch_write("a.ini", "one");
@@ -335,6 +385,8 @@ int main(void)
 	tcase_add_test(tests, descriptor_is_closed_on_exec);
 	tcase_add_test(tests, descriptor_is_not_stdin);
 	tcase_add_test(tests, descriptor_is_taken_over);
+	tcase_add_test(tests, descriptor_is_their_inotify);
+	tcase_add_test(tests, no_descriptor_to_look_with);
 	tcase_add_test(tests, touching);
 	tcase_add_test(tests, without_inotify);
 	suite_add_tcase(suite, tests);
