@@ -129,6 +129,7 @@ help:
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
+	@echo 'make coverage   what is done with each of the driver symbols, and where'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'

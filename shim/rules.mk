@@ -33,3 +33,8 @@ $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillwa
 
 $(BUILD)/lib/libcuda.so.1: $(BUILD)/lib/libspillway.so
 	@ln -sf libspillway.so $@
+
+# A line for every row of the table: what a complete shim does with it, and the file that does it.
+.PHONY: coverage
+coverage: $(BUILD)/lib/libspillway.so
+	@tools/dev/coverage $(BUILD)

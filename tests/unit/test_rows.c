@@ -1,0 +1,292 @@
+/*
+ * Every row of the table of entry points, one by one, against a driver that writes down how it was called:
+ *
+ * - whoever the hook is, the driver gets the program's arguments and the program gets the driver's error,
+ *   before the job is active and while it is;
+ * - the rows marked `pace` do not reach the driver while the gate is closed, and do once it opens;
+ * - every row that is not marked `passthrough` has a hook.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/job.h"
+#include "tests/unit/recorder.h"
+
+enum { BUFFER = 4096, PARAMETERS = 16, REGISTERS = 6, ANSWER = CUDA_ERROR_UNKNOWN, STILL_MS = 300 };
+
+struct row {
+	const char *symbol, *class, *action;
+	const char *parameters; /* signatures.h; NULL: not declared by cuda.h */
+};
+
+static struct row rows[ENTRY_COUNT] = {
+#define FUNCTION(symbol, class, action) [ENTRY_##symbol] = {#symbol, #class, #action, NULL},
+#define OBJECT(symbol, bytes)
+#include "shim/entry_points.h"
+#undef FUNCTION
+#undef OBJECT
+};
+
+static struct recorder *recorder;
+static int failures;
+
+#define FAIL(...) (printf(__VA_ARGS__), putchar('\n'), failures++)
+
+static bool is_hooked(int entry)
+{
+	return shim_target[entry] != shim_real[entry];
+}
+
+static bool has_action(int entry, const char *action)
+{
+	return strstr(rows[entry].action, action) != NULL;
+}
+
+/* --- one call, as a compiler would lay it out --- */
+
+struct call {
+	uint64_t words[RECORDER_WORDS]; /* registers, then stack */
+	uint64_t mask[RECORDER_WORDS];  /* the bits that mean something */
+	char *buffers;
+};
+
+static void put(struct call *call, int at, uint64_t value, uint64_t mask)
+{
+	call->words[at] = value;
+	call->mask[at] = mask;
+}
+
+/* Pointers lead to zeroed memory, each to its own; numbers are small and differ from one another. */
+static bool lay_out(struct call *call, const char *parameters)
+{
+	int in_register = 0, on_stack = REGISTERS;
+
+	memset(call, 0, sizeof(*call));
+	call->buffers = calloc(PARAMETERS, BUFFER);
+	for (int i = 0; parameters[i]; i++) {
+		int *next = in_register < REGISTERS ? &in_register : &on_stack;
+		uint64_t number = 0x10 + (uint64_t)i;
+
+		switch (parameters[i]) {
+		case 'p':
+			put(call, (*next)++, (uintptr_t)(call->buffers + i * BUFFER), ~0ull);
+			break;
+		case 'q':
+		case 'w':
+			put(call, (*next)++, number, ~0ull);
+			break;
+		case 'i': /* what lies above the parameter is anyone's */
+			put(call, (*next)++, number | 0xabcdef0100000000, 0xffffffff);
+			break;
+		case 'h':
+			put(call, (*next)++, number | 0xabcdef0123450000, 0xffff);
+			break;
+		case 'b':
+			put(call, (*next)++, number | 0xabcdef0123456700, 0xff);
+			break;
+		case 's': /* 64 bytes on the stack, whatever registers are left */
+			for (uint64_t j = 0; j < 8; j++)
+				put(call, on_stack++, 0x1122334400 + j, ~0ull);
+			break;
+		default:
+			return false;
+		}
+	}
+	return on_stack <= RECORDER_WORDS;
+}
+
+static CUresult make(void *function, const uint64_t *w)
+{
+	CUresult (*f)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+	              uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+	              uint64_t, uint64_t) = (__typeof__(f))function;
+
+	return f(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12],
+	         w[13], w[14], w[15]);
+}
+
+/* --- the checks --- */
+
+static bool is_one_of(int entry, const enum entry *entries, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (entries[i] == (enum entry)entry)
+			return true;
+	}
+	return false;
+}
+
+/* Succeeds here: the job begins with it. */
+static const enum entry not_asked[] = {ENTRY_cuInit};
+
+/* The driver writes into a variable of ours, and the program gets the address once it is in the books. */
+static const enum entry own_result[] = {
+    ENTRY_cuMemAlloc_v2,
+    ENTRY_cuMemAllocAsync,
+    ENTRY_cuMemAllocAsync_ptsz,
+    ENTRY_cuMemAllocFromPoolAsync,
+    ENTRY_cuMemAllocFromPoolAsync_ptsz,
+};
+
+#define IS_ONE_OF(entry, entries) is_one_of(entry, entries, sizeof(entries) / sizeof(*(entries)))
+
+static void forwards(int entry, const char *when)
+{
+	const struct row *row = &rows[entry];
+	const struct record *record = &recorder->row[entry];
+	unsigned int before = atomic_load(&record->calls);
+	struct call call;
+	CUresult expected, result;
+
+	if (!row->parameters) {
+		FAIL("%s: hooked, but signatures.h does not have it", row->symbol);
+		return;
+	}
+	if (!lay_out(&call, row->parameters)) {
+		FAIL("%s: parameters '%s' are not understood", row->symbol, row->parameters);
+		free(call.buffers);
+		return;
+	}
+	expected = make(shim_real[entry], call.words);
+	result = make(shim_target[entry], call.words);
+	if (atomic_load(&record->calls) < before + 2)
+		FAIL("%s (%s): the driver was not called", row->symbol, when);
+	for (int i = IS_ONE_OF(entry, own_result); i < RECORDER_WORDS; i++) {
+		if ((record->words[i] ^ call.words[i]) & call.mask[i])
+			FAIL("%s (%s): word %d: the driver got %#llx, the program gave %#llx",
+			     row->symbol, when, i, (unsigned long long)record->words[i],
+			     (unsigned long long)call.words[i]);
+	}
+	if (result != expected)
+		FAIL("%s (%s): the program got %d, the driver answered %d", row->symbol, when,
+		     result, expected);
+	free(call.buffers);
+}
+
+static int check_forwarding(const char *when)
+{
+	int count = 0;
+
+	for (int i = 0; i < ENTRY_COUNT; i++) {
+		if (is_hooked(i) && !IS_ONE_OF(i, not_asked)) {
+			forwards(i, when);
+			count++;
+		}
+	}
+	return count;
+}
+
+static void check_coverage(void)
+{
+	for (int i = 0; i < ENTRY_COUNT; i++) {
+		if (!is_hooked(i) && strcmp(rows[i].action, "passthrough") != 0)
+			FAIL("%s (%s): marked %s, but nothing is hooked", rows[i].symbol,
+			     rows[i].class, rows[i].action);
+	}
+}
+
+struct passage {
+	int entry;
+	pthread_t thread;
+	struct call call;
+};
+static _Atomic int arrived;
+
+static void *pass(void *cookie)
+{
+	struct passage *p = cookie;
+
+	atomic_fetch_add(&arrived, 1);
+	make(shim_target[p->entry], p->call.words);
+	return NULL;
+}
+
+static int check_gate(void)
+{
+	static struct passage passages[ENTRY_COUNT];
+	const struct timespec pause = {0, 1000000};
+	int count = 0;
+
+	if (!gate_close(10000000000u)) {
+		FAIL("the gate does not close");
+		return 0;
+	}
+	for (int i = 0; i < ENTRY_COUNT; i++) {
+		struct passage *p = &passages[count];
+
+		if (!has_action(i, "pace") || !is_hooked(i))
+			continue;
+		p->entry = i;
+		lay_out(&p->call, rows[i].parameters);
+		atomic_store(&recorder->row[i].calls, 0);
+		if (pthread_create(&p->thread, NULL, pass, p) != 0)
+			FAIL("%s: no thread", rows[i].symbol);
+		else
+			count++;
+	}
+	while (atomic_load(&arrived) < count)
+		nanosleep(&pause, NULL);
+	for (int i = 0; i < STILL_MS; i++)
+		nanosleep(&pause, NULL);
+	for (int i = 0; i < count; i++) {
+		if (atomic_load(&recorder->row[passages[i].entry].calls) != 0)
+			FAIL("%s: reached the driver through the closed gate",
+			     rows[passages[i].entry].symbol);
+	}
+	gate_open();
+	for (int i = 0; i < count; i++) {
+		pthread_join(passages[i].thread, NULL);
+		free(passages[i].call.buffers);
+		if (atomic_load(&recorder->row[passages[i].entry].calls) != 1)
+			FAIL("%s: called once, the driver was called %u times",
+			     rows[passages[i].entry].symbol,
+			     atomic_load(&recorder->row[passages[i].entry].calls));
+	}
+	return count;
+}
+
+int main(void)
+{
+	const char *build = getenv("BUILD");
+	char name[256], path[PATH_MAX];
+	void *library;
+	int inactive, active, gated;
+
+#define SIGNATURE(symbol, letters) rows[ENTRY_##symbol].parameters = letters;
+#include "tests/unit/signatures.h"
+#undef SIGNATURE
+	snprintf(name, sizeof(name), "%s/tests/unit/recorder.so", build ? build : "build");
+	if (!realpath(name, path)) {
+		perror(name);
+		return EXIT_FAILURE;
+	}
+	setenv("SPILLWAY_DRIVER", path, 1);
+	setenv("SPILLWAY_JOB", "rows", 1);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	recorder = library ? dlsym(library, "recorder") : NULL;
+	if (!recorder) {
+		printf("%s: %s\n", path, dlerror());
+		return EXIT_FAILURE;
+	}
+	shim_attach(NULL);
+	atomic_store(&recorder->answer, ANSWER);
+
+	inactive = check_forwarding("before cuInit");
+	if (make(shim_target[ENTRY_cuInit], (const uint64_t[RECORDER_WORDS]){0}) != CUDA_SUCCESS ||
+	    !job_is_active())
+		FAIL("the job did not begin");
+	active = check_forwarding("active");
+	gated = check_gate();
+	check_coverage();
+	if (inactive < 200 || gated < 100)
+		FAIL("only %d hooks, %d of them with a gate, were looked at", inactive, gated);
+	printf("%d hooks forward before cuInit, %d while the job is active, %d wait at the gate; "
+	       "%d failures\n",
+	       inactive, active, gated, failures);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
