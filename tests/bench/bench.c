@@ -61,6 +61,29 @@ static void alloc_free_64m(void)
 	alloc_free((size_t)64 << 20);
 }
 
+static CUdeviceptr copy_from, copy_to;
+
+static void copy(void)
+{
+	CU(cuMemcpyDtoDAsync(copy_to, copy_from, 4, stream));
+}
+
+/* As libcudart does some four hundred times at its start. */
+static void proc_address(void)
+{
+	void *function;
+
+	CU(cuGetProcAddress("cuMemcpyDtoDAsync", &function, 12000, 0, NULL));
+}
+
+static void event_create_destroy(void)
+{
+	CUevent event;
+
+	CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CU(cuEventDestroy(event));
+}
+
 static void driver_version(void)
 {
 	int version;
@@ -76,8 +99,11 @@ static const struct measure {
 } measures[] = {
     /* Fewer than a stream's queue holds, so that no launch waits for a kernel. */
     {"launch", launch, drain, 256},
+    {"copy", copy, drain, 256},
     {"alloc_free_4KiB", alloc_free_4k, NULL, 64},
     {"alloc_free_64MiB", alloc_free_64m, NULL, 4},
+    {"event", event_create_destroy, NULL, 64},
+    {"proc_address", proc_address, NULL, 64},
     {"passthrough", driver_version, NULL, 4096},
 };
 
@@ -125,9 +151,13 @@ int main(void)
 	CU(cuModuleLoadData(&module, ptx));
 	CU(cuModuleGetFunction(&empty_kernel, module, "empty"));
 	CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CU(cuMemAlloc(&copy_from, 4096));
+	CU(cuMemAlloc(&copy_to, 4096));
 	printf("device %s\n", name);
 	for (size_t i = 0; i < sizeof(measures) / sizeof(*measures); i++)
 		printf("%s %.2f\n", measures[i].name, measure_ns(&measures[i]));
+	CU(cuMemFree(copy_from));
+	CU(cuMemFree(copy_to));
 	CU(cuStreamDestroy(stream));
 	CU(cuModuleUnload(module));
 	CU(cuDevicePrimaryCtxRelease(device));

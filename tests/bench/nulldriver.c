@@ -66,19 +66,17 @@ ENTRY(cuGetProcAddress_v2, const char *name, void **function, int version, cuuin
       CUdriverProcAddressQueryResult *status)
 {
 	static const char *const suffixes[] = {"_v4", "_v3", "_v2", ""};
-	Dl_info self;
+	static void *self; /* opened once: dlopen is not what is measured */
+	Dl_info found;
 	char symbol[128];
 
 	(void)version;
 	(void)flags;
 	*function = NULL;
-	if (dladdr(&the_object, &self)) {
-		void *library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-		for (int i = 0; library && i < 4 && !*function && strlen(name) < 120; i++)
-			*function = dlsym(library, strcat(strcpy(symbol, name), suffixes[i]));
-		if (library)
-			dlclose(library);
-	}
+	if (!self && dladdr(&the_object, &found))
+		self = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	for (int i = 0; self && i < 4 && !*function && strlen(name) < 120; i++)
+		*function = dlsym(self, strcat(strcpy(symbol, name), suffixes[i]));
 	if (status)
 		*status =
 		    *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

@@ -34,7 +34,7 @@ function quote(text) {
 }
 
 END {
-	variants = split("direct spillway limited peer", variant, " ")
+	variants = split("direct spillway limited peer books", variant, " ")
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json
 	for (k = 1; k <= keys; k++) {
@@ -51,14 +51,17 @@ END {
 			if (!count[order[k], variant[v]])
 				continue
 			ns = median(order[k], variant[v])
-			printf "  %-18s %-10s %14.1f %8.3f %+14.1f\n", part[2], variant[v], ns, \
-				direct ? ns / direct : 0, ns - direct
+			if (direct)
+				printf "  %-18s %-10s %14.1f %8.3f %+14.1f\n", part[2], variant[v], ns, ns / direct, ns - direct
+			else
+				printf "  %-18s %-10s %14.1f\n", part[2], variant[v], ns
 			if (json)
 				printf "%s\n    {\"driver\": %s, \"device\": %s, \"measure\": %s, " \
-					"\"variant\": %s, \"ns\": %.1f, \"ratio\": %.4f, \"added_ns\": %.1f}", \
+					"\"variant\": %s, \"ns\": %.1f, \"ratio\": %s, \"added_ns\": %s}", \
 					results++ ? "," : "", quote(part[1]), quote(device[driver]), \
-					quote(part[2]), quote(variant[v]), ns, direct ? ns / direct : 0, \
-					ns - direct >json
+					quote(part[2]), quote(variant[v]), ns, \
+					direct ? sprintf("%.4f", ns / direct) : "null", \
+					direct ? sprintf("%.1f", ns - direct) : "null" >json
 		}
 	}
 	if (json)

@@ -1,5 +1,5 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench start empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench start books empty.so null/libcuda.so.1)
 
 $(BUILD)/bench/bench: $(BUILD)/tests/bench/bench.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
@@ -10,6 +10,11 @@ $(BUILD)/bench/start: $(BUILD)/tests/bench/start.o
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
+
+$(BUILD)/bench/books: $(BUILD)/tests/bench/books.o $(BUILD)/libcore.a
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -lrt
 
 $(BUILD)/bench/null/libcuda.so.1: $(BUILD)/tests/bench/nulldriver.o
 	$(call say,LD)
