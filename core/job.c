@@ -144,9 +144,11 @@ static void *help(void *cookie)
 	pthread_setname_np(pthread_self(), "spillway");
 	error = segment_join(job.config.name, config_labels(job.config.now), job.config.run,
 	                     &job.segment, message, sizeof(message));
-	if (error)
+	if (error) {
 		log_error("%s; limits hold for this process alone",
 		          message[0] ? message : strerror(-error));
+		job_config_distrust(&job.config);
+	}
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)
 		;

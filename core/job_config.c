@@ -117,6 +117,16 @@ bool job_config_start(struct job_config *c)
 	return true;
 }
 
+void job_config_distrust(struct job_config *c)
+{
+	int directory = directory_open(0, NULL, 0);
+
+	if (directory >= 0)
+		close(directory);
+	else
+		c->override_path[0] = '\0';
+}
+
 static int check_devices(const struct config *loaded, const struct device_set *devices,
                          struct config_error *error)
 {

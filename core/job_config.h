@@ -28,6 +28,8 @@ struct job_config {
 /* Reads all layers for the first time. With a bad one the system's file and, if it is good, the
  * environment count, and it is said. False: no memory. */
 bool job_config_start(struct job_config *config);
+/* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
+void job_config_distrust(struct job_config *config);
 /*
  * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the
  * complaint is said once.

@@ -55,8 +55,8 @@ static bool is_library(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
-	if (fd < 0)
-		return false;
+	if (fd < 0) /* without a descriptor the loader will fail, and say why */
+		return errno == EMFILE || errno == ENFILE;
 	do
 		n = read(fd, &header, sizeof(header));
 	while (n < 0 && errno == EINTR);

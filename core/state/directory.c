@@ -54,7 +54,11 @@ int directory_open(int create, char *message, size_t size)
 	/* a relative name would be another directory in each process */
 	if (path[0] != '/')
 		return state_refuse(-EINVAL, message, size,
-		                    "SPILLWAY_STATE_DIR=%s: expected an absolute path", path);
+		                    "SPILLWAY_STATE_DIR=%.200s: expected an absolute path", path);
+	if (strlen(path) > DIRECTORY_MAX)
+		return state_refuse(-ENAMETOOLONG, message, size,
+		                    "SPILLWAY_STATE_DIR=%.200s...: expected at most %d characters",
+		                    path, DIRECTORY_MAX);
 
 	bool made = create && mkdir(path, 0700) == 0;
 	if (create && !made && errno != EEXIST) {

@@ -1,13 +1,15 @@
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *
- * SPILLWAY_STATE_DIR (absolute), else /dev/shm/spillway-UID. Made 0700; refused when it is a
- * symlink, belongs to someone else or is writable by others.
+ * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else /dev/shm/spillway-UID. Made
+ * 0700; refused when it is a symlink, belongs to someone else or is writable by others.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H
 
 #include <stddef.h>
+
+enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message */
 
 /* Fills path with the directory's name, without touching the file system. */
 const char *directory_path(char *path, size_t size);

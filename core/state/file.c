@@ -203,6 +203,14 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
+/* Pages somebody cut out of an existing file. Not by posix_fallocate(), whose substitute writes. */
+static int fill_holes(int fd)
+{
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, sizeof(struct segment_file)) == 0)
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
+}
+
 int segment_open_or_create(int directory, const char *job, char *message, size_t size)
 {
 	struct segment_header header = {0};
@@ -221,6 +229,14 @@ int segment_open_or_create(int directory, const char *job, char *message, size_t
 	if (!segment_is_of_this_boot(&header)) {
 		close(fd);
 		return create(directory, job, message, size);
+	}
+	error = fill_holes(fd);
+	if (error) {
+		char path[512];
+
+		close(fd);
+		return state_refuse(error, message, size, "%s: %s",
+		                    segment_path(job, path, sizeof path), strerror(-error));
 	}
 	return fd;
 }

@@ -6,6 +6,7 @@
 #include "core/state/segment.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -133,6 +134,7 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
                  char *message, size_t size)
 {
 	struct joiner joiner = {.labels = labels ? labels : ""};
+	char path[PATH_MAX];
 
 	if (directory_check_name(job) != 0)
 		return state_refuse(-EINVAL, message, size,
@@ -146,8 +148,8 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
 	int lock = segment_job_lock(directory, job);
 	int error;
 	if (lock < 0) {
-		error = state_refuse(lock, message, size, "job %s: cannot be locked: %s", job,
-		                     strerror(-lock));
+		error = state_refuse(lock, message, size, "%s/.lock: job %s cannot be locked: %s",
+		                     directory_path(path, sizeof path), job, strerror(-lock));
 	} else {
 		error = join_locked(directory, job, &joiner, segment, message, size);
 		close(lock);

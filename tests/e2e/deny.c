@@ -30,12 +30,25 @@ struct number {
 #name, SYS_##name \
 	}
 static const struct number syscalls[] = {
-    SYSCALL(clone3),        SYSCALL(fallocate),     SYSCALL(get_mempolicy),
-    SYSCALL(getrandom),     SYSCALL(inotify_init1), SYSCALL(inotify_add_watch),
-    SYSCALL(kcmp),          SYSCALL(madvise),       SYSCALL(mbind),
-    SYSCALL(membarrier),    SYSCALL(memfd_create),  SYSCALL(move_pages),
-    SYSCALL(pidfd_open),    SYSCALL(pidfd_getfd),   SYSCALL(process_vm_readv),
-    SYSCALL(set_mempolicy), SYSCALL(statx),         SYSCALL(userfaultfd),
+    SYSCALL(clone),
+    SYSCALL(clone3),
+    SYSCALL(fallocate),
+    SYSCALL(get_mempolicy),
+    SYSCALL(getrandom),
+    SYSCALL(inotify_init1),
+    SYSCALL(inotify_add_watch),
+    SYSCALL(kcmp),
+    SYSCALL(madvise),
+    SYSCALL(mbind),
+    SYSCALL(membarrier),
+    SYSCALL(memfd_create),
+    SYSCALL(move_pages),
+    SYSCALL(pidfd_open),
+    SYSCALL(pidfd_getfd),
+    SYSCALL(process_vm_readv),
+    SYSCALL(set_mempolicy),
+    SYSCALL(statx),
+    SYSCALL(userfaultfd),
 };
 
 #define ERROR(name)         \

@@ -13,7 +13,7 @@ null_guest() {
 		fail "$*: status $?: $(cat "$scratch/err")"
 	out=$(cat "$scratch/out")
 	err=$(cat "$scratch/err")
-	has "$*" "$out" done
+	has "$*" "$out" "done"
 }
 lines() { same "lines on stderr ($err)" "$1" "$(grep -c . "$scratch/err" || true)"; }
 
@@ -69,7 +69,7 @@ go_on() {
 	wait "$pid" || fail "status $?: $(cat "$scratch/out" "$scratch/err")"
 	out=$(cat "$scratch/out")
 	err=$(cat "$scratch/err")
-	has "$SPILLWAY_JOB" "$out" done
+	has "$SPILLWAY_JOB" "$out" "done"
 }
 start later nofile:64 init context take wait:"$scratch/ready" alloc:8:4 release total:$((12 * mib)) free
 "$spillway" set later --memory 12MiB >/dev/null 2>&1 & # it waits for the process to follow

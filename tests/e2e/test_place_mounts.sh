@@ -1,0 +1,75 @@
+#!/bin/sh
+# Read-only, full and missing file systems: the program runs, its limit holds for it alone, one line says
+# what is missing, and a full one is noticed before it is a SIGBUS.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=job
+
+# in_places SCRIPT: sh -c SCRIPT with mounts of its own
+if [ "$(id -u)" -eq 0 ]; then
+	in_places() { unshare --mount sh -euc "$1"; }
+else
+	in_places() { unshare --user --map-root-user --mount sh -euc "$1"; }
+fi
+in_places 'mount -t tmpfs -o size=64k none "$TMPDIR"' 2>"$scratch/err" || {
+	echo "no mount namespaces here: $(tail -n 1 "$scratch/err")"
+	exit 77
+}
+
+# On a driver that keeps no files itself.
+program="LD_PRELOAD='$shim' LD_LIBRARY_PATH='$build/bench/null' '$build/tests/e2e/guest' init context alloc:8:4 free"
+
+# alone WHAT PLACE WHY: the program in that place
+alone() {
+	in_places "$2
+		$program" >"$scratch/out" 2>"$scratch/err" || fail "$1: status $?: $(cat "$scratch/err")"
+	has "$1" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216 errno=kept"
+	has "$1" "$(cat "$scratch/out")" "free=0"
+	same "$1: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
+	has "$1" "$(cat "$scratch/err")" "$3; limits hold for this process alone"
+}
+state=$SPILLWAY_STATE_DIR
+own=/dev/shm/spillway-$(id -u)
+[ "$(id -u)" -eq 0 ] || own=/dev/shm/spillway-0 # inside
+
+# Everything read-only, as in a hardened container.
+read_only='awk "{ print \$5 }" /proc/self/mountinfo | sort -u | while read -r place; do
+		case $place in /proc | /proc/* | /sys | /sys/*) continue ;; esac
+		mount -o remount,bind,ro "$(printf "%b" "$place")" 2>/dev/null || true
+	done
+	for place in / /tmp /dev/shm "$TMPDIR" "$SPILLWAY_STATE_DIR"; do
+		! (: >"$place/written") 2>/dev/null || { echo "$place can be written"; exit 99; }
+	done'
+alone "read-only" "$read_only" "$state/.lock: job job cannot be locked: Read-only file system"
+alone "read-only, nothing there" "$read_only; export SPILLWAY_STATE_DIR=$state/new" \
+	"$state/new: cannot be made: Read-only file system"
+alone "read-only by default" "mount -t tmpfs none /dev/shm; $read_only; unset SPILLWAY_STATE_DIR" \
+	"$own: cannot be made: Read-only file system"
+# The software GPU needs a place to write; the log does not stop anything either.
+in_places "$read_only
+	mount -t tmpfs none '$SOFTGPU_STATE_DIR'
+	LD_PRELOAD='$shim' LD_LIBRARY_PATH='$softgpu' SPILLWAY_LOG=warning:/tmp/log '$build/tests/e2e/allocate'" \
+	>"$scratch/out" 2>"$scratch/err" || fail "read-only, software GPU: $(cat "$scratch/err")"
+has "read-only, software GPU" "$(cat "$scratch/out")" "blocks=8 refused=0 free=0 total=16777216"
+has "read-only, software GPU" "$(cat "$scratch/out")" "ok bad=0"
+has "read-only log" "$(cat "$scratch/err")" "SPILLWAY_LOG: cannot open /tmp/log: Read-only file system; using stderr"
+
+# Full, in bytes and in files.
+full='mount -t tmpfs -o size=256k,mode=0700 none "$SPILLWAY_STATE_DIR"'
+alone "full" "$full" "$state/job.segment: cannot be made: No space left on device"
+alone "no more files" 'mount -t tmpfs -o nr_inodes=2,mode=0700 none "$SPILLWAY_STATE_DIR"' \
+	"$state/job.segment: cannot be made: No space left on device"
+alone "full by default" "mount -t tmpfs -o size=256k none /dev/shm; unset SPILLWAY_STATE_DIR" \
+	"$own/job.segment: cannot be made: No space left on device"
+
+# A segment with a hole, whose page a full file system cannot give: not SIGBUS.
+hole='mount -t tmpfs -o size=2m,mode=0700 none "$SPILLWAY_STATE_DIR"
+	'$program' >/dev/null
+	fallocate --punch-hole --offset 4096 --length 4096 "$SPILLWAY_STATE_DIR/job.segment"
+	head -c 4M /dev/zero >"$SPILLWAY_STATE_DIR/fill" 2>/dev/null || true'
+alone "full, with a hole" "$hole" "$state/job.segment: No space left on device"
+
+# No /dev/shm, and no /dev at all.
+alone "no /dev/shm" "mount -t tmpfs none /dev; unset SPILLWAY_STATE_DIR" \
+	"$own: cannot be made: No such file or directory"

@@ -1,0 +1,68 @@
+#!/bin/sh
+# No thread and no memory to be had: the driver's answers are passed on or memory is refused, nothing
+# crashes, and one line says what Spillway could not have.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+guest=$build/tests/e2e/guest
+mib=1048576
+
+case ${SANITIZER:-} in
+address | thread)
+	echo "SANITIZER=$SANITIZER reserves more address space than this test allows"
+	exit 77
+	;;
+esac
+
+"$build/tests/e2e/deny" clone3=EAGAIN -- true 2>"$scratch/err" || {
+	cat "$scratch/err"
+	exit 77
+}
+
+# The driver that needs nothing itself.
+null_guest() {
+	LD_LIBRARY_PATH=$build/bench/null ${prefix:-} env LD_PRELOAD="$shim" "$guest" "$@" >"$scratch/out" 2>"$scratch/err" ||
+		fail "$*: status $?: $(cat "$scratch/err")"
+	out=$(cat "$scratch/out")
+	err=$(cat "$scratch/err")
+	lines=$(grep -c . "$scratch/err" || true)
+	has "$*" "$out" "done"
+}
+export SPILLWAY_MEMORY_LIMIT=16MiB
+
+# No thread: forwards, with no trace of us in the process.
+prefix="$build/tests/e2e/deny clone3=EAGAIN clone=EAGAIN --"
+null_guest init context alloc:8:4 free threads files
+has "no thread" "$out" "alloc=4 result=0 total=17179869184 errno=kept"
+has "no thread" "$out" "threads=1"
+has "no thread" "$out" "files=0"
+has "no thread" "$err" "no helper thread (Resource temporarily unavailable): Spillway is off in this process"
+same "lines" 1 "$lines"
+prefix=
+
+# Little memory at cuInit: the limit holds, or it is said why not.
+limited=0
+for room in 0 1 2 4 8; do
+	null_guest version as:$room init context alloc:8:4 free
+	has "room $room" "$out" "alloc=4 result=0"
+	has "room $room" "$out" "free=0"
+	case $out in
+	*"total=$((16 * mib)) "*) limited=$((limited + 1)) ;;
+	*) same "room $room: lines" 1 "$lines" ;;
+	esac
+done
+[ $limited -gt 0 ] || fail "8 MiB are not enough for Spillway"
+[ $limited -lt 5 ] || fail "no memory at all is enough for Spillway: nothing was tested"
+
+# None later: an allocation that cannot be entered in the books is refused, and nothing is lost.
+for limit in 8GiB 16MiB; do
+	for room in 0 1; do
+		SPILLWAY_MEMORY_LIMIT=$limit SPILLWAY_JOB=full-$room-$limit \
+			null_guest init context as:$room alloc:2:1000000 free alloc:2:10 free
+		has "books full" "$out" "result=2"
+		has "books full" "$out" "alloc=10 result=0"
+		same "all given back" 2 "$(grep -c '^free=0$' "$scratch/out")"
+		[ "$lines" -le 1 ] || fail "books full: says $err"
+		has "books full" "$("$spillway" stat full-$room-$limit --json)" '"device_used":0,'
+	done
+done
