@@ -1,6 +1,8 @@
 /*
  * The job. Rules: runs inside the user's process. The helper thread blocks every signal and makes
- * no driver call; a fork without exec leaves the child with plain forwarding.
+ * no driver call. A forked child forwards everything, for good if its parent took part in the job: a
+ * driver that is initialised serves no child. pthread_atfork() tells of a fork, and where it is passed
+ * by (raw clone) the pages that the kernel wipes do.
  */
 #include "core/job.h"
 
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/gate.h"
@@ -24,13 +27,14 @@
 
 enum { HELPER_STACK = 1 << 20 };
 
-static struct statistics uncounted; /* launches before the job started */
-struct job_launch job_launch = {.statistics = &uncounted};
+static struct statistics uncounted; /* launches outside the job */
+struct job_launch job_launch;
 
 static struct {
-	_Atomic bool active;
 	pthread_mutex_t lock; /* of starting */
-	bool started;
+	_Atomic bool started; /* or given up: nothing more to do */
+	pid_t process;        /* which started */
+	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
 
 	struct job_config config; /* the helper's after start */
 	char not_in_effect[128];
@@ -46,7 +50,8 @@ static struct {
 
 bool job_is_active(void)
 {
-	return atomic_load_explicit(&job.active, memory_order_acquire);
+	return atomic_load_explicit(&job_launch.active, memory_order_acquire) &&
+	       (job.forks_are_wiped || getpid() == job.process);
 }
 
 struct device_set *job_devices(void)
@@ -198,22 +203,40 @@ static int start_helper(void)
 
 /* --- start, fork, exit --- */
 
+/*
+ * In the child. Locks may be held by threads that do not exist here, malloc's too: nothing is taken or
+ * freed.
+ */
 static void forked(void)
 {
-	/* Locks may be held by threads that do not exist here: touch nothing, forward everything.
-	 */
-	atomic_store(&job.active, false);
+	int saved = errno;
+
+	atomic_store(&job_launch.active, false);
 	atomic_store(&job_launch.paced, false);
-	atomic_store(&job_launch.statistics, &uncounted);
+	atomic_store(&job_launch.statistics, NULL);
 	gate_forked();
+	pthread_mutex_init(&job.lock, NULL);
+	if (job.listener)
+		listener_abandon(job.listener);
 	if (job.segment)
 		segment_abandon(job.segment);
+	job.listener = NULL;
 	job.segment = NULL;
+	errno = saved;
 }
 
+static void watch_for_forks(void)
+{
+	job.process = getpid();
+	pthread_atfork(NULL, NULL, forked);
+	/* Linux 4.14 and later. */
+	job.forks_are_wiped = madvise(&job_launch, sizeof(job_launch), MADV_WIPEONFORK) == 0;
+}
+
+/* A child that shares our memory (vfork) may come here too. */
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
-	if (!job_is_active() || !job.segment)
+	if (!job_is_active() || !job.segment || getpid() != job.process)
 		return;
 	segment_exiting(job.segment);
 	if (job.config.is_unnamed)
@@ -237,6 +260,7 @@ static void start(void)
 
 	if (!job_config_start(&job.config) || config_disabled(job.config.now))
 		return;
+	watch_for_forks();
 	failed = start_helper();
 	if (failed) {
 		log_error("no helper thread (%s): Spillway is off in this process",
@@ -257,8 +281,7 @@ static void start(void)
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
 	gate_start();
-	pthread_atfork(NULL, NULL, forked);
-	atomic_store(&job.active, true);
+	atomic_store(&job_launch.active, true);
 	sem_post(&job.ready);
 }
 
@@ -266,12 +289,14 @@ void job_start(void)
 {
 	int saved = errno, cancel;
 
+	if (atomic_load(&job.started))
+		return;
 	/* Files are opened here: a thread cancelled half way would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&job.lock);
-	if (!job.started) {
-		job.started = true;
+	if (!atomic_load(&job.started)) {
 		start();
+		atomic_store(&job.started, true);
 	}
 	pthread_mutex_unlock(&job.lock);
 	pthread_setcancelstate(cancel, NULL);
@@ -292,7 +317,7 @@ struct statistics *job_current_statistics(void)
 	struct context context;
 	CUcontext handle = NULL;
 
-	if (driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+	if (!job_is_active() || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
 		return &uncounted;
 	if (handle != last.context || generation != last.generation) {
 		if (!context_current(&context))
@@ -330,8 +355,14 @@ void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind
 
 void job_end_launch(const struct job_paced_launch *launch)
 {
-	if (launch->pacer)
-		pacer_after(launch->pacer, launch->context, launch->stream);
+	int cancel;
+
+	if (!launch->pacer)
+		return;
+	/* The driver is called with the pacer's lock held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pacer_after(launch->pacer, launch->context, launch->stream);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void job_leave_context(CUcontext context, bool alive)

@@ -15,10 +15,20 @@
 #include "core/context.h"
 #include "core/device.h"
 
-/* What a launch looks at, and all that an unpaced one does. */
+/*
+ * What a launch looks at, and all that an unpaced one does. It has its pages to itself, because a
+ * forked child finds them zero, however it was forked: nothing active, nothing paced.
+ */
+#if defined(__aarch64__)
+#define JOB_PAGE 65536
+#else
+#define JOB_PAGE 4096
+#endif
+
 struct job_launch {
+	_Alignas(JOB_PAGE) _Atomic bool active; /* this process takes part in the job */
 	_Atomic bool paced;
-	_Atomic(struct statistics *) statistics; /* of the only device; NULL: there are several */
+	_Atomic(struct statistics *) statistics; /* of the only device; NULL: ask */
 };
 extern struct job_launch job_launch;
 
@@ -29,7 +39,7 @@ void job_start(void);
 bool job_is_active(void);
 struct device_set *job_devices(void);
 
-/* Where the calling thread's launches are counted when there are several devices. */
+/* Where the calling thread's launches are counted, where job_launch does not say. */
 struct statistics *job_current_statistics(void);
 
 /*

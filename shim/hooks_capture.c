@@ -1,11 +1,12 @@
 /* Stream capture: while one is active Spillway makes no call that could invalidate it. */
 #include "shim/shim.h"
 
+#include "core/job.h"
 #include "core/pace/capture.h"
 
 static CUresult begun(CUresult result, CUstream stream)
 {
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && job_is_active())
 		capture_began(stream);
 	return result;
 }
@@ -13,8 +14,11 @@ static CUresult begun(CUresult result, CUstream stream)
 /* Whether a failed end leaves the stream capturing depends on the error; the stream itself says it. */
 static CUresult ended(CUresult result, CUstream stream)
 {
+	KEEP_ERRNO;
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
+	if (!job_is_active())
+		return result;
 	if (result == CUDA_SUCCESS || REAL(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
 	    status == CU_STREAM_CAPTURE_STATUS_NONE)
 		capture_is_over(stream);

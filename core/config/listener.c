@@ -160,6 +160,13 @@ static void check_descriptor(struct listener *listener)
 		handler->watch = -1;
 }
 
+void listener_abandon(const struct listener *listener)
+{
+	/* The handlers may be half way through a change. */
+	if (bears_mark(listener))
+		close(listener->fd);
+}
+
 static void free_handler(struct handler *handler)
 {
 	free(handler->name);

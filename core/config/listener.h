@@ -18,6 +18,8 @@ struct listener;
 /* changed() runs on the thread that calls listener_check(), once per changed file and check. */
 struct listener *listener_create(void); /* NULL: no memory. No inotify left: works by polling. */
 void listener_destroy(struct listener *listener);
+/* In a forked child: lets go of the descriptor, and of nothing else. */
+void listener_abandon(const struct listener *listener);
 /* Several handlers, each with its own name, may watch one file. 0, -EEXIST, -ENAMETOOLONG, -ENOMEM.
  */
 int listener_add(struct listener *listener, const char *name, const char *path,

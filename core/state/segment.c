@@ -170,15 +170,13 @@ void segment_leave(struct segment *segment)
 		segment_unlock(file);
 	}
 	pthread_mutex_unlock(&segment->slot->life.mutex);
-	segment_abandon(segment);
+	munmap(file, sizeof *file);
+	free(segment);
 }
 
-void segment_abandon(struct segment *segment)
+void segment_abandon(const struct segment *segment)
 {
-	if (!segment)
-		return;
 	munmap(segment->file, sizeof *segment->file);
-	free(segment);
 }
 
 void segment_tend(struct segment *segment)

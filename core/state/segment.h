@@ -71,8 +71,9 @@ void segment_exiting(struct segment *segment);
  * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().
  */
 int segment_remove_own(struct segment *segment);
-/* In a forked child: unmaps without touching the parent's slot. */
-void segment_abandon(struct segment *segment);
+/* In a forked child: unmaps without touching the parent's slot, and frees nothing: the allocator's
+ * locks may be held by threads of the parent. */
+void segment_abandon(const struct segment *segment);
 
 /* Index of this device, by UUID, else PCI bus id; added if new. -ENOSPC or -EBUSY. */
 int segment_device(struct segment *segment, const struct segment_device *device);
