@@ -1,6 +1,7 @@
 # Spillway. `make help` lists the targets; each room has its own rules.mk.
 #
 # SANITIZER=address|undefined|thread   build and test in build-address/ etc.
+# CROSS=aarch64-linux-gnu-             `make shim` for another machine, in build-aarch64-linux-gnu/
 # V=1                                  show the commands
 # DEPS=never                           only print what is missing, install nothing
 # PREFIX=/usr/local DESTDIR=           where `make install` puts things
@@ -13,6 +14,7 @@ libdir   ?= $(prefix)/lib
 mandir   ?= $(prefix)/share/man
 DESTDIR  ?=
 SANITIZER ?=
+CROSS    ?=
 DEPS     ?= auto
 V        ?= 0
 
@@ -20,7 +22,11 @@ ifneq ($(filter-out address undefined thread,$(SANITIZER)),)
 $(error SANITIZER=$(SANITIZER): expected address, undefined or thread)
 endif
 
-BUILD := build$(addprefix -,$(SANITIZER))
+BUILD := build$(addprefix -,$(SANITIZER))$(addprefix -,$(CROSS:-=))
+ifneq ($(CROSS),)
+CC := $(CROSS)gcc
+AR := $(CROSS)ar
+endif
 version := 0.1.0
 
 Q := $(if $(filter 1,$(V)),,@)
@@ -60,6 +66,9 @@ endif
 .SECONDARY:
 
 all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
+
+.PHONY: shim
+shim: $(shim_out)
 
 # What is preloaded must load on an older glibc; sanitizers bring their own versions of its functions.
 old_glibc := $(if $(SANITIZER),,-include core/base/glibc.h)

@@ -7,8 +7,8 @@ shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUIL
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
 
-# inih is linked in, hidden: nothing but glibc is needed at run time.
-static_inih = $(shell $(CC) -print-file-name=libinih.a)
+# inih is linked in, hidden: nothing but glibc is needed at run time. LDFLAGS=-BFOLDER: found there.
+static_inih = $(shell $(CC) $(LDFLAGS) -print-file-name=libinih.a)
 
 $(BUILD)/shim/exports.map: shim/exports.map.in shim/entry_points.h
 	$(call say,GEN)

@@ -14,9 +14,13 @@ fail() {
 	exit 1
 }
 
-# under_shim COMMAND...: on the software GPU, preloaded without the tool.
+# under_shim COMMAND...: on the software GPU, preloaded without the tool; where elsewhere.sh says, if it does.
 under_shim() {
-	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@"
+	if [ -n "${ELSEWHERE:-}" ]; then
+		"$ELSEWHERE" "$@"
+	else
+		LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@"
+	fi
 }
 
 # on_softgpu COMMAND...: without Spillway.
