@@ -21,6 +21,8 @@
 
 struct driver driver;
 void *shim_real[ENTRY_COUNT];
+void *shim_hook[ENTRY_COUNT];
+struct code shim_inside[2];
 
 static const char *const symbol_names[] = {
 #define FUNCTION(symbol, class, action) #symbol,
@@ -32,10 +34,10 @@ static const char *const symbol_names[] = {
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 
-/* (driver's address, hook), sorted by address. */
+/* (driver's address, ours), sorted by address. */
 struct mapping {
 	void *real;
-	void *hook;
+	void *ours;
 };
 static struct mapping mappings[ENTRY_COUNT];
 static size_t mapping_count;
@@ -90,7 +92,7 @@ void *shim_address_for(void *real)
 	struct mapping *found;
 
 	found = bsearch(&key, mappings, mapping_count, sizeof(key), by_address);
-	return found ? found->hook : real;
+	return found ? found->ours : real;
 }
 
 static const char *const *find_name(const char *symbol)
@@ -137,8 +139,10 @@ static void install_hooks(void)
 
 		if (real == (void *)missing_function)
 			continue;
-		shim_target[h->entry] = h->function;
-		mappings[mapping_count++] = (struct mapping){real, h->function};
+		__atomic_store_n(&shim_hook[h->entry], h->function, __ATOMIC_RELEASE);
+		shim_target[h->entry] = (void *)shim_guards[h->entry];
+		mappings[mapping_count++] =
+		    (struct mapping){real, (void *)shim_functions[h->entry]};
 	}
 	qsort(mappings, mapping_count, sizeof(*mappings), by_address);
 }
@@ -163,6 +167,8 @@ static void attach(void)
 		shim_real[ENTRY_cuDriverGetVersion] = (void *)version_without_driver;
 	} else {
 		log_debug("driver library: %s", path);
+		shim_inside[0] = driver_code(shim_real[ENTRY_cuInit]);
+		shim_inside[1] = driver_code(shim_guards);
 	}
 	memcpy(shim_target, shim_real, sizeof(shim_real));
 	shim_hide(is_missing);

@@ -24,6 +24,34 @@ static bool binds_to_itself(void *handle)
 	return false;
 }
 
+struct code_search {
+	uintptr_t address;
+	struct code found;
+};
+
+static int look_for_code(struct dl_phdr_info *library, size_t size, void *cookie)
+{
+	struct code_search *s = cookie;
+
+	(void)size;
+	for (int i = 0; i < library->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &library->dlpi_phdr[i];
+		uintptr_t start = library->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && p->p_flags & PF_X && s->address - start < p->p_memsz)
+			s->found = (struct code){start, p->p_memsz};
+	}
+	return s->found.size != 0;
+}
+
+struct code driver_code(const void *address)
+{
+	struct code_search s = {.address = (uintptr_t)address};
+
+	dl_iterate_phdr(look_for_code, &s);
+	return s.found;
+}
+
 static bool find(const char *asked, char *path, size_t size)
 {
 	const char *from;

@@ -3,10 +3,18 @@
 
 #include "core/job.h"
 
+/* What the driver loads in cuInit (CUDA_INJECTION64_PATH) may call it again, before it is done. */
+static __thread bool initialising __attribute__((tls_model("initial-exec")));
+
 HOOK(cuInit, unsigned int Flags)
 {
-	CUresult result = REAL(cuInit)(Flags);
+	CUresult result;
 
+	if (initialising)
+		return REAL(cuInit)(Flags);
+	initialising = true;
+	result = REAL(cuInit)(Flags);
+	initialising = false;
 	if (result == CUDA_SUCCESS)
 		job_start();
 	return result;

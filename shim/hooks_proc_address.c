@@ -6,14 +6,38 @@
  */
 #include "shim/shim.h"
 
+#include <stdatomic.h>
+
 #include "core/base/log.h"
+
+enum { NOTED_MAX = 256 };
+
+/* Each name is said once; when the table is full, no more. */
+static bool is_news(const char *symbol)
+{
+	static _Atomic uint64_t noted[NOTED_MAX];
+	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+	for (const char *c = symbol; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+	hash |= 1;
+	for (size_t i = 0; i < NOTED_MAX; i++) {
+		uint64_t found = 0;
+
+		if (atomic_compare_exchange_strong(&noted[i], &found, hash))
+			return true;
+		if (found == hash)
+			return false;
+	}
+	return false;
+}
 
 static void exchange(const char *symbol, void **function)
 {
 	if (!*function)
 		return;
 	*function = shim_address_for(*function);
-	if (symbol && *symbol && log_enabled(LOG_DEBUG) && !shim_knows(symbol))
+	if (symbol && *symbol && log_enabled(LOG_DEBUG) && !shim_knows(symbol) && is_news(symbol))
 		log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through", symbol);
 }
 

@@ -2,7 +2,8 @@
  * What the files of the shim share: the table of entry points and the form of a hook.
  *
  * Fixed names, for a driver entry point cuFoo:
- *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo]
+ *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo]; what
+ *                the driver itself calls by it is the driver's own again, never the hook
  *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
  *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
  *
@@ -31,9 +32,20 @@ enum entry {
 	ENTRY_COUNT
 };
 
-/* Where each trampoline leads, and what the driver has there. Written by attach.c alone. */
+/* Where each trampoline leads, what the driver has there, and our hook. Written by attach.c alone. */
 extern void *shim_target[ENTRY_COUNT];
 extern void *shim_real[ENTRY_COUNT];
+extern void *shim_hook[ENTRY_COUNT];
+
+/* trampolines.S: the exported functions one after the other, and what stands before each hook. */
+extern const char shim_functions[ENTRY_COUNT][16];
+extern const char shim_guards[ENTRY_COUNT][64];
+
+/* Whose calls a hook is not meant for: the driver's, and ours. */
+extern struct code {
+	uintptr_t start;
+	size_t size;
+} shim_inside[2];
 
 #define REAL(symbol) ((__typeof__(&(symbol)))shim_real[ENTRY_##symbol])
 
@@ -107,6 +119,8 @@ static inline void shim_restore_errno(const int *kept)
  * driver_open.c.
  */
 void *driver_open(const char *asked, char *found, size_t size);
+/* The code of the library that holds the address; driver_open.c. */
+struct code driver_code(const void *address);
 
 /* glibc's dlopen and dlmopen, once they were called; dlopen.c. */
 extern void *(*shim_real_dlopen)(const char *file, int mode);
@@ -127,7 +141,10 @@ bool shim_is_disabled(void);
 /* Called by trampolines.S at the first call of an entry point: where to go. */
 void *shim_resolve(uint32_t entry);
 
-/* The hook that stands for the driver's function at this address, else the address. attach.c. */
+/*
+ * Our exported symbol for the hooked function that the driver has at this address, else the address.
+ * attach.c.
+ */
 void *shim_address_for(void *real);
 bool shim_knows(const char *symbol);
 

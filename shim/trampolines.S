@@ -4,7 +4,14 @@
  * Before the first call each slot of shim_target[] leads to a stub that loads the entry's index and
  * goes to shim_lazy, which saves the argument registers, asks shim_resolve(index) for the address and
  * jumps there. shim_resolve() fills the whole table, so a stub runs once or a few times, never later.
+ *
+ * The slot of a hooked entry leads to its guard: on to the hook, or to the driver's own function where
+ * it is the driver who calls. What the driver calls of itself is no call of the program, whatever way it
+ * finds us. It is known by the return address: into the driver, or into us where the driver's function
+ * that we called went on by a jump.
  */
+#define GUARD_BYTES 64 /* a cache line; as in shim.h */
+
 #if defined(__x86_64__)
 
 	.text
@@ -31,6 +38,22 @@ shim_stub_\symbol:
 	movl $index, %r11d
 	jmp shim_lazy
 	.set index, index + 1
+	.endm
+
+	.macro guard symbol
+	endbr64
+	movq (%rsp), %rax
+	movq %rax, %r10
+	subq shim_inside(%rip), %rax
+	cmpq shim_inside + 8(%rip), %rax
+	jb 1f
+	subq shim_inside + 16(%rip), %r10
+	cmpq shim_inside + 24(%rip), %r10
+	jb 1f
+	jmp *(shim_hook + 8 * index)(%rip)
+1:	jmp *(shim_real + 8 * index)(%rip)
+	.set index, index + 1
+	.org shim_guards + GUARD_BYTES * index
 	.endm
 
 	.macro slot symbol
@@ -166,6 +189,27 @@ shim_stub_\symbol:
 	.set index, index + 1
 	.endm
 
+	.macro guard symbol
+	hint #34
+	mov w17, #index
+	adrp x9, shim_inside
+	add x9, x9, :lo12:shim_inside
+	ldp x10, x11, [x9]
+	ldp x12, x13, [x9, #16]
+	sub x10, x30, x10
+	sub x12, x30, x12
+	cmp x10, x11
+	ccmp x12, x13, #0, hs
+	b.lo shim_forward
+	adrp x16, shim_hook + 8 * index
+	add x16, x16, :lo12:shim_hook + 8 * index
+	ldar x16, [x16] /* all that was written before it is seen too */
+	cbz x16, shim_stub_\symbol
+	br x16
+	.set index, index + 1
+	.org shim_guards + GUARD_BYTES * index
+	.endm
+
 	.macro slot symbol
 	.quad shim_stub_\symbol
 	.endm
@@ -256,15 +300,40 @@ dlmopen:
 
 #define OBJECT(symbol, bytes)
 
+	.hidden shim_functions
+	.globl shim_functions
+	.p2align 4
+shim_functions:
 	.set index, 0
 #define FUNCTION(symbol, class, action) function symbol;
 #include "shim/entry_points.h"
 #undef FUNCTION
+	.org shim_functions + 16 * index /* fails where one is longer */
 
 	.set index, 0
 #define FUNCTION(symbol, class, action) stub symbol;
 #include "shim/entry_points.h"
 #undef FUNCTION
+
+	.section .text.guards, "ax", @progbits
+	.hidden shim_hook
+	.hidden shim_real
+	.hidden shim_inside
+	.hidden shim_guards
+	.globl shim_guards
+	.p2align 6
+shim_guards:
+	.set index, 0
+#define FUNCTION(symbol, class, action) guard symbol;
+#include "shim/entry_points.h"
+#undef FUNCTION
+#ifdef __aarch64__
+shim_forward:
+	adrp x16, shim_real
+	add x16, x16, :lo12:shim_real
+	ldr x16, [x16, x17, lsl #3]
+	br x16
+#endif
 
 	.section .data.rel, "aw"
 	.globl shim_target

@@ -1,7 +1,7 @@
 /*
  * proc_addresses TABLE: asks cuGetProcAddress for every (name, version, flags) of the table and prints
- * "name version flags RESULT STATUS owner symbol": owner shim (symbol: offset of the function in the
- * shim, in hexadecimal) or driver (symbol: its exported name), or "- -" where there was no answer.
+ * "name version flags RESULT STATUS owner symbol": owner shim or driver, symbol the one it exports at that
+ * very address, or "- -" where there was no answer.
  * A driver from before CUDA 12 has the first form of the call alone, which gives no STATUS ("99").
  * Exit status 3: the driver has neither form.
  */
@@ -33,11 +33,8 @@ static void print_owner(void *function)
 
 	if (!function || !dladdr(function, &info))
 		printf("- -\n");
-	else if (is_shim(info.dli_fname))
-		printf("shim %lx\n",
-		       (unsigned long)((uintptr_t)function - (uintptr_t)info.dli_fbase));
 	else
-		printf("driver %s\n",
+		printf("%s %s\n", is_shim(info.dli_fname) ? "shim" : "driver",
 		       info.dli_saddr == function && info.dli_sname ? info.dli_sname : "?");
 }
 

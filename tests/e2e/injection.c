@@ -1,0 +1,26 @@
+/* An injection library: what the driver loads in cuInit, and which calls the driver by the program's names. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+
+int InitializeInjection(void);
+int InitializeInjection(void)
+{
+	int (*init)(unsigned int), (*version_of)(int *), (*allocate)(uint64_t *, size_t);
+	int (*create)(void **, unsigned int, int);
+	int version = 0;
+	void *context;
+	uint64_t p = 0;
+
+	*(void **)&init = dlsym(RTLD_DEFAULT, "cuInit");
+	*(void **)&version_of = dlsym(RTLD_DEFAULT, "cuDriverGetVersion");
+	*(void **)&create = dlsym(RTLD_DEFAULT, "cuCtxCreate_v2");
+	*(void **)&allocate = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+	if (!init || !version_of || !create || !allocate)
+		return 0;
+	printf("injection: cuInit %d", init(0));
+	printf(" version %d", version_of(&version) ? -1 : version);
+	printf(" context %d", create(&context, 0, 0));
+	printf(" alloc %d\n", allocate(&p, 4096));
+	return p != 0;
+}

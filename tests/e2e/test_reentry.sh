@@ -1,0 +1,79 @@
+#!/bin/sh
+# A driver that is not linked to itself, or looks its own functions up by name, or is called back while it is
+# loaded or initialised: what it calls of its own is no call of the program. Nothing is counted twice,
+# nothing waits for itself.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+
+build_c() { # build_c ARGUMENTS...
+	# shellcheck disable=SC2086 # CC may hold several words
+	${CC:-cc} -D_GNU_SOURCE -Wall -Werror "$@" -ldl || fail "not built: $*"
+}
+build_c -o "$scratch/reentry" tests/e2e/reentry.c
+build_c -shared -fPIC -o "$scratch/injection.so" tests/e2e/injection.c
+for level in 0 2; do # with optimisation the inner call is a jump
+	build_c "-O$level" -shared -fPIC -o "$scratch/loose$level.so" tests/e2e/tiny_driver.c
+	build_c "-O$level" -shared -fPIC -Wl,-Bsymbolic -o "$scratch/symbolic$level.so" tests/e2e/tiny_driver.c
+done
+
+# run NAME DRIVER [EARLY]: three allocations of 4 MiB fill the limit if each counts once
+run() {
+	name=$1 driver=$2
+	shift 2
+	out=$(SPILLWAY_DRIVER=$driver timeout 30 "$spillway" run --quiet --name "$name" --memory 12MiB \
+		"$scratch/reentry" "$@" 2>"$scratch/err") ||
+		fail "$name: exit status $?: $out $(cat "$scratch/err")"
+	json=$("$spillway" stat "$name" --json)
+	has "$name" "$json" '"launches":10,'
+	has "$name" "$json" '"device_peak":12582912,'
+	has "$name: one is freed" "$json" '"device_used":8388608,'
+	has "$name" "$json" '"spills":0,'
+}
+done_once="context 0/1, alloc 0/3, free 0/1, module 0/1, launch 0/10"
+
+same "the driver alone" "init 0/1, $done_once, constructor 0/-1, news 4711" \
+	"$(mkdir "$scratch/alone" && ln -s "$scratch/loose0.so" "$scratch/alone/libcuda.so.1" &&
+		LD_LIBRARY_PATH=$scratch/alone "$scratch/reentry")"
+for level in 0 2; do
+	loose=$scratch/loose$level.so symbolic=$scratch/symbolic$level.so
+	if [ -z "${SANITIZER:-}" ]; then # a sanitizer refuses RTLD_DEEPBIND, with which such a driver is opened
+		run "linked-$level" "$loose"
+		same "its names bound to itself" "init 0/1, $done_once, constructor 0/-1, news 4711" "$out"
+
+		# Opened before, by a name that no driver has, it is bound to what stands before it: to us.
+		run "early-$level" "$loose" "$loose"
+		same "loaded before us" "init 0/1, $done_once, constructor 0/-1, news 4711" "$out"
+	fi
+
+	TINY_REACH=name
+	export TINY_REACH
+	run "named-$level" "$symbolic"
+	same "by name" "init 0/1, $done_once, constructor 0/-1, news 4711" "$out"
+	unset TINY_REACH
+
+	# Before it is there, it cannot be called.
+	TINY_CONSTRUCTOR=1
+	export TINY_CONSTRUCTOR
+	run "constructor-$level" "$symbolic"
+	same "from its constructor" "init 0/1, $done_once, constructor 0/3003, news 4711" "$out"
+	unset TINY_CONSTRUCTOR
+
+	# Called again in the midst of cuInit, it goes on as it would alone; the job begins when it is done.
+	TINY_INJECTION=$scratch/injection.so
+	export TINY_INJECTION
+	run "injected-$level" "$symbolic"
+	same "an injection library" "injection: cuInit 0 version 14000 context 0 alloc 0
+init 0/2, context 0/2, alloc 0/4, free 0/1, module 0/1, launch 0/10, constructor 0/-1, news 4711" "$out"
+	unset TINY_INJECTION
+done
+
+# A function that is newer than our table is the driver's own, said once, at level debug.
+SPILLWAY_LOG=debug SPILLWAY_DRIVER=$scratch/symbolic2.so LD_PRELOAD=$shim "$scratch/reentry" >"$scratch/out" 2>"$scratch/err"
+has "unknown functions work" "$(cat "$scratch/out")" "news 4711"
+for function in cuTinyCount cuTinyNews; do
+	same "lines about $function" 1 "$(grep -c "$function" "$scratch/err")"
+	has "the line" "$(grep "$function" "$scratch/err")" "unknown to Spillway, passed through"
+done
+same "lines about them otherwise" "" \
+	"$(SPILLWAY_DRIVER=$scratch/symbolic2.so LD_PRELOAD=$shim "$scratch/reentry" 2>&1 >/dev/null)"
