@@ -11,6 +11,7 @@
  *   own:inotify own:other    inotify descriptors, or files and pipes, of its own in place of what was closed
  *   check                    that nobody read, wrote or closed any of them
  *   fds threads files        how many descriptors and threads there are, and mappings of Spillway's files
+ *   loaded                   whether the process is set-uid, and whether the shim is in it
  *   wait:FILE                makes FILE, goes on when a line comes on stdin
  */
 #define __CUDA_API_VERSION_INTERNAL
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -241,18 +243,27 @@ static int entries(const char *path)
 	return count - 2;
 }
 
-/* Files of Spillway's, its own code aside. */
-static void step_files(void)
+static int mappings(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[4096];
 	int found = 0;
 
 	while (maps && fgets(line, sizeof(line), maps))
-		found += strstr(line, ".segment") || strstr(line, ".unfinished");
+		found += strstr(line, name) != NULL;
 	if (maps)
 		fclose(maps);
-	printf("files=%d\n", found);
+	return found;
+}
+
+static void step_files(void)
+{
+	printf("files=%d\n", mappings(".segment") + mappings(".unfinished"));
+}
+
+static void step_loaded(void)
+{
+	printf("secure=%d shim=%d\n", getauxval(AT_SECURE) != 0, mappings("libspillway.so") > 0);
 }
 
 static void step_wait(const char *file)
@@ -286,8 +297,9 @@ static void take_step(const char *step)
 	    {"nofile", NULL, step_nofile},   {"as", NULL, step_as},
 	    {"take", step_take, NULL},       {"release", step_release, NULL},
 	    {"close", step_close, NULL},     {"own", NULL, step_own},
-	    {"check", step_check, NULL},     {"files", step_files, NULL},
-	    {"wait", NULL, step_wait},       {"total", NULL, step_total},
+	    {"loaded", step_loaded, NULL},   {"check", step_check, NULL},
+	    {"files", step_files, NULL},     {"wait", NULL, step_wait},
+	    {"total", NULL, step_total},
 	};
 
 	if (strcmp(step, "init") == 0) {

@@ -1,10 +1,13 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 lives := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/life_*.c))
+# Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
+guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
+neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
-	$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/guest $(lives)
+	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives)
 
 $(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
 	$(call say,LD)
@@ -21,7 +24,7 @@ $(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses: %: %.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
-$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/guest $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 
