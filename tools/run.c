@@ -248,6 +248,20 @@ static void preload(const char *library)
 	free(list);
 }
 
+/* GCC's AddressSanitizer wants to be the first library of a program, which what is preloaded always is. */
+static void allow_sanitizer(void)
+{
+	static const char option[] = "verify_asan_link_order";
+	const char *others = getenv("ASAN_OPTIONS");
+	char *list;
+
+	if (others && strstr(others, option))
+		return; /* the user knows */
+	list = text("%s=0%s%s", option, others && *others ? ":" : "", others ? others : "");
+	set_environment("ASAN_OPTIONS", list);
+	free(list);
+}
+
 static void use_shim(void)
 {
 	struct paths paths;
@@ -257,6 +271,7 @@ static void use_shim(void)
 		fail("%s", message);
 	preload(paths.shim);
 	preload(paths.alias);
+	allow_sanitizer();
 }
 
 static void remove_if_there(char *path)
