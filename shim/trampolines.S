@@ -361,3 +361,20 @@ shim_target:
 #include "shim/entry_points.h"
 
 	.section .note.GNU-stack, "", @progbits
+
+/*
+ * Every place that is jumped to indirectly is a landing pad (and no return address is changed): the object says so,
+ * lest the whole library, and with it the program, lose the protection where the compiler gives it to the rest.
+ */
+#if defined(__x86_64__)
+#define FEATURES      0xc0000002 /* GNU_PROPERTY_X86_FEATURE_1_AND */
+#define FEATURES_HERE 3          /* IBT, SHSTK */
+#else
+#define FEATURES      0xc0000000 /* GNU_PROPERTY_AARCH64_FEATURE_1_AND */
+#define FEATURES_HERE 1          /* BTI */
+#endif
+	.section .note.gnu.property, "a", @note
+	.p2align 3
+	.long 4, 16, 5 /* NT_GNU_PROPERTY_TYPE_0 */
+	.asciz "GNU"
+	.long FEATURES, 4, FEATURES_HERE, 0

@@ -38,7 +38,7 @@ cat >"$scratch/there" <<END
 #!/bin/sh
 driver=\$1 preload=\$2
 shift 2
-exec qemu-aarch64 -L /usr/$target \${preload:+-E LD_PRELOAD="\$preload"} -E LD_LIBRARY_PATH="\$driver" "\$@"
+exec qemu-aarch64 -cpu max -L /usr/$target \${preload:+-E LD_PRELOAD="\$preload"} -E LD_LIBRARY_PATH="\$driver" "\$@"
 END
 chmod +x "$scratch/there"
 there_cc=$target-gcc
@@ -48,3 +48,11 @@ check_calls aarch64
 check_names aarch64
 check_limit aarch64 limit-aarch64
 elsewhere tests/e2e/test_entry_runpath.sh
+
+# The trampolines have landing pads and say so: the emulated processor stops a jump to any other place (BTI).
+there_build "$built/libtrampolines.so" tests/e2e/trampolines_alone.c "$cross/shim/trampolines.o" -I. -shared -fPIC \
+	-fvisibility=hidden -nostartfiles -mbranch-protection=standard -Wl,-soname,libcuda.so.1 -ldl
+has "note of the trampolines" "$(readelf -nW "$built/libtrampolines.so")" "BTI"
+export ECHO_DRIVER="$built/echo/libcuda.so.1"
+there_shim=$built/libtrampolines.so
+check_calls "landing pads"
