@@ -27,3 +27,13 @@ compare() {
 		END { if (n < 462 || n != m) { print where ": only " n " answers, without the shim " m; bad = 1 } exit bad }
 	' "$scratch/hooked" "$2" "$3" || fail "$1: see above"
 }
+
+every_version="2000 2020 3000 3010 3020 4000 4010 5000 5050 6000 6050 7000 7050 8000 9000 9020 10000 10010 10020 11000
+	11010 11020 11030 11040 11050 11060 11070 11080 12000 12010 12020 12030 12040 12050 12060 12080 12090 13000"
+
+# Each base name at each of these versions of CUDA, for both kinds of default stream.
+every_request() { # every_request VERSION... < exported symbols
+	sed 's/_pt[ds][sz]$//; s/_v[0-9]$//' | LC_ALL=C sort -u | awk -v versions="$*" '
+		BEGIN { n = split(versions, version, " ") }
+		{ for (i = 1; i <= n; i++) for (flags = 0; flags <= 2; flags++) print $1 "\t" version[i] "\t" flags }'
+}

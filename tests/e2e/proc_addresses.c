@@ -1,9 +1,10 @@
 /*
- * proc_addresses TABLE: asks cuGetProcAddress for every (name, version, flags) of the table and prints
+ * proc_addresses [--first] TABLE: asks cuGetProcAddress for every (name, version, flags) of the table and prints
  * "name version flags RESULT STATUS owner symbol": owner shim or driver, symbol the one it exports at that
  * very address, or "- -" where there was no answer.
- * A driver from before CUDA 12 has the first form of the call alone, which gives no STATUS ("99").
- * Exit status 3: the driver has neither form.
+ * A driver from before CUDA 12 has the first form of the call alone, which gives no STATUS ("99"); --first
+ * asks by that form in any case. Exit status 3: the driver has neither form.
+ * proc_addresses --nulls: what both forms answer where parameters are NULL, and what they leave untouched.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -38,20 +39,55 @@ static void print_owner(void *function)
 		       info.dli_saddr == function && info.dli_sname ? info.dli_sname : "?");
 }
 
+static CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+static CUresult (*first_get)(const char *, void **, int, cuuint64_t);
+
+static void print_nulls(void)
+{
+	static const char *const names[] = {"cuMemAlloc", "cuDeviceGetName", "cuNoSuchThing", "",
+	                                    NULL};
+	static const int versions[] = {3020, 0, -1};
+	char untouched;
+
+	for (int i = 0; i < 5; i++) {
+		for (int j = 0; j < 3; j++) {
+			void *function = &untouched;
+			CUdriverProcAddressQueryResult status = 99;
+
+			printf("%s@%d: first %d", names[i] ? names[i] : "NULL", versions[j],
+			       (int)first_get(names[i], NULL, versions[j], 0));
+			printf(" %d", (int)first_get(names[i], &function, versions[j], 0));
+			printf(" %s", function == &untouched ? "untouched" : "given");
+			printf(" second %d", (int)get(names[i], NULL, versions[j], 0, &status));
+			printf(" status %d", (int)status);
+			function = &untouched;
+			printf(" %d", (int)get(names[i], &function, versions[j], 0, NULL));
+			printf(" %s ", function == &untouched ? "untouched" : "given");
+			print_owner(function == &untouched ? NULL : function);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
-	CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-	CUresult (*old_get)(const char *, void **, int, cuuint64_t);
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
-	FILE *table = argc == 2 ? fopen(argv[1], "r") : NULL;
+	bool first = argc > 1 && strcmp(argv[1], "--first") == 0;
+	FILE *table;
 	char line[512], name[128];
 
-	if (!library || !table)
+	if (!library || argc != 2 + first)
 		return 2;
 	*(void **)&get = dlsym(library, "cuGetProcAddress_v2");
-	*(void **)&old_get = dlsym(library, "cuGetProcAddress");
-	if (!get && !old_get)
+	*(void **)&first_get = dlsym(library, "cuGetProcAddress");
+	if (!get && !first_get)
 		return 3;
+	if (strcmp(argv[1], "--nulls") == 0) {
+		print_nulls();
+		return 0;
+	}
+	table = fopen(argv[1 + first], "r");
+	if (!table)
+		return 2;
 	while (fgets(line, sizeof(line), table)) {
 		int version, flags, fields;
 		void *function = NULL;
@@ -65,10 +101,10 @@ int main(int argc, char **argv)
 		                         : sscanf(line, "%127[^\t] %d %d", name, &version, &flags);
 		if (fields != 3)
 			return 2;
-		if (get)
+		if (get && !first)
 			result = get(name, &function, version, (cuuint64_t)flags, &status);
 		else
-			result = old_get(name, &function, version, (cuuint64_t)flags);
+			result = first_get(name, &function, version, (cuuint64_t)flags);
 		printf("%s %d %d %d %d ", *name ? name : "''", version, flags, (int)result,
 		       (int)status);
 		print_owner(function);

@@ -25,15 +25,6 @@ wait
 sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/functions"
 sed -n 's/^\(FUNCTION\|OBJECT\)(\([A-Za-z0-9_]*\),.*/\2/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/known"
 
-# Each base name at each version of CUDA, for both kinds of default stream.
-every_request() { # every_request < exported symbols
-	sed 's/_pt[ds][sz]$//; s/_v[0-9]$//' | LC_ALL=C sort -u | awk '
-		BEGIN { n = split("2000 2020 3000 3010 3020 4000 4010 5000 5050 6000 6050 7000 7050 8000 9000 9020 10000" \
-			" 10010 10020 11000 11010 11020 11030 11040 11050 11060 11070 11080 12000 12010 12020 12030 12040" \
-			" 12050 12060 12080 12090 13000", version, " ") }
-		{ for (i = 1; i <= n; i++) for (flags = 0; flags <= 2; flags++) print $1 "\t" version[i] "\t" flags }'
-}
-
 # check NAME FILE: a driver library behind the shim
 check() {
 	name=$1 folder=$(dirname "$2")
@@ -68,7 +59,8 @@ check() {
 		echo "$name: all symbols; it has no cuGetProcAddress"
 		return
 	fi
-	{ cat $requests; every_request <"$scratch/has"; } >"$scratch/requests"
+	# shellcheck disable=SC2086 # a list of numbers
+	{ cat $requests; every_request $every_version <"$scratch/has"; } >"$scratch/requests"
 	without "$addresses" "$scratch/requests" >"$scratch/driver"
 	with "$addresses" "$scratch/requests" >"$scratch/shim"
 	hooked=$(grep -c ' shim ' "$scratch/shim") || fail "$name: no hook was handed out"
