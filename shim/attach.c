@@ -131,8 +131,9 @@ bool shim_is_disabled(void)
 	return disabled || getauxval(AT_SECURE);
 }
 
-static void install_hooks(void)
+static void install_hooks(void **target)
 {
+	mapping_count = 0; /* a fork may have broken off an attempt before */
 	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
 		void *real = shim_real[h->entry];
@@ -140,19 +141,36 @@ static void install_hooks(void)
 		if (real == (void *)missing_function)
 			continue;
 		__atomic_store_n(&shim_hook[h->entry], h->function, __ATOMIC_RELEASE);
-		shim_target[h->entry] = (void *)shim_guards[h->entry];
+		target[h->entry] = (void *)shim_guards[h->entry];
 		mappings[mapping_count++] =
 		    (struct mapping){real, (void *)shim_functions[h->entry]};
 	}
 	qsort(mappings, mapping_count, sizeof(*mappings), by_address);
 }
 
+/*
+ * Each entry point gets its place by one store, when all is ready: a thread that calls meanwhile waits in
+ * its stub or goes where it always will, never past a hook.
+ */
+static void publish(bool hooked)
+{
+	static void *target[ENTRY_COUNT];
+
+	memcpy(target, shim_real, sizeof(target));
+	if (hooked)
+		install_hooks(target);
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
+		__atomic_store_n(&shim_target[i], target[i], __ATOMIC_RELEASE);
+}
+
 static void attach(void)
 {
 	char path[PATH_MAX] = "";
 	void *handle;
-	int saved = errno;
+	int saved = errno, cancel;
 
+	/* Files are opened here: a thread cancelled half way would keep the loader's lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	attaching = true;
 	if (!getauxval(AT_SECURE))
 		log_configure(getenv("SPILLWAY_LOG"));
@@ -170,12 +188,11 @@ static void attach(void)
 		shim_inside[0] = driver_code(shim_real[ENTRY_cuInit]);
 		shim_inside[1] = driver_code(shim_guards);
 	}
-	memcpy(shim_target, shim_real, sizeof(shim_real));
 	shim_hide(is_missing);
 	fill_core_driver();
-	if (handle && !shim_is_disabled())
-		install_hooks();
+	publish(handle && !shim_is_disabled());
 	attaching = false;
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 

@@ -3,13 +3,14 @@
  *
  * It runs inside the user's process, on any thread, at any time, in a forked child too: errno is
  * preserved, nothing is allocated, no lock is taken, no signal is let through that the write
- * causes, and no descriptor is trusted to be still ours.
+ * causes, no thread is cancelled here, and no descriptor is trusted to be still ours.
  */
 #include "core/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -131,7 +132,7 @@ bool log_enabled(enum log_level level)
 void log_line(enum log_level level, const char *format, ...)
 {
 	char line[LOG_LINE_MAX + 1]; /* one more, for the NUL that is not written */
-	int saved_errno = errno;
+	int saved_errno = errno, cancel;
 	int prefix, body;
 	size_t length;
 	va_list arguments;
@@ -156,7 +157,9 @@ void log_line(enum log_level level, const char *format, ...)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	line[length++] = '\n';
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	write_line(destination(), line, length);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved_errno;
 }
 

@@ -25,10 +25,15 @@ uint64_t segment_clock(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Callers hold locks of their own: no place to be cancelled. */
 static void wait_a_little(long nanoseconds)
 {
 	struct timespec pause = {.tv_nsec = nanoseconds};
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	nanosleep(&pause, NULL);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 int segment_mutex_init(union segment_mutex *mutex)

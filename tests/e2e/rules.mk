@@ -1,20 +1,22 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
+# Of tests/e2e/test_guest_*.sh: programs that know CUDA, and what watches or disturbs them.
 lives := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/life_*.c))
+life_tools := $(BUILD)/tests/e2e/syscalls $(BUILD)/tests/e2e/hold_lock
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
-	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives)
+	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools)
 
-$(BUILD)/tests/e2e/fake_job: $(BUILD)/tests/e2e/fake_job.o $(BUILD)/libcore.a
+$(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/hold_lock: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
 
-# Starts programs in the places of tests/e2e/test_place_*.sh; not ours to sanitize.
-$(BUILD)/tests/e2e/deny: tests/e2e/deny.c
+# Start programs in the places of tests/e2e/test_place_*.sh, or watch them; not ours to sanitize.
+$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<

@@ -1,0 +1,218 @@
+/*
+ * life_threads CASE: threads that come, call and go; prints "ok".
+ *
+ *   first      a thousand threads make their first call at once: one slot, one helper, right books
+ *   cancel     threads are cancelled inside calls: what they held of ours is not held for ever
+ *   wait       a thread is cancelled while it waits for the segment's lock, which LIFE_HOLDER holds
+ *   slot       a thread is cancelled in an idle slot
+ */
+#include "tests/e2e/life.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { THREADS = 1000, BLOCK = 64 << 10, STACK = 128 << 10, CANCELLED = 60 };
+
+static CUcontext context;
+static CUfunction function;
+
+static pthread_t start_thread(void *(*run)(void *))
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK);
+	EXPECT(pthread_create(&thread, &attributes, run, NULL) == 0);
+	pthread_attr_destroy(&attributes);
+	return thread;
+}
+
+/* --- first --- */
+
+static pthread_barrier_t together;
+
+static void *call_first(void *cookie)
+{
+	CUdeviceptr kept, freed;
+
+	(void)cookie;
+	pthread_barrier_wait(&together);
+	begin_cuda();
+	CHECK(cuMemAlloc_v2(&kept, BLOCK));
+	CHECK(cuMemAlloc_v2(&freed, BLOCK));
+	CHECK(cuMemFree_v2(freed));
+	return NULL;
+}
+
+static int threads_named(const char *name)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *entry;
+	int count = 0;
+
+	EXPECT(tasks);
+	while ((entry = readdir(tasks))) {
+		char path[300], line[64] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fgets(line, sizeof(line), file))
+			count += strcspn(line, "\n") == strlen(name) &&
+			         strncmp(line, name, strlen(name)) == 0;
+		fclose(file);
+	}
+	closedir(tasks);
+	return count;
+}
+
+static void first(void)
+{
+	static pthread_t thread[THREADS];
+
+	EXPECT(pthread_barrier_init(&together, NULL, THREADS) == 0);
+	for (int i = 0; i < THREADS; i++)
+		thread[i] = start_thread(call_first);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	EXPECT(threads_named("spillway") == 1);
+	EXPECT(processes("live") == 1);
+	EXPECT(book("allocations") == THREADS);
+	EXPECT(book("device_charged") == (long long)THREADS * BLOCK);
+}
+
+/* --- cancel --- */
+
+static void *call_over_and_over(void *cookie)
+{
+	(void)cookie;
+	CHECK(cuCtxSetCurrent(context));
+	for (;;) {
+		CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+		CUmemGenericAllocationHandle handle;
+		CUevent event;
+
+		CHECK(cuMemFree_v2(take_mib(2)));
+		CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+		CHECK(cuMemRelease(handle));
+		CHECK(cuEventCreate(&event, 0));
+		CHECK(cuEventDestroy_v2(event));
+		CHECK(launch(function, NULL));
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+/* All of them end, and only where they may: whatever was begun was ended. */
+static void cancel(void)
+{
+	pthread_t thread[CANCELLED];
+
+	context = begin_cuda();
+	function = load_kernel();
+	for (int i = 0; i < CANCELLED; i++)
+		thread[i] = start_thread(call_over_and_over);
+	for (int i = 0; i < CANCELLED; i++) {
+		void *result;
+
+		nap_ms(2);
+		pthread_cancel(thread[i]);
+		pthread_join(thread[i], &result);
+		EXPECT(result == PTHREAD_CANCELED);
+	}
+	EXPECT(book("device_charged") == 0);
+	EXPECT(book("allocations") == 0);
+}
+
+/* --- wait --- */
+
+static CUmemGenericAllocationHandle handle_to_release;
+
+static CUmemGenericAllocationHandle create(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemGenericAllocationHandle handle;
+
+	CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+	return handle;
+}
+
+static void *release_and_wait(void *cookie)
+{
+	(void)cookie;
+	CHECK(cuMemRelease(handle_to_release));
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void wait_for_the_lock(void)
+{
+	pthread_t thread;
+	char word[8] = "";
+	FILE *holder;
+
+	begin_cuda();
+	handle_to_release = create();
+	holder = popen(getenv("LIFE_HOLDER"), "r");
+	EXPECT(holder && fgets(word, sizeof(word), holder) && strcmp(word, "held\n") == 0);
+	thread = start_thread(release_and_wait);
+	nap_ms(50);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	EXPECT(pclose(holder) == 0);
+	CHECK(cuMemRelease(create()));
+	EXPECT(book("device_charged") == 0);
+}
+
+/* --- slot --- */
+
+static _Atomic int launches;
+
+static void *launch_over_and_over(void *cookie)
+{
+	(void)cookie;
+	CHECK(cuCtxSetCurrent(context));
+	for (;;) {
+		CHECK(launch(function, NULL));
+		launches++;
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+static void slot(void)
+{
+	pthread_t thread;
+
+	context = begin_cuda();
+	function = load_kernel();
+	thread = start_thread(launch_over_and_over);
+	EVENTUALLY(book("idle_slots") > 0);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	CHECK(launch(function, NULL));
+	EXPECT(book("launches") == launches + 1);
+}
+
+int main(int argc, char **argv)
+{
+	EXPECT(argc == 2);
+	alarm(20);
+	if (strcmp(argv[1], "first") == 0)
+		first();
+	else if (strcmp(argv[1], "cancel") == 0)
+		cancel();
+	else if (strcmp(argv[1], "wait") == 0)
+		wait_for_the_lock();
+	else
+		slot();
+	printf("ok\n");
+	return 0;
+}

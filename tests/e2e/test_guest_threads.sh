@@ -1,0 +1,26 @@
+#!/bin/sh
+# Threads: a thousand first calls at once start one job; a thread that is cancelled inside a call leaves
+# nothing locked.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+life_threads=$build/tests/e2e/life_threads
+export SPILLWAY_TOOL="$spillway" LIFE_HOLDER="$build/tests/e2e/hold_lock 400"
+
+# guest DRIVER NAME=VALUE... CASE
+guest() {
+	driver=$1
+	shift
+	out=$(env LD_PRELOAD="$shim" LD_LIBRARY_PATH="$driver" SPILLWAY_JOB=threads-$jobs "$@" 2>&1) || fail "$*: $out"
+	same "$*" ok "$out"
+}
+
+jobs=1
+guest "$softgpu" "$life_threads" first
+# The null driver waits for nothing: no thread is cancelled inside the driver, where the driver must care.
+jobs=2
+guest "$build/bench/null" SPILLWAY_SHARE=50 "$life_threads" cancel
+jobs=3
+guest "$softgpu" "$life_threads" wait
+jobs=4
+guest "$softgpu" SPILLWAY_SHARE=10 SOFTGPU_KERNEL_TIME_US=2000 "$life_threads" slot
