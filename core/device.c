@@ -265,6 +265,15 @@ int device_charge(struct device *device, enum segment_side side, uint64_t bytes,
 	return 0;
 }
 
+int device_charge_taken(struct device *device, uint64_t bytes)
+{
+	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, CONFIG_UNLIMITED);
+
+	if (!error)
+		note_limit_held(device);
+	return error;
+}
+
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes)
 {
 	struct statistics *s = device->statistics;

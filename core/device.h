@@ -60,6 +60,8 @@ struct config_gpu device_settings(struct device *device);
 
 /* As segment_reserve() and segment_unreserve(), and keeps the statistics of used and peak bytes. */
 int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit);
+/* Charges what the driver has taken already, so whatever the limit is. 0 or a negative errno. */
+int device_charge_taken(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
 /* Job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);

@@ -21,10 +21,13 @@
 	X(cuDeviceGet)                   \
 	X(cuDeviceGetAttribute)          \
 	X(cuDeviceGetCount)              \
+	X(cuDeviceGetGraphMemAttribute)  \
+	X(cuDeviceGetMemPool)            \
 	X(cuDeviceGetName)               \
 	X(cuDeviceGetPCIBusId)           \
 	X(cuDeviceGetUuid)               \
 	X(cuDeviceGetUuid_v2)            \
+	X(cuDeviceGraphMemTrim)          \
 	X(cuDeviceTotalMem_v2)           \
 	X(cuEventCreate)                 \
 	X(cuEventDestroy_v2)             \
@@ -37,6 +40,7 @@
 	X(cuMemAllocManaged)             \
 	X(cuMemAlloc_v2)                 \
 	X(cuMemCreate)                   \
+	X(cuMemFreeAsync)                \
 	X(cuMemFreeHost)                 \
 	X(cuMemFree_v2)                  \
 	X(cuMemGetAllocationGranularity) \
@@ -44,9 +48,13 @@
 	X(cuMemHostAlloc)                \
 	X(cuMemHostGetDevicePointer_v2)  \
 	X(cuMemMap)                      \
+	X(cuMemPoolGetAttribute)         \
+	X(cuMemPoolSetAttribute)         \
+	X(cuMemPoolTrimTo)               \
 	X(cuMemRelease)                  \
 	X(cuMemSetAccess)                \
 	X(cuMemUnmap)                    \
+	X(cuStreamGetCtx)                \
 	X(cuStreamSynchronize)
 
 struct driver {

@@ -21,6 +21,8 @@
 #include "core/base/log.h"
 #include "core/config/listener.h"
 #include "core/job_config.h"
+#include "core/memory/graph_memory.h"
+#include "core/memory/pool.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 #include "core/pace/pacer.h"
@@ -280,6 +282,7 @@ static void start(void)
 	atomic_store(&job_launch.statistics,
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
+	graph_memory_start(&job.devices);
 	gate_start();
 	atomic_store(&job_launch.active, true);
 	sem_post(&job.ready);
@@ -372,6 +375,15 @@ void job_leave_context(CUcontext context, bool alive)
 	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_context(job.pacer[i], context, alive);
 	vmem_leave_context(context, alive);
+}
+
+void job_left_context(CUcontext context)
+{
+	if (!job_is_active())
+		return;
+	context_forget(context);
+	pools_settle();
+	graph_memory_settle();
 }
 
 void job_leave_stream(CUstream stream)

@@ -75,5 +75,7 @@ void job_end_launch(const struct job_paced_launch *launch);
 /* A context is about to be destroyed (alive), or was; a stream is about to be. */
 void job_leave_context(CUcontext context, bool alive);
 void job_leave_stream(CUstream stream);
+/* The context is destroyed, and with it goes what the books hold of it. */
+void job_left_context(CUcontext context);
 
 #endif

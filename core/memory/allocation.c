@@ -37,6 +37,11 @@ static void allocation_destroy(struct resource *resource)
 {
 	struct allocation *a = (struct allocation *)resource;
 
+	if (a->pool && a->side == SEGMENT_ON_DEVICE)
+		pool_freed(a->pool, a->pool_live);
+	else if (a->pool)
+		pool_unspilled(a->pool, a->charged);
+	pool_release(a->pool);
 	device_uncharge(a->context.device, a->side, a->charged);
 	statistics_sub(&a->context.device->statistics->allocations, 1);
 	free(a);

@@ -9,6 +9,7 @@
 #define SPILLWAY_ALLOCATION_H
 
 #include "core/context.h"
+#include "core/memory/pool.h"
 #include "core/memory/provider.h"
 
 struct allocation {
@@ -19,6 +20,8 @@ struct allocation {
 	enum segment_side side;
 	uint64_t charged;
 	struct backing backing; /* when on the host */
+	struct pool *pool;      /* it was asked of, NULL: none; holds a reference */
+	uint64_t pool_live;     /* on the device: bytes of the pool, which is charged for them */
 };
 
 extern const struct resource_type allocation_type;

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/memory/allocation.h"
+#include "core/memory/graph_memory.h"
 #include "core/memory/host_memory.h"
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
@@ -31,11 +32,21 @@ static uint64_t host_limit(struct device *device, const struct config_gpu *setti
 	return available / 2 + device_charged(device, SEGMENT_ON_HOST);
 }
 
+bool vmem_make_room(struct device *device)
+{
+	bool pools = pools_make_room(device), graphs = graph_memory_make_room(device);
+
+	return pools || graphs;
+}
+
 int vmem_charge(struct device *device, uint64_t bytes)
 {
-	struct config_gpu settings = device_settings(device);
+	uint64_t limit = device_settings(device).memory_limit;
+	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 
-	return device_charge(device, SEGMENT_ON_DEVICE, bytes, settings.memory_limit);
+	if (error && vmem_make_room(device))
+		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
+	return error;
 }
 
 int vmem_charge_host(struct device *device, uint64_t bytes)
@@ -72,9 +83,11 @@ static CUresult refuse(struct device *device, enum spill_reason reason)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult spill(const struct context *context, const struct config_gpu *settings, size_t size,
-                      enum spill_reason reason, CUdeviceptr *address)
+static CUresult spill(const struct context *context, const struct config_gpu *settings,
+                      const struct vmem_request *request, enum spill_reason reason,
+                      CUdeviceptr *address)
 {
+	size_t size = request->size;
 	struct device *device = context->device;
 	enum config_spill kind = (enum config_spill)settings->spill;
 	struct backing backing = {0};
@@ -101,6 +114,11 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 		return refuse(device, SPILL_NONE);
 	}
 	a->backing = backing;
+	if (request->pool) {
+		pool_hold(request->pool);
+		a->pool = request->pool;
+		pool_spilled(a->pool, charged);
+	}
 	if (allocation_enter(a) != 0) {
 		backing.provider->release(&backing);
 		resource_release(&a->resource); /* uncharges */
@@ -111,50 +129,112 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	return CUDA_SUCCESS;
 }
 
-/* On the device, already charged. */
-static CUresult enter_native(const struct context *context, size_t size, uint64_t charged,
-                             CUdeviceptr address)
-{
-	struct allocation *a =
-	    allocation_create(context, address, size, SEGMENT_ON_DEVICE, charged);
+/* What the driver made and what it is charged: by itself, or as a part of its pool. */
+struct native {
+	CUdeviceptr address;
+	uint64_t charged, pool_live;
+};
 
+static CUresult enter_native(const struct context *context, const struct vmem_request *request,
+                             const struct native *made)
+{
+	struct allocation *a = allocation_create(context, made->address, request->size,
+	                                         SEGMENT_ON_DEVICE, made->charged);
+
+	if (a && request->pool) {
+		pool_hold(request->pool);
+		a->pool = request->pool;
+		a->pool_live = made->pool_live;
+	}
 	if (a && allocation_enter(a) == 0)
 		return CUDA_SUCCESS;
 	if (a)
 		resource_release(&a->resource);
+	else if (request->pool)
+		pool_freed(request->pool, made->pool_live);
 	else
-		device_uncharge(context->device, SEGMENT_ON_DEVICE, charged);
-	driver.cuMemFree_v2(address);
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, made->charged);
+	driver.cuMemFree_v2(made->address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult make_native(const struct context *context, uint64_t limit,
+                            const struct vmem_request *request, struct native *made)
+{
+	CUresult result;
+
+	if (request->pool) {
+		struct pool_request from_pool = {request->size, request->stream, request->native,
+		                                 request->cookie};
+
+		made->charged = 0;
+		return pool_allocate(request->pool, &from_pool, limit, &made->address,
+		                     &made->pool_live);
+	}
+	made->charged = driver_rounded(request->size);
+	if (device_charge(context->device, SEGMENT_ON_DEVICE, made->charged, limit) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = request->native(request->cookie, &made->address);
+	if (result != CUDA_SUCCESS)
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, made->charged);
+	return result;
+}
+
+static enum spill_reason why_not_on_device(struct device *device, uint64_t limit, size_t size)
+{
+	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+
+	return used > limit || driver_rounded(size) > limit - used ? SPILL_LIMIT
+	                                                           : SPILL_DEVICE_FULL;
 }
 
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct context context;
 	struct config_gpu settings;
-	enum spill_reason reason = SPILL_LIMIT;
-	CUdeviceptr made;
-	uint64_t charged;
+	struct native made;
 	CUresult result;
 
 	if (!address || !request->size || !context_current(&context))
 		return request->native(request->cookie, address);
 	settings = device_settings(context.device);
-	charged = driver_rounded(request->size);
-	if (device_charge(context.device, SEGMENT_ON_DEVICE, charged, settings.memory_limit) == 0) {
-		result = request->native(request->cookie, &made);
-		if (result == CUDA_SUCCESS) {
-			result = enter_native(&context, request->size, charged, made);
-			if (result == CUDA_SUCCESS)
-				*address = made;
-			return result;
-		}
-		device_uncharge(context.device, SEGMENT_ON_DEVICE, charged);
-		if (result != CUDA_ERROR_OUT_OF_MEMORY)
-			return result;
-		reason = SPILL_DEVICE_FULL;
+	result = make_native(&context, settings.memory_limit, request, &made);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
+		result = make_native(&context, settings.memory_limit, request, &made);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		return spill(
+		    &context, &settings, request,
+		    why_not_on_device(context.device, settings.memory_limit, request->size),
+		    address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = enter_native(&context, request, &made);
+	if (result == CUDA_SUCCESS)
+		*address = made.address;
+	return result;
+}
+
+bool vmem_took(CUdeviceptr address, size_t size)
+{
+	struct context context;
+	struct allocation *a;
+	uint64_t charged = driver_rounded(size);
+
+	if (!context_current(&context))
+		return true;
+	if (vmem_charge(context.device, charged) != 0) {
+		refuse(context.device, SPILL_NONE);
+		return false;
 	}
-	return spill(&context, &settings, request->size, reason, address);
+	a = allocation_create(&context, address, size, SEGMENT_ON_DEVICE, charged);
+	if (!a) {
+		device_uncharge(context.device, SEGMENT_ON_DEVICE, charged);
+		return false;
+	}
+	if (allocation_enter(a) == 0)
+		return true;
+	resource_release(&a->resource);
+	return false;
 }
 
 /* Waits for all work of the allocation's context, whatever context is current. */
@@ -219,6 +299,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 			resource_release(&a->resource);
 	}
 	resource_release(&a->resource);
+	pools_settle();
 	return result;
 }
 

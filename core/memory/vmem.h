@@ -17,12 +17,15 @@
 #include "core/state/segment.h"
 
 struct device;
+struct pool;
 
 /* One request: how the driver itself would serve it, and how many bytes it stands for. */
 struct vmem_request {
 	size_t size;
 	CUresult (*native)(void *cookie, CUdeviceptr *address);
 	void *cookie;
+	struct pool *pool; /* the driver serves it from, NULL: none */
+	CUstream stream;   /* then, by its explicit name */
 };
 
 /*
@@ -30,6 +33,12 @@ struct vmem_request {
  * judge (no context, size 0, NULL) is left to the driver.
  */
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
+
+/*
+ * Enters what the driver made already and what cannot be elsewhere. False: it is beyond the limit, or cannot be kept
+ * in the books; the caller frees it.
+ */
+bool vmem_took(CUdeviceptr address, size_t size);
 
 /*
  * Frees. native() frees what the driver made. Before spilled memory goes, `wait` says for what: all work
@@ -51,6 +60,11 @@ void vmem_leave_context(CUcontext context, bool alive);
  * device_charge(). The limit of the moment applies.
  */
 int vmem_charge(struct device *device, uint64_t bytes);
+/*
+ * Has the driver give back what it keeps for pools and graphs and nobody uses. Whether anything came back, so that
+ * what was refused is worth another try.
+ */
+bool vmem_make_room(struct device *device);
 
 /* Charges bytes for the host side within the host limit of the moment. */
 int vmem_charge_host(struct device *device, uint64_t bytes);

@@ -32,7 +32,7 @@ same "alias alone" "libcuda.so: shim" \
 out=$(under_shim "$entry" --gpa cuMemAlloc@3020 cuMemAlloc@2000 cuGetProcAddress@12000 cuCtxCreate@3020 \
 	cuDeviceGetName@2000 cuNoSuchThing@12000 cuMemAllocAsync@3020)
 has "hooked" "$out" "cuMemAlloc@3020: shim 0 0"
-has "32-bit ABI is not hooked" "$out" "cuMemAlloc@2000: driver 0 0"
+has "32-bit ABI" "$out" "cuMemAlloc@2000: shim 0 0"
 has "itself" "$out" "cuGetProcAddress@12000: shim 0 0"
 has "context" "$out" "cuCtxCreate@3020: shim 0 0"
 has "not hooked" "$out" "cuDeviceGetName@2000: driver 0 0"

@@ -59,7 +59,7 @@ static CUresult release(CUdeviceptr address)
 
 static CUresult allocate(size_t size, CUdeviceptr *address)
 {
-	struct vmem_request request = {size, native_alloc, &size};
+	struct vmem_request request = {.size = size, .native = native_alloc, .cookie = &size};
 
 	return vmem_allocate(&request, address);
 }

@@ -1,0 +1,222 @@
+/* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
+#include "core/memory/measured.h"
+
+#include <stdlib.h>
+
+#include "core/base/log.h"
+#include "core/pace/capture.h"
+
+bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
+
+/* How to learn what is in use; both ends of a measurement use the same way. */
+enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
+
+/* What was in use when a measurement began or ended last, per device and way. */
+static struct reading {
+	pthread_mutex_t lock;
+	unsigned int running;
+	uint64_t used, charged;
+} readings[DEVICE_MAX][WAYS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Bytes of one object. The last reference gives them back. */
+struct measured {
+	struct resource resource;
+	struct device *device;
+	_Atomic uint64_t bytes;
+};
+
+static uint64_t measured_memory_used(const struct resource *resource)
+{
+	return ((const struct measured *)resource)->bytes;
+}
+
+static void measured_destroy(struct resource *resource)
+{
+	struct measured *m = (struct measured *)resource;
+
+	device_uncharge(m->device, SEGMENT_ON_DEVICE, m->bytes);
+	free(m);
+}
+
+static const struct resource_type measured_type = {
+    .name = "measured", .memory_used = measured_memory_used, .destroy = measured_destroy};
+
+static void make_locks(void)
+{
+	for (int i = 0; i < DEVICE_MAX; i++)
+		for (int w = 0; w < WAYS; w++)
+			pthread_mutex_init(&readings[i][w].lock, NULL);
+}
+
+static struct reading *reading_of(const struct device *device, enum way way)
+{
+	pthread_once(&once, make_locks);
+	return &readings[device->id.ordinal][way];
+}
+
+static bool read_in_current(uint64_t *used)
+{
+	size_t free_bytes, total;
+
+	if (driver.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS || free_bytes > total)
+		return false;
+	*used = total - free_bytes;
+	return true;
+}
+
+/* In any context of the device: the current one if it can be, else one that is pushed for the while. */
+static bool read_by_context(const struct device *device, uint64_t *used)
+{
+	struct context context;
+	CUcontext popped;
+	bool known;
+
+	if (context_current(&context) && context.device == device)
+		return read_in_current(used);
+	for (size_t i = 0; context_at(i, &context); i++) {
+		if (context.device != device ||
+		    driver.cuCtxPushCurrent_v2(context.handle) != CUDA_SUCCESS)
+			continue;
+		known = read_in_current(used);
+		driver.cuCtxPopCurrent_v2(&popped);
+		return known;
+	}
+	return false;
+}
+
+static bool read_used(const struct device *device, enum way way, uint64_t *used)
+{
+	if (way == BY_CONTEXT)
+		return read_by_context(device, used);
+	return measured_without_context && measured_without_context(&device->id, used);
+}
+
+static bool begin(struct device *device, enum way way)
+{
+	struct reading *r = reading_of(device, way);
+	bool known = true;
+
+	pthread_mutex_lock(&r->lock);
+	if (r->running == 0) {
+		known = read_used(device, way, &r->used);
+		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	}
+	r->running += known;
+	pthread_mutex_unlock(&r->lock);
+	return known;
+}
+
+/* With the reading's lock held: growth since the last reading that nobody has charged. */
+static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_t charged)
+{
+	/* In this order no term falls below zero by itself. */
+	uint64_t now = used + r->charged, before = r->used + charged;
+
+	return now > before ? now - before : 0;
+}
+
+/* Enters bytes already charged as the owner's. */
+static void give_to(const struct context *context, const void *owner, uint64_t bytes)
+{
+	struct registry *registry = context->device->registry;
+	struct measured *m = (struct measured *)registry_lookup_object(
+	    registry, context->container, &measured_type, (uintptr_t)owner);
+
+	if (m) { /* it grew */
+		atomic_fetch_add(&m->bytes, bytes);
+		resource_release(&m->resource);
+		return;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m) {
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, bytes);
+		return;
+	}
+	resource_init(&m->resource, &measured_type);
+	m->device = context->device;
+	m->bytes = bytes;
+	if (registry_add_object(registry, context->container, (uintptr_t)owner, &m->resource) != 0)
+		resource_release(&m->resource); /* gives them back */
+}
+
+static uint64_t end(struct device *device, enum way way, const struct context *context,
+                    const void *owner, uint64_t most)
+{
+	struct reading *r = reading_of(device, way);
+	uint64_t used, bytes = 0;
+
+	pthread_mutex_lock(&r->lock);
+	r->running--;
+	if (owner && read_used(device, way, &used)) {
+		bytes = uncharged_growth(r, used, device_charged(device, SEGMENT_ON_DEVICE));
+		if (bytes > most)
+			bytes = most;
+		if (bytes && device_charge_taken(device, bytes) != 0)
+			bytes = 0;
+		r->used = used;
+		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (bytes)
+		give_to(context, owner, bytes);
+	return bytes;
+}
+
+void measured_begin(struct measuring *measuring)
+{
+	measuring->device = NULL;
+	if (!capture_is_active() && context_current(&measuring->context) &&
+	    begin(measuring->context.device, BY_CONTEXT))
+		measuring->device = measuring->context.device;
+}
+
+uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most)
+{
+	if (!measuring->device)
+		return 0;
+	return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
+}
+
+static enum way way_of(const struct measuring *measuring)
+{
+	return measuring->context.handle ? BY_CONTEXT : WITHOUT_CONTEXT;
+}
+
+void measured_begin_context(struct measuring *measuring, struct device *device)
+{
+	*measuring = (struct measuring){0};
+	if (capture_is_active() || !device)
+		return;
+	for (size_t i = 0; context_at(i, &measuring->context); i++) {
+		if (measuring->context.device == device)
+			break;
+		measuring->context.handle = NULL;
+	}
+	if (begin(device, way_of(measuring)))
+		measuring->device = device;
+	else
+		log_once(LOG_INFO,
+		         "gpu %d: what the first context takes cannot be measured (no NVML): it is "
+		         "not charged",
+		         device->id.ordinal);
+}
+
+uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
+{
+	struct context context;
+
+	if (!measuring->device)
+		return 0;
+	return end(measuring->device, way_of(measuring), &context,
+	           made && context_find(made, &context) ? made : NULL, MEASURED_MOST_CONTEXT);
+}
+
+void measured_forget(const void *owner)
+{
+	struct context context;
+
+	for (size_t i = 0; context_at(i, &context); i++)
+		registry_delete_object(context.device->registry, context.container, &measured_type,
+		                       (uintptr_t)owner);
+}

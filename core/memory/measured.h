@@ -1,0 +1,53 @@
+/*
+ * Measured costs: device memory that the driver takes for contexts, modules, streams, arrays and the like, and
+ * tells nobody how much.
+ *
+ * The difference in what the device has in use before and after the call is charged to the job, without a limit:
+ * the driver has it already. It belongs to an object and goes with it, or with the object's context.
+ *
+ * What others take meanwhile is in the difference too. What this job charged in that time, other processes and
+ * threads included, is taken out; what remains of other jobs is bounded by the most that is plausible for the
+ * object. A difference below zero is zero. While a stream capture is active nothing is measured, because a query
+ * from another thread could invalidate it. Several measurements may run at once without waiting for each other:
+ * together they are charged for all, each for what came since the last one ended.
+ *
+ * Thread-safe; makes driver calls, so no caller may hold a lock the driver's callbacks need.
+ */
+#ifndef SPILLWAY_MEASURED_H
+#define SPILLWAY_MEASURED_H
+
+#include "core/context.h"
+
+/* The most that is plausible, bytes. A module's variables may be as large as they like. */
+#define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
+#define MEASURED_MOST_MODULE  UINT64_MAX
+#define MEASURED_MOST_OBJECT  ((uint64_t)256 << 20) /* a stream, a function, a graph, a limit */
+
+/* One call being measured. */
+struct measuring {
+	struct device *device;  /* NULL: nothing is measured */
+	struct context context; /* the one that was current */
+};
+
+/* Before the call, in the context it is for. */
+void measured_begin(struct measuring *measuring);
+/*
+ * After it, whatever it answered. owner: the object that came to be, or that grew; NULL after a failure. Bytes
+ * charged.
+ */
+uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
+
+/* The same around what makes a context, which needs no context before. */
+void measured_begin_context(struct measuring *measuring, struct device *device);
+uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
+
+/* The object is gone: its bytes are given back. Unknown ones are fine. */
+void measured_forget(const void *owner);
+
+/*
+ * Device memory in use on a device, when there is no context to ask in. NULL: it cannot be told, and the first
+ * context of a process is then not charged. Set before the first context is made.
+ */
+extern bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
+
+#endif

@@ -1,0 +1,377 @@
+/* Memory pools. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
+#include "core/memory/pool.h"
+
+#include <stdlib.h>
+
+#include "core/pace/capture.h"
+#include "core/registry/object.h"
+
+enum { UNIT = 512 }; /* of sizes in a pool */
+
+struct pool {
+	struct resource resource; /* of type pool, in the default container of its device */
+	CUmemoryPool handle;
+	struct device *device;
+	struct pool *next;
+
+	pthread_mutex_t lock; /* guards what follows, and stands around the driver's allocations */
+	bool destroyed;       /* its handle means nothing any more */
+	uint64_t charged, live;
+	uint64_t spilled, used_high, reserved_high;
+	bool has_threshold;
+	uint64_t threshold; /* the program's */
+};
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *list; /* holds a reference to each */
+static _Atomic unsigned int with_surplus;
+
+static uint64_t pool_memory_used(const struct resource *resource)
+{
+	return ((const struct pool *)resource)->charged;
+}
+
+static void pool_destroy(struct resource *resource)
+{
+	struct pool *pool = (struct pool *)resource;
+
+	if (pool->charged > pool->live)
+		atomic_fetch_sub(&with_surplus, 1);
+	device_uncharge(pool->device, SEGMENT_ON_DEVICE, pool->charged);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}
+
+static const struct resource_type pool_type = {
+    .name = "pool", .memory_used = pool_memory_used, .destroy = pool_destroy};
+
+void pool_hold(struct pool *pool)
+{
+	resource_hold(&pool->resource);
+}
+
+void pool_release(struct pool *pool)
+{
+	if (pool)
+		resource_release(&pool->resource);
+}
+
+struct device *pool_device(const struct pool *pool)
+{
+	return pool->device;
+}
+
+void pool_made(struct device *device, CUmemoryPool handle)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return;
+	resource_init(&pool->resource, &pool_type);
+	pool->handle = handle;
+	pool->device = device;
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_mutex_lock(&list_lock);
+	if (registry_add_object(device->registry, NULL, (uintptr_t)handle, &pool->resource) == 0) {
+		pool_hold(pool);
+		pool->next = list;
+		list = pool;
+	} else { /* known already */
+		pool_release(pool);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+struct pool *pool_find(CUmemoryPool handle)
+{
+	struct pool *pool;
+
+	pthread_mutex_lock(&list_lock);
+	for (pool = list; pool && pool->handle != handle; pool = pool->next)
+		;
+	if (pool)
+		pool_hold(pool);
+	pthread_mutex_unlock(&list_lock);
+	return pool;
+}
+
+struct pool *pool_current(struct device *device)
+{
+	CUmemoryPool handle;
+	struct pool *pool;
+
+	if (driver.cuDeviceGetMemPool(&handle, device->handle) != CUDA_SUCCESS)
+		return NULL;
+	pool = pool_find(handle);
+	if (pool)
+		return pool;
+	pool_made(device, handle);
+	return pool_find(handle);
+}
+
+/* --- what it is charged --- */
+
+/* An attribute of the driver's; what is live where it does not tell. With the pool's lock held. */
+static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
+{
+	cuuint64_t value;
+
+	if (pool->destroyed ||
+	    driver.cuMemPoolGetAttribute(pool->handle, attribute, &value) != CUDA_SUCCESS)
+		return pool->live;
+	return value;
+}
+
+/*
+ * Charges what it has reserved now; `granted` of it was charged in advance. Whether that is within the limit: the
+ * driver has taken it already, so beyond it is charged all the same. With the pool's lock held.
+ */
+static bool settle(struct pool *pool, uint64_t granted, uint64_t limit)
+{
+	uint64_t reserved = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	uint64_t charged = pool->charged + granted;
+	bool had_surplus = pool->charged > pool->live, within = true;
+
+	if (reserved < charged) {
+		device_uncharge(pool->device, SEGMENT_ON_DEVICE, charged - reserved);
+	} else if (reserved > charged) {
+		uint64_t more = reserved - charged;
+
+		within = device_charge(pool->device, SEGMENT_ON_DEVICE, more, limit) == 0;
+		if (!within && device_charge_taken(pool->device, more) != 0)
+			reserved = charged;
+	}
+	pool->charged = reserved;
+	atomic_fetch_add(&with_surplus, (pool->charged > pool->live) - (unsigned int)had_surplus);
+	return within;
+}
+
+/* Keeps what settle() counts right while live changes. */
+static void set_live(struct pool *pool, uint64_t live)
+{
+	bool had_surplus = pool->charged > pool->live;
+
+	pool->live = live;
+	atomic_fetch_add(&with_surplus, (pool->charged > pool->live) - (unsigned int)had_surplus);
+}
+
+static void note_high(struct pool *pool)
+{
+	uint64_t used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + pool->spilled;
+	uint64_t reserved = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) + pool->spilled;
+
+	if (used > pool->used_high)
+		pool->used_high = used;
+	if (reserved > pool->reserved_high)
+		pool->reserved_high = reserved;
+}
+
+CUresult pool_allocate(struct pool *pool, const struct pool_request *request, uint64_t limit,
+                       CUdeviceptr *address, uint64_t *live)
+{
+	uint64_t rounded = (request->size + UNIT - 1) / UNIT * UNIT, granted = rounded;
+	CUdeviceptr made;
+	CUresult result;
+	bool within;
+
+	if (rounded < request->size)
+		return request->native(request->cookie,
+		                       address); /* absurd: the driver's to judge */
+	pthread_mutex_lock(&pool->lock);
+	if (device_charge(pool->device, SEGMENT_ON_DEVICE, granted, limit) != 0) {
+		/* No room to grow; what it has may be enough. */
+		granted = 0;
+		if (ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
+		    ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + rounded) {
+			pthread_mutex_unlock(&pool->lock);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	}
+	result = request->native(request->cookie, &made);
+	if (result == CUDA_SUCCESS)
+		set_live(pool, pool->live + rounded);
+	within = settle(pool, granted, limit);
+	if (result == CUDA_SUCCESS && !within) { /* it grew by more than was to be expected */
+		driver.cuMemFreeAsync(made, request->stream);
+		set_live(pool, pool->live - rounded);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (result == CUDA_SUCCESS && pool->spilled)
+		note_high(pool);
+	pthread_mutex_unlock(&pool->lock);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*address = made;
+	*live = rounded;
+	return CUDA_SUCCESS;
+}
+
+void pool_freed(struct pool *pool, uint64_t live)
+{
+	pthread_mutex_lock(&pool->lock);
+	set_live(pool, pool->live - live);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_spilled(struct pool *pool, uint64_t bytes)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->spilled += bytes;
+	note_high(pool);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_unspilled(struct pool *pool, uint64_t bytes)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->spilled -= bytes;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_destroyed(CUmemoryPool handle)
+{
+	struct pool **at, *pool = NULL;
+
+	pthread_mutex_lock(&list_lock);
+	for (at = &list; *at && (*at)->handle != handle; at = &(*at)->next)
+		;
+	if (*at) {
+		pool = *at;
+		*at = pool->next;
+	}
+	pthread_mutex_unlock(&list_lock);
+	if (!pool)
+		return;
+	registry_delete_object(pool->device->registry, NULL, &pool_type, (uintptr_t)handle);
+	/* What was allocated from it and lives keeps it, and its references to it. */
+	pthread_mutex_lock(&pool->lock);
+	pool->destroyed = true;
+	settle(pool, 0, UINT64_MAX);
+	pthread_mutex_unlock(&pool->lock);
+	pool_release(pool);
+}
+
+/* --- all of them --- */
+
+static void each(void (*with)(struct pool *pool, void *cookie), void *cookie)
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct pool *pool = list; pool; pool = pool->next)
+		with(pool, cookie);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void settle_one(struct pool *pool, void *cookie)
+{
+	(void)cookie;
+	pthread_mutex_lock(&pool->lock);
+	if (pool->charged > pool->live)
+		settle(pool, 0, UINT64_MAX);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void pools_settle(void)
+{
+	if (atomic_load_explicit(&with_surplus, memory_order_relaxed))
+		each(settle_one, NULL);
+}
+
+struct make_room {
+	struct device *device;
+	uint64_t got;
+};
+
+static void trim_one(struct pool *pool, void *cookie)
+{
+	struct make_room *room = cookie;
+
+	if (pool->device != room->device)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	if (pool->charged > pool->live && !pool->destroyed) {
+		uint64_t before = pool->charged;
+
+		driver.cuMemPoolTrimTo(pool->handle, 0);
+		settle(pool, 0, UINT64_MAX);
+		if (pool->charged < before)
+			room->got += before - pool->charged;
+	}
+	pthread_mutex_unlock(&pool->lock);
+}
+
+bool pools_make_room(struct device *device)
+{
+	struct make_room room = {device, 0};
+
+	if (atomic_load_explicit(&with_surplus, memory_order_relaxed) && !capture_is_active())
+		each(trim_one, &room);
+	return room.got != 0;
+}
+
+/* --- attributes --- */
+
+CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value)
+{
+	cuuint64_t driver_says, *answer = value;
+	uint64_t high = 0, more = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&pool->lock);
+	switch ((int)attribute) {
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		if (pool->has_threshold && value) {
+			*answer = pool->threshold;
+			goto out;
+		}
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		more = pool->spilled;
+		break;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		high = pool->used_high;
+		break;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		high = pool->reserved_high;
+		break;
+	default:
+		break;
+	}
+	result = CUDA_ERROR_NOT_SUPPORTED;
+	if (value && (more || high)) {
+		result = driver.cuMemPoolGetAttribute(pool->handle, attribute, &driver_says);
+		if (result == CUDA_SUCCESS)
+			*answer = driver_says + more > high ? driver_says + more : high;
+	}
+out:
+	pthread_mutex_unlock(&pool->lock);
+	return result;
+}
+
+CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value)
+{
+	uint64_t limit = device_settings(pool->device).memory_limit;
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (!value)
+		return result;
+	pthread_mutex_lock(&pool->lock);
+	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+		uint64_t wanted = *(const cuuint64_t *)value;
+		cuuint64_t clamped = wanted < limit ? wanted : limit;
+
+		result = driver.cuMemPoolSetAttribute(pool->handle, attribute, &clamped);
+		if (result == CUDA_SUCCESS) {
+			pool->has_threshold = true;
+			pool->threshold = wanted;
+		}
+	} else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH && !*(const cuuint64_t *)value) {
+		pool->used_high = 0; /* and the driver's, by the driver */
+	} else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH && !*(const cuuint64_t *)value) {
+		pool->reserved_high = 0;
+	}
+	if (pool->spilled && result == CUDA_ERROR_NOT_SUPPORTED)
+		note_high(pool);
+	pthread_mutex_unlock(&pool->lock);
+	return result;
+}

@@ -1,0 +1,64 @@
+/*
+ * Memory pools: what cuMemAllocAsync draws from.
+ *
+ * A pool is charged for what the driver reserves for it, not for what is allocated from it: it grows by chunks and
+ * keeps them after frees, until a synchronisation, a trim, or as long as its release threshold says. The driver
+ * is asked after each event that may change it.
+ *
+ * live       bytes allocated from it by the driver and not freed
+ * surplus    charged, but not live: given back to the device when somebody needs room
+ * spilled    bytes that the program allocated from it and that are on the host instead
+ *
+ * Thread-safe.
+ */
+#ifndef SPILLWAY_POOL_H
+#define SPILLWAY_POOL_H
+
+#include "core/device.h"
+
+struct pool;
+
+/* Pools that the program makes or is given; those that are not on a device are left alone. */
+void pool_made(struct device *device, CUmemoryPool handle);
+void pool_destroyed(CUmemoryPool handle);
+/* By its handle. A reference for the caller (pool_release), or NULL: not known. */
+struct pool *pool_find(CUmemoryPool handle);
+/* The one that cuMemAllocAsync draws from on this device now; likewise. */
+struct pool *pool_current(struct device *device);
+void pool_hold(struct pool *pool);
+void pool_release(struct pool *pool); /* NULL is fine */
+struct device *pool_device(const struct pool *pool);
+
+/* One allocation that the driver is to make from the pool. */
+struct pool_request {
+	size_t size;
+	CUstream stream; /* by its explicit name */
+	CUresult (*native)(void *cookie, CUdeviceptr *address);
+	void *cookie;
+};
+/*
+ * Charges what the pool grows by and lets the driver allocate; *address on success only. OUT_OF_MEMORY without
+ * the driver's word when the limit (bytes) does not allow the growth. *live: bytes to be told to pool_freed().
+ */
+CUresult pool_allocate(struct pool *pool, const struct pool_request *request, uint64_t limit,
+                       CUdeviceptr *address, uint64_t *live);
+/* The driver was told to free so much of it; makes no driver call, so pools_settle() is for later. */
+void pool_freed(struct pool *pool, uint64_t live);
+/* Bytes on the host instead came and went; the latter makes no driver call. */
+void pool_spilled(struct pool *pool, uint64_t bytes);
+void pool_unspilled(struct pool *pool, uint64_t bytes);
+
+/* The driver may have given surplus back: after a synchronisation, a trim, the end of a context. */
+void pools_settle(void);
+/* Has the pools of a device give back what they need not have. Whether anything came back. */
+bool pools_make_room(struct device *device);
+
+/*
+ * Attributes as the program shall see them: what is spilled is counted as if it were in the pool, and the release
+ * threshold is the one it set, although the driver's is never above the limit. NOT_SUPPORTED for those that the
+ * driver answers and takes rightly.
+ */
+CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value);
+CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value);
+
+#endif

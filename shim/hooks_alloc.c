@@ -1,0 +1,116 @@
+/* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
+#include "shim/shim.h"
+
+#include "core/job.h"
+#include "core/memory/vmem.h"
+
+static CUresult native_alloc(void *cookie, CUdeviceptr *address)
+{
+	return REAL(cuMemAlloc_v2)(address, *(size_t *)cookie);
+}
+
+HOOK(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
+{
+	KEEP_ERRNO;
+	struct vmem_request request = {
+	    .size = bytesize, .native = native_alloc, .cookie = &bytesize};
+
+	if (!job_is_active())
+		return REAL(cuMemAlloc_v2)(dptr, bytesize);
+	return vmem_allocate(&request, dptr);
+}
+
+struct pitch_request {
+	size_t pitch, width, height;
+	unsigned int element;
+};
+
+static CUresult native_alloc_pitch(void *cookie, CUdeviceptr *address)
+{
+	struct pitch_request *p = cookie;
+
+	return REAL(cuMemAllocPitch_v2)(address, &p->pitch, p->width, p->height, p->element);
+}
+
+HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+     unsigned int ElementSizeBytes)
+{
+	KEEP_ERRNO;
+
+	/* Rows on 512 bytes satisfy every alignment the driver documents for pitched memory. */
+	struct pitch_request pitch = {(WidthInBytes + 511) / 512 * 512, WidthInBytes, Height,
+	                              ElementSizeBytes};
+	struct vmem_request request = {.native = native_alloc_pitch, .cookie = &pitch};
+	bool valid = ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
+	CUresult result;
+
+	if (!job_is_active() || !pPitch || !dptr || !valid || pitch.pitch < WidthInBytes ||
+	    __builtin_mul_overflow(pitch.pitch, Height, &request.size))
+		return REAL(cuMemAllocPitch_v2)(dptr, pPitch, WidthInBytes, Height,
+		                                ElementSizeBytes);
+	result = vmem_allocate(&request, dptr);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch.pitch;
+	return result;
+}
+
+static CUresult native_free(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	return REAL(cuMemFree_v2)(address);
+}
+
+HOOK(cuMemFree_v2, CUdeviceptr dptr)
+{
+	KEEP_ERRNO;
+	const struct vmem_free how = {.native = native_free};
+
+	if (!job_is_active())
+		return REAL(cuMemFree_v2)(dptr);
+	return vmem_free(dptr, &how);
+}
+
+/* --- the forms from before CUDA 3.2: addresses of 32 bits, so nothing of theirs is ever spilled --- */
+
+HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemAlloc)(dptr, bytesize);
+
+	if (result == CUDA_SUCCESS && job_is_active() && !vmem_took(*dptr, bytesize)) {
+		REAL(cuMemFree)(*dptr);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return result;
+}
+
+HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+     unsigned int Height, unsigned int ElementSizeBytes)
+{
+	KEEP_ERRNO;
+	CUresult result =
+	    REAL(cuMemAllocPitch)(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+
+	if (result == CUDA_SUCCESS && job_is_active() &&
+	    !vmem_took(*dptr, (size_t)*pPitch * Height)) {
+		REAL(cuMemFree)(*dptr);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return result;
+}
+
+static CUresult native_free_v1(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	return REAL(cuMemFree)((CUdeviceptr_v1)address);
+}
+
+HOOK(cuMemFree, CUdeviceptr_v1 dptr)
+{
+	KEEP_ERRNO;
+	const struct vmem_free how = {.native = native_free_v1};
+
+	if (!job_is_active())
+		return REAL(cuMemFree)(dptr);
+	return vmem_free(dptr, &how);
+}

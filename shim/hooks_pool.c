@@ -1,0 +1,292 @@
+/*
+ * Stream-ordered allocation, and the pools it draws from. What a capture allocates or frees is a node of its graph.
+ */
+#include "shim/shim.h"
+
+#include "core/job.h"
+#include "core/memory/graph_memory.h"
+#include "core/memory/pool.h"
+#include "core/memory/vmem.h"
+
+typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+typedef CUresult alloc_from_pool(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                                 CUstream hStream);
+typedef CUresult free_async(CUdeviceptr dptr, CUstream hStream);
+
+struct async_request {
+	size_t size;
+	CUmemoryPool pool;
+	CUstream stream;
+	alloc_async *alloc;         /* from the current pool */
+	alloc_from_pool *from_pool; /* from `pool` */
+};
+
+static CUresult native(void *cookie, CUdeviceptr *address)
+{
+	struct async_request *r = cookie;
+
+	return r->alloc ? r->alloc(address, r->size, r->stream)
+	                : r->from_pool(address, r->size, r->pool, r->stream);
+}
+
+/* Captured allocations become graph nodes: nothing is allocated now. */
+static bool is_capturing(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return REAL(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The one that cuMemAllocAsync draws from: of the stream's device, which need not be the current one. */
+static struct pool *current_pool(CUstream stream)
+{
+	struct context context;
+	CUcontext of_stream;
+
+	if (REAL(cuStreamGetCtx)(stream, &of_stream) == CUDA_SUCCESS &&
+	    context_find(of_stream, &context))
+		return pool_current(context.device);
+	return context_current(&context) ? pool_current(context.device) : NULL;
+}
+
+/* stream: as the pacer names it, with NULL replaced. */
+static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
+{
+	KEEP_ERRNO;
+	struct vmem_request request = {r->size, native, r, NULL, stream};
+	CUresult result;
+
+	if (!job_is_active() || !dptr || !r->size)
+		return native(r, dptr);
+	if (is_capturing(stream)) {
+		graph_memory_expect();
+		return native(r, dptr);
+	}
+	request.pool = r->alloc ? current_pool(stream) : pool_find(r->pool);
+	/* A pool that is not known is none of a device's. */
+	if (!request.pool && r->from_pool)
+		return native(r, dptr);
+	result = vmem_allocate(&request, dptr);
+	pool_release(request.pool);
+	return result;
+}
+
+HOOK(cuMemAllocAsync, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync), NULL};
+
+	return allocate(&r, dptr, LEGACY(hStream));
+}
+
+HOOK(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync_ptsz), NULL};
+
+	return allocate(&r, dptr, PER_THREAD(hStream));
+}
+
+HOOK(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+     CUstream hStream)
+{
+	struct async_request r = {bytesize, pool, hStream, NULL, REAL(cuMemAllocFromPoolAsync)};
+
+	return allocate(&r, dptr, LEGACY(hStream));
+}
+
+HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+     CUstream hStream)
+{
+	struct async_request r = {bytesize, pool, hStream, NULL,
+	                          REAL(cuMemAllocFromPoolAsync_ptsz)};
+
+	return allocate(&r, dptr, PER_THREAD(hStream));
+}
+
+struct async_free {
+	CUstream stream;
+	free_async *native;
+};
+
+static CUresult native_free_async(void *cookie, CUdeviceptr address)
+{
+	struct async_free *f = cookie;
+
+	return f->native(address, f->stream);
+}
+
+static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream stream)
+{
+	KEEP_ERRNO;
+	const struct vmem_free how = {native_free_async, f, stream};
+
+	if (!job_is_active() || is_capturing(stream))
+		return f->native(dptr, f->stream);
+	return vmem_free(dptr, &how);
+}
+
+HOOK(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
+{
+	struct async_free f = {hStream, REAL(cuMemFreeAsync)};
+
+	return release_async(dptr, &f, LEGACY(hStream));
+}
+
+HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
+{
+	struct async_free f = {hStream, REAL(cuMemFreeAsync_ptsz)};
+
+	return release_async(dptr, &f, PER_THREAD(hStream));
+}
+
+/* --- the pools --- */
+
+/* One that the program was given; of which device, if of any, the location says. */
+static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location)
+{
+	KEEP_ERRNO;
+	struct device *device;
+
+	if (result != CUDA_SUCCESS || !job_is_active() || !pool || !*pool || !location ||
+	    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return result;
+	device = device_set_by_handle(job_devices(), location->id);
+	if (device)
+		pool_made(device, *pool);
+	return result;
+}
+
+static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdevice device)
+{
+	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+
+	return learn(result, pool, &location);
+}
+
+HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	return learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
+	             poolProps ? &poolProps->location : NULL);
+}
+
+HOOK(cuMemPoolDestroy, CUmemoryPool pool)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemPoolDestroy)(pool);
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		pool_destroyed(pool);
+	return result;
+}
+
+HOOK(cuDeviceGetDefaultMemPool, CUmemoryPool *pool_out, CUdevice dev)
+{
+	return learn_of_device(REAL(cuDeviceGetDefaultMemPool)(pool_out, dev), pool_out, dev);
+}
+
+HOOK(cuDeviceGetMemPool, CUmemoryPool *pool, CUdevice dev)
+{
+	return learn_of_device(REAL(cuDeviceGetMemPool)(pool, dev), pool, dev);
+}
+
+HOOK(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
+{
+	return learn_of_device(REAL(cuDeviceSetMemPool)(dev, pool), &pool, dev);
+}
+
+HOOK(cuMemGetDefaultMemPool, CUmemoryPool *pool_out, CUmemLocation *location,
+     CUmemAllocationType type)
+{
+	return learn(REAL(cuMemGetDefaultMemPool)(pool_out, location, type), pool_out, location);
+}
+
+HOOK(cuMemGetMemPool, CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return learn(REAL(cuMemGetMemPool)(pool, location, type), pool, location);
+}
+
+HOOK(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+	return learn(REAL(cuMemSetMemPool)(location, type, pool), &pool, location);
+}
+
+HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemPoolTrimTo)(pool, minBytesToKeep);
+
+	if (job_is_active())
+		pools_settle();
+	return result;
+}
+
+HOOK(cuMemPoolGetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	KEEP_ERRNO;
+	struct pool *known = job_is_active() ? pool_find(pool) : NULL;
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (known)
+		result = pool_get_attribute(known, attr, value);
+	pool_release(known);
+	return result == CUDA_ERROR_NOT_SUPPORTED ? REAL(cuMemPoolGetAttribute)(pool, attr, value)
+	                                          : result;
+}
+
+HOOK(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	KEEP_ERRNO;
+	struct pool *known = job_is_active() ? pool_find(pool) : NULL;
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (known)
+		result = pool_set_attribute(known, attr, value);
+	pool_release(known);
+	return result == CUDA_ERROR_NOT_SUPPORTED ? REAL(cuMemPoolSetAttribute)(pool, attr, value)
+	                                          : result;
+}
+
+HOOK(cuDeviceGraphMemTrim, CUdevice device)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuDeviceGraphMemTrim)(device);
+
+	if (job_is_active())
+		graph_memory_settle();
+	return result;
+}
+
+/* Where work is waited for, the driver gives back what its pools need not keep. */
+#define SETTLED(call)                      \
+	({                                 \
+		KEEP_ERRNO;                \
+		CUresult result_ = (call); \
+		if (job_is_active())       \
+			pools_settle();    \
+		result_;                   \
+	})
+
+HOOK(cuCtxSynchronize, void)
+{
+	return SETTLED(REAL(cuCtxSynchronize)());
+}
+
+HOOK(cuCtxSynchronize_v2, CUcontext ctx)
+{
+	return SETTLED(REAL(cuCtxSynchronize_v2)(ctx));
+}
+
+HOOK(cuEventSynchronize, CUevent hEvent)
+{
+	return SETTLED(REAL(cuEventSynchronize)(hEvent));
+}
+
+HOOK(cuStreamSynchronize, CUstream hStream)
+{
+	return SETTLED(REAL(cuStreamSynchronize)(hStream));
+}
+
+HOOK(cuStreamSynchronize_ptsz, CUstream hStream)
+{
+	return SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream));
+}
