@@ -1,100 +1,75 @@
 /* Objects the registry follows: modules, libraries, streams, events, executable graphs. */
-#include "shim/shim.h"
+#include "shim/track.h"
 
 #include "core/job.h"
-#include "core/registry/object.h"
-
-/* Made in the current context; out-parameters are read only after the driver succeeded. */
-static CUresult track(CUresult result, const struct resource_type *type, void *const *object)
-{
-	KEEP_ERRNO;
-	struct context context;
-
-	if (result == CUDA_SUCCESS && object && job_is_active() && context_current(&context))
-		object_track(context.device->registry, context.container, type, *object, 0);
-	return result;
-}
-
-/* It may go while another context is current than the one it was made in. */
-static CUresult forget(CUresult result, const struct resource_type *type, const void *object)
-{
-	KEEP_ERRNO;
-	struct context context;
-
-	for (size_t i = 0; result == CUDA_SUCCESS && job_is_active() && context_at(i, &context);
-	     i++)
-		object_forget(context.device->registry, context.container, type, object);
-	return result;
-}
 
 HOOK(cuModuleLoad, CUmodule *module, const char *fname)
 {
-	return track(REAL(cuModuleLoad)(module, fname), &object_type_module, (void **)module);
+	return CREATED(REAL(cuModuleLoad)(module, fname), module, module);
 }
 
 HOOK(cuModuleLoadData, CUmodule *module, const void *image)
 {
-	return track(REAL(cuModuleLoadData)(module, image), &object_type_module, (void **)module);
+	return CREATED(REAL(cuModuleLoadData)(module, image), module, module);
 }
 
 HOOK(cuModuleLoadDataEx, CUmodule *module, const void *image, unsigned int numOptions,
      CUjit_option *options, void **optionValues)
 {
-	return track(REAL(cuModuleLoadDataEx)(module, image, numOptions, options, optionValues),
-	             &object_type_module, (void **)module);
+	return CREATED(REAL(cuModuleLoadDataEx)(module, image, numOptions, options, optionValues),
+	               module, module);
 }
 
 HOOK(cuModuleLoadFatBinary, CUmodule *module, const void *fatCubin)
 {
-	return track(REAL(cuModuleLoadFatBinary)(module, fatCubin), &object_type_module,
-	             (void **)module);
+	return CREATED(REAL(cuModuleLoadFatBinary)(module, fatCubin), module, module);
 }
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
-	return forget(REAL(cuModuleUnload)(hmod), &object_type_module, hmod);
+	return DESTROYED(REAL(cuModuleUnload)(hmod), module, hmod);
 }
 
 HOOK(cuLibraryLoadData, CUlibrary *library, const void *code, CUjit_option *jitOptions,
      void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
      void **libraryOptionValues, unsigned int numLibraryOptions)
 {
-	return track(REAL(cuLibraryLoadData)(library, code, jitOptions, jitOptionsValues,
-	                                     numJitOptions, libraryOptions, libraryOptionValues,
-	                                     numLibraryOptions),
-	             &object_type_library, (void **)library);
+	return CREATED(REAL(cuLibraryLoadData)(library, code, jitOptions, jitOptionsValues,
+	                                       numJitOptions, libraryOptions, libraryOptionValues,
+	                                       numLibraryOptions),
+	               library, library);
 }
 
 HOOK(cuLibraryLoadFromFile, CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
      void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
      void **libraryOptionValues, unsigned int numLibraryOptions)
 {
-	return track(REAL(cuLibraryLoadFromFile)(library, fileName, jitOptions, jitOptionsValues,
-	                                         numJitOptions, libraryOptions, libraryOptionValues,
-	                                         numLibraryOptions),
-	             &object_type_library, (void **)library);
+	return CREATED(REAL(cuLibraryLoadFromFile)(library, fileName, jitOptions, jitOptionsValues,
+	                                           numJitOptions, libraryOptions,
+	                                           libraryOptionValues, numLibraryOptions),
+	               library, library);
 }
 
 HOOK(cuLibraryUnload, CUlibrary library)
 {
-	return forget(REAL(cuLibraryUnload)(library), &object_type_library, library);
+	return DESTROYED(REAL(cuLibraryUnload)(library), library, library);
 }
 
 HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
 {
-	return track(REAL(cuStreamCreate)(phStream, Flags), &object_type_stream, (void **)phStream);
+	return CREATED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream);
 }
 
 HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
 {
-	return track(REAL(cuStreamCreateWithPriority)(phStream, flags, priority),
-	             &object_type_stream, (void **)phStream);
+	return CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream,
+	               phStream);
 }
 
 HOOK(cuStreamDestroy, CUstream hStream)
 {
 	job_leave_stream(hStream);
-	return forget(REAL(cuStreamDestroy)(hStream), &object_type_stream, hStream);
+	return DESTROYED(REAL(cuStreamDestroy)(hStream), stream, hStream);
 }
 
 HOOK(cuStreamDestroy_v2, CUstream hStream)
@@ -102,63 +77,63 @@ HOOK(cuStreamDestroy_v2, CUstream hStream)
 	KEEP_ERRNO;
 
 	job_leave_stream(hStream);
-	return forget(REAL(cuStreamDestroy_v2)(hStream), &object_type_stream, hStream);
+	return DESTROYED(REAL(cuStreamDestroy_v2)(hStream), stream, hStream);
 }
 
 HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)
 {
-	return track(REAL(cuEventCreate)(phEvent, Flags), &object_type_event, (void **)phEvent);
+	return CREATED(REAL(cuEventCreate)(phEvent, Flags), event, phEvent);
 }
 
 HOOK(cuEventDestroy, CUevent hEvent)
 {
-	return forget(REAL(cuEventDestroy)(hEvent), &object_type_event, hEvent);
+	return DESTROYED(REAL(cuEventDestroy)(hEvent), event, hEvent);
 }
 
 HOOK(cuEventDestroy_v2, CUevent hEvent)
 {
-	return forget(REAL(cuEventDestroy_v2)(hEvent), &object_type_event, hEvent);
+	return DESTROYED(REAL(cuEventDestroy_v2)(hEvent), event, hEvent);
 }
 
 HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
      char *logBuffer, size_t bufferSize)
 {
-	return track(
+	return CREATED(
 	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-	    &object_type_graph_exec, (void **)phGraphExec);
+	    graph_exec, phGraphExec);
 }
 
 HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
      char *logBuffer, size_t bufferSize)
 {
-	return track(
+	return CREATED(
 	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
-	    &object_type_graph_exec, (void **)phGraphExec);
+	    graph_exec, phGraphExec);
 }
 
 HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return track(REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams),
-	             &object_type_graph_exec, (void **)phGraphExec);
+	return CREATED(REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams),
+	               graph_exec, phGraphExec);
 }
 
 HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return track(
+	return CREATED(
 	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams),
-	    &object_type_graph_exec, (void **)phGraphExec);
+	    graph_exec, phGraphExec);
 }
 
 HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
      unsigned long long flags)
 {
-	return track(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags),
-	             &object_type_graph_exec, (void **)phGraphExec);
+	return CREATED(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags), graph_exec,
+	               phGraphExec);
 }
 
 HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 {
-	return forget(REAL(cuGraphExecDestroy)(hGraphExec), &object_type_graph_exec, hGraphExec);
+	return DESTROYED(REAL(cuGraphExecDestroy)(hGraphExec), graph_exec, hGraphExec);
 }
