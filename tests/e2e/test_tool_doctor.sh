@@ -57,24 +57,129 @@ expect 1 "$spillway" doctor --clean
 # Programs.
 expect 1 "$spillway" doctor /bin/sh -c 'any --argument'
 says "$out" '^ok  program: .* can be run under the shim$'
-printf '#!/usr/bin/env sh\n' >"$TMPDIR/script"
-chmod +x "$TMPDIR/script"
-expect 1 "$spillway" doctor "$TMPDIR/script"
-says "$out" '^ok  program: .*/sh can be run under the shim$'
-cp /bin/true "$TMPDIR/privileged"
-chmod u+s "$TMPDIR/privileged"
-expect 1 "$spillway" doctor "$TMPDIR/privileged"
-says "$out" '^no  program: .* is set-uid'
-head -c 100 /bin/true >"$TMPDIR/damaged"
-chmod +x "$TMPDIR/damaged"
-expect 1 "$spillway" doctor "$TMPDIR/damaged"
-says "$out" '^no  program: .* is a damaged ELF file$'
-expect 1 "$spillway" doctor no-such-program
-says "$out" '^no  program: no-such-program: No such file'
-if echo 'int main(void) { return 0; }' | ${CC:-cc} -static -x c -o "$TMPDIR/static" - 2>/dev/null; then
-	expect 1 "$spillway" doctor "$TMPDIR/static"
-	says "$out" '^no  program: .* is statically linked'
+# verdict STATUS PATTERN PROGRAM: the line about the program
+verdict() {
+	expect 1 "$spillway" doctor "$3" # 1: of the driver
+	says "$out" "^$1  program: $2"
+}
+mkdir "$TMPDIR/programs"
+cd "$TMPDIR/programs" || exit 1
+script() { # script NAME LINE
+	printf '%s\n' "$2" >"$1"
+	chmod +x "$1"
+}
+script script '#!/usr/bin/env sh'
+verdict ok '\./script: /.*/sh can be run under the shim$' ./script
+script of_script "#!$PWD/script"
+verdict ok '\./of_script: /.*/script: /.*/sh can be run' ./of_script
+script plain 'echo no first line'
+verdict ok '\./plain: /bin/sh can be run' ./plain
+script orphan '#!/nonexistent/python'
+verdict no '\./orphan: /nonexistent/python: No such file or directory$' ./orphan
+script nothing '#!'
+verdict no '\./nothing: its first line names no interpreter$' ./nothing
+script endless "#!$PWD/endless"
+verdict no '.*a script run by a script, more than 4 deep$' ./endless
+head -c 100 /bin/true >damaged
+chmod +x damaged
+verdict no '\./damaged is a damaged ELF file$' ./damaged
+verdict no 'no-such-program: No such file' no-such-program
+: >text
+chmod -x text
+verdict no '\./text: is not executable: its mode, or its file system is mounted noexec$' ./text
+verdict no '/etc: is a directory, expected a program$' /etc
+
+# Of other architectures: the same program, but for two bytes (e_machine) and one (the class).
+patched() { # patched NAME MACHINE CLASS: octal
+	cp /bin/true "$1"
+	printf "\\$2\\0" | dd of="$1" bs=1 seek=18 conv=notrunc 2>/dev/null
+	printf "\\$3" | dd of="$1" bs=1 seek=4 conv=notrunc 2>/dev/null
+}
+case $(uname -m) in
+x86_64) machine=x86-64 number=76 other=aarch64 other_number=267 ;;
+*) machine=aarch64 number=267 other=x86-64 other_number=76 ;;
+esac
+patched foreign $other_number 2
+verdict no "\\./foreign is built for $other, expected $machine as the shim is\$" ./foreign
+patched narrow 3 1
+verdict no "\\./narrow is built for 32-bit x86, expected $machine" ./narrow
+patched x32 76 1
+verdict no '\./x32 is an x32 program' ./x32
+script of_foreign "#!$PWD/foreign"
+verdict no "\\./of_foreign: .*/foreign is built for $other" ./of_foreign
+patched itself "$number" 2
+verdict ok '\./itself can be run under the shim$' ./itself
+cp /bin/true object
+printf '\001' | dd of=object bs=1 seek=16 conv=notrunc 2>/dev/null # e_type: to be linked
+verdict no '\./object is an ELF file, but not a program$' ./object
+
+# What its loader makes of it.
+compiled() { # compiled NAME FLAGS...
+	name=$1
+	shift
+	echo 'void _start(void) { __builtin_trap(); }' | ${CC:-cc} -nostartfiles "$@" -x c -o "$name" - ||
+		fail "no $name program can be made"
+}
+compiled static -nostdlib -static
+verdict no '\./static is statically linked: nothing can be preloaded' ./static
+compiled static_pie -nostdlib -static-pie
+verdict no '\./static_pie is statically linked' ./static_pie
+compiled musl -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1
+verdict no '\./musl is built for musl \(/lib/ld-musl-x86_64.so.1\): the shim needs glibc$' ./musl
+script of_musl "#!$PWD/musl"
+verdict no '\./of_musl: .*/musl is built for musl' ./of_musl
+compiled android -Wl,--dynamic-linker=/system/bin/linker64
+verdict no '\./android is built for another C library' ./android
+compiled lost -Wl,--dynamic-linker=/nonexistent/ld-linux.so.2
+verdict no '\./lost asks for the loader /nonexistent/ld-linux.so.2: No such file or directory$' ./lost
+
+# Privileged or not is what the kernel says: each verdict is compared with what comes of it.
+agrees() { # agrees PREFIX...: whether the shim gets into ./privileged, for what $spillway says of it
+	"$@" "$spillway" doctor ./privileged >"$out" 2>"$err"
+	"$@" env LD_PRELOAD="$tree/lib/libspillway.so" ./privileged /proc/self/maps >"$TMPDIR/maps" 2>"$err" ||
+		fail "$*: the program does not run"
+	if grep -q libspillway "$TMPDIR/maps"; then
+		says "$out" '^ok  program: \./privileged can be run under the shim'
+	else
+		says "$out" '^no  program: \./privileged .*: the loader ignores LD_PRELOAD for it$'
+	fi
+}
+setting() { # setting MODE OWNER
+	cp /bin/cat privileged
+	[ -z "$2" ] || chown "$2" privileged
+	chmod "$1" privileged
+}
+setting 4755 ''
+agrees env
+says "$out" '^ok ' # a user's own gives nobody anything
+if [ "$(id -u)" -eq 0 ]; then
+	for owner in 65534:0 0:65534 65534:65534; do
+		for mode in 4755 2755 2745; do # 2745: locks, not set-gid
+			setting $mode $owner
+			agrees env
+			agrees setpriv --no-new-privs
+		done
+	done
+	setting 4755 65534:65534
+	agrees env
+	says "$out" '^no  program: \./privileged is set-uid to another user'
+	agrees setpriv --no-new-privs
+	says "$out" '\(its set-uid has no effect here: no-new-privs is set\)$'
+	chmod a+x "$TMPDIR" "$TMPDIR/.." "$TMPDIR/../.." # so that another user gets here
+	another="setpriv --reuid 65533 --clear-groups env SPILLWAY_STATE_DIR=$TMPDIR/another"
+	# shellcheck disable=SC2086 # a list of words
+	agrees $another
+	setting 755 0:0
+	if PATH=$PATH:/sbin:/usr/sbin setcap cap_net_bind_service+ep privileged 2>/dev/null; then
+		agrees env # to root they add nothing
+		# shellcheck disable=SC2086
+		agrees $another
+		says "$out" '^no  program: \./privileged has file capabilities'
+		# shellcheck disable=SC2086
+		agrees setpriv --no-new-privs $another
+	fi
 fi
+cd - >/dev/null || exit 1
 
 # What ended jobs left is counted, and removed when asked.
 start_job gone
