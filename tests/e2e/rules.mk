@@ -6,10 +6,13 @@ life_tools := $(BUILD)/tests/e2e/syscalls $(BUILD)/tests/e2e/hold_lock
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
+# Of tests/e2e/test_runtimes.sh: runtime libraries of one CUDA version, with one kind of default stream.
+runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
-	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools)
+	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
+	$(BUILD)/tests/e2e/runtimes $(runtimes)
 
 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/hold_lock: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)
@@ -22,7 +25,7 @@ $(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<
 
 # Programs that know CUDA and nothing of Spillway.
-$(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses: %: %.o
+$(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/runtimes: %: %.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
@@ -35,6 +38,12 @@ $(BUILD)/tests/e2e/empty.so:
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -o $@ -x c /dev/null
+
+$(runtimes): $(BUILD)/tests/e2e/runtime-%.so: tests/e2e/runtime.c tests/e2e/runtime.h
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -shared -fPIC -DRUNTIME=$(firstword $(subst -, ,$*)) \
+		-DSTREAMS=$(lastword $(subst -, ,$*)) -o $@ $< -ldl
 
 $(BUILD)/tests/e2e/%.so: tests/e2e/%.c
 	$(call say,LD)

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Runtime libraries of different CUDA versions in one process, each with the functions of its time: cuCtxCreate v2, v3
+# and v4, captures of both forms, three ways to make a graph executable, streams of both kinds. What one allocates
+# another frees. The books are those of the driver, while it runs and at the end.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+export SOFTGPU_CONTEXT_MEMORY=2M
+mib=1048576
+rounds=5
+
+runtimes() { # runtimes VERSION-STREAMS...: the files
+	for runtime; do echo "$build/tests/e2e/runtime-$runtime.so"; done
+}
+mkfifo "$scratch/go"
+number=0
+for set in "11080-0 13000-0" "11080-2 12040-2" "13000-2 11080-0 12040-2" "11080-0 11080-2 12040-2 13000-0 13000-2"; do
+	number=$((number + 1)) name=runtimes-$number
+	# shellcheck disable=SC2086 # a list
+	set -- $(runtimes $set)
+	same "$set: alone" "counted $(($# * rounds * 3))
+ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" "$@" </dev/null 2>&1)"
+
+	"$spillway" run --softgpu --quiet --name $name --memory 512MiB "$build/tests/e2e/runtimes" "$@" \
+		<"$scratch/go" >"$scratch/out" 2>&1 &
+	exec 3>"$scratch/go"
+	until_true 30 grep -q counted "$scratch/out" || fail "$set: $(cat "$scratch/out")"
+	# Each holds 4 MiB and a counter, from a page of 2 MiB, in a context of 2 MiB.
+	json=$("$spillway" stat $name --json)
+	used=$(printf '%s\n' "$json" | sed 's/.*"device_used":\([0-9]*\).*/\1/')
+	held=$(device_bytes)
+	same "$set: held, says the device" $(($# * (4 + 2 + 2) * mib)) "$held"
+	[ "$used" -ge $(($# * (4 * mib + 512))) ] && [ "$used" -le "$held" ] || fail "$set: used $used, held $held"
+	has "$set: all on the device" "$json" '"spills":0,'
+	exec 3>&-
+	wait $! || fail "$set: exit status $?: $(cat "$scratch/out")"
+	same "$set: results" "counted $(($# * rounds * 3))
+ok $#" "$(cat "$scratch/out")"
+	json=$("$spillway" stat $name --json)
+	has "$set: launches, captured ones too" "$json" "\"launches\":$(($# * rounds * 2)),"
+	has "$set: graph launches" "$json" "\"graph_launches\":$(($# * rounds * 2)),"
+	case $json in
+	*'"device_used":0,'*'"device_used":0,'*) ;;
+	*) fail "$set: not all given back: $json" ;;
+	esac
+	same "$set: given back, says the device" 0 "$(device_bytes)"
+done
