@@ -4,32 +4,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-/* Bytes of the UTF-8 character at the beginning of text; 0 when it is none. */
-static size_t character_length(const unsigned char *text)
-{
-	static const struct {
-		unsigned char mask, lead;
-		uint32_t smallest;
-	} forms[] = {
-	    {0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-
-	for (size_t length = 1; length <= 4; length++) {
-		uint32_t code = *text & (unsigned char)~forms[length - 1].mask;
-
-		if ((*text & forms[length - 1].mask) != forms[length - 1].lead)
-			continue;
-		for (size_t i = 1; i < length; i++) {
-			if ((text[i] & 0xc0) != 0x80)
-				return 0;
-			code = code << 6 | (text[i] & 0x3f);
-		}
-		if (code < forms[length - 1].smallest || code > 0x10ffff ||
-		    (code >= 0xd800 && code <= 0xdfff))
-			return 0;
-		return length;
-	}
-	return 0;
-}
+#include "tools/utf8.h"
 
 static void put_string(FILE *out, const char *text)
 {
@@ -37,7 +12,7 @@ static void put_string(FILE *out, const char *text)
 
 	putc('"', out);
 	while (*c) {
-		size_t length = character_length(c);
+		size_t length = utf8_length((const char *)c);
 
 		if (length == 0) {
 			fputs("\\ufffd", out);
@@ -88,6 +63,12 @@ void json_number(struct json *json, const char *key, uint64_t value)
 {
 	begin(json, key);
 	fprintf(json->out, "%" PRIu64, value);
+}
+
+void json_integer(struct json *json, const char *key, int64_t value)
+{
+	begin(json, key);
+	fprintf(json->out, "%" PRId64, value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

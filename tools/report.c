@@ -8,20 +8,9 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
+#include "tools/counters.h"
 #include "tools/jobs.h"
 #include "tools/table.h"
-
-static const char *const reasons[] = {
-    [SPILL_NONE] = "-",
-    [SPILL_LIMIT] = "limit",
-    [SPILL_DEVICE_FULL] = "device_full",
-    [SPILL_HOST_LIMIT] = "host_limit",
-};
-
-static const char *report_reason(uint64_t reason)
-{
-	return reason < sizeof reasons / sizeof *reasons ? reasons[reason] : "unknown";
-}
 
 const char *report_limit(uint64_t bytes, char *buf, size_t size)
 {
@@ -39,7 +28,7 @@ const char *report_share(uint64_t millipercent, char *buf, size_t size)
 
 const char *report_busy(const struct statistics *total, char *buf, size_t size)
 {
-	if (total->busy_ns == 0 && total->share_set == 100000)
+	if (!counter_busy_is_known(total))
 		return "-";
 	return units_format_duration(total->busy_ns, buf, size);
 }
@@ -97,7 +86,7 @@ static void print_memory(const struct segment_view *view)
 		table_cell(&table, "%" PRIu64, total->spills);
 		table_cell(&table, "%s",
 		           units_format_size(total->spilled_bytes, size, sizeof size));
-		table_cell(&table, "%s", report_reason(total->spill_reason));
+		table_cell(&table, "%s", counter_reason(total->spill_reason));
 	}
 	table_end(&table, stdout);
 }
@@ -205,13 +194,16 @@ static void json_limit(struct json *json, const char *key, uint64_t bytes)
 
 static void json_statistics(struct json *json, const struct statistics *statistics)
 {
-#define X(name, how, unit, meaning)                                      \
-	if (strcmp(#name, "spill_reason") == 0)                          \
-		json_text(json, #name, report_reason(statistics->name)); \
-	else                                                             \
-		json_limit(json, #name, statistics->name);
-	STATISTICS(X)
-#undef X
+	for (const struct counter *counter = counters; counter->name; counter++) {
+		uint64_t value;
+
+		if (!counter_read(counter, statistics, &value))
+			json_null(json, counter->name);
+		else if (counter->unit == COUNTER_code)
+			json_text(json, counter->name, counter_reason(value));
+		else
+			json_number(json, counter->name, value);
+	}
 }
 
 static void json_process(struct json *json, const struct segment_view *view,

@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "tools/replace.h"
 #include "tools/tool.h"
 
 static int collect(void *cookie, const char *section, const char *name, const char *value)
@@ -60,23 +58,12 @@ void shares_set(struct shares *shares, const char *selector, const char *value)
 
 bool shares_write(const char *path, const struct shares *shares)
 {
-	char *temporary = text("%s.XXXXXX", path);
-	int descriptor = mkostemp(temporary, O_CLOEXEC); /* makes it 0600 */
-	FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-	bool written = file;
+	struct replace file;
 
-	if (file) {
-		for (int i = 0; i < shares->count; i++)
-			fprintf(file, "[gpu%s%s]\nshare = %s\n", *shares->of[i].selector ? " " : "",
-			        shares->of[i].selector, shares->of[i].value);
-		written = !ferror(file);
-		written = fclose(file) == 0 && written;
-	}
-	written = written && rename(temporary, path) == 0;
-	if (!written) {
-		complain("%s: %s", path, strerror(errno));
-		unlink(temporary);
-	}
-	free(temporary);
-	return written;
+	if (!replace_begin(&file, path, 0600))
+		return false;
+	for (int i = 0; i < shares->count; i++)
+		fprintf(file.out, "[gpu%s%s]\nshare = %s\n", *shares->of[i].selector ? " " : "",
+		        shares->of[i].selector, shares->of[i].value);
+	return replace_end(&file);
 }

@@ -1,32 +1,110 @@
-/* spillway stat: jobs of this state directory, or one of them in full, once or again and again. */
-#include <inttypes.h>
+/* spillway stat: jobs of this state directory, or one of them in full, in several forms. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "tools/arguments.h"
+#include "tools/formats.h"
 #include "tools/jobs.h"
+#include "tools/replace.h"
 #include "tools/report.h"
+#include "tools/rows.h"
+#include "tools/serve.h"
 #include "tools/table.h"
 #include "tools/tool.h"
 
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_PROMETHEUS, FORMAT_ANTMAN };
+
 struct stat_options {
 	const char *job;
-	bool json;
+	enum format format;
+	bool is_given; /* the format */
+	bool header, units;
+	const char *listen, *textfile;
 	uint64_t watch_ns; /* 0: once */
 };
 
-enum { OPTION_JSON = 0x200, OPTION_WATCH };
+enum { OPTION_JSON = 0x200, OPTION_WATCH, OPTION_FORMAT, OPTION_LISTEN, OPTION_TEXTFILE };
 
 static const struct argp_option options[] = {
     {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
+    {"format", OPTION_FORMAT, "FORMAT", 0,
+     "text, json, csv[,noheader][,nounits], prometheus or antman", 0},
+    {"listen", OPTION_LISTEN, "ADDRESS:PORT", 0, "Serve Prometheus' format over HTTP", 0},
+    {"textfile", OPTION_TEXTFILE, "FILE", 0, "Write Prometheus' format to a file", 0},
     {"watch", OPTION_WATCH, "SECONDS", 0, "Again and again, in this interval", 0},
     {0},
 };
+
+static void choose(struct stat_options *stat, enum format format)
+{
+	if (stat->is_given && stat->format != format)
+		usage_error("expected one format; --listen and --textfile have prometheus");
+	stat->is_given = true;
+	stat->format = format;
+}
+
+static void parse_csv(struct stat_options *stat, const char *format)
+{
+	const char *part = strchr(format, ',');
+
+	choose(stat, FORMAT_CSV);
+	stat->header = stat->units = true;
+	while (part) {
+		size_t length = strcspn(++part, ",");
+
+		if (length == 8 && strncmp(part, "noheader", length) == 0)
+			stat->header = false;
+		else if (length == 7 && strncmp(part, "nounits", length) == 0)
+			stat->units = false;
+		else
+			usage_error("--format '%s': expected csv, with ,noheader or ,nounits or "
+			            "both",
+			            format);
+		part = part[length] ? part + length : NULL;
+	}
+}
+
+static void parse_format(struct stat_options *stat, const char *format)
+{
+	static const char *const names[] = {
+	    [FORMAT_TEXT] = "text",     [FORMAT_JSON] = "json",
+	    [FORMAT_CSV] = "csv",       [FORMAT_PROMETHEUS] = "prometheus",
+	    [FORMAT_ANTMAN] = "antman",
+	};
+
+	if (strncmp(format, "csv,", 4) == 0 || strcmp(format, "csv") == 0) {
+		parse_csv(stat, format);
+		return;
+	}
+	for (int i = 0; i <= FORMAT_ANTMAN; i++) {
+		if (strcmp(format, names[i]) == 0) {
+			choose(stat, i);
+			return;
+		}
+	}
+	usage_error("--format '%s': expected text, json, csv[,noheader][,nounits], prometheus or "
+	            "antman",
+	            format);
+}
+
+static void check_together(const struct stat_options *stat)
+{
+	if (stat->listen && stat->textfile)
+		usage_error("--listen and --textfile: expected one of them");
+	if (stat->listen && stat->watch_ns)
+		usage_error("--watch: expected without --listen, which reads at every request");
+	if ((stat->listen || stat->textfile) && stat->is_given && stat->format != FORMAT_PROMETHEUS)
+		usage_error("--%s: expected the format prometheus",
+		            stat->listen ? "listen" : "textfile");
+	if (stat->format == FORMAT_ANTMAN && !stat->job)
+		usage_error("--format antman: expected a job");
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -34,7 +112,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case OPTION_JSON:
-		stat->json = true;
+		choose(stat, FORMAT_JSON);
+		return 0;
+	case OPTION_FORMAT:
+		parse_format(stat, argument);
+		return 0;
+	case OPTION_LISTEN:
+		serve_check(argument);
+		stat->listen = argument;
+		choose(stat, FORMAT_PROMETHEUS);
+		return 0;
+	case OPTION_TEXTFILE:
+		if (!*argument)
+			usage_error("--textfile '': expected a file");
+		stat->textfile = argument;
+		choose(stat, FORMAT_PROMETHEUS);
 		return 0;
 	case OPTION_WATCH:
 		stat->watch_ns = arguments_duration("watch", argument);
@@ -43,6 +135,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		arguments_job(&stat->job, argument);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		check_together(stat);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -56,93 +151,113 @@ static const struct argp argp = {
     .doc = "Shows all jobs, or one with its GPUs and processes.",
 };
 
-/* One row per job and GPU, so that every figure has one meaning. */
-static void print_row(struct table *table, const struct segment_view *view, int device)
+static void table_row(struct table *table, const struct row *row)
 {
-	const struct statistics *total = &view->job_total[device];
+	const struct statistics *total = &row->total;
 	char value[32];
 
-	table_cell(table, "%s", view->job);
-	table_cell(table, "%s", jobs_live_process(view) ? "running" : "ended");
-	table_cell(table, "%d", jobs_live_count(view));
-	if (device >= view->device_count) {
+	table_cell(table, "%s", row->job);
+	table_cell(table, "%s", row->running ? "running" : "ended");
+	table_cell(table, "%d", row->processes);
+	if (row->gpu < 0) {
 		table_cell(table, "-");
 		for (int i = 0; i < 7; i++)
 			table_cell(table, " ");
 		return;
 	}
-	table_cell(table, "%d", device);
-	table_cell(
-	    table, "%s",
-	    units_format_size(view->charged[device][SEGMENT_ON_DEVICE], value, sizeof value));
+	table_cell(table, "%d", row->gpu);
+	table_cell(table, "%s",
+	           units_format_size(row->charged[SEGMENT_ON_DEVICE], value, sizeof value));
 	table_cell(table, "%s", report_limit(total->limit_set, value, sizeof value));
 	table_cell(table, "%s",
-	           units_format_size(view->charged[device][SEGMENT_ON_HOST], value, sizeof value));
+	           units_format_size(row->charged[SEGMENT_ON_HOST], value, sizeof value));
 	table_cell(table, "%s", units_format_size(total->spilled_bytes, value, sizeof value));
 	table_cell(table, "%s", report_share(total->share_set, value, sizeof value));
 	table_cell(table, "%s", report_busy(total, value, sizeof value));
 	table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
 }
 
-static void print_jobs(const struct job_list *list, int *status)
+static void print_table(const struct rows *rows)
 {
 	static const char *const headings[] = {"<JOB",  "<STATE", "PROCESSES", "GPU",
 	                                       "USED",  "LIMIT",  "HOST",      "SPILLED",
 	                                       "SHARE", "BUSY",   "IDLE",      NULL};
+	char directory[PATH_MAX];
 	struct table table;
 
-	table_start(&table, headings);
-	for (int i = 0; i < list->count; i++) {
-		struct segment_view *view = jobs_read(list->name[i]);
-
-		if (!view) {
-			*status = TOOL_FAILED;
-			continue;
-		}
-		print_row(&table, view, 0);
-		for (int device = 1; device < view->device_count; device++)
-			print_row(&table, view, device);
-		free(view);
+	if (rows->count == 0 && rows->unreadable == 0) {
+		printf("no jobs in %s\n", directory_path(directory, sizeof directory));
+		return;
 	}
+	table_start(&table, headings);
+	for (int i = 0; i < rows->count; i++)
+		table_row(&table, &rows->row[i]);
 	table_end(&table, stdout);
 }
 
-static void json_jobs(const struct job_list *list, const char *directory, int *status)
+/* Read by whoever collects it, so that it is nobody's secret: 0644. */
+static void write_textfile(const char *path, const struct rows *rows)
+{
+	struct replace file;
+
+	if (!replace_begin(&file, path, 0644))
+		exit(TOOL_FAILED);
+	format_prometheus(file.out, rows);
+	if (!replace_end(&file))
+		exit(TOOL_FAILED);
+}
+
+static void print_rows(const struct stat_options *stat, const struct rows *rows, bool first)
+{
+	if (stat->textfile)
+		write_textfile(stat->textfile, rows);
+	else if (stat->format == FORMAT_CSV)
+		format_csv(stdout, rows, stat->header && first, stat->units);
+	else if (stat->format == FORMAT_PROMETHEUS)
+		format_prometheus(stdout, rows);
+	else if (stat->format == FORMAT_ANTMAN)
+		format_antman(stdout, rows);
+	else
+		print_table(rows);
+}
+
+/* A job that cannot be read is said on stderr; the others are shown. */
+static int show_rows(const struct stat_options *stat, bool first)
+{
+	struct rows rows;
+	bool whole;
+
+	rows_read(&rows, stat->job);
+	whole = rows.unreadable == 0;
+	if (whole || !stat->job)
+		print_rows(stat, &rows, first);
+	rows_free(&rows);
+	return whole ? TOOL_OK : TOOL_FAILED;
+}
+
+static int show_all_json(void)
 {
 	struct json json = {.out = stdout};
+	char directory[PATH_MAX];
+	struct job_list list;
+	int status = TOOL_OK;
 
+	jobs_list(&list);
 	json_open(&json, NULL, '{');
-	json_text(&json, "state_directory", directory);
+	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
 	json_open(&json, "jobs", '[');
-	for (int i = 0; i < list->count; i++) {
-		struct segment_view *view = jobs_read(list->name[i]);
+	for (int i = 0; i < list.count; i++) {
+		struct segment_view *view = jobs_read(list.name[i]);
 
 		if (view)
 			report_json(&json, view);
 		else
-			*status = TOOL_FAILED;
+			status = TOOL_FAILED;
 		free(view);
 	}
 	json_close(&json, ']');
 	json_close(&json, '}');
 	putchar('\n');
-}
-
-/* A segment that cannot be read is said on stderr; the others are shown. */
-static int show_all(bool as_json)
-{
-	char directory[PATH_MAX];
-	struct job_list list;
-	int status = TOOL_OK;
-
-	directory_path(directory, sizeof directory);
-	jobs_list(&list);
-	if (as_json)
-		json_jobs(&list, directory, &status);
-	else if (list.count)
-		print_jobs(&list, &status);
-	else
-		printf("no jobs in %s\n", directory);
 	jobs_list_free(&list);
 	return status;
 }
@@ -164,29 +279,55 @@ static int show_one(const char *job, bool as_json)
 	return TOOL_OK;
 }
 
+static void page(FILE *out, void *cookie)
+{
+	const struct stat_options *stat = cookie;
+	struct rows rows;
+
+	rows_read(&rows, stat->job);
+	format_prometheus(out, &rows);
+	rows_free(&rows);
+}
+
+static int show(const struct stat_options *stat, bool first)
+{
+	bool as_json = stat->format == FORMAT_JSON;
+	int status;
+
+	if (stat->job && (as_json || stat->format == FORMAT_TEXT))
+		status = show_one(stat->job, as_json);
+	else
+		status = as_json ? show_all_json() : show_rows(stat, first);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail("writing: output is closed");
+	return status;
+}
+
 static void wait_and_clear(const struct stat_options *stat)
 {
 	struct timespec pause = {.tv_sec = (time_t)(stat->watch_ns / 1000000000),
 	                         .tv_nsec = (long)(stat->watch_ns % 1000000000)};
 
 	nanosleep(&pause, NULL);
-	if (stat->json)
-		return;
-	fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
+	if (stat->format == FORMAT_TEXT && !stat->textfile)
+		fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
 }
 
 int command_stat(int argc, char **argv)
 {
 	struct stat_options stat = {0};
+	bool first = true;
 
 	arguments_read("spillway stat", &argp, argc, argv, &stat);
+	if (stat.listen)
+		serve(stat.listen, page, &stat);
 	for (;;) {
-		int status = stat.job ? show_one(stat.job, stat.json) : show_all(stat.json);
+		int status = show(&stat, first);
 
-		if (fflush(stdout) != 0 || ferror(stdout))
-			fail("writing: output is closed");
-		if (!stat.watch_ns || status != TOOL_OK)
+		/* Of all jobs one that cannot be read ends nothing: its neighbours live on. */
+		if (!stat.watch_ns || (status != TOOL_OK && stat.job))
 			return status;
+		first = false;
 		wait_and_clear(&stat);
 	}
 }

@@ -1,10 +1,11 @@
 /*
- * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS]: a job's process without CUDA, for tests of the
- * tool.
+ * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID]: a job's process without CUDA,
+ * for tests of the tool.
  *
  * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
- * (-s) and to have been idle for NS (-i), and follows the override file until SIGTERM. -d: deaf,
- * follows nothing; -1: leaves at once. Prints "ready" when it is seen by others.
+ * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, and follows the
+ * override file until SIGTERM. -d: deaf, follows nothing; -1: leaves at once. Prints "ready" when it
+ * is seen by others.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,7 +19,7 @@
 #include "core/state/directory.h"
 #include "core/state/segment.h"
 
-static const struct segment_device gpu = {
+static struct segment_device gpu = {
     .uuid = "GPU-00000000-0000-0000-0000-000000000001",
     .pci_bus_id = "0000:01:00.0",
     .name = "Fake GPU",
@@ -75,7 +76,7 @@ static void follow(const char *override_file, struct segment *segment,
 
 /* What the process claims of itself. */
 struct claims {
-	uint64_t held, spilled, idle_ns;
+	uint64_t held, spilled, idle_ns, busy_ns;
 	bool deaf, once;
 };
 
@@ -83,7 +84,7 @@ static void read_options(int argc, char **argv, struct claims *claims)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "d1m:s:i:")) != -1) {
+	while ((option = getopt(argc, argv, "d1m:s:i:b:u:")) != -1) {
 		switch (option) {
 		case 'd':
 			claims->deaf = true;
@@ -99,6 +100,12 @@ static void read_options(int argc, char **argv, struct claims *claims)
 			break;
 		case 'i':
 			claims->idle_ns = strtoull(optarg, NULL, 10);
+			break;
+		case 'b':
+			claims->busy_ns = strtoull(optarg, NULL, 10);
+			break;
+		case 'u':
+			snprintf(gpu.uuid, sizeof gpu.uuid, "%s", optarg);
 			break;
 		default:
 			exit(2);
@@ -122,6 +129,7 @@ static struct statistics *claim(struct segment *segment, const struct claims *cl
 	statistics_set(&statistics->spills, claims->spilled > 0);
 	statistics_set(&statistics->spill_reason, claims->spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
 	statistics_set(&statistics->idle_ns, claims->idle_ns);
+	statistics_set(&statistics->busy_ns, claims->busy_ns);
 	return statistics;
 }
 

@@ -1,0 +1,160 @@
+#!/bin/sh
+# spillway stat: CSV, Prometheus, AntMan, a text file for a collector; in each every counter there is.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+PYTHONPATH=tests/e2e
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH PYTHONDONTWRITEBYTECODE
+
+# python CODE...: with $out as bytes in data
+python() {
+	python3 - "$out" "$@" <<-END || fail "not so: $1"
+		import csv, io, json, re, sys
+		import exposition
+		data = open(sys.argv[1], 'rb').read()
+		def sample(metric, **labels):
+		    return exposition.parse(data)[metric][2].get(tuple(sorted(labels.items())))
+		counters = re.findall(r'^\tX\((\w+), (\w+), (\w+),', open('core/state/statistics.h').read(), re.M)
+		assert len(counters) > 15
+		$1
+	END
+}
+
+# Nothing yet: a header, groups without samples.
+expect 0 "$spillway" stat --format csv
+[ "$(wc -l <"$out")" -eq 1 ] || fail 'expected a header alone'
+expect 0 "$spillway" stat --format prometheus
+python 'assert sample("spillway_unreadable_jobs") == 0'
+
+# shellcheck disable=SC1003 # a backslash
+SPILLWAY_SHARE=60 start_job one -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+one=$pid
+start_job two -m 4096
+
+# CSV: the JSON's values, by any reader of CSV.
+expect 0 "$spillway" stat --format csv
+python '
+rows = list(csv.DictReader(io.StringIO(data.decode("latin-1"), newline="")))
+assert [r["job"] for r in rows] == ["one", "two"], rows
+one, two = rows
+assert one["uuid"].startswith("GPU-\"\\,\n"), one
+assert one["state"] == "running" and one["processes"] == "1" and one["gpu"] == "0"
+assert one["spilled_bytes [B]"] == "8388608 B" and one["idle_ns [ns]"] == "7000000001 ns"
+assert one["share_set [%]"] == "60.000 %" and one["spill_reason"] == "limit" and one["spills"] == "1"
+assert one["limit_set [B]"] == "" and two["busy_ns [ns]"] == "", (one, two)
+assert one["device_charged [B]"] == "12582912 B" and one["memory [B]"] == "1073741824 B"
+names = [re.sub(" .*", "", n) for n in one]
+assert [n for n, _, _ in counters] == names[-len(counters):], names'
+expect 0 "$spillway" stat two --format csv,noheader,nounits
+python '
+rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
+assert len(rows) == 1 and rows[0][0] == "two" and "4096" in rows[0] and " " not in "".join(rows[0][8:]), rows'
+expect 0 "$spillway" stat --format csv,nounits,noheader two
+expect 1 "$spillway" stat --format csv three
+[ ! -s "$out" ] || fail 'output for a job that is not there'
+
+# Prometheus: base units, the unknown left out, no label of its own.
+expect 0 "$spillway" stat --format prometheus
+python '
+m = exposition.parse(data)
+uuid = "GPU-\"\\,\n\ufffdx"
+at = dict(spillway_job="one", gpu="0", UUID=uuid)
+assert sample("spillway_device_used_bytes", **at) == 12582912
+assert sample("spillway_spilled_bytes_total", **at) == 8388608
+assert sample("spillway_spills_total", **at) == 1
+assert sample("spillway_idle_seconds_total", **at) == 7.000000001
+assert sample("spillway_busy_seconds_total", **at) == 2.5
+assert sample("spillway_share_set_ratio", **at) == 0.6
+assert sample("spillway_spill_reason", reason="limit", **at) == 1
+assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
+assert m["spillway_limit_set_bytes"][2] == {}
+assert len(m["spillway_busy_seconds_total"][2]) == 1
+assert sample("spillway_processes", spillway_job="two") == 1
+assert not any(k == "job" for _, _, s in m.values() for l in s for k, _ in l)
+tail = {"bytes": "_bytes", "ns": "_seconds", "millipercent": "_ratio", "count": "", "code": ""}
+page = open("tools/man/spillway-stat.1.scd").read().replace("\\", "")
+for name, how, unit in counters:
+    metric = "spillway_" + re.sub("_(bytes|ns)$", "", name) + tail[unit] + ("_total" if how == "SUM" else "")
+    assert metric in m, metric
+for metric in m:
+    assert re.search("^[*]" + metric + "[*]$", page, re.M), metric + " is not on the man page"
+for metric in re.findall("^[*](spillway_[a-z_]+)[*]$", page, re.M):
+    assert metric in m, metric + " on the man page is none"'
+
+# AntMan: one job, its fields and names.
+expect 0 "$spillway" stat one --format antman
+python '
+d = json.loads(data)
+assert list(d) == ["gpuUsageInfo"] and list(d["gpuUsageInfo"]) == ["01:00.0"], d
+gpu = d["gpuUsageInfo"]["01:00.0"]
+assert gpu == {"deviceMemUsedMax": 12582912, "deviceMemUsedMin": 12582912, "deviceMemPoolSize": 12582912,
+    "deviceMemStable": 12582912, "hostMemUsedMax": 8388608, "hostMemUsedMin": 8388608,
+    "hostMemPoolSize": None, "swapReason": "OOM", "deviceMemUsedNvidia": -1}, gpu
+page = open("tools/man/spillway-stat.1.scd").read()
+assert not [k for k in gpu if "*" + k + "*" not in page]'
+expect 0 "$spillway" stat two --format antman
+python 'assert json.loads(data)["gpuUsageInfo"]["01:00.0"]["swapReason"] == ""'
+
+# JSON has an option of its own and is a format too.
+expect 0 "$spillway" stat two --format json
+cp "$out" "$TMPDIR/json"
+expect 0 "$spillway" stat two --json
+cmp -s "$out" "$TMPDIR/json" || fail '--json and --format json differ'
+python 'd = json.loads(data)["devices"][0]; assert d["busy_ns"] is None and not [n for n, _, _ in counters if n not in d]'
+
+# The text file: as one step, readable by its collector; nothing else is left beside it.
+mkdir "$TMPDIR/collector"
+file=$TMPDIR/collector/spillway.prom
+(umask 077 && echo old >"$file")
+exec 3<"$file"
+expect 0 "$spillway" stat --textfile "$file"
+[ ! -s "$out" ] || fail '--textfile printed something'
+[ "$(cat <&3)" = old ] || fail 'the old file was written to'
+exec 3<&-
+[ "$(stat -c %a "$file")" = 644 ] || fail 'the text file cannot be read by others'
+cp "$file" "$out"
+python 'assert sample("spillway_processes", spillway_job="one") == 1'
+expect 1 "$spillway" stat --textfile "$TMPDIR/nowhere/spillway.prom"
+says "$err" '^spillway: .*/nowhere/spillway\.prom: No such file or directory$'
+mkdir "$TMPDIR/collector/folder"
+expect 1 "$spillway" stat --textfile "$TMPDIR/collector/folder"
+says "$err" '^spillway: .*/folder: Is a directory$'
+[ "$(ls "$TMPDIR/collector")" = "$(printf 'folder\nspillway.prom')" ] || fail "left: $(ls "$TMPDIR/collector")"
+
+# Again and again, in every format; one bad job ends nothing.
+echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
+rm "$file"
+"$spillway" stat --watch 20ms --textfile "$file" 2>/dev/null &
+watcher=$!
+wait_for 'spillway_processes{spillway_job="one"} 1' "$file"
+kill "$one"
+wait "$one" 2>/dev/null
+wait_for 'spillway_processes{spillway_job="one"} 0' "$file"
+says "$file" '^spillway_unreadable_jobs 1$'
+kill "$watcher" || fail 'the watch has ended by itself'
+wait "$watcher" 2>/dev/null
+"$spillway" stat two --watch 20ms --format csv,nounits >"$TMPDIR/csv" &
+watcher=$!
+jobs_started="$jobs_started $watcher"
+until_three() { [ "$(grep -c '^two,' "$TMPDIR/csv")" -ge 3 ]; }
+tries=0
+until until_three || [ $tries -gt 200 ]; do
+	tries=$((tries + 1))
+	sleep 0.05
+done
+until_three || fail '--watch did not show it again and again'
+[ "$(grep -c '^job,' "$TMPDIR/csv")" -eq 1 ] || fail 'expected the header once'
+rm "$SPILLWAY_STATE_DIR/two.segment"
+wait "$watcher" 2>/dev/null
+[ $? -eq 1 ] || fail 'the watch of a job that is gone: expected status 1'
+
+expect 2 "$spillway" stat --format xml
+says "$err" "^spillway: --format 'xml': expected text, json, csv"
+expect 2 "$spillway" stat --format csv,header
+expect 2 "$spillway" stat --format csv,
+expect 2 "$spillway" stat --json --format csv
+expect 2 "$spillway" stat --json --textfile x
+expect 2 "$spillway" stat --textfile ''
+expect 2 "$spillway" stat --format antman
+says "$err" '^spillway: --format antman: expected a job$'
+finish

@@ -1,0 +1,112 @@
+#!/bin/sh
+# spillway stat --listen: what a scraper is given, and what strangers are.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+for address in '' :9435 9435 localhost:9435 127.0.0.1 127.0.0.1: 127.0.0.1:http 127.0.0.1:65536 127.0.0.1:-1 \
+	::1:9435 '[127.0.0.1]:1' '[::1]' 1.2.3:4:5; do
+	expect 2 "$spillway" stat --listen "$address"
+	says "$err" "^spillway: --listen '.*': expected ADDRESS:PORT in numbers"
+done
+expect 2 "$spillway" stat --listen 127.0.0.1:0 --format csv
+expect 2 "$spillway" stat --listen 127.0.0.1:0 --watch 1
+expect 2 "$spillway" stat --listen 127.0.0.1:0 --textfile x
+expect 1 "$spillway" stat --listen 192.0.2.1:9435 # of documentation's addresses, so not ours
+says "$err" '^spillway: --listen 192\.0\.2\.1:9435: Cannot assign requested address$'
+
+start_job one -m 12582912
+"$spillway" stat --listen 127.0.0.1:0 >"$out" 2>"$err" &
+server=$!
+jobs_started="$jobs_started $server"
+wait_for '/metrics$' "$err"
+port=$(sed -n 's,^spillway: serving http://127\.0\.0\.1:\([0-9]*\)/metrics$,\1,p' "$err")
+[ -n "$port" ] || fail 'the address is not said'
+expect 1 "$spillway" stat --listen "127.0.0.1:$port"
+says "$err" 'Address already in use$'
+
+PYTHONPATH=tests/e2e PYTHONDONTWRITEBYTECODE=1 python3 - "$port" "$server" >"$out" 2>"$err" <<'END' || fail 'see above'
+import http.client, os, socket, sys, time
+import exposition
+
+port, server = int(sys.argv[1]), int(sys.argv[2])
+
+def descriptors():
+    return len(os.listdir('/proc/%d/fd' % server))
+
+at_first = descriptors()
+
+def connect():
+    return socket.create_connection(('127.0.0.1', port), 20)
+
+def ask(data, end=False):
+    """What comes back for these bytes, until the server ends; status and the rest."""
+    s = connect()
+    s.sendall(data)
+    if end:
+        s.shutdown(socket.SHUT_WR)
+    got = b''
+    while part := s.recv(65536):
+        got += part
+    s.close()
+    return int(got.split(b' ')[1]) if got else None, got
+
+def scrape():
+    c = http.client.HTTPConnection('127.0.0.1', port, timeout=20)
+    c.request('GET', '/metrics')
+    r = c.getresponse()
+    assert r.status == 200 and r.getheader('Content-Type') == 'text/plain; version=0.0.4; charset=utf-8'
+    return exposition.parse(r.read())
+
+assert scrape()['spillway_processes'][2] == {(('spillway_job', 'one'),): 1.0}
+
+get = b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
+assert ask(get)[0] == 200 and ask(b'GET /metrics?a=b HTTP/1.0\r\n\r\n')[0] == 200
+assert ask(b'GET / HTTP/1.1\r\n\r\n')[0] == 404
+assert ask(b'GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n')[0] == 404
+for method in b'POST', b'HEAD', b'get', b'':
+    status, answer = ask(method + b' /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello')
+    assert status == 405 and b'\r\nAllow: GET\r\n' in answer, answer
+for line in b'GET /metrics', b'GET', b'GET /metrics FTP/1', b'GET  /metrics HTTP/1.1', b'\x16\x03\x01', b'':
+    assert ask(line + b'\r\n\r\n')[0] == 400, line
+assert ask(b'GET /metrics HTTP/1.1\r\nX: ' + b'x' * 5000 + b'\r\n\r\n')[0] == 431
+assert ask(b'GET /metr', end=True)[0] is None
+
+# Sixteen that say nothing keep no one out for longer than their time; many at once are all answered.
+silent = [connect() for _ in range(16)]
+began = time.monotonic()
+many = [connect() for _ in range(20)]
+for s in many:
+    s.sendall(get)
+for s in many:
+    assert s.recv(12) == b'HTTP/1.1 200'
+waited = time.monotonic() - began
+assert waited > 1, 'sixteen silent connections were not the bound'
+for s in silent:
+    assert s.recv(1) == b''
+for s in many:
+    s.close()
+
+# One that leaves before its answer does no harm.
+for _ in range(50):
+    s = connect()
+    s.sendall(get)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+    s.close()
+assert len(scrape()) > 15
+tries = 0
+while descriptors() > at_first and tries < 200:
+    tries += 1
+    time.sleep(0.05)
+assert descriptors() == at_first, 'descriptors of ended connections stay open'
+
+# It waits without work.
+def ticks():
+    return sum(map(int, open('/proc/%d/stat' % server).read().rsplit(')', 1)[1].split()[11:13]))
+before = ticks()
+time.sleep(0.5)
+assert ticks() - before <= 2, 'a busy loop'
+END
+kill "$server"
+wait "$server" 2>/dev/null
+[ $? -eq 143 ] || fail 'a server sent SIGTERM: expected 143'
+finish

@@ -1,0 +1,96 @@
+/* Comma-separated values, as RFC 4180 has them. */
+#include "tools/formats.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/counters.h"
+
+static const char *const units[] = {
+    [COUNTER_bytes] = "B", [COUNTER_count] = "",         [COUNTER_code] = "",
+    [COUNTER_ns] = "ns",   [COUNTER_millipercent] = "%",
+};
+
+/* Names come from other processes: what would end a field is quoted. */
+static void put_text(FILE *out, const char *text)
+{
+	if (!strpbrk(text, ",\"\r\n")) {
+		fputs(text, out);
+		return;
+	}
+	putc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', out);
+		putc(*text, out);
+	}
+	putc('"', out);
+}
+
+static void put_bytes(FILE *out, uint64_t bytes, bool with_unit)
+{
+	fprintf(out, ",%" PRIu64 "%s", bytes, with_unit ? " B" : "");
+}
+
+static void put_counter(FILE *out, const struct counter *counter, const struct row *row,
+                        bool with_unit)
+{
+	uint64_t value;
+
+	putc(',', out);
+	if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
+		return;
+	if (counter->unit == COUNTER_code)
+		fputs(counter_reason(value), out);
+	else if (counter->unit == COUNTER_millipercent)
+		fprintf(out, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
+	else
+		fprintf(out, "%" PRIu64, value);
+	if (with_unit && *units[counter->unit])
+		fprintf(out, " %s", units[counter->unit]);
+}
+
+static void put_header(FILE *out)
+{
+	fputs("job,labels,state,processes,gpu,uuid,pci_bus_id,name,"
+	      "memory [B],device_charged [B],host_charged [B]",
+	      out);
+	for (const struct counter *counter = counters; counter->name; counter++) {
+		fprintf(out, ",%s", counter->name);
+		if (*units[counter->unit])
+			fprintf(out, " [%s]", units[counter->unit]);
+	}
+	putc('\n', out);
+}
+
+static void put_row(FILE *out, const struct row *row, bool with_unit)
+{
+	put_text(out, row->job);
+	putc(',', out);
+	put_text(out, row->labels);
+	fprintf(out, ",%s,%d,", row->running ? "running" : "ended", row->processes);
+	if (row->gpu < 0) {
+		fputs(",,,,,,", out);
+	} else {
+		fprintf(out, "%d,", row->gpu);
+		put_text(out, row->device.uuid);
+		putc(',', out);
+		put_text(out, row->device.pci_bus_id);
+		putc(',', out);
+		put_text(out, row->device.name);
+		put_bytes(out, row->device.memory, with_unit);
+		put_bytes(out, row->charged[SEGMENT_ON_DEVICE], with_unit);
+		put_bytes(out, row->charged[SEGMENT_ON_HOST], with_unit);
+	}
+	for (const struct counter *counter = counters; counter->name; counter++)
+		put_counter(out, counter, row, with_unit);
+	putc('\n', out);
+}
+
+void format_csv(FILE *out, const struct rows *rows, bool header, bool with_unit)
+{
+	if (header)
+		put_header(out);
+	for (int i = 0; i < rows->count; i++)
+		put_row(out, &rows->row[i], with_unit);
+}

@@ -1,0 +1,23 @@
+/*
+ * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the old
+ * one or the new one, never half of one.
+ */
+#ifndef SPILLWAY_REPLACE_H
+#define SPILLWAY_REPLACE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct replace {
+	const char *path; /* the caller's; lives as long as this */
+	char *temporary;
+	FILE *out; /* write to it */
+};
+
+/* False after saying why not. */
+bool replace_begin(struct replace *replace, const char *path, mode_t mode);
+/* The new file takes its place. False after saying why not: the old one stands. */
+bool replace_end(struct replace *replace);
+
+#endif

@@ -1,0 +1,69 @@
+/* One row per job and GPU. */
+#include "tools/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/jobs.h"
+#include "tools/tool.h"
+
+static struct row *add(struct rows *rows)
+{
+	struct row *grown = realloc(rows->row, (rows->count + 1) * sizeof *grown);
+
+	if (!grown)
+		fail("out of memory");
+	rows->row = grown;
+	return &rows->row[rows->count++];
+}
+
+static void add_device(struct rows *rows, const struct segment_view *view, int gpu)
+{
+	struct row *row = add(rows);
+
+	*row = (struct row){.gpu = gpu};
+	memcpy(row->job, view->job, sizeof row->job);
+	memcpy(row->labels, view->labels, sizeof row->labels);
+	row->processes = jobs_live_count(view);
+	row->running = row->processes > 0;
+	if (gpu < 0)
+		return;
+	row->device = view->device[gpu];
+	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
+	row->total = view->job_total[gpu];
+}
+
+static void add_job(struct rows *rows, const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+
+	if (!view) {
+		rows->unreadable++;
+		return;
+	}
+	if (view->device_count == 0)
+		add_device(rows, view, -1);
+	for (int gpu = 0; gpu < view->device_count; gpu++)
+		add_device(rows, view, gpu);
+	free(view);
+}
+
+void rows_read(struct rows *rows, const char *job)
+{
+	struct job_list list;
+
+	*rows = (struct rows){0};
+	if (job) {
+		add_job(rows, job);
+		return;
+	}
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++)
+		add_job(rows, list.name[i]);
+	jobs_list_free(&list);
+}
+
+void rows_free(struct rows *rows)
+{
+	free(rows->row);
+}

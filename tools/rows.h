@@ -1,0 +1,32 @@
+/*
+ * One row per job and GPU, so that every figure has one meaning: what all formats but the JSON show.
+ */
+#ifndef SPILLWAY_ROWS_H
+#define SPILLWAY_ROWS_H
+
+#include <stdbool.h>
+
+#include "core/state/segment.h"
+
+struct row {
+	char job[64];
+	char labels[256];
+	bool running;
+	int processes; /* live ones */
+	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
+	struct segment_device device;
+	uint64_t charged[2]; /* by enum segment_side */
+	struct statistics total;
+};
+
+struct rows {
+	struct row *row;
+	int count;
+	int unreadable; /* jobs whose state cannot be read; each has been said */
+};
+
+/* Of one job, or of all when job is NULL. The caller frees them. */
+void rows_read(struct rows *rows, const char *job);
+void rows_free(struct rows *rows);
+
+#endif

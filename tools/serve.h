@@ -1,0 +1,14 @@
+/*
+ * A page served over HTTP: GET /metrics, and nothing else.
+ */
+#ifndef SPILLWAY_SERVE_H
+#define SPILLWAY_SERVE_H
+
+#include <stdio.h>
+
+/* A usage error unless it is ADDRESS:PORT in numbers. */
+void serve_check(const char *address);
+/* Serves until a signal ends us; what cannot be listened on ends the tool. page() writes the page. */
+_Noreturn void serve(const char *address, void (*page)(FILE *out, void *cookie), void *cookie);
+
+#endif
