@@ -16,7 +16,7 @@ mkfifo "$scratch/go"
 number=0
 for set in "11080-0 13000-0" "11080-2 12040-2" "13000-2 11080-0 12040-2" "11080-0 11080-2 12040-2 13000-0 13000-2"; do
 	number=$((number + 1)) name=runtimes-$number
-	# shellcheck disable=SC2086 # a list
+	# shellcheck disable=SC2046,SC2086 # lists
 	set -- $(runtimes $set)
 	same "$set: alone" "counted $(($# * rounds * 3))
 ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" "$@" </dev/null 2>&1)"
@@ -30,7 +30,7 @@ ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" "$@" </dev/null 2>&1)"
 	used=$(printf '%s\n' "$json" | sed 's/.*"device_used":\([0-9]*\).*/\1/')
 	held=$(device_bytes)
 	same "$set: held, says the device" $(($# * (4 + 2 + 2) * mib)) "$held"
-	[ "$used" -ge $(($# * (4 * mib + 512))) ] && [ "$used" -le "$held" ] || fail "$set: used $used, held $held"
+	if [ "$used" -lt $(($# * (4 * mib + 512))) ] || [ "$used" -gt "$held" ]; then fail "$set: used $used, held $held"; fi
 	has "$set: all on the device" "$json" '"spills":0,'
 	exec 3>&-
 	wait $! || fail "$set: exit status $?: $(cat "$scratch/out")"
