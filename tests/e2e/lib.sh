@@ -23,6 +23,18 @@ under_shim() {
 	fi
 }
 
+# run_here SCRIPT: makes a script that runs a program on this machine: SCRIPT DRIVER_FOLDER PRELOAD PROGRAM...
+# THERE_DEBUG: file for the loader's bindings
+run_here() {
+	cat >"$1" <<'END'
+#!/bin/sh
+driver=$1 preload=$2
+shift 2
+exec env ${THERE_DEBUG:+LD_DEBUG=bindings LD_DEBUG_OUTPUT="$THERE_DEBUG"} LD_PRELOAD="$preload" LD_LIBRARY_PATH="$driver" "$@"
+END
+	chmod +x "$1"
+}
+
 # on_softgpu COMMAND...: without Spillway.
 on_softgpu() {
 	LD_LIBRARY_PATH=$softgpu "$@"

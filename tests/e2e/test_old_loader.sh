@@ -27,13 +27,8 @@ driver=\$1 preload=\$2
 shift 2
 exec env LD_LIBRARY_PATH="\$driver" "$loader" \${preload:+--preload "\$preload"} --library-path "\$driver:$libraries" "\$@"
 END
-cat >"$scratch/here" <<'END'
-#!/bin/sh
-driver=$1 preload=$2
-shift 2
-exec env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$driver" "$@"
-END
-chmod +x "$scratch/there" "$scratch/here"
+run_here "$scratch/here"
+chmod +x "$scratch/there"
 build_there
 
 cat >"$scratch/version.c" <<'C'

@@ -1,0 +1,58 @@
+# Sourced by the tests of NVIDIA's own driver libraries: every symbol, every address of cuGetProcAddress, what
+# they lack, and whom their internal calls reach. The test gives
+#   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the loader's debug output
+#   there_shim   what is preloaded
+#   addresses, entry   proc_addresses.c and entry.c, built for that machine
+#
+# The libraries are Debian's packages (non-free), unpacked into the build folder and never part of Spillway.
+# shellcheck shell=sh disable=SC2154
+# shellcheck source=tests/e2e/proc_address.sh
+. tests/e2e/proc_address.sh
+
+sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/functions"
+sed -n 's/^\(FUNCTION\|OBJECT\)(\([A-Za-z0-9_]*\),.*/\2/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/known"
+
+# check_driver NAME FILE: a driver library behind the shim
+check_driver() {
+	name=$1 folder=$(dirname "$2")
+	with() { timeout -k 1 60 "$there" "$folder" "$there_shim" "$@"; }
+	without() { timeout -k 1 60 "$there" "$folder" "" "$@"; }
+
+	nm -D --defined-only "$2" | awk '$2 ~ /[TWi]/ { print $3 }' | LC_ALL=C sort >"$scratch/has"
+	[ "$(wc -l <"$scratch/has")" -gt 400 ] || fail "$name: only $(wc -l <"$scratch/has") functions"
+	nm -D --defined-only "$2" | awk '{ print $3 }' | LC_ALL=C sort | comm -23 - "$scratch/known" >"$scratch/unknown"
+	same "$name: symbols that are not in shim/entry_points.h" "" "$(cat "$scratch/unknown")"
+
+	# dlsym finds what this driver has, by our entry point, and nothing else.
+	# shellcheck disable=SC2046 # a list of names
+	with "$entry" --symbol $(cat "$scratch/functions") >"$scratch/found"
+	sed -n 's/: shim$//p' "$scratch/found" | LC_ALL=C sort >"$scratch/ours"
+	sed -n 's/: none, said$//p' "$scratch/found" | LC_ALL=C sort >"$scratch/absent"
+	diff "$scratch/has" "$scratch/ours" >&2 || fail "$name: dlsym: the driver has <, the shim shows >"
+	comm -23 "$scratch/functions" "$scratch/has" | diff - "$scratch/absent" >&2 ||
+		fail "$name: the driver lacks <, dlsym does not find >"
+
+	same "$name: cuInit and others" "$(without "$entry" --init)" "$(with "$entry" --init)"
+
+	# Its internal calls stay inside: it looks none of its own names up, and of ours it gets dlopen and dlmopen, which go on
+	# to glibc's. (Linked -Bsymbolic, it has no such reference at all.)
+	THERE_DEBUG=$scratch/bindings with "$entry" --init >/dev/null
+	cat "$scratch"/bindings.* | sed -n "s,.*binding file $folder/libcuda\.so[^ ]* \[0\] to \(.*\) \[0\].*symbol .\([^']*\)'.*,\1 \2,p" >"$scratch/bound"
+	rm "$scratch"/bindings.*
+	grep -q '/libc\.so\.6 ' "$scratch/bound" || fail "$name: bound to nothing: $(head -n 3 "$scratch/bound")"
+	same "$name: calls that reach the shim" "" "$(sed -n '/ dlm\?open$/d; s,.*/libspillway[^ ]* ,,p' "$scratch/bound")"
+
+	if ! grep -q '^cuGetProcAddress$' "$scratch/has"; then
+		echo "$name: all symbols; it has no cuGetProcAddress"
+		return
+	fi
+	# shellcheck disable=SC2086 # a list of numbers
+	{ cat $requests; every_request $every_version <"$scratch/has"; } >"$scratch/requests"
+	without "$addresses" "$scratch/requests" >"$scratch/driver"
+	with "$addresses" "$scratch/requests" >"$scratch/shim"
+	hooked=$(grep -c ' shim ' "$scratch/shim") || fail "$name: no hook was handed out"
+	answered=$(head -n 462 "$scratch/driver" | grep -c ' driver cu')
+	[ "$answered" -ge 390 ] || fail "$name: only $answered requests of libcudart were answered"
+	compare "$name" "$scratch/driver" "$scratch/shim"
+	echo "$name: all symbols; $(wc -l <"$scratch/requests") addresses, $hooked of them hooks"
+}
