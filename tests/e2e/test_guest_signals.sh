@@ -1,0 +1,36 @@
+#!/bin/sh
+# Signals reach the program's own threads and disturb no call; errno is the program's; a process that is
+# stopped holds up nobody for ever.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+life_signals=$build/tests/e2e/life_signals
+export SPILLWAY_TOOL="$spillway" LIFE_HOLDER="$build/tests/e2e/hold_lock" SOFTGPU_CONTEXT_MEMORY=1M
+
+# guest NAME=VALUE... CASE
+guest() {
+	jobs=$((jobs + 1))
+	out=$(under_shim env SPILLWAY_JOB=signals-$jobs "$@" 2>"$scratch/said") || fail "$*: $out $(cat "$scratch/said")"
+}
+passes() {
+	guest "$@"
+	same "$*" ok "$out"
+}
+jobs=0
+
+passes "$life_signals" sigwait
+passes SPILLWAY_MEMORY_LIMIT=8MiB SPILLWAY_SHARE=50 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
+passes "$life_signals" setxid
+passes "$life_signals" stop
+
+# What keeps errno without us keeps it under us, whatever happens inside.
+on_softgpu "$life_signals" errno >"$scratch/direct"
+for settings in SPILLWAY_SHARE=100 SPILLWAY_SHARE=20 "SPILLWAY_MEMORY_LIMIT=4MiB SPILLWAY_SHARE=20" \
+	"SPILLWAY_MEMORY_LIMIT=4MiB SPILLWAY_HOST_LIMIT=0" SPILLWAY_LOG=debug "SPILLWAY_SHARE=20 SOFTGPU_DEVICES=2"; do
+	# shellcheck disable=SC2086 # a list
+	guest SOFTGPU_KERNEL_TIME_US=20000 $settings "$life_signals" errno
+	printf '%s\n' "$out" | sed 's/ [0-9]*:/:/' >"$scratch/ours"
+	sed 's/ [0-9]*:/:/' "$scratch/direct" | diff - "$scratch/ours" >"$scratch/diff" ||
+		fail "$settings: errno: without us <, with us >: $(cat "$scratch/diff")"
+done
+has "the list of calls" "$(cat "$scratch/ours")" "cuMemAlloc_v2: errno kept"
