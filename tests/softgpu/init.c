@@ -7,11 +7,25 @@
 
 pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static enum { UNKNOWN, READY, NO_DEVICE, FORKED } state; /* FORKED only ever replaces READY */
+/* FORKED and ENDED only ever replace READY. */
+static enum { UNKNOWN, READY, NO_DEVICE, FORKED, ENDED } state;
 
 static void in_child(void)
 {
 	__atomic_store_n(&state, state == READY ? FORKED : state, __ATOMIC_RELAXED);
+}
+
+/* Whoever calls later, from a destructor of his own, finds the driver gone. */
+__attribute__((destructor)) static void end(void)
+{
+	__atomic_store_n(&state, state == READY ? ENDED : state, __ATOMIC_RELAXED);
+}
+
+/* Why it does not work. */
+static CUresult not_ready(void)
+{
+	return __atomic_load_n(&state, __ATOMIC_RELAXED) == ENDED ? CUDA_ERROR_DEINITIALIZED
+	                                                          : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 static CUresult initialise(void)
@@ -34,8 +48,8 @@ EXPORT CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* A forked child has the parent's state, but not its threads; as in the real driver it must
 	 * exec first. The lock may be held by a thread that is not here. */
-	if (__atomic_load_n(&state, __ATOMIC_RELAXED) == FORKED)
-		return CUDA_ERROR_NOT_INITIALIZED;
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) >= FORKED)
+		return not_ready();
 	pthread_mutex_lock(&driver_lock);
 	if (state == UNKNOWN) {
 		result = initialise();
@@ -60,7 +74,7 @@ CUresult enter_driver(const char *name)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!driver_is_ready())
-		return CUDA_ERROR_NOT_INITIALIZED;
+		return not_ready();
 	/* Host functions on streams must not call the driver: hardware may deadlock there. */
 	if (this_thread()->in_host_function)
 		return CUDA_ERROR_NOT_PERMITTED;

@@ -1,0 +1,64 @@
+#!/bin/sh
+# However a process ends, in the middle of whatever: it ends as it would without us, and its memory comes
+# back to its job.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+life_leave=$build/tests/e2e/life_leave
+export SPILLWAY_TOOL="$spillway" SOFTGPU_CONTEXT_MEMORY=1M
+printf '[gpu]\nmemory_limit = 16MiB\nspill = off\n' >"$scratch/all.ini"
+printf '[gpu]\nmemory_limit = 16MiB\n' >"$scratch/spill.ini"
+
+# ends STATUS JOB NAME=VALUE... COMMAND: its output in $scratch/JOB.out
+ends() {
+	expected=$1 job=$2
+	shift 2
+	rc=0
+	under_shim env SPILLWAY_JOB="$job" "$@" >"$scratch/$job.out" 2>&1 || rc=$?
+	[ "$rc" -eq "$expected" ] || fail "$job: $*: exit status $rc, expected $expected: $(cat "$scratch/$job.out")"
+}
+
+# leaves HOW STATUS: unpaced, then in the middle of slots; then another process gets all the memory
+leaves() {
+	export SPILLWAY_CONFIG="$scratch/all.ini" SOFTGPU_KERNEL_TIME_US=2000
+	ends "$2" "$1-unpaced" "$life_leave" "$1"
+	ends "$2" "$1-paced" SPILLWAY_SHARE=20 "$life_leave" "$1"
+	for job in "$1-unpaced" "$1-paced"; do
+		ends 7 "$job" "$life_leave" after
+	done
+}
+
+for how in return exit _exit quick_exit thread handler exec exec-thread; do
+	leaves $how 7 &
+	waited="${waited:-} $!"
+done
+leaves kill 137 &
+waited="$waited $!"
+leaves abort 134 &
+waited="$waited $!"
+
+# One library after the other ends, ours, the driver's, and one that frees what is gone by then.
+late=$build/tests/e2e/late.so
+export SPILLWAY_CONFIG="$scratch/spill.ini"
+ends 7 late-first LD_PRELOAD="$late $shim" "$life_leave" late -
+ends 7 late-last LD_PRELOAD="$shim $late" "$life_leave" late -
+ends 7 late-opened "$life_leave" late "$late"
+for job in late-first late-last late-opened; do
+	grep -Eqx 'late:( [0-9]+){7}' "$scratch/$job.out" || fail "$job: $(cat "$scratch/$job.out")"
+done
+grep -q "late: 4 4 4 4 4 4 4" "$scratch"/late-*.out || fail "no library freed after the driver's end: $(cat "$scratch"/late-*.out)"
+
+ends 7 close "$life_leave" close
+ends 7 spawn "$life_leave" spawn
+
+# A job nobody named leaves no segment where it ends by itself.
+for how in return exit quick_exit thread handler; do
+	ends 7 "" "$life_leave" $how
+done
+for segment in "$SPILLWAY_STATE_DIR"/life_leave-*.segment; do
+	[ ! -e "$segment" ] || fail "left behind: $segment"
+done
+
+for process in $waited; do
+	wait "$process"
+done
