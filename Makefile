@@ -128,11 +128,12 @@ clean:
 	@rm -rf $(BUILD)
 
 distclean:
-	@rm -rf build build-address build-undefined build-thread
+	@rm -rf build build-address build-undefined build-thread build-aarch64-linux-gnu
 
 help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
 	@echo 'make demo       build everything and run a training under a limit'
+	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run all tests'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'

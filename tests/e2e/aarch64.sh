@@ -2,10 +2,6 @@
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/e2e/elsewhere.sh
 . tests/e2e/elsewhere.sh
-skip() {
-	echo "$*"
-	exit 77
-}
 [ -z "${SANITIZER:-}" ] || skip "cross-built without sanitizers"
 case $(uname -m) in aarch64 | arm64) skip "this machine is an aarch64 itself: every test runs on it" ;; esac
 target=aarch64-linux-gnu
@@ -19,7 +15,7 @@ reason=$(tools/dev/fetch-deb "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS
 mkdir -p "build-$target"
 cp "$build/cuda.mk" "build-$target"
-make -j2 CROSS=$target- CPPFLAGS="-I$packages/usr/include" LDFLAGS="-B$packages/usr/lib/$target" shim >"$scratch/make" 2>&1 ||
+make -j"$(nproc)" CROSS=$target- CPPFLAGS="-I$packages/usr/include" LDFLAGS="-B$packages/usr/lib/$target" shim >"$scratch/make" 2>&1 ||
 	fail "not cross-built: $(tail -n 20 "$scratch/make")"
 cross=$PWD/build-$target
 

@@ -9,6 +9,11 @@
 there=$scratch/there
 built=$scratch/built
 
+skip() { # skip REASON
+	echo "$*"
+	exit 77
+}
+
 there_build() { # there_build OUTPUT SOURCE OPTION...
 	output=$1 source=$2
 	shift 2
