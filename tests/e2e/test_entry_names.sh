@@ -68,13 +68,16 @@ out=$(SPILLWAY_LOG=debug LD_PRELOAD=$shim LD_LIBRARY_PATH=$scratch/empty:$scratc
 has "files that cannot be loaded are passed over" "$out" "driver library: $softgpu/libcuda.so.1"
 
 # In a namespace of its own a driver is loaded beside the shim: it works, uncounted, and one line says so.
-for name in libcuda.so.1 ./libcuda.so.1 ../gpu.so; do
-	same "new:$name" "new:$name: driver
+# (But a driver that is built with a sanitizer, which would be there a second time.)
+if [ -z "${SANITIZER:-}" ]; then
+	for name in libcuda.so.1 ./libcuda.so.1 ../gpu.so; do
+		same "new:$name" "new:$name: driver
 new:$name: driver
 $name: shim" "$(asked "new:$name" "new:$name" "$name")"
-	same "lines" 1 "$(wc -l <"$scratch/err")"
-	has "the line" "$(cat "$scratch/err")" "neither limited nor counted"
-done
+		same "lines" 1 "$(wc -l <"$scratch/err")"
+		has "the line" "$(cat "$scratch/err")" "neither limited nor counted"
+	done
+fi
 same "another library there" "new:libm.so.6: none" "$(asked new:libm.so.6)"
 same "nothing is said of it" "" "$(cat "$scratch/err")"
 

@@ -59,7 +59,7 @@ build_c() { # build_c ARGUMENTS...
 mkdir "$scratch/driver"
 build_c -shared -fPIC -Wl,-Bsymbolic,-soname,libcuda.so.1 -o "$scratch/driver/libcuda.so.1" tests/e2e/tiny_driver.c -ldl
 build_c -shared -fPIC -o "$scratch/plugin.so" "$scratch/plugin.c" -L"$scratch/driver" -l:libcuda.so.1
-build_c -o "$scratch/program" "$scratch/program.c" -ldl
+build_c ${SANITIZER:+"-fsanitize=$SANITIZER"} -o "$scratch/program" "$scratch/program.c" -ldl
 
 LD_LIBRARY_PATH=$scratch/driver
 export LD_LIBRARY_PATH

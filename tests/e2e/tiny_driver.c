@@ -201,9 +201,11 @@ result cuMemFreeAsync(pointer p, void *stream)
 
 result cuModuleLoadData(void **module, const void *image)
 {
+	static char modules[16];
+
 	(void)image;
+	*module = &modules[*count_of("module")];
 	++*count_of("module");
-	*module = malloc(1);
 	return SUCCESS;
 }
 
