@@ -2,7 +2,7 @@
 # they lack, and whom their internal calls reach. The test gives
 #   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the loader's debug output
 #   there_shim   what is preloaded
-#   addresses, entry   proc_addresses.c and entry.c, built for that machine
+#   addresses, entry, blind   proc_addresses.c, entry.c and blind_calls.c, built for that machine
 #
 # The libraries are Debian's packages (non-free), unpacked into the build folder and never part of Spillway.
 # shellcheck shell=sh disable=SC2154
@@ -12,11 +12,12 @@
 sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/functions"
 sed -n 's/^\(FUNCTION\|OBJECT\)(\([A-Za-z0-9_]*\),.*/\2/p' shim/entry_points.h | LC_ALL=C sort >"$scratch/known"
 
+with() { timeout -k 1 60 "$there" "$folder" "$there_shim" "$@"; }
+without() { timeout -k 1 60 "$there" "$folder" "" "$@"; }
+
 # check_driver NAME FILE: a driver library behind the shim
 check_driver() {
 	name=$1 folder=$(dirname "$2")
-	with() { timeout -k 1 60 "$there" "$folder" "$there_shim" "$@"; }
-	without() { timeout -k 1 60 "$there" "$folder" "" "$@"; }
 
 	nm -D --defined-only "$2" | awk '$2 ~ /[TWi]/ { print $3 }' | LC_ALL=C sort >"$scratch/has"
 	[ "$(wc -l <"$scratch/has")" -gt 400 ] || fail "$name: only $(wc -l <"$scratch/has") functions"
@@ -55,4 +56,19 @@ check_driver() {
 	[ "$answered" -ge 390 ] || fail "$name: only $answered requests of libcudart were answered"
 	compare "$name" "$scratch/driver" "$scratch/shim"
 	echo "$name: all symbols; $(wc -l <"$scratch/requests") addresses, $hooked of them hooks"
+}
+
+# check_blind NAME FILE [--init]: every function answers nonsense as it does without us, before or after a cuInit that
+# finds no GPU
+check_blind() {
+	name=$1 library=$2 folder=$(dirname "$2")
+	shift 2
+	nm -D --defined-only "$library" | awk '$2 == "T" && $3 ~ /^cu[A-Z]/ { print $3 }' >"$scratch/functions_of_it"
+	# shellcheck disable=SC2046 # a list of names
+	without "$blind" "$@" $(cat "$scratch/functions_of_it") >"$scratch/alone"
+	# shellcheck disable=SC2046
+	with "$blind" "$@" $(cat "$scratch/functions_of_it") >"$scratch/behind"
+	[ "$(wc -l <"$scratch/alone")" -ge "$((2 * $(wc -l <"$scratch/functions_of_it")))" ] || fail "$name: not all functions were called"
+	diff "$scratch/alone" "$scratch/behind" >&2 || fail "$name: nonsense is answered differently behind the shim (>)"
+	echo "$name: $(wc -l <"$scratch/behind") answers to nonsense"
 }

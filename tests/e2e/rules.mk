@@ -10,7 +10,7 @@ neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so aud
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
-	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
+	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes)
 
@@ -25,7 +25,7 @@ $(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<
 
 # Programs that know CUDA and nothing of Spillway.
-$(BUILD)/tests/e2e/entry $(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/runtimes: %: %.o
+$(addprefix $(BUILD)/tests/e2e/,entry proc_addresses blind_calls runtimes): %: %.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 

@@ -7,6 +7,7 @@ set -eu
 arch=$(dpkg --print-architecture 2>/dev/null || uname -m)
 addresses=$build/tests/e2e/proc_addresses
 entry=$build/tests/e2e/entry
+blind=$build/tests/e2e/blind_calls
 there=$scratch/there
 there_shim=$shim
 run_here "$there"
@@ -33,6 +34,12 @@ for package in $packages; do
 	library=$(find "$build/debs/nvidia-$version" -name libcuda.so.1)
 	[ -n "$library" ] || fail "$version: the package has no libcuda.so.1"
 	check_driver "driver $version" "$library"
+	# These sanitizers have a report for every crash, which is what some functions answer nonsense with.
+	case $version,${SANITIZER:-} in
+	*,address | *,thread) ;;
+	535,*) check_blind "driver $version" "$library" ;;
+	450,* | 555,*) check_blind "driver $version" "$library" --init ;;
+	esac
 	ran=$((ran + 1))
 done
 installed=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcuda\.so\.1 .*=> //p' | head -n 1)
