@@ -1,4 +1,7 @@
-/* An injection library: what the driver loads in cuInit, and which calls the driver by the program's names. */
+/*
+ * An injection library: what the driver loads in cuInit, and which calls the driver by the program's names; built
+ * with INSIDE_CALLS, in the midst of the program's calls too, as profilers do.
+ */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,3 +27,25 @@ int InitializeInjection(void)
 	printf(" alloc %d\n", allocate(&p, 4096));
 	return p != 0;
 }
+
+#ifdef INSIDE_CALLS
+void InsideCall(void);
+void InsideCall(void)
+{
+	static int depth, object;
+	int (*allocate)(uint64_t *, size_t), (*release)(uint64_t);
+	int (*launch)(void *, int, int, int, int, int, int, int, void *, void **, void **);
+	uint64_t p = 0;
+
+	if (depth)
+		return;
+	depth++;
+	*(void **)&allocate = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+	*(void **)&release = dlsym(RTLD_DEFAULT, "cuMemFree_v2");
+	*(void **)&launch = dlsym(RTLD_DEFAULT, "cuLaunchKernel");
+	if (allocate(&p, 4096) || launch(&object, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) ||
+	    release(p))
+		printf("InsideCall: refused\n");
+	depth--;
+}
+#endif

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef RUNTIME
+#define RUNTIME 13000
+#endif
 #ifndef STREAMS
 #define STREAMS 0
 #endif

@@ -12,6 +12,7 @@ build_c() { # build_c ARGUMENTS...
 }
 build_c ${SANITIZER:+"-fsanitize=$SANITIZER"} -o "$scratch/reentry" tests/e2e/reentry.c
 build_c -shared -fPIC -o "$scratch/injection.so" tests/e2e/injection.c
+build_c -shared -fPIC -DINSIDE_CALLS -o "$scratch/inside.so" tests/e2e/injection.c
 for level in 0 2; do # with optimisation the inner call is a jump
 	build_c "-O$level" -shared -fPIC -o "$scratch/loose$level.so" tests/e2e/tiny_driver.c
 	build_c "-O$level" -shared -fPIC -Wl,-Bsymbolic -o "$scratch/symbolic$level.so" tests/e2e/tiny_driver.c
@@ -65,6 +66,19 @@ for level in 0 2; do
 	same "an injection library" "injection: cuInit 0 version 14000 context 0 alloc 0
 init 0/2, context 0/2, alloc 0/5, free 0/1, module 0/1, launch 0/10, constructor 0/-1, news 4711" "$out"
 	unset TINY_INJECTION
+done
+
+# A profiler's own calls in the midst of the program's are calls like others: counted, once, and nobody waits for
+# himself, held back or not. Seventeen of the program's calls each have an allocation, a launch and a free in them.
+for share in 100 90; do
+	out=$(TINY_INJECTION=$scratch/inside.so SPILLWAY_DRIVER=$scratch/symbolic0.so timeout 30 "$spillway" run --quiet \
+		--name "inside-$share" --memory 16MiB --share $share "$scratch/reentry" 2>"$scratch/err") ||
+		fail "inside calls, share $share: exit status $?: $out $(cat "$scratch/err")"
+	same "inside calls" "injection: cuInit 0 version 14000 context 0 alloc 0
+init 0/2, context 0/2, alloc 0/22, free 0/18, module 0/1, launch 0/27, constructor 0/-1, news 4711" "$out"
+	json=$("$spillway" stat "inside-$share" --json)
+	has "inside calls" "$json" '"launches":27,'
+	has "inside calls" "$json" "\"device_peak\":$((12 * 1048576 + 4096)),"
 done
 
 # A function that is newer than our table is the driver's own, said once, at level debug.

@@ -8,7 +8,7 @@
  * TINY_REACH=name: it finds its own functions as a program does, in the library of the driver's name.
  * TINY_CONSTRUCTOR=1: it calls itself, by that way, when it is loaded.
  * TINY_INJECTION=FILE: cuInit loads that library and calls its InitializeInjection(), as CUDA does for
- * CUDA_INJECTION64_PATH.
+ * CUDA_INJECTION64_PATH; its InsideCall(), where it has one, is called in the midst of every call that counts.
  * cuTinyCount(name) is a function that no table knows: cuGetProcAddress finds it, and cuTinyNews.
  */
 #include <dlfcn.h>
@@ -47,6 +47,15 @@ static void *by_name(const char *symbol)
 }
 
 #define SELF(symbol) (getenv("TINY_REACH") ? (__typeof__(&(symbol)))by_name(#symbol) : (symbol))
+
+static void (*inside_call)(void);
+
+static void count(const char *name)
+{
+	++*count_of(name);
+	if (inside_call)
+		inside_call();
+}
 
 result cuInit(unsigned int flags);
 result cuDriverGetVersion(int *version);
@@ -94,6 +103,7 @@ result cuInit(unsigned int flags)
 		if (!library || !(*(void **)&initialize = dlsym(library, "InitializeInjection")) ||
 		    !initialize())
 			abort();
+		*(void **)&inside_call = dlsym(library, "InsideCall");
 	}
 	is_initialized = 1;
 	return SUCCESS;
@@ -153,7 +163,7 @@ result cuCtxCreate_v2(void **context, unsigned int flags, int device)
 {
 	(void)flags;
 	(void)device;
-	++*count_of("context");
+	count("context");
 	*context = current = &current;
 	return SUCCESS;
 }
@@ -166,7 +176,7 @@ result cuCtxCreate_v4(void **context, void *parameters, unsigned int flags, int 
 
 result cuMemAlloc_v2(pointer *p, size_t size)
 {
-	++*count_of("alloc");
+	count("alloc");
 	*p = next_address;
 	next_address += (size + 511) / 512 * 512;
 	return SUCCESS;
@@ -182,7 +192,7 @@ result cuMemAllocPitch_v2(pointer *p, size_t *pitch, size_t width, size_t height
 
 result cuMemFree_v2(pointer p)
 {
-	++*count_of("free");
+	count("free");
 	return p ? SUCCESS : INVALID_VALUE;
 }
 
@@ -205,7 +215,7 @@ result cuModuleLoadData(void **module, const void *image)
 
 	(void)image;
 	*module = &modules[*count_of("module")];
-	++*count_of("module");
+	count("module");
 	return SUCCESS;
 }
 
@@ -218,7 +228,7 @@ result cuLaunchKernel(void *f, unsigned int x, unsigned int y, unsigned int z, u
                       unsigned int by, unsigned int bz, unsigned int shared, void *stream,
                       void **parameters, void **extra)
 {
-	++*count_of("launch");
+	count("launch");
 	/* What comes on the stack comes whole, whatever stands between. */
 	return x == y && y == z && bx == by && by == bz && !stream && !parameters && !extra &&
 	               !shared && f
