@@ -6,6 +6,7 @@
 #include "core/job.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/pool.h"
+#include "core/memory/side.h"
 #include "core/memory/vmem.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
@@ -165,15 +166,28 @@ static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdev
 
 HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
-	return learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
-	             poolProps ? &poolProps->location : NULL);
+	CUresult result = learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
+	                        poolProps ? &poolProps->location : NULL);
+	struct pool *known;
+
+	if (result == CUDA_SUCCESS && poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+	    (known = pool_find(*pool)) != NULL) {
+		pool_share(known);
+		pool_release(known);
+	}
+	return result;
 }
 
 HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemPoolDestroy)(pool);
+	struct side_leaving imported = {0};
+	CUresult result;
 
+	if (job_is_active())
+		imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
+	result = REAL(cuMemPoolDestroy)(pool);
+	side_left(&imported, result == CUDA_SUCCESS);
 	if (result == CUDA_SUCCESS && job_is_active())
 		pool_destroyed(pool);
 	return result;

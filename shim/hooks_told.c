@@ -5,15 +5,43 @@
 #include "core/memory/pointer.h"
 #include "core/memory/vmem.h"
 
+/* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
+static void tell_info(size_t *free, size_t *total)
+{
+	struct context context;
+	size_t real_free, real_total;
+
+	if (!context_current(&context))
+		return;
+	if (free && total) {
+		vmem_reported_info(context.device, free, total);
+		return;
+	}
+	/* One is told by help of the other. */
+	if (REAL(cuMemGetInfo_v2)(&real_free, &real_total) != CUDA_SUCCESS)
+		return;
+	vmem_reported_info(context.device, &real_free, &real_total);
+	if (free)
+		*free = real_free;
+	if (total)
+		*total = real_total;
+}
+
 HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
 {
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemGetInfo_v2)(free, total);
-	struct context context;
 
-	if (result == CUDA_SUCCESS && free && total && job_is_active() && context_current(&context))
-		vmem_reported_info(context.device, free, total);
+	if (result == CUDA_SUCCESS && job_is_active())
+		tell_info(free, total);
 	return result;
+}
+
+static uint64_t told_total(CUdevice dev, uint64_t hardware)
+{
+	struct device *device = device_set_by_handle(job_devices(), dev);
+
+	return device ? vmem_reported_total(device, hardware) : hardware;
 }
 
 HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
@@ -21,12 +49,8 @@ HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 	KEEP_ERRNO;
 	CUresult result = REAL(cuDeviceTotalMem_v2)(bytes, dev);
 
-	if (result == CUDA_SUCCESS && job_is_active()) {
-		struct device *device = device_set_by_handle(job_devices(), dev);
-
-		if (device)
-			*bytes = vmem_reported_total(device, *bytes);
-	}
+	if (result == CUDA_SUCCESS && job_is_active())
+		*bytes = told_total(dev, *bytes);
 	return result;
 }
 
@@ -37,6 +61,56 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
+}
+
+/* --- the forms from before CUDA 3.2: what does not fit 32 bits is the most they can say --- */
+
+static unsigned int in_32_bits(size_t bytes)
+{
+	return bytes < UINT32_MAX ? (unsigned int)bytes : UINT32_MAX;
+}
+
+HOOK(cuMemGetInfo, unsigned int *free, unsigned int *total)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemGetInfo)(free, total);
+	size_t wide_free, wide_total;
+
+	if (result != CUDA_SUCCESS || !job_is_active())
+		return result;
+	wide_free = free ? *free : 0;
+	wide_total = total ? *total : 0;
+	tell_info(&wide_free, &wide_total);
+	if (free)
+		*free = in_32_bits(wide_free);
+	if (total)
+		*total = in_32_bits(wide_total);
+	return result;
+}
+
+HOOK(cuDeviceTotalMem, unsigned int *bytes, CUdevice dev)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuDeviceTotalMem)(bytes, dev);
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		*bytes = in_32_bits(told_total(dev, *bytes));
+	return result;
+}
+
+HOOK(cuMemGetAddressRange, CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
+{
+	KEEP_ERRNO;
+	CUdeviceptr base;
+	size_t size;
+
+	if (!job_is_active() || !pointer_range(dptr, &base, &size))
+		return REAL(cuMemGetAddressRange)(pbase, psize, dptr);
+	if (pbase)
+		*pbase = (CUdeviceptr_v1)base;
+	if (psize)
+		*psize = in_32_bits(size);
+	return CUDA_SUCCESS;
 }
 
 HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -66,5 +140,17 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 		else
 			pointer_attribute(attributes[i], ptr, data[i], &ignored);
 	}
+	return result;
+}
+
+/* Memory that the program says other devices touch by themselves must stay where it is. */
+HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuPointerSetAttribute)(value, attribute, ptr);
+
+	if (result == CUDA_SUCCESS && job_is_active() &&
+	    attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		pointer_pin(ptr);
 	return result;
 }

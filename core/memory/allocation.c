@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 /* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
-static pthread_mutex_t spilled_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *spilled;
-static _Atomic size_t spilled_count; /* read without the lock: mostly zero */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *table;
+static _Atomic size_t table_count; /* read without the lock: mostly zero */
 
 static int by_range(const void *a, const void *b)
 {
@@ -71,33 +71,38 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 	return a;
 }
 
+static bool is_in_table(const struct allocation *a)
+{
+	return a->side == SEGMENT_ON_HOST || a->is_managed;
+}
+
 static bool table_add(struct allocation *a)
 {
 	bool added;
 
-	pthread_mutex_lock(&spilled_lock);
-	added = tsearch(a, &spilled, by_range) != NULL;
-	spilled_count += added;
-	pthread_mutex_unlock(&spilled_lock);
+	pthread_mutex_lock(&table_lock);
+	added = tsearch(a, &table, by_range) != NULL;
+	table_count += added;
+	pthread_mutex_unlock(&table_lock);
 	return added;
 }
 
 static void table_remove(struct allocation *a)
 {
-	pthread_mutex_lock(&spilled_lock);
-	spilled_count -= tdelete(a, &spilled, by_range) != NULL;
-	pthread_mutex_unlock(&spilled_lock);
+	pthread_mutex_lock(&table_lock);
+	table_count -= tdelete(a, &table, by_range) != NULL;
+	pthread_mutex_unlock(&table_lock);
 }
 
 int allocation_enter(struct allocation *a)
 {
 	int error;
 
-	if (a->side == SEGMENT_ON_HOST && !table_add(a))
+	if (is_in_table(a) && !table_add(a))
 		return -ENOMEM;
 	error = registry_add_object(a->context.device->registry, a->context.container, a->address,
 	                            &a->resource);
-	if (error && a->side == SEGMENT_ON_HOST)
+	if (error && is_in_table(a))
 		table_remove(a);
 	return error;
 }
@@ -107,7 +112,7 @@ bool allocation_leave(struct allocation *a)
 	if (registry_delete_object(a->context.device->registry, a->context.container,
 	                           &allocation_type, a->address) != 0)
 		return false;
-	if (a->side == SEGMENT_ON_HOST)
+	if (is_in_table(a))
 		table_remove(a);
 	return true;
 }
@@ -131,45 +136,55 @@ struct allocation *allocation_find(CUdeviceptr address)
 	return found;
 }
 
-struct allocation *allocation_spilled_at(CUdeviceptr address)
+static struct allocation *in_table_at(CUdeviceptr address, bool is_managed)
 {
 	struct allocation key = {.address = address, .size = 1};
 	struct allocation **node, *found = NULL;
 
-	if (!spilled_count)
+	if (!table_count)
 		return NULL;
-	pthread_mutex_lock(&spilled_lock);
-	node = tfind(&key, &spilled, by_range);
-	if (node) {
+	pthread_mutex_lock(&table_lock);
+	node = tfind(&key, &table, by_range);
+	if (node && (*node)->is_managed == is_managed) {
 		found = *node;
 		resource_hold(&found->resource);
 	}
-	pthread_mutex_unlock(&spilled_lock);
+	pthread_mutex_unlock(&table_lock);
 	return found;
 }
 
-struct each_spilled {
+struct allocation *allocation_spilled_at(CUdeviceptr address)
+{
+	return in_table_at(address, false);
+}
+
+struct allocation *allocation_managed_at(CUdeviceptr address)
+{
+	return in_table_at(address, true);
+}
+
+struct each_in_table {
 	CUcontext context;
 	void (*each)(void *cookie, struct allocation *allocation);
 	void *cookie;
 };
 
-static void if_spilled(void *cookie, const struct registry_entry *entry)
+static void if_in_table(void *cookie, const struct registry_entry *entry)
 {
 	struct allocation *a = (struct allocation *)entry->resource;
-	const struct each_spilled *walk = cookie;
+	const struct each_in_table *walk = cookie;
 
-	if (a->resource.type == &allocation_type && a->side == SEGMENT_ON_HOST &&
+	if (a->resource.type == &allocation_type && is_in_table(a) &&
 	    a->context.handle == walk->context)
 		walk->each(walk->cookie, a);
 }
 
-void allocation_each_spilled(const struct context *context,
-                             void (*each)(void *cookie, struct allocation *allocation),
-                             void *cookie)
+void allocation_each_in_table(const struct context *context,
+                              void (*each)(void *cookie, struct allocation *allocation),
+                              void *cookie)
 {
-	struct each_spilled walk = {context->handle, each, cookie};
+	struct each_in_table walk = {context->handle, each, cookie};
 
-	if (spilled_count)
-		registry_walk(context->device->registry, if_spilled, &walk);
+	if (table_count)
+		registry_walk(context->device->registry, if_in_table, &walk);
 }

@@ -2,8 +2,8 @@
  * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
  *
  * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
- * vmem.c. Spilled allocations are also kept in an ordered table, so that a pointer into the middle
- * of one is recognised.
+ * vmem.c. Spilled and managed allocations are also kept in an ordered table, so that a pointer into
+ * the middle of one is recognised.
  */
 #ifndef SPILLWAY_ALLOCATION_H
 #define SPILLWAY_ALLOCATION_H
@@ -18,6 +18,8 @@ struct allocation {
 	CUdeviceptr address;
 	size_t size; /* as asked for */
 	enum segment_side side;
+	bool is_managed;
+	bool is_shared; /* another process or device may have it open: it must stay where it is */
 	uint64_t charged;
 	struct backing backing; /* when on the host */
 	struct pool *pool;      /* it was asked of, NULL: none; holds a reference */
@@ -29,7 +31,7 @@ extern const struct resource_type allocation_type;
 /* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged);
-/* Enters it in the registry (and the table when on the host); takes over the reference. */
+/* Enters it in the registry (and the table); takes over the reference. */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */
@@ -38,9 +40,11 @@ bool allocation_leave(struct allocation *allocation);
 struct allocation *allocation_find(CUdeviceptr address);
 /* The spilled allocation that holds this address. A reference for the caller, or NULL. */
 struct allocation *allocation_spilled_at(CUdeviceptr address);
-/* Calls each() with every spilled allocation made in this context, without a lock. */
-void allocation_each_spilled(const struct context *context,
-                             void (*each)(void *cookie, struct allocation *allocation),
-                             void *cookie);
+/* The managed one; likewise. */
+struct allocation *allocation_managed_at(CUdeviceptr address);
+/* Calls each() with every spilled or managed allocation made in this context, without a lock. */
+void allocation_each_in_table(const struct context *context,
+                              void (*each)(void *cookie, struct allocation *allocation),
+                              void *cookie);
 
 #endif

@@ -1,8 +1,6 @@
 /* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
 #include "core/memory/measured.h"
 
-#include <stdlib.h>
-
 #include "core/base/log.h"
 #include "core/pace/capture.h"
 
@@ -18,29 +16,6 @@ static struct reading {
 	uint64_t used, charged;
 } readings[DEVICE_MAX][WAYS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* Bytes of one object. The last reference gives them back. */
-struct measured {
-	struct resource resource;
-	struct device *device;
-	_Atomic uint64_t bytes;
-};
-
-static uint64_t measured_memory_used(const struct resource *resource)
-{
-	return ((const struct measured *)resource)->bytes;
-}
-
-static void measured_destroy(struct resource *resource)
-{
-	struct measured *m = (struct measured *)resource;
-
-	device_uncharge(m->device, SEGMENT_ON_DEVICE, m->bytes);
-	free(m);
-}
-
-static const struct resource_type measured_type = {
-    .name = "measured", .memory_used = measured_memory_used, .destroy = measured_destroy};
 
 static void make_locks(void)
 {
@@ -116,30 +91,6 @@ static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_
 	return now > before ? now - before : 0;
 }
 
-/* Enters bytes already charged as the owner's. */
-static void give_to(const struct context *context, const void *owner, uint64_t bytes)
-{
-	struct registry *registry = context->device->registry;
-	struct measured *m = (struct measured *)registry_lookup_object(
-	    registry, context->container, &measured_type, (uintptr_t)owner);
-
-	if (m) { /* it grew */
-		atomic_fetch_add(&m->bytes, bytes);
-		resource_release(&m->resource);
-		return;
-	}
-	m = calloc(1, sizeof(*m));
-	if (!m) {
-		device_uncharge(context->device, SEGMENT_ON_DEVICE, bytes);
-		return;
-	}
-	resource_init(&m->resource, &measured_type);
-	m->device = context->device;
-	m->bytes = bytes;
-	if (registry_add_object(registry, context->container, (uintptr_t)owner, &m->resource) != 0)
-		resource_release(&m->resource); /* gives them back */
-}
-
 static uint64_t end(struct device *device, enum way way, const struct context *context,
                     const void *owner, uint64_t most)
 {
@@ -159,7 +110,7 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
 	}
 	pthread_mutex_unlock(&r->lock);
 	if (bytes)
-		give_to(context, owner, bytes);
+		side_enter(&side_type_measured, context, (uintptr_t)owner, bytes, bytes);
 	return bytes;
 }
 
@@ -212,11 +163,16 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	           made && context_find(made, &context) ? made : NULL, MEASURED_MOST_CONTEXT);
 }
 
-void measured_forget(const void *owner)
+struct side_leaving measured_leave(const void *owner)
 {
-	struct context context;
+	return side_leave(&side_type_measured, (uintptr_t)owner);
+}
 
-	for (size_t i = 0; context_at(i, &context); i++)
-		registry_delete_object(context.device->registry, context.container, &measured_type,
-		                       (uintptr_t)owner);
+void measured_left(struct side_leaving *leaving, bool gone)
+{
+	if (gone) {
+		resource_release(leaving->resource);
+		leaving->resource = NULL;
+	}
+	side_left(leaving, gone);
 }

@@ -16,7 +16,7 @@
 #ifndef SPILLWAY_MEASURED_H
 #define SPILLWAY_MEASURED_H
 
-#include "core/context.h"
+#include "core/memory/side.h"
 
 /* The most that is plausible, bytes. A module's variables may be as large as they like. */
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
@@ -41,8 +41,9 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 void measured_begin_context(struct measuring *measuring, struct device *device);
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
 
-/* The object is gone: its bytes are given back. Unknown ones are fine. */
-void measured_forget(const void *owner);
+/* Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown ones are fine. */
+struct side_leaving measured_leave(const void *owner);
+void measured_left(struct side_leaving *leaving, bool gone);
 
 /*
  * Device memory in use on a device, when there is no context to ask in. NULL: it cannot be told, and the first

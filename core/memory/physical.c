@@ -2,6 +2,7 @@
 #include "core/memory/physical.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <search.h>
 #include <stdlib.h>
 
@@ -19,6 +20,9 @@ struct physical {
 	uint64_t bytes;
 	unsigned int references; /* handles and mappings */
 	unsigned int handles;
+	CUmemAllocationProp asked; /* by the program */
+	bool imported;             /* charged to its owner */
+	bool pinned;               /* must stay where it is */
 	UT_hash_handle hh;
 };
 
@@ -26,6 +30,7 @@ struct mapped_range {
 	CUdeviceptr address;
 	size_t size;
 	struct physical *physical;
+	uint16_t readable, writable; /* by which devices of the set, a bit each */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,12 +51,14 @@ static void drop_reference(struct physical *p)
 {
 	if (--p->references > 0)
 		return;
-	device_uncharge(p->device, p->side, p->bytes);
+	if (!p->imported)
+		device_uncharge(p->device, p->side, p->bytes);
 	free(p);
 }
 
+/* prop: what the program asked for; NULL: the memory is another's. */
 static void enter(struct device *device, enum segment_side side, uint64_t bytes,
-                  CUmemGenericAllocationHandle handle)
+                  const CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	struct physical *p = calloc(1, sizeof(*p));
 
@@ -61,6 +68,9 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 		p->side = side;
 		p->bytes = bytes;
 		p->references = p->handles = 1;
+		p->imported = !prop;
+		if (prop)
+			p->asked = *prop;
 		pthread_mutex_lock(&lock);
 		HASH_ADD(hh, by_handle, handle, sizeof(p->handle), p);
 		pthread_mutex_unlock(&lock);
@@ -91,7 +101,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 		device_uncharge(device, SEGMENT_ON_HOST, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	enter(device, SEGMENT_ON_HOST, size, *handle);
+	enter(device, SEGMENT_ON_HOST, size, prop, *handle);
 	vmem_note_spill(device, size, reason);
 	return CUDA_SUCCESS;
 }
@@ -111,7 +121,7 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 	if (vmem_charge(device, size) == 0) {
 		result = create(handle, size, prop, flags);
 		if (result == CUDA_SUCCESS) {
-			enter(device, SEGMENT_ON_DEVICE, size, *handle);
+			enter(device, SEGMENT_ON_DEVICE, size, prop, *handle);
 			return result;
 		}
 		device_uncharge(device, SEGMENT_ON_DEVICE, size);
@@ -171,7 +181,7 @@ void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHan
 	if (range && p) {
 		struct mapped_range **node;
 
-		*range = (struct mapped_range){address, size, p};
+		*range = (struct mapped_range){.address = address, .size = size, .physical = p};
 		node = tsearch(range, &ranges, by_range);
 		if (node && *node == range) {
 			p->references++;
@@ -197,4 +207,111 @@ void physical_unmapped(CUdeviceptr address, size_t size)
 		free(range);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+void physical_imported(struct device *device, CUmemGenericAllocationHandle handle)
+{
+	pthread_mutex_lock(&lock);
+	bool known = find(handle) != NULL;
+	pthread_mutex_unlock(&lock);
+	if (known)
+		physical_retained(handle);
+	else
+		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
+}
+
+void physical_pin(CUmemGenericAllocationHandle handle)
+{
+	struct physical *p;
+
+	pthread_mutex_lock(&lock);
+	p = find(handle);
+	if (p)
+		p->pinned = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Does something with each mapping in [address, address + size); with the lock held. */
+static void each_mapped(CUdeviceptr address, size_t size,
+                        void (*with)(struct mapped_range *range, void *cookie), void *cookie)
+{
+	CUdeviceptr end = size > UINT64_MAX - address ? UINT64_MAX : address + size;
+
+	while (address < end) {
+		struct mapped_range key = {.address = address, .size = 1}, **node;
+
+		node = tfind(&key, &ranges, by_range);
+		if (!node)
+			return; /* programs map without holes what they then use as one range */
+		with(*node, cookie);
+		address = (*node)->address + (*node)->size;
+	}
+}
+
+static void pin(struct mapped_range *range, void *cookie)
+{
+	(void)cookie;
+	range->physical->pinned = true;
+}
+
+void physical_pin_range(CUdeviceptr address, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	each_mapped(address, size, pin, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+static void allow(struct mapped_range *range, void *cookie)
+{
+	const CUmemAccessDesc *access = cookie;
+	uint16_t bit = (uint16_t)(1u << access->location.id);
+
+	range->readable &= (uint16_t)~bit;
+	range->writable &= (uint16_t)~bit;
+	if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		range->readable |= bit;
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		range->writable |= bit;
+}
+
+void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                       size_t count)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count; i++) {
+		CUmemAccessDesc one = access[i];
+
+		if (one.location.type == CU_MEM_LOCATION_TYPE_DEVICE && one.location.id >= 0 &&
+		    one.location.id < DEVICE_MAX)
+			each_mapped(address, size, allow, &one);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop)
+{
+	const struct physical *p;
+	bool spilled;
+
+	pthread_mutex_lock(&lock);
+	p = find(handle);
+	spilled = p && p->side == SEGMENT_ON_HOST;
+	if (spilled)
+		*prop = p->asked;
+	pthread_mutex_unlock(&lock);
+	return spilled;
+}
+
+size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
+                            CUmemAllocationGranularity_flags option, size_t granularity)
+{
+	const struct device *device = NULL;
+	size_t on_host;
+
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		device = device_set_by_handle(devices, prop->location.id);
+	if (!device || prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return granularity;
+	on_host = provider_vmm_granularity(device, option);
+	return on_host > granularity ? on_host : granularity;
 }

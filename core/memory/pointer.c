@@ -2,6 +2,7 @@
 #include "core/memory/pointer.h"
 
 #include "core/memory/allocation.h"
+#include "core/memory/physical.h"
 
 static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
                        CUdeviceptr address, void *data)
@@ -30,6 +31,9 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*(size_t *)data = a->size;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
+		return CUDA_SUCCESS;
 	default: /* never reached: pointer_attribute() asks for these alone */
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -46,6 +50,7 @@ static bool differs_by_backing(CUpointer_attribute attribute)
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		return true;
 	default:
 		return false;
@@ -79,4 +84,17 @@ bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 		*size = a->size;
 	resource_release(&a->resource);
 	return true;
+}
+
+void pointer_pin(CUdeviceptr address)
+{
+	struct allocation *a = allocation_spilled_at(address);
+
+	if (!a)
+		a = allocation_find(address);
+	if (a) {
+		a->is_shared = true;
+		resource_release(&a->resource);
+	}
+	physical_pin_range(address, 1);
 }

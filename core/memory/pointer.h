@@ -12,6 +12,8 @@
 /* False: not spilled memory, or an attribute the driver answers rightly; ask the driver. */
 bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                        CUresult *result);
+/* It must stay where it is. */
+void pointer_pin(CUdeviceptr address);
 bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size);
 
 #endif

@@ -13,6 +13,7 @@ struct pool {
 	CUmemoryPool handle;
 	struct device *device;
 	struct pool *next;
+	_Atomic bool shared;
 
 	pthread_mutex_t lock; /* guards what follows, and stands around the driver's allocations */
 	bool destroyed;       /* its handle means nothing any more */
@@ -56,9 +57,24 @@ void pool_release(struct pool *pool)
 		resource_release(&pool->resource);
 }
 
-struct device *pool_device(const struct pool *pool)
+CUmemoryPool pool_handle(struct pool *pool)
 {
-	return pool->device;
+	CUmemoryPool handle;
+
+	pthread_mutex_lock(&pool->lock);
+	handle = pool->destroyed ? NULL : pool->handle;
+	pthread_mutex_unlock(&pool->lock);
+	return handle;
+}
+
+void pool_share(struct pool *pool)
+{
+	atomic_store(&pool->shared, true);
+}
+
+bool pool_is_shared(const struct pool *pool)
+{
+	return atomic_load(&pool->shared);
 }
 
 void pool_made(struct device *device, CUmemoryPool handle)

@@ -27,7 +27,11 @@ struct pool *pool_find(CUmemoryPool handle);
 struct pool *pool_current(struct device *device);
 void pool_hold(struct pool *pool);
 void pool_release(struct pool *pool); /* NULL is fine */
-struct device *pool_device(const struct pool *pool);
+/* NULL: it is destroyed. */
+CUmemoryPool pool_handle(struct pool *pool);
+/* Other processes may open it: what is allocated from it must be on the device. */
+void pool_share(struct pool *pool);
+bool pool_is_shared(const struct pool *pool);
 
 /* One allocation that the driver is to make from the pool. */
 struct pool_request {

@@ -47,5 +47,8 @@ size_t provider_rounded(struct device *device, enum config_spill wanted, size_t 
  * physical.c. */
 CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
                              CUmemGenericAllocationHandle *handle);
+/* In which units; 0: none can be had. */
+size_t provider_vmm_granularity(const struct device *device,
+                                CUmemAllocationGranularity_flags option);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 
-static int host_numa_node(struct device *device)
+static int host_numa_node(const struct device *device)
 {
 	int node = 0;
 
@@ -34,6 +34,22 @@ CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllo
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
 	prop.location.id = 0;
 	return driver.cuMemCreate(handle, size, &prop, 0);
+}
+
+size_t provider_vmm_granularity(const struct device *device,
+                                CUmemAllocationGranularity_flags option)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	size_t answer = 0;
+
+	prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	prop.location.id = host_numa_node(device);
+	if (driver.cuMemGetAllocationGranularity(&answer, &prop, option) == CUDA_SUCCESS)
+		return answer;
+	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
+	prop.location.id = 0;
+	return driver.cuMemGetAllocationGranularity(&answer, &prop, option) == CUDA_SUCCESS ? answer
+	                                                                                    : 0;
 }
 
 static size_t granularity(struct device *device)

@@ -9,6 +9,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/host_memory.h"
+#include "core/memory/side.h"
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
  * page. */
@@ -94,7 +95,8 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	struct allocation *a;
 	uint64_t charged;
 
-	if (kind == SPILL_OFF || must_refuse_first(device, settings))
+	if (kind == SPILL_OFF || must_refuse_first(device, settings) ||
+	    (request->pool && pool_is_shared(request->pool)))
 		return refuse(device, SPILL_NONE);
 	charged = provider_rounded(device, kind, size);
 	if (device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings)) != 0) {
@@ -275,6 +277,19 @@ static CUresult free_spilled(const struct allocation *a, CUstream wait, bool *go
 	return waited != CUDA_SUCCESS ? waited : released;
 }
 
+/* Memory of another process's pool, perhaps. */
+static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct side_leaving imported = {0};
+	CUresult result;
+
+	if (address)
+		imported = side_leave(&side_type_imported_memory, address);
+	result = how->native(how->cookie, address);
+	side_left(&imported, result == CUDA_SUCCESS);
+	return result;
+}
+
 CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct allocation *a = address ? allocation_find(address) : NULL;
@@ -282,7 +297,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	bool gone;
 
 	if (!a)
-		return how->native(how->cookie, address);
+		return free_unknown(address, how);
 	if (!allocation_leave(a)) { /* freed twice at once: the driver judges the second */
 		resource_release(&a->resource);
 		return how->native(how->cookie, address);
@@ -312,8 +327,8 @@ static void leave_with_context(void *cookie, struct allocation *a)
 	const struct leaving *leaving = cookie;
 	bool gone;
 
-	if (!allocation_leave(a))
-		return;
+	if (!allocation_leave(a) || a->is_managed)
+		return; /* the driver frees managed memory itself */
 	if (leaving->alive)
 		free_spilled(a, NULL, &gone);
 	else if (a->backing.provider->outlives_context)
@@ -326,7 +341,7 @@ void vmem_leave_context(CUcontext handle, bool alive)
 	struct context context;
 
 	if (context_find(handle, &context))
-		allocation_each_spilled(&context, leave_with_context, &leaving);
+		allocation_each_in_table(&context, leave_with_context, &leaving);
 }
 
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)

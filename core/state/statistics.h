@@ -18,6 +18,7 @@
 	X(device_peak, PEAK, bytes, "most device memory held")                       \
 	X(host_used, NOW, bytes, "host memory held in place of device memory")       \
 	X(host_peak, PEAK, bytes, "most host memory held in place of device memory") \
+	X(pinned_used, NOW, bytes, "host memory the program pinned itself")          \
 	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")     \
 	X(limit_held, SAME, bytes, "limit that could be reached")                    \
 	X(allocations, NOW, count, "live allocations")                               \

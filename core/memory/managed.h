@@ -1,0 +1,23 @@
+/*
+ * Managed memory of the program.
+ *
+ * Its pages come to the device when something touches them there, which nobody can see. So it is charged when it is
+ * allocated, as if all of it were on the device, but never more than is left below the limit: as with the driver's
+ * own over-subscription an allocation larger than that succeeds. What is not charged, its tail, is advised to stay
+ * on the host and be used from there, which holds the limit; a prefetch or an advice of the program that would bring
+ * it over is followed as far as the limit allows by then. Thread-safe.
+ */
+#ifndef SPILLWAY_MANAGED_H
+#define SPILLWAY_MANAGED_H
+
+#include "core/driver.h"
+
+/* The driver made it in the current context. */
+void managed_made(CUdeviceptr address, size_t size);
+/*
+ * The program wants [address, address + size) on the device: charges what is not yet, as far as the limit allows. How
+ * many bytes from address on may come; size where the memory is not known.
+ */
+size_t managed_may_come(CUdeviceptr address, size_t size);
+
+#endif

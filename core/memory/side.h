@@ -1,0 +1,50 @@
+/*
+ * The side table: memory that is counted and never moved. Registry resources in the container of their context,
+ * named by address or handle.
+ *
+ *   array            cuArrayCreate and its kin; charged what was asked for
+ *   host_allocation  pinned host memory the program allocates or registers; in the statistics, not in a quota
+ *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; its owner is charged, we are not
+ *   imported_memory  likewise, by pools' pointers
+ *   reservation      addresses alone
+ *   measured         what the driver took for an object and tells nobody of (measured.h)
+ *
+ * Thread-safe; never calls the driver on the application's objects.
+ */
+#ifndef SPILLWAY_SIDE_H
+#define SPILLWAY_SIDE_H
+
+#include "core/context.h"
+
+#define SIDE_TYPES(X)      \
+	X(array)           \
+	X(host_allocation) \
+	X(ipc_mapping)     \
+	X(imported_memory) \
+	X(reservation)     \
+	X(measured)
+
+#define X(name) extern const struct resource_type side_type_##name;
+SIDE_TYPES(X)
+#undef X
+
+/*
+ * Enters memory of so many bytes, of which `charged` are charged to the device already and go with the entry. What
+ * is there under that name counts once more. context NULL: the current one; without one nothing is entered. Where
+ * that cannot be, `charged` is given back.
+ */
+void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
+                uint64_t bytes, uint64_t charged);
+
+/* What has left the table while the driver is asked to let it go. */
+struct side_leaving {
+	struct context context;
+	struct resource *resource; /* NULL: it was not there */
+	uint64_t object;
+};
+/* Before the driver's call, as it may give the name to the next at once; whatever context is current. */
+struct side_leaving side_leave(const struct resource_type *type, uint64_t object);
+/* After it. gone: the driver agreed; else it is back. One that was entered several times stays until the last. */
+void side_left(struct side_leaving *leaving, bool gone);
+
+#endif

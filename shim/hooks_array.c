@@ -1,0 +1,185 @@
+/*
+ * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host: beyond the limit the
+ * program gets out of memory, as on a device of that size. They are charged the bytes they hold, and what the
+ * driver takes beyond that for its layout is measured. Arrays that other calls hand out are not in the books.
+ */
+#include "shim/shim.h"
+
+#include "core/job.h"
+#include "core/memory/measured.h"
+#include "core/memory/vmem.h"
+
+/* What an array holds, as far as its format is known. */
+struct extent {
+	size_t width, height, depth;
+	unsigned int channels, levels;
+	CUarray_format format;
+	unsigned int flags;
+};
+
+/* Bytes of one channel of a format in whole bytes; 0: packed or of several planes. */
+static unsigned int channel_bytes(CUarray_format format)
+{
+	switch ((int)format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static size_t at_least_one(size_t n)
+{
+	return n ? n : 1;
+}
+
+static uint64_t level_bytes(const struct extent *e, unsigned int level)
+{
+	bool layers = e->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	size_t depth = layers ? e->depth : e->depth >> level;
+	uint64_t bytes = channel_bytes(e->format) * (uint64_t)e->channels;
+
+	if (__builtin_mul_overflow(bytes, at_least_one(e->width >> level), &bytes) ||
+	    __builtin_mul_overflow(bytes, at_least_one(e->height >> level), &bytes) ||
+	    __builtin_mul_overflow(bytes, at_least_one(depth), &bytes))
+		return UINT64_MAX;
+	return bytes;
+}
+
+static uint64_t bytes_of(const struct extent *e)
+{
+	uint64_t sum = 0;
+
+	/* No memory of its own: tiles are mapped later. */
+	if (e->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return 0;
+	for (unsigned int level = 0; level < e->levels && level < 32; level++) {
+		if (__builtin_add_overflow(sum, level_bytes(e, level), &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+/* Padding and tiles at most double what is not tiny; packed formats have no figure to go by. */
+static uint64_t most_beyond(uint64_t bytes)
+{
+	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20)
+	                                          : MEASURED_MOST_MODULE;
+}
+
+struct making {
+	struct context context;
+	bool has_context;
+	struct measuring measuring;
+	uint64_t bytes; /* charged before the call */
+};
+
+static bool begin(struct making *making, const struct extent *extent)
+{
+	making->has_context = context_current(&making->context);
+	making->bytes = making->has_context ? bytes_of(extent) : 0;
+	if (making->bytes && vmem_charge(making->context.device, making->bytes) != 0)
+		return false;
+	measured_begin(&making->measuring);
+	return true;
+}
+
+static void end(const struct making *making, CUresult result, const void *array)
+{
+	bool made = result == CUDA_SUCCESS;
+
+	measured_end(&making->measuring, made ? array : NULL, most_beyond(making->bytes));
+	if (made && making->has_context)
+		side_enter(&side_type_array, &making->context, (uintptr_t)array, making->bytes,
+		           making->bytes);
+	else if (making->bytes)
+		device_uncharge(making->context.device, SEGMENT_ON_DEVICE, making->bytes);
+}
+
+/* descriptor: NULL is the driver's to judge. */
+#define MAKE(array, descriptor, call, ...)                           \
+	({                                                           \
+		KEEP_ERRNO;                                          \
+		struct making making_ = {0};                         \
+		CUresult result_ = CUDA_ERROR_OUT_OF_MEMORY;         \
+		if (!job_is_active() || !(array) || !(descriptor)) { \
+			result_ = (call);                            \
+		} else {                                             \
+			const struct extent extent_ = {__VA_ARGS__}; \
+			if (begin(&making_, &extent_)) {             \
+				result_ = (call);                    \
+				end(&making_, result_, *(array));    \
+			}                                            \
+		}                                                    \
+		result_;                                             \
+	})
+#define PLANE(d)                                                                  \
+	.width = (d)->Width, .height = (d)->Height, .channels = (d)->NumChannels, \
+	.format = (d)->Format
+#define SOLID(d) PLANE(d), .depth = (d)->Depth, .flags = (d)->Flags
+
+HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
+{
+	return MAKE(pHandle, pAllocateArray, REAL(cuArrayCreate)(pHandle, pAllocateArray),
+	            PLANE(pAllocateArray), .levels = 1);
+}
+
+HOOK(cuArrayCreate_v2, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
+{
+	return MAKE(pHandle, pAllocateArray, REAL(cuArrayCreate_v2)(pHandle, pAllocateArray),
+	            PLANE(pAllocateArray), .levels = 1);
+}
+
+HOOK(cuArray3DCreate, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
+{
+	return MAKE(pHandle, pAllocateArray, REAL(cuArray3DCreate)(pHandle, pAllocateArray),
+	            SOLID(pAllocateArray), .levels = 1);
+}
+
+HOOK(cuArray3DCreate_v2, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+{
+	return MAKE(pHandle, pAllocateArray, REAL(cuArray3DCreate_v2)(pHandle, pAllocateArray),
+	            SOLID(pAllocateArray), .levels = 1);
+}
+
+HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
+     const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
+{
+	return MAKE(pHandle, pMipmappedArrayDesc,
+	            REAL(cuMipmappedArrayCreate)(pHandle, pMipmappedArrayDesc, numMipmapLevels),
+	            SOLID(pMipmappedArrayDesc), .levels = numMipmapLevels);
+}
+
+#define UNMAKE(array, call)                                                        \
+	({                                                                         \
+		KEEP_ERRNO;                                                        \
+		struct side_leaving array_ = {0}, measured_ = {0};                 \
+		CUresult result_;                                                  \
+		if (job_is_active()) {                                             \
+			array_ = side_leave(&side_type_array, (uintptr_t)(array)); \
+			measured_ = measured_leave(array);                         \
+		}                                                                  \
+		result_ = (call);                                                  \
+		measured_left(&measured_, result_ == CUDA_SUCCESS);                \
+		side_left(&array_, result_ == CUDA_SUCCESS);                       \
+		result_;                                                           \
+	})
+
+HOOK(cuArrayDestroy, CUarray hArray)
+{
+	return UNMAKE(hArray, REAL(cuArrayDestroy)(hArray));
+}
+
+HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
+{
+	return UNMAKE(hMipmappedArray, REAL(cuMipmappedArrayDestroy)(hMipmappedArray));
+}

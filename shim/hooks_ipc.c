@@ -1,0 +1,139 @@
+/*
+ * Memory and pools of other processes, and ours given to them. Another's memory is in the books, its owner pays for it.
+ */
+#include "shim/shim.h"
+
+#include "core/base/log.h"
+#include "core/job.h"
+#include "core/memory/allocation.h"
+#include "core/memory/pool.h"
+#include "core/memory/side.h"
+
+/*
+ * The driver has no handles for memory on the host. The program is told what is true, the device has no room for
+ * this, by a status the call may answer.
+ */
+HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	KEEP_ERRNO;
+	struct allocation *a;
+	CUresult result;
+
+	if (!job_is_active())
+		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
+	a = allocation_spilled_at(dptr);
+	if (a) {
+		resource_release(&a->resource);
+		log_once(LOG_WARNING,
+		         "memory that was spilled cannot be shared with another process "
+		         "(cuIpcGetMemHandle): a higher memory_limit helps");
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = REAL(cuIpcGetMemHandle)(pHandle, dptr);
+	if (result == CUDA_SUCCESS) {
+		a = allocation_find(dptr);
+		if (a) {
+			a->is_shared = true;
+			resource_release(&a->resource);
+		}
+	}
+	return result;
+}
+
+/* How much it is, the driver says. */
+static CUresult opened(CUresult result, const struct resource_type *type, const CUdeviceptr *dptr)
+{
+	KEEP_ERRNO;
+	CUdeviceptr base;
+	size_t size;
+
+	if (result != CUDA_SUCCESS || !job_is_active())
+		return result;
+	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) != CUDA_SUCCESS)
+		size = 0;
+	side_enter(type, NULL, *dptr, size, 0);
+	return result;
+}
+
+HOOK(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	return opened(REAL(cuIpcOpenMemHandle)(pdptr, handle, Flags), &side_type_ipc_mapping,
+	              pdptr);
+}
+
+HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	return opened(REAL(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags), &side_type_ipc_mapping,
+	              pdptr);
+}
+
+HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
+{
+	KEEP_ERRNO;
+	struct side_leaving leaving = {0};
+	CUresult result;
+
+	if (job_is_active())
+		leaving = side_leave(&side_type_ipc_mapping, dptr);
+	result = REAL(cuIpcCloseMemHandle)(dptr);
+	side_left(&leaving, result == CUDA_SUCCESS);
+	return result;
+}
+
+/* --- pools --- */
+
+static CUresult share(CUresult result, CUmemoryPool handle)
+{
+	KEEP_ERRNO;
+	struct pool *pool;
+
+	if (result != CUDA_SUCCESS || !job_is_active())
+		return result;
+	pool = pool_find(handle);
+	if (pool)
+		pool_share(pool);
+	pool_release(pool);
+	return result;
+}
+
+HOOK(cuMemPoolExportToShareableHandle, void *handle_out, CUmemoryPool pool,
+     CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+	return share(REAL(cuMemPoolExportToShareableHandle)(handle_out, pool, handleType, flags),
+	             pool);
+}
+
+HOOK(cuMemPoolImportFromShareableHandle, CUmemoryPool *pool_out, void *handle,
+     CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+	KEEP_ERRNO;
+	CUresult result =
+	    REAL(cuMemPoolImportFromShareableHandle)(pool_out, handle, handleType, flags);
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		side_enter(&side_type_imported_memory, NULL, (uintptr_t)*pool_out, 0, 0);
+	return result;
+}
+
+HOOK(cuMemPoolExportPointer, CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemPoolExportPointer)(shareData_out, ptr);
+	struct allocation *a;
+
+	if (result == CUDA_SUCCESS && job_is_active()) {
+		a = allocation_find(ptr);
+		if (a) {
+			a->is_shared = true;
+			resource_release(&a->resource);
+		}
+	}
+	return result;
+}
+
+HOOK(cuMemPoolImportPointer, CUdeviceptr *ptr_out, CUmemoryPool pool,
+     CUmemPoolPtrExportData *shareData)
+{
+	return opened(REAL(cuMemPoolImportPointer)(ptr_out, pool, shareData),
+	              &side_type_imported_memory, ptr_out);
+}
