@@ -14,10 +14,14 @@ runtimes() { # runtimes VERSION-STREAMS...: the files
 }
 mkfifo "$scratch/go"
 number=0
-for set in "11080-0 13000-0" "11080-2 12040-2" "13000-2 11080-0 12040-2" "11080-0 11080-2 12040-2 13000-0 13000-2"; do
+# DRIVER RUNTIME...: the last that has all they ask for, and older ones.
+for set in "13000 11080-0 13000-0" "13000 13000-2 11080-0 12040-2" "13000 11080-0 11080-2 12040-2 13000-0 13000-2" \
+	"12040 11080-2 12040-2" "11080 11080-0 11080-2"; do
 	number=$((number + 1)) name=runtimes-$number
+	SOFTGPU_DRIVER_VERSION=${set%% *}
+	export SOFTGPU_DRIVER_VERSION
 	# shellcheck disable=SC2046,SC2086 # lists
-	set -- $(runtimes $set)
+	set -- $(runtimes ${set#* })
 	same "$set: alone" "counted $(($# * rounds * 3))
 ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" "$@" </dev/null 2>&1)"
 
