@@ -34,6 +34,7 @@ for package in $packages; do
 	library=$(find "$build/debs/nvidia-$version" -name libcuda.so.1)
 	[ -n "$library" ] || fail "$version: the package has no libcuda.so.1"
 	check_driver "driver $version" "$library"
+	same "driver $version: symbols that are not in shim/entry_points.h" "" "$(cat "$scratch/unknown")"
 	# These sanitizers have a report for every crash, which is what some functions answer nonsense with.
 	case $version,${SANITIZER:-} in
 	*,address | *,thread) ;;
@@ -45,6 +46,7 @@ done
 installed=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcuda\.so\.1 .*=> //p' | head -n 1)
 for library in $installed ${SPILLWAY_TEST_DRIVER:-}; do
 	check_driver "$library" "$library"
+	[ ! -s "$scratch/unknown" ] || echo "$library: unknown to Spillway: $(tr '\n' ' ' <"$scratch/unknown")"
 done
 if [ -n "$missing" ]; then
 	echo "$ran driver libraries of NVIDIA's were checked; driver $missing"
