@@ -157,10 +157,15 @@ bool gate_close(uint64_t patience_ns)
 	pthread_mutex_lock(&closing);
 	atomic_store(&closer, getpid());
 	/* Every passage after the fence sees the gate closed, or is seen inside. */
-	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES)
+	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES) {
 		full_fence();
-	else
-		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+	} else if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0) {
+		/* The program has shut itself in since (seccomp): next time each passage pays. */
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+		gate_open();
+		errno = saved;
+		return false;
+	}
 	while (!nobody_is_inside()) {
 		if (now_ns() >= deadline) {
 			gate_open();

@@ -58,7 +58,8 @@ static inline void gate_leave(void)
 void gate_start(void);
 /*
  * Closes the gate and waits until nobody is inside, at most `patience_ns`. True: closed, the caller must
- * gate_open() soon. False: somebody stayed inside, the gate is open again. The caller is outside.
+ * gate_open() soon. False: somebody stayed inside, or the kernel refuses membarrier since now; the gate
+ * is open again, and later is worth another try. The caller is outside.
  */
 bool gate_close(uint64_t patience_ns);
 void gate_open(void);

@@ -1,8 +1,14 @@
 /* The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass. */
 #include <check.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +93,27 @@ END_TEST
 START_TEST(also_without_membarrier)
 {
 	run_against_passages(true);
+}
+END_TEST
+
+/* A program that shuts itself in after its first calls. */
+START_TEST(membarrier_is_refused_later)
+{
+	struct sock_filter refuse[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {sizeof(refuse) / sizeof(*refuse), refuse};
+
+	gate_start();
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+	if (!(atomic_load(&gate_state) & GATE_FENCES)) /* else it was refused from the start */
+		ck_assert(!gate_close(LONG_NS));
+	ck_assert_int_eq(atomic_load(&gate_state), GATE_FENCES);
+	run_against_passages(false);
 }
 END_TEST
 
@@ -219,6 +246,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, closed_means_nobody_is_inside);
 	tcase_add_test(tests, also_without_membarrier);
+	tcase_add_test(tests, membarrier_is_refused_later);
 	tcase_add_test(tests, who_stays_inside_is_waited_for_a_bounded_time);
 	tcase_add_test(tests, a_thread_that_ends_inside_is_not_waited_for);
 	tcase_add_test(tests, who_comes_while_it_is_closed_waits_until_it_opens);
