@@ -46,9 +46,14 @@ libcuda.so.1: shim
 noload:libcuda.so.580.65.06: shim" \
 	"$(asked ../gpu.so noload:libcuda.so base:./libcuda.so.1 libcuda.so.1 noload:libcuda.so.580.65.06)"
 
-# Without the alias too.
-same "without the alias" "libcuda.so: shim" \
-	"$(LD_PRELOAD="$build/lib/libspillway.so" LD_LIBRARY_PATH=$softgpu "$entry" libcuda.so)"
+# By its name for linking the driver is found too, not what a toolkit has there to link with; without the alias too.
+mkdir "$scratch/stubs"
+cp "$build/bench/null/libcuda.so.1" "$scratch/stubs/libcuda.so"
+for preload in "$shim" "$build/lib/libspillway.so"; do
+	out=$(SPILLWAY_LOG=debug LD_PRELOAD=$preload LD_LIBRARY_PATH=$scratch/stubs:$softgpu "$entry" libcuda.so 2>&1)
+	has "libcuda.so" "$out" "driver library: $softgpu/libcuda.so.1"
+	has "libcuda.so" "$out" "libcuda.so: shim"
+done
 
 # What fails without us fails, and the next file that is tried is the driver the program gets.
 for name in ../folder/libcuda.so.1 ../empty/libcuda.so.1 ../text/libcuda.so.1 ../other/libcuda.so.1 \
