@@ -17,6 +17,7 @@ static const struct command {
 } commands[] = {
     {"run", command_run, "run a program as a job, with limits"},
     {"stat", command_stat, "show jobs: memory, spills, shares, processes"},
+    {"top", command_top, "watch jobs and change them"},
     {"set", command_set, "change the limits of a running job"},
     {"pause", command_pause, "stop a job at its next kernel launch"},
     {"resume", command_resume, "let a paused job go on"},

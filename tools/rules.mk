@@ -5,9 +5,11 @@ tools_out := $(BUILD)/spillway
 
 $(BUILD)/spillway: $(tools_obj) $(BUILD)/libcore.a
 	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
-# Linked in where the archive is there: the tool then runs where inih is not installed.
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) $(curses_libs) -ldl -lrt
+# Linked in where the archives are there: the tool then runs where inih and ncurses are not installed.
 inih_libs := $(or $(wildcard $(static_inih)),-linih)
+archive = $(wildcard $(shell $(CC) $(LDFLAGS) -print-file-name=lib$(1).a))
+curses_libs := $(if $(call archive,ncursesw),$(call archive,ncursesw) $(call archive,tinfo),-lncursesw)
 
 man_src := $(wildcard tools/man/*.scd)
 man_out := $(man_src:%.scd=$(BUILD)/%)

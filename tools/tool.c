@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 int tool_failure = TOOL_FAILED;
+void (*complain_to)(const char *line);
 
 void complain_list(const char *format, va_list list)
 {
@@ -16,7 +17,10 @@ void complain_list(const char *format, va_list list)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';
 	fflush(stdout);
-	fprintf(stderr, "spillway: %s\n", line);
+	if (complain_to)
+		complain_to(line);
+	else
+		fprintf(stderr, "spillway: %s\n", line);
 	free(line);
 }
 

@@ -20,6 +20,7 @@ enum tool_status {
 /* argv[0] is "spillway", the command's name already taken off. Each returns the exit status. */
 int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_pause(int argc, char **argv);
 int command_resume(int argc, char **argv);
@@ -27,6 +28,9 @@ int command_doctor(int argc, char **argv);
 
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
 extern int tool_failure;
+
+/* Where complaints go instead of stderr while a screen stands there; NULL: nowhere else. */
+extern void (*complain_to)(const char *line);
 
 /* One line to stderr: "spillway: ...". Names come from others: control characters become '?'. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -43,9 +43,11 @@ static void fail(const char *message)
 static void apply(const struct config *config, struct segment *segment,
                   struct statistics *statistics)
 {
-	const struct config_device device = {.memory = gpu.memory};
+	struct config_device device = {.memory = gpu.memory};
 	struct config_gpu settings;
 
+	snprintf(device.uuid, sizeof device.uuid, "%s", gpu.uuid);
+	snprintf(device.pci_bus_id, sizeof device.pci_bus_id, "%s", gpu.pci_bus_id);
 	config_for_device(config, &device, &settings);
 	statistics_set(&statistics->limit_set, settings.memory_limit);
 	statistics_set(&statistics->limit_held, settings.memory_limit);

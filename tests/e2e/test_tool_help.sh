@@ -11,7 +11,7 @@ says "$out" '^  doctor '
 expect 0 "$spillway" help
 says "$out" '^Usage: spillway \[OPTION'
 
-for command in run stat set pause resume doctor; do
+for command in run stat top set pause resume doctor; do
 	expect 0 "$spillway" help $command
 	says "$out" "^Usage: spillway $command "
 	cp "$out" "$TMPDIR/help"

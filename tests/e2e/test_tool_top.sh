@@ -1,0 +1,201 @@
+#!/bin/sh
+# spillway top, driven as a person would: in a terminal that tmux keeps, by keys, seen by its screen.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+if ! command -v tmux >/dev/null; then
+	echo 'tmux is not installed'
+	exit 77
+fi
+LC_ALL=C.UTF-8
+export LC_ALL
+unset TMUX NO_COLOR
+
+terminal() { tmux -u -S "$TMPDIR/tmux" -f /dev/null "$@"; }
+end_all() {
+	terminal kill-server 2>/dev/null
+	end_jobs
+}
+trap end_all EXIT
+
+# The screen, with what differs from run to run made plain.
+screen() {
+	terminal capture-pane -p -t top | sed -E "s/[0-9]{2}:[0-9]{2}:[0-9]{2}$/hh:mm:ss/; s/^( *)$small /\1(small) /; \
+		s/^( *)$large /\1(large) /; s/process $small/process (small)/; s/process $large/process (large)/; s/ +$//"
+}
+# sees PATTERN: within 10 s
+sees() {
+	tries=0
+	until screen >"$out" && grep -Eq -- "$1" "$out"; do
+		tries=$((tries + 1))
+		if [ $tries -gt 200 ]; then
+			fail "the screen does not show /$1/"
+			return
+		fi
+		sleep 0.05
+	done
+}
+keys() { terminal send-keys -t top "$@"; }
+# first_is JOB: the first row is of this job
+first_is() {
+	row=$(sed -n 4p "$out")
+	case $row in *" $1 "*) ;; *) fail "first row: $row, expected $1" ;; esac
+}
+
+SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096
+small=$pid
+start_job beta -m 536870912 -s 268435456 -i 7000000
+large=$pid
+
+# Without a terminal the rows are printed once.
+expect 0 "$spillway" top
+says "$out" '^ *PID +JOB +GPU +DEVICE +HOST +LIMIT +SHARE +HELD +SPILLS +COMMAND$'
+says "$out" "^ *$small +alpha +0 +4\.00K +0 +512M +60% +- +0 +fake_job -m 4096$"
+says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +fake_job -m 536870912"
+[ "$(wc -l <"$out")" -eq 3 ] || fail 'expected a heading and two rows'
+expect 0 "$spillway" top alpha
+says_not "$out" beta
+expect 2 "$spillway" top --interval 0
+expect 2 "$spillway" top one two
+
+# 80x24, to the last character.
+terminal new-session -d -s top -x 80 -y 24 "'$spillway' top --interval 50ms; echo status \$?; exec cat"
+terminal set-option -t top remain-on-exit on
+sees ' 0\.0% '
+cat >"$TMPDIR/expected" <<'END'
+spillway top  jobs: 2  processes: 2  sort: job                          hh:mm:ss
+
+    PID JOB        GPU          DEVICE          HOST  LIMIT SHARE   HELD SPILLS
+(small) alpha        0 #...      4.00K ......      0   512M   60%   0.0%      0
+(large) beta         0 ####....   512M ##....   256M   none  100%      -      1
+END
+sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected" || fail "expected: $(cat "$TMPDIR/expected")"
+sees '^alpha, process \(small\): fake_job -m 4096$'
+sees '^gpu 0: limit held 512 MiB, peak 0 B, refused 0, idle 0 ns; Fake GPU, GPU-'
+sees '^q quit  h help '
+[ "$(wc -l <"$out")" -eq 24 ] || fail 'the screen has not 24 lines'
+
+# Order, both ways round; the selection stays with its row.
+keys s
+sees 'sort: device'
+first_is beta
+sees '^alpha, process'
+keys S
+sees 'sort: -device'
+first_is alpha
+keys S s s s s
+sees 'sort: job'
+
+# What is shown.
+keys / b e t Enter
+sees 'filter: bet '
+first_is beta
+says_not "$out" alpha
+keys / z z Enter
+sees '^nothing matches$'
+keys / Enter
+sees ' alpha '
+
+# A limit and a share, for every GPU and for one; what `set` refuses is said, and what it did.
+keys Home m
+sees '^memory limit of alpha \(8GiB, 50%, unlimited\): _$'
+keys 2 5 x BSpace % Enter
+sees '^gpu 0: limit_set 256 MiB, limit_held 256 MiB, share 60 %$'
+sees ' 256M +60% '
+says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^memory_limit = 25%$'
+keys p 1 0 1 Enter
+sees "^--share '101': expected"
+keys P
+sees '^percent of GPU time for alpha on gpu 0: _$'
+keys 3 3 . 3 3 Enter
+sees ' 256M 33\.3% '
+says "$SPILLWAY_STATE_DIR/alpha.override.ini" '^\[gpu GPU-0000'
+keys m 9 Escape
+sees '^q quit'
+keys Down M 1 G Enter
+sees ' 1\.00G  100% '
+says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory_limit = 1G$'
+keys m 2 5 6 M Enter
+sees '^gpu 0: limit_set 1\.00 GiB' # the limit of the one GPU is stronger
+keys M 2 5 6 M Enter
+sees ' ##!! +512M ' # two beyond the limit
+
+# Pause and resume.
+keys Up z
+sees ' alpha .* paused '
+keys r
+sees ' alpha .* 33\.3% +0\.0% '
+
+# A process that does not follow holds up nothing.
+start_job deaf -d
+deaf=$pid
+sees ' deaf '
+keys End z
+sees '^pause deaf \.\.\.$'
+keys Up Home
+sees '^alpha, process'
+kill "$deaf"
+wait "$deaf" 2>/dev/null
+sees 'jobs: 2 '
+
+# Help, and back.
+keys h
+sees '^any key goes back$'
+says "$out" 'pause the job, let it go on'
+keys x
+sees '^q quit'
+
+# Other sizes: wide, small, too small, and back.
+terminal resize-window -t top -x 140 -y 12
+sees ' COMMAND$'
+says "$out" ' fake_job -m 536870912'
+terminal resize-window -t top -x 64 -y 9
+sees ' SPILLS$'
+sees '^alpha, process'
+terminal resize-window -t top -x 30 -y 5
+sees '^too small$'
+terminal resize-window -t top -x 80 -y 24
+sees '^ *\(large\) beta '
+
+# More rows than room: the selected one is in sight.
+terminal resize-window -t top -x 80 -y 9
+for i in 1 2 3; do start_job more -m $i; done
+sees 'jobs: 3  processes: 5'
+keys End
+sees '^more, process'
+sees ' more '
+keys Home
+sees ' alpha '
+terminal resize-window -t top -x 80 -y 24
+
+# Names from other processes move no cursor and colour nothing.
+start_job zeta -u "$(printf 'GPU-\033[2J\303\251\351')"
+sees 'jobs: 4'
+keys End
+sees 'GPU-\?\[2Jé\?$'
+sees ' alpha '
+
+# What has ended is gone; q ends it, and the terminal is as before.
+kill "$small"
+wait "$small" 2>/dev/null
+tries=0
+while screen | grep -q ' alpha ' && [ $tries -lt 200 ]; do
+	tries=$((tries + 1))
+	sleep 0.05
+done
+screen | grep -q ' alpha ' && fail 'a process that has ended is still shown'
+keys q
+sees '^status 0$'
+
+# A signal ends it as a signal, with the terminal given back.
+terminal respawn-pane -k -t top "sh -c 'echo \$\$ >$TMPDIR/pid; exec \"$spillway\" top'; echo status \$?; exec cat"
+sees ' beta '
+kill "$(cat "$TMPDIR/pid")"
+sees '^status 143$'
+
+# A terminal nobody knows.
+terminal respawn-pane -k -t top "TERM=nonsense '$spillway' top; echo status \$?; exec cat"
+sees '^spillway: TERM=nonsense: not a terminal that is known here$'
+sees '^status 0$'
+says "$out" ' beta +0 '
+finish

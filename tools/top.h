@@ -1,0 +1,115 @@
+/*
+ * spillway top, which is three things: the rows (what is), the screen (what is seen), and a change in
+ * progress (what was asked for).
+ */
+#ifndef SPILLWAY_TOP_H
+#define SPILLWAY_TOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "core/state/segment.h"
+
+/* --- rows: one per process and device --- */
+
+enum top_order { TOP_BY_JOB, TOP_BY_DEVICE, TOP_BY_HOST, TOP_BY_HELD, TOP_BY_SPILLS, TOP_ORDERS };
+
+struct top_row {
+	char job[64];
+	char command[64];
+	pid_t pid;
+	uint64_t started_ns;
+	bool draining;
+	int gpu; /* -1: the process has met none; what follows is zero then */
+	struct segment_device device;
+	struct statistics statistics; /* of the process; limits and share are the job's */
+	uint64_t job_used;            /* device memory the job is charged for */
+	double held;     /* share of GPU time since the rows before, percent; -1: unknown */
+	bool spills_now; /* more than in the rows before */
+};
+
+struct top_rows {
+	struct top_row *row;
+	int count;
+	int jobs, processes;
+	uint64_t read_ns; /* CLOCK_MONOTONIC */
+};
+
+/*
+ * What is there now, in order; before (may be NULL) is what was. job NULL: of all jobs; filter: rows whose
+ * job, command or GPU's UUID contains it. The caller frees them.
+ */
+void top_rows_read(struct top_rows *rows, const struct top_rows *before, const char *job,
+                   const char *filter, enum top_order order, bool reverse);
+void top_rows_free(struct top_rows *rows);
+bool top_row_is_same(const struct top_row *one, const struct top_row *other);
+const char *top_order_name(enum top_order order);
+
+/* --- cells: the text of a row, by column --- */
+
+enum top_column {
+	TOP_PID,
+	TOP_JOB,
+	TOP_GPU,
+	TOP_DEVICE_BAR,
+	TOP_DEVICE,
+	TOP_HOST_BAR,
+	TOP_HOST,
+	TOP_LIMIT,
+	TOP_SHARE,
+	TOP_HELD,
+	TOP_SPILLS,
+	TOP_COMMAND,
+	TOP_COLUMNS
+};
+
+/* The heading of a column, and on which side its text stands. */
+const char *top_heading(enum top_column column, bool *left);
+/* A cell; bars are drawn width wide. Returns buf. */
+const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
+                     size_t size);
+/* All of it as text, for where there is no terminal. */
+void top_print(const struct top_rows *rows, FILE *out);
+
+/* --- a change: `set`, `pause` or `resume`, in a process of its own while the screen goes on --- */
+
+struct top_change {
+	pid_t process; /* 0: none */
+	int output;
+	size_t length;
+	char text[4096];  /* what it has said so far, as far as it fits */
+	const char *said; /* in text, once it has ended */
+};
+
+/* arguments as after "spillway", NULL-terminated. */
+void top_change_begin(struct top_change *change, char *const *arguments);
+/* True once, when it has ended; said is then its complaint, or else what it said last. */
+bool top_change_has_ended(struct top_change *change);
+
+/* --- screen --- */
+
+struct top_view {
+	struct top_rows rows;
+	int selected, first; /* rows */
+	enum top_order order;
+	bool reverse, help;
+	char filter[64];
+	const char *question; /* NULL: nothing is being typed */
+	char typed[64];
+	char message[512];
+};
+
+/* False where the terminal cannot be used. Whatever ends the tool gives the terminal back. */
+bool top_screen_open(void);
+void top_screen_close(void);
+/* In a forked child: the terminal stays as it is. */
+void top_screen_forget(void);
+void top_screen_draw(struct top_view *view);
+/* A key of <curses.h>, or ERR after this time. */
+int top_screen_key(int milliseconds);
+/* How many rows of the table there is room for. */
+int top_screen_rows(void);
+
+#endif
