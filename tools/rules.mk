@@ -23,6 +23,14 @@ $(BUILD)/tools/man/%: tools/man/%.scd
 	@mkdir -p $(@D)
 	$(Q)scdoc <$< >$@.tmp && mv $@.tmp $@
 
+# The metrics are those that the tool itself names, so that none is missing.
+$(BUILD)/tools/man/spillway-stat.1: tools/man/spillway-stat.1.scd $(BUILD)/spillway
+	$(call say,MAN)
+	@mkdir -p $(@D)
+	$(Q)SPILLWAY_STATE_DIR=/nonexistent $(BUILD)/spillway stat --format prometheus | \
+		sed -n 's/_/\\_/g; s/^# HELP \([^ ]*\) \(.*\)/*\1*\n\t\2.\n/p' | \
+		sed -e '/^@METRICS@$$/r /dev/stdin' -e '/^@METRICS@$$/d' $< | scdoc >$@.tmp && mv $@.tmp $@
+
 # The shim lies in a folder of its own: in one that ldconfig scans, its SONAME would make it the
 # machine's libcuda.so.1.
 shim_dir = $(DESTDIR)$(libdir)/spillway

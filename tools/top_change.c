@@ -32,7 +32,7 @@ static _Noreturn void become(char *const *arguments, int output)
 		command = command_pause;
 	else if (strcmp(arguments[0], "resume") == 0)
 		command = command_resume;
-	for (; arguments[count] && count < MOST - 1; count++)
+	for (; count < MOST - 1 && arguments[count]; count++)
 		vector[count] = arguments[count];
 	exit(command(count, vector));
 }
@@ -55,7 +55,7 @@ void top_change_begin(struct top_change *change, char *const *arguments)
 
 static void collect(struct top_change *change)
 {
-	char rest[256];
+	char rest[256] = "";
 
 	for (;;) {
 		size_t room = sizeof change->text - 1 - change->length;

@@ -28,9 +28,14 @@ bool top_row_is_same(const struct top_row *one, const struct top_row *other)
 /* What a process has not touched is all zero, its settings too. */
 static bool has_met(const struct statistics *statistics)
 {
-	static const struct statistics none;
+	for (const struct counter *counter = counters; counter->name; counter++) {
+		uint64_t value;
 
-	return memcmp(statistics, &none, sizeof none) != 0;
+		counter_read(counter, statistics, &value);
+		if (value)
+			return true;
+	}
+	return false;
 }
 
 static const struct top_row *find(const struct top_rows *rows, const struct top_row *row)

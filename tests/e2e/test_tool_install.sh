@@ -21,6 +21,12 @@ for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-al
 done
 if command -v scdoc >/dev/null; then
 	[ -e "$prefix/share/man/man1/spillway-run.1" ] || fail 'spillway-run.1 is not installed'
+	"$spillway" stat --format prometheus | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' >"$TMPDIR/metrics"
+	[ -s "$TMPDIR/metrics" ] || fail 'there are no metrics'
+	while read -r metric; do
+		grep -q "^\\\\fB$metric\\\\fR" "$prefix/share/man/man1/spillway-stat.1" ||
+			fail "$metric is not in spillway-stat.1"
+	done <"$TMPDIR/metrics"
 	[ -e "$prefix/share/man/man5/spillway.ini.5" ] || fail 'spillway.ini.5 is not installed'
 else
 	says "$out" '^no man pages installed'

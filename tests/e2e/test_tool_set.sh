@@ -27,7 +27,8 @@ expect 1 "$spillway" set bert --limit-gpu 7 --share 20
 says "$err" "^spillway: --limit-gpu '7': job 'bert' has no such GPU; it has 0 \(GPU-0.*, 0000:01:00.0\)$"
 expect 1 "$spillway" set bert --limit-gpu GPU-1 --share 20
 [ "$(cat "$override")" = "$before" ] || fail 'a refused change was written'
-expect 0 "$spillway" set bert --limit-gpu GPU-00000000 --memory 1G
+expect 0 "$spillway" set bert --limit-gpu GPU-00000000 --memory 768M
+says "$out" '^gpu 0: limit_set 768 MiB'
 expect 0 "$spillway" set bert --limit-gpu 01:00 --memory 1G
 says_not "$err" .
 expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" set bert --share 50
@@ -44,6 +45,8 @@ says "$out" '^bert is paused already$'
 expect 0 "$spillway" stat bert
 says "$out" ' yes +0$'
 expect 0 "$spillway" set bert --memory 4MiB
+says "$out" 'limit_set 768 MiB' # the one GPU's own is stronger
+expect 0 "$spillway" set bert --limit-gpu GPU-00000000 --memory 4MiB
 says "$out" 'limit_set 4\.00 MiB, .*share 0 %'
 expect 0 "$spillway" resume bert
 says "$out" 'limit_set 4\.00 MiB, .*share 30 %'

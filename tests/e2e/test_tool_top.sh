@@ -114,15 +114,16 @@ keys m 9 Escape
 sees '^q quit'
 keys Down M 1 G Enter
 sees ' 1\.00G  100% '
+sees '^gpu 0: limit_set 1\.00 GiB'
 says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory_limit = 1G$'
-keys m 2 5 6 M Enter
-sees '^gpu 0: limit_set 1\.00 GiB' # the limit of the one GPU is stronger
 keys M 2 5 6 M Enter
 sees ' ##!! +512M ' # two beyond the limit
+sees '^gpu 0: limit_set 256 MiB'
 
 # Pause and resume.
 keys Up z
 sees ' alpha .* paused '
+sees '^gpu 0: .* share 0 %$'
 keys r
 sees ' alpha .* 33\.3% +0\.0% '
 
