@@ -5,6 +5,8 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 life_fork=$build/tests/e2e/life_fork
+# Children end with what they have.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 export SPILLWAY_TOOL="$spillway" SOFTGPU_CONTEXT_MEMORY=1M
 jobs=0
 
