@@ -2,16 +2,15 @@
 #include "core/context.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/registry/object.h"
 
-enum { CONTEXT_MAX = 256 };
-
 static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct context contexts[CONTEXT_MAX];
-static size_t context_count;
+static struct context *contexts;
+static size_t context_count, context_room;
 static unsigned int contexts_seen;
 static struct device_set *devices;
 static _Atomic unsigned int generation;
@@ -39,6 +38,24 @@ bool context_find(CUcontext handle, struct context *context)
 	return found;
 }
 
+/* With the lock held. */
+static bool make_room(void)
+{
+	size_t room = context_room ? 2 * context_room : 16;
+	struct context *more;
+
+	if (context_count < context_room)
+		return true;
+	more = realloc(contexts, room * sizeof(*more));
+	if (!more) {
+		log_once(LOG_WARNING, "out of host memory: a context is not tracked");
+		return false;
+	}
+	contexts = more;
+	context_room = room;
+	return true;
+}
+
 /* Enters a context first met now; another thread may have been quicker. */
 static bool enter(CUcontext handle, struct device *device, struct context *context)
 {
@@ -51,7 +68,7 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 			known = true;
 		}
 	}
-	if (!known && context_count < CONTEXT_MAX) {
+	if (!known && make_room()) {
 		struct context *c = &contexts[context_count++];
 
 		c->handle = handle;
@@ -62,9 +79,6 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 		known = true;
 	}
 	pthread_rwlock_unlock(&contexts_lock);
-	if (!known)
-		log_once(LOG_WARNING, "more than %d contexts live: the later ones are not tracked",
-		         CONTEXT_MAX);
 	return known;
 }
 

@@ -94,17 +94,21 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	struct backing backing = {0};
 	struct allocation *a;
 	uint64_t charged;
+	int error;
 
 	if (kind == SPILL_OFF || must_refuse_first(device, settings) ||
 	    (request->pool && pool_is_shared(request->pool)))
 		return refuse(device, SPILL_NONE);
 	charged = provider_rounded(device, kind, size);
-	if (device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings)) != 0) {
+	error = device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
+	if (error == -ENOSPC) {
 		log_once(LOG_WARNING,
 		         "gpu %d: host_limit reached: the program gets out of memory from here on",
 		         device->id.ordinal);
 		return refuse(device, SPILL_HOST_LIMIT);
 	}
+	if (error)
+		return refuse(device, SPILL_NONE);
 	if (provider_allocate(device, kind, size, &backing) != CUDA_SUCCESS) {
 		device_uncharge(device, SEGMENT_ON_HOST, charged);
 		return refuse(device, SPILL_HOST_LIMIT);

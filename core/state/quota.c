@@ -78,8 +78,11 @@ int segment_reserve(struct segment *segment, int device, enum segment_side side,
 		return -EINVAL;
 	struct segment_header *header = &segment->file->header;
 	int error = segment_lock(segment->file);
-	if (error)
+	if (error) {
+		log_once(LOG_ERROR, "another process of the job holds its segment for a second and "
+		                    "longer; memory is refused until it lets go or goes on");
 		return error;
+	}
 
 	settle(segment, device, side);
 	if (!fits(segment, device, side, bytes, limit))

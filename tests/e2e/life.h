@@ -91,16 +91,28 @@ static inline CUresult launch(CUfunction function, CUstream stream)
 	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 }
 
+/* A process that nobody named is a job by itself. */
+static inline void job_name(char *name, size_t size)
+{
+	const char *given = getenv("SPILLWAY_JOB");
+
+	if (given && *given)
+		snprintf(name, size, "%s", given);
+	else
+		snprintf(name, size, "%s-%d", program_invocation_short_name, (int)getpid());
+}
+
 /* What `spillway stat` says of the job now; "" when there is none. */
 static inline const char *books(void)
 {
 	static char text[1 << 16];
-	char command[600];
+	char command[600], job[64];
 	size_t length;
 	FILE *tool;
 
+	job_name(job, sizeof(job));
 	snprintf(command, sizeof(command), "%s stat %s --json 2>/dev/null", getenv("SPILLWAY_TOOL"),
-	         getenv("SPILLWAY_JOB"));
+	         job);
 	tool = popen(command, "r");
 	EXPECT(tool);
 	length = fread(text, 1, sizeof(text) - 1, tool);
@@ -118,6 +130,14 @@ static inline long long book(const char *name)
 	snprintf(key, sizeof(key), "\"%s\":", name);
 	found = strstr(books(), key);
 	return found ? atoll(found + strlen(key)) : -1;
+}
+
+/* MiB charged to the job; what contexts and modules cost is less than one. */
+static inline long long mib_charged(void)
+{
+	long long bytes = book("device_charged");
+
+	return bytes < 0 ? -1 : bytes / MIB;
 }
 
 /* How many processes are in that state: "live" or "draining". */

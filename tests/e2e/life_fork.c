@@ -97,10 +97,10 @@ static void exit_without_cuda(const char *how)
 /* A job nobody named: its segment goes with its only process. */
 static void idle(const char *how)
 {
-	char segment[600];
+	char segment[600], job[64];
 
-	snprintf(segment, sizeof(segment), "%s/%s-%d.segment", getenv("SPILLWAY_STATE_DIR"),
-	         program_invocation_short_name, (int)getpid());
+	job_name(job, sizeof(job));
+	snprintf(segment, sizeof(segment), "%s/%s.segment", getenv("SPILLWAY_STATE_DIR"), job);
 	begin_cuda();
 	take_mib(2);
 	EXPECT(access(segment, F_OK) == 0);
@@ -161,12 +161,12 @@ static void calls(const char *how)
 	}
 	expect_exit_0(pid);
 	EXPECT(processes("live") == 1);
-	EXPECT(book("device_used") == 8 * MIB);
-	EXPECT(book("device_charged") == 8 * MIB);
+	EXPECT(book("device_used") / MIB == 8);
+	EXPECT(mib_charged() == 8);
 	EXPECT(book("allocations") == 1);
 	EXPECT(book("launches") == 1 || getenv("LIFE_NO_WIPE"));
 	CHECK(cuMemFree_v2(address));
-	EXPECT(book("device_charged") == 0);
+	EXPECT(mib_charged() == 0);
 }
 
 /* --- outlived --- */
@@ -226,12 +226,12 @@ static void outlived(const char *how)
 	}
 	close(ready[1]);
 	EXPECT(read(ready[0], &child, sizeof(child)) == sizeof(child));
-	EXPECT(processes("live") == 1 && book("device_charged") == 8 * MIB);
+	EXPECT(processes("live") == 1 && mib_charged() == 8);
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
 	EVENTUALLY(processes("live") == 0);
 	begin_cuda(); /* somebody in the job, to whom the bytes come back */
-	EVENTUALLY(book("device_charged") == 0);
+	EVENTUALLY(mib_charged() == 0);
 	EXPECT(kill(child, 0) == 0);
 	kill(child, SIGKILL);
 }
@@ -271,14 +271,14 @@ static void own(void)
 	for (int i = 0; i < 4; i++)
 		EXPECT(read(reports[0], word, 1) == 1);
 	EXPECT(processes("live") == 4);
-	EXPECT(book("device_charged") == 8 * MIB);
+	EXPECT(mib_charged() == 8);
 	begin_cuda();
 	take_mib(2);
 	EXPECT(processes("live") == 5);
-	EXPECT(book("device_charged") == 10 * MIB);
+	EXPECT(mib_charged() == 10);
 	close(ends[1]);
 	EVENTUALLY(processes("live") == 1);
-	EVENTUALLY(book("device_charged") == 2 * MIB);
+	EVENTUALLY(mib_charged() == 2);
 }
 
 /* --- busy --- */
@@ -354,7 +354,7 @@ static void busy(void)
 	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	EXPECT(processes("live") == 1);
-	EXPECT(book("device_charged") == 0);
+	EXPECT(mib_charged() == 0);
 	EXPECT(book("allocations") == 0);
 }
 

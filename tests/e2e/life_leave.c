@@ -54,6 +54,7 @@ static void in_thread(void *(*run)(void *))
 	pthread_t thread;
 
 	EXPECT(pthread_create(&thread, NULL, run, NULL) == 0);
+	pthread_detach(thread);
 	for (;;)
 		pause();
 }
@@ -80,8 +81,10 @@ static void work(void)
 	sigemptyset(&alarm_alone);
 	sigaddset(&alarm_alone, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &alarm_alone, &before);
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i < THREADS; i++) {
 		EXPECT(pthread_create(&thread, NULL, launch_over_and_over, NULL) == 0);
+		pthread_detach(thread);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	if (getenv("SPILLWAY_SHARE"))
@@ -89,7 +92,7 @@ static void work(void)
 	else
 		for (int i = 0; i < QUEUED; i++)
 			CHECK(launch(function, stream));
-	EXPECT(book("device_charged") == 16 * MIB);
+	EXPECT(mib_charged() == 16);
 }
 
 static int leave(const char *how)
@@ -129,7 +132,7 @@ static int after(void)
 	take_mib(8);
 	take_mib(8);
 	EVENTUALLY(processes("live") == 1 && processes("draining") == 0);
-	EXPECT(book("device_charged") == 16 * MIB);
+	EXPECT(mib_charged() == 16);
 	return STATUS;
 }
 
@@ -175,10 +178,10 @@ static int close_driver(void)
 		dlclose(library);
 	*(void **)&allocate = dlsym(dlopen("libcuda.so", RTLD_NOW), "cuMemAlloc_v2");
 	CHECK(allocate(&address, 2 * MIB));
-	EXPECT(book("device_charged") == 4 * MIB);
+	EXPECT(mib_charged() == 4);
 	CHECK(cuMemFree_v2(kept));
 	CHECK(cuMemFree_v2(address));
-	EXPECT(book("device_charged") == 0);
+	EXPECT(mib_charged() == 0);
 	return STATUS;
 }
 
@@ -228,13 +231,13 @@ static int spawn(void)
 	EXPECT(status_of(vfork_and_fail()) == STATUS);
 	EXPECT(system("exit 3") == 3 << 8);
 	EXPECT(execl("/nonexistent", "nonexistent", (char *)NULL) == -1 && errno == ENOENT);
-	EXPECT(processes("live") == 1 && book("device_charged") == 8 * MIB);
+	EXPECT(processes("live") == 1 && mib_charged() == 8);
 
 	EXPECT(posix_spawn(&pid, self, NULL, NULL, with_cuda, environ) == 0);
 	EXPECT(status_of(pid) == STATUS);
 	snprintf(command, sizeof(command), "%s spawned 2", self);
 	EXPECT(system(command) == STATUS << 8);
-	EVENTUALLY(book("device_charged") == 8 * MIB);
+	EVENTUALLY(mib_charged() == 8);
 	EXPECT(processes("live") == 1);
 	take_mib(2);
 	return STATUS;

@@ -5,6 +5,7 @@
  *   cancel     threads are cancelled inside calls: what they held of ours is not held for ever
  *   wait       a thread is cancelled while it waits for the segment's lock, which LIFE_HOLDER holds
  *   slot       a thread is cancelled in an idle slot
+ *   contexts   a context per task, hundreds of them: all are in the books, and out again
  */
 #include "tests/e2e/life.h"
 
@@ -12,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { THREADS = 1000, BLOCK = 64 << 10, STACK = 128 << 10, CANCELLED = 60 };
+enum { THREADS = 1000, BLOCK = 64 << 10, STACK = 128 << 10, CANCELLED = 60, CONTEXTS = 300 };
 
 static CUcontext context;
 static CUfunction function;
@@ -82,7 +83,7 @@ static void first(void)
 	EXPECT(threads_named("spillway") == 1);
 	EXPECT(processes("live") == 1);
 	EXPECT(book("allocations") == THREADS);
-	EXPECT(book("device_charged") == (long long)THREADS * BLOCK);
+	EXPECT(mib_charged() == (long long)THREADS * BLOCK / MIB);
 }
 
 /* --- cancel --- */
@@ -125,7 +126,7 @@ static void cancel(void)
 		pthread_join(thread[i], &result);
 		EXPECT(result == PTHREAD_CANCELED);
 	}
-	EXPECT(book("device_charged") == 0);
+	EXPECT(mib_charged() == 0);
 	EXPECT(book("allocations") == 0);
 }
 
@@ -168,7 +169,7 @@ static void wait_for_the_lock(void)
 	pthread_join(thread, NULL);
 	EXPECT(pclose(holder) == 0);
 	CHECK(cuMemRelease(create()));
-	EXPECT(book("device_charged") == 0);
+	EXPECT(mib_charged() == 0);
 }
 
 /* --- slot --- */
@@ -201,6 +202,27 @@ static void slot(void)
 	EXPECT(book("launches") == launches + 1);
 }
 
+/* --- contexts --- */
+
+static void contexts(void)
+{
+	static CUcontext made[CONTEXTS];
+	CUcontext popped;
+	CUdeviceptr block;
+
+	begin_cuda();
+	for (int i = 0; i < CONTEXTS; i++) {
+		CHECK(cuCtxCreate_v2(&made[i], 0, 0));
+		CHECK(cuMemAlloc_v2(&block, BLOCK));
+		CHECK(cuCtxPopCurrent_v2(&popped));
+	}
+	EXPECT(book("allocations") == CONTEXTS);
+	for (int i = 0; i < CONTEXTS; i++)
+		CHECK(cuCtxDestroy_v2(made[i]));
+	EXPECT(book("allocations") == 0);
+	EXPECT(mib_charged() == 0);
+}
+
 int main(int argc, char **argv)
 {
 	EXPECT(argc == 2);
@@ -211,6 +233,8 @@ int main(int argc, char **argv)
 		cancel();
 	else if (strcmp(argv[1], "wait") == 0)
 		wait_for_the_lock();
+	else if (strcmp(argv[1], "contexts") == 0)
+		contexts();
 	else
 		slot();
 	printf("ok\n");

@@ -14,6 +14,6 @@ address | thread)
 	exit 77
 	;;
 esac
-export SPILLWAY_TOOL="$spillway" SPILLWAY_JOB=loaders SOFTGPU_CONTEXT_MEMORY=1M PYTHONDONTWRITEBYTECODE=1
+export SPILLWAY_TOOL="$spillway" SPILLWAY_JOB=loaders SOFTGPU_CONTEXT_MEMORY=1K PYTHONDONTWRITEBYTECODE=1
 out=$(under_shim "$python" tests/e2e/life_loaders.py 2>&1) || fail "exit status $?: $out"
 same "loaders" ok "$out"

@@ -7,7 +7,7 @@ set -eu
 life_signals=$build/tests/e2e/life_signals
 # Processes end with what they have.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
-export SPILLWAY_TOOL="$spillway" LIFE_HOLDER="$build/tests/e2e/hold_lock" SOFTGPU_CONTEXT_MEMORY=1M
+export SPILLWAY_TOOL="$spillway" LIFE_HOLDER="$build/tests/e2e/hold_lock" SOFTGPU_CONTEXT_MEMORY=1K
 
 # guest NAME=VALUE... CASE
 guest() {
@@ -21,9 +21,11 @@ passes() {
 jobs=0
 
 passes "$life_signals" sigwait
-passes SPILLWAY_MEMORY_LIMIT=8MiB SPILLWAY_SHARE=50 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
+passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=50 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
 passes "$life_signals" setxid
 passes "$life_signals" stop
+has "stop" "$(cat "$scratch/said")" "another process of the job holds its segment"
+same "stop: lines on stderr" 1 "$(grep -c . "$scratch/said")"
 
 # What keeps errno without us keeps it under us, whatever happens inside.
 on_softgpu "$life_signals" errno >"$scratch/direct"
