@@ -1,12 +1,14 @@
 /*
- * runtimes LIBRARY...: loads runtime libraries of several CUDA versions (runtime.c) and works through all of them
- * in turns: what one allocates another frees, each launches and captures in its own context. While a context of
+ * runtimes [--cudart LIBRARY] LIBRARY...: loads runtime libraries of several CUDA versions (runtime.c) and works
+ * through all of them in turns: what one allocates another frees, each launches and captures in its own context.
+ * With --cudart a libcudart takes part in the allocating and freeing. While a context of
  * each holds 4 MiB it waits for a line of input; then it destroys the contexts. Prints "ok" and what it counted.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include "tests/e2e/runtime.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +30,36 @@ static const struct runtime *load(const char *file)
 	return found;
 }
 
+static int (*cuda_malloc)(void **, size_t);
+static int (*cuda_free)(void *);
+
+static bool load_cudart(const char *file)
+{
+	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		printf("%s\n", dlerror());
+		return false;
+	}
+	*(void **)&cuda_malloc = dlsym(library, "cudaMalloc");
+	*(void **)&cuda_free = dlsym(library, "cudaFree");
+	return cuda_malloc && cuda_free;
+}
+
+/* In the current context, as libcudart does. */
+static void share_with_cudart(const struct runtime *one, const struct runtime *other)
+{
+	void *p = NULL;
+	CUdeviceptr q = one->allocate(2 * MIB);
+	int error = cuda_malloc(&p, 3 * MIB);
+
+	if (!error)
+		error = cuda_free((void *)q);
+	if (error)
+		printf("libcudart: %d\n", error);
+	other->give_back((CUdeviceptr)p);
+}
+
 int main(int argc, char **argv)
 {
 	const struct runtime *runtimes[MOST];
@@ -36,6 +68,12 @@ int main(int argc, char **argv)
 	int n = argc - 1, kept = 0;
 	unsigned int counted = 0;
 
+	if (n > 2 && strcmp(argv[1], "--cudart") == 0) {
+		if (!load_cudart(argv[2]))
+			return 1;
+		n -= 2;
+		argv += 2;
+	}
 	if (n < 1 || n > MOST)
 		return 2;
 	for (int i = 0; i < n; i++) {
@@ -56,6 +94,8 @@ int main(int argc, char **argv)
 			mine->count_three(&work[i], counter[i]);
 			other->give_back(p);
 			other->give_back_async(q);
+			if (cuda_malloc)
+				share_with_cudart(mine, other);
 		}
 	}
 	for (int i = 0; i < n; i++) {

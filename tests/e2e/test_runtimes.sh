@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runtime libraries of different CUDA versions in one process, each with the functions of its time: cuCtxCreate v2, v3
-# and v4, captures of both forms, three ways to make a graph executable, streams of both kinds. What one allocates
-# another frees. The books are those of the driver, while it runs and at the end.
+# and v4, captures of both forms, three ways to make a graph executable, streams of both kinds; and the stand-in for
+# libcudart 13 among them. What one allocates another frees. The books are those of the driver, while it runs and
+# at the end.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -20,13 +21,15 @@ for set in "13000 11080-0 13000-0" "13000 13000-2 11080-0 12040-2" "13000 11080-
 	number=$((number + 1)) name=runtimes-$number
 	SOFTGPU_DRIVER_VERSION=${set%% *}
 	export SOFTGPU_DRIVER_VERSION
+	cudart=
+	[ "$SOFTGPU_DRIVER_VERSION" != 13000 ] || cudart=$softgpu/libcudart.so.13
 	# shellcheck disable=SC2046,SC2086 # lists
 	set -- $(runtimes ${set#* })
 	same "$set: alone" "counted $(($# * rounds * 3))
-ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" "$@" </dev/null 2>&1)"
+ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" ${cudart:+--cudart "$cudart"} "$@" </dev/null 2>&1)"
 
 	rm -f "$scratch/out"
-	"$spillway" run --softgpu --quiet --name $name --memory 512MiB "$build/tests/e2e/runtimes" "$@" \
+	"$spillway" run --softgpu --quiet --name $name --memory 512MiB "$build/tests/e2e/runtimes" ${cudart:+--cudart "$cudart"} "$@" \
 		<"$scratch/go" >"$scratch/out" 2>&1 &
 	exec 3>"$scratch/go"
 	until_true 30 grep -q counted "$scratch/out" || fail "$set: $(cat "$scratch/out")"
