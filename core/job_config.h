@@ -25,8 +25,8 @@ struct job_config {
 	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
 };
 
-/* Reads all layers for the first time. With a bad one the system's file and, if it is good, the
- * environment count, and it is said. False: no memory. */
+/* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
+ * system's file and the environment counts, and it is said. False: no memory. */
 bool job_config_start(struct job_config *config);
 /* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
 void job_config_distrust(struct job_config *config);
