@@ -284,7 +284,7 @@ static void start(void)
 	context_start(&job.devices);
 	graph_memory_start(&job.devices);
 	gate_start();
-	at_quick_exit(leave_nothing_behind);
+	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&job_launch.active, true);
 	sem_post(&job.ready);
 }

@@ -122,7 +122,16 @@ static void call_everything(void)
 	CUmemGenericAllocationHandle handle = 0;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 	                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemPoolProps pool_props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUDA_ARRAY_DESCRIPTOR shape = {16, 16, CU_AD_FORMAT_FLOAT, 1};
 	CUdeviceptr address = 0;
+	CUmemoryPool pool = NULL;
+	CUgraphExec executable = NULL;
+	CUmodule module = NULL;
+	CUarray array = NULL;
+	void *host = NULL;
+	unsigned int type;
 	size_t free_bytes, total;
 
 	cuInit(0);
@@ -131,6 +140,23 @@ static void call_everything(void)
 	cuMemAlloc_v2(&address, MIB);
 	cuMemFree_v2(address);
 	cuMemAllocAsync(&address, MIB, NULL);
+	cuMemFreeAsync(address, NULL);
+	cuMemGetAddressRange_v2(&address, &total, address);
+	cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+	cuMemAllocManaged(&address, MIB, CU_MEM_ATTACH_GLOBAL);
+	cuMemHostAlloc(&host, MIB, 0);
+	cuMemFreeHost(host);
+	cuArrayCreate_v2(&array, &shape);
+	cuMemPoolCreate(&pool, &pool_props);
+	cuMemPoolTrimTo(pool, 0);
+	cuMemPoolDestroy(pool);
+	cuMemcpyDtoD_v2(address, address + 4, 4);
+	cuMemsetD8_v2(address, 0, 4);
+	cuModuleLoadData(&module, "");
+	cuModuleUnload(module);
+	cuGraphInstantiateWithFlags(&executable, graph, 0);
+	cuGraphLaunch(executable, NULL);
+	cuGraphExecDestroy(executable);
 	cuMemCreate(&handle, 2 * MIB, &prop, 0);
 	launch(function, NULL);
 	cuStreamCreate(&stream, 0);
@@ -290,8 +316,13 @@ static void *allocate_over_and_over(void *cookie)
 {
 	(void)cookie;
 	CHECK(cuCtxSetCurrent(context_of_threads));
-	while (!stop)
+	while (!stop) {
+		CUdeviceptr address;
+
 		CHECK(cuMemFree_v2(take_mib(2)));
+		CHECK(cuMemAllocAsync(&address, MIB, CU_STREAM_PER_THREAD));
+		CHECK(cuMemFreeAsync(address, CU_STREAM_PER_THREAD));
+	}
 	return NULL;
 }
 
@@ -333,6 +364,7 @@ static void busy(void)
 	void *(*const work[])(void *) = {allocate_over_and_over, launch_over_and_over,
 	                                 initialise_over_and_over, capture_over_and_over};
 	pthread_t thread[4];
+	CUmemoryPool pool;
 
 	context_of_threads = begin_cuda();
 	function = load_kernel();
@@ -353,6 +385,9 @@ static void busy(void)
 	stop = true;
 	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
+	CHECK(cuCtxSynchronize());
+	CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+	CHECK(cuMemPoolTrimTo(pool, 0));
 	EXPECT(processes("live") == 1);
 	EXPECT(mib_charged() == 0);
 	EXPECT(book("allocations") == 0);

@@ -7,7 +7,7 @@ set -eu
 life_fork=$build/tests/e2e/life_fork
 # Children end with what they have.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
-export SPILLWAY_TOOL="$spillway" SOFTGPU_CONTEXT_MEMORY=1K
+export SPILLWAY_TOOL="$spillway" SOFTGPU_CONTEXT_MEMORY=1K SOFTGPU_QUIET=1
 jobs=0
 
 # guest NAME=VALUE... CASE HOW: under the shim, in a job of its own
