@@ -100,6 +100,13 @@ static bool is_program(const char *path)
 	return false;
 }
 
+const char *paths_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 bool paths_program(const char *program, char found[PATH_MAX])
 {
 	const char *search = getenv("PATH");

@@ -15,6 +15,8 @@
 #include "tools/arguments.h"
 #include "tools/claim.h"
 #include "tools/cleanup.h"
+#include "tools/frameworks.h"
+#include "tools/job_name.h"
 #include "tools/jobs.h"
 #include "tools/launch.h"
 #include "tools/paths.h"
@@ -28,6 +30,7 @@ struct run {
 	const char *name;
 	const char *config_file;
 	bool join;
+	bool common; /* the name is one that others are meant to have too */
 	bool softgpu;
 	bool quiet;
 	char **program;
@@ -118,62 +121,16 @@ static struct config *load_config(const char *override_file)
 	exit(EX_CONFIG);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* For a Python program the script says more than the interpreter. */
-static const char *program_name(char **program)
-{
-	const char *base = base_name(program[0]);
-
-	if (strncmp(base, "python", 6) != 0)
-		return base;
-	for (char **argument = program + 1; *argument; argument++) {
-		const char *dot = strrchr(*argument, '.');
-
-		if (dot && strcmp(dot, ".py") == 0)
-			return base_name(*argument);
-	}
-	return base;
-}
-
-/* BASE-PID of letters a job's name may have. */
-static char *default_name(char **program)
-{
-	const char *base = program_name(program);
-	const char *dot = strrchr(base, '.');
-	int length = dot && strcmp(dot, ".py") == 0 ? (int)(dot - base) : (int)strlen(base);
-	char *name = text("%.*s-%d", length > 40 ? 40 : length, base, (int)getpid());
-
-	for (char *c = name; *c; c++)
-		if (directory_check_name((char[]){'x', *c, '\0'}) != 0)
-			*c = '-';
-	if (*name == '.')
-		*name = '-';
-	return name;
-}
-
-/* Given, or configured, or Slurm's, or made up. All tasks of a Slurm job on a node are one job. */
+/* Given, or configured, or that of what we run in. */
 static const char *choose_name(struct run *run)
 {
-	const char *slurm = getenv("SLURM_JOB_ID");
 	struct config *config = load_config(NULL);
 	const char *name = run->name;
 
 	if (!name && *config_job_name(config))
 		name = text("%s", config_job_name(config));
 	config_release(config);
-	if (!name && slurm && *slurm) {
-		name = text("slurm-%s", slurm);
-		if (directory_check_name(name) != 0)
-			fail("SLURM_JOB_ID='%s': expected a plain number; use --name", slurm);
-		run->join = true;
-	}
-	return name ? name : default_name(run->program);
+	return name ? name : job_name(run->program, &run->common);
 }
 
 /* The program may change its folder before it reads this. */
@@ -224,7 +181,7 @@ static bool is_preloaded(const char *list, const char *library)
 		bool loads = !strchr(entry, '/') || access(entry, R_OK) == 0;
 
 		list += length;
-		if (loads && strcmp(base_name(entry), base_name(library)) == 0) {
+		if (loads && strcmp(paths_base(entry), paths_base(library)) == 0) {
 			if (!is_same_file(entry, library))
 				complain("LD_PRELOAD has %s already: it stays, in place of %s",
 				         entry, library);
@@ -281,6 +238,18 @@ static void remove_if_there(char *path)
 	free(path);
 }
 
+/* One task of a Slurm job must not change the limits of the others unasked. */
+static void refuse_other_limits(const struct run *run, const char *job)
+{
+	char *override_file = jobs_file(job, "override.ini");
+
+	if (!settings_stand(&run->settings, override_file))
+		fail("job '%s' is running with other limits; use --join to change them for all "
+		     "of it, or --name for a name of its own",
+		     job);
+	free(override_file);
+}
+
 /*
  * The name becomes ours, or we join those who have it. What an ended run of this name set is no
  * part of this one. Returns when the run that we are part of began at the earliest.
@@ -288,7 +257,8 @@ static void remove_if_there(char *path)
 static uint64_t take_name(const struct run *run, const char *job)
 {
 	char token[CLAIM_TOKEN_MAX];
-	bool first, taken = claim_take(job, run->join, &first, token);
+	bool first, may_share = run->join || run->common;
+	bool taken = claim_take(job, may_share, &first, token);
 	struct segment_view *view = jobs_read_if_any(job);
 	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
 	struct timespec now;
@@ -297,10 +267,12 @@ static uint64_t take_name(const struct run *run, const char *job)
 		fail("job '%s' is being run by another spillway run; use --join to share its "
 		     "limits, or --name for a name of its own",
 		     job);
-	if (live && !run->join)
+	if (live && !may_share)
 		fail("job '%s' is running (process %d, %s); use --join to share its limits, or "
 		     "--name for a name of its own",
 		     job, (int)live->pid, live->command);
+	if ((live || !first) && !run->join)
+		refuse_other_limits(run, job);
 	free(view);
 	set_environment("SPILLWAY_RUN", token);
 	if (live || !first)
@@ -326,6 +298,8 @@ static void set_limits(const struct run *run, const char *job)
 	settings_warn(config);
 	if (config_disabled(config))
 		complain("the environment disables Spillway: the program runs without it");
+	else
+		frameworks_be_modest();
 	config_release(config);
 }
 

@@ -1,6 +1,7 @@
 /* The limits that `run` and `set` take as options. */
 #include "tools/settings.h"
 
+#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,36 @@ bool settings_write(const struct settings *settings, const char *path)
 		return true;
 	complain("%s", error.message);
 	return false;
+}
+
+struct standing {
+	const struct settings *settings;
+	bool key[CONFIG_KEY_COUNT];
+};
+
+static int see(void *cookie, const char *section, const char *name, const char *value)
+{
+	struct standing *standing = cookie;
+	const struct settings *settings = standing->settings;
+
+	if (strncmp(section, "gpu", 3) != 0 ||
+	    strcmp(section + 3 + strspn(section + 3, " \t"), settings->selector) != 0)
+		return 1;
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (settings->value[key] && strcmp(name, config_key_name(key)) == 0)
+			standing->key[key] = strcmp(value, settings->value[key]) == 0;
+	return 1;
+}
+
+bool settings_stand(const struct settings *settings, const char *path)
+{
+	struct standing standing = {.settings = settings};
+
+	ini_parse(path, see, &standing);
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (settings->value[key] && !standing.key[key])
+			return false;
+	return true;
 }
 
 const char *settings_file(void)

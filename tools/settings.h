@@ -20,6 +20,8 @@ extern const struct argp settings_argp;
 bool settings_any(const struct settings *settings);
 /* Merges them into an override file. False after saying why not. */
 bool settings_write(const struct settings *settings, const char *path);
+/* Whether all of them stand in an override file already, as they are written. */
+bool settings_stand(const struct settings *settings, const char *path);
 /* The file that SPILLWAY_CONFIG names, or NULL. */
 const char *settings_file(void);
 /* Says what the configuration warns of. */

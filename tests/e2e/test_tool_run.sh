@@ -70,6 +70,21 @@ says "$out" '^my-train-[0-9]+$'
 # shellcheck disable=SC2016
 expect 0 env SLURM_JOB_ID=42 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
 says "$out" '^slurm-42$'
+# shellcheck disable=SC2016
+expect 0 env KUBERNETES_SERVICE_HOST=10.0.0.1 HOSTNAME=bert-0 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^pod-bert-0$'
+long=a123456789b123456789c123456789d123456789e123456789f1234567-0
+# shellcheck disable=SC2016
+expect 0 env KUBERNETES_SERVICE_HOST=10.0.0.1 HOSTNAME=$long "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^pod-.*f1234567-0$'
+# shellcheck disable=SC2016
+expect 0 env SLURM_JOB_ID=42 KUBERNETES_SERVICE_HOST=10.0.0.1 HOSTNAME=x "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^slurm-42$'
+# shellcheck disable=SC2016
+expect 0 env HOSTNAME=bert-0 "$spillway" run sh -c 'echo "$SPILLWAY_JOB"'
+says "$out" '^sh-[0-9]+$'
+expect 125 env SLURM_JOB_ID=a/b "$spillway" run true
+says "$err" "^spillway: SLURM_JOB_ID='a/b': cannot be in a job's name; use --name$"
 printf '[job]\nname = by-file\n' >"$TMPDIR/named.ini"
 # shellcheck disable=SC2016
 (cd "$TMPDIR" && "$spillway" run --config named.ini sh -c 'echo "$SPILLWAY_JOB $SPILLWAY_CONFIG"') >"$out"
@@ -106,6 +121,40 @@ says "$err" "^spillway: job 'live' is running \(process $pid,"
 expect 0 "$spillway" run --name live --join true
 kill "$pid"
 wait "$pid"
+
+# The tasks of a Slurm job are one job; one with other limits is refused.
+SLURM_JOB_ID=7
+export SLURM_JOB_ID
+"$spillway" run --memory 1G --limit-gpu 0 sh -c 'echo started; exec sleep 60' >"$TMPDIR/task.log" 2>&1 &
+launcher=$!
+wait_for started "$TMPDIR/task.log"
+expect 0 "$spillway" run true
+expect 0 "$spillway" run --memory 1G --limit-gpu 0 true
+for limit in '--memory 2G --limit-gpu 0' '--memory 1G' '--share 5 --limit-gpu 0'; do
+	# shellcheck disable=SC2086 # options
+	expect 125 "$spillway" run $limit true
+	says "$err" "^spillway: job 'slurm-7' is running with other limits; use --join"
+done
+says_not "$SPILLWAY_STATE_DIR/slurm-7.override.ini" 2G
+expect 0 "$spillway" run --join --share 5 true
+says "$SPILLWAY_STATE_DIR/slurm-7.override.ini" '^share = 5$'
+kill "$launcher"
+wait "$launcher"
+unset SLURM_JOB_ID
+
+# Frameworks that would take all memory are told not to, unless the user said otherwise.
+# shellcheck disable=SC2016
+frameworks='echo "$TF_FORCE_GPU_ALLOW_GROWTH,$XLA_PYTHON_CLIENT_PREALLOCATE,"'
+expect 0 "$spillway" run sh -c "$frameworks"
+says "$out" '^true,false,$'
+expect 0 env TF_FORCE_GPU_ALLOW_GROWTH=false XLA_PYTHON_CLIENT_PREALLOCATE=true "$spillway" run sh -c "$frameworks"
+says "$out" '^false,true,$'
+for fraction in XLA_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_MEM_FRACTION; do
+	expect 0 env $fraction=.5 "$spillway" run sh -c "$frameworks"
+	says "$out" '^true,,$'
+done
+expect 0 env SPILLWAY_DISABLE=1 "$spillway" run sh -c "$frameworks"
+says "$out" '^,,$'
 
 # Signals sent to the launcher reach the program; its answer is the exit status.
 "$spillway" run sh -c 'trap "exit 9" USR1; echo started; while :; do sleep 0.05; done' >"$TMPDIR/usr1.log" 2>&1 &

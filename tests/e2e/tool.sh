@@ -3,7 +3,8 @@
 #
 # shellcheck shell=sh disable=SC2034 # used by those who source it
 set -u
-unset SLURM_JOB_ID CUDA_DISABLE_CONTROL
+unset SLURM_JOB_ID KUBERNETES_SERVICE_HOST CUDA_DISABLE_CONTROL TF_FORCE_GPU_ALLOW_GROWTH \
+	XLA_PYTHON_CLIENT_PREALLOCATE XLA_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_MEM_FRACTION
 : "${BUILD:=build}" "${TMPDIR:=/tmp}" "${SPILLWAY_STATE_DIR:?}"
 # Preloaded libraries come before the sanitizer's, which it would refuse.
 export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"

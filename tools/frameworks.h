@@ -1,0 +1,10 @@
+/*
+ * Frameworks that would take all memory of a GPU at once are told to take what they need.
+ */
+#ifndef SPILLWAY_FRAMEWORKS_H
+#define SPILLWAY_FRAMEWORKS_H
+
+/* Sets variables in our environment, where the user has not said otherwise. */
+void frameworks_be_modest(void);
+
+#endif
