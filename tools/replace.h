@@ -19,5 +19,7 @@ struct replace {
 bool replace_begin(struct replace *replace, const char *path, mode_t mode);
 /* The new file takes its place. False after saying why not: the old one stands. */
 bool replace_end(struct replace *replace);
+/* The old file stays. */
+void replace_abandon(struct replace *replace);
 
 #endif

@@ -6,6 +6,7 @@
 #include "tools/arguments.h"
 #include "tools/follow.h"
 #include "tools/jobs.h"
+#include "tools/save.h"
 #include "tools/selectors.h"
 #include "tools/settings.h"
 #include "tools/shares.h"
@@ -14,7 +15,15 @@
 struct set {
 	struct settings settings;
 	const char *job;
+	const char *save; /* NULL: nowhere */
 	uint64_t timeout_ns;
+};
+
+enum { OPTION_SAVE = 0x200 };
+
+static const struct argp_option options[] = {
+    {"save", OPTION_SAVE, "FILE", 0, "Write the job's limits into an INI file, too", 0},
+    {0},
 };
 
 static const struct argp_child children[] = {
@@ -32,13 +41,18 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		state->child_inputs[0] = &set->timeout_ns;
 		state->child_inputs[1] = &set->settings;
 		return 0;
+	case OPTION_SAVE:
+		if (!*argument)
+			usage_error("--save '': expected a file");
+		set->save = argument;
+		return 0;
 	case ARGP_KEY_ARG:
 		arguments_job(&set->job, argument);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		usage_error("which job?");
 	case ARGP_KEY_SUCCESS:
-		if (!settings_any(&set->settings))
+		if (!settings_any(&set->settings) && !set->save)
 			usage_error("nothing to set");
 		return 0;
 	default:
@@ -47,6 +61,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp argp = {
+    .options = options,
     .parser = parse,
     .args_doc = "JOB",
     .doc = "Changes the limits of a running job and waits until all its processes obey.",
@@ -126,7 +141,7 @@ int command_set(int argc, char **argv)
 {
 	struct set set = {0};
 	char *path;
-	bool done;
+	bool done, saved;
 
 	arguments_read("spillway set", &argp, argc, argv, &set);
 	path = follow_override_path(set.job);
@@ -137,6 +152,9 @@ int command_set(int argc, char **argv)
 		done = settings_write(&set.settings, path);
 	if (done)
 		warn(path);
+	saved = done && (!set.save || save_limits(set.job, path, set.save));
 	free(path);
-	return done ? follow(set.job, set.timeout_ns) : TOOL_FAILED;
+	if (!done || follow(set.job, set.timeout_ns) != TOOL_OK)
+		return TOOL_FAILED;
+	return saved ? TOOL_OK : TOOL_FAILED;
 }
