@@ -35,6 +35,7 @@ $(BUILD)/tools/man/spillway-stat.1: tools/man/spillway-stat.1.scd $(BUILD)/spill
 # machine's libcuda.so.1.
 shim_dir = $(DESTDIR)$(libdir)/spillway
 doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
+completion_dir = $(DESTDIR)$(prefix)/share/bash-completion/completions
 scdoc := $(shell command -v scdoc 2>/dev/null)
 
 .PHONY: install uninstall
@@ -43,6 +44,7 @@ install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
 	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
+	@install -D -m 644 tools/completion/spillway.bash $(completion_dir)/spillway
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
 ifneq ($(scdoc),)
@@ -56,7 +58,7 @@ endif
 	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
 
 uninstall:
-	@rm -f $(DESTDIR)$(bindir)/spillway
+	@rm -f $(DESTDIR)$(bindir)/spillway $(completion_dir)/spillway
 	@for page in $(notdir $(man_src:.scd=)) $(man_links); do \
 		rm -f $(DESTDIR)$(mandir)/man$${page##*.}/$$page; done
 	@rm -rf $(shim_dir) $(doc_dir)

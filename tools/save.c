@@ -32,10 +32,10 @@ static void insert(struct lines *lines, int before, char *line)
 
 	if (!grown)
 		fail("out of memory");
-	memmove(grown + before + 1, grown + before, (lines->count - before) * sizeof *grown);
-	grown[before] = line;
 	lines->line = grown;
-	lines->count++;
+	for (int i = lines->count++; i > before; i--)
+		lines->line[i] = lines->line[i - 1];
+	lines->line[before] = line;
 }
 
 static void read_lines(struct lines *lines, FILE *in)

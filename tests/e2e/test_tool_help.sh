@@ -11,7 +11,9 @@ says "$out" '^  doctor '
 expect 0 "$spillway" help
 says "$out" '^Usage: spillway \[OPTION'
 
-for command in run stat top set pause resume doctor; do
+commands=$("$spillway" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(echo "$commands" | wc -l)" -ge 7 ] || fail 'help names too few commands'
+for command in $commands; do
 	expect 0 "$spillway" help $command
 	says "$out" "^Usage: spillway $command "
 	cp "$out" "$TMPDIR/help"
@@ -31,6 +33,20 @@ for command in run stat top set pause resume doctor; do
 			grep -q -- "$option" "$TMPDIR/help" || grep -q "spillway doctor $option" "$page" ||
 			fail "$option in $page is none of $command"
 	done
+done
+
+# Every command has its page, and every key and variable of the configuration stands in spillway.ini(5).
+for command in $commands; do
+	grep -q "^\*.*\*$command\*\|^\*$command\*" tools/man/spillway.1.scd || fail "$command is not in spillway(1)"
+done
+keys=$(sed -n '/define CONFIG_GPU_KEYS/,/^$/s/^\tX(\([a-z_]*\),.*/\1/p' core/config/config.h)
+[ "$(echo "$keys" | wc -l)" -ge 9 ] || fail 'keys of the configuration were not found'
+for key in name labels $keys; do
+	grep -q "^\*$key\*" tools/man/spillway.ini.5.scd || fail "$key is not in spillway.ini(5)"
+	grep -q "^;$key = " conf/spillway.ini || fail "$key is not in conf/spillway.ini"
+done
+for variable in $(grep -hoE '"SPILLWAY_[A-Z_]+["=]' core/*/*.c core/*.c shim/*.c tools/*.c | tr -d '"=' | sort -u); do
+	grep -q "\*${variable}[*[]" tools/man/*.scd || fail "$variable is on no man page"
 done
 
 expect 2 "$spillway"

@@ -16,7 +16,8 @@ install() {
 
 expect 0 install install
 for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
-	lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini; do
+	lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini \
+	share/bash-completion/completions/spillway; do
 	[ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 if command -v scdoc >/dev/null; then

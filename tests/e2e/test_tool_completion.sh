@@ -1,0 +1,101 @@
+#!/bin/sh
+# Bash completion: every command and option, the jobs there are, the values of options.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+command -v bash >/dev/null || {
+	echo 'bash is not installed'
+	exit 77
+}
+
+# typing WORD...: what bash would offer for the last word, one per line, in $out
+typing() {
+	bash -c '
+		source tools/completion/spillway.bash || exit
+		complete -p spillway >&2 || exit
+		COMP_WORDS=(spillway "${@:2}") COMP_CWORD=$(($# - 1))
+		_spillway "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+		[ ${#COMPREPLY[@]} -eq 0 ] || printf "%s\n" "${COMPREPLY[@]}"
+	' bash "$spillway" "$@" >"$out" 2>"$err" || fail "completion of $*"
+	says "$err" '^complete -F _spillway spillway$'
+}
+# offers LIST: exactly these, in any order
+offers() {
+	[ "$(sort "$out" | tr '\n' ' ')" = "$1 " ] || [ "$(cat "$out")" = "$1" ] || fail "expected exactly: $1"
+}
+
+"$spillway" --help | sed -n 's/^  \([a-z][a-z]*\)  *[a-z].*/\1/p' >"$TMPDIR/commands"
+[ "$(wc -l <"$TMPDIR/commands")" -ge 7 ] || fail 'help names too few commands'
+typing ''
+while read -r command; do
+	says "$out" "^$command$"
+done <"$TMPDIR/commands"
+says "$out" '^help$'
+typing he
+offers help
+typing --v
+offers --version
+typing help d
+offers doctor
+
+while read -r command; do
+	"$spillway" help "$command" | grep -Eo -- '--[a-z][a-z-]*' | sort -u >"$TMPDIR/options"
+	typing "$command" --
+	says "$TMPDIR/options" '^--help$'
+	[ "$(sort -u "$out")" = "$(cat "$TMPDIR/options")" ] || fail "options of $command differ from its help"
+done <"$TMPDIR/commands"
+typing stat --te
+offers --textfile
+
+# Jobs, and after one nothing more.
+start_job bert
+start_job gpt
+for command in stat top set pause resume; do
+	typing $command ''
+	offers 'bert gpt'
+done
+typing set --memory 1G b
+offers bert
+typing set --memory = 1G b
+offers bert
+typing set bert ''
+offers ''
+typing set bert --sh
+offers --share
+typing run --name g
+offers gpt
+
+# Values; each format that is offered is one.
+typing stat --format c
+offers 'csv csv,noheader csv,noheader,nounits csv,nounits'
+typing stat --format = pro
+offers prometheus
+typing stat --format =
+while read -r format; do
+	"$spillway" stat bert --format "$format" >"$TMPDIR/formatted" 2>&1 || fail "--format $format is offered"
+	[ -s "$TMPDIR/formatted" ] || fail "--format $format shows nothing"
+done <"$out"
+: >"$TMPDIR/a file.ini"
+typing run --config "$TMPDIR/a f"
+offers "$TMPDIR/a file.ini"
+typing set bert --save = "$TMPDIR/a f"
+offers "$TMPDIR/a file.ini"
+typing set bert --memory ''
+offers ''
+
+# Of run: options end at the program, then come files.
+typing run --memory 1G --joi
+offers --join
+typing run pyt --joi
+offers ''
+typing run cat "$TMPDIR/a f"
+offers "$TMPDIR/a file.ini"
+typing run --softgpu tru
+says "$out" '^true$'
+typing run -- tru
+says "$out" '^true$'
+
+# Without the command there is nothing, and no noise.
+spillway=$TMPDIR/nowhere
+typing stat ''
+offers ''
+finish
