@@ -34,13 +34,9 @@ static const char *const symbol_names[] = {
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 
-/* (driver's address, ours), sorted by address. */
-struct mapping {
-	void *real;
-	void *ours;
-};
-static struct mapping mappings[ENTRY_COUNT];
-static size_t mapping_count;
+/* What the driver has, by address; of several symbols at one address a hooked one comes first. */
+static uint32_t by_address[ENTRY_COUNT];
+static size_t address_count;
 
 static const char *asked_path; /* the driver's file as the program named it */
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
@@ -73,12 +69,14 @@ static CUresult version_without_driver(int *version)
 	return CUDA_SUCCESS;
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
-	uintptr_t x = (uintptr_t)((const struct mapping *)a)->real;
-	uintptr_t y = (uintptr_t)((const struct mapping *)b)->real;
+	uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+	uintptr_t x = (uintptr_t)shim_real[one], y = (uintptr_t)shim_real[other];
 
-	return x < y ? -1 : x > y;
+	if (x != y)
+		return x < y ? -1 : 1;
+	return (shim_hook[one] == NULL) - (shim_hook[other] == NULL);
 }
 
 static int by_name(const void *key, const void *element)
@@ -86,13 +84,21 @@ static int by_name(const void *key, const void *element)
 	return strcmp(key, *(const char *const *)element);
 }
 
-void *shim_address_for(void *real)
+void *shim_address_for(void *real, bool *known)
 {
-	struct mapping key = {.real = real};
-	struct mapping *found;
+	size_t low = 0, high = address_count;
 
-	found = bsearch(&key, mappings, mapping_count, sizeof(key), by_address);
-	return found ? found->ours : real;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)shim_real[by_address[middle]] < (uintptr_t)real)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*known = low < address_count && shim_real[by_address[low]] == real;
+	return *known && shim_hook[by_address[low]] ? (void *)shim_functions[by_address[low]]
+	                                            : real;
 }
 
 static const char *const *find_name(const char *symbol)
@@ -100,9 +106,20 @@ static const char *const *find_name(const char *symbol)
 	return bsearch(symbol, symbol_names, ENTRY_COUNT, sizeof(*symbol_names), by_name);
 }
 
-bool shim_knows(const char *symbol)
+bool shim_acts_on(const char *name)
 {
-	return find_name(symbol) != NULL;
+	size_t length = strlen(name);
+
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
+		const char *rest;
+
+		if (!shim_hook[i] || strncmp(symbol_names[i], name, length) != 0)
+			continue;
+		rest = symbol_names[i] + length;
+		if (*rest == '\0' || strncmp(rest, "_v", 2) == 0 || strncmp(rest, "_pt", 3) == 0)
+			return true;
+	}
+	return false;
 }
 
 static bool is_missing(const char *symbol)
@@ -133,7 +150,6 @@ bool shim_is_disabled(void)
 
 static void install_hooks(void **target)
 {
-	mapping_count = 0; /* a fork may have broken off an attempt before */
 	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
 		void *real = shim_real[h->entry];
@@ -142,10 +158,13 @@ static void install_hooks(void **target)
 			continue;
 		__atomic_store_n(&shim_hook[h->entry], h->function, __ATOMIC_RELEASE);
 		target[h->entry] = (void *)shim_guards[h->entry];
-		mappings[mapping_count++] =
-		    (struct mapping){real, (void *)shim_functions[h->entry]};
 	}
-	qsort(mappings, mapping_count, sizeof(*mappings), by_address);
+	address_count = 0; /* a fork may have broken off an attempt before */
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
+		if (shim_real[i] != (void *)missing_function)
+			by_address[address_count++] = i;
+	}
+	qsort(by_address, address_count, sizeof(*by_address), compare_addresses);
 }
 
 /*

@@ -32,13 +32,28 @@ static bool is_news(const char *symbol)
 	return false;
 }
 
+static void note_unknown(const char *symbol)
+{
+	if (shim_acts_on(symbol)) {
+		if (is_news(symbol))
+			log_warning("cuGetProcAddress(%s): the driver has a newer form than "
+			            "Spillway knows: "
+			            "what is done by it is neither limited nor counted",
+			            symbol);
+	} else if (log_enabled(LOG_DEBUG) && is_news(symbol)) {
+		log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through", symbol);
+	}
+}
+
 static void exchange(const char *symbol, void **function)
 {
+	bool known;
+
 	if (!*function)
 		return;
-	*function = shim_address_for(*function);
-	if (symbol && *symbol && log_enabled(LOG_DEBUG) && !shim_knows(symbol) && is_news(symbol))
-		log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through", symbol);
+	*function = shim_address_for(*function, &known);
+	if (!known && symbol && *symbol)
+		note_unknown(symbol);
 }
 
 HOOK(cuGetProcAddress, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)

@@ -142,10 +142,11 @@ bool shim_is_disabled(void);
 void *shim_resolve(uint32_t entry);
 
 /*
- * Our exported symbol for the hooked function that the driver has at this address, else the address.
- * attach.c.
+ * Our exported symbol for the hooked function that the driver has at this address, else the address. *known: it is
+ * that of a symbol in the table. attach.c.
  */
-void *shim_address_for(void *real);
-bool shim_knows(const char *symbol);
+void *shim_address_for(void *real, bool *known);
+/* Whether some form (_v2, _ptsz) of this function is hooked. */
+bool shim_acts_on(const char *name);
 
 #endif

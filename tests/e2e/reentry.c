@@ -29,6 +29,7 @@ int main(int argc, char **argv)
 	    (*release)(uint64_t, void *);
 	int (*load)(void **, const char *), (*launch)(void *, int, int), (*news)(void);
 	int (*get)(const char *, void **, int, uint64_t, int *);
+	int (*newer)(uint64_t *, size_t, unsigned int);
 	int results[7] = {0}, status = -1;
 	uint64_t p[3];
 	size_t pitch;
@@ -58,8 +59,9 @@ int main(int argc, char **argv)
 		results[5] |= launch(&object, 1, 1);
 	for (int i = 0; i < 3; i++)
 		results[6] |= get("cuTinyCount", (void **)&count, 14000, 0, &status) |
-		              get("cuTinyNews", (void **)&news, 14000, 0, &status);
-	if (results[6] || status || !count || !news)
+		              get("cuTinyNews", (void **)&news, 14000, 0, &status) |
+		              get("cuMemAlloc", (void **)&newer, 14000, 0, &status);
+	if (results[6] || status || !count || !news || !newer || newer(p, 1, 0) || !newer(p, 1, 1))
 		return 1;
 	for (int i = 0; i < 7; i++)
 		printf("%s%s %d/%d", i ? ", " : "", names[i], results[i], count(names[i]));

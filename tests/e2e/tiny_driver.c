@@ -9,7 +9,8 @@
  * TINY_CONSTRUCTOR=1: it calls itself, by that way, when it is loaded.
  * TINY_INJECTION=FILE: cuInit loads that library and calls its InitializeInjection(), as CUDA does for
  * CUDA_INJECTION64_PATH; its InsideCall(), where it has one, is called in the midst of every call that counts.
- * cuTinyCount(name) is a function that no table knows: cuGetProcAddress finds it, and cuTinyNews.
+ * cuTinyCount(name) is a function that no table knows: cuGetProcAddress finds it, and cuTinyNews, and from CUDA 14
+ * on a cuMemAlloc_v3.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -80,6 +81,7 @@ result cuLaunchKernel(void *f, unsigned int x, unsigned int y, unsigned int z, u
                       unsigned int by, unsigned int bz, unsigned int shared, void *stream,
                       void **parameters, void **extra);
 result cuLaunchGrid(void *f, int width, int height);
+result cuMemAlloc_v3(pointer *p, size_t size, unsigned int flags);
 result cuTinyCount(const char *name);
 result cuTinyNews(void);
 result cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
@@ -242,6 +244,13 @@ result cuLaunchGrid(void *f, int width, int height)
 	                            NULL, NULL, NULL);
 }
 
+result cuMemAlloc_v3(pointer *p, size_t size, unsigned int flags)
+{
+	*p = next_address;
+	next_address += size;
+	return flags ? INVALID_VALUE : SUCCESS;
+}
+
 result cuTinyCount(const char *name)
 {
 	return count_of(name) ? *count_of(name) : -1;
@@ -252,17 +261,17 @@ result cuTinyNews(void)
 	return 4711;
 }
 
-/* Nothing of it has two forms. */
 result cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
                            int *status)
 {
 	Dl_info own;
 	void *library;
 
-	(void)version;
 	(void)flags;
 	if (!dladdr(&counts, &own) || !(library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD)))
 		abort();
+	if (strcmp(name, "cuMemAlloc") == 0)
+		name = version < 14000 ? "cuMemAlloc_v2" : "cuMemAlloc_v3";
 	*function = dlsym(library, name);
 	dlclose(library);
 	if (status)
