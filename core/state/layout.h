@@ -52,7 +52,7 @@ struct segment_slot {
 struct segment_header {
 	char magic[8];
 	uint32_t version;
-	uint32_t reserved;
+	_Atomic uint32_t is_unnamed; /* 1: nobody named the job */
 	uint64_t size;
 	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no mutex in the file means anything */
 	char job[64];

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +26,8 @@ static int check_is_over(struct segment_file *file, const struct segment_slot *b
 	return error;
 }
 
-static int check_file_is_over(int directory, const char *job)
+/* unnamed: -EBUSY for a job that somebody named. */
+static int check_file_is_over(int directory, const char *job, bool unnamed)
 {
 	struct segment_header header = {0};
 	uint64_t file_size = 0;
@@ -34,6 +36,8 @@ static int check_file_is_over(int directory, const char *job)
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	int error = segment_check(&header, file_size, job, NULL, 0);
+	if (!error && unnamed && !atomic_load(&header.is_unnamed))
+		error = -EBUSY;
 	if (!error && segment_is_of_this_boot(&header)) {
 		struct segment_file *file = segment_map(fd);
 		error = file ? check_is_over(file, NULL) : -errno;
@@ -45,7 +49,7 @@ static int check_file_is_over(int directory, const char *job)
 }
 
 /* own: the caller's hold on the job, or NULL. */
-static int remove_job(const char *job, struct segment *own)
+static int remove_job(const char *job, struct segment *own, bool unnamed)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
 	int directory = directory_open(0, NULL, 0);
@@ -53,8 +57,8 @@ static int remove_job(const char *job, struct segment *own)
 		return directory;
 	int lock = segment_job_lock(directory, job), error = lock;
 	if (lock >= 0)
-		error =
-		    own ? check_is_over(own->file, own->slot) : check_file_is_over(directory, job);
+		error = own ? check_is_over(own->file, own->slot)
+		            : check_file_is_over(directory, job, unnamed);
 	if (!error) {
 		snprintf(name, sizeof name, "%s.segment", job);
 		bool removed = unlinkat(directory, name, 0) == 0;
@@ -70,10 +74,23 @@ static int remove_job(const char *job, struct segment *own)
 
 int segment_remove(const char *job)
 {
-	return directory_check_name(job) == 0 ? remove_job(job, NULL) : -EINVAL;
+	return directory_check_name(job) == 0 ? remove_job(job, NULL, false) : -EINVAL;
 }
 
 int segment_remove_own(struct segment *segment)
 {
-	return remove_job(segment->file->header.job, segment);
+	return remove_job(segment->file->header.job, segment, true);
+}
+
+static int remove_if_left(void *own, const char *job)
+{
+	if (strcmp(job, own) != 0)
+		(void)remove_job(job, NULL, true);
+	return 0;
+}
+
+void segment_is_unnamed(struct segment *segment)
+{
+	atomic_store(&segment->file->header.is_unnamed, 1);
+	segment_list(remove_if_left, segment->file->header.job);
 }

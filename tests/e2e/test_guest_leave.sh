@@ -54,12 +54,19 @@ ends 7 close "$life_leave" close
 ends 7 spawn "$life_leave" spawn
 
 # A job nobody named leaves no segment where it ends by itself.
+left() { set -- "$SPILLWAY_STATE_DIR"/life_leave-*.segment && [ -e "$1" ]; }
 for how in return exit quick_exit thread handler; do
 	ends 7 "" "$life_leave" $how
+	! left || fail "left behind by $how: $(ls "$SPILLWAY_STATE_DIR")"
 done
-for segment in "$SPILLWAY_STATE_DIR"/life_leave-*.segment; do
-	[ ! -e "$segment" ] || fail "left behind: $segment"
-done
+
+# What it leaves otherwise goes with the next of its kind, once the memory has drained; named jobs stay.
+ends 7 "" "$life_leave" _exit
+ends 137 "" "$life_leave" kill
+left || fail "nothing was left behind by _exit and kill"
+next_leaves_nothing() { ends 7 "" "$life_leave" after && ! left; }
+until_true 10 next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"
+[ -e "$SPILLWAY_STATE_DIR/late-first.segment" ] || fail "the segment of a job with a name was removed"
 
 for process in $waited; do
 	wait "$process"
