@@ -74,7 +74,7 @@ SPILLWAY_SHARE=1e2 goes_on "environment" "SPILLWAY_SHARE" "1e2" "expected a perc
 
 # A segment of another version is left alone; the limit holds for the process by itself.
 version() { od -An -tu4 -j8 -N4 "$SPILLWAY_STATE_DIR/bad.segment" | tr -d ' '; }
-same "version" 1 "$(version)"
+same "version" 2 "$(version)"
 printf '\143' | dd of="$SPILLWAY_STATE_DIR/bad.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
 export SPILLWAY_MEMORY_LIMIT=8MiB
 goes_on "other version" "bad.segment" "99" "expected"
