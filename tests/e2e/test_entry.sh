@@ -43,6 +43,11 @@ has "too old" "$out" "cuMemAllocAsync@3020: none 0 2"
 out=$(SPILLWAY_DISABLE=1 under_shim "$entry" --gpa cuMemAlloc@3020)
 has "disabled" "$out" "cuMemAlloc@3020: driver 0 0"
 
+# A driver that looks its symbols up in what it opens by its own name hands out ours; that is no news.
+out=$(LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$entry" --gpa cuMemAlloc@12000 cuMemcpyDtoDAsync@12000 2>&1)
+same "a driver that opens itself" "cuMemAlloc@12000: shim 0 0
+cuMemcpyDtoDAsync@12000: shim 0 0" "$out"
+
 # dlsym finds what the driver at hand has: a program that probes for features learns the truth.
 out=$(under_shim "$entry" --symbol cuMemAlloc_v2 cuMemcpyBatchAsync_v2 cuNoSuchThing)
 has "new driver" "$out" "cuMemAlloc_v2: shim"
