@@ -47,6 +47,9 @@ install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
 	@install -D -m 644 tools/completion/spillway.bash $(completion_dir)/spillway
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
+	@for file in $(wildcard conf/README.md conf/*/*); do \
+		if [ -x $$file ]; then mode=755; else mode=644; fi; \
+		install -D -m $$mode $$file $(doc_dir)/$$file || exit; done
 ifneq ($(scdoc),)
 	@for page in $(man_out); do \
 		install -D -m 644 -t $(DESTDIR)$(mandir)/man$${page##*.} $$page || exit; done
