@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -38,10 +40,10 @@ extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 static uint32_t by_address[ENTRY_COUNT];
 static size_t address_count;
 
-static const char *asked_path; /* the driver's file as the program named it */
+enum { PATIENCE_MS = 200 };
+static _Atomic pid_t first_process; /* that began to attach */
+static _Atomic bool attached;
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
-/* The driver's constructors may call back. */
-static __thread bool attaching __attribute__((tls_model("initial-exec")));
 
 /* Stands in for what the driver at hand does not have. */
 static CUresult missing_function(void)
@@ -186,55 +188,100 @@ static void publish(bool hooked)
 		__atomic_store_n(&shim_target[i], target[i], __ATOMIC_RELEASE);
 }
 
+/* What the loader has to be asked for: what one thread found, until it is taken or proves to be late. */
+struct found {
+	void *handle;
+	void *real[ENTRY_COUNT];
+	struct code inside[2];
+	char path[PATH_MAX];
+};
+static __thread struct found *found __attribute__((tls_model("initial-exec")));
+
+static void find_driver(const char *asked)
+{
+	found->path[0] = '\0';
+	found->handle = driver_open(asked, found->path, sizeof(found->path));
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
+		void *real =
+		    found->handle ? dlsym(found->handle, symbol_names[i]) : (void *)without_driver;
+
+		found->real[i] = real ? real : (void *)missing_function;
+	}
+	if (found->handle) {
+		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
+		found->inside[1] = driver_code(shim_guards);
+	} else {
+		found->real[ENTRY_cuInit] = (void *)init_without_driver;
+		found->real[ENTRY_cuDriverGetVersion] = (void *)version_without_driver;
+	}
+}
+
+/* Once; asks the loader nothing. */
 static void attach(void)
 {
-	char path[PATH_MAX] = "";
-	void *handle;
+	bool has_driver = found->handle != NULL;
+
+	memcpy(shim_real, found->real, sizeof(shim_real));
+	if (has_driver) {
+		log_debug("driver library: %s", found->path);
+		memcpy(shim_inside, found->inside, sizeof(shim_inside));
+	}
+	found->handle = NULL; /* it stays open */
+	shim_hide(is_missing);
+	fill_core_driver();
+	publish(has_driver && !shim_is_disabled());
+	atomic_store(&attached, true);
+}
+
+/*
+ * One thread is enough. But it may be waiting for the loader, which waits for us where a library calls the
+ * driver as it is loaded: so others wait only so long.
+ */
+static void wait_for_the_first(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	pid_t self = getpid(), first = atomic_load(&first_process);
+
+	/* In a forked child the first thread may be the parent's. */
+	if (first != self && atomic_compare_exchange_strong(&first_process, &first, self)) {
+		if (!getauxval(AT_SECURE))
+			log_configure(getenv("SPILLWAY_LOG"));
+		return;
+	}
+	for (int tries = 0; tries < PATIENCE_MS && !atomic_load(&attached); tries++)
+		nanosleep(&pause, NULL);
+}
+
+static __attribute__((noinline)) void find_and_attach(const char *path)
+{
 	int saved = errno, cancel;
+	struct found mine;
 
 	/* Files are opened here: a thread cancelled half way would keep the loader's lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	attaching = true;
-	if (!getauxval(AT_SECURE))
-		log_configure(getenv("SPILLWAY_LOG"));
-	handle = driver_open(asked_path, path, sizeof(path));
-	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		void *real = handle ? dlsym(handle, symbol_names[i]) : (void *)without_driver;
-
-		shim_real[i] = real ? real : (void *)missing_function;
+	wait_for_the_first();
+	if (!atomic_load(&attached)) {
+		mine.handle = NULL;
+		found = &mine; /* says, too, that the driver's constructors call back */
+		find_driver(path);
+		pthread_once(&attach_once, attach);
+		found = NULL;
+		if (mine.handle)
+			dlclose(mine.handle);
 	}
-	if (!handle) {
-		shim_real[ENTRY_cuInit] = (void *)init_without_driver;
-		shim_real[ENTRY_cuDriverGetVersion] = (void *)version_without_driver;
-	} else {
-		log_debug("driver library: %s", path);
-		shim_inside[0] = driver_code(shim_real[ENTRY_cuInit]);
-		shim_inside[1] = driver_code(shim_guards);
-	}
-	shim_hide(is_missing);
-	fill_core_driver();
-	publish(handle && !shim_is_disabled());
-	attaching = false;
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 
 void shim_attach(const char *path)
 {
-	if (attaching)
-		return;
-	/* Whoever comes first; pthread_once has no argument to pass it. */
-	if (path)
-		__atomic_compare_exchange_n(&asked_path, &(const char *){NULL}, path, false,
-		                            __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	pthread_once(&attach_once, attach);
-	/* The string is the caller's. */
-	__atomic_store_n(&asked_path, NULL, __ATOMIC_RELAXED);
+	if (!found && !atomic_load(&attached))
+		find_and_attach(path);
 }
 
 void *shim_resolve(uint32_t entry)
 {
-	if (attaching)
+	if (found)
 		return (void *)without_driver;
 	shim_attach(NULL);
 	return shim_target[entry];

@@ -5,11 +5,14 @@
  *   cancel     threads are cancelled inside calls: what they held of ours is not held for ever
  *   wait       a thread is cancelled while it waits for the segment's lock, which LIFE_HOLDER holds
  *   slot       a thread is cancelled in an idle slot
+ *   loading    a library that is being loaded, LIFE_LIBRARY, calls the driver while another thread
+ *              makes the first call
  *   contexts   a context per task, hundreds of them: all are in the books, and out again
  */
 #include "tests/e2e/life.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -202,6 +205,32 @@ static void slot(void)
 	EXPECT(book("launches") == launches + 1);
 }
 
+/* --- loading --- */
+
+static void *load_library(void *cookie)
+{
+	EXPECT(dlopen(getenv("LIFE_LIBRARY"), RTLD_NOW));
+	return cookie;
+}
+
+static void loading(void)
+{
+	char number[16];
+	pthread_t thread;
+	int ends[2];
+
+	EXPECT(pipe(ends) == 0);
+	snprintf(number, sizeof(number), "%d", ends[0]);
+	setenv("LOADING_WAIT", number, 1);
+	thread = start_thread(load_library);
+	nap_ms(50); /* it is in the loader, and has its lock */
+	EXPECT(write(ends[1], "!", 1) == 1);
+	begin_cuda();
+	pthread_join(thread, NULL);
+	take_mib(2);
+	EXPECT(mib_charged() == 2);
+}
+
 /* --- contexts --- */
 
 static void contexts(void)
@@ -233,6 +262,8 @@ int main(int argc, char **argv)
 		cancel();
 	else if (strcmp(argv[1], "wait") == 0)
 		wait_for_the_lock();
+	else if (strcmp(argv[1], "loading") == 0)
+		loading();
 	else if (strcmp(argv[1], "contexts") == 0)
 		contexts();
 	else

@@ -32,3 +32,5 @@ jobs=4
 guest "$softgpu" SPILLWAY_SHARE=10 SOFTGPU_KERNEL_TIME_US=2000 "$life_threads" slot
 jobs=5
 guest "$softgpu" "$life_threads" contexts
+jobs=6
+guest "$softgpu" LIFE_LIBRARY="$build/tests/e2e/loading.so" "$life_threads" loading
