@@ -12,7 +12,7 @@
  *   check                    that nobody read, wrote or closed any of them
  *   fds threads files        how many descriptors and threads there are, and mappings of Spillway's files
  *   loaded                   whether the process is set-uid, and whether the shim is in it
- *   wait:FILE                makes FILE, goes on when a line comes on stdin
+ *   wait:PATH                makes the folder PATH, goes on when a line comes on stdin
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
