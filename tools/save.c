@@ -73,16 +73,17 @@ static const char *plain(const char *line)
 	return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? line + 3 : line;
 }
 
-/* Whether it is the heading of any section, and of this one. */
-static bool is_heading(const char *line, const char *section, bool *ours)
+static bool is_heading(const char *line)
+{
+	return *plain(line) == '[';
+}
+
+static bool is_heading_of(const char *line, const char *section)
 {
 	size_t length = strlen(section);
 
 	line = plain(line);
-	if (*line != '[')
-		return false;
-	*ours = strncasecmp(line + 1, section, length) == 0 && line[1 + length] == ']';
-	return true;
+	return strncasecmp(line + 1, section, length) == 0 && line[1 + length] == ']';
 }
 
 /* Whether it sets the key; where its value begins and how long it is. */
@@ -131,14 +132,14 @@ static void put(struct lines *lines, const char *section, const char *key, const
 	size_t at, length;
 
 	for (int i = 0; i < lines->count; i++) {
-		if (is_heading(lines->line[i], section, &ours)) {
-			last = ours ? i : last;
-		} else if (ours && is_setting(lines->line[i], key, &at, &length)) {
+		if (is_heading(lines->line[i]))
+			ours = is_heading_of(lines->line[i], section);
+		if (ours && is_setting(lines->line[i], key, &at, &length)) {
 			replace_value(&lines->line[i], at, length, value);
 			return;
-		} else if (ours && !is_blank_or_comment(lines->line[i])) {
-			last = i;
 		}
+		if (ours && !is_blank_or_comment(lines->line[i]))
+			last = i;
 	}
 	end_last_line(lines);
 	if (last < 0) {
