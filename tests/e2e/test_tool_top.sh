@@ -23,24 +23,22 @@ screen() {
 	terminal capture-pane -p -t top | sed -E "s/[0-9]{2}:[0-9]{2}:[0-9]{2}$/hh:mm:ss/; s/^( *)$small /\1(small) /; \
 		s/^( *)$large /\1(large) /; s/process $small/process (small)/; s/process $large/process (large)/; s/ +$//"
 }
-# sees PATTERN: within 10 s
-sees() {
+# in_time COMMAND...: it succeeds on a screen within 10 s; what is drawn is not all there at once
+in_time() {
 	tries=0
-	until screen >"$out" && grep -Eq -- "$1" "$out"; do
+	until screen >"$out" && "$@"; do
 		tries=$((tries + 1))
-		if [ $tries -gt 200 ]; then
-			fail "the screen does not show /$1/"
-			return
-		fi
+		[ $tries -le 200 ] || return 1
 		sleep 0.05
 	done
 }
+sees() { in_time grep -Eq -- "$1" "$out" || fail "the screen does not show /$1/"; }
+sees_no() { in_time lacks "$1" || fail "the screen shows /$1/"; }
+lacks() { ! grep -Eq -- "$1" "$out"; }
 keys() { terminal send-keys -t top "$@"; }
 # first_is JOB: the first row is of this job
-first_is() {
-	row=$(sed -n 4p "$out")
-	case $row in *" $1 "*) ;; *) fail "first row: $row, expected $1" ;; esac
-}
+first_is() { in_time row_is "$1" || fail "expected $1 in the first row"; }
+row_is() { sed -n 4p "$out" | grep -q " $1 "; }
 
 SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096
 small=$pid
@@ -69,7 +67,8 @@ spillway top  jobs: 2  processes: 2  sort: job                          hh:mm:ss
 (small) alpha        0 #...      4.00K ......      0   512M   60%   0.0%      0
 (large) beta         0 ####....   512M ##....   256M   none  100%      -      1
 END
-sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected" || fail "expected: $(cat "$TMPDIR/expected")"
+looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected"; }
+in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
 sees '^alpha, process \(small\): fake_job -m 4096$'
 sees '^gpu 0: limit held 512 MiB, peak 0 B, refused 0, idle 0 ns; Fake GPU, GPU-'
 sees '^q quit  h help '
@@ -90,7 +89,7 @@ sees 'sort: job'
 keys / b e t Enter
 sees 'filter: bet '
 first_is beta
-says_not "$out" alpha
+sees_no alpha
 keys / z z Enter
 sees '^nothing matches$'
 keys / Enter
@@ -142,14 +141,14 @@ sees 'jobs: 2 '
 # Help, and back.
 keys h
 sees '^any key goes back$'
-says "$out" 'pause the job, let it go on'
+sees 'pause the job, let it go on'
 keys x
 sees '^q quit'
 
 # Other sizes: wide, small, too small, and back.
 terminal resize-window -t top -x 140 -y 12
 sees ' COMMAND$'
-says "$out" ' fake_job -m 536870912'
+sees ' fake_job -m 536870912'
 terminal resize-window -t top -x 64 -y 9
 sees ' SPILLS$'
 sees '^alpha, process'
@@ -179,12 +178,7 @@ sees ' alpha '
 # What has ended is gone; q ends it, and the terminal is as before.
 kill "$small"
 wait "$small" 2>/dev/null
-tries=0
-while screen | grep -q ' alpha ' && [ $tries -lt 200 ]; do
-	tries=$((tries + 1))
-	sleep 0.05
-done
-screen | grep -q ' alpha ' && fail 'a process that has ended is still shown'
+sees_no ' alpha '
 keys q
 sees '^status 0$'
 
@@ -198,5 +192,5 @@ sees '^status 143$'
 terminal respawn-pane -k -t top "TERM=nonsense '$spillway' top; echo status \$?; exec cat"
 sees '^spillway: TERM=nonsense: not a terminal that is known here$'
 sees '^status 0$'
-says "$out" ' beta +0 '
+sees ' beta +0 '
 finish
