@@ -38,7 +38,8 @@ static struct {
 	pid_t process;        /* which started */
 	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
 
-	struct job_config config; /* the helper's after start */
+	struct job_config config; /* after start, what changes in it is the helper's */
+	_Atomic bool configured;
 	char not_in_effect[128];
 	struct segment *segment;
 	struct listener *listener;
@@ -54,6 +55,11 @@ bool job_is_active(void)
 {
 	return atomic_load_explicit(&job_launch.active, memory_order_acquire) &&
 	       (job.forks_are_wiped || getpid() == job.process);
+}
+
+const struct job_config *job_configuration(void)
+{
+	return atomic_load_explicit(&job.configured, memory_order_acquire) ? &job.config : NULL;
 }
 
 struct device_set *job_devices(void)
@@ -262,7 +268,10 @@ static void start(void)
 {
 	int failed;
 
-	if (!job_config_start(&job.config) || config_disabled(job.config.now))
+	if (!job_config_start(&job.config))
+		return;
+	atomic_store(&job.configured, true);
+	if (config_disabled(job.config.now))
 		return;
 	watch_for_forks();
 	failed = start_helper();

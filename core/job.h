@@ -15,6 +15,8 @@
 #include "core/context.h"
 #include "core/device.h"
 
+struct job_config;
+
 /*
  * What a launch looks at, and all that an unpaced one does. It has its pages to itself, because a
  * forked child finds them zero, however it was forked: nothing active, nothing paced.
@@ -38,6 +40,8 @@ void job_start(void);
  */
 bool job_is_active(void);
 struct device_set *job_devices(void);
+/* What the process was configured by when it became part of the job; NULL before. Also in a forked child. */
+const struct job_config *job_configuration(void);
 
 /* Where the calling thread's launches are counted, where job_launch does not say. */
 struct statistics *job_current_statistics(void);

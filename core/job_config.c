@@ -65,7 +65,8 @@ static int load_all(const struct job_config *c, struct config **loaded, struct c
  * The first configuration is bad, or cannot be read: what of it can still be trusted? The administrator's
  * file above all, for its ceilings.
  */
-static bool load_the_rest(struct job_config *c)
+static const char *load_the_rest(const struct job_config *c, struct config **loaded,
+                                 struct config_error *error)
 {
 	static const struct {
 		bool system, environment;
@@ -76,7 +77,6 @@ static bool load_the_rest(struct job_config *c)
 	    {false, true, "only the environment counts"},
 	    {false, false, "nothing is limited"},
 	};
-	struct config_error error;
 
 	for (size_t i = 0; i < sizeof(rests) / sizeof(*rests); i++) {
 		struct config_sources rest = {
@@ -84,13 +84,20 @@ static bool load_the_rest(struct job_config *c)
 		    .environment = rests[i].environment ? c->environment : NULL,
 		};
 
-		if (config_load(&rest, &c->now, &error) == 0) {
-			log_error("%s; %s", c->complaint, rests[i].counts);
-			return true;
-		}
+		if (config_load(&rest, loaded, error) == 0)
+			return rests[i].counts;
 	}
-	log_error("%s; %s", c->complaint, error.message);
-	return false;
+	return NULL;
+}
+
+struct config *job_config_read(const struct job_config *c)
+{
+	struct config *loaded = NULL;
+	struct config_error error;
+
+	if (load_all(c, &loaded, &error) != 0)
+		load_the_rest(c, &loaded, &error);
+	return loaded;
 }
 
 bool job_config_start(struct job_config *c)
@@ -104,8 +111,12 @@ bool job_config_start(struct job_config *c)
 		return false;
 	snprintf(c->run, sizeof(c->run), "%s", run ? run : "");
 	if (load_all(c, &c->now, &error) != 0) {
+		const char *counts;
+
 		memcpy(c->complaint, error.message, sizeof(c->complaint));
-		if (!load_the_rest(c))
+		counts = load_the_rest(c, &c->now, &error);
+		log_error("%s; %s", c->complaint, counts ? counts : error.message);
+		if (!counts)
 			return false;
 	}
 	snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));

@@ -31,6 +31,11 @@ bool job_config_start(struct job_config *config);
 /* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
 void job_config_distrust(struct job_config *config);
 /*
+ * The layers as they are now; where one is bad, those that job_config_start() would trust. Release it; NULL: no
+ * memory. Says nothing, and reads nothing that job_config_reload() writes, so any thread may call it.
+ */
+struct config *job_config_read(const struct job_config *config);
+/*
  * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the
  * complaint is said once.
  */

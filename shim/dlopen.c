@@ -70,7 +70,7 @@ static const char *exchange(const char *file)
 	return file;
 }
 
-static const char *file_in(Lmid_t namespace, const char *file)
+static const char *file_in(Lmid_t namespace, const char *file, int mode)
 {
 	int saved = errno;
 
@@ -82,19 +82,22 @@ static const char *file_in(Lmid_t namespace, const char *file)
 			         "dlmopen(%s): a driver in a namespace of its own is out of reach: "
 			         "what is done through it is neither limited nor counted",
 			         file);
+	} else if (namespace == LM_ID_BASE) {
+		file = shim_nvml_file(file, mode);
 	}
 	errno = saved;
 	return file;
 }
 
-const char *shim_dlopen_file(const char *file)
+const char *shim_dlopen_file(const char *file, int mode)
 {
 	shim_find_real_dlopen();
-	return file_in(LM_ID_BASE, file);
+	return file_in(LM_ID_BASE, file, mode);
 }
 
-const char *shim_dlmopen_file(Lmid_t namespace, const char *file)
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode)
 {
+	shim_find_real_dlopen();
 	find_real((void **)&shim_real_dlmopen, "dlmopen", (void *)no_dlmopen);
-	return file_in(namespace, file);
+	return file_in(namespace, file, mode);
 }

@@ -1,8 +1,9 @@
 # shim/: is called. The preloaded object, its alias, and the folder layout both need.
 shim_src := $(wildcard shim/*.c)
-shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c,$(shim_src))) \
+shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stand_in.c,$(shim_src))) \
 	$(BUILD)/shim/trampolines.o
-shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libcuda.so.1
+shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libspillway-nvml.so \
+	$(BUILD)/lib/libcuda.so.1
 
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
@@ -30,6 +31,19 @@ $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillwa
 	$(call say,LD)
 	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,libcuda.so -Wl,--no-as-needed \
 		-Wl,-rpath,'$$ORIGIN' -o $@ $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so
+
+# What a caller of dlopen("libnvidia-ml.so.1") gets: empty, and before the real NVML it needs the shim, whose
+# functions dlsym then finds first. Linked against a stub, because a machine that builds need not have NVML.
+$(BUILD)/shim/libnvidia-ml.so.1: shim/rules.mk
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -nostdlib -Wl,-soname,libnvidia-ml.so.1 -o $@ -x c /dev/null
+
+$(BUILD)/lib/libspillway-nvml.so: $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/libspillway.so \
+		$(BUILD)/lib/libcuda.so.1 $(BUILD)/shim/libnvidia-ml.so.1
+	$(call say,LD)
+	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,$(@F) -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN' \
+		-o $@ $(BUILD)/shim/nvml_stand_in.o $(BUILD)/lib/libspillway.so $(BUILD)/shim/libnvidia-ml.so.1
 
 $(BUILD)/lib/libcuda.so.1: $(BUILD)/lib/libspillway.so
 	@ln -sf libspillway.so $@

@@ -127,8 +127,10 @@ extern void *(*shim_real_dlopen)(const char *file, int mode);
 extern void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
 void shim_find_real_dlopen(void);
 /* Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself. */
-const char *shim_dlopen_file(const char *file);
-const char *shim_dlmopen_file(Lmid_t namespace, const char *file);
+const char *shim_dlopen_file(const char *file, int mode);
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode);
+/* The file that stands for NVML where dlopen(file, mode) would open that, else `file`; nvml.c. */
+const char *shim_nvml_file(const char *file, int mode);
 /* Takes symbols out of what dlsym finds in this library; hide.c. */
 void shim_hide(bool (*is_missing)(const char *symbol));
 /*

@@ -267,6 +267,8 @@ static bool check_config(const struct driver_report *report)
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
 	                : "the environment disables Spillway");
 	print_warnings(config_warnings(config));
+	finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
+	        config_nvml_origin(config));
 	for (int i = 0; i < report->device_count; i++) {
 		char which[16];
 

@@ -42,7 +42,8 @@ scdoc := $(shell command -v scdoc 2>/dev/null)
 install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
 	@install -d $(DESTDIR)$(bindir) $(shim_dir) $(doc_dir)
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
-	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(shim_dir)/
+	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so \
+		$(BUILD)/lib/libspillway-nvml.so $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
 	@install -D -m 644 tools/completion/spillway.bash $(completion_dir)/spillway
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \

@@ -121,6 +121,9 @@ void config_release(struct config *config); /* NULL is fine */
 bool config_is_set(const struct config *config);
 const char *config_job_name(const struct config *config); /* "" when nobody named it */
 const char *config_labels(const struct config *config);   /* "key=value,..." or "" */
+/* Whether NVML's memory queries show the job's limit, and where that comes from. */
+bool config_nvml(const struct config *config);
+const char *config_nvml_origin(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 /* FNV-1a of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);

@@ -69,8 +69,9 @@ static void spell_variable(const char *key, char *name)
 static int warn_if_misspelt(struct config *config, const char *name)
 {
 	static const char *const others[] = {
-	    "SPILLWAY_CONFIG", "SPILLWAY_JOB",       "SPILLWAY_LABELS", "SPILLWAY_DISABLE",
-	    "SPILLWAY_LOG",    "SPILLWAY_STATE_DIR", "SPILLWAY_DRIVER", NULL};
+	    "SPILLWAY_CONFIG",  "SPILLWAY_JOB",  "SPILLWAY_LABELS",
+	    "SPILLWAY_DISABLE", "SPILLWAY_LOG",  "SPILLWAY_STATE_DIR",
+	    "SPILLWAY_DRIVER",  "SPILLWAY_NVML", NULL};
 	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
 	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
 	const char *meant = config_closest(name, others);
@@ -157,6 +158,7 @@ static int read_job(struct config *config, char *const *environment, struct conf
 {
 	const char *name = lookup(environment, "SPILLWAY_JOB");
 	const char *labels = lookup(environment, "SPILLWAY_LABELS");
+	const char *nvml = lookup(environment, "SPILLWAY_NVML");
 	int status = 0;
 
 	if (name)
@@ -165,6 +167,9 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	if (labels && status == 0)
 		status = config_set_labels(config, (struct config_place){"SPILLWAY_LABELS", 0}, "",
 		                           labels, error);
+	if (nvml && status == 0)
+		status = config_set_nvml(config, (struct config_place){"SPILLWAY_NVML", 0}, "",
+		                         nvml, error);
 	return status;
 }
 

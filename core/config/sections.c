@@ -5,14 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+enum job_key { JOB_NAME, JOB_LABELS, JOB_NVML, JOB_KEYS };
+static const char *const job_keys[] = {"name", "labels", "nvml", NULL};
+
 struct target {
 	struct config *config;
 	enum config_layer layer;
-	int name_line, labels_line; /* 0: not seen in this file */
+	int job_line[JOB_KEYS]; /* where each key of [job] was seen in this file; 0: not */
 };
 
 static const char *const section_names[] = {"job", "gpu", "ceiling", NULL};
-static const char *const job_keys[] = {"name", "labels", NULL};
 static const char *const ceiling_keys[] = {"memory_limit", "memory_limit_max", "host_limit",
                                            "share", NULL};
 
@@ -90,20 +92,18 @@ static int begin_section(const struct target *target, const struct config_item *
 static int take_job(struct target *target, const struct config_item *item,
                     struct config_error *error)
 {
-	int *seen;
+	int key = index_of(item->key, job_keys);
 
-	if (strcmp(item->key, "name") == 0)
-		seen = &target->name_line;
-	else if (strcmp(item->key, "labels") == 0)
-		seen = &target->labels_line;
-	else
+	if (key < 0)
 		return fail_unknown(error, item, job_keys);
-	if (*seen > 0)
-		return fail_repeated(error, item, *seen);
-	*seen = item->place.line;
-	if (seen == &target->labels_line)
+	if (target->job_line[key] > 0)
+		return fail_repeated(error, item, target->job_line[key]);
+	target->job_line[key] = item->place.line;
+	if (key == JOB_LABELS)
 		return config_set_labels(target->config, item->place, item->key, item->value,
 		                         error);
+	if (key == JOB_NVML)
+		return config_set_nvml(target->config, item->place, item->key, item->value, error);
 	/* The override file is found by the name. */
 	if (target->layer == LAYER_OVERRIDE)
 		return config_fail_value(error, item->place, item->key, item->value,

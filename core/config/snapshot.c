@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
+
 struct config *config_create(void)
 {
 	struct config *config = calloc(1, sizeof(*config));
 
-	if (config)
+	if (config) {
 		atomic_init(&config->references, 1);
+		config->nvml = true;
+	}
 	return config;
 }
 
@@ -37,6 +41,7 @@ void config_release(struct config *config)
 		free_setting(&config->settings[i]);
 	free(config->settings);
 	free(config->warnings);
+	free(config->nvml_origin);
 	free(config);
 }
 
@@ -141,6 +146,21 @@ int config_set_labels(struct config *config, struct config_place place, const ch
 	return 0;
 }
 
+int config_set_nvml(struct config *config, struct config_place place, const char *name,
+                    const char *text, struct config_error *error)
+{
+	char *origin;
+
+	if (units_parse_bool(text, &config->nvml) != 0)
+		return config_fail_value(error, place, name, text, "expected yes or no");
+	origin = describe_place(place);
+	if (!origin)
+		return out_of_memory(error, place);
+	free(config->nvml_origin);
+	config->nvml_origin = origin;
+	return 0;
+}
+
 int config_warn(struct config *config, const char *format, ...)
 {
 	const char *before = config->warnings ? config->warnings : "";
@@ -175,6 +195,16 @@ const char *config_job_name(const struct config *config)
 const char *config_labels(const struct config *config)
 {
 	return config->labels;
+}
+
+bool config_nvml(const struct config *config)
+{
+	return config->nvml;
+}
+
+const char *config_nvml_origin(const struct config *config)
+{
+	return config->nvml_origin ? config->nvml_origin : "built-in";
 }
 
 bool config_disabled(const struct config *config)

@@ -86,6 +86,8 @@ struct config {
 	char labels[CONFIG_LABELS_MAX];
 	bool has_file;
 	bool disabled;
+	bool nvml;
+	char *nvml_origin; /* NULL: built-in */
 	uint64_t override_hash;
 	char *warnings;
 };
@@ -103,6 +105,8 @@ int config_set_name(struct config *config, struct config_place place, const char
                     const char *text, struct config_error *error);
 int config_set_labels(struct config *config, struct config_place place, const char *name,
                       const char *text, struct config_error *error);
+int config_set_nvml(struct config *config, struct config_place place, const char *name,
+                    const char *text, struct config_error *error);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/config/config.h"
+
 /* The start of a small file of the kernel's, terminated. False when it cannot be read. */
 static bool read_text(const char *path, char *text, size_t size)
 {
@@ -56,4 +58,14 @@ uint64_t host_memory_available(void)
 	}
 	pthread_setcancelstate(cancel, NULL);
 	return available < left ? available : left;
+}
+
+uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
+{
+	uint64_t available;
+
+	if (setting != CONFIG_AUTO)
+		return setting;
+	available = host_memory_available();
+	return available == UINT64_MAX ? UINT64_MAX : available / 2 + charged;
 }

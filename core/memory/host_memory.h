@@ -8,5 +8,10 @@
 /* The least of MemAvailable and what the memory cgroup (v2, as seen in a container) leaves; bytes.
  * UINT64_MAX when neither can be read. */
 uint64_t host_memory_available(void);
+/*
+ * What host_limit = `setting` comes to now, where `charged` bytes are held already: CONFIG_AUTO is half of
+ * what is left, and what is held counts as taken from the whole.
+ */
+uint64_t host_memory_limit(uint64_t setting, uint64_t charged);
 
 #endif

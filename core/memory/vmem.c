@@ -9,6 +9,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/host_memory.h"
+#include "core/memory/reported.h"
 #include "core/memory/side.h"
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
@@ -22,15 +23,7 @@ static uint64_t driver_rounded(size_t size)
 
 static uint64_t host_limit(struct device *device, const struct config_gpu *settings)
 {
-	uint64_t available;
-
-	if (settings->host_limit != CONFIG_AUTO)
-		return settings->host_limit;
-	/* Half of what is left now; what we hold already counts as taken from the whole. */
-	available = host_memory_available();
-	if (available == UINT64_MAX)
-		return UINT64_MAX;
-	return available / 2 + device_charged(device, SEGMENT_ON_HOST);
+	return host_memory_limit(settings->host_limit, device_charged(device, SEGMENT_ON_HOST));
 }
 
 bool vmem_make_room(struct device *device)
@@ -351,31 +344,17 @@ void vmem_leave_context(CUcontext handle, bool alive)
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
 {
 	struct config_gpu settings = device_settings(device);
-	uint64_t total = hardware;
 
-	if (settings.memory_limit < total)
-		total = settings.memory_limit;
-	if (settings.reported_memory == REPORTED_LIMIT_AND_HOST && settings.spill != SPILL_OFF) {
-		uint64_t host = host_limit(device, &settings);
-
-		total = host > UINT64_MAX - total ? UINT64_MAX : total + host;
-	}
-	return total;
+	return reported_total(&settings, hardware, device_charged(device, SEGMENT_ON_HOST));
 }
 
 void vmem_reported_info(struct device *device, size_t *free, size_t *total)
 {
 	struct config_gpu settings = device_settings(device);
-	uint64_t used, left;
+	struct reported memory = {.total = *total, .free = *free};
 
-	if (settings.memory_limit == CONFIG_UNLIMITED && settings.reported_memory == REPORTED_LIMIT)
-		return;
-	used = device_charged(device, SEGMENT_ON_DEVICE);
-	if (settings.reported_memory == REPORTED_LIMIT_AND_HOST)
-		used += device_charged(device, SEGMENT_ON_HOST);
-	*total = vmem_reported_total(device, *total);
-	left = used < *total ? *total - used : 0;
-	/* What others hold counts where it cannot be made up for on the host. */
-	if (settings.spill != SPILL_OFF || left < *free)
-		*free = left;
+	reported_memory(&settings, device_charged(device, SEGMENT_ON_DEVICE),
+	                device_charged(device, SEGMENT_ON_HOST), &memory);
+	*total = memory.total;
+	*free = memory.free;
 }

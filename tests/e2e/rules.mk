@@ -8,11 +8,13 @@ guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
 # Of tests/e2e/test_runtimes.sh: runtime libraries of one CUDA version, with one kind of default stream.
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
+# Of tests/e2e/test_nvml.sh.
+nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnvidia-ml.so.1)
 e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/capture \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
-	$(BUILD)/tests/e2e/runtimes $(runtimes)
+	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients)
 
 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/hold_lock: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)
@@ -49,3 +51,17 @@ $(BUILD)/tests/e2e/%.so: tests/e2e/%.c
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -Wall -Werror -o $@ $<
+
+$(BUILD)/tests/e2e/nvml: $(BUILD)/tests/e2e/nvml.o
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
+
+$(BUILD)/tests/e2e/nvml_linked: tests/e2e/nvml.c | $(BUILD)/softgpu/libnvidia-ml.so.1
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) -DLINKED $(all_cflags) $(all_ldflags) -o $@ $< -L$(BUILD)/softgpu -l:libnvidia-ml.so.1 -ldl
+
+$(BUILD)/tests/e2e/nvml-fake/libnvidia-ml.so.1: tests/e2e/nvml_fake.c
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_cppflags) -shared -fPIC -O1 -Wall -Werror -Wl,-soname,libnvidia-ml.so.1 -o $@ $<

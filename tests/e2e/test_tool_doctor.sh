@@ -29,6 +29,9 @@ printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
 says "$out" '^ok  any gpu: memory_limit = 8GiB \(.*/job\.ini:2\)$'
 says "$out" '^ok  any gpu: share = 30 \(environment SPILLWAY_SHARE\)$'
+says "$out" '^ok  job: nvml = yes \(built-in\)$'
+expect 1 env SPILLWAY_NVML=no "$spillway" doctor
+says "$out" '^ok  job: nvml = no \(environment SPILLWAY_NVML\)$'
 echo 'nonsense' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" "$spillway" doctor
 says "$out" '^no  configuration: .*/job\.ini:1'

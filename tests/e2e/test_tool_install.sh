@@ -16,7 +16,7 @@ install() {
 
 expect 0 install install
 for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
-	lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini \
+	lib/spillway/libspillway-nvml.so lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini \
 	share/bash-completion/completions/spillway share/doc/spillway/conf/kubernetes/pod.yaml; do
 	[ -e "$prefix/$file" ] || fail "$file is not installed"
 done

@@ -88,6 +88,8 @@ START_TEST(nothing)
 	ck_assert(!config_disabled(config));
 	ck_assert_str_eq(config_job_name(config), "");
 	ck_assert_str_eq(config_labels(config), "");
+	ck_assert(config_nvml(config));
+	ck_assert_str_eq(config_nvml_origin(config), "built-in");
 	ck_assert_str_eq(config_warnings(config), "");
 	ck_assert_uint_eq(config_override_hash(config), 0);
 	ck_assert_uint_eq(settings.memory_limit, CONFIG_UNLIMITED);
@@ -243,11 +245,11 @@ START_TEST(layers)
 	            "SPILLWAY_JOB=from-environment", "SPILLWAY_SPILL_AFTER=4", "SPILLWAY_SHARE=");
 	struct config_sources sources = {
 	    .system_file =
-	        scratch_write("system.ini", "[job]\nname = from-system\nlabels = a=b\n"
+	        scratch_write("system.ini", "[job]\nname = from-system\nlabels = a=b\nnvml = yes\n"
 	                                    "[gpu]\nmemory_limit = 1G\nshare = 10\nspill = off\n"
 	                                    "spill_after = 1\nhost_limit = 1G\n"
 	                                    "[gpu 0]\nhost_limit = 2G\n"),
-	    .file = scratch_write("job.ini", "[job]\nname = from-file\n"
+	    .file = scratch_write("job.ini", "[job]\nname = from-file\nnvml = no\n"
 	                                     "[gpu]\nmemory_limit = 2G\nshare = 20\n"
 	                                     "spill_after = 2\nhost_limit = 3G\n"),
 	    .environment = environment,
@@ -258,6 +260,8 @@ START_TEST(layers)
 
 	ck_assert_str_eq(config_job_name(config), "from-environment");
 	ck_assert_str_eq(config_labels(config), "a=b");
+	ck_assert(!config_nvml(config));
+	ck_assert_ptr_nonnull(strstr(config_nvml_origin(config), "job.ini:3"));
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
 	ck_assert_uint_eq(settings.share, 20000);
 	ck_assert_uint_eq(settings.memory_limit, 4 * GIB);
@@ -339,10 +343,13 @@ END_TEST
 
 START_TEST(first_of_two_variables)
 {
-	char *const *environment = ENVIRON("SPILLWAY_SHARE=10", "SPILLWAY_SHARE=20");
+	char *const *environment = ENVIRON("SPILLWAY_SHARE=10", "SPILLWAY_SHARE=20",
+	                                   "SPILLWAY_NVML=off", "SPILLWAY_NVML=on");
 	struct config *config = load_environment(environment);
 
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 10000);
+	ck_assert(!config_nvml(config));
+	ck_assert_str_eq(config_nvml_origin(config), "environment SPILLWAY_NVML");
 	config_release(config);
 }
 END_TEST
@@ -378,6 +385,7 @@ START_TEST(bad_variables)
 	     "SPILLWAY_SHARE_3 = 101: expected a percentage from 0 to 100 such as 70"},
 	    {"SPILLWAY_JOB=../etc", "SPILLWAY_JOB = ../etc: expected 1 to 63 letters"},
 	    {"SPILLWAY_LABELS=team", "SPILLWAY_LABELS = team: expected labels such as"},
+	    {"SPILLWAY_NVML=maybe", "SPILLWAY_NVML = maybe: expected yes or no"},
 	    {"SPILLWAY_DISABLE=maybe", "SPILLWAY_DISABLE = maybe: expected yes or no"},
 	    {"CUDA_DISABLE_CONTROL=x", "CUDA_DISABLE_CONTROL = x: expected yes or no"},
 	    {"CUDA_DEVICE_MEMORY_LIMIT_0=8x", "CUDA_DEVICE_MEMORY_LIMIT_0 = 8x: expected"},
@@ -539,13 +547,15 @@ START_TEST(bad_text)
 	    {"[gpu]\nname = x\n", "job.ini:2: name: unknown key in [gpu]; expected one of"},
 	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
 	    {"[job]\nshare = 5\n",
-	     "job.ini:2: share: unknown key in [job]; expected one of name, labels"},
+	     "job.ini:2: share: unknown key in [job]; expected one of name, labels, nvml"},
 	    {"\n[gpuu]\n",
 	     "job.ini:2: [gpuu]: unknown section, did you mean gpu?; expected one of job, gpu, "
 	     "ceiling"},
 	    {"[gpu\tx]\n", "job.ini:1: [gpu\tx]: unknown section"},
 	    {"[job]\nname = a b\n", "job.ini:2: name = a b: expected 1 to 63 letters"},
 	    {"[job]\nname = .hidden\n", "job.ini:2: name = .hidden: expected"},
+	    {"[job]\nnvml = maybe\n", "job.ini:2: nvml = maybe: expected yes or no"},
+	    {"[job]\nnvml = no\nnvml = no\n", "job.ini:3: nvml = no: already set in line 2"},
 	    {"[job]\nlabels = a=b,\n", "job.ini:2: labels = a=b,: expected labels"},
 	    {"[job]\nlabels = a=\"b\"\n", "job.ini:2: labels = a=\"b\": expected labels"},
 	};
@@ -853,6 +863,7 @@ START_TEST(example_file)
 	}
 	ck_assert_str_ne(config_job_name(config), "");
 	ck_assert_str_ne(config_labels(config), "");
+	ck_assert_str_ne(config_nvml_origin(config), "built-in");
 	config_release(config);
 	free(text);
 }
@@ -862,6 +873,8 @@ START_TEST(man_page)
 {
 	static const char *const more[] = {"*name*",
 	                                   "*labels*",
+	                                   "*nvml*",
+	                                   "*SPILLWAY_NVML*",
 	                                   "*[ceiling]*",
 	                                   "*SPILLWAY_CONFIG*",
 	                                   "*SPILLWAY_JOB*",

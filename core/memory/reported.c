@@ -1,0 +1,34 @@
+/* The rule of reported_memory. Rules: runs inside the user's process. */
+#include "core/memory/reported.h"
+
+#include "core/memory/host_memory.h"
+
+uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware, uint64_t on_host)
+{
+	uint64_t total = settings->memory_limit < hardware ? settings->memory_limit : hardware;
+	uint64_t host;
+
+	if (settings->reported_memory != REPORTED_LIMIT_AND_HOST || settings->spill == SPILL_OFF)
+		return total;
+	host = host_memory_limit(settings->host_limit, on_host);
+	return host > UINT64_MAX - total ? UINT64_MAX : total + host;
+}
+
+bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
+                     struct reported *memory)
+{
+	uint64_t left;
+
+	if (settings->memory_limit == CONFIG_UNLIMITED &&
+	    settings->reported_memory == REPORTED_LIMIT)
+		return false;
+	memory->used = on_device;
+	if (settings->reported_memory == REPORTED_LIMIT_AND_HOST)
+		memory->used += on_host;
+	memory->total = reported_total(settings, memory->total, on_host);
+	left = memory->used < memory->total ? memory->total - memory->used : 0;
+	/* What others hold counts where it cannot be made up for on the host. */
+	if (settings->spill != SPILL_OFF || left < memory->free)
+		memory->free = left;
+	return true;
+}

@@ -1,0 +1,229 @@
+/*
+ * NVML's memory queries: within a job they tell of its limit, as cuMemGetInfo does.
+ *
+ * Our two functions stand before NVML's in every process that has them: for a program linked to NVML because
+ * this library is preloaded; for one that opens it because shim_nvml_file() gives it libspillway-nvml.so,
+ * which is empty and needs this library first and the real NVML second, so that dlsym finds ours, and for
+ * every other name the real one's. A process that never touches NVML pays nothing.
+ *
+ * Rules: those of shim.h; what cannot be found out leaves the real numbers.
+ */
+#include "shim/nvml.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/units.h"
+#include "core/nvml_memory.h"
+#include "shim/shim.h"
+
+#define STAND_IN "libspillway-nvml.so"
+
+/* --- the real library --- */
+
+/* A reference that is kept: from the first query on NVML stays. NULL while the process has none. */
+static void *real_library(void)
+{
+	static void *library;
+	void *found = __atomic_load_n(&library, __ATOMIC_ACQUIRE), *none = NULL;
+
+	if (found)
+		return found;
+	shim_find_real_dlopen();
+	found = shim_real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+	if (found && !__atomic_compare_exchange_n(&library, &none, found, false, __ATOMIC_ACQ_REL,
+	                                          __ATOMIC_ACQUIRE))
+		dlclose(found);
+	return found;
+}
+
+static void *real(const char *symbol)
+{
+	void *library = real_library();
+
+	return library ? dlsym(library, symbol) : NULL;
+}
+
+/* NVML is not linked -Bsymbolic: what it asks itself comes here too, and is to hear the truth. */
+static bool is_called_by(void *library_function, void *caller)
+{
+	Dl_info ours, theirs;
+
+	return dladdr(library_function, &ours) && dladdr(caller, &theirs) &&
+	       ours.dli_fbase == theirs.dli_fbase;
+}
+
+/* --- the queries --- */
+
+/* False where the device cannot be told from others. Fields NVML refuses stay empty. */
+static bool identify(nvmlDevice_t handle, struct config_device *device)
+{
+	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) = real("nvmlDeviceGetUUID");
+	nvmlReturn_t (*get_index)(nvmlDevice_t, unsigned int *) = real("nvmlDeviceGetIndex");
+	nvmlReturn_t (*get_pci)(nvmlDevice_t, nvmlPciInfo_t *) = real("nvmlDeviceGetPciInfo_v3");
+	unsigned int index;
+	nvmlPciInfo_t pci;
+
+	if (!get_uuid || get_uuid(handle, device->uuid, sizeof(device->uuid)) != NVML_SUCCESS)
+		return false;
+	device->ordinal = -1;
+	if (get_index && get_index(handle, &index) == NVML_SUCCESS)
+		device->ordinal = (int)index;
+	if (get_pci && get_pci(handle, &pci) == NVML_SUCCESS)
+		snprintf(device->pci_bus_id, sizeof(device->pci_bus_id), "%s", pci.busId);
+	return true;
+}
+
+/* A GPU that is divided by MIG runs nothing itself: its numbers are the sum of its parts. */
+static bool is_divided(nvmlDevice_t handle, const char *uuid)
+{
+	nvmlReturn_t (*get_mode)(nvmlDevice_t, unsigned int *, unsigned int *) =
+	    real("nvmlDeviceGetMigMode");
+	unsigned int current, pending;
+
+	return strncmp(uuid, "MIG-", 4) != 0 && get_mode &&
+	       get_mode(handle, &current, &pending) == NVML_SUCCESS &&
+	       current == NVML_DEVICE_MIG_ENABLE;
+}
+
+static bool replace(nvmlDevice_t handle, struct reported *memory)
+{
+	struct config_device device = {.memory = memory->total};
+	bool replaced;
+	int cancel;
+
+	if (shim_is_disabled() || !identify(handle, &device) || is_divided(handle, device.uuid))
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	replaced = nvml_memory_reported(&device, memory);
+	pthread_setcancelstate(cancel, NULL);
+	return replaced;
+}
+
+static nvmlReturn_t missing(void)
+{
+	return real_library() ? NVML_ERROR_FUNCTION_NOT_FOUND : NVML_ERROR_LIBRARY_NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+	KEEP_ERRNO;
+	nvmlReturn_t (*function)(nvmlDevice_t, nvmlMemory_t *) = real("nvmlDeviceGetMemoryInfo");
+	nvmlReturn_t result = function ? function(device, memory) : missing();
+	struct reported told;
+
+	if (result != NVML_SUCCESS || is_called_by((void *)function, __builtin_return_address(0)))
+		return result;
+	told = (struct reported){memory->total, memory->used, memory->free};
+	if (replace(device, &told))
+		*memory = (nvmlMemory_t){told.total, told.free, told.used};
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+	KEEP_ERRNO;
+	nvmlReturn_t (*function)(nvmlDevice_t, nvmlMemory_v2_t *) =
+	    real("nvmlDeviceGetMemoryInfo_v2");
+	nvmlReturn_t result = function ? function(device, memory) : missing();
+	struct reported told;
+
+	if (result != NVML_SUCCESS || is_called_by((void *)function, __builtin_return_address(0)))
+		return result;
+	told = (struct reported){memory->total, memory->used, memory->free};
+	/* Of what the job may have, nothing is reserved. */
+	if (replace(device, &told))
+		*memory = (nvmlMemory_v2_t){memory->version, told.total, 0, told.free, told.used};
+	return result;
+}
+
+/* --- opening it --- */
+
+/* "libnvidia-ml.so", "libnvidia-ml.so.1", "libnvidia-ml.so.580.65.06", with or without a folder. */
+static bool is_library_name(const char *file)
+{
+	static const char stem[] = "libnvidia-ml.so";
+	const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+	const char *version = name + sizeof(stem) - 1;
+
+	if (strncmp(name, stem, sizeof(stem) - 1) != 0)
+		return false;
+	return *version == '\0' ||
+	       (*version == '.' && version[strspn(version, ".0123456789")] == '\0');
+}
+
+static bool is_switched_off(void)
+{
+	const char *value = getenv("SPILLWAY_NVML");
+	bool on = true;
+
+	/* What is neither yes nor no is said when the configuration is read. */
+	if (value)
+		units_parse_bool(value, &on);
+	return !on;
+}
+
+static char stand_in[PATH_MAX];
+
+static void find_stand_in(void)
+{
+	const char *folder_end;
+	Dl_info self;
+
+	if (!dladdr((void *)find_stand_in, &self))
+		return;
+	folder_end = strrchr(self.dli_fname, '/');
+	if (folder_end)
+		snprintf(stand_in, sizeof(stand_in), "%.*s/" STAND_IN,
+		         (int)(folder_end - self.dli_fname), self.dli_fname);
+}
+
+static bool lacks(const char *symbol)
+{
+	return strncmp(symbol, "nvml", 4) == 0 && !real(symbol);
+}
+
+/* Where it is loaded once it stays, and NVML with it: who has functions of ours may call them any time. */
+static bool load_stand_in(int mode)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool loaded;
+
+	pthread_once(&once, find_stand_in);
+	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
+		return true;
+	if (!stand_in[0] || !shim_real_dlopen(stand_in, mode))
+		return false;
+	/* An older NVML: a program that looks for the newer query must not find ours. */
+	shim_hide(lacks);
+	__atomic_store_n(&loaded, true, __ATOMIC_RELEASE);
+	return true;
+}
+
+/*
+ * NVML is opened as the program named it, so that what is not there, or is another file, is as without us. A
+ * second NVML beside the first is left alone: our functions speak to the first.
+ */
+const char *shim_nvml_file(const char *file, int mode)
+{
+	/* The program's own dlopen follows, in the scope it wants. */
+	int local = mode & ~RTLD_GLOBAL;
+	void *named, *first;
+	bool exchanged = false;
+
+	if (!file || !is_library_name(file) || shim_is_disabled() || is_switched_off())
+		return file;
+	named = shim_real_dlopen(file, local);
+	first = named ? shim_real_dlopen(NVML_LIBRARY, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	if (named && first == named)
+		exchanged = load_stand_in(local & ~RTLD_NOLOAD);
+	if (first)
+		dlclose(first);
+	if (named)
+		dlclose(named);
+	dlerror();
+	return exchanged ? stand_in : file;
+}

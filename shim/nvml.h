@@ -1,0 +1,47 @@
+/*
+ * The part of NVML's binary interface that Spillway speaks, declared by ourselves after NVIDIA's "NVML API
+ * Reference Guide" (docs.nvidia.com/deploy/nvml-api), so that no header is needed.
+ */
+#ifndef SPILLWAY_NVML_H
+#define SPILLWAY_NVML_H
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+
+typedef enum {
+	NVML_SUCCESS = 0,
+	NVML_ERROR_LIBRARY_NOT_FOUND = 12,
+	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+} nvmlReturn_t;
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+typedef struct {
+	unsigned long long total, free, used;
+} nvmlMemory_t;
+
+/* Here `reserved` is kept apart from `used`. */
+typedef struct {
+	unsigned int version;
+	unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
+
+/* Of nvmlDeviceGetPciInfo_v3. */
+typedef struct {
+	char busIdLegacy[16];
+	unsigned int domain, bus, device;
+	unsigned int pciDeviceId, pciSubSystemId;
+	char busId[32];
+} nvmlPciInfo_t;
+
+_Static_assert(sizeof(nvmlMemory_t) == 24, "as NVML lays it out");
+_Static_assert(sizeof(nvmlMemory_v2_t) == 40, "as NVML lays it out");
+_Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
+
+#define NVML_DEVICE_MIG_ENABLE 1U
+
+__attribute__((visibility("default"))) nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device,
+                                                                            nvmlMemory_t *memory);
+__attribute__((visibility("default"))) nvmlReturn_t
+nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+
+#endif
