@@ -11,6 +11,7 @@
 
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,6 +48,8 @@ static bool find_table(struct table *table)
 
 void shim_hide(bool (*is_missing)(const char *symbol))
 {
+	/* The driver and NVML may be opened at once: nobody makes the table read-only under another. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct table table = {0};
 	uintptr_t first, end;
@@ -55,7 +58,9 @@ void shim_hide(bool (*is_missing)(const char *symbol))
 		return;
 	first = (uintptr_t)table.symbols & ~(page - 1);
 	end = ((uintptr_t)(table.symbols + table.count) + page - 1) & ~(page - 1);
+	pthread_mutex_lock(&lock);
 	if (mprotect((void *)first, end - first, PROT_READ | PROT_WRITE) != 0) {
+		pthread_mutex_unlock(&lock);
 		log_debug("symbols the driver lacks cannot be hidden from dlsym");
 		return;
 	}
@@ -67,4 +72,5 @@ void shim_hide(bool (*is_missing)(const char *symbol))
 			__atomic_store_n(&symbol->st_value, 0, __ATOMIC_RELAXED);
 	}
 	mprotect((void *)first, end - first, PROT_READ);
+	pthread_mutex_unlock(&lock);
 }
