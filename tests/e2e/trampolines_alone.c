@@ -3,16 +3,9 @@
  * landing pads, which a distribution's start files and archives may lack. Every entry point is hooked, by the
  * driver's own function. ECHO_DRIVER names the driver's file.
  */
-#include "shim/shim.h"
-
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdlib.h>
-
-void *shim_real[ENTRY_COUNT];
-void *shim_hook[ENTRY_COUNT];
-struct code shim_inside[2];
-void *(*shim_real_dlopen)(const char *file, int mode);
-void *(*shim_real_dlmopen)(Lmid_t space, const char *file, int mode);
 
 static const char *const names[] = {
 #define FUNCTION(symbol, class, action) #symbol,
@@ -21,17 +14,28 @@ static const char *const names[] = {
 #undef FUNCTION
 #undef OBJECT
 };
+enum { COUNT = sizeof(names) / sizeof(*names) };
+
+/* As trampolines.S knows them, not as shim.h does. */
+extern void *shim_target[];
+extern const char shim_guards[][64];
+void *shim_real[COUNT], *shim_hook[COUNT];
+uintptr_t shim_inside[4]; /* nobody's code */
+void *shim_real_dlopen, *shim_real_dlmopen;
+const char *shim_dlopen_file(const char *file);
+const char *shim_dlmopen_file(long space, const char *file);
+void *shim_resolve(uint32_t entry);
 
 const char *shim_dlopen_file(const char *file)
 {
-	*(void **)&shim_real_dlopen = dlsym(RTLD_NEXT, "dlopen");
+	shim_real_dlopen = dlsym(RTLD_NEXT, "dlopen");
 	return file;
 }
 
-const char *shim_dlmopen_file(Lmid_t space, const char *file)
+const char *shim_dlmopen_file(long space, const char *file)
 {
 	(void)space;
-	*(void **)&shim_real_dlmopen = dlsym(RTLD_NEXT, "dlmopen");
+	shim_real_dlmopen = dlsym(RTLD_NEXT, "dlmopen");
 	return file;
 }
 
@@ -39,7 +43,7 @@ void *shim_resolve(uint32_t entry)
 {
 	void *driver = dlopen(getenv("ECHO_DRIVER"), RTLD_NOW);
 
-	for (int i = 0; i < ENTRY_COUNT; i++) {
+	for (int i = 0; i < COUNT; i++) {
 		shim_real[i] = dlsym(driver, names[i]);
 		shim_hook[i] = shim_real[i];
 		shim_target[i] = (void *)shim_guards[i];
