@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/arguments.h"
+#include "tools/jobs.h"
 #include "tools/tool.h"
 
 struct top {
@@ -134,12 +135,12 @@ static void ask(struct top *top, int purpose)
 	*top->view.typed = '\0';
 }
 
-/* command NULL: `set` with this option. One change at a time. */
+/* option may be NULL. One change at a time. */
 static void begin_change(struct top *top, const char *command, const char *option,
                          const char *value, const struct top_row *row, bool this_gpu)
 {
-	char gpu[64], *vector[8], *copy[8] = {NULL};
-	const char *arguments[8] = {command ? command : "set"};
+	char gpu[64];
+	const char *arguments[8] = {command};
 	int count = 1;
 
 	if (top->change.process) {
@@ -155,13 +156,8 @@ static void begin_change(struct top *top, const char *command, const char *optio
 		arguments[count++] = gpu;
 	}
 	arguments[count++] = "--";
-	arguments[count++] = row->job;
-	for (int i = 0; i < count; i++)
-		vector[i] = copy[i] = text("%s", arguments[i]);
-	vector[count] = NULL;
-	top_change_begin(&top->change, vector);
-	for (int i = 0; i < count; i++)
-		free(copy[i]);
+	arguments[count] = row->job;
+	top_change_begin(&top->change, arguments);
 	snprintf(top->view.message, sizeof top->view.message, "%s %s ...", arguments[0], row->job);
 }
 
@@ -174,7 +170,7 @@ static void answer(struct top *top)
 	if (top->purpose == '/')
 		memcpy(view->filter, view->typed, sizeof view->filter);
 	else if (*view->typed)
-		begin_change(top, NULL,
+		begin_change(top, "set",
 		             top->purpose == 'm' || top->purpose == 'M' ? "--memory" : "--share",
 		             view->typed, &top->subject, this_gpu);
 }
@@ -293,11 +289,22 @@ static void watch(struct top *top)
 	}
 }
 
+static bool is_there(const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+	bool there = view;
+
+	free(view);
+	return there;
+}
+
 int command_top(int argc, char **argv)
 {
 	struct top *top = allocate(sizeof *top);
 
 	arguments_read("spillway top", &argp, argc, argv, top);
+	if (top->job && !is_there(top->job))
+		return TOOL_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
 		handle_signals();
 		shown = &top->view;

@@ -84,7 +84,7 @@ struct top_change {
 };
 
 /* arguments as after "spillway", NULL-terminated. */
-void top_change_begin(struct top_change *change, char *const *arguments);
+void top_change_begin(struct top_change *change, const char *const *arguments);
 /* True once, when it has ended; said is then its complaint, or else what it said last. */
 bool top_change_has_ended(struct top_change *change);
 

@@ -13,7 +13,7 @@
 #include "tools/tool.h"
 #include "tools/top.h"
 
-static _Noreturn void become(char *const *arguments, int output)
+static _Noreturn void become(const char *const *arguments, int output)
 {
 	enum { MOST = 16 };
 	static char name[] = "spillway";
@@ -33,11 +33,11 @@ static _Noreturn void become(char *const *arguments, int output)
 	else if (strcmp(arguments[0], "resume") == 0)
 		command = command_resume;
 	for (; count < MOST - 1 && arguments[count]; count++)
-		vector[count] = arguments[count];
+		vector[count] = (char *)arguments[count];
 	exit(command(count, vector));
 }
 
-void top_change_begin(struct top_change *change, char *const *arguments)
+void top_change_begin(struct top_change *change, const char *const *arguments)
 {
 	int ends[2];
 

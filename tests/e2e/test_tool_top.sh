@@ -53,6 +53,8 @@ says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +fake_job -m 53687
 [ "$(wc -l <"$out")" -eq 3 ] || fail 'expected a heading and two rows'
 expect 0 "$spillway" top alpha
 says_not "$out" beta
+expect 1 "$spillway" top nobody
+says "$err" "^spillway: no job 'nobody' in "
 expect 2 "$spillway" top --interval 0
 expect 2 "$spillway" top one two
 
