@@ -162,7 +162,7 @@ static void *help(void *cookie)
 		          message[0] ? message : strerror(-error));
 		job_config_distrust(&job.config);
 	} else if (job.config.is_unnamed) {
-		segment_is_unnamed(job.segment);
+		segment_mark_unnamed(job.segment);
 	}
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)

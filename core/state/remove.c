@@ -89,7 +89,7 @@ static int remove_if_left(void *own, const char *job)
 	return 0;
 }
 
-void segment_is_unnamed(struct segment *segment)
+void segment_mark_unnamed(struct segment *segment)
 {
 	atomic_store(&segment->file->header.is_unnamed, 1);
 	segment_list(remove_if_left, segment->file->header.job);

@@ -71,7 +71,7 @@ void segment_exiting(struct segment *segment);
  * those that earlier such processes, killed or gone by exec or _exit, left behind. Takes the lock of
  * other jobs: not while another thread of the process joins or removes one.
  */
-void segment_is_unnamed(struct segment *segment);
+void segment_mark_unnamed(struct segment *segment);
 /*
  * For a job nobody named, as its process exits: removes the segment and override unless another
  * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().
