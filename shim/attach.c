@@ -193,14 +193,14 @@ struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
 	struct code inside[2];
-	char path[PATH_MAX];
 };
 static __thread struct found *found __attribute__((tls_model("initial-exec")));
 
 static void find_driver(const char *asked)
 {
-	found->path[0] = '\0';
-	found->handle = driver_open(asked, found->path, sizeof(found->path));
+	char path[PATH_MAX] = "";
+
+	found->handle = driver_open(asked, path, sizeof(path));
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
 		void *real =
 		    found->handle ? dlsym(found->handle, symbol_names[i]) : (void *)without_driver;
@@ -208,6 +208,7 @@ static void find_driver(const char *asked)
 		found->real[i] = real ? real : (void *)missing_function;
 	}
 	if (found->handle) {
+		log_debug("driver library: %s", path);
 		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
 		found->inside[1] = driver_code(shim_guards);
 	} else {
@@ -222,10 +223,8 @@ static void attach(void)
 	bool has_driver = found->handle != NULL;
 
 	memcpy(shim_real, found->real, sizeof(shim_real));
-	if (has_driver) {
-		log_debug("driver library: %s", found->path);
+	if (has_driver)
 		memcpy(shim_inside, found->inside, sizeof(shim_inside));
-	}
 	found->handle = NULL; /* it stays open */
 	shim_hide(is_missing);
 	fill_core_driver();
@@ -255,19 +254,21 @@ static void wait_for_the_first(void)
 static __attribute__((noinline)) void find_and_attach(const char *path)
 {
 	int saved = errno, cancel;
-	struct found mine;
+	struct found *mine;
 
 	/* Files are opened here: a thread cancelled half way would keep the loader's lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	wait_for_the_first();
-	if (!atomic_load(&attached)) {
-		mine.handle = NULL;
-		found = &mine; /* says, too, that the driver's constructors call back */
+	/* Not on the stack, which may be a small thread's. */
+	mine = atomic_load(&attached) ? NULL : calloc(1, sizeof(*mine));
+	if (mine) {
+		found = mine; /* says, too, that the driver's constructors call back */
 		find_driver(path);
 		pthread_once(&attach_once, attach);
 		found = NULL;
-		if (mine.handle)
-			dlclose(mine.handle);
+		if (mine->handle)
+			dlclose(mine->handle);
+		free(mine);
 	}
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
@@ -284,5 +285,6 @@ void *shim_resolve(uint32_t entry)
 	if (found)
 		return (void *)without_driver;
 	shim_attach(NULL);
-	return shim_target[entry];
+	/* Without memory to attach there is no driver yet. */
+	return atomic_load(&attached) ? shim_target[entry] : (void *)without_driver;
 }
