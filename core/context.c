@@ -23,19 +23,26 @@ void context_start(struct device_set *set)
 	pthread_rwlock_unlock(&contexts_lock);
 }
 
+/* With the lock held. */
+static struct context *find_locked(CUcontext handle)
+{
+	for (size_t i = 0; i < context_count; i++) {
+		if (contexts[i].handle == handle)
+			return &contexts[i];
+	}
+	return NULL;
+}
+
 bool context_find(CUcontext handle, struct context *context)
 {
-	bool found = false;
+	const struct context *known;
 
 	pthread_rwlock_rdlock(&contexts_lock);
-	for (size_t i = 0; i < context_count && !found; i++) {
-		if (contexts[i].handle == handle) {
-			*context = contexts[i];
-			found = true;
-		}
-	}
+	known = find_locked(handle);
+	if (known)
+		*context = *known;
 	pthread_rwlock_unlock(&contexts_lock);
-	return found;
+	return known != NULL;
 }
 
 /* With the lock held. */
@@ -59,27 +66,66 @@ static bool make_room(void)
 /* Enters a context first met now; another thread may have been quicker. */
 static bool enter(CUcontext handle, struct device *device, struct context *context)
 {
-	bool known = false;
+	struct context *known;
 
 	pthread_rwlock_wrlock(&contexts_lock);
-	for (size_t i = 0; i < context_count && !known; i++) {
-		if (contexts[i].handle == handle) {
-			*context = contexts[i];
-			known = true;
-		}
-	}
+	known = find_locked(handle);
 	if (!known && make_room()) {
 		struct context *c = &contexts[context_count++];
 
+		memset(c, 0, sizeof(*c));
 		c->handle = handle;
 		c->device = device;
+		c->uses = 1;
 		snprintf(c->container, sizeof(c->container), "ctx%u", ++contexts_seen);
-		object_track(device->registry, NULL, &object_type_context, handle, 0);
-		*context = *c;
-		known = true;
+		object_track(device->registry, NULL, &object_type_context, handle);
+		known = c;
+	}
+	if (known)
+		*context = *known;
+	pthread_rwlock_unlock(&contexts_lock);
+	return known != NULL;
+}
+
+void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
+{
+	struct device *device = devices ? device_set_by_handle(devices, device_handle) : NULL;
+	struct context entered, *known;
+
+	if (!handle || !device || !enter(handle, device, &entered) || entered.green == green)
+		return;
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known)
+		known->green = green;
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+unsigned int context_use(CUcontext handle, int change)
+{
+	unsigned int uses = 1;
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known)
+		uses = known->uses += (unsigned int)change;
+	pthread_rwlock_unlock(&contexts_lock);
+	return uses;
+}
+
+bool context_of_green(CUgreenCtx green, struct context *context)
+{
+	bool found = false;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	for (size_t i = 0; i < context_count && !found; i++) {
+		found = contexts[i].green == green;
+		if (found)
+			*context = contexts[i];
 	}
 	pthread_rwlock_unlock(&contexts_lock);
-	return known;
+	return found && green;
 }
 
 bool context_current(struct context *context)
@@ -118,6 +164,8 @@ unsigned int context_generation(void)
 void context_forget(CUcontext handle)
 {
 	struct context gone = {0};
+	struct context_place place;
+	struct resource *access;
 
 	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_wrlock(&contexts_lock);
@@ -132,5 +180,61 @@ void context_forget(CUcontext handle)
 	if (!gone.handle)
 		return;
 	registry_cleanup(gone.device->registry, gone.container);
-	object_forget(gone.device->registry, NULL, &object_type_context, gone.handle);
+	registry_delete_object(gone.device->registry, NULL, &object_type_context,
+	                       (uintptr_t)gone.handle);
+	/* Nobody reaches it any more. */
+	while ((access = context_take_object(&object_type_peer_access, (uintptr_t)handle, &place)))
+		resource_release(access);
+}
+
+struct registry *context_free_registry(void)
+{
+	return devices->device[0].registry;
+}
+
+/* One look into a device's books. */
+typedef struct resource *looking(struct registry *registry, const char *container,
+                                 const struct resource_type *type, uint64_t object,
+                                 struct context_place *place);
+
+static struct resource *look_everywhere(looking *look, const struct resource_type *type,
+                                        uint64_t object, struct context_place *place)
+{
+	struct context context = {0};
+	struct resource *found = NULL;
+
+	if (context_current(&context))
+		found = look(context.device->registry, context.container, type, object, place);
+	for (int i = 0; !found && devices && i < devices->count; i++) {
+		if (&devices->device[i] != context.device)
+			found = look(devices->device[i].registry, NULL, type, object, place);
+	}
+	return found;
+}
+
+static struct resource *find(struct registry *registry, const char *container,
+                             const struct resource_type *type, uint64_t object,
+                             struct context_place *place)
+{
+	(void)place;
+	return registry_find_object(registry, container, type, object);
+}
+
+static struct resource *take(struct registry *registry, const char *container,
+                             const struct resource_type *type, uint64_t object,
+                             struct context_place *place)
+{
+	place->registry = registry;
+	return registry_take_object(registry, container, type, object, place->container);
+}
+
+struct resource *context_find_object(const struct resource_type *type, uint64_t object)
+{
+	return look_everywhere(find, type, object, NULL);
+}
+
+struct resource *context_take_object(const struct resource_type *type, uint64_t object,
+                                     struct context_place *place)
+{
+	return look_everywhere(take, type, object, place);
 }

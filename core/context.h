@@ -13,6 +13,8 @@ struct context {
 	CUcontext handle;
 	struct device *device;
 	char container[REGISTRY_NAME_MAX]; /* "ctx1", ... */
+	CUgreenCtx green;                  /* the green context it was made from; NULL: none */
+	unsigned int uses;                 /* creating it, and each cuCtxAttach() */
 };
 
 /* Before any other call: until then no context is known. */
@@ -21,11 +23,32 @@ void context_start(struct device_set *set);
  */
 bool context_current(struct context *context);
 bool context_find(CUcontext handle, struct context *context);
+/* Enters a context of which the program was told, current or not. green: it was made from; NULL: none. */
+void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
+/* Adds to its uses; how many there are then. Of an unknown context: 1. */
+unsigned int context_use(CUcontext handle, int change);
+/* The known context that was made from a green one. */
+bool context_of_green(CUgreenCtx green, struct context *context);
 /* The i-th known context; false past the last. */
 bool context_at(size_t i, struct context *context);
 /* Changes whenever a context is forgotten: its handle may come again for another. */
 unsigned int context_generation(void);
 /* The context is being destroyed: its container is cleaned up and it is forgotten. */
 void context_forget(CUcontext handle);
+
+/*
+ * An object in the books of whatever context and device, the current ones first. With a reference for the
+ * caller; NULL: nowhere.
+ */
+struct resource *context_find_object(const struct resource_type *type, uint64_t object);
+/* Likewise, and takes it out: the registry's reference is the caller's. Where it was, to put it back. */
+struct context_place {
+	struct registry *registry;
+	char container[REGISTRY_NAME_MAX];
+};
+struct resource *context_take_object(const struct resource_type *type, uint64_t object,
+                                     struct context_place *place);
+/* For what belongs to no context: the default container of the process's first device. */
+struct registry *context_free_registry(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* Stream capture: while one is active Spillway makes no call that could invalidate it. */
-#include "shim/shim.h"
+#include "shim/track.h"
 
 #include "core/job.h"
 #include "core/pace/capture.h"
@@ -63,13 +63,30 @@ HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
 	             PER_THREAD(hStream));
 }
 
+/* A graph that the program gave to capture into is in the books already, with its nodes. */
+static CUresult captured(CUresult result, const CUgraph *graph)
+{
+	struct resource *known;
+
+	if (result != CUDA_SUCCESS || !graph || !*graph || !job_is_active())
+		return result;
+	known = context_find_object(&object_type_graph, HANDLE(*graph));
+	if (!known)
+		track(&object_type_graph, HANDLE(*graph), 0);
+	resource_release(known);
+	return result;
+}
+
 HOOK(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(PASSING_GATE(REAL(cuStreamEndCapture)(hStream, phGraph)), LEGACY(hStream));
+	return captured(
+	    ended(PASSING_GATE(REAL(cuStreamEndCapture)(hStream, phGraph)), LEGACY(hStream)),
+	    phGraph);
 }
 
 HOOK(cuStreamEndCapture_ptsz, CUstream hStream, CUgraph *phGraph)
 {
-	return ended(PASSING_GATE(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph)),
-	             PER_THREAD(hStream));
+	return captured(ended(PASSING_GATE(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph)),
+	                      PER_THREAD(hStream)),
+	                phGraph);
 }

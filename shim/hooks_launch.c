@@ -6,6 +6,7 @@
 #include "shim/shim.h"
 
 #include "core/job.h"
+#include "core/memory/graph_memory.h"
 
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
 #define HELD_BACK(kind, stream, call)                     \
@@ -25,9 +26,15 @@
 
 #define LAUNCH(stream, call) \
 	(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) : COUNTED(launches, call))
-#define GRAPH_LAUNCH(stream, call)                                     \
-	(job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
-	                       : COUNTED(graph_launches, call))
+/* Memory that its nodes allocate is the driver's with the first launch. */
+#define GRAPH_LAUNCH(stream, call)                                                              \
+	({                                                                                      \
+		CUresult graph_ = job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
+		                                        : COUNTED(graph_launches, call);        \
+		if (job_is_active())                                                            \
+			graph_memory_settle();                                                  \
+		graph_;                                                                         \
+	})
 
 HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,

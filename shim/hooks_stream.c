@@ -1,10 +1,9 @@
 /*
- * What else is put into streams: waits for and writes of values, batches of them, semaphores of other APIs,
- * uploads of graphs. They pass the gate.
+ * What else is put into streams: waits for and writes of values, batches of them, semaphores of other APIs.
+ * They pass the gate.
  */
 #include "shim/shim.h"
 
-GATED_2(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec, hGraph), (CUstream, hStream))
 GATED_2(cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync_ptsz,
         (const CUexternalSemaphore *, extSemArray),
         (const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *, paramsArray), (unsigned int, numExtSems),

@@ -4,15 +4,19 @@
  * A row that makes or destroys one object is one line:
  *
  *   CREATES(cuEventCreate, event, phEvent, (CUevent *, phEvent), (unsigned int, Flags))
+ *   HANDS_OUT(cuModuleGetFunction, function, hfunc, module, hmod, (CUfunction *, hfunc), ...)
  *   DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
  *
- * The second word is the type in OBJECT_TYPES (core/registry/object.h). A hook with a body of its own uses
- * CREATED(call, type, out) and DESTROYED(call, type, object) around the driver's call. Out-parameters are
+ * The second word is the type in OBJECT_TYPES (core/registry/object.h). HANDS_OUT is for what belongs to another
+ * object, goes with it and may be asked for again; after the out-parameter stand its owner's type and handle. A
+ * hook with a body of its own uses CREATED, HANDED_OUT and DESTROYED around the driver's call. Out-parameters are
  * read only after the driver succeeded; NULL ones are the driver's to judge.
  */
 #ifndef SPILLWAY_TRACK_H
 #define SPILLWAY_TRACK_H
 
+#include "core/context.h"
+#include "core/memory/measured.h"
 #include "core/registry/object.h"
 #include "shim/shim.h"
 
@@ -21,46 +25,93 @@
 	{                                                                              \
 		return CREATED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, out); \
 	}
+#define HANDS_OUT(symbol, type, out, owner_type, owner, ...)                                   \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                            \
+	{                                                                                      \
+		return HANDED_OUT(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, out, NULL, \
+		                  owner_type, owner);                                          \
+	}
 #define DESTROYS(symbol, type, object, ...)                                                 \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
 	{                                                                                   \
 		return DESTROYED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, object); \
 	}
 
-#define CREATED(call, type, out)                                                      \
-	({                                                                            \
-		CUresult created_ = (call);                                           \
-		if (created_ == CUDA_SUCCESS && (out))                                \
-			track(&object_type_##type, (uint64_t)(uintptr_t) * (out), 0); \
-		created_;                                                             \
+#define HANDLE(object) ((uint64_t)(uintptr_t)(object))
+
+#define CREATED(call, type, out)                                       \
+	({                                                             \
+		CUresult created_ = (call);                            \
+		if (created_ == CUDA_SUCCESS && (out))                 \
+			track(&object_type_##type, HANDLE(*(out)), 0); \
+		created_;                                              \
+	})
+
+#define HANDED_OUT(call, type, out, weight, owner_type, owner)                   \
+	({                                                                       \
+		CUresult handed_ = (call);                                       \
+		if (handed_ == CUDA_SUCCESS && (out))                            \
+			track_owned(&object_type_##type, HANDLE(*(out)), weight, \
+			            &object_type_##owner_type, HANDLE(owner));   \
+		handed_;                                                         \
 	})
 
 /*
  * It leaves the books before the driver is asked: the driver may give its address to the next object of
  * another thread at once. If the driver refuses it comes back.
  */
-#define DESTROYED(call, type, object)                                            \
-	({                                                                       \
-		struct tracked going_ =                                          \
-		    untrack(&object_type_##type, (uint64_t)(uintptr_t)(object)); \
-		CUresult destroyed_ = (call);                                    \
-		untrack_end(&going_, destroyed_);                                \
-		destroyed_;                                                      \
+#define DESTROYED(call, type, object)                                                 \
+	({                                                                            \
+		struct tracked going_ = untrack(&object_type_##type, HANDLE(object)); \
+		CUresult destroyed_ = (call);                                         \
+		untrack_end(&going_, destroyed_);                                     \
+		destroyed_;                                                           \
+	})
+
+/* A call during which the driver may take memory that it tells nobody of: charged to `owner` afterwards. */
+#define MEASURED(call, owner, most)                                                              \
+	({                                                                                       \
+		struct measuring measuring_ = begin_measuring();                                 \
+		CUresult measured_ = (call);                                                     \
+		end_measuring(&measuring_, measured_ == CUDA_SUCCESS ? HANDLE(owner) : 0, most); \
+		measured_;                                                                       \
+	})
+/* As CREATED, and what it takes is its own. */
+#define CREATED_MEASURED(call, type, out) \
+	CREATED(MEASURED(call, (out) ? HANDLE(*(out)) : 0, MEASURED_MOST_OBJECT), type, out)
+/* As DESTROYED, for what may have been measured. */
+#define DESTROYED_MEASURED(call, type, object)                                \
+	({                                                                    \
+		struct side_leaving cost_ = begin_forgetting(HANDLE(object)); \
+		CUresult freed_ = DESTROYED(call, type, object);              \
+		end_forgetting(&cost_, freed_);                               \
+		freed_;                                                       \
 	})
 
 /* An object that left the books for now. */
 struct tracked {
-	struct registry *registry;
 	struct resource *resource; /* NULL: it was not tracked */
-	char container[REGISTRY_NAME_MAX];
+	struct context_place place;
 	uint64_t object;
 };
 
 /* Enters an object made in the current context; what its address stood for before is gone. */
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
+/* Likewise, one that goes with its owner; nothing happens when it is known. weight NULL: none. */
+void track_owned(const struct resource_type *type, uint64_t object,
+                 const struct object_weight *weight, const struct resource_type *owner_type,
+                 uint64_t owner);
+/* The address of who owns it; its own when nobody does. */
+uint64_t owner_of(const struct resource_type *type, uint64_t object);
 /* Whatever context it was made in, the current one first. */
 struct tracked untrack(const struct resource_type *type, uint64_t object);
 /* After the driver's answer: gone for good, or back where it was. */
 void untrack_end(struct tracked *going, CUresult result);
+
+/* As measured.h; nothing where the job is not active. */
+struct measuring begin_measuring(void);
+void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
+struct side_leaving begin_forgetting(uint64_t owner);
+void end_forgetting(struct side_leaving *leaving, CUresult result);
 
 #endif

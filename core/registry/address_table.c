@@ -14,21 +14,59 @@ static size_t home_of(const struct address_table *table, const struct resource_t
 	return ((address ^ (uintptr_t)type << 5) * 0x9e3779b97f4a7c15u) >> table->shift;
 }
 
-/* Where the key is, or the free entry where it would go; needs capacity. */
-static size_t place_of(const struct address_table *table, const struct resource_type *type,
-                       uint64_t address)
+static size_t next_place(const struct address_table *table, size_t i)
 {
-	size_t i = home_of(table, type, address);
-	while (table->entry[i].resource &&
-	       (table->entry[i].address != address || table->entry[i].type != type))
-		i = (i + 1) & (table->capacity - 1);
-	return i;
+	return (i + 1) & (table->capacity - 1);
 }
 
-struct resource *address_table_find(const struct address_table *table,
-                                    const struct resource_type *type, uint64_t address)
+/* Where the next resource of this key would go; needs capacity. */
+static struct address_entry *free_place(const struct address_table *table,
+                                        const struct resource_type *type, uint64_t address)
 {
-	return table->capacity ? table->entry[place_of(table, type, address)].resource : NULL;
+	size_t i = home_of(table, type, address);
+	while (table->entry[i].resource)
+		i = next_place(table, i);
+	return &table->entry[i];
+}
+
+struct address_entry *address_table_find_any(const struct address_table *table,
+                                             const struct container *preferred,
+                                             const struct resource_type *type, uint64_t address)
+{
+	struct address_entry *found = NULL;
+
+	if (!table->capacity)
+		return NULL;
+	for (size_t i = home_of(table, type, address); table->entry[i].resource;
+	     i = next_place(table, i)) {
+		struct address_entry *entry = &table->entry[i];
+		if (entry->address != address || entry->type != type)
+			continue;
+		if (entry->container == preferred)
+			return entry;
+		found = entry;
+	}
+	return found;
+}
+
+struct address_entry *address_table_find(const struct address_table *table,
+                                         const struct container *container,
+                                         const struct resource_type *type, uint64_t address)
+{
+	struct address_entry *found = address_table_find_any(table, container, type, address);
+	return found && found->container == container ? found : NULL;
+}
+
+struct address_entry *address_table_find_resource(const struct address_table *table,
+                                                  uint64_t address, const struct resource *resource)
+{
+	if (!table->capacity)
+		return NULL;
+	for (size_t i = home_of(table, resource->type, address); table->entry[i].resource;
+	     i = next_place(table, i))
+		if (table->entry[i].resource == resource)
+			return &table->entry[i];
+	return NULL;
 }
 
 static int grow(struct address_table *table)
@@ -44,37 +82,37 @@ static int grow(struct address_table *table)
 	for (size_t i = 0; i < table->capacity; i++) {
 		const struct address_entry *entry = &table->entry[i];
 		if (entry->resource)
-			larger.entry[place_of(&larger, entry->type, entry->address)] = *entry;
+			*free_place(&larger, entry->type, entry->address) = *entry;
 	}
 	free(table->entry);
 	*table = larger;
 	return 0;
 }
 
-int address_table_insert(struct address_table *table, uint64_t address, struct resource *resource)
+int address_table_insert(struct address_table *table, struct container *container, uint64_t address,
+                         struct resource *resource)
 {
-	if (address_table_find(table, resource->type, address))
+	if (address_table_find(table, container, resource->type, address))
 		return -EEXIST;
 	if (table->count >= table->capacity / 4 * 3) {
 		int error = grow(table);
 		if (error)
 			return error;
 	}
-	table->entry[place_of(table, resource->type, address)] = (struct address_entry){
-	    .type = resource->type, .address = address, .resource = resource};
+	*free_place(table, resource->type, address) = (struct address_entry){.type = resource->type,
+	                                                                     .address = address,
+	                                                                     .container = container,
+	                                                                     .resource = resource};
 	table->count++;
 	return 0;
 }
 
-struct resource *address_table_remove(struct address_table *table, const struct resource_type *type,
-                                      uint64_t address)
+struct resource *address_table_remove(struct address_table *table, struct address_entry *removed)
 {
-	struct resource *removed = address_table_find(table, type, address);
-	if (!removed)
-		return NULL;
+	struct resource *resource = removed->resource;
 
 	/* close the gap: whatever would no longer be reached from its home moves up */
-	size_t mask = table->capacity - 1, gap = place_of(table, type, address);
+	size_t mask = table->capacity - 1, gap = (size_t)(removed - table->entry);
 	for (size_t i = (gap + 1) & mask; table->entry[i].resource; i = (i + 1) & mask) {
 		const struct address_entry *entry = &table->entry[i];
 		size_t home = home_of(table, entry->type, entry->address);
@@ -85,7 +123,7 @@ struct resource *address_table_remove(struct address_table *table, const struct 
 	}
 	table->entry[gap] = (struct address_entry){0};
 	table->count--;
-	return removed;
+	return resource;
 }
 
 void address_table_free(struct address_table *table)

@@ -1,16 +1,19 @@
 /*
- * Address table: (type, address) -> resource, for names that are addresses. Flat, linear probing,
- * no allocation per resource, so that a look-up touches one line. Not locked; holds no reference.
- * Private.
+ * Address table: (type, address, container) -> resource, for names that are addresses. One for all
+ * containers of a registry, so that an object is found whichever it is in. Flat, linear probing, no
+ * allocation per resource, so that a look-up touches one line. Not locked; holds no reference. Private.
  */
 #ifndef SPILLWAY_ADDRESS_TABLE_H
 #define SPILLWAY_ADDRESS_TABLE_H
 
 #include "core/registry/registry.h"
 
+struct container;
+
 struct address_entry {
 	const struct resource_type *type; /* the resource's own, here to spare a look there */
 	uint64_t address;
+	struct container *container;
 	struct resource *resource; /* NULL: free */
 };
 
@@ -21,13 +24,23 @@ struct address_table {
 	size_t count;
 };
 
-struct resource *address_table_find(const struct address_table *table,
-                                    const struct resource_type *type, uint64_t address);
+/* Valid until the table is changed. NULL: absent. */
+struct address_entry *address_table_find(const struct address_table *table,
+                                         const struct container *container,
+                                         const struct resource_type *type, uint64_t address);
+/* The one in this container if there is one, else one in another. */
+struct address_entry *address_table_find_any(const struct address_table *table,
+                                             const struct container *preferred,
+                                             const struct resource_type *type, uint64_t address);
+/* This very resource's. */
+struct address_entry *address_table_find_resource(const struct address_table *table,
+                                                  uint64_t address,
+                                                  const struct resource *resource);
 /* 0, -EEXIST or -ENOMEM. */
-int address_table_insert(struct address_table *table, uint64_t address, struct resource *resource);
-/* What was taken out, or NULL. */
-struct resource *address_table_remove(struct address_table *table, const struct resource_type *type,
-                                      uint64_t address);
+int address_table_insert(struct address_table *table, struct container *container, uint64_t address,
+                         struct resource *resource);
+/* What was taken out; afterwards another entry may stand in its place. */
+struct resource *address_table_remove(struct address_table *table, struct address_entry *entry);
 void address_table_free(struct address_table *table);
 
 #endif

@@ -50,23 +50,18 @@ bool name_is_valid(const char *text)
 	return true;
 }
 
-struct container *container_new(const char *name)
+struct container *container_new(const char *name, struct address_table *addresses)
 {
 	struct container *container = calloc(1, sizeof *container);
-	if (container)
+	if (container) {
 		strcpy(container->name, name);
+		container->addresses = addresses;
+	}
 	return container;
 }
 
 void container_free(struct container *container)
 {
-	struct named *next, *named = container->named;
-	HASH_CLEAR(hh, container->named);
-	for (; named; named = next) {
-		next = named->hh.next;
-		free(named);
-	}
-	address_table_free(&container->addresses);
 	free(container);
 }
 
@@ -86,8 +81,11 @@ static struct named *find_named(const struct container *container, const struct 
 struct resource *container_find(const struct container *container, const struct resource_type *type,
                                 struct resource_name name)
 {
-	if (name.is_address)
-		return address_table_find(&container->addresses, type, name.address);
+	if (name.is_address) {
+		const struct address_entry *entry =
+		    address_table_find(container->addresses, container, type, name.address);
+		return entry ? entry->resource : NULL;
+	}
 	const struct named *found = find_named(container, type, name.text);
 	return found ? found->resource : NULL;
 }
@@ -95,8 +93,12 @@ struct resource *container_find(const struct container *container, const struct 
 int container_insert(struct container *container, struct resource_name name,
                      struct resource *resource)
 {
-	if (name.is_address)
-		return address_table_insert(&container->addresses, name.address, resource);
+	if (name.is_address) {
+		int error =
+		    address_table_insert(container->addresses, container, name.address, resource);
+		container->address_count += !error;
+		return error;
+	}
 	if (find_named(container, resource->type, name.text))
 		return -EEXIST;
 	struct named *named = calloc(1, sizeof *named);
@@ -113,11 +115,20 @@ int container_insert(struct container *container, struct resource_name name,
 	return 0;
 }
 
+struct resource *container_remove_entry(struct container *container, struct address_entry *entry)
+{
+	container->address_count--;
+	return address_table_remove(container->addresses, entry);
+}
+
 struct resource *container_remove(struct container *container, const struct resource_type *type,
                                   struct resource_name name)
 {
-	if (name.is_address)
-		return address_table_remove(&container->addresses, type, name.address);
+	if (name.is_address) {
+		struct address_entry *entry =
+		    address_table_find(container->addresses, container, type, name.address);
+		return entry ? container_remove_entry(container, entry) : NULL;
+	}
 	struct named *found = find_named(container, type, name.text);
 	if (!found)
 		return NULL;
@@ -127,20 +138,50 @@ struct resource *container_remove(struct container *container, const struct reso
 	return removed;
 }
 
+struct resource *container_take_all(struct container *container)
+{
+	struct address_table *table = container->addresses;
+	struct resource *taken = NULL, *resource;
+
+	/* A removal may move another entry into the place, from further on or from the beginning, where
+	 * everything was seen already: the place is looked at again. */
+	for (size_t i = 0; container->address_count && i < table->capacity;) {
+		if (table->entry[i].container != container) {
+			i++;
+			continue;
+		}
+		resource = container_remove_entry(container, &table->entry[i]);
+		resource->next_taken = taken;
+		taken = resource;
+	}
+	for (struct named *next, *named = container->named; named; named = next) {
+		next = named->hh.next;
+		HASH_DEL(container->named, named);
+		named->resource->next_taken = taken;
+		taken = named->resource;
+		free(named);
+	}
+	return taken;
+}
+
 size_t container_count(const struct container *container)
 {
-	return container->addresses.count + HASH_COUNT(container->named);
+	return container->address_count + HASH_COUNT(container->named);
 }
 
 void container_each(const struct container *container,
                     void (*each)(void *cookie, const char *name, struct resource *resource),
                     void *cookie)
 {
-	for (size_t i = 0; i < container->addresses.capacity; i++) {
-		const struct address_entry *entry = &container->addresses.entry[i];
+	const struct address_table *table = container->addresses;
+	size_t left = container->address_count;
+
+	for (size_t i = 0; left && i < table->capacity; i++) {
+		const struct address_entry *entry = &table->entry[i];
 		char name[ADDRESS_DIGITS + 1];
-		if (!entry->resource)
+		if (entry->container != container)
 			continue;
+		left--;
 		snprintf(name, sizeof name, "%016" PRIx64, entry->address);
 		each(cookie, name, entry->resource);
 	}

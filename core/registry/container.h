@@ -1,6 +1,6 @@
 /*
- * Container: a named group of resources; one address table, and one table of all other names. Not
- * locked; holds no reference of its own, the registry's pass through. Private.
+ * Container: a named group of resources; its part of the registry's address table, and one table of all
+ * other names. Not locked; holds no reference of its own, the registry's pass through. Private.
  */
 #ifndef SPILLWAY_CONTAINER_H
 #define SPILLWAY_CONTAINER_H
@@ -19,8 +19,9 @@ struct resource_name {
 
 struct container {
 	char name[REGISTRY_NAME_MAX];
-	struct address_table addresses;
-	struct named *named; /* uthash */
+	struct address_table *addresses; /* the registry's */
+	size_t address_count;            /* of which here */
+	struct named *named;             /* uthash */
 	UT_hash_handle hh;
 };
 
@@ -29,8 +30,9 @@ struct resource_name name_from_address(uint64_t address);
 /* 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a control character. */
 bool name_is_valid(const char *text);
 
-struct container *container_new(const char *name); /* NULL: no memory */
-/* No longer in use; what it still names is forgotten and not released. */
+/* NULL: no memory. */
+struct container *container_new(const char *name, struct address_table *addresses);
+/* No longer in use; empty. */
 void container_free(struct container *container);
 struct resource *container_find(const struct container *container, const struct resource_type *type,
                                 struct resource_name name);
@@ -40,6 +42,10 @@ int container_insert(struct container *container, struct resource_name name,
 /* What was taken out, or NULL. */
 struct resource *container_remove(struct container *container, const struct resource_type *type,
                                   struct resource_name name);
+/* The same for an entry of the address table that is this container's. */
+struct resource *container_remove_entry(struct container *container, struct address_entry *entry);
+/* Takes everything out: chained by next_taken. */
+struct resource *container_take_all(struct container *container);
 size_t container_count(const struct container *container);
 void container_each(const struct container *container,
                     void (*each)(void *cookie, const char *name, struct resource *resource),

@@ -34,6 +34,7 @@ void registry_destroy(struct registry *registry)
 		next = known->next;
 		free(known);
 	}
+	address_table_free(&registry->addresses);
 	pthread_cond_destroy(&registry->created);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
@@ -62,7 +63,7 @@ static struct container *make_container(struct registry *registry, const char *n
 	struct container *container = find_container(registry, name);
 	if (container)
 		return container;
-	container = container_new(registry_container_name(name));
+	container = container_new(registry_container_name(name), &registry->addresses);
 	if (!container)
 		return NULL;
 	HASH_ADD_STR(registry->containers, name, container);
@@ -73,12 +74,18 @@ static struct container *make_container(struct registry *registry, const char *n
 	return container;
 }
 
-static struct known_type *find_known(const struct registry *registry,
-                                     const struct resource_type *type)
+/* Calls come in runs of one type: it is moved to the front. */
+static struct known_type *find_known(struct registry *registry, const struct resource_type *type)
 {
-	struct known_type *known = registry->types;
-	while (known && known->type != type)
-		known = known->next;
+	struct known_type **link = &registry->types, *known;
+	while (*link && (*link)->type != type)
+		link = &(*link)->next;
+	known = *link;
+	if (known && known != registry->types) {
+		*link = known->next;
+		known->next = registry->types;
+		registry->types = known;
+	}
 	return known;
 }
 
@@ -133,6 +140,21 @@ static struct resource *find(const struct registry *registry, const char *contai
 	const struct container *container = find_container(registry, container_name);
 	struct resource *found = container ? container_find(container, type, name) : NULL;
 	return found ? resource_hold(found) : NULL;
+}
+
+/* What was there is handed out, to be released without the lock. */
+static int replace(struct registry *registry, const char *container_name, struct resource_name name,
+                   struct resource *resource, struct resource **before)
+{
+	int error = add(registry, container_name, name, resource);
+	if (error != -EEXIST)
+		return error;
+	struct container *container = find_container(registry, container_name);
+	*before = container_remove(container, resource->type, name);
+	error = container_insert(container, name, resource);
+	if (error)
+		find_known(registry, resource->type)->count--;
+	return error;
 }
 
 static struct creation *find_creation(const struct registry *registry, const struct creation *like)
@@ -230,6 +252,71 @@ int registry_delete_object(struct registry *registry, const char *container,
 	return locked_delete(registry, container, type, name_from_address(object));
 }
 
+int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
+                            struct resource *resource)
+{
+	struct resource *before = NULL;
+
+	if (!registry_container_name(container))
+		return -EINVAL;
+	pthread_mutex_lock(&registry->lock);
+	int error = replace(registry, container, name_from_address(object), resource, &before);
+	pthread_mutex_unlock(&registry->lock);
+	resource_release(before);
+	return error;
+}
+
+struct resource *registry_find_object(struct registry *registry, const char *preferred,
+                                      const struct resource_type *type, uint64_t object)
+{
+	struct resource *found = NULL;
+
+	pthread_mutex_lock(&registry->lock);
+	const struct address_entry *entry = address_table_find_any(
+	    &registry->addresses, find_container(registry, preferred), type, object);
+	if (entry)
+		found = resource_hold(entry->resource);
+	pthread_mutex_unlock(&registry->lock);
+	return found;
+}
+
+/* Under the lock: out of the books, into the caller's hands. */
+static struct resource *take(struct registry *registry, struct address_entry *entry)
+{
+	find_known(registry, entry->type)->count--;
+	return container_remove_entry(entry->container, entry);
+}
+
+struct resource *registry_take_object(struct registry *registry, const char *preferred,
+                                      const struct resource_type *type, uint64_t object,
+                                      char container[REGISTRY_NAME_MAX])
+{
+	struct resource *taken = NULL;
+
+	pthread_mutex_lock(&registry->lock);
+	struct address_entry *entry = address_table_find_any(
+	    &registry->addresses, find_container(registry, preferred), type, object);
+	if (entry) {
+		strcpy(container, entry->container->name);
+		taken = take(registry, entry);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return taken;
+}
+
+int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource)
+{
+	pthread_mutex_lock(&registry->lock);
+	struct address_entry *entry =
+	    address_table_find_resource(&registry->addresses, object, resource);
+	if (entry)
+		take(registry, entry);
+	pthread_mutex_unlock(&registry->lock);
+	if (entry)
+		resource_release(resource);
+	return entry ? 0 : -ENOENT;
+}
+
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
                                            struct resource *(*create)(void *cookie), void *cookie)
@@ -278,34 +365,26 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 	return found;
 }
 
-static void release_one(void *registry, const char *name, struct resource *resource)
-{
-	(void)registry;
-	(void)name;
-	resource_release(resource);
-}
-
-static void uncount_one(void *registry, const char *name, struct resource *resource)
-{
-	(void)name;
-	find_known(registry, resource->type)->count--;
-}
-
 size_t registry_cleanup(struct registry *registry, const char *container_name)
 {
+	struct resource *taken = NULL;
+	size_t count = 0;
+
 	pthread_mutex_lock(&registry->lock);
 	struct container *container = find_container(registry, container_name);
 	if (container) {
 		HASH_DEL(registry->containers, container);
-		container_each(container, uncount_one, registry);
+		taken = container_take_all(container);
+		container_free(container);
 	}
+	for (const struct resource *r = taken; r; r = r->next_taken)
+		find_known(registry, r->type)->count--;
 	pthread_mutex_unlock(&registry->lock);
-	if (!container)
-		return 0;
 
-	size_t count = container_count(container);
-	container_each(container, release_one, registry);
-	container_free(container);
+	for (struct resource *next; taken; taken = next, count++) {
+		next = taken->next_taken;
+		resource_release(taken);
+	}
 	return count;
 }
 

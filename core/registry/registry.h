@@ -35,11 +35,14 @@ struct resource_type {
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
-	uint64_t born_ns; /* CLOCK_MONOTONIC */
+	uint64_t born_ns;            /* CLOCK_MONOTONIC */
+	struct resource *next_taken; /* the registry's, while it lets go of many */
 };
 
 void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
 struct resource *resource_hold(struct resource *resource);
+/* For who knows it without a reference: false when its last one is gone, and destroy() has begun. */
+bool resource_hold_if_alive(struct resource *resource);
 void resource_release(struct resource *resource); /* NULL is fine; last one destroys */
 
 struct registry;
@@ -78,6 +81,18 @@ struct resource *registry_lookup_object(struct registry *registry, const char *c
                                         const struct resource_type *type, uint64_t object);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
+/* As registry_add_object(), but what the address stood for before is deleted. */
+int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
+                            struct resource *resource);
+/* In whichever container it is; in this one, if there are several. With a reference for the caller. */
+struct resource *registry_find_object(struct registry *registry, const char *preferred,
+                                      const struct resource_type *type, uint64_t object);
+/* Likewise, and takes it out: the registry's reference is the caller's. container: where it was. */
+struct resource *registry_take_object(struct registry *registry, const char *preferred,
+                                      const struct resource_type *type, uint64_t object,
+                                      char container[REGISTRY_NAME_MAX]);
+/* Deletes this very resource; 0 or -ENOENT, also when the address stands for another one by now. */
+int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource);
 
 struct handle {
 	char job[64];

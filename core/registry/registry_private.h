@@ -28,10 +28,11 @@ struct registry {
 	char job[64];
 	int process;
 	int gpu;
-	pthread_mutex_t lock;         /* guards all below; never held while foreign code runs */
-	pthread_cond_t created;       /* a creation ended */
-	struct container *containers; /* uthash */
-	struct known_type *types;
+	pthread_mutex_t lock;           /* guards all below; never held while foreign code runs */
+	pthread_cond_t created;         /* a creation ended */
+	struct container *containers;   /* uthash */
+	struct address_table addresses; /* of all containers */
+	struct known_type *types;       /* the one used last comes first */
 	struct creation *creations;
 };
 

@@ -18,6 +18,18 @@ struct resource *resource_hold(struct resource *resource)
 	return resource;
 }
 
+bool resource_hold_if_alive(struct resource *resource)
+{
+	uint32_t references = atomic_load_explicit(&resource->references, memory_order_relaxed);
+
+	while (references > 0)
+		if (atomic_compare_exchange_weak_explicit(&resource->references, &references,
+		                                          references + 1, memory_order_relaxed,
+		                                          memory_order_relaxed))
+			return true;
+	return false;
+}
+
 void resource_release(struct resource *resource)
 {
 	/* acq_rel: whoever destroys sees what the other holders did */

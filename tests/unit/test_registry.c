@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/registry/address_table.h"
+#include "core/registry/container.h"
 #include "core/registry/registry.h"
 
 static _Atomic int alive;
@@ -411,20 +411,77 @@ START_TEST(the_address_table_keeps_what_it_was_given)
 {
 	enum { MANY = 20000 };
 	static struct resource resource[MANY];
+	static struct container in, elsewhere;
 	struct address_table table = {0};
-	srand(1);
+	struct address_entry *entry;
 	for (size_t i = 0; i < MANY; i++) {
 		resource[i].type = &type[0];
-		ck_assert_int_eq(address_table_insert(&table, i << 9, &resource[i]), 0);
+		ck_assert_int_eq(address_table_insert(&table, &in, i << 9, &resource[i]), 0);
 	}
-	ck_assert_int_eq(address_table_insert(&table, 0, &resource[0]), -EEXIST);
-	for (size_t i = 0; i < MANY; i += 2)
-		ck_assert_ptr_eq(address_table_remove(&table, &type[0], i << 9), &resource[i]);
-	for (size_t i = 0; i < MANY; i++)
-		ck_assert_ptr_eq(address_table_find(&table, &type[0], i << 9),
-		                 i % 2 ? &resource[i] : NULL);
+	ck_assert_int_eq(address_table_insert(&table, &in, 0, &resource[0]), -EEXIST);
+	for (size_t i = 0; i < MANY; i += 2) {
+		entry = address_table_find(&table, &in, &type[0], i << 9);
+		ck_assert_ptr_eq(address_table_remove(&table, entry), &resource[i]);
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		entry = address_table_find(&table, &in, &type[0], i << 9);
+		ck_assert_ptr_eq(entry ? entry->resource : NULL, i % 2 ? &resource[i] : NULL);
+		ck_assert_ptr_eq(entry,
+		                 address_table_find_any(&table, &elsewhere, &type[0], i << 9));
+		ck_assert_ptr_eq(entry, address_table_find_resource(&table, i << 9, &resource[i]));
+		ck_assert_ptr_null(address_table_find(&table, &elsewhere, &type[0], i << 9));
+	}
 	ck_assert_uint_eq(table.count, MANY / 2);
 	address_table_free(&table);
+}
+END_TEST
+
+START_TEST(an_object_is_found_whichever_container_it_is_in)
+{
+	char container[REGISTRY_NAME_MAX];
+	struct resource *here = thing_new(&type[0], 1), *there = thing_new(&type[0], 2), *found;
+
+	ck_assert_int_eq(registry_add_object(registry, "ctx1", 7, here), 0);
+	ck_assert_int_eq(registry_add_object(registry, "ctx2", 7, there), 0);
+	found = registry_find_object(registry, "ctx1", &type[0], 7);
+	ck_assert_ptr_eq(found, here);
+	resource_release(found);
+	ck_assert_ptr_eq(registry_take_object(registry, "ctx2", &type[0], 7, container), there);
+	ck_assert_str_eq(container, "ctx2");
+	ck_assert_uint_eq(registry_count(registry, &type[0]), 1);
+	resource_release(there);
+	ck_assert_ptr_eq(registry_take_object(registry, "ctx2", &type[0], 7, container), here);
+	ck_assert_str_eq(container, "ctx1");
+	ck_assert_ptr_null(registry_take_object(registry, "ctx1", &type[0], 7, container));
+	/* Back, as after a refused destroy. */
+	ck_assert_int_eq(registry_add_object(registry, container, 7, here), 0);
+	ck_assert_uint_eq(registry_cleanup(registry, "ctx1"), 1);
+	ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+START_TEST(an_address_that_comes_again_stands_for_the_new_object)
+{
+	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
+
+	ck_assert_int_eq(registry_replace_object(registry, "ctx1", 7, old), 0);
+	ck_assert_int_eq(registry_replace_object(registry, "ctx1", 7, resource_hold(new)), 0);
+	ck_assert_int_eq(alive, 1);
+	ck_assert_uint_eq(registry_count(registry, &type[0]), 1);
+	found = registry_lookup_object(registry, "ctx1", &type[0], 7);
+	ck_assert_ptr_eq(found, new);
+	resource_release(found);
+	/* Who was told to delete the first finds that it is gone. */
+	old = resource_hold(thing_new(&type[0], 3));
+	ck_assert_int_eq(registry_delete_resource(registry, 7, old), -ENOENT);
+	ck_assert_int_eq(registry_delete_resource(registry, 7, new), 0);
+	ck_assert_int_eq(registry_delete_resource(registry, 7, new), -ENOENT);
+	ck_assert(resource_hold_if_alive(new));
+	resource_release(new);
+	resource_release(new);
+	resource_release(old);
+	resource_release(old);
+	ck_assert_int_eq(alive, 0);
 }
 END_TEST
 
@@ -445,6 +502,8 @@ int main(void)
 	tcase_add_test(tests, threads);
 	tcase_add_loop_test(tests, as_the_model, 0, 5);
 	tcase_add_test(tests, the_address_table_keeps_what_it_was_given);
+	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
+	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);
 	suite_add_tcase(suite, tests);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

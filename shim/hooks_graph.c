@@ -1,0 +1,458 @@
+/*
+ * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph knows the sum, and
+ * that it was changed. Addresses in nodes stay what they are: Spillway never moves memory to another address.
+ */
+#include "shim/track.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/job.h"
+#include "core/memory/graph_memory.h"
+
+/* --- graphs --- */
+
+CREATES(cuGraphCreate, graph, phGraph, (CUgraph *, phGraph), (unsigned int, flags))
+CREATES(cuGraphClone, graph, phGraphClone, (CUgraph *, phGraphClone), (CUgraph, originalGraph))
+HANDS_OUT(cuGraphConditionalHandleCreate, conditional, pHandle_out, graph, hGraph,
+          (CUgraphConditionalHandle *, pHandle_out), (CUgraph, hGraph), (CUcontext, ctx),
+          (unsigned int, defaultLaunchValue), (unsigned int, flags))
+
+HOOK(cuGraphDestroy, CUgraph hGraph)
+{
+	CUresult result = DESTROYED(REAL(cuGraphDestroy)(hGraph), graph, hGraph);
+
+	if (job_is_active())
+		graph_memory_settle();
+	return result;
+}
+
+/* --- nodes --- */
+
+static uint64_t threads_of(unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                           unsigned int block_x, unsigned int block_y, unsigned int block_z)
+{
+	uint64_t threads = (uint64_t)block_x * block_y * block_z;
+
+	if (__builtin_mul_overflow(threads, (uint64_t)grid_x * grid_y, &threads) ||
+	    __builtin_mul_overflow(threads, grid_z, &threads))
+		return UINT64_MAX;
+	return threads;
+}
+
+/* What the parameters say; NULL ones are the driver's to judge. */
+#define KERNEL(p)                                                                            \
+	((p) ? (struct object_weight){.kernels = 1,                                          \
+	                              .threads = threads_of((p)->gridDimX, (p)->gridDimY,    \
+	                                                    (p)->gridDimZ, (p)->blockDimX,   \
+	                                                    (p)->blockDimY, (p)->blockDimZ)} \
+	     : (struct object_weight){0})
+
+static struct object_weight weight_of(const CUgraphNodeParams *p)
+{
+	if (p && p->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		return KERNEL(&p->kernel);
+	if (p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		return (struct object_weight){.bytes = p->alloc.bytesize};
+	return (struct object_weight){0};
+}
+
+/* The graph may be the body of a conditional node. */
+static void node_added(CUresult result, const CUgraphNode *node, CUgraph graph,
+                       const struct object_weight *weight)
+{
+	const struct resource_type *type = &object_type_graph;
+	struct resource *known;
+
+	if (result != CUDA_SUCCESS || !node || !job_is_active())
+		return;
+	known = context_find_object(type, HANDLE(graph));
+	if (!known)
+		type = &object_type_graph_body;
+	resource_release(known);
+	track_owned(&object_type_graph_node, HANDLE(*node), weight, type, HANDLE(graph));
+	if (weight && weight->bytes)
+		graph_memory_expect();
+}
+
+#define ADDED(call, weight)                                        \
+	({                                                         \
+		KEEP_ERRNO;                                        \
+		CUresult added_ = (call);                          \
+		const struct object_weight weight_ = weight;       \
+		node_added(added_, phGraphNode, hGraph, &weight_); \
+		added_;                                            \
+	})
+#define NOTHING ((struct object_weight){0})
+
+/* Every form begins with these. */
+#define NODE                                                                       \
+	CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, \
+	    size_t numDependencies
+
+HOOK(cuGraphAddKernelNode, NODE, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return ADDED(REAL(cuGraphAddKernelNode)(phGraphNode, hGraph, dependencies, numDependencies,
+	                                        nodeParams),
+	             KERNEL(nodeParams));
+}
+
+HOOK(cuGraphAddKernelNode_v2, NODE, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return ADDED(REAL(cuGraphAddKernelNode_v2)(phGraphNode, hGraph, dependencies,
+	                                           numDependencies, nodeParams),
+	             KERNEL(nodeParams));
+}
+
+HOOK(cuGraphAddMemcpyNode, NODE, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	return ADDED(REAL(cuGraphAddMemcpyNode)(phGraphNode, hGraph, dependencies, numDependencies,
+	                                        copyParams, ctx),
+	             NOTHING);
+}
+
+HOOK(cuGraphAddMemsetNode, NODE, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	return ADDED(REAL(cuGraphAddMemsetNode)(phGraphNode, hGraph, dependencies, numDependencies,
+	                                        memsetParams, ctx),
+	             NOTHING);
+}
+
+HOOK(cuGraphAddHostNode, NODE, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	return ADDED(REAL(cuGraphAddHostNode)(phGraphNode, hGraph, dependencies, numDependencies,
+	                                      nodeParams),
+	             NOTHING);
+}
+
+/* What a graph's own nodes launch; of one that was captured nothing is known. */
+static struct object_weight sum_of(CUgraph graph)
+{
+	struct object_weight sum = NOTHING;
+	struct resource *known =
+	    job_is_active() ? context_find_object(&object_type_graph, HANDLE(graph)) : NULL;
+
+	if (known)
+		sum = object_owned_weight(known, &object_type_graph_node);
+	resource_release(known);
+	return sum;
+}
+
+HOOK(cuGraphAddChildGraphNode, NODE, CUgraph childGraph)
+{
+	return ADDED(REAL(cuGraphAddChildGraphNode)(phGraphNode, hGraph, dependencies,
+	                                            numDependencies, childGraph),
+	             sum_of(childGraph));
+}
+
+HOOK(cuGraphAddBatchMemOpNode, NODE, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	return ADDED(REAL(cuGraphAddBatchMemOpNode)(phGraphNode, hGraph, dependencies,
+	                                            numDependencies, nodeParams),
+	             NOTHING);
+}
+
+HOOK(cuGraphAddMemAllocNode, NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	return ADDED(REAL(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
+	                                          numDependencies, nodeParams),
+	             {.bytes = nodeParams ? nodeParams->bytesize : 0});
+}
+
+HOOK(cuGraphAddMemFreeNode, NODE, CUdeviceptr dptr)
+{
+	return ADDED(
+	    REAL(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies, numDependencies, dptr),
+	    NOTHING);
+}
+
+/* The bodies that a conditional node was given. */
+static void bodies_made(CUresult result, const CUgraphNode *node, const CUgraphNodeParams *p)
+{
+	if (result != CUDA_SUCCESS || !node || !p || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return;
+	for (unsigned int i = 0; p->conditional.phGraph_out && i < p->conditional.size; i++)
+		track_owned(&object_type_graph_body, HANDLE(p->conditional.phGraph_out[i]), NULL,
+		            &object_type_graph_node, HANDLE(*node));
+}
+
+HOOK(cuGraphAddNode, NODE, CUgraphNodeParams *nodeParams)
+{
+	CUresult result = ADDED(
+	    REAL(cuGraphAddNode)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+	    weight_of(nodeParams));
+
+	bodies_made(result, phGraphNode, nodeParams);
+	return result;
+}
+
+HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+     const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	CUresult result =
+	    ADDED(REAL(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies, dependencyData,
+	                                  numDependencies, nodeParams),
+	          weight_of(nodeParams));
+
+	bodies_made(result, phGraphNode, nodeParams);
+	return result;
+}
+
+DESTROYS(cuGraphDestroyNode, graph_node, hNode, (CUgraphNode, hNode))
+
+/* --- changes --- */
+
+static void weigh(CUresult result, const struct resource_type *type, uint64_t object,
+                  const struct object_weight *weight)
+{
+	KEEP_ERRNO;
+	struct resource *known;
+
+	if (result != CUDA_SUCCESS || !job_is_active())
+		return;
+	known = context_find_object(type, object);
+	if (known)
+		object_weigh(known, weight);
+	resource_release(known);
+}
+
+#define WEIGHED(call, type, object, weight)                                     \
+	({                                                                      \
+		CUresult changed_ = (call);                                     \
+		const struct object_weight weight_ = weight;                    \
+		weigh(changed_, &object_type_##type, HANDLE(object), &weight_); \
+		changed_;                                                       \
+	})
+
+HOOK(cuGraphKernelNodeSetParams, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	return WEIGHED(REAL(cuGraphKernelNodeSetParams)(hNode, nodeParams), graph_node, hNode,
+	               KERNEL(nodeParams));
+}
+
+HOOK(cuGraphKernelNodeSetParams_v2, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+{
+	return WEIGHED(REAL(cuGraphKernelNodeSetParams_v2)(hNode, nodeParams), graph_node, hNode,
+	               KERNEL(nodeParams));
+}
+
+HOOK(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return WEIGHED(REAL(cuGraphNodeSetParams)(hNode, nodeParams), graph_node, hNode,
+	               weight_of(nodeParams));
+}
+
+/* A node of an executable graph: what the whole costs is to be learnt anew. */
+static struct object_weight unchanged(CUgraphExec exec)
+{
+	struct object_weight weight = NOTHING;
+	struct resource *known =
+	    job_is_active() ? context_find_object(&object_type_graph_exec, HANDLE(exec)) : NULL;
+
+	if (known)
+		weight = object_weight(known);
+	resource_release(known);
+	return weight;
+}
+
+#define CHANGES(symbol, ...)                                                                       \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                                \
+	{                                                                                          \
+		return WEIGHED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), graph_exec, hGraphExec, \
+		               unchanged(hGraphExec));                                             \
+	}
+CHANGES(cuGraphExecKernelNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
+CHANGES(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecMemcpyNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
+CHANGES(cuGraphExecMemsetNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
+CHANGES(cuGraphExecHostNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_HOST_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecChildGraphNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (CUgraph, childGraph))
+CHANGES(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (const CUDA_BATCH_MEM_OP_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (CUgraphNodeParams *, nodeParams))
+CHANGES(cuGraphNodeSetEnabled, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+        (unsigned int, isEnabled))
+
+HOOK(cuGraphExecUpdate, CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+     CUgraphExecUpdateResult *updateResult_out)
+{
+	return WEIGHED(
+	    REAL(cuGraphExecUpdate)(hGraphExec, hGraph, hErrorNode_out, updateResult_out),
+	    graph_exec, hGraphExec, sum_of(hGraph));
+}
+
+HOOK(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
+     CUgraphExecUpdateResultInfo *resultInfo)
+{
+	return WEIGHED(REAL(cuGraphExecUpdate_v2)(hGraphExec, hGraph, resultInfo), graph_exec,
+	               hGraphExec, sum_of(hGraph));
+}
+
+/* --- executable graphs --- */
+
+#define INSTANTIATED(call)                                                        \
+	({                                                                        \
+		CUresult made_ = CREATED_MEASURED(call, graph_exec, phGraphExec); \
+		if (made_ == CUDA_SUCCESS && phGraphExec)                         \
+			WEIGHED(made_, graph_exec, *phGraphExec, sum_of(hGraph)); \
+		made_;                                                            \
+	})
+
+HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+     char *logBuffer, size_t bufferSize)
+{
+	return INSTANTIATED(
+	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+}
+
+HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+     char *logBuffer, size_t bufferSize)
+{
+	return INSTANTIATED(
+	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+}
+
+HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
+     unsigned long long flags)
+{
+	return INSTANTIATED(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags));
+}
+
+HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
+     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return INSTANTIATED(
+	    REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams));
+}
+
+HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
+     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return INSTANTIATED(
+	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams));
+}
+
+HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
+{
+	CUresult result =
+	    DESTROYED_MEASURED(REAL(cuGraphExecDestroy)(hGraphExec), graph_exec, hGraphExec);
+
+	if (job_is_active())
+		graph_memory_settle();
+	return result;
+}
+
+#define UPLOADED(call)                                                                      \
+	({                                                                                  \
+		CUresult uploaded_ =                                                        \
+		    MEASURED(PASSING_GATE(call), HANDLE(hGraphExec), MEASURED_MOST_OBJECT); \
+		if (job_is_active())                                                        \
+			graph_memory_settle();                                              \
+		uploaded_;                                                                  \
+	})
+
+HOOK(cuGraphUpload, CUgraphExec hGraphExec, CUstream hStream)
+{
+	return UPLOADED(REAL(cuGraphUpload)(hGraphExec, hStream));
+}
+
+HOOK(cuGraphUpload_ptsz, CUgraphExec hGraphExec, CUstream hStream)
+{
+	return UPLOADED(REAL(cuGraphUpload_ptsz)(hGraphExec, hStream));
+}
+
+/* --- user objects --- */
+
+/* References that the program and its graphs hold, as far as the calls say. */
+static void hold(CUresult result, CUuserObject object, int64_t change)
+{
+	KEEP_ERRNO;
+	struct resource *known;
+
+	if (result != CUDA_SUCCESS || !job_is_active())
+		return;
+	known = context_find_object(&object_type_user_object, HANDLE(object));
+	if (known)
+		object_use(known, change);
+	resource_release(known);
+}
+
+/*
+ * Graphs, their clones and executable graphs hold references too; when the last one goes only the driver
+ * knows, and it tells by calling the program's destructor.
+ */
+struct user_object {
+	CUhostFn destroy;
+	void *data;
+	_Atomic uint64_t object; /* 0: not known yet */
+};
+
+static void CUDA_CB user_object_ends(void *cookie)
+{
+	struct user_object *u = cookie;
+	struct tracked going = untrack(&object_type_user_object, atomic_load(&u->object));
+
+	untrack_end(&going, CUDA_SUCCESS);
+	u->destroy(u->data);
+	free(u);
+}
+
+HOOK(cuUserObjectCreate, CUuserObject *object_out, void *ptr, CUhostFn destroy,
+     unsigned int initialRefcount, unsigned int flags)
+{
+	KEEP_ERRNO;
+	struct user_object *u =
+	    job_is_active() && object_out && destroy ? calloc(1, sizeof(*u)) : NULL;
+	CUresult result;
+
+	if (!u)
+		return REAL(cuUserObjectCreate)(object_out, ptr, destroy, initialRefcount, flags);
+	u->destroy = destroy;
+	u->data = ptr;
+	result = REAL(cuUserObjectCreate)(object_out, u, user_object_ends, initialRefcount, flags);
+	if (result != CUDA_SUCCESS) {
+		free(u);
+		return result;
+	}
+	atomic_store(&u->object, HANDLE(*object_out));
+	track(&object_type_user_object, HANDLE(*object_out), 0);
+	hold(result, *object_out, initialRefcount);
+	return result;
+}
+
+#define HELD(call, object, change)           \
+	({                                   \
+		CUresult held_ = (call);     \
+		hold(held_, object, change); \
+		held_;                       \
+	})
+
+HOOK(cuUserObjectRetain, CUuserObject object, unsigned int count)
+{
+	return HELD(REAL(cuUserObjectRetain)(object, count), object, count);
+}
+
+HOOK(cuUserObjectRelease, CUuserObject object, unsigned int count)
+{
+	return HELD(REAL(cuUserObjectRelease)(object, count), object, -(int64_t)count);
+}
+
+/* Moved references only change their holder. */
+HOOK(cuGraphRetainUserObject, CUgraph graph, CUuserObject object, unsigned int count,
+     unsigned int flags)
+{
+	return HELD(REAL(cuGraphRetainUserObject)(graph, object, count, flags), object,
+	            flags & CU_GRAPH_USER_OBJECT_MOVE ? 0 : count);
+}
+
+HOOK(cuGraphReleaseUserObject, CUgraph graph, CUuserObject object, unsigned int count)
+{
+	return HELD(REAL(cuGraphReleaseUserObject)(graph, object, count), object, -(int64_t)count);
+}
