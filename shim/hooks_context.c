@@ -283,7 +283,7 @@ HOOK(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
 {
 	KEEP_ERRNO;
 	CUresult result = REAL(cuCtxFromGreenCtx)(pContext, hCtx);
-	CUdevice dev;
+	CUdevice dev = 0;
 	CUcontext popped;
 
 	if (result != CUDA_SUCCESS || !pContext || !job_is_active() ||

@@ -18,16 +18,17 @@ struct async_request {
 	size_t size;
 	CUmemoryPool pool;
 	CUstream stream;
-	alloc_async *alloc;         /* from the current pool */
-	alloc_from_pool *from_pool; /* from `pool` */
+	bool names_pool;
+	alloc_from_pool *from_pool; /* names_pool: from `pool` */
+	alloc_async *alloc;         /* else: from the current pool */
 };
 
 static CUresult native(void *cookie, CUdeviceptr *address)
 {
 	struct async_request *r = cookie;
 
-	return r->alloc ? r->alloc(address, r->size, r->stream)
-	                : r->from_pool(address, r->size, r->pool, r->stream);
+	return r->names_pool ? r->from_pool(address, r->size, r->pool, r->stream)
+	                     : r->alloc(address, r->size, r->stream);
 }
 
 /* Captured allocations become graph nodes: nothing is allocated now. */
@@ -66,7 +67,7 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 	}
 	request.pool = r->alloc ? current_pool(stream) : pool_find(r->pool);
 	/* A pool that is not known is none of a device's. */
-	if (!request.pool && r->from_pool)
+	if (!request.pool && r->names_pool)
 		return native(r, dptr);
 	result = vmem_allocate(&request, dptr);
 	pool_release(request.pool);
@@ -75,14 +76,16 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 
 HOOK(cuMemAllocAsync, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync), NULL};
+	struct async_request r = {
+	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync)};
 
 	return allocate(&r, dptr, LEGACY(hStream));
 }
 
 HOOK(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct async_request r = {bytesize, NULL, hStream, REAL(cuMemAllocAsync_ptsz), NULL};
+	struct async_request r = {
+	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync_ptsz)};
 
 	return allocate(&r, dptr, PER_THREAD(hStream));
 }
@@ -90,7 +93,11 @@ HOOK(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 HOOK(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
      CUstream hStream)
 {
-	struct async_request r = {bytesize, pool, hStream, NULL, REAL(cuMemAllocFromPoolAsync)};
+	struct async_request r = {.size = bytesize,
+	                          .pool = pool,
+	                          .stream = hStream,
+	                          .names_pool = true,
+	                          .from_pool = REAL(cuMemAllocFromPoolAsync)};
 
 	return allocate(&r, dptr, LEGACY(hStream));
 }
@@ -98,8 +105,11 @@ HOOK(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool p
 HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
      CUstream hStream)
 {
-	struct async_request r = {bytesize, pool, hStream, NULL,
-	                          REAL(cuMemAllocFromPoolAsync_ptsz)};
+	struct async_request r = {.size = bytesize,
+	                          .pool = pool,
+	                          .stream = hStream,
+	                          .names_pool = true,
+	                          .from_pool = REAL(cuMemAllocFromPoolAsync_ptsz)};
 
 	return allocate(&r, dptr, PER_THREAD(hStream));
 }
@@ -170,7 +180,8 @@ HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	                        poolProps ? &poolProps->location : NULL);
 	struct pool *known;
 
-	if (result == CUDA_SUCCESS && poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+	if (result == CUDA_SUCCESS && pool && poolProps &&
+	    poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 	    (known = pool_find(*pool)) != NULL) {
 		pool_share(known);
 		pool_release(known);

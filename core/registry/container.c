@@ -154,12 +154,14 @@ struct resource *container_take_all(struct container *container)
 		resource->next_taken = taken;
 		taken = resource;
 	}
-	for (struct named *next, *named = container->named; named; named = next) {
-		next = named->hh.next;
-		HASH_DEL(container->named, named);
+	struct named *named = container->named;
+	HASH_CLEAR(hh, container->named);
+	while (named) {
+		struct named *next = named->hh.next;
 		named->resource->next_taken = taken;
 		taken = named->resource;
 		free(named);
+		named = next;
 	}
 	return taken;
 }

@@ -51,9 +51,9 @@ static void make_and_delete(uint64_t i)
 {
 	const void *object = (void *)((live + 1 + i) * STEP);
 
-	if (object_track(registry, NULL, &object_type_event, object, 0) != 0)
+	if (object_track(registry, NULL, &object_type_event, object) != 0)
 		abort();
-	object_forget(registry, NULL, &object_type_event, object);
+	registry_delete_object(registry, NULL, &object_type_event, (uintptr_t)object);
 }
 
 static int ascending(const void *a, const void *b)
@@ -96,8 +96,8 @@ int main(void)
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
 		while (live < sizes[s].resources) {
 			live++;
-			if (object_track(registry, NULL, &object_type_event, (void *)(live * STEP),
-			                 0) != 0)
+			if (object_track(registry, NULL, &object_type_event,
+			                 (void *)(live * STEP)) != 0)
 				return 1;
 		}
 		measure(sizes[s].look_up, look_up);
