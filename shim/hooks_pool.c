@@ -7,6 +7,7 @@
 #include "core/memory/graph_memory.h"
 #include "core/memory/pool.h"
 #include "core/memory/side.h"
+#include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
@@ -291,14 +292,23 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 		result_;                   \
 	})
 
+static CUresult all_is_done(CUresult result)
+{
+	KEEP_ERRNO;
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		spilled_settle();
+	return result;
+}
+
 HOOK(cuCtxSynchronize, void)
 {
-	return SETTLED(REAL(cuCtxSynchronize)());
+	return all_is_done(SETTLED(REAL(cuCtxSynchronize)()));
 }
 
 HOOK(cuCtxSynchronize_v2, CUcontext ctx)
 {
-	return SETTLED(REAL(cuCtxSynchronize_v2)(ctx));
+	return all_is_done(SETTLED(REAL(cuCtxSynchronize_v2)(ctx)));
 }
 
 HOOK(cuEventSynchronize, CUevent hEvent)

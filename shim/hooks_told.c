@@ -3,6 +3,7 @@
 
 #include "core/job.h"
 #include "core/memory/pointer.h"
+#include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
 
 /* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
@@ -60,6 +61,8 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
+	if (job_is_active() && spilled_is_postponed(dptr))
+		return CUDA_ERROR_NOT_FOUND;
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
 }
 
@@ -120,6 +123,8 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
+	if (job_is_active() && spilled_is_postponed(ptr))
+		return CUDA_ERROR_INVALID_VALUE;
 	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
 }
 

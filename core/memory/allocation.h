@@ -21,9 +21,10 @@ struct allocation {
 	bool is_managed;
 	bool is_shared; /* another process or device may have it open: it must stay where it is */
 	uint64_t charged;
-	struct backing backing; /* when on the host */
-	struct pool *pool;      /* it was asked of, NULL: none; holds a reference */
-	uint64_t pool_live;     /* on the device: bytes of the pool, which is charged for them */
+	struct backing backing;       /* when on the host */
+	struct pool *pool;            /* it was asked of, NULL: none; holds a reference */
+	struct allocation *postponed; /* the next of those in spilled.c */
+	uint64_t pool_live; /* on the device: bytes of the pool, which is charged for them */
 };
 
 extern const struct resource_type allocation_type;

@@ -11,6 +11,7 @@
 #include "core/memory/host_memory.h"
 #include "core/memory/reported.h"
 #include "core/memory/side.h"
+#include "core/memory/spilled.h"
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
  * page. */
@@ -196,6 +197,8 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 
 	if (!address || !request->size || !context_current(&context))
 		return request->native(request->cookie, address);
+	if (!request->pool)
+		spilled_settle();
 	settings = device_settings(context.device);
 	result = make_native(&context, settings.memory_limit, request, &made);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
@@ -236,44 +239,6 @@ bool vmem_took(CUdeviceptr address, size_t size)
 	return false;
 }
 
-/* Waits for all work of the allocation's context, whatever context is current. */
-static CUresult wait_for_context(const struct allocation *a)
-{
-	CUcontext current = NULL;
-	CUresult result;
-
-	driver.cuCtxGetCurrent(&current);
-	if (current == a->context.handle)
-		return driver.cuCtxSynchronize();
-	result = driver.cuCtxPushCurrent_v2(a->context.handle);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = driver.cuCtxSynchronize();
-	driver.cuCtxPopCurrent_v2(&current);
-	return result;
-}
-
-/* Errors by which the driver refuses to wait at all, for a capture's sake: work may still run. */
-static bool has_not_waited(CUresult result)
-{
-	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-}
-
-/* *gone: whether the memory was given back. */
-static CUresult free_spilled(const struct allocation *a, CUstream wait, bool *gone)
-{
-	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : wait_for_context(a);
-	CUresult released;
-
-	*gone = !has_not_waited(waited);
-	if (!*gone)
-		return waited;
-	/* With any other error the context is broken and runs nothing more. */
-	released = a->backing.provider->release(&a->backing);
-	return waited != CUDA_SUCCESS ? waited : released;
-}
-
 /* Memory of another process's pool, perhaps. */
 static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 {
@@ -293,6 +258,8 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	CUresult result;
 	bool gone;
 
+	if (!how->wait)
+		spilled_settle();
 	if (!a)
 		return free_unknown(address, how);
 	if (!allocation_leave(a)) { /* freed twice at once: the driver judges the second */
@@ -300,7 +267,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		return how->native(how->cookie, address);
 	}
 	if (a->side == SEGMENT_ON_HOST) {
-		result = free_spilled(a, how->wait, &gone);
+		gone = spilled_free(a, how, &result);
 	} else {
 		result = how->native(how->cookie, address);
 		gone = result == CUDA_SUCCESS;
@@ -322,12 +289,11 @@ struct leaving {
 static void leave_with_context(void *cookie, struct allocation *a)
 {
 	const struct leaving *leaving = cookie;
-	bool gone;
 
 	if (!allocation_leave(a) || a->is_managed)
 		return; /* the driver frees managed memory itself */
 	if (leaving->alive)
-		free_spilled(a, NULL, &gone);
+		spilled_leave(a);
 	else if (a->backing.provider->outlives_context)
 		a->backing.provider->release(&a->backing);
 }
@@ -339,6 +305,7 @@ void vmem_leave_context(CUcontext handle, bool alive)
 
 	if (context_find(handle, &context))
 		allocation_each_in_table(&context, leave_with_context, &leaving);
+	spilled_settle_context(handle, alive);
 }
 
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
