@@ -32,6 +32,7 @@ struct device {
 	struct statistics *statistics;    /* never NULL */
 	struct statistics own_statistics; /* where there is no segment */
 	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
+	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 
 	pthread_mutex_t lock; /* guards settings */
 	struct config_gpu settings;

@@ -3,6 +3,7 @@
 #include "shim/track.h"
 
 #include "core/job.h"
+#include "core/memory/peer.h"
 
 /* --- made --- */
 
@@ -261,10 +262,15 @@ HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 /* In the books of the context that may now reach, by the one that is reached. */
 HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 {
+	KEEP_ERRNO;
 	CUresult result = REAL(cuCtxEnablePeerAccess)(peerContext, Flags);
+	struct context own, peer;
 
-	if (result == CUDA_SUCCESS)
-		track(&object_type_peer_access, HANDLE(peerContext), 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	track(&object_type_peer_access, HANDLE(peerContext), 0);
+	if (job_is_active() && context_current(&own) && context_find(peerContext, &peer))
+		peer_reaches(peer.device, own.device);
 	return result;
 }
 

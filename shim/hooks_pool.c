@@ -5,6 +5,7 @@
 
 #include "core/job.h"
 #include "core/memory/graph_memory.h"
+#include "core/memory/peer.h"
 #include "core/memory/pool.h"
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
@@ -324,4 +325,27 @@ HOOK(cuStreamSynchronize, CUstream hStream)
 HOOK(cuStreamSynchronize_ptsz, CUstream hStream)
 {
 	return SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream));
+}
+
+/* Rights to a pool are rights to what was spilled instead of being allocated from it. */
+HOOK(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemPoolSetAccess)(pool, map, count);
+	struct pool *known;
+
+	if (result != CUDA_SUCCESS || !map || !job_is_active())
+		return result;
+	known = pool_find(pool);
+	for (size_t i = 0; known && i < count; i++) {
+		struct device *reader =
+		    map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+		        ? device_set_by_handle(job_devices(), map[i].location.id)
+		        : NULL;
+
+		if (reader && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			peer_reaches(pool_device(known), reader);
+	}
+	pool_release(known);
+	return result;
 }

@@ -67,6 +67,11 @@ CUmemoryPool pool_handle(struct pool *pool)
 	return handle;
 }
 
+struct device *pool_device(const struct pool *pool)
+{
+	return pool->device;
+}
+
 void pool_share(struct pool *pool)
 {
 	atomic_store(&pool->shared, true);

@@ -29,6 +29,7 @@ void pool_hold(struct pool *pool);
 void pool_release(struct pool *pool); /* NULL is fine */
 /* NULL: it is destroyed. */
 CUmemoryPool pool_handle(struct pool *pool);
+struct device *pool_device(const struct pool *pool);
 /* Other processes may open it: what is allocated from it must be on the device. */
 void pool_share(struct pool *pool);
 bool pool_is_shared(const struct pool *pool);

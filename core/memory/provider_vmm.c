@@ -1,4 +1,5 @@
 /* Provider vmm: host-located physical memory by cuMemCreate, mapped into a reserved range. */
+#include "core/memory/peer.h"
 #include "core/memory/provider.h"
 
 #include "core/base/log.h"
@@ -75,13 +76,11 @@ static size_t vmm_rounded(struct device *device, size_t size)
 
 static CUresult vmm_allocate(struct device *device, size_t size, struct backing *backing)
 {
-	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAccessDesc access[DEVICE_MAX];
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr address = 0;
 	CUresult result;
 
-	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	access.location.id = device->handle;
 	size = vmm_rounded(device, size);
 	result = provider_vmm_create(device, size, NULL, &handle);
 	if (result != CUDA_SUCCESS)
@@ -92,7 +91,7 @@ static CUresult vmm_allocate(struct device *device, size_t size, struct backing 
 	result = driver.cuMemMap(address, size, 0, handle, 0);
 	if (result != CUDA_SUCCESS)
 		goto unreserve;
-	result = driver.cuMemSetAccess(address, size, &access, 1);
+	result = driver.cuMemSetAccess(address, size, access, peer_access(device, access));
 	if (result != CUDA_SUCCESS)
 		goto unmap;
 	backing->address = address;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPILLWAY_DISABLE leaves nothing but trampolines; and peer access between two devices is as without us,
-# disabled, active, and under a limit that nothing exceeds.
+# disabled, active, under a limit that nothing exceeds, and with the memory on the host.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -48,3 +48,4 @@ as_plain "disabled" SPILLWAY_DISABLE=1 SPILLWAY_MEMORY_LIMIT=1MiB
 as_plain "active" SPILLWAY_JOB=peers
 as_plain "a share" SPILLWAY_SHARE=90
 as_plain "a limit that nothing exceeds" SPILLWAY_MEMORY_LIMIT=1GiB
+as_plain "memory on the host" SPILLWAY_MEMORY_LIMIT=1MiB
