@@ -14,6 +14,7 @@ static size_t context_count, context_room;
 static unsigned int contexts_seen;
 static struct device_set *devices;
 static _Atomic unsigned int generation;
+void (*context_met)(const struct context *context);
 
 void context_start(struct device_set *set)
 {
@@ -141,7 +142,11 @@ bool context_current(struct context *context)
 	if (driver.cuCtxGetDevice(&device_handle) != CUDA_SUCCESS)
 		return false;
 	device = device_set_by_handle(devices, device_handle);
-	return device && enter(handle, device, context);
+	if (!device || !enter(handle, device, context))
+		return false;
+	if (context_met)
+		context_met(context);
+	return true;
 }
 
 bool context_at(size_t i, struct context *context)

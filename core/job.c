@@ -22,6 +22,7 @@
 #include "core/config/listener.h"
 #include "core/job_config.h"
 #include "core/memory/graph_memory.h"
+#include "core/memory/measured.h"
 #include "core/memory/pool.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
@@ -294,6 +295,10 @@ static void start(void)
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
 	graph_memory_start(&job.devices);
+	if (!job.config.is_unnamed) { /* one nobody limits need not wait for NVML */
+		context_met = measured_first_met;
+		measured_start(&job.devices);
+	}
 	gate_start();
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&job_launch.active, true);

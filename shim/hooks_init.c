@@ -2,6 +2,7 @@
 #include "shim/shim.h"
 
 #include "core/job.h"
+#include "shim/nvml.h"
 
 /* What the driver loads in cuInit (CUDA_INJECTION64_PATH) may call it again, before it is done. */
 static __thread bool initialising __attribute__((tls_model("initial-exec")));
@@ -15,7 +16,9 @@ HOOK(cuInit, unsigned int Flags)
 	initialising = true;
 	result = REAL(cuInit)(Flags);
 	initialising = false;
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		nvml_tells_used();
 		job_start();
+	}
 	return result;
 }

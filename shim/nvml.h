@@ -25,6 +25,13 @@ typedef struct {
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 
+/* Of nvmlDeviceGetComputeRunningProcesses_v3; memory of all ones: not known. */
+typedef struct {
+	unsigned int pid;
+	unsigned long long memory;
+	unsigned int gpu_instance, compute_instance;
+} nvmlProcessInfo_t;
+
 /* Of nvmlDeviceGetPciInfo_v3. */
 typedef struct {
 	char busIdLegacy[16];
@@ -35,9 +42,13 @@ typedef struct {
 
 _Static_assert(sizeof(nvmlMemory_t) == 24, "as NVML lays it out");
 _Static_assert(sizeof(nvmlMemory_v2_t) == 40, "as NVML lays it out");
+_Static_assert(sizeof(nvmlProcessInfo_t) == 24, "as NVML lays it out");
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
 
 #define NVML_DEVICE_MIG_ENABLE 1U
+
+/* Has core/ ask NVML where it has no context to ask in; nvml_used.c. */
+void nvml_tells_used(void);
 
 __attribute__((visibility("default"))) nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device,
                                                                             nvmlMemory_t *memory);

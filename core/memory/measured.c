@@ -5,6 +5,7 @@
 #include "core/pace/capture.h"
 
 bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
+bool (*measured_by_process)(const struct config_device *device, uint64_t *used);
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
@@ -13,9 +14,11 @@ enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
 static struct reading {
 	pthread_mutex_t lock;
 	unsigned int running;
+	bool waits_for_first; /* context of the device */
 	uint64_t used, charged;
 } readings[DEVICE_MAX][WAYS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool started;
 
 static void make_locks(void)
 {
@@ -91,6 +94,16 @@ static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_
 	return now > before ? now - before : 0;
 }
 
+/* The most that can be this process's own. */
+static uint64_t uncharged_own(const struct device *device)
+{
+	uint64_t charged = statistics_get(&device->statistics->device_used), used;
+
+	if (!started || !measured_by_process || !measured_by_process(&device->id, &used))
+		return UINT64_MAX;
+	return used > charged ? used - charged : 0;
+}
+
 static uint64_t end(struct device *device, enum way way, const struct context *context,
                     const void *owner, uint64_t most)
 {
@@ -101,8 +114,12 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
 	r->running--;
 	if (owner && read_used(device, way, &used)) {
 		bytes = uncharged_growth(r, used, device_charged(device, SEGMENT_ON_DEVICE));
-		if (bytes > most)
-			bytes = most;
+		if (bytes) { /* mostly nothing grew, and others need not be asked */
+			uint64_t own = uncharged_own(device);
+
+			most = own < most ? own : most;
+			bytes = bytes < most ? bytes : most;
+		}
 		if (bytes && device_charge_taken(device, bytes) != 0)
 			bytes = 0;
 		r->used = used;
@@ -129,38 +146,55 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 	return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
 }
 
-static enum way way_of(const struct measuring *measuring)
+/* The first of a device, or the first after all have gone: what others took until now is theirs. */
+static void begin_first(struct device *device)
 {
-	return measuring->context.handle ? BY_CONTEXT : WITHOUT_CONTEXT;
+	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
+
+	pthread_mutex_lock(&r->lock);
+	if (started && read_used(device, WITHOUT_CONTEXT, &r->used)) {
+		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+		r->running += !r->waits_for_first;
+		r->waits_for_first = true;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+void measured_start(struct device_set *set)
+{
+	started = true;
+	for (int i = 0; i < set->count; i++)
+		begin_first(&set->device[i]);
 }
 
 void measured_begin_context(struct measuring *measuring, struct device *device)
 {
-	*measuring = (struct measuring){0};
+	struct context context;
+	bool known = false;
+
+	measuring->device = NULL;
 	if (capture_is_active() || !device)
 		return;
-	for (size_t i = 0; context_at(i, &measuring->context); i++) {
-		if (measuring->context.device == device)
-			break;
-		measuring->context.handle = NULL;
-	}
-	if (begin(device, way_of(measuring)))
+	for (size_t i = 0; !known && context_at(i, &context); i++)
+		known = context.device == device;
+	if (!known)
+		begin_first(device);
+	else if (begin(device, BY_CONTEXT))
 		measuring->device = device;
-	else
-		log_once(LOG_INFO,
-		         "gpu %d: what the first context takes cannot be measured (no NVML): it is "
-		         "not charged",
-		         device->id.ordinal);
 }
 
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 {
 	struct context context;
+	bool known = made && context_find(made, &context);
 
-	if (!measuring->device)
+	if (!measuring->device) {
+		if (known)
+			measured_first_met(&context);
 		return 0;
-	return end(measuring->device, way_of(measuring), &context,
-	           made && context_find(made, &context) ? made : NULL, MEASURED_MOST_CONTEXT);
+	}
+	return end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
+	           MEASURED_MOST_CONTEXT);
 }
 
 struct side_leaving measured_leave(const void *owner)
@@ -175,4 +209,25 @@ void measured_left(struct side_leaving *leaving, bool gone)
 		leaving->resource = NULL;
 	}
 	side_left(leaving, gone);
+}
+
+void measured_forget(const void *owner)
+{
+	struct side_leaving leaving = measured_leave(owner);
+
+	measured_left(&leaving, true);
+}
+
+void measured_first_met(const struct context *context)
+{
+	struct reading *r = reading_of(context->device, WITHOUT_CONTEXT);
+	bool waited;
+
+	pthread_mutex_lock(&r->lock);
+	waited = r->waits_for_first;
+	r->waits_for_first = false;
+	pthread_mutex_unlock(&r->lock);
+	if (waited)
+		end(context->device, WITHOUT_CONTEXT, context,
+		    capture_is_active() ? NULL : context->handle, MEASURED_MOST_CONTEXT);
 }

@@ -37,18 +37,30 @@ void measured_begin(struct measuring *measuring);
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 
-/* The same around what makes a context, which needs no context before. */
+/* The same around what makes a context, which needs none before. made: NULL after a failure. */
 void measured_begin_context(struct measuring *measuring, struct device *device);
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
+/*
+ * Contexts may be made behind our back, by the runtime library through the driver's private tables. What the first
+ * of a device takes is then the difference between measured_start(), before there is any, and the moment it is met.
+ */
+void measured_start(struct device_set *set);
+void measured_first_met(const struct context *context);
 
 /* Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown ones are fine. */
 struct side_leaving measured_leave(const void *owner);
 void measured_left(struct side_leaving *leaving, bool gone);
+void measured_forget(const void *owner);
 
 /*
  * Device memory in use on a device, when there is no context to ask in. NULL: it cannot be told, and the first
  * context of a process is then not charged. Set before the first context is made.
  */
 extern bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
+/*
+ * What this process has on the device. NULL or false: not known. Where it is, no more is charged than the process has
+ * beyond what is charged already, so that nothing of others is.
+ */
+extern bool (*measured_by_process)(const struct config_device *device, uint64_t *used);
 
 #endif

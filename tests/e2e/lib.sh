@@ -8,6 +8,10 @@ scratch=${TMPDIR:?set by tests/run}
 SOFTGPU_STATE_DIR=$scratch/softgpu
 export SOFTGPU_STATE_DIR
 mkdir -p "$SOFTGPU_STATE_DIR"
+# A context's memory counts against a limit. In tests a limit is what the program's own memory may be, unless they say
+# otherwise.
+: "${SOFTGPU_CONTEXT_MEMORY:=0}"
+export SOFTGPU_CONTEXT_MEMORY
 
 fail() {
 	echo "FAILED: $*"

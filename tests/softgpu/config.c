@@ -71,7 +71,9 @@ static void read_environment(void)
 {
 	settings.devices = (int)number_of("SOFTGPU_DEVICES", 0, MAX_DEVICES, 1);
 	settings.memory = bytes_of("SOFTGPU_MEMORY", 2ULL << 30);
-	settings.context_memory = bytes_of("SOFTGPU_CONTEXT_MEMORY", 8ULL << 20);
+	const char *context_memory = getenv("SOFTGPU_CONTEXT_MEMORY");
+	bool none = context_memory && strcmp(context_memory, "0") == 0;
+	settings.context_memory = none ? 0 : bytes_of("SOFTGPU_CONTEXT_MEMORY", 8ULL << 20);
 	settings.kernel_time_ns = 1000 * number_of("SOFTGPU_KERNEL_TIME_US", 0, 1000000000, 0);
 	settings.granularity = granularity();
 	settings.host_bandwidth = bytes_of("SOFTGPU_HOST_BANDWIDTH", 0);
