@@ -93,7 +93,11 @@ void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
 	struct device *device = devices ? device_set_by_handle(devices, device_handle) : NULL;
 	struct context entered, *known;
 
-	if (!handle || !device || !enter(handle, device, &entered) || entered.green == green)
+	if (!handle || !device || !enter(handle, device, &entered))
+		return;
+	if (context_met)
+		context_met(&entered);
+	if (entered.green == green)
 		return;
 	pthread_rwlock_wrlock(&contexts_lock);
 	known = find_locked(handle);

@@ -22,7 +22,7 @@ void context_start(struct device_set *set);
 /* Copies the calling thread's current context; false when there is none or its device is unknown.
  */
 bool context_current(struct context *context);
-/* Called after a context was met for the first time, with no lock held; NULL: nobody cares. */
+/* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
 extern void (*context_met)(const struct context *context);
 bool context_find(CUcontext handle, struct context *context);
 /* Enters a context of which the program was told, current or not. green: it was made from; NULL: none. */
