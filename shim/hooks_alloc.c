@@ -1,5 +1,5 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
-#include "shim/shim.h"
+#include "shim/track.h"
 
 #include "core/job.h"
 #include "core/memory/vmem.h"
@@ -54,10 +54,16 @@ HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 	return result;
 }
 
+/* A mapping of external memory is freed like memory. */
+#define FREED(call, address)                                                  \
+	(atomic_load_explicit(&track_any_mapped_buffer, memory_order_relaxed) \
+	     ? DESTROYED(call, mapped_buffer, address)                        \
+	     : (call))
+
 static CUresult native_free(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
-	return REAL(cuMemFree_v2)(address);
+	return FREED(REAL(cuMemFree_v2)(address), address);
 }
 
 HOOK(cuMemFree_v2, CUdeviceptr dptr)
@@ -102,7 +108,7 @@ HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int W
 static CUresult native_free_v1(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
-	return REAL(cuMemFree)((CUdeviceptr_v1)address);
+	return FREED(REAL(cuMemFree)((CUdeviceptr_v1)address), address);
 }
 
 HOOK(cuMemFree, CUdeviceptr_v1 dptr)

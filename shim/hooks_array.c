@@ -3,7 +3,7 @@
  * program gets out of memory, as on a device of that size. They are charged the bytes they hold, and what the
  * driver takes beyond that for its layout is measured. Arrays that other calls hand out are not in the books.
  */
-#include "shim/shim.h"
+#include "shim/track.h"
 
 #include "core/job.h"
 #include "core/memory/measured.h"
@@ -181,5 +181,7 @@ HOOK(cuArrayDestroy, CUarray hArray)
 
 HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 {
-	return UNMAKE(hMipmappedArray, REAL(cuMipmappedArrayDestroy)(hMipmappedArray));
+	/* External memory's are followed by their owner. */
+	return DESTROYED(UNMAKE(hMipmappedArray, REAL(cuMipmappedArrayDestroy)(hMipmappedArray)),
+	                 mipmapped_array, hMipmappedArray);
 }

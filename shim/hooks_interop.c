@@ -14,9 +14,17 @@ HOOK(cuImportExternalMemory, CUexternalMemory *extMem_out,
 }
 
 DESTROYS(cuDestroyExternalMemory, external_memory, extMem, (CUexternalMemory, extMem))
-HANDS_OUT(cuExternalMemoryGetMappedBuffer, mapped_buffer, devPtr, external_memory, extMem,
-          (CUdeviceptr *, devPtr), (CUexternalMemory, extMem),
-          (const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *, bufferDesc))
+
+_Atomic bool track_any_mapped_buffer;
+
+HOOK(cuExternalMemoryGetMappedBuffer, CUdeviceptr *devPtr, CUexternalMemory extMem,
+     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
+{
+	atomic_store(&track_any_mapped_buffer, true);
+	return HANDED_OUT(REAL(cuExternalMemoryGetMappedBuffer)(devPtr, extMem, bufferDesc),
+	                  mapped_buffer, devPtr, NULL, external_memory, extMem);
+}
+
 HANDS_OUT(cuExternalMemoryGetMappedMipmappedArray, mipmapped_array, mipmap, external_memory, extMem,
           (CUmipmappedArray *, mipmap), (CUexternalMemory, extMem),
           (const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *, mipmapDesc))

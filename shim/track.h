@@ -108,6 +108,9 @@ struct tracked untrack(const struct resource_type *type, uint64_t object);
 /* After the driver's answer: gone for good, or back where it was. */
 void untrack_end(struct tracked *going, CUresult result);
 
+/* Set with the first mapping of external memory: until then no free looks for one. */
+extern _Atomic bool track_any_mapped_buffer;
+
 /* As measured.h; nothing where the job is not active. */
 struct measuring begin_measuring(void);
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);

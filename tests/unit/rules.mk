@@ -16,3 +16,8 @@ $(BUILD)/tests/unit/test_rows: $(BUILD)/tests/unit/test_rows.o $(shim_obj) $(BUI
 $(BUILD)/tests/unit/recorder.so: $(BUILD)/tests/unit/recorder.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
+
+$(BUILD)/tests/unit/test_tracking: $(BUILD)/tests/unit/test_tracking.o $(shim_obj) \
+		$(BUILD)/libcore.a | $(BUILD)/tests/unit/recorder.so
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
