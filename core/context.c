@@ -173,8 +173,8 @@ unsigned int context_generation(void)
 void context_forget(CUcontext handle)
 {
 	struct context gone = {0};
-	struct context_place place;
 	struct resource *access;
+	char container[REGISTRY_NAME_MAX];
 
 	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_wrlock(&contexts_lock);
@@ -191,9 +191,13 @@ void context_forget(CUcontext handle)
 	registry_cleanup(gone.device->registry, gone.container);
 	registry_delete_object(gone.device->registry, NULL, &object_type_context,
 	                       (uintptr_t)gone.handle);
-	/* Nobody reaches it any more. */
-	while ((access = context_take_object(&object_type_peer_access, (uintptr_t)handle, &place)))
-		resource_release(access);
+	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
+	for (int i = 0; i < devices->count; i++) {
+		while ((access = registry_take_object(devices->device[i].registry, NULL,
+		                                      &object_type_peer_access, (uintptr_t)handle,
+		                                      container)))
+			resource_release(access);
+	}
 }
 
 struct registry *context_free_registry(void)

@@ -83,7 +83,7 @@ HOOK(cuMemAlloc, CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemAlloc)(dptr, bytesize);
 
-	if (result == CUDA_SUCCESS && job_is_active() && !vmem_took(*dptr, bytesize)) {
+	if (result == CUDA_SUCCESS && dptr && job_is_active() && !vmem_took(*dptr, bytesize)) {
 		REAL(cuMemFree)(*dptr);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -97,7 +97,7 @@ HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int W
 	CUresult result =
 	    REAL(cuMemAllocPitch)(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 
-	if (result == CUDA_SUCCESS && job_is_active() &&
+	if (result == CUDA_SUCCESS && dptr && pPitch && job_is_active() &&
 	    !vmem_took(*dptr, (size_t)*pPitch * Height)) {
 		REAL(cuMemFree)(*dptr);
 		result = CUDA_ERROR_OUT_OF_MEMORY;

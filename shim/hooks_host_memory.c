@@ -11,7 +11,7 @@ static CUresult pinned(CUresult result, void *const *memory, size_t bytes)
 {
 	KEEP_ERRNO;
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && memory && job_is_active())
 		side_enter(&side_type_host_allocation, NULL, (uintptr_t)*memory, bytes, 0);
 	return result;
 }

@@ -47,7 +47,7 @@ static CUresult opened(CUresult result, const struct resource_type *type, const 
 	CUdeviceptr base;
 	size_t size;
 
-	if (result != CUDA_SUCCESS || !job_is_active())
+	if (result != CUDA_SUCCESS || !dptr || !job_is_active())
 		return result;
 	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) != CUDA_SUCCESS)
 		size = 0;
@@ -110,7 +110,7 @@ HOOK(cuMemPoolImportFromShareableHandle, CUmemoryPool *pool_out, void *handle,
 	CUresult result =
 	    REAL(cuMemPoolImportFromShareableHandle)(pool_out, handle, handleType, flags);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && pool_out && job_is_active())
 		side_enter(&side_type_imported_memory, NULL, (uintptr_t)*pool_out, 0, 0);
 	return result;
 }

@@ -12,7 +12,7 @@ HOOK(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemAllocManaged)(dptr, bytesize, flags);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && dptr && job_is_active())
 		managed_made(*dptr, bytesize);
 	return result;
 }

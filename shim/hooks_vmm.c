@@ -37,7 +37,7 @@ HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *ad
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemRetainAllocationHandle)(handle, addr);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && handle && job_is_active())
 		physical_retained(*handle);
 	return result;
 }
@@ -62,7 +62,7 @@ HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void 
 	CUresult result = REAL(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType);
 	struct context context;
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && handle && job_is_active())
 		physical_imported(context_current(&context) ? context.device : NULL, *handle);
 	return result;
 }
@@ -73,7 +73,7 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemGetAllocationPropertiesFromHandle)(prop, handle);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && prop && job_is_active())
 		physical_properties(handle, prop);
 	return result;
 }
@@ -84,7 +84,7 @@ HOOK(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationPr
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemGetAllocationGranularity)(granularity, prop, option);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && granularity && prop && job_is_active())
 		*granularity = physical_granularity(job_devices(), prop, option, *granularity);
 	return result;
 }
@@ -97,7 +97,7 @@ HOOK(cuMemAddressReserve, CUdeviceptr *ptr, size_t size, size_t alignment, CUdev
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemAddressReserve)(ptr, size, alignment, addr, flags);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && ptr && job_is_active())
 		side_enter(&side_type_reservation, NULL, *ptr, size, 0);
 	return result;
 }
@@ -141,7 +141,7 @@ HOOK(cuMemSetAccess, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, 
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemSetAccess)(ptr, size, desc, count);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && desc && job_is_active())
 		physical_accessed(ptr, size, desc, count);
 	return result;
 }
@@ -151,7 +151,8 @@ static CUresult pin_tiles(CUresult result, const CUarrayMapInfo *list, unsigned 
 {
 	KEEP_ERRNO;
 
-	for (unsigned int i = 0; result == CUDA_SUCCESS && job_is_active() && i < count; i++) {
+	for (unsigned int i = 0; result == CUDA_SUCCESS && list && job_is_active() && i < count;
+	     i++) {
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
 			physical_pin(list[i].memHandle.memHandle);
 	}
@@ -190,11 +191,13 @@ HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle, const CUmulticas
 	KEEP_ERRNO;
 	struct measuring measuring = {0};
 	CUresult result;
+	bool made;
 
 	if (job_is_active())
 		measured_begin(&measuring);
 	result = REAL(cuMulticastCreate)(mcHandle, prop);
-	measured_end(&measuring, result == CUDA_SUCCESS ? (const void *)(uintptr_t)*mcHandle : NULL,
+	made = result == CUDA_SUCCESS && mcHandle;
+	measured_end(&measuring, made ? (const void *)(uintptr_t)*mcHandle : NULL,
 	             MEASURED_MOST_OBJECT);
 	return result;
 }

@@ -76,15 +76,21 @@ static bool is_in_table(const struct allocation *a)
 	return a->side == SEGMENT_ON_HOST || a->is_managed;
 }
 
-static bool table_add(struct allocation *a)
+static int table_add(struct allocation *a)
 {
-	bool added;
+	struct allocation **node;
+	int error = 0;
 
 	pthread_mutex_lock(&table_lock);
-	added = tsearch(a, &table, by_range) != NULL;
-	table_count += added;
+	node = tsearch(a, &table, by_range);
+	if (!node)
+		error = -ENOMEM;
+	else if (*node != a)
+		error = -EEXIST;
+	else
+		table_count++;
 	pthread_mutex_unlock(&table_lock);
-	return added;
+	return error;
 }
 
 static void table_remove(struct allocation *a)
@@ -94,12 +100,12 @@ static void table_remove(struct allocation *a)
 	pthread_mutex_unlock(&table_lock);
 }
 
-int allocation_enter(struct allocation *a)
+static int enter(struct allocation *a)
 {
-	int error;
+	int error = is_in_table(a) ? table_add(a) : 0;
 
-	if (is_in_table(a) && !table_add(a))
-		return -ENOMEM;
+	if (error)
+		return error;
 	error = registry_add_object(a->context.device->registry, a->context.container, a->address,
 	                            &a->resource);
 	if (error && is_in_table(a))
@@ -121,6 +127,24 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
 {
 	return (struct allocation *)registry_lookup_object(
 	    context->device->registry, context->container, &allocation_type, address);
+}
+
+/* The driver gives an address again: what had it is gone, by a way that we did not see. */
+static bool leave_stale(const struct allocation *a)
+{
+	struct allocation *stale = find_in(&a->context, a->address);
+	bool left = stale && allocation_leave(stale);
+
+	if (stale)
+		resource_release(&stale->resource);
+	return left;
+}
+
+int allocation_enter(struct allocation *a)
+{
+	int error = enter(a);
+
+	return error == -EEXIST && leave_stale(a) ? enter(a) : error;
 }
 
 struct allocation *allocation_find(CUdeviceptr address)

@@ -66,6 +66,13 @@ static void enter_again(struct side *s, uint64_t charged)
 		atomic_fetch_add(&s->bytes, charged);
 }
 
+/* Opened or grown again; any other under the same name is a new one, whose like is gone without our seeing it. */
+static bool may_be_again(const struct resource_type *type)
+{
+	return type == &side_type_ipc_mapping || type == &side_type_imported_memory ||
+	       type == &side_type_measured;
+}
+
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged)
 {
@@ -76,7 +83,7 @@ void side_enter(const struct resource_type *type, const struct context *context,
 		return; /* nothing is charged without a context */
 	if (!context)
 		context = &current;
-	s = find(context, type, object);
+	s = may_be_again(type) ? find(context, type, object) : NULL;
 	if (s) {
 		enter_again(s, charged);
 		resource_release(&s->resource);
@@ -86,8 +93,8 @@ void side_enter(const struct resource_type *type, const struct context *context,
 	if (!s) {
 		if (charged)
 			device_uncharge(context->device, SEGMENT_ON_DEVICE, charged);
-	} else if (registry_add_object(context->device->registry, context->container, object,
-	                               &s->resource) != 0) {
+	} else if (registry_replace_object(context->device->registry, context->container, object,
+	                                   &s->resource) != 0) {
 		resource_release(&s->resource);
 	}
 }

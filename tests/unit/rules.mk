@@ -21,3 +21,13 @@ $(BUILD)/tests/unit/test_tracking: $(BUILD)/tests/unit/test_tracking.o $(shim_ob
 		$(BUILD)/libcore.a | $(BUILD)/tests/unit/recorder.so
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
+
+# The same over a driver that hands out handles.
+$(BUILD)/tests/unit/test_tracked_rows: $(addprefix $(BUILD)/tests/unit/,test_tracked_rows.o tracking.o tracking_changes.o) \
+		$(shim_obj) $(BUILD)/libcore.a | $(BUILD)/tests/unit/giver.so
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
+
+$(BUILD)/tests/unit/giver.so: $(BUILD)/tests/unit/giver.o
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^

@@ -15,9 +15,10 @@
 #include <time.h>
 
 #include "core/job.h"
+#include "tests/unit/call.h"
 #include "tests/unit/recorder.h"
 
-enum { BUFFER = 4096, PARAMETERS = 16, REGISTERS = 6, ANSWER = CUDA_ERROR_UNKNOWN, STILL_MS = 300 };
+enum { ANSWER = CUDA_ERROR_UNKNOWN, STILL_MS = 300 };
 
 struct row {
 	const char *symbol, *class, *action;
@@ -45,69 +46,6 @@ static bool is_hooked(int entry)
 static bool has_action(int entry, const char *action)
 {
 	return strstr(rows[entry].action, action) != NULL;
-}
-
-/* --- one call, as a compiler would lay it out --- */
-
-struct call {
-	uint64_t words[RECORDER_WORDS]; /* registers, then stack */
-	uint64_t mask[RECORDER_WORDS];  /* the bits that mean something */
-	char *buffers;
-};
-
-static void put(struct call *call, int at, uint64_t value, uint64_t mask)
-{
-	call->words[at] = value;
-	call->mask[at] = mask;
-}
-
-/* Pointers lead to zeroed memory, each to its own; numbers are small and differ from one another. */
-static bool lay_out(struct call *call, const char *parameters)
-{
-	int in_register = 0, on_stack = REGISTERS;
-
-	memset(call, 0, sizeof(*call));
-	call->buffers = calloc(PARAMETERS, BUFFER);
-	for (int i = 0; parameters[i]; i++) {
-		int *next = in_register < REGISTERS ? &in_register : &on_stack;
-		uint64_t number = 0x10 + (uint64_t)i;
-
-		switch (parameters[i]) {
-		case 'p':
-			put(call, (*next)++, (uintptr_t)(call->buffers + i * BUFFER), ~0ull);
-			break;
-		case 'q':
-		case 'w':
-			put(call, (*next)++, number, ~0ull);
-			break;
-		case 'i': /* what lies above the parameter is anyone's */
-			put(call, (*next)++, number | 0xabcdef0100000000, 0xffffffff);
-			break;
-		case 'h':
-			put(call, (*next)++, number | 0xabcdef0123450000, 0xffff);
-			break;
-		case 'b':
-			put(call, (*next)++, number | 0xabcdef0123456700, 0xff);
-			break;
-		case 's': /* 64 bytes on the stack, whatever registers are left */
-			for (uint64_t j = 0; j < 8; j++)
-				put(call, on_stack++, 0x1122334400 + j, ~0ull);
-			break;
-		default:
-			return false;
-		}
-	}
-	return on_stack <= RECORDER_WORDS;
-}
-
-static CUresult make(void *function, const uint64_t *w)
-{
-	CUresult (*f)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-	              uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-	              uint64_t, uint64_t) = (__typeof__(f))function;
-
-	return f(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12],
-	         w[13], w[14], w[15]);
 }
 
 /* --- the checks --- */

@@ -1,0 +1,28 @@
+/* The handing-out driver's state, exported by it as `giver`. */
+#ifndef SPILLWAY_GIVER_H
+#define SPILLWAY_GIVER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "shim/shim.h"
+
+enum { GIVER_POOL = 0x8000 };
+
+struct giver {
+	_Atomic uint64_t next;    /* handle that the next object gets */
+	_Atomic uint64_t again;   /* handle that objects get instead; 0: none */
+	_Atomic uint64_t pool;    /* the device's */
+	_Atomic uint64_t used;    /* bytes of the device in use */
+	_Atomic uint64_t takes;   /* bytes that each object adds to it */
+	_Atomic int state;        /* what a checkpoint query answers */
+	_Atomic int is_capturing; /* what a stream answers */
+	struct {
+		_Atomic int answer;         /* instead of success */
+		_Atomic unsigned int calls; /* that succeeded */
+		signed char out;  /* parameter by which the object is handed out, from 1; 0: none */
+		signed char size; /* of what it points to; 0: 8 */
+	} row[ENTRY_COUNT];
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* The shim's hooks over the handing-out driver. */
+#include "tests/unit/tracking.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/call.h"
+
+struct giver *giver;
+int failures;
+bool was_exercised[ENTRY_COUNT];
+
+const char *const row_name[ENTRY_COUNT] = {
+#define FUNCTION(symbol, class, action) [ENTRY_##symbol] = #symbol,
+#define OBJECT(symbol, bytes)
+#include "shim/entry_points.h"
+#undef FUNCTION
+#undef OBJECT
+};
+
+const char *const row_action[ENTRY_COUNT] = {
+#define FUNCTION(symbol, class, action) [ENTRY_##symbol] = #action,
+#define OBJECT(symbol, bytes)
+#include "shim/entry_points.h"
+#undef FUNCTION
+#undef OBJECT
+};
+
+static const char *const signatures[ENTRY_COUNT] = {
+#define SIGNATURE(symbol, letters) [ENTRY_##symbol] = letters,
+#include "tests/unit/signatures.h"
+#undef SIGNATURE
+};
+
+bool open_driver(void)
+{
+	const char *build = getenv("BUILD");
+	char name[256], path[PATH_MAX];
+	void *library;
+
+	snprintf(name, sizeof(name), "%s/tests/unit/giver.so", build ? build : "build");
+	if (!realpath(name, path)) {
+		perror(name);
+		return false;
+	}
+	setenv("SPILLWAY_DRIVER", path, 1);
+	setenv("SPILLWAY_JOB", "tracking", 1);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	giver = library ? dlsym(library, "giver") : NULL;
+	if (!giver) {
+		printf("%s: %s\n", path, dlerror());
+		return false;
+	}
+	shim_attach(NULL);
+	shim_inside[1].size = 0; /* this program's code and the shim's are one */
+	return true;
+}
+
+void begin_job(void)
+{
+	CHECK(CALL(cuInit, {0, 0}) == CUDA_SUCCESS && job_is_active(), "the job did not begin");
+}
+
+CUresult call_row(enum entry entry, const struct argument *arguments, size_t count)
+{
+	struct call call;
+	CUresult result = CUDA_ERROR_UNKNOWN;
+
+	if (!signatures[entry] || !lay_out(&call, signatures[entry])) {
+		FAIL("%s: signatures.h does not have it", row_name[entry]);
+		return result;
+	}
+	for (size_t i = 0; i < count; i++)
+		call.words[arguments[i].at] = arguments[i].value;
+	result = make(shim_target[entry], call.words);
+	free(call.buffers);
+	return result;
+}
+
+struct counting {
+	const char *type;
+	char name[REGISTRY_NAME_MAX];
+	size_t count;
+	const void *found;
+};
+
+static void count_one(void *cookie, const struct registry_entry *entry)
+{
+	struct counting *c = cookie;
+
+	if (c->type && strcmp(entry->resource->type->name, c->type) != 0)
+		return;
+	c->count++;
+	if (strcmp(entry->name, c->name) == 0)
+		c->found = entry->resource;
+}
+
+static struct counting count(const char *type, uint64_t object)
+{
+	struct counting c = {.type = type};
+
+	snprintf(c.name, sizeof(c.name), "%016" PRIx64, object);
+	for (int i = 0; i < job_devices()->count; i++)
+		registry_walk(job_devices()->device[i].registry, count_one, &c);
+	return c;
+}
+
+size_t books(const char *type)
+{
+	return count(type, 0).count;
+}
+
+const void *in_books(const char *type, uint64_t object)
+{
+	return count(type, object).found;
+}
+
+uint64_t new_handle(void)
+{
+	return atomic_fetch_add(&giver->next, 0x100);
+}
+
+CUcontext new_context(void)
+{
+	CUcontext context = NULL;
+
+	CHECK(CALL(cuCtxCreate_v2, {0, WORD(&context)}, {2, 0}) == CUDA_SUCCESS && context,
+	      "no context");
+	return context;
+}

@@ -1,0 +1,50 @@
+/* What the tests of tracking share: the shim's hooks over the handing-out driver, called by the row. */
+#ifndef SPILLWAY_TEST_TRACKING_H
+#define SPILLWAY_TEST_TRACKING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/job.h"
+#include "core/registry/object.h"
+#include "tests/unit/giver.h"
+
+extern struct giver *giver;
+extern int failures;
+/* Rows that some line or check was about. */
+extern bool was_exercised[ENTRY_COUNT];
+extern const char *const row_name[ENTRY_COUNT], *const row_action[ENTRY_COUNT];
+
+#define FAIL(...)             (printf(__VA_ARGS__), putchar('\n'), failures++)
+#define CHECK(condition, ...) ((condition) ? (void)0 : (void)FAIL(__VA_ARGS__))
+#define WORD(value)           ((uint64_t)(uintptr_t)(value))
+
+/* The driver library's tables filled; the job is not active before begin_job(). */
+bool open_driver(void);
+void begin_job(void);
+
+struct argument {
+	int at;
+	uint64_t value;
+};
+/* Through the hook; what is not given is zeroed memory for a pointer, and a small number. */
+CUresult call_row(enum entry entry, const struct argument *arguments, size_t count);
+#define CALL(symbol, ...)                                                 \
+	(was_exercised[ENTRY_##symbol] = true,                            \
+	 call_row(ENTRY_##symbol, (const struct argument[]){__VA_ARGS__}, \
+	          sizeof((const struct argument[]){__VA_ARGS__}) / sizeof(struct argument)))
+/* As the program's libraries do behind our back. */
+#define BEHIND(symbol, ...) (REAL(symbol)(__VA_ARGS__))
+
+/* How many resources of the type, NULL: of all, the books hold. */
+size_t books(const char *type);
+/* The one at this address; NULL: none. Only to be compared. */
+const void *in_books(const char *type, uint64_t object);
+uint64_t new_handle(void);
+CUcontext new_context(void); /* current now */
+
+/* Rows that change or ask. */
+void check_changes(void);
+
+#endif
