@@ -69,11 +69,10 @@ static uint64_t bytes_of(const struct extent *e)
 	return sum;
 }
 
-/* Padding and tiles at most double what is not tiny; packed formats have no figure to go by. */
+/* Padding and tiles at most double what is not tiny; packed formats have no figure to go by, 1 GiB is much. */
 static uint64_t most_beyond(uint64_t bytes)
 {
-	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20)
-	                                          : MEASURED_MOST_MODULE;
+	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20) : (uint64_t)1 << 30;
 }
 
 struct making {

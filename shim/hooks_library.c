@@ -4,33 +4,58 @@
  */
 #include "shim/track.h"
 
-#define LOADED(call, type, out) \
-	CREATED(MEASURED(call, (out) ? HANDLE(*(out)) : 0, MEASURED_MOST_MODULE), type, out)
+#include "core/memory/image.h"
 
-#define LOADS_MODULE(symbol, ...)                                                          \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                        \
-	{                                                                                  \
-		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), module, module); \
-	}
-#define LOADS_LIBRARY(symbol, ...)                                                           \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
-	{                                                                                    \
-		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), library, library); \
+/* A library remembers what it may come to: its memory is taken when something of it is asked for in a context. */
+#define LOADED(call, type, out, bound)                                                          \
+	({                                                                                      \
+		uint64_t most_ = IMAGE_MOST_UNKNOWN;                                            \
+		CUresult loaded_ = MEASURED(call, (out) ? HANDLE(*(out)) : 0, most_ = (bound)); \
+		if (loaded_ == CUDA_SUCCESS && (out))                                           \
+			track_weighed(&object_type_##type, HANDLE(*(out)),                      \
+			              &(struct object_weight){.most = most_});                  \
+		loaded_;                                                                        \
+	})
+
+#define LOADS(symbol, type, bound, ...)                                                       \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
+	{                                                                                     \
+		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, type, bound); \
 	}
 
-LOADS_MODULE(cuModuleLoad, (CUmodule *, module), (const char *, fname))
-LOADS_MODULE(cuModuleLoadData, (CUmodule *, module), (const void *, image))
-LOADS_MODULE(cuModuleLoadDataEx, (CUmodule *, module), (const void *, image),
-             (unsigned int, numOptions), (CUjit_option *, options), (void **, optionValues))
-LOADS_MODULE(cuModuleLoadFatBinary, (CUmodule *, module), (const void *, fatCubin))
-LOADS_LIBRARY(cuLibraryLoadData, (CUlibrary *, library), (const void *, code),
-              (CUjit_option *, jitOptions), (void **, jitOptionsValues),
-              (unsigned int, numJitOptions), (CUlibraryOption *, libraryOptions),
-              (void **, libraryOptionValues), (unsigned int, numLibraryOptions))
-LOADS_LIBRARY(cuLibraryLoadFromFile, (CUlibrary *, library), (const char *, fileName),
-              (CUjit_option *, jitOptions), (void **, jitOptionsValues),
-              (unsigned int, numJitOptions), (CUlibraryOption *, libraryOptions),
-              (void **, libraryOptionValues), (unsigned int, numLibraryOptions))
+LOADS(cuModuleLoad, module, IMAGE_MOST_UNKNOWN, (CUmodule *, module), (const char *, fname))
+LOADS(cuModuleLoadData, module, image_most(image), (CUmodule *, module), (const void *, image))
+LOADS(cuModuleLoadDataEx, module, image_most(image), (CUmodule *, module), (const void *, image),
+      (unsigned int, numOptions), (CUjit_option *, options), (void **, optionValues))
+LOADS(cuModuleLoadFatBinary, module, image_most(fatCubin), (CUmodule *, module),
+      (const void *, fatCubin))
+LOADS(cuLibraryLoadData, library, image_most(code), (CUlibrary *, library), (const void *, code),
+      (CUjit_option *, jitOptions), (void **, jitOptionsValues), (unsigned int, numJitOptions),
+      (CUlibraryOption *, libraryOptions), (void **, libraryOptionValues),
+      (unsigned int, numLibraryOptions))
+LOADS(cuLibraryLoadFromFile, library, IMAGE_MOST_UNKNOWN, (CUlibrary *, library),
+      (const char *, fileName), (CUjit_option *, jitOptions), (void **, jitOptionsValues),
+      (unsigned int, numJitOptions), (CUlibraryOption *, libraryOptions),
+      (void **, libraryOptionValues), (unsigned int, numLibraryOptions))
+
+static uint64_t most_of_library(uint64_t library)
+{
+	struct resource *found = context_find_object(&object_type_library, library);
+	uint64_t most = found ? object_weight(found).most : 0;
+
+	resource_release(found);
+	return most ? most : MEASURED_MOST_OBJECT;
+}
+
+/* What is unloaded in the end: a function may be a kernel's, a kernel and a module a library's. */
+static uint64_t code_of(const struct resource_type *type, uint64_t object)
+{
+	uint64_t owner = owner_of(type, object);
+
+	if (type == &object_type_function)
+		owner = owner_of(&object_type_kernel, owner);
+	return owner_of(&object_type_module, owner);
+}
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
@@ -44,9 +69,10 @@ HOOK(cuLibraryUnload, CUlibrary library)
 
 HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-	return HANDED_OUT(
-	    MEASURED(REAL(cuModuleGetFunction)(hfunc, hmod, name), hmod, MEASURED_MOST_OBJECT),
-	    function, hfunc, NULL, module, hmod);
+	return HANDED_OUT(MEASURED(REAL(cuModuleGetFunction)(hfunc, hmod, name),
+	                           code_of(&object_type_module, HANDLE(hmod)),
+	                           MEASURED_MOST_OBJECT),
+	                  function, hfunc, NULL, module, hmod);
 }
 
 HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
@@ -59,16 +85,16 @@ HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
 HOOK(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 {
 	return HANDED_OUT(MEASURED(REAL(cuKernelGetFunction)(pFunc, kernel),
-	                           owner_of(&object_type_kernel, HANDLE(kernel)),
-	                           MEASURED_MOST_OBJECT),
+	                           code_of(&object_type_kernel, HANDLE(kernel)),
+	                           most_of_library(code_of(&object_type_kernel, HANDLE(kernel)))),
 	                  function, pFunc, NULL, kernel, kernel);
 }
 
 HOOK(cuLibraryGetModule, CUmodule *pMod, CUlibrary library)
 {
-	return HANDED_OUT(
-	    MEASURED(REAL(cuLibraryGetModule)(pMod, library), library, MEASURED_MOST_MODULE),
-	    module, pMod, NULL, library, library);
+	return HANDED_OUT(MEASURED(REAL(cuLibraryGetModule)(pMod, library), library,
+	                           most_of_library(HANDLE(library))),
+	                  module, pMod, NULL, library, library);
 }
 
 /* A variable's address and size: the program may want to know one of them alone. */
@@ -96,18 +122,20 @@ HOOK(cuModuleGetGlobal_v2, CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, cons
 
 HOOK(cuLibraryGetGlobal, CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	return VARIABLE(REAL(cuLibraryGetGlobal)(dptr, bytes, library, name), dptr, bytes, library,
-	                library);
+	return VARIABLE(MEASURED(REAL(cuLibraryGetGlobal)(dptr, bytes, library, name), library,
+	                         most_of_library(HANDLE(library))),
+	                dptr, bytes, library, library);
 }
 
 HOOK(cuLibraryGetManaged, CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	return VARIABLE(REAL(cuLibraryGetManaged)(dptr, bytes, library, name), dptr, bytes, library,
-	                library);
+	return VARIABLE(MEASURED(REAL(cuLibraryGetManaged)(dptr, bytes, library, name), library,
+	                         most_of_library(HANDLE(library))),
+	                dptr, bytes, library, library);
 }
 
 HOOK(cuFuncLoad, CUfunction function)
 {
 	return MEASURED(REAL(cuFuncLoad)(function),
-	                owner_of(&object_type_function, HANDLE(function)), MEASURED_MOST_OBJECT);
+	                code_of(&object_type_function, HANDLE(function)), MEASURED_MOST_OBJECT);
 }

@@ -38,7 +38,7 @@ HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *ad
 	CUresult result = REAL(cuMemRetainAllocationHandle)(handle, addr);
 
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		physical_retained(*handle);
+		physical_retained(*handle, (CUdeviceptr)(uintptr_t)addr);
 	return result;
 }
 

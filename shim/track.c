@@ -24,8 +24,14 @@ static void enter(const struct object_entry *entry)
 
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
 {
+	track_weighed(type, object, &(struct object_weight){.bytes = bytes});
+}
+
+void track_weighed(const struct resource_type *type, uint64_t object,
+                   const struct object_weight *weight)
+{
 	KEEP_ERRNO;
-	struct object_entry entry = {.type = type, .address = object, .weight.bytes = bytes};
+	struct object_entry entry = {.type = type, .address = object, .weight = *weight};
 
 	if (job_is_active())
 		enter(&entry);

@@ -68,13 +68,19 @@
 		destroyed_;                                                           \
 	})
 
-/* A call during which the driver may take memory that it tells nobody of: charged to `owner` afterwards. */
-#define MEASURED(call, owner, most)                                                              \
-	({                                                                                       \
-		struct measuring measuring_ = begin_measuring();                                 \
-		CUresult measured_ = (call);                                                     \
-		end_measuring(&measuring_, measured_ == CUDA_SUCCESS ? HANDLE(owner) : 0, most); \
-		measured_;                                                                       \
+/*
+ * A call during which the driver may take memory that it tells nobody of: charged to `owner` afterwards. `owner` and
+ * `most` are evaluated after it, if it is measured and succeeds.
+ */
+#define MEASURED(call, owner, most)                                      \
+	({                                                               \
+		struct measuring measuring_ = begin_measuring();         \
+		CUresult measured_ = (call);                             \
+		if (measuring_.device && measured_ == CUDA_SUCCESS)      \
+			end_measuring(&measuring_, HANDLE(owner), most); \
+		else                                                     \
+			end_measuring(&measuring_, 0, 0);                \
+		measured_;                                               \
 	})
 /* As CREATED, and what it takes is its own. */
 #define CREATED_MEASURED(call, type, out) \
@@ -97,6 +103,8 @@ struct tracked {
 
 /* Enters an object made in the current context; what its address stood for before is gone. */
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
+void track_weighed(const struct resource_type *type, uint64_t object,
+                   const struct object_weight *weight);
 /* Likewise, one that goes with its owner; nothing happens when it is known. weight NULL: none. */
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,

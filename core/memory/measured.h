@@ -18,9 +18,8 @@
 
 #include "core/memory/side.h"
 
-/* The most that is plausible, bytes. A module's variables may be as large as they like. */
+/* The most that is plausible, bytes; of a module or library it is what its image can hold (image.h). */
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
-#define MEASURED_MOST_MODULE  UINT64_MAX
 #define MEASURED_MOST_OBJECT  ((uint64_t)256 << 20) /* a stream, a function, a graph, a limit */
 
 /* One call being measured. */

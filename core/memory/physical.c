@@ -158,16 +158,32 @@ void physical_released(CUmemGenericAllocationHandle handle)
 	pthread_mutex_unlock(&lock);
 }
 
-void physical_retained(CUmemGenericAllocationHandle handle)
+/* One more handle, the first one again after all were released while it stayed mapped. With the lock held. */
+static void add_handle(struct physical *p, CUmemGenericAllocationHandle handle)
 {
+	if (p->handles == 0) {
+		p->handle = handle;
+		HASH_ADD(hh, by_handle, handle, sizeof(p->handle), p);
+		if (!p->hh.tbl)
+			return; /* out of memory: charged as long as it is mapped */
+	}
+	p->handles++;
+	p->references++;
+}
+
+void physical_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
+{
+	const struct mapped_range key = {.address = address, .size = 1};
+	struct mapped_range **node;
 	struct physical *p;
 
 	pthread_mutex_lock(&lock);
 	p = find(handle);
-	if (p) {
-		p->handles++;
-		p->references++;
-	}
+	node = p ? NULL : tfind(&key, &ranges, by_range);
+	if (node)
+		p = (*node)->physical;
+	if (p)
+		add_handle(p, handle);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -211,12 +227,14 @@ void physical_unmapped(CUdeviceptr address, size_t size)
 
 void physical_imported(struct device *device, CUmemGenericAllocationHandle handle)
 {
+	struct physical *p;
+
 	pthread_mutex_lock(&lock);
-	bool known = find(handle) != NULL;
+	p = find(handle);
+	if (p)
+		add_handle(p, handle);
 	pthread_mutex_unlock(&lock);
-	if (known)
-		physical_retained(handle);
-	else
+	if (!p)
 		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
 }
 

@@ -20,7 +20,8 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
                          __typeof__(&cuMemCreate) create);
 /* To be called after the driver did each of these. */
 void physical_released(CUmemGenericAllocationHandle handle);
-void physical_retained(CUmemGenericAllocationHandle handle);
+/* address: in the mapping that the handle was asked for */
+void physical_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address);
 void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
 void physical_unmapped(CUdeviceptr address, size_t size);
 void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,

@@ -6,7 +6,7 @@
 #include "core/pace/capture.h"
 #include "core/registry/object.h"
 
-enum { UNIT = 512 }; /* of sizes in a pool */
+enum { UNIT = 512, CHUNK = 2 << 20 }; /* of sizes in a pool, and by which it grows at least */
 
 struct pool {
 	struct resource resource; /* of type pool, in the default container of its device */
@@ -132,14 +132,22 @@ struct pool *pool_current(struct device *device)
 
 /* --- what it is charged --- */
 
-/* An attribute of the driver's; what is live where it does not tell. With the pool's lock held. */
+/* What it may still hold of its chunks when the driver no longer tells. */
+static uint64_t guess(const struct pool *pool)
+{
+	uint64_t chunks = (pool->live + CHUNK - 1) / CHUNK * CHUNK;
+
+	return chunks < pool->charged ? chunks : pool->charged;
+}
+
+/* An attribute of the driver's. With the pool's lock held. */
 static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
 {
 	cuuint64_t value;
 
 	if (pool->destroyed ||
 	    driver.cuMemPoolGetAttribute(pool->handle, attribute, &value) != CUDA_SUCCESS)
-		return pool->live;
+		return guess(pool);
 	return value;
 }
 

@@ -46,6 +46,7 @@ OBJECT_TYPES(X)
 /* What an object weighs: its device memory; what a kernel node or all kernel nodes of a graph launch. */
 struct object_weight {
 	uint64_t bytes;
+	uint64_t most;        /* of code: device memory it may come to */
 	uint64_t threads;     /* of grids, saturating */
 	unsigned int kernels; /* kernel nodes */
 	unsigned int

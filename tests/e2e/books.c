@@ -1,0 +1,285 @@
+/*
+ * books [open HANDLE]: takes device memory in ways of its own each and gives it back, stopping at each step; or opens
+ * what another process shares.
+ *
+ * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin: since "begin" the process
+ * should hold GROWTH more bytes on the device (-1: whatever the device says), of which Spillway may know SLACK less.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB   ((size_t)1 << 20)
+#define BLOCK (2 * MIB) /* the driver's unit */
+#define ANY   SIZE_MAX  /* as much as the device takes */
+
+static CUdevice device;
+static CUcontext context;
+static const char *scenario;
+
+static void check(CUresult result, const char *what)
+{
+	if (result != CUDA_SUCCESS) {
+		fprintf(stderr, "books: %s: %s: error %d\n", scenario, what, (int)result);
+		exit(1);
+	}
+}
+#define CHECK(call) check(call, #call)
+
+static void wait_for_answer(void)
+{
+	char line[16];
+
+	if (!fgets(line, sizeof(line), stdin))
+		exit(1);
+}
+
+/* growth: bytes; slack: what is below the driver's unit. */
+static void step_with(const char *name, size_t growth, size_t slack)
+{
+	printf("%s %s %zd %zu\n", scenario, name, (ssize_t)growth, slack);
+	wait_for_answer();
+}
+
+static void step(const char *name, size_t growth)
+{
+	step_with(name, growth, 0);
+}
+
+static void begin(void)
+{
+	CHECK(cuCtxSynchronize());
+	step("begin", 0);
+}
+
+static void end(void)
+{
+	CHECK(cuCtxSynchronize());
+	step("end", 0);
+}
+
+/* --- each way --- */
+
+static void plain(void)
+{
+	CUdeviceptr large, odd, small;
+
+	CHECK(cuMemAlloc_v2(&large, 8 * MIB));
+	step("large", 8 * MIB);
+	CHECK(cuMemAlloc_v2(&odd, 3 * MIB));
+	step("odd", 12 * MIB);
+	CHECK(cuMemAlloc_v2(&small, 700));
+	step_with("small", 14 * MIB, BLOCK);
+	CHECK(cuMemFree_v2(odd));
+	CHECK(cuMemFree_v2(small));
+	step("two_freed", 8 * MIB);
+	CHECK(cuMemFree_v2(large));
+}
+
+static void pitch(void)
+{
+	CUdeviceptr address;
+	size_t bytes;
+
+	CHECK(cuMemAllocPitch_v2(&address, &bytes, 1000, 8192, 4));
+	step("made", 8 * MIB);
+	CHECK(cuMemFree_v2(address));
+}
+
+static const CUmemAccessDesc *access_of_device(void)
+{
+	static CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.location.id = device;
+	return &access;
+}
+
+static void vmm(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemGenericAllocationHandle handle, again;
+	CUdeviceptr address;
+
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device;
+	CHECK(cuMemAddressReserve(&address, 8 * MIB, 0, 0, 0));
+	step("reserved", 0);
+	CHECK(cuMemCreate(&handle, 8 * MIB, &prop, 0));
+	step("created", 8 * MIB);
+	CHECK(cuMemMap(address, 8 * MIB, 0, handle, 0));
+	CHECK(cuMemSetAccess(address, 8 * MIB, access_of_device(), 1));
+	CHECK(cuMemRelease(handle));
+	step("mapped_alone", 8 * MIB);
+	CHECK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)address));
+	CHECK(cuMemUnmap(address, 8 * MIB));
+	step("retained_alone", 8 * MIB);
+	CHECK(cuMemRelease(again));
+	CHECK(cuMemAddressFree(address, 8 * MIB));
+}
+
+static void async(void)
+{
+	cuuint64_t threshold = UINT64_MAX, none = 0;
+	CUmemoryPool pool;
+	CUdeviceptr address;
+
+	CHECK(cuMemAllocAsync(&address, 8 * MIB, NULL));
+	CHECK(cuCtxSynchronize());
+	step("made", ANY);
+	CHECK(cuMemFreeAsync(address, NULL));
+	CHECK(cuCtxSynchronize());
+	step("freed", 0);
+	CHECK(cuDeviceGetDefaultMemPool(&pool, device));
+	CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+	CHECK(cuMemAllocAsync(&address, 8 * MIB, NULL));
+	CHECK(cuMemFreeAsync(address, NULL));
+	CHECK(cuCtxSynchronize());
+	step("kept_by_threshold", ANY);
+	CHECK(cuMemPoolTrimTo(pool, 0));
+	step("trimmed", 0);
+	CHECK(cuMemAllocAsync(&address, 8 * MIB, NULL));
+	CHECK(cuCtxSynchronize());
+	CHECK(cuMemFree_v2(address));
+	CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none));
+}
+
+static void pools(void)
+{
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemoryPool pool;
+	CUdeviceptr one, other;
+
+	props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	props.location.id = device;
+	CHECK(cuMemPoolCreate(&pool, &props));
+	step("empty", 0);
+	CHECK(cuMemAllocFromPoolAsync(&one, 8 * MIB, pool, NULL));
+	CHECK(cuMemAllocFromPoolAsync(&other, 4096, pool, NULL));
+	CHECK(cuCtxSynchronize());
+	step("two", ANY);
+	CHECK(cuMemFreeAsync(one, NULL));
+	CHECK(cuCtxSynchronize());
+	step("one", ANY);
+	CHECK(cuMemPoolDestroy(pool));
+	step("destroyed_in_use", ANY);
+	CHECK(cuMemFreeAsync(other, NULL));
+}
+
+/* The first of the process. */
+static void first(void)
+{
+	scenario = "first";
+	step("begin", 0);
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	step("retained", ANY);
+	CHECK(cuDevicePrimaryCtxRelease_v2(device));
+	step("end", 0);
+	CHECK(cuCtxCreate_v2(&context, 0, device));
+	step("created", ANY);
+	CHECK(cuCtxDestroy_v2(context));
+	step("end", 0);
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+}
+
+#define VARIABLE(size)                                                                             \
+	".version 6.4\n.target sm_50\n.address_size 64\n.visible .global .align 8 .b8 table[" size \
+	"];\n.visible .entry nothing()\n{\nret;\n}\n"
+
+/* Of a library the driver makes a module in this context when something of it is asked for. */
+static void library(void)
+{
+	CUlibrary made;
+	CUkernel kernel;
+	CUfunction function;
+	CUmodule of_it;
+	CUdeviceptr address;
+	size_t bytes;
+
+	for (int way = 0; way < 3; way++) {
+		CHECK(
+		    cuLibraryLoadData(&made, VARIABLE("314572800"), NULL, NULL, 0, NULL, NULL, 0));
+		step("loaded", ANY);
+		if (way == 0) {
+			CHECK(cuLibraryGetModule(&of_it, made));
+		} else if (way == 1) {
+			CHECK(cuLibraryGetGlobal(&address, &bytes, made, "table"));
+		} else {
+			CHECK(cuLibraryGetKernel(&kernel, made, "nothing"));
+			CHECK(cuKernelGetFunction(&function, kernel));
+		}
+		step(way == 0 ? "module" : way == 1 ? "global" : "function", 300 * MIB);
+		CHECK(cuLibraryUnload(made));
+		step("unloaded", 0);
+	}
+}
+
+static void ipc(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	CHECK(cuMemAlloc_v2(&address, 8 * MIB));
+	CHECK(cuIpcGetMemHandle(&handle, address));
+	step("shared", 8 * MIB);
+	fputs("handle ", stdout);
+	for (size_t i = 0; i < sizeof(handle); i++)
+		printf("%02x", (unsigned char)handle.reserved[i]);
+	putchar('\n');
+	wait_for_answer();
+	step("closed_by_the_other", 8 * MIB);
+	CHECK(cuMemFree_v2(address));
+}
+
+/* In a second process, of another job. */
+static void open_ipc(const char *text)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	for (size_t i = 0; i < sizeof(handle); i++) {
+		char byte[3] = {text[2 * i], text[2 * i + 1], 0};
+
+		handle.reserved[i] = (char)strtoul(byte, NULL, 16);
+	}
+	CHECK(cuIpcOpenMemHandle_v2(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	step("opened", 0);
+	CHECK(cuMemsetD8_v2(address, 1, 8 * MIB));
+	CHECK(cuIpcCloseMemHandle(address));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} scenarios[] = {{"plain", plain}, {"pitch", pitch},     {"vmm", vmm}, {"async", async},
+                 {"pools", pools}, {"library", library}, {"ipc", ipc}};
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("pid %d\n", (int)getpid());
+	wait_for_answer();
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	first();
+	if (argc > 2 && strcmp(argv[1], "open") == 0) {
+		scenario = "open";
+		begin();
+		open_ipc(argv[2]);
+		end();
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
+		scenario = scenarios[i].name;
+		begin();
+		scenarios[i].run();
+		end();
+	}
+	return 0;
+}
