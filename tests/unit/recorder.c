@@ -6,6 +6,7 @@
  */
 #include "tests/unit/recorder.h"
 
+#include <pthread.h>
 #include <string.h>
 
 typedef uint64_t word;
@@ -64,7 +65,11 @@ static CUresult answer(enum entry entry, const word *w)
 
 static CUresult note(enum entry entry, const word *words)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
 	memcpy(recorder.row[entry].words, words, sizeof(recorder.row[entry].words));
+	pthread_mutex_unlock(&lock);
 	atomic_fetch_add(&recorder.row[entry].calls, 1);
 	return answer(entry, words);
 }
