@@ -134,16 +134,14 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 {
 	KEEP_ERRNO;
 	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, ptr);
-	CUresult ignored;
+	CUresult one;
 
 	if (result != CUDA_SUCCESS || !job_is_active())
 		return result;
 	for (unsigned int i = 0; i < numAttributes; i++) {
-		if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
-		    pointer_range(ptr, NULL, NULL))
+		/* What there is not, the list has as NULL: those are pointers all. */
+		if (pointer_attribute(attributes[i], ptr, data[i], &one) && one != CUDA_SUCCESS)
 			*(void **)data[i] = NULL;
-		else
-			pointer_attribute(attributes[i], ptr, data[i], &ignored);
 	}
 	return result;
 }

@@ -8,7 +8,9 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
                        CUdeviceptr address, void *data)
 {
 	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
+	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
+		if (a->pool)
+			return CUDA_ERROR_INVALID_VALUE;
 		*(CUcontext *)data = a->context.handle;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
