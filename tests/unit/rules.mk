@@ -17,14 +17,9 @@ $(BUILD)/tests/unit/recorder.so: $(BUILD)/tests/unit/recorder.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
-$(BUILD)/tests/unit/test_tracking: $(BUILD)/tests/unit/test_tracking.o $(shim_obj) \
-		$(BUILD)/libcore.a | $(BUILD)/tests/unit/recorder.so
-	$(call say,LD)
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
-
 # The same over a driver that hands out handles.
-$(BUILD)/tests/unit/test_tracked_rows: $(addprefix $(BUILD)/tests/unit/,test_tracked_rows.o tracking.o tracking_changes.o) \
-		$(shim_obj) $(BUILD)/libcore.a | $(BUILD)/tests/unit/giver.so
+tracking_obj := $(patsubst %,$(BUILD)/tests/unit/%.o,test_tracking tracking tracking_lines tracking_changes tracking_soak)
+$(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(BUILD)/libcore.a | $(BUILD)/tests/unit/giver.so
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
 

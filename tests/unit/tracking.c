@@ -29,7 +29,7 @@ const char *const row_action[ENTRY_COUNT] = {
 #undef OBJECT
 };
 
-static const char *const signatures[ENTRY_COUNT] = {
+const char *const row_parameters[ENTRY_COUNT] = {
 #define SIGNATURE(symbol, letters) [ENTRY_##symbol] = letters,
 #include "tests/unit/signatures.h"
 #undef SIGNATURE
@@ -54,6 +54,11 @@ bool open_driver(void)
 		printf("%s: %s\n", path, dlerror());
 		return false;
 	}
+	for (size_t i = 0; i < line_count; i++) {
+		giver->row[lines[i].create].out =
+		    (signed char)(lines[i].flags & GIVEN ? 0 : lines[i].at + 1);
+		giver->row[lines[i].create].size = (signed char)lines[i].out_size;
+	}
 	shim_attach(NULL);
 	shim_inside[1].size = 0; /* this program's code and the shim's are one */
 	return true;
@@ -69,7 +74,7 @@ CUresult call_row(enum entry entry, const struct argument *arguments, size_t cou
 	struct call call;
 	CUresult result = CUDA_ERROR_UNKNOWN;
 
-	if (!signatures[entry] || !lay_out(&call, signatures[entry])) {
+	if (!row_parameters[entry] || !lay_out(&call, row_parameters[entry])) {
 		FAIL("%s: signatures.h does not have it", row_name[entry]);
 		return result;
 	}

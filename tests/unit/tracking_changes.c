@@ -1,6 +1,558 @@
-/* The rows that change or ask what is in the books: each with a word on what is looked at. */
+/* The rows that change or ask what is in the books: what is looked at stands above each check. */
 #include "tests/unit/tracking.h"
+
+#include <unistd.h>
+
+#include "core/memory/allocation.h"
+#include "core/pace/capture.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
+#define MIB             ((uint64_t)1 << 20)
+
+#define EXPECT(type, number)                                                                 \
+	do {                                                                                 \
+		size_t found_ = books(type), expected_ = (number);                           \
+		CHECK(found_ == expected_, "%s:%d: %zu of type %s in the books, not %zu",    \
+		      __func__, __LINE__, found_, (type) ? (type) : "any", expected_);       \
+	} while (0)
+#define TRUE(condition) CHECK(condition, "%s:%d: not so: %s", __func__, __LINE__, #condition)
+
+static CUresult call_one(enum entry entry, uint64_t first)
+{
+	was_exercised[entry] = true;
+	return call_row(entry, &(struct argument){0, first}, 1);
+}
+
+static void refuse(enum entry entry, bool refuses)
+{
+	atomic_store(&giver->row[entry].answer, refuses ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
+}
+
+/* --- contexts --- */
+
+/* A context made behind our back is met when it becomes current, and not when the driver refuses that. */
+static void check_current(void)
+{
+	static const enum entry rows[] = {ENTRY_cuCtxPushCurrent, ENTRY_cuCtxPushCurrent_v2,
+	                                  ENTRY_cuCtxSetCurrent, ENTRY_cuCtxPopCurrent,
+	                                  ENTRY_cuCtxPopCurrent_v2};
+	size_t before = books("context");
+	CUcontext base, context, popped;
+
+	BEHIND(cuCtxGetCurrent, &base);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		bool pops = i >= 3;
+
+		BEHIND(cuCtxCreate_v2, &context, 0, 0);
+		if (!pops)
+			BEHIND(cuCtxPopCurrent_v2, &popped);
+		if (rows[i] != ENTRY_cuCtxPushCurrent && rows[i] != ENTRY_cuCtxPushCurrent_v2)
+			BEHIND(cuCtxPushCurrent_v2, base);
+		EXPECT("context", before);
+		refuse(rows[i], true);
+		call_one(rows[i], pops ? WORD(&popped) : WORD(context));
+		refuse(rows[i], false);
+		EXPECT("context", before);
+		TRUE(call_one(rows[i], pops ? WORD(&popped) : WORD(context)) == CUDA_SUCCESS);
+		EXPECT("context", before + 1);
+		TRUE(in_books("context", WORD(context)) != NULL);
+		call_one(ENTRY_cuCtxDestroy_v2, WORD(context));
+		EXPECT("context", before);
+		BEHIND(cuCtxGetCurrent, &popped);
+		TRUE(popped == base);
+	}
+}
+
+/* Attached contexts, and what is in them, end with the last detach alone, or with any destroy. */
+static void check_attach(void)
+{
+	static const enum entry ends[] = {ENTRY_cuCtxDetach, ENTRY_cuCtxDestroy,
+	                                  ENTRY_cuCtxDestroy_v2};
+	size_t contexts = books("context"), events = books("event");
+
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		CUcontext context = new_context(), attached = NULL;
+		CUevent event;
+
+		CALL(cuEventCreate, {0, WORD(&event)});
+		CALL(cuCtxAttach, {0, WORD(&attached)});
+		TRUE(attached == context);
+		refuse(ENTRY_cuCtxAttach, true);
+		CALL(cuCtxAttach, {0, WORD(&attached)});
+		refuse(ENTRY_cuCtxAttach, false);
+		refuse(ENTRY_cuCtxDetach, true);
+		CALL(cuCtxDetach, {0, WORD(context)});
+		refuse(ENTRY_cuCtxDetach, false);
+		EXPECT("context", contexts + 1);
+		CALL(cuCtxDetach, {0, WORD(context)});
+		EXPECT("context", contexts + 1);
+		EXPECT("event", events + 1);
+		refuse(ends[i], true);
+		call_one(ends[i], WORD(context));
+		refuse(ends[i], false);
+		EXPECT("event", events + 1);
+		call_one(ends[i], WORD(context));
+		EXPECT("context", contexts);
+		EXPECT("event", events);
+	}
+}
+
+/*
+ * A device's own context is there from the first retain to the last release, or to a reset, and with it what was
+ * made in it; although a thread has it current still.
+ */
+static void check_primary(void)
+{
+	static const struct {
+		enum entry end;
+		bool resets;
+	} ends[] = {{ENTRY_cuDevicePrimaryCtxRelease, false},
+	            {ENTRY_cuDevicePrimaryCtxRelease_v2, false},
+	            {ENTRY_cuDevicePrimaryCtxReset, true},
+	            {ENTRY_cuDevicePrimaryCtxReset_v2, true}};
+	size_t contexts = books("context"), events = books("event");
+	CUcontext primary = NULL, popped;
+	CUevent event;
+
+	refuse(ENTRY_cuDevicePrimaryCtxRetain, true);
+	CALL(cuDevicePrimaryCtxRetain, {0, WORD(&primary)}, {1, 0});
+	refuse(ENTRY_cuDevicePrimaryCtxRetain, false);
+	EXPECT("context", contexts);
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		CALL(cuDevicePrimaryCtxRetain, {0, WORD(&primary)}, {1, 0});
+		CALL(cuDevicePrimaryCtxRetain, {0, WORD(&primary)}, {1, 0});
+		EXPECT("context", contexts + 1);
+		BEHIND(cuCtxPushCurrent_v2, primary);
+		CALL(cuEventCreate, {0, WORD(&event)});
+		if (!ends[i].resets) {
+			call_one(ends[i].end, 0);
+			EXPECT("context", contexts + 1);
+		}
+		/* By the other the shim itself gives back the reference with which it asks. */
+		if (ends[i].end != ENTRY_cuDevicePrimaryCtxRelease_v2) {
+			refuse(ends[i].end, true);
+			call_one(ends[i].end, 0);
+			refuse(ends[i].end, false);
+		}
+		EXPECT("event", events + 1);
+		call_one(ends[i].end, 0);
+		EXPECT("event", events);
+		EXPECT("context", contexts);
+		BEHIND(cuCtxPopCurrent_v2, &popped);
+	}
+}
+
+/* --- what makes Spillway quiet --- */
+
+/* While this process is locked or checkpointed; another's state is not ours. */
+static void check_checkpoints(void)
+{
+	static const enum entry begins[] = {ENTRY_cuCheckpointProcessLock,
+	                                    ENTRY_cuCheckpointProcessCheckpoint,
+	                                    ENTRY_cuCheckpointProcessRestore};
+	CUprocessState state;
+	int thread;
+
+	for (size_t i = 0; i < COUNT_OF(begins); i++) {
+		refuse(begins[i], true);
+		call_one(begins[i], (uint64_t)getpid());
+		refuse(begins[i], false);
+		TRUE(!capture_is_active());
+		call_one(begins[i], (uint64_t)getppid());
+		TRUE(!capture_is_active());
+		call_one(begins[i], (uint64_t)getpid());
+		call_one(begins[i], (uint64_t)getpid());
+		TRUE(capture_is_active());
+		CALL(cuCheckpointProcessUnlock, {0, (uint64_t)getpid()});
+		TRUE(!capture_is_active());
+	}
+	atomic_store(&giver->state, CU_PROCESS_STATE_LOCKED);
+	CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, 0});
+	TRUE(!capture_is_active());
+	CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, WORD(&state)});
+	TRUE(capture_is_active());
+	CALL(cuCheckpointProcessGetRestoreThreadId, {0, (uint64_t)getpid()}, {1, WORD(&thread)});
+	CALL(cuCheckpointProcessGetRestoreThreadId, {0, (uint64_t)getpid()}, {1, 0});
+	TRUE(capture_is_active());
+	atomic_store(&giver->state, CU_PROCESS_STATE_RUNNING);
+	CALL(cuCheckpointProcessGetState, {0, (uint64_t)getpid()}, {1, WORD(&state)});
+	TRUE(!capture_is_active());
+}
+
+/* From a capture's beginning to its end, or to the stream's; the graph is in the books then, once. */
+static void check_captures(void)
+{
+	static const enum entry begins[] = {
+	    ENTRY_cuStreamBeginCapture,        ENTRY_cuStreamBeginCapture_ptsz,
+	    ENTRY_cuStreamBeginCapture_v2,     ENTRY_cuStreamBeginCapture_v2_ptsz,
+	    ENTRY_cuStreamBeginCaptureToGraph, ENTRY_cuStreamBeginCaptureToGraph_ptsz};
+	size_t before = books("graph");
+
+	for (size_t i = 0; i < COUNT_OF(begins); i++) {
+		uint64_t stream = new_handle();
+		bool per_thread = i % 2;
+		CUgraph graph = NULL;
+		enum entry ends =
+		    per_thread ? ENTRY_cuStreamEndCapture_ptsz : ENTRY_cuStreamEndCapture;
+
+		refuse(begins[i], true);
+		call_one(begins[i], stream);
+		refuse(begins[i], false);
+		TRUE(!capture_is_active());
+		call_one(begins[i], stream);
+		TRUE(capture_is_active());
+		refuse(ends, true);
+		atomic_store(&giver->is_capturing, 1);
+		call_one(ends, stream);
+		TRUE(capture_is_active());
+		atomic_store(&giver->is_capturing, 0);
+		call_one(ends, stream);
+		TRUE(!capture_is_active());
+		refuse(ends, false);
+		EXPECT("graph", before);
+
+		call_one(begins[i], stream);
+		if (per_thread)
+			CALL(cuStreamEndCapture_ptsz, {0, stream}, {1, WORD(&graph)});
+		else
+			CALL(cuStreamEndCapture, {0, stream}, {1, WORD(&graph)});
+		TRUE(!capture_is_active());
+		EXPECT("graph", before + 1);
+		CALL(cuGraphDestroy, {0, WORD(graph)});
+		EXPECT("graph", before);
+		call_one(begins[i], stream);
+		CALL(cuStreamDestroy_v2, {0, stream});
+		TRUE(!capture_is_active());
+	}
+}
+
+/* --- graphs --- */
+
+static struct object_weight weight_of(const struct resource_type *type, uint64_t object)
+{
+	struct object_weight weight = {0};
+	struct resource *found = context_find_object(type, object);
+
+	if (found)
+		weight = object_weight(found);
+	else
+		FAIL("%s %#llx is not in the books", type->name, (unsigned long long)object);
+	resource_release(found);
+	return weight;
+}
+#define WEIGHT(type, object) weight_of(&object_type_##type, WORD(object))
+
+static uint64_t new_graph(void)
+{
+	uint64_t graph = 0;
+
+	CALL(cuGraphCreate, {0, WORD(&graph)});
+	return graph;
+}
+
+/* Nodes know what they launch; a child, an executable and an updated graph know the sum. */
+static void check_node_changes(void)
+{
+	CUDA_KERNEL_NODE_PARAMS kernel = {.gridDimX = 2, .gridDimY = 3, .gridDimZ = 1,
+	                                  .blockDimX = 4, .blockDimY = 1, .blockDimZ = 1};
+	CUDA_KERNEL_NODE_PARAMS_v1 first = {.gridDimX = 5, .gridDimY = 1, .gridDimZ = 1,
+	                                    .blockDimX = 2, .blockDimY = 1, .blockDimZ = 1};
+	CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+	                         .kernel = {.gridDimX = 7, .gridDimY = 1, .gridDimZ = 1,
+	                                    .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1}};
+	uint64_t graph = new_graph(), parent = new_graph(), node = 0, other, child, exec;
+
+	CALL(cuGraphAddKernelNode_v2, {0, WORD(&node)}, {1, graph}, {4, WORD(&kernel)});
+	CALL(cuGraphAddKernelNode, {0, WORD(&other)}, {1, graph}, {4, WORD(&first)});
+	TRUE(WEIGHT(graph_node, node).threads == 24 && WEIGHT(graph_node, node).kernels == 1);
+	TRUE(WEIGHT(graph_node, other).threads == 10);
+	CALL(cuGraphAddChildGraphNode, {0, WORD(&child)}, {1, parent}, {4, graph});
+	TRUE(WEIGHT(graph_node, child).threads == 34 && WEIGHT(graph_node, child).kernels == 2);
+	CALL(cuGraphInstantiateWithFlags, {0, WORD(&exec)}, {1, parent});
+	TRUE(WEIGHT(graph_exec, exec).threads == 34 && WEIGHT(graph_exec, exec).kernels == 2);
+
+	refuse(ENTRY_cuGraphKernelNodeSetParams, true);
+	CALL(cuGraphKernelNodeSetParams, {0, node}, {1, WORD(&first)});
+	refuse(ENTRY_cuGraphKernelNodeSetParams, false);
+	TRUE(WEIGHT(graph_node, node).threads == 24);
+	CALL(cuGraphKernelNodeSetParams, {0, node}, {1, WORD(&first)});
+	TRUE(WEIGHT(graph_node, node).threads == 10);
+	CALL(cuGraphKernelNodeSetParams_v2, {0, node}, {1, WORD(&kernel)});
+	TRUE(WEIGHT(graph_node, node).threads == 24);
+	CALL(cuGraphNodeSetParams, {0, node}, {1, WORD(&any)});
+	TRUE(WEIGHT(graph_node, node).threads == 7 && WEIGHT(graph_node, node).changes == 3);
+
+	CALL(cuGraphExecUpdate, {0, exec}, {1, graph});
+	TRUE(WEIGHT(graph_exec, exec).threads == 17);
+	CALL(cuGraphExecUpdate_v2, {0, exec}, {1, parent});
+	TRUE(WEIGHT(graph_exec, exec).threads == 34);
+	CALL(cuGraphExecDestroy, {0, exec});
+	CALL(cuGraphDestroy, {0, graph});
+	CALL(cuGraphDestroy, {0, parent});
+}
+
+/* Each change of an executable graph is counted, if the driver made it; what it launches is kept. */
+static void check_exec_changes(void)
+{
+	static const enum entry rows[] = {
+	    ENTRY_cuGraphExecKernelNodeSetParams,     ENTRY_cuGraphExecKernelNodeSetParams_v2,
+	    ENTRY_cuGraphExecMemcpyNodeSetParams,     ENTRY_cuGraphExecMemsetNodeSetParams,
+	    ENTRY_cuGraphExecHostNodeSetParams,       ENTRY_cuGraphExecChildGraphNodeSetParams,
+	    ENTRY_cuGraphExecBatchMemOpNodeSetParams, ENTRY_cuGraphExecNodeSetParams,
+	    ENTRY_cuGraphNodeSetEnabled};
+	CUDA_KERNEL_NODE_PARAMS kernel = {.gridDimX = 2, .gridDimY = 3, .gridDimZ = 1,
+	                                  .blockDimX = 4, .blockDimY = 1, .blockDimZ = 1};
+	uint64_t graph = new_graph(), node = 0, exec = 0;
+	unsigned int changes;
+
+	CALL(cuGraphAddKernelNode_v2, {0, WORD(&node)}, {1, graph}, {4, WORD(&kernel)});
+	CALL(cuGraphInstantiateWithFlags, {0, WORD(&exec)}, {1, graph});
+	changes = WEIGHT(graph_exec, exec).changes;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		refuse(rows[i], true);
+		call_one(rows[i], exec);
+		refuse(rows[i], false);
+		TRUE(WEIGHT(graph_exec, exec).changes == changes);
+		call_one(rows[i], exec);
+		changes++;
+		CHECK(WEIGHT(graph_exec, exec).changes == changes, "%s: not counted",
+		      row_name[rows[i]]);
+		TRUE(WEIGHT(graph_exec, exec).threads == 24);
+	}
+	CALL(cuGraphExecDestroy, {0, exec});
+	CALL(cuGraphDestroy, {0, graph});
+}
+
+/* A conditional node's bodies go with it, and their nodes with them. */
+static void check_bodies(void)
+{
+	size_t before = books(NULL);
+
+	for (int second = 0; second < 2; second++) {
+		CUgraph bodies[2] = {(CUgraph)(uintptr_t)new_handle(),
+		                     (CUgraph)(uintptr_t)new_handle()};
+		CUgraphNodeParams conditional = {
+		    .type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
+		    .conditional = {.size = 2, .phGraph_out = bodies}};
+		uint64_t graph = new_graph(), node = 0, inner = 0;
+
+		if (second)
+			CALL(cuGraphAddNode_v2, {0, WORD(&node)}, {1, graph},
+			     {5, WORD(&conditional)});
+		else
+			CALL(cuGraphAddNode, {0, WORD(&node)}, {1, graph},
+			     {4, WORD(&conditional)});
+		EXPECT("graph_body", 2);
+		CALL(cuGraphAddHostNode, {0, WORD(&inner)}, {1, WORD(bodies[1])});
+		EXPECT("graph_node", 2);
+		if (second)
+			CALL(cuGraphDestroyNode, {0, node});
+		CALL(cuGraphDestroy, {0, graph});
+		EXPECT(NULL, before);
+	}
+}
+
+/* --- user objects --- */
+
+static void CUDA_CB count_end(void *cookie)
+{
+	++*(int *)cookie;
+}
+
+/* References as the calls say; it ends when the driver calls the program's destructor. */
+static void check_user_objects(void)
+{
+	size_t before = books("user_object");
+	uint64_t object = 0, graph = new_graph(), destroy = WORD(count_end);
+	int ended = 0;
+
+	refuse(ENTRY_cuUserObjectCreate, true);
+	CALL(cuUserObjectCreate, {0, WORD(&object)}, {1, WORD(&ended)}, {2, destroy}, {3, 1});
+	refuse(ENTRY_cuUserObjectCreate, false);
+	CALL(cuUserObjectCreate, {0, 0}, {1, WORD(&ended)}, {2, destroy}, {3, 1});
+	EXPECT("user_object", before);
+	CALL(cuUserObjectCreate, {0, WORD(&object)}, {1, WORD(&ended)}, {2, destroy}, {3, 1});
+	EXPECT("user_object", before + 1);
+	TRUE(WEIGHT(user_object, object).uses == 1);
+	CALL(cuUserObjectRetain, {0, object}, {1, 2});
+	TRUE(WEIGHT(user_object, object).uses == 3);
+	CALL(cuGraphRetainUserObject, {0, graph}, {1, object}, {2, 1}, {3, 0});
+	TRUE(WEIGHT(user_object, object).uses == 4);
+	CALL(cuGraphRetainUserObject, {0, graph}, {1, object}, {2, 2},
+	     {3, CU_GRAPH_USER_OBJECT_MOVE});
+	TRUE(WEIGHT(user_object, object).uses == 4);
+	refuse(ENTRY_cuUserObjectRelease, true);
+	CALL(cuUserObjectRelease, {0, object}, {1, 1});
+	refuse(ENTRY_cuUserObjectRelease, false);
+	TRUE(WEIGHT(user_object, object).uses == 4);
+	CALL(cuUserObjectRelease, {0, object}, {1, 1});
+	TRUE(WEIGHT(user_object, object).uses == 3);
+	TRUE(ended == 0);
+	CALL(cuGraphReleaseUserObject, {0, graph}, {1, object}, {2, 3});
+	TRUE(ended == 1);
+	EXPECT("user_object", before);
+	CALL(cuGraphDestroy, {0, graph});
+
+	/* Its context ends first: it belongs to none. */
+	CUcontext context = new_context();
+	CALL(cuUserObjectCreate, {0, WORD(&object)}, {1, WORD(&ended)}, {2, destroy}, {3, 1});
+	CALL(cuCtxDestroy_v2, {0, WORD(context)});
+	EXPECT("user_object", before + 1);
+	CALL(cuUserObjectRelease, {0, object}, {1, 1});
+	TRUE(ended == 2);
+	EXPECT("user_object", before);
+}
+
+/* --- memory that is counted, and has no entry of its own --- */
+
+static uint64_t charged(void)
+{
+	return device_charged(&job_devices()->device[0], SEGMENT_ON_DEVICE);
+}
+
+static uint64_t new_memory(void)
+{
+	CUmemAllocationProp properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	uint64_t handle = 0;
+
+	CALL(cuMemCreate, {0, WORD(&handle)}, {1, 2 * MIB}, {2, WORD(&properties)});
+	return handle;
+}
+
+/* Charged as long as a handle or a mapping lives; sharing, binding and rights change nothing in that. */
+static void check_physical(void)
+{
+	uint64_t before = charged(), va = 16 * MIB, memory, again = 0;
+	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUarrayMapInfo tile = {.memOperationType = CU_MEM_OPERATION_TYPE_MAP};
+
+	giver->row[ENTRY_cuMemCreate].out = giver->row[ENTRY_cuMemRetainAllocationHandle].out = 1;
+	giver->row[ENTRY_cuMemImportFromShareableHandle].out = 1;
+	refuse(ENTRY_cuMemCreate, true);
+	new_memory();
+	refuse(ENTRY_cuMemCreate, false);
+	TRUE(charged() == before);
+	memory = new_memory();
+	TRUE(charged() == before + 2 * MIB);
+
+	atomic_store(&giver->again, memory);
+	CALL(cuMemRetainAllocationHandle, {0, WORD(&again)});
+	atomic_store(&giver->again, 0);
+	CALL(cuMemRetainAllocationHandle, {0, 0});
+	CALL(cuMemRelease, {0, memory});
+	TRUE(charged() == before + 2 * MIB);
+	CALL(cuMemMap, {0, va}, {1, 2 * MIB}, {2, 0}, {3, memory});
+	refuse(ENTRY_cuMemRelease, true);
+	CALL(cuMemRelease, {0, memory});
+	refuse(ENTRY_cuMemRelease, false);
+
+	CALL(cuMemSetAccess, {0, va}, {1, 2 * MIB}, {2, WORD(&access)}, {3, 1});
+	CALL(cuMemSetAccess, {0, va}, {1, 2 * MIB}, {2, 0}, {3, 1});
+	CALL(cuMemExportToShareableHandle, {1, memory});
+	CALL(cuMemGetHandleForAddressRange, {1, va}, {2, 2 * MIB});
+	CALL(cuMulticastBindMem, {2, memory});
+	CALL(cuMulticastBindAddr, {2, va}, {3, 2 * MIB});
+	CALL(cuMulticastUnbind, {1, 0});
+	tile.memHandle.memHandle = memory;
+	CALL(cuMemMapArrayAsync, {0, WORD(&tile)}, {1, 1});
+	CALL(cuMemMapArrayAsync, {0, 0}, {1, 1});
+	CALL(cuMemMapArrayAsync_ptsz, {0, WORD(&tile)}, {1, 1});
+	TRUE(charged() == before + 2 * MIB);
+
+	CALL(cuMemRelease, {0, memory});
+	TRUE(charged() == before + 2 * MIB);
+	refuse(ENTRY_cuMemUnmap, true);
+	CALL(cuMemUnmap, {0, va}, {1, 2 * MIB});
+	refuse(ENTRY_cuMemUnmap, false);
+	TRUE(charged() == before + 2 * MIB);
+	CALL(cuMemUnmap, {0, va}, {1, 2 * MIB});
+	TRUE(charged() == before);
+
+	CALL(cuMemImportFromShareableHandle, {0, WORD(&memory)});
+	CALL(cuMemImportFromShareableHandle, {0, 0});
+	TRUE(charged() == before); /* its owner is */
+	CALL(cuMemRelease, {0, memory});
+	TRUE(charged() == before);
+}
+
+/* What the driver takes and tells nobody of goes with the object. */
+static void check_measured(void)
+{
+	size_t before = books("measured");
+	uint64_t bytes = charged(), object = 0;
+
+	giver->row[ENTRY_cuMulticastCreate].out = 1;
+	atomic_store(&giver->takes, MIB);
+	CALL(cuMulticastCreate, {0, 0});
+	CALL(cuMulticastCreate, {0, WORD(&object)});
+	EXPECT("measured", before + 1);
+	TRUE(charged() == bytes + MIB);
+	CALL(cuMemRelease, {0, object});
+	atomic_fetch_sub(&giver->used, MIB);
+	EXPECT("measured", before);
+	TRUE(charged() == bytes);
+	CALL(cuStreamCreate, {0, WORD(&object)});
+	EXPECT("measured", before + 1);
+	CALL(cuStreamDestroy_v2, {0, object});
+	atomic_fetch_sub(&giver->used, MIB);
+	EXPECT("measured", before);
+	TRUE(charged() == bytes);
+	atomic_store(&giver->takes, 0);
+}
+
+static bool is_shared(CUdeviceptr address)
+{
+	struct allocation *a = allocation_find(address);
+	bool shared = a && a->is_shared;
+
+	if (a)
+		resource_release(&a->resource);
+	return shared;
+}
+
+/* Memory and pools that others may have open are marked. */
+static void check_shared(void)
+{
+	CUmemPoolProps properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUdeviceptr memory[2] = {0, 0};
+	CUmemoryPool handle = NULL;
+	struct pool *pool;
+
+	CALL(cuMemAlloc_v2, {0, WORD(&memory[0])});
+	CALL(cuMemAlloc_v2, {0, WORD(&memory[1])});
+	refuse(ENTRY_cuMemPoolExportPointer, true);
+	CALL(cuMemPoolExportPointer, {1, memory[0]});
+	refuse(ENTRY_cuMemPoolExportPointer, false);
+	TRUE(!is_shared(memory[0]) && !is_shared(memory[1]));
+	CALL(cuMemPoolExportPointer, {1, memory[0]});
+	TRUE(is_shared(memory[0]) && !is_shared(memory[1]));
+	CALL(cuPointerSetAttribute, {1, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS}, {2, memory[1]});
+	TRUE(is_shared(memory[1]));
+	CALL(cuMemFree_v2, {0, memory[0]});
+	CALL(cuMemFree_v2, {0, memory[1]});
+
+	CALL(cuMemPoolCreate, {0, WORD(&handle)}, {1, WORD(&properties)});
+	pool = pool_find(handle);
+	TRUE(pool && !pool_is_shared(pool));
+	CALL(cuMemPoolExportToShareableHandle, {1, WORD(handle)});
+	TRUE(pool && pool_is_shared(pool));
+	pool_release(pool);
+	CALL(cuMemPoolDestroy, {0, WORD(handle)});
+}
 
 void check_changes(void)
 {
+	check_current();
+	check_attach();
+	check_primary();
+	check_checkpoints();
+	check_captures();
+	check_node_changes();
+	check_exec_changes();
+	check_bodies();
+	check_user_objects();
+	check_physical();
+	check_measured();
+	check_shared();
 }
