@@ -52,6 +52,11 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.' || c == '%';
 }
 
+static bool is_text(char c)
+{
+	return isprint((unsigned char)c) || isspace((unsigned char)c);
+}
+
 static bool begins(const char *text, const char *end, const char *word)
 {
 	size_t length = strlen(word);
@@ -121,9 +126,9 @@ static uint64_t elf_most(const unsigned char *image, uint64_t size)
 		return IMAGE_MOST_UNKNOWN;
 	memcpy(&header, image, sizeof(header));
 	table = product(header.e_shnum, sizeof(Elf64_Shdr));
-	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr) ||
-	    header.e_shoff < sizeof(header) || header.e_shoff > size ||
-	    table > size - header.e_shoff)
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || !header.e_shnum ||
+	    header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff < sizeof(header) ||
+	    header.e_shoff > size || table > size - header.e_shoff)
 		return IMAGE_MOST_UNKNOWN;
 	for (unsigned int i = 0; i < header.e_shnum; i++) {
 		Elf64_Shdr section;
@@ -191,5 +196,7 @@ uint64_t image_most(const void *image)
 		return fatbin_most(image);
 	if (memcmp(&magic, ELFMAG, SELFMAG) == 0)
 		return elf_most(image, UINT32_MAX);
+	if (!is_text(*(const char *)image))
+		return IMAGE_MOST_UNKNOWN;
 	return ptx_most(image, strlen(image));
 }

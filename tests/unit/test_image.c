@@ -1,0 +1,181 @@
+/* What images of device code may take: the bound holds, is not wild, and nothing behind an image is read. */
+#include <check.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory/image.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define BESIDE (64 * MIB)
+
+/* The image at the very end of a page: one byte more faults. */
+static void *at_the_edge(const void *image, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page;
+	char *room = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(room, MAP_FAILED);
+	ck_assert_int_eq(mprotect(room + pages * page, page, PROT_NONE), 0);
+	return memcpy(room + pages * page - size, image, size);
+}
+
+static uint64_t most_of_text(const char *ptx)
+{
+	return image_most(at_the_edge(ptx, strlen(ptx) + 1)) - BESIDE - 16 * strlen(ptx);
+}
+
+START_TEST(ptx_is_its_variables)
+{
+	ck_assert_uint_eq(most_of_text(".version 6.4\n.visible .entry f()\n{\nret;\n}\n"), 0);
+	ck_assert_uint_eq(most_of_text(".visible .global .align 8 .b8 a[12582912];\n"), 12582912);
+	ck_assert_uint_eq(most_of_text(".global .f32 a[1000][0x10];\n.const .u64 b = 5;"), 64008);
+	ck_assert_uint_eq(most_of_text(".global .align 16 .v4 .f32 a[10];"), 160);
+	ck_assert_uint_eq(most_of_text(".global .u16 a[] = {1, 2};"), 0);
+	/* Instructions and longer names are none; a declaration without an end is none. */
+	ck_assert_uint_eq(most_of_text("ld.global.u32 %r1, [%rd1];\n.globals .b8 a[9];"), 0);
+	ck_assert_uint_eq(most_of_text(".global .b8 a[4096]"), 0);
+	/* Absurd ones saturate. */
+	ck_assert_uint_eq(
+	    image_most(
+	        ".global .b64 a[18446744073709551615];.global .b64 b[18446744073709551615];"),
+	    UINT64_MAX);
+}
+END_TEST
+
+struct cubin {
+	Elf64_Ehdr header;
+	Elf64_Shdr section[3];
+};
+
+static struct cubin cubin(void)
+{
+	struct cubin c = {0};
+
+	memcpy(c.header.e_ident, ELFMAG, SELFMAG);
+	c.header.e_ident[EI_CLASS] = ELFCLASS64;
+	c.header.e_shoff = offsetof(struct cubin, section);
+	c.header.e_shnum = 3;
+	c.header.e_shentsize = sizeof(Elf64_Shdr);
+	c.section[1].sh_type = SHT_PROGBITS;
+	c.section[1].sh_size = 3000;
+	c.section[2].sh_type = SHT_NOBITS;
+	c.section[2].sh_size = 10240 * MIB;
+	return c;
+}
+
+START_TEST(a_cubin_is_its_sections)
+{
+	struct cubin c = cubin();
+
+	ck_assert_uint_eq(image_most(at_the_edge(&c, sizeof(c))), BESIDE + 3000 + 10240 * MIB);
+	c.section[1].sh_size = UINT64_MAX;
+	ck_assert_uint_eq(image_most(&c), UINT64_MAX);
+	c = cubin();
+	c.header.e_ident[EI_CLASS] = ELFCLASS32;
+	ck_assert_uint_eq(image_most(&c), IMAGE_MOST_UNKNOWN);
+	c = cubin();
+	c.header.e_shnum = 0;
+	ck_assert_uint_eq(image_most(&c), IMAGE_MOST_UNKNOWN);
+	c = cubin();
+	c.header.e_shentsize = 8;
+	ck_assert_uint_eq(image_most(&c), IMAGE_MOST_UNKNOWN);
+	c = cubin();
+	c.header.e_shoff = UINT64_MAX - 64;
+	ck_assert_uint_eq(image_most(&c), IMAGE_MOST_UNKNOWN);
+}
+END_TEST
+
+struct entry {
+	uint16_t kind, version;
+	uint32_t header_size;
+	uint64_t size;
+	uint32_t packed_size, more[11];
+};
+
+struct fat {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size;
+	struct entry elf;
+	struct cubin cubin;
+	struct entry text;
+	char ptx[32];
+};
+
+static struct fat fat(void)
+{
+	return (struct fat){.magic = 0xba55ed50U,
+	                    .version = 1,
+	                    .header_size = 16,
+	                    .size = sizeof(struct fat) - 16,
+	                    .elf = {2, 1, sizeof(struct entry), sizeof(struct cubin), 0, {0}},
+	                    .cubin = cubin(),
+	                    .text = {1, 1, sizeof(struct entry), 32, 0, {0}},
+	                    .ptx = ".global .b8 a[4294967296];"};
+}
+
+START_TEST(a_fat_binary_is_its_largest_piece)
+{
+	struct fat f = fat();
+	struct {
+		uint32_t magic, version;
+		const void *fatbin;
+	} wrapper = {0x466243b1U, 1, at_the_edge(&f, sizeof(f))};
+
+	ck_assert_uint_eq(image_most(wrapper.fatbin), BESIDE + 3000 + 10240 * MIB);
+	ck_assert_uint_eq(image_most(&wrapper), BESIDE + 3000 + 10240 * MIB);
+	f.cubin.section[2].sh_size = 0;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), BESIDE + 26 * 16 + 4096 * MIB);
+	/* Packed ones say nothing. */
+	f.elf.packed_size = f.text.packed_size = 7;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
+	wrapper.fatbin = NULL;
+	ck_assert_uint_eq(image_most(&wrapper), IMAGE_MOST_UNKNOWN);
+}
+END_TEST
+
+START_TEST(a_broken_fat_binary_is_not_followed)
+{
+	struct fat f = fat();
+
+	f.elf.size = UINT64_MAX - 8;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
+	f = fat();
+	f.elf.header_size = 4;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
+	f = fat();
+	f.text.size = 33;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
+	f = fat();
+	f.cubin.header.e_shoff = sizeof(struct cubin);
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), BESIDE + 26 * 16 + 4096 * MIB);
+	f = fat();
+	f.header_size = 4;
+	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
+	ck_assert_uint_eq(image_most(NULL), IMAGE_MOST_UNKNOWN);
+	/* Intermediate code of some kind. */
+	ck_assert_uint_eq(image_most("\x7fNC\xed\x01"), IMAGE_MOST_UNKNOWN);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("image");
+	TCase *tests = tcase_create("image");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tests, ptx_is_its_variables);
+	tcase_add_test(tests, a_cubin_is_its_sections);
+	tcase_add_test(tests, a_fat_binary_is_its_largest_piece);
+	tcase_add_test(tests, a_broken_fat_binary_is_not_followed);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
