@@ -86,10 +86,12 @@ static bool begin(struct making *making, const struct extent *extent)
 {
 	making->has_context = context_current(&making->context);
 	making->bytes = making->has_context ? bytes_of(extent) : 0;
-	if (making->bytes && vmem_charge(making->context.device, making->bytes) != 0)
-		return false;
+	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
-	return true;
+	if (!making->bytes || vmem_charge(making->context.device, making->bytes) == 0)
+		return true;
+	measured_end(&making->measuring, NULL, 0);
+	return false;
 }
 
 static void end(const struct making *making, CUresult result, const void *array)

@@ -1,5 +1,5 @@
 /*
- * books [open HANDLE]: takes device memory in ways of its own each and gives it back, stopping at each step; or opens
+ * books [open HANDLE|refused]: takes device memory in ways of its own each and gives it back, stopping at each step; or opens
  * what another process shares.
  *
  * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin: since "begin" the process
@@ -121,6 +121,30 @@ static void vmm(void)
 	step("retained_alone", 8 * MIB);
 	CHECK(cuMemRelease(again));
 	CHECK(cuMemAddressFree(address, 8 * MIB));
+}
+
+/* A second handle to memory of this process. */
+static void imported(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                            .requestedHandleTypes =
+	                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+	CUmemGenericAllocationHandle handle, again;
+	int file;
+
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device;
+	CHECK(cuMemCreate(&handle, 8 * MIB, &prop, 0));
+	CHECK(cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                                   0));
+	step("exported", 8 * MIB);
+	CHECK(cuMemImportFromShareableHandle(&again, (void *)(uintptr_t)file,
+	                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(file);
+	step("imported", 8 * MIB);
+	CHECK(cuMemRelease(again));
+	step("released_once", 8 * MIB);
+	CHECK(cuMemRelease(handle));
 }
 
 static void async(void)
@@ -254,11 +278,71 @@ static void open_ipc(const char *text)
 	CHECK(cuIpcCloseMemHandle(address));
 }
 
+static void expect(const char *what, CUresult wanted, CUresult got)
+{
+	if (wanted == got)
+		return;
+	printf("%s: expected %d, got %d\n", what, wanted, got);
+	exit(1);
+}
+
+static void is_usable(CUdeviceptr address)
+{
+	unsigned int word = 0;
+
+	CHECK(cuMemsetD32_v2(address, 4711, 1));
+	CHECK(cuMemcpyDtoH_v2(&word, address, sizeof(word)));
+	expect("a word", 4711, word);
+}
+
+/* Under a limit of 4 MiB: what can be on the host is, the rest is out of memory, and all goes on. */
+static void refused(void)
+{
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	CUmemGenericAllocationHandle handle;
+	CUipcMemHandle shared;
+	CUmemoryPool pool;
+	CUmodule loaded;
+	CUdeviceptr spilled, fits;
+
+	props.location.type = prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	props.location.id = prop.location.id = device;
+	expect("spilled", CUDA_SUCCESS, cuMemAlloc_v2(&spilled, 8 * MIB));
+	expect("a handle of spilled memory", CUDA_ERROR_OUT_OF_MEMORY,
+	       cuIpcGetMemHandle(&shared, spilled));
+	is_usable(spilled);
+	expect("physical memory", CUDA_SUCCESS, cuMemCreate(&handle, 8 * MIB, &prop, 0));
+	CHECK(cuMemRelease(handle));
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	expect("physical memory to be exported", CUDA_ERROR_OUT_OF_MEMORY,
+	       cuMemCreate(&handle, 8 * MIB, &prop, 0));
+	CHECK(cuMemPoolCreate(&pool, &props));
+	expect("a pool to be exported", CUDA_ERROR_OUT_OF_MEMORY,
+	       cuMemAllocFromPoolAsync(&fits, 8 * MIB, pool, NULL));
+	expect("that pool, less", CUDA_SUCCESS,
+	       cuMemAllocFromPoolAsync(&fits, 1 * MIB, pool, NULL));
+	is_usable(fits);
+	CHECK(cuMemFreeAsync(fits, NULL));
+	CHECK(cuCtxSynchronize());
+	CHECK(cuMemPoolDestroy(pool));
+	expect("a module", CUDA_SUCCESS, cuModuleLoadData(&loaded, VARIABLE("8388608")));
+	expect("what now cannot be on the device", CUDA_SUCCESS, cuMemAlloc_v2(&fits, MIB));
+	is_usable(fits);
+	CHECK(cuMemFree_v2(fits));
+	CHECK(cuModuleUnload(loaded));
+	expect("what fits again", CUDA_SUCCESS, cuMemAlloc_v2(&fits, 4 * MIB));
+	step("what_fits", 4 * MIB);
+	CHECK(cuMemFree_v2(fits));
+	CHECK(cuMemFree_v2(spilled));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
-} scenarios[] = {{"plain", plain}, {"pitch", pitch},     {"vmm", vmm}, {"async", async},
-                 {"pools", pools}, {"library", library}, {"ipc", ipc}};
+} scenarios[] = {{"plain", plain}, {"pitch", pitch}, {"vmm", vmm},         {"imported", imported},
+                 {"async", async}, {"pools", pools}, {"library", library}, {"ipc", ipc}};
 
 int main(int argc, char **argv)
 {
@@ -272,6 +356,13 @@ int main(int argc, char **argv)
 		scenario = "open";
 		begin();
 		open_ipc(argv[2]);
+		end();
+		return 0;
+	}
+	if (argc > 1) {
+		scenario = "refused";
+		begin();
+		refused();
 		end();
 		return 0;
 	}

@@ -18,21 +18,21 @@ truth() { "$softgpu/softgpu-truth" | awk -v pid="$1" '$1 == "0" && $2 == pid { p
 
 # follow JOB: judges the steps on descriptor 4, answers on 3
 follow() {
-	while read -r scenario name growth slack <&4; do
+	while read -r scenario step growth slack <&4; do
 		if [ "$scenario" = handle ]; then
-			open_it "$name"
+			open_it "$step"
 			echo >&3
 			continue
 		fi
 		if [ "$scenario" = pid ]; then
-			pid=$name
+			pid=$step
 			echo >&3
 			continue
 		fi
-		where="$scenario $name"
+		where="$scenario $step"
 		has=$(truth "$pid")
 		says=$(used "$1")
-		if [ "$name" = begin ]; then
+		if [ "$step" = begin ]; then
 			start=$has
 			took=0
 		fi
@@ -41,34 +41,38 @@ follow() {
 		fi
 		[ "$growth" = -1 ] || same "$where: grown by" "$growth" "$((has - start))"
 		[ "$has" -le "$start" ] || took=1
-		[ "$name" != end ] || ended="$ended $scenario:$took"
+		[ "$step" != end ] || ended="$ended $scenario:$took"
 		echo >&3
 	done
 }
 
+# run JOB LIMIT ARGUMENT...: follows the program through
+run() {
+	name=$1 limit=$2
+	shift 2
+	mkfifo "$scratch/$name-to" "$scratch/$name-from"
+	"$spillway" run --softgpu --quiet --name "$name" --memory "$limit" "$books" "$@" \
+		<"$scratch/$name-to" >"$scratch/$name-from" 2>"$scratch/$name-errors" &
+	job=$!
+	exec 3>"$scratch/$name-to" 4<"$scratch/$name-from"
+	ended=
+	follow "$name"
+	wait "$job" || fail "$name: exit status $?: $(cat "$scratch/$name-errors")"
+}
+
 # Another process's memory is not charged again to who opens it.
 open_it() {
-	mkfifo "$scratch/to2" "$scratch/from2"
-	"$spillway" run --softgpu --quiet --name other --memory 1GiB "$books" open "$1" <"$scratch/to2" >"$scratch/from2" &
-	other=$!
 	(
-		ended=
-		exec 3>"$scratch/to2" 4<"$scratch/from2"
-		follow other
+		run other 1GiB open "$1"
 		same "the second process" " first:1 first:1 open:0" "$ended"
 	) || exit 1
-	wait "$other" || fail "the second process: exit status $?"
 	opened=1
 }
 
-ended=
 opened=0
-mkfifo "$scratch/to" "$scratch/from"
-"$spillway" run --softgpu --quiet --name books --memory 1GiB "$books" <"$scratch/to" >"$scratch/from" &
-job=$!
-exec 3>"$scratch/to" 4<"$scratch/from"
-follow books
-wait "$job" || fail "exit status $?"
-same "scenarios, and whether the device had more for them" " first:1 first:1 plain:1 pitch:1 vmm:1 async:1 \
+run books 1GiB
+same "scenarios, and whether the device had more for them" " first:1 first:1 plain:1 pitch:1 vmm:1 imported:1 async:1 \
 pools:1 library:1 ipc:1" "$ended"
 same "memory was opened in a second process" 1 "$opened"
+run limited 12MiB refused # 8 MiB of it for the context
+same "under a limit" " first:1 first:1 refused:1" "$ended"
