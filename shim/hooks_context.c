@@ -20,9 +20,15 @@ static struct measuring begin_making(CUdevice dev)
 static void end_making(const struct measuring *measuring, CUcontext made, CUdevice dev)
 {
 	KEEP_ERRNO;
+	struct context stale;
 
 	if (!job_is_active())
 		return;
+	/* One of this handle ended without our seeing it, and all that was in it. */
+	if (made && context_find(made, &stale)) {
+		job_leave_context(made, false);
+		job_left_context(made);
+	}
 	if (made)
 		context_enter(made, dev, NULL);
 	measured_end_context(measuring, made);

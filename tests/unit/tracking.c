@@ -89,7 +89,7 @@ struct counting {
 	const char *type;
 	char name[REGISTRY_NAME_MAX];
 	size_t count;
-	const void *found;
+	uint64_t born;
 };
 
 static void count_one(void *cookie, const struct registry_entry *entry)
@@ -100,7 +100,7 @@ static void count_one(void *cookie, const struct registry_entry *entry)
 		return;
 	c->count++;
 	if (strcmp(entry->name, c->name) == 0)
-		c->found = entry->resource;
+		c->born = entry->resource->born_ns;
 }
 
 static struct counting count(const char *type, uint64_t object)
@@ -118,9 +118,9 @@ size_t books(const char *type)
 	return count(type, 0).count;
 }
 
-const void *in_books(const char *type, uint64_t object)
+uint64_t in_books(const char *type, uint64_t object)
 {
-	return count(type, object).found;
+	return count(type, object).born;
 }
 
 uint64_t new_handle(void)

@@ -55,7 +55,7 @@ static void check_current(void)
 		EXPECT("context", before);
 		TRUE(call_one(rows[i], pops ? WORD(&popped) : WORD(context)) == CUDA_SUCCESS);
 		EXPECT("context", before + 1);
-		TRUE(in_books("context", WORD(context)) != NULL);
+		TRUE(in_books("context", WORD(context)) != 0);
 		call_one(ENTRY_cuCtxDestroy_v2, WORD(context));
 		EXPECT("context", before);
 		BEHIND(cuCtxGetCurrent, &popped);
@@ -140,6 +140,19 @@ static void check_primary(void)
 		EXPECT("context", contexts);
 		BEHIND(cuCtxPopCurrent_v2, &popped);
 	}
+}
+
+/* Access to a context ends with that context, too. */
+static void check_peer(void)
+{
+	size_t before = books("peer_access");
+	CUcontext peer = new_context(), popped;
+
+	BEHIND(cuCtxPopCurrent_v2, &popped);
+	CALL(cuCtxEnablePeerAccess, {0, WORD(peer)});
+	EXPECT("peer_access", before + 1);
+	CALL(cuCtxDestroy_v2, {0, WORD(peer)});
+	EXPECT("peer_access", before);
 }
 
 /* --- what makes Spillway quiet --- */
@@ -546,6 +559,7 @@ void check_changes(void)
 	check_current();
 	check_attach();
 	check_primary();
+	check_peer();
 	check_checkpoints();
 	check_captures();
 	check_node_changes();
