@@ -11,6 +11,7 @@ enum { MAX_ROUNDS = 301, MIN_ROUNDS = 5, BUDGET_MS = 250 };
 
 static CUfunction empty_kernel;
 static CUstream stream;
+static CUmodule module;
 
 static void check(CUresult result, const char *call)
 {
@@ -84,6 +85,20 @@ static void event_create_destroy(void)
 	CU(cuEventDestroy(event));
 }
 
+/* What these take of the device's memory is measured. */
+static void stream_create_destroy(void)
+{
+	CUstream another;
+
+	CU(cuStreamCreate(&another, CU_STREAM_NON_BLOCKING));
+	CU(cuStreamDestroy(another));
+}
+
+static void get_function(void)
+{
+	CU(cuModuleGetFunction(&empty_kernel, module, "empty"));
+}
+
 static void driver_version(void)
 {
 	int version;
@@ -103,6 +118,8 @@ static const struct measure {
     {"alloc_free_4KiB", alloc_free_4k, NULL, 64},
     {"alloc_free_64MiB", alloc_free_64m, NULL, 4},
     {"event", event_create_destroy, NULL, 64},
+    {"stream", stream_create_destroy, NULL, 64},
+    {"get_function", get_function, NULL, 64},
     {"proc_address", proc_address, NULL, 64},
     {"passthrough", driver_version, NULL, 4096},
 };
@@ -141,7 +158,6 @@ int main(void)
 	char name[256];
 	CUdevice device;
 	CUcontext context;
-	CUmodule module;
 
 	CU(cuInit(0));
 	CU(cuDeviceGet(&device, 0));
