@@ -1,11 +1,12 @@
 /*
  * Device memory that cannot be on the host: arrays, and the calls from before CUDA 3.2, whose addresses have 32 bits;
- * and limits of a context, which take memory unasked. The shim's hooks over stand-ins for a device of 64 MiB that pads
+ * and limits of a context, which take memory unasked. The shim's hooks over stand-ins for a device that pads
  * arrays to tiles of 64 KiB.
  *
  * - what is charged is, to the byte, what the device gave, and comes back;
  * - beyond the limit the program gets out of memory, the device keeps nothing, and the next request is served;
- * - when the driver refuses, or there is nothing to take, nothing is charged.
+ * - when the driver refuses, or there is nothing to take, nothing is charged;
+ * - what another tenant takes while a module is loaded is charged no further than the image could have held.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #define MIB   ((size_t)1 << 20)
 #define TILE  (64 * KIB)
 #define LIMIT (16 * MIB)
-#define TOTAL (64 * MIB)
+#define TOTAL (8192 * MIB)
 
 static int failures;
 #define EXPECT(what, wanted, got)                                                     \
@@ -167,6 +168,51 @@ static CUresult set_limit(CUlimit limit, size_t value)
 	return CUDA_SUCCESS;
 }
 
+/* Modules and libraries take what they hold, and another tenant something at the same time. */
+static size_t holds, foreign;
+
+static CUresult load(CUmodule *out, const void *image)
+{
+	(void)image;
+	in_use += holds + foreign;
+	*out = (CUmodule)0xabc0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unload(CUmodule module)
+{
+	(void)module;
+	in_use -= holds;
+	return CUDA_SUCCESS;
+}
+
+static CUresult load_library(CUlibrary *out, const void *code, CUjit_option *options, void **values,
+                             unsigned int count, CUlibraryOption *library_options,
+                             void **library_values, unsigned int library_count)
+{
+	(void)code;
+	(void)options;
+	(void)values;
+	(void)count;
+	(void)library_options;
+	(void)library_values;
+	(void)library_count;
+	*out = (CUlibrary)0xdef0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_module(CUmodule *out, CUlibrary library)
+{
+	(void)library;
+	return load(out, NULL);
+}
+
+static CUresult unload_library(CUlibrary library)
+{
+	(void)library;
+	return unload(NULL);
+}
+
 static CUresult info(size_t *free_bytes, size_t *total)
 {
 	*free_bytes = TOTAL - in_use;
@@ -226,6 +272,11 @@ static void stand_in(void)
 	shim_real[ENTRY_cuMemAllocPitch] = (void *)alloc_pitch;
 	shim_real[ENTRY_cuMemFree] = (void *)free_32;
 	shim_real[ENTRY_cuCtxSetLimit] = (void *)set_limit;
+	shim_real[ENTRY_cuModuleLoadData] = (void *)load;
+	shim_real[ENTRY_cuModuleUnload] = (void *)unload;
+	shim_real[ENTRY_cuLibraryLoadData] = (void *)load_library;
+	shim_real[ENTRY_cuLibraryGetModule] = (void *)get_module;
+	shim_real[ENTRY_cuLibraryUnload] = (void *)unload_library;
 }
 
 /* --- each form, of about so many bytes --- */
@@ -361,6 +412,48 @@ static void check_without_memory(unsigned int flags)
 	EXPECT("destroyed", CUDA_SUCCESS, free_mipmapped(object));
 }
 
+static void check_module(const char *image, size_t size, size_t of_others, size_t least,
+                         size_t most)
+{
+	CUlibrary library;
+	CUmodule module;
+
+	holds = size;
+	foreign = of_others;
+	for (int way = 0; way < 2; way++) {
+		if (way == 0) {
+			EXPECT("module", CUDA_SUCCESS, CALL(cuModuleLoadData, &module, image));
+		} else {
+			EXPECT(
+			    "library", CUDA_SUCCESS,
+			    CALL(cuLibraryLoadData, &library, image, NULL, NULL, 0, NULL, NULL, 0));
+			EXPECT("a library takes nothing yet", 0, charged());
+			EXPECT("its module", CUDA_SUCCESS,
+			       CALL(cuLibraryGetModule, &module, library));
+		}
+		if (charged() < least || charged() > most)
+			EXPECT("charged too much or too little", least, charged());
+		if (way == 0)
+			EXPECT("unloaded", CUDA_SUCCESS, CALL(cuModuleUnload, module));
+		else
+			EXPECT("unloaded", CUDA_SUCCESS, CALL(cuLibraryUnload, library));
+		EXPECT("unloaded", 0, charged());
+		in_use = 0;
+	}
+}
+
+static void check_modules(void)
+{
+	static const char small[] = ".version 6.4\n.visible .entry f()\n{\nret;\n}\n";
+	static const char large[] = ".version 6.4\n.global .b8 table[1073741824];\n";
+
+	check_module(small, 3 * MIB, 0, 3 * MIB, 3 * MIB);
+	check_module(large, 1024 * MIB, 0, 1024 * MIB, 1024 * MIB);
+	/* Whose gigabytes these are, nobody can tell; how many may be ours, the image can. */
+	check_module(small, 3 * MIB, 4096 * MIB, 3 * MIB, 65 * MIB);
+	check_module(large, 1024 * MIB, 4096 * MIB, 1024 * MIB, 1089 * MIB);
+}
+
 static void check_limit(void)
 {
 	EXPECT("cuCtxSetLimit", CUDA_SUCCESS,
@@ -400,6 +493,7 @@ int main(void)
 		check_form(&forms[i]);
 	check_without_memory(CUDA_ARRAY3D_SPARSE);
 	check_without_memory(CUDA_ARRAY3D_DEFERRED_MAPPING);
+	check_modules();
 	check_limit(); /* stays: a limit has no end but its context's */
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
