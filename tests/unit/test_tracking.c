@@ -169,7 +169,7 @@ static void check_ends(const struct line *l)
 			CHECK(end_one(l->end[i], object) == CUDA_SUCCESS, "%s failed",
 			      row_name[l->end[i]]);
 			if (elsewhere && strcmp(l->type, "context") != 0) {
-				CUcontext other;
+				CUcontext other = NULL;
 
 				BEHIND(cuCtxGetCurrent, &other);
 				end_one(ENTRY_cuCtxDestroy_v2, WORD(other));

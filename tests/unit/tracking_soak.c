@@ -74,8 +74,8 @@ static void end_line(const struct line *l, uint64_t object, unsigned int round)
 	while (ends < ENDS && l->end[ends])
 		ends++;
 	if (ends) /* else it goes with its owner */
-		mistakes += make(shim_target[l->end[round % (unsigned int)ends]], words) !=
-		            CUDA_SUCCESS;
+		mistakes +=
+		    make(shim_target[l->end[round % (unsigned int)ends]], words) != CUDA_SUCCESS;
 }
 
 /* All lines' objects live at once, but for contexts, which would become current. */
