@@ -49,7 +49,7 @@ static const char *told(const union answer *answer)
 	static char text[64];
 	const union answer none = untouched();
 
-	if (memcmp(answer, &none, sizeof(none)) == 0)
+	if (memcmp(answer->bytes, none.bytes, sizeof(none.bytes)) == 0)
 		return "-";
 	if (answer->pointer == (void *)context)
 		return "context";

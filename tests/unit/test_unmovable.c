@@ -279,7 +279,7 @@ static void stand_in(void)
 	shim_real[ENTRY_cuLibraryUnload] = (void *)unload_library;
 }
 
-/* --- each form, of about so many bytes --- */
+/* --- each form, of about so many bytes; int, as analysers take a CUresult for what may point --- */
 
 union object {
 	CUarray array;
@@ -297,21 +297,21 @@ static CUDA_ARRAY3D_DESCRIPTOR cube(size_t bytes, unsigned int flags)
 	                                 .Flags = flags};
 }
 
-static CUresult make_array_1(union object *out, size_t bytes)
+static int make_array_1(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY_DESCRIPTOR_v1 d = {(unsigned int)(bytes / 4), 0, CU_AD_FORMAT_HALF, 2};
 
 	return CALL(cuArrayCreate, &out->array, &d);
 }
 
-static CUresult make_array_2(union object *out, size_t bytes)
+static int make_array_2(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY_DESCRIPTOR d = {bytes / 4 / 100, 100, CU_AD_FORMAT_UNSIGNED_INT8, 4};
 
 	return CALL(cuArrayCreate_v2, &out->array, &d);
 }
 
-static CUresult make_array_3d_1(union object *out, size_t bytes)
+static int make_array_3d_1(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR_v1 d = {
 	    (unsigned int)(bytes / 4 / 6), 1, 6,
@@ -320,51 +320,51 @@ static CUresult make_array_3d_1(union object *out, size_t bytes)
 	return CALL(cuArray3DCreate, &out->array, &d);
 }
 
-static CUresult make_array_3d_2(union object *out, size_t bytes)
+static int make_array_3d_2(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR d = cube(bytes, 0);
 
 	return CALL(cuArray3DCreate_v2, &out->array, &d);
 }
 
-static CUresult make_mipmapped(union object *out, size_t bytes)
+static int make_mipmapped(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR d = cube(bytes / 8 * 7, 0);
 
 	return CALL(cuMipmappedArrayCreate, &out->mipmapped, &d, 3);
 }
 
-static CUresult make_plain(union object *out, size_t bytes)
+static int make_plain(union object *out, size_t bytes)
 {
 	return CALL(cuMemAlloc, &out->address, (unsigned int)bytes);
 }
 
-static CUresult make_pitched(union object *out, size_t bytes)
+static int make_pitched(union object *out, size_t bytes)
 {
 	unsigned int pitch;
 
 	return CALL(cuMemAllocPitch, &out->address, &pitch, 1000, (unsigned int)(bytes / 1024), 4);
 }
 
-static CUresult free_array(union object object)
+static int free_array(union object object)
 {
 	return CALL(cuArrayDestroy, object.array);
 }
 
-static CUresult free_mipmapped(union object object)
+static int free_mipmapped(union object object)
 {
 	return CALL(cuMipmappedArrayDestroy, object.mipmapped);
 }
 
-static CUresult free_address(union object object)
+static int free_address(union object object)
 {
 	return CALL(cuMemFree, object.address);
 }
 
 static const struct form {
 	const char *name;
-	CUresult (*make)(union object *out, size_t bytes);
-	CUresult (*free)(union object object);
+	int (*make)(union object *out, size_t bytes);
+	int (*free)(union object object);
 } forms[] = {
     {"cuArrayCreate", make_array_1, free_array},
     {"cuArrayCreate_v2", make_array_2, free_array},
