@@ -30,8 +30,9 @@ SIDE_TYPES(X)
 
 /*
  * Enters memory of so many bytes, of which `charged` are charged to the device already and go with the entry. A
- * mapping or a measurement that is there under that name counts once more; anything else is replaced. context NULL: the current one; without one nothing is entered. Where
- * that cannot be, `charged` is given back.
+ * mapping, imported memory or a measurement that is there under that name counts once more; anything else is
+ * replaced. context NULL: the current one; without one nothing is entered. Where that cannot be, `charged` is
+ * given back.
  */
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged);

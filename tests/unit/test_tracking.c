@@ -1,9 +1,8 @@
 /*
  * Every row marked `track`: what it hands out is in the books until it is destroyed, by whatever version of the
- * call, or goes with its owner or its context; a refused destruction changes nothing. A line for each row that
- * creates (tracking_lines.c), on which all that is run; the rows that change or ask are in tracking_changes.c, and a million objects
- * in tracking_soak.c. Fails when a row
- * marked `track` is in neither.
+ * call, or goes with its owner or its context; a refused destruction changes nothing. All that is run on a line
+ * for each row that creates (tracking_lines.c). The rows that change or ask are in tracking_changes.c, a million
+ * objects in tracking_soak.c. Fails when a row marked `track` is in neither of the first two.
  */
 #include <stdlib.h>
 #include <string.h>
