@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <elf.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static uint64_t piece_most(const unsigned char *piece, const struct entry *entry
 static uint64_t fatbin_most(const unsigned char *image)
 {
 	struct fatbin header;
-	uint64_t offset, end, most = BESIDE;
+	uint64_t offset, end, largest = BESIDE;
 
 	memcpy(&header, image, sizeof(header));
 	if (header.magic != FATBIN_MAGIC || header.version != 1 ||
@@ -171,14 +172,14 @@ static uint64_t fatbin_most(const unsigned char *image)
 		    entry.size > end - offset - entry.header_size)
 			return IMAGE_MOST_UNKNOWN;
 		bytes = piece_most(image + offset + entry.header_size, &entry);
-		if (bytes > most)
-			most = bytes;
+		if (bytes > largest)
+			largest = bytes;
 		offset += entry.header_size + entry.size;
 	}
-	return most;
+	return largest;
 }
 
-uint64_t image_most(const void *image)
+static uint64_t most(const void *image)
 {
 	uint32_t magic;
 
@@ -199,4 +200,13 @@ uint64_t image_most(const void *image)
 	if (!is_text(*(const char *)image))
 		return IMAGE_MOST_UNKNOWN;
 	return ptx_most(image, strlen(image));
+}
+
+uint64_t image_most(const void *image)
+{
+	int kept = errno; /* the program's; strtoull has one of its own */
+	uint64_t bytes = most(image);
+
+	errno = kept;
+	return bytes;
 }

@@ -1,6 +1,7 @@
 /* What images of device code may take: the bound holds, is not wild, and nothing behind an image is read. */
 #include <check.h>
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,11 +39,14 @@ START_TEST(ptx_is_its_variables)
 	/* Instructions and longer names are none; a declaration without an end is none. */
 	ck_assert_uint_eq(most_of_text("ld.global.u32 %r1, [%rd1];\n.globals .b8 a[9];"), 0);
 	ck_assert_uint_eq(most_of_text(".global .b8 a[4096]"), 0);
-	/* Absurd ones saturate. */
+	/* Absurd ones saturate, and errno is the program's. */
+	errno = 4711;
 	ck_assert_uint_eq(
 	    image_most(
 	        ".global .b64 a[18446744073709551615];.global .b64 b[18446744073709551615];"),
 	    UINT64_MAX);
+	ck_assert_uint_eq(image_most(".global .b8 a[99999999999999999999];"), UINT64_MAX);
+	ck_assert_int_eq(errno, 4711);
 }
 END_TEST
 
