@@ -287,6 +287,11 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 		note_limit_held(device);
 }
 
+bool device_can_hold(const struct device *device, uint64_t bytes)
+{
+	return !device->id.memory || bytes <= device->id.memory;
+}
+
 uint64_t device_charged(struct device *device, enum segment_side side)
 {
 	return device->segment ? segment_charged(device->segment, device->index, side)

@@ -64,6 +64,8 @@ int device_charge(struct device *device, enum segment_side side, uint64_t bytes,
 /* Charges what the driver has taken already, so whatever the limit is. 0 or a negative errno. */
 int device_charge_taken(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
+/* False: so much has not even the whole device, and the driver will refuse it. */
+bool device_can_hold(const struct device *device, uint64_t bytes);
 /* Job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);
 

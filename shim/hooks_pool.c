@@ -182,12 +182,15 @@ HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	                        poolProps ? &poolProps->location : NULL);
 	struct pool *known;
 
-	if (result == CUDA_SUCCESS && pool && poolProps &&
-	    poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-	    (known = pool_find(*pool)) != NULL) {
+	if (result != CUDA_SUCCESS || !pool || !poolProps || !job_is_active())
+		return result;
+	known = pool_find(*pool);
+	if (!known)
+		return result;
+	pool_bound(known, poolProps->maxSize);
+	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		pool_share(known);
-		pool_release(known);
-	}
+	pool_release(known);
 	return result;
 }
 

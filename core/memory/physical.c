@@ -116,9 +116,15 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		device = device_set_by_handle(devices, prop->location.id);
-	if (!device)
+	/* A size that is no multiple of any granularity is the driver's to refuse. */
+	if (!device || size % ((size_t)2 << 20))
 		return create(handle, size, prop, flags);
-	if (vmem_charge(device, size) == 0) {
+	if (!device_can_hold(device, size)) {
+		result = create(handle, size, prop, flags);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		reason = SPILL_DEVICE_FULL;
+	} else if (vmem_charge(device, size) == 0) {
 		result = create(handle, size, prop, flags);
 		if (result == CUDA_SUCCESS) {
 			enter(device, SEGMENT_ON_DEVICE, size, prop, *handle);

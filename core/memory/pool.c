@@ -21,6 +21,7 @@ struct pool {
 	uint64_t spilled, used_high, reserved_high;
 	bool has_threshold;
 	uint64_t threshold; /* the program's */
+	uint64_t most;      /* likewise; 0: as much as there is */
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -203,9 +204,11 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 	CUresult result;
 	bool within;
 
-	if (rounded < request->size)
-		return request->native(request->cookie,
-		                       address); /* absurd: the driver's to judge */
+	/* Absurd: the driver's to judge. */
+	if (rounded < request->size || !device_can_hold(pool->device, rounded)) {
+		*live = 0;
+		return request->native(request->cookie, address);
+	}
 	pthread_mutex_lock(&pool->lock);
 	if (device_charge(pool->device, SEGMENT_ON_DEVICE, granted, limit) != 0) {
 		/* No room to grow; what it has may be enough. */
@@ -233,6 +236,25 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 	*address = made;
 	*live = rounded;
 	return CUDA_SUCCESS;
+}
+
+void pool_bound(struct pool *pool, uint64_t most)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->most = most;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+bool pool_is_bounded(struct pool *pool, uint64_t bytes)
+{
+	uint64_t held;
+	bool is_beyond;
+
+	pthread_mutex_lock(&pool->lock);
+	held = pool->live + pool->spilled;
+	is_beyond = pool->most && (bytes > pool->most || held > pool->most - bytes);
+	pthread_mutex_unlock(&pool->lock);
+	return is_beyond;
 }
 
 void pool_freed(struct pool *pool, uint64_t live)

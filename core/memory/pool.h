@@ -21,6 +21,10 @@ struct pool;
 /* Pools that the program makes or is given; those that are not on a device are left alone. */
 void pool_made(struct device *device, CUmemoryPool handle);
 void pool_destroyed(CUmemoryPool handle);
+/* The program bounds what the pool may hold; 0: it does not. */
+void pool_bound(struct pool *pool, uint64_t most);
+/* Whether so much more is beyond that bound. */
+bool pool_is_bounded(struct pool *pool, uint64_t bytes);
 /* By its handle. A reference for the caller (pool_release), or NULL: not known. */
 struct pool *pool_find(CUmemoryPool handle);
 /* The one that cuMemAllocAsync draws from on this device now; likewise. */

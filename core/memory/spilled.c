@@ -8,16 +8,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *postponed; /* holds a reference to each */
 static _Atomic unsigned int postponed_count;
 
-/* Waits for all work of the allocation's context, whatever context is current. */
-static CUresult wait_for_context(const struct allocation *a)
+/* Waits for all work of a context, whatever context is current. */
+static CUresult wait_for_context(CUcontext context)
 {
 	CUcontext current = NULL;
 	CUresult result;
 
 	driver.cuCtxGetCurrent(&current);
-	if (current == a->context.handle)
+	if (current == context)
 		return driver.cuCtxSynchronize();
-	result = driver.cuCtxPushCurrent_v2(a->context.handle);
+	result = driver.cuCtxPushCurrent_v2(context);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = driver.cuCtxSynchronize();
@@ -30,6 +30,21 @@ static bool is_refused(CUresult result)
 {
 	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
 	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/* Copies between devices may be another context's work. The allocation's own has the last word. */
+static CUresult wait_for_all_contexts(CUcontext own)
+{
+	struct context context;
+
+	for (size_t i = 0; context_at(i, &context); i++) {
+		CUresult waited =
+		    context.handle == own ? CUDA_SUCCESS : wait_for_context(context.handle);
+
+		if (is_refused(waited))
+			return waited;
+	}
+	return wait_for_context(own);
 }
 
 static void postpone(struct allocation *a)
@@ -45,7 +60,8 @@ static void postpone(struct allocation *a)
 /* False: not waited, because of a capture. */
 static bool wait_and_release(const struct allocation *a, CUstream wait, CUresult *result)
 {
-	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : wait_for_context(a);
+	CUresult waited =
+	    wait ? driver.cuStreamSynchronize(wait) : wait_for_all_contexts(a->context.handle);
 	CUresult released;
 
 	if (is_refused(waited))

@@ -88,6 +88,7 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	struct backing backing = {0};
 	struct allocation *a;
 	uint64_t charged;
+	char text[32];
 	int error;
 
 	if (kind == SPILL_OFF || must_refuse_first(device, settings) ||
@@ -97,8 +98,8 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	error = device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
 	if (error == -ENOSPC) {
 		log_once(LOG_WARNING,
-		         "gpu %d: host_limit reached: the program gets out of memory from here on",
-		         device->id.ordinal);
+		         "gpu %d: %s do not fit below host_limit: the program gets out of memory",
+		         device->id.ordinal, units_format_size(charged, text, sizeof(text)));
 		return refuse(device, SPILL_HOST_LIMIT);
 	}
 	if (error)
@@ -172,6 +173,13 @@ static CUresult make_native(const struct context *context, uint64_t limit,
 		                     &made->pool_live);
 	}
 	made->charged = driver_rounded(request->size);
+	if (!device_can_hold(context->device, request->size)) {
+		/* For the driver to judge; it is no peak of the job's. */
+		result = request->native(request->cookie, &made->address);
+		if (result == CUDA_SUCCESS)
+			device_charge_taken(context->device, made->charged);
+		return result;
+	}
 	if (device_charge(context->device, SEGMENT_ON_DEVICE, made->charged, limit) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = request->native(request->cookie, &made->address);
@@ -203,6 +211,10 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	result = make_native(&context, settings.memory_limit, request, &made);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
 		result = make_native(&context, settings.memory_limit, request, &made);
+	/* A program that bounds its pool wants to be told. */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && request->pool &&
+	    pool_is_bounded(request->pool, request->size))
+		return result;
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return spill(
 		    &context, &settings, request,
@@ -262,6 +274,11 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		spilled_settle();
 	if (!a)
 		return free_unknown(address, how);
+	/* Not allocated in stream order: the driver frees such memory by cuMemFree alone. */
+	if (how->wait && a->side == SEGMENT_ON_HOST && !a->pool) {
+		resource_release(&a->resource);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	if (!allocation_leave(a)) { /* freed twice at once: the driver judges the second */
 		resource_release(&a->resource);
 		return how->native(how->cookie, address);
