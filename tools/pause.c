@@ -88,11 +88,17 @@ static bool resume_job(const char *job, const char *path, const char *saved_file
 {
 	struct shares saved, standing;
 
+	shares_read(path, &standing);
 	if (!shares_read(saved_file, &saved)) {
-		printf("%s is not paused\n", job);
+		const char *share = shares_get(&standing, "");
+
+		printf(share && strcmp(share, "0") == 0
+		           ? "%s is held by a share of 0, not by pause; use spillway set %s "
+		             "--share PERCENT\n"
+		           : "%s is not paused\n",
+		       job, job);
 		return true;
 	}
-	shares_read(path, &standing);
 	if (!resume_shares(path, &standing, &saved))
 		return false;
 	if (unlink(saved_file) == 0)

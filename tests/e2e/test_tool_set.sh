@@ -37,6 +37,10 @@ says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did 
 # Pause and resume put back what stood before, for each GPU; repeated they do no harm.
 expect 0 "$spillway" resume bert
 says "$out" '^bert is not paused$'
+expect 0 "$spillway" set bert --share 0
+expect 0 "$spillway" resume bert
+says "$out" '^bert is held by a share of 0, not by pause; use spillway set bert --share PERCENT$'
+expect 0 "$spillway" set bert --share 50
 expect 0 "$spillway" pause bert
 says "$out" 'share 0 %'
 [ "$(stat -c %a "$paused")" = 600 ] || fail 'the saved share can be read by others'
