@@ -141,7 +141,7 @@ help:
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make coverage   what is done with each of the driver symbols, and where'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck'
-	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
 	@echo 'make ptx        regenerate the checked-in PTX (needs nvcc)'
 	@echo 'make clean      remove $(BUILD)/'
 
