@@ -31,8 +31,8 @@
 	({                                                                                      \
 		CUresult graph_ = job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
 		                                        : COUNTED(graph_launches, call);        \
-		if (job_is_active())                                                            \
-			graph_memory_settle();                                                  \
+		if (graph_memory_is_expected() && job_is_active())                              \
+			graph_memory_settle_all();                                              \
 		graph_;                                                                         \
 	})
 

@@ -18,11 +18,17 @@ static inline void graph_memory_expect(void)
 	atomic_store_explicit(&graph_memory_expected, true, memory_order_relaxed);
 }
 
-/* One relaxed load where no graph allocates. */
+/* One relaxed load: all that a launch pays where no graph allocates. */
+static inline bool graph_memory_is_expected(void)
+{
+	return __builtin_expect(atomic_load_explicit(&graph_memory_expected, memory_order_relaxed),
+	                        0);
+}
+
 void graph_memory_settle_all(void);
 static inline void graph_memory_settle(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&graph_memory_expected, memory_order_relaxed), 0))
+	if (graph_memory_is_expected())
 		graph_memory_settle_all();
 }
 

@@ -10,13 +10,6 @@
 #include <string.h>
 
 typedef uint64_t word;
-#define WORDS                                                                                   \
-	word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k, \
-	    word l, word m, word n, word o, word p
-#define VALUES                                                 \
-	{                                                      \
-		a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p \
-	}
 
 enum { CONTEXTS = 128, DEPTH = 16, PRIMARY = 0x9000 };
 
@@ -280,12 +273,4 @@ static CUresult called(enum entry entry, const word *words)
 	return answer(entry, words);
 }
 
-#define FUNCTION(symbol, class, action)                                                        \
-	__attribute__((visibility("default"))) CUresult give_##symbol(WORDS) __asm__(#symbol); \
-	CUresult give_##symbol(WORDS)                                                          \
-	{                                                                                      \
-		const word words[] = VALUES;                                                   \
-		return called(ENTRY_##symbol, words);                                          \
-	}
-#define OBJECT(symbol, bytes)
-#include "shim/entry_points.h"
+#include "tests/unit/every_entry.h"

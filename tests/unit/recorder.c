@@ -1,8 +1,6 @@
 /*
- * A libcuda.so.1 that has every entry point of the table and writes down how it was called.
- *
- * Each is taken to have sixteen integer parameters: six in registers and ten on the stack hold whatever
- * the caller passed. What the shim's own questions need is answered; the rest answers recorder.answer.
+ * A libcuda.so.1 that has every entry point of the table and writes down how it was called. What the shim's own
+ * questions need is answered; the rest answers recorder.answer.
  */
 #include "tests/unit/recorder.h"
 
@@ -10,13 +8,6 @@
 #include <string.h>
 
 typedef uint64_t word;
-#define WORDS                                                                                   \
-	word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k, \
-	    word l, word m, word n, word o, word p
-#define VALUES                                                 \
-	{                                                      \
-		a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p \
-	}
 
 __attribute__((visibility("default"))) struct recorder recorder;
 
@@ -63,7 +54,7 @@ static CUresult answer(enum entry entry, const word *w)
 	}
 }
 
-static CUresult note(enum entry entry, const word *words)
+static CUresult called(enum entry entry, const word *words)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -74,12 +65,4 @@ static CUresult note(enum entry entry, const word *words)
 	return answer(entry, words);
 }
 
-#define FUNCTION(symbol, class, action)                                                          \
-	__attribute__((visibility("default"))) CUresult record_##symbol(WORDS) __asm__(#symbol); \
-	CUresult record_##symbol(WORDS)                                                          \
-	{                                                                                        \
-		const word words[] = VALUES;                                                     \
-		return note(ENTRY_##symbol, words);                                              \
-	}
-#define OBJECT(symbol, bytes)
-#include "shim/entry_points.h"
+#include "tests/unit/every_entry.h"

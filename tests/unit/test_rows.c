@@ -6,8 +6,6 @@
  * - the rows marked `pace` do not reach the driver while the gate is closed, and do once it opens;
  * - every row that is not marked `passthrough` has a hook.
  */
-#include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include "core/job.h"
 #include "tests/unit/call.h"
 #include "tests/unit/recorder.h"
+#include "tests/unit/test_driver.h"
 
 enum { ANSWER = CUDA_ERROR_UNKNOWN, STILL_MS = 300 };
 
@@ -200,27 +199,14 @@ static int check_gate(void)
 
 int main(void)
 {
-	const char *build = getenv("BUILD");
-	char name[256], path[PATH_MAX];
-	void *library;
 	int inactive, active, gated;
 
 #define SIGNATURE(symbol, letters) rows[ENTRY_##symbol].parameters = letters;
 #include "tests/unit/signatures.h"
 #undef SIGNATURE
-	snprintf(name, sizeof(name), "%s/tests/unit/recorder.so", build ? build : "build");
-	if (!realpath(name, path)) {
-		perror(name);
+	recorder = test_driver_open("recorder", "rows");
+	if (!recorder)
 		return EXIT_FAILURE;
-	}
-	setenv("SPILLWAY_DRIVER", path, 1);
-	setenv("SPILLWAY_JOB", "rows", 1);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	recorder = library ? dlsym(library, "recorder") : NULL;
-	if (!recorder) {
-		printf("%s: %s\n", path, dlerror());
-		return EXIT_FAILURE;
-	}
 	shim_attach(NULL);
 	shim_inside[1].size = 0; /* this program's code and the shim's are one */
 	atomic_store(&recorder->answer, ANSWER);

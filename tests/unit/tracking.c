@@ -1,13 +1,12 @@
 /* The shim's hooks over the handing-out driver. */
 #include "tests/unit/tracking.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/call.h"
+#include "tests/unit/test_driver.h"
 
 struct giver *giver;
 int failures;
@@ -37,23 +36,9 @@ const char *const row_parameters[ENTRY_COUNT] = {
 
 bool open_driver(void)
 {
-	const char *build = getenv("BUILD");
-	char name[256], path[PATH_MAX];
-	void *library;
-
-	snprintf(name, sizeof(name), "%s/tests/unit/giver.so", build ? build : "build");
-	if (!realpath(name, path)) {
-		perror(name);
+	giver = test_driver_open("giver", "tracking");
+	if (!giver)
 		return false;
-	}
-	setenv("SPILLWAY_DRIVER", path, 1);
-	setenv("SPILLWAY_JOB", "tracking", 1);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	giver = library ? dlsym(library, "giver") : NULL;
-	if (!giver) {
-		printf("%s: %s\n", path, dlerror());
-		return false;
-	}
 	for (size_t i = 0; i < line_count; i++) {
 		giver->row[lines[i].create].out =
 		    (signed char)(lines[i].flags & GIVEN ? 0 : lines[i].at + 1);
