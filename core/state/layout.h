@@ -76,16 +76,16 @@ struct segment_file {
 	struct segment_slot slot[SEGMENT_SLOTS];
 };
 
-static_assert(sizeof(struct statistics) == 19 * 8, "a counter more or less: raise SEGMENT_VERSION");
+static_assert(sizeof(struct statistics) == 31 * 8, "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 8128, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 11200, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 104,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 3136, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 4672, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
 static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
 

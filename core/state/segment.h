@@ -25,7 +25,7 @@
 #include "core/state/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 2, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 3, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
 };

@@ -13,26 +13,48 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define STATISTICS(X)                                                                \
-	X(device_used, NOW, bytes, "device memory held")                             \
-	X(device_peak, PEAK, bytes, "most device memory held")                       \
-	X(host_used, NOW, bytes, "host memory held in place of device memory")       \
-	X(host_peak, PEAK, bytes, "most host memory held in place of device memory") \
-	X(pinned_used, NOW, bytes, "host memory the program pinned itself")          \
-	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")     \
-	X(limit_held, SAME, bytes, "limit that could be reached")                    \
-	X(allocations, NOW, count, "live allocations")                               \
-	X(spills, SUM, count, "allocations placed on the host")                      \
-	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                     \
-	X(refusals, SUM, count, "allocations answered with out of memory")           \
-	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")  \
-	X(launches, SUM, count, "kernel launches")                                   \
-	X(graph_launches, SUM, count, "graph launches")                              \
-	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                \
-	X(idle_ns, SUM, ns, "idle time inserted before launches")                    \
-	X(idle_slots, SUM, count, "idle slots inserted")                             \
-	X(share_set, SAME, millipercent, "share of GPU time asked for")              \
-	X(paused, NOW, count, "1 while a launch waits because the share is 0")
+#define STATISTICS(X)                                                                      \
+	X(device_used, NOW, bytes, "device memory held")                                   \
+	X(device_peak, PEAK, bytes, "most device memory held")                             \
+	X(host_used, NOW, bytes, "host memory held in place of device memory")             \
+	X(host_peak, PEAK, bytes, "most host memory held in place of device memory")       \
+	X(pinned_used, NOW, bytes, "host memory the program pinned itself")                \
+	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")           \
+	X(limit_held, SAME, bytes, "limit that could be reached")                          \
+	X(allocations, NOW, count, "live allocations")                                     \
+	X(spills, SUM, count, "allocations placed on the host")                            \
+	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                           \
+	X(refusals, SUM, count, "allocations answered with out of memory")                 \
+	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")        \
+	X(launches, SUM, count, "kernel launches")                                         \
+	X(graph_launches, SUM, count, "graph launches")                                    \
+	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                      \
+	X(idle_ns, SUM, ns, "idle time inserted before launches")                          \
+	X(idle_slots, SUM, count, "idle slots inserted")                                   \
+	X(share_set, SAME, millipercent, "share of GPU time asked for")                    \
+	X(paused, NOW, count, "1 while a launch waits because the share is 0")             \
+	X(device_pool, NOW, bytes, "device memory held ready for new chunks")              \
+	X(host_pool, NOW, bytes, "host memory held ready for new chunks")                  \
+	X(pinned_chunks, NOW, bytes, "device memory that must stay on the device")         \
+	X(demotions, SUM, count, "live chunks moved to the host")                          \
+	X(promotions, SUM, count, "live chunks moved to the device")                       \
+	X(demoted_bytes, SUM, bytes, "bytes of live chunks moved to the host")             \
+	X(promoted_bytes, SUM, bytes, "bytes of live chunks moved to the device")          \
+	X(queued_moves, SUM, count, "of all moves: those before which work was in flight") \
+	X(move_ns, SUM, ns, "time for which the gate was closed to move chunks")           \
+	X(move_longest_ns, PEAK, ns, "longest time for which it was closed")               \
+	X(move_pending, NOW, code, "why a move waits; enum move_pending")                  \
+	X(elastic, SAME, code, "whether memory can move, or why not; enum elastic")
+
+/* Whether the device's allocations live in the arena, and if not, why. */
+enum elastic {
+	ELASTIC_UNUSED, /* nothing was allocated yet, or nobody named the job or set a limit */
+	ELASTIC_YES,
+	ELASTIC_NO_VMM, /* the driver or the device has no virtual memory management */
+	ELASTIC_NO_HOST, /* no physical memory on the host: old driver, or refused by a container's profile */
+	ELASTIC_SPILL, /* spill = managed or pinned: such memory cannot move */
+	ELASTIC_NO_ADDRESSES,
+};
 
 enum spill_reason { SPILL_NONE, SPILL_LIMIT, SPILL_DEVICE_FULL, SPILL_HOST_LIMIT };
 

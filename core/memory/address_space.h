@@ -1,0 +1,38 @@
+/*
+ * Which units of an arena's addresses are free: runs of units, found and joined in constant time however many
+ * there are (two-level segregated fit; the tags lie beside the runs' first and last units). Pure bookkeeping, never
+ * calls the driver. Not thread-safe: the arena's lock guards it.
+ */
+#ifndef SPILLWAY_ADDRESS_SPACE_H
+#define SPILLWAY_ADDRESS_SPACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct address_tag;
+
+enum { ADDRESS_CLASSES = 32, ADDRESS_STEPS = 8 };
+
+struct address_space {
+	uint32_t units;
+	uint32_t free_units;
+	struct address_tag
+	    *tags;        /* one per unit; mapped lazily, so that untouched ones cost nothing */
+	uint32_t classes; /* a bit each: has free runs */
+	uint8_t steps[ADDRESS_CLASSES];
+	uint32_t first[ADDRESS_CLASSES][ADDRESS_STEPS];
+};
+
+#define ADDRESS_NONE UINT32_MAX
+
+/* All of it free. 0 or -ENOMEM. */
+int address_space_open(struct address_space *space, uint32_t units);
+void address_space_close(struct address_space *space);
+/* The first unit of a run of so many whose index is a multiple of `alignment` (a power of two), or ADDRESS_NONE. */
+uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_t alignment);
+/* Gives a run back, exactly as it was taken. */
+void address_space_give(struct address_space *space, uint32_t first, uint32_t units);
+/* Whether all its rules hold; for tests and debug builds. */
+bool address_space_is_valid(const struct address_space *space);
+
+#endif

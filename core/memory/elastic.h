@@ -1,0 +1,43 @@
+/*
+ * The elastic allocator: device memory in the arena, each chunk placed on its own, on the device within the limit
+ * and on the host beyond it. Thread-safe.
+ */
+#ifndef SPILLWAY_ELASTIC_H
+#define SPILLWAY_ELASTIC_H
+
+#include "core/context.h"
+
+struct allocation;
+struct arena;
+
+/* Where new chunks go: the device as far as the limit allows, or the host at once (the device is full). */
+enum elastic_place { ELASTIC_DEVICE_FIRST, ELASTIC_HOST };
+
+/*
+ * An allocation that is in the books, with a reference that is theirs. CUDA_ERROR_OUT_OF_MEMORY: neither side may
+ * take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
+ */
+CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
+                          CUdeviceptr *address);
+/* Whether the allocation lives in an arena. */
+bool elastic_is(const struct allocation *allocation);
+/* The allocation around an address of an arena, with a reference for the caller, or NULL. */
+struct allocation *elastic_at(CUdeviceptr address);
+
+/* --- for export to another process (share.c) --- */
+
+struct elastic_piece {
+	CUmemGenericAllocationHandle handle; /* exportable */
+	uint64_t size;
+};
+/*
+ * Brings all chunks of the allocation (of its slab) to the device in physical memory that can be exported, and pins
+ * them for good. Waits for the mover. CUDA_ERROR_OUT_OF_MEMORY: there is no room for it on the device;
+ * CUDA_ERROR_NOT_READY: a capture or unfinished work does not let it be moved.
+ */
+CUresult elastic_make_exportable(struct allocation *allocation);
+/* After it: the chunks in order of address, and where in the first one the allocation begins. Their number. */
+size_t elastic_pieces(const struct allocation *allocation, struct elastic_piece *pieces,
+                      size_t room, uint64_t *offset);
+
+#endif

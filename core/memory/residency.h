@@ -1,0 +1,53 @@
+/*
+ * Residency: which chunks are on the device, and the mover, the thread that changes it while the program runs.
+ *
+ * urgent    a shrink, or room that a call waits for: natural moments are preferred, but only for demote_deadline
+ * natural   a call of the program that waited for its work has just returned: little or nothing is in flight
+ *
+ * The mover holds the gate (base/gate.h), waits until nothing runs, moves what it can in a bounded time, and opens
+ * it. While a capture is active it makes no driver call.
+ */
+#ifndef SPILLWAY_RESIDENCY_H
+#define SPILLWAY_RESIDENCY_H
+
+#include <stdatomic.h>
+
+#include "core/device.h"
+
+struct allocation;
+
+/* Why a wanted move has not happened yet; in the statistics. */
+enum move_pending {
+	MOVE_NONE,        /* nothing is wanted */
+	MOVE_SOON,        /* wanted, and being prepared */
+	MOVE_CAPTURE,     /* a capture is active */
+	MOVE_INSIDE,      /* a thread stays inside a call of the driver */
+	MOVE_WORK,        /* work on the device does not end */
+	MOVE_HOST_LIMIT,  /* the host has no room */
+	MOVE_PINNED,      /* what is left must stay where it is */
+	MOVE_DEVICE_FULL, /* the device has no room, whatever the limit says */
+	MOVE_FAILED,      /* the driver refuses; it is tried again */
+};
+
+/* Something changed: a limit, memory freed, memory spilled. Starts the mover when first needed. */
+void residency_wake(struct device *device);
+/*
+ * Demotes so that `bytes` more fit below the limit, or are free on the device. Waits for it, bounded; not to be called
+ * inside the gate. Whether it is worth another try.
+ */
+bool residency_make_room(struct device *device, uint64_t bytes);
+
+/* Non-zero while a move waits for a natural moment. */
+extern _Atomic unsigned int residency_waits;
+void residency_moment(void);
+/* After a call that waited for the device. */
+static inline void residency_natural_moment(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&residency_waits, memory_order_relaxed) != 0, 0))
+		residency_moment();
+}
+
+/* The process ends or was forked: no move any more. Waits, bounded, for one that is under way. */
+void residency_stop(void);
+
+#endif

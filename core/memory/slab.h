@@ -1,0 +1,49 @@
+/*
+ * Slabs: chunks of 2 MiB cut into small blocks of one size class. Pure bookkeeping: who asks has the memory.
+ *
+ * A block is aligned to 512 bytes, as the driver's are; a class wastes at most a fifth. A slab's free blocks are a
+ * bitmap; slabs of a class that have free blocks are a list, so that taking and giving cost the same however many there are.
+ * Not thread-safe: the arena's lock guards it.
+ */
+#ifndef SPILLWAY_SLAB_H
+#define SPILLWAY_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SLAB_BYTES = 2 << 20, SLAB_BLOCK_MAX = 1 << 20, SLAB_CLASSES = 48 };
+
+struct slab {
+	struct slab *next, *prev; /* in its class's list, while it has free blocks */
+	uint32_t unit;            /* of the arena, where it lies; the caller's to fill */
+	uint32_t block_size;
+	uint16_t class, blocks, used;
+	bool is_listed;
+	void **owners;       /* per block: what the caller put there, NULL while free */
+	uint64_t bitmap[64]; /* 1: free */
+};
+
+struct slabs {
+	struct slab *with_room[SLAB_CLASSES];
+};
+
+/* The class of blocks for this many bytes (1 to SLAB_BLOCK_MAX) and their size. */
+unsigned int slab_class(size_t size);
+uint32_t slab_class_size(unsigned int class);
+
+/* A new slab of this class, all free, entered in the list; NULL: no memory. The caller gives it its chunk. */
+struct slab *slab_create(struct slabs *slabs, unsigned int class);
+/* Takes an empty slab out of the list and frees it. */
+void slab_destroy(struct slabs *slabs, struct slab *slab);
+/* A slab of this class with a free block, or NULL. */
+struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
+/* The offset in the slab of a block, now taken; it has room. */
+uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
+/* Gives the block at this offset back. Whether the slab is empty now. */
+bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
+/* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */
+void *slab_owner(const struct slab *slab, uint32_t offset);
+bool slab_is_valid(const struct slab *slab);
+
+#endif
