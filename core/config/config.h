@@ -42,6 +42,7 @@ enum config_kind {
 enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OFF };
 enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
+enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 
 /*
  * Every per-GPU key: X(field, kind, built-in, choices, meaning). Text, doctor, man page and the
@@ -63,7 +64,14 @@ enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 	  "how memory is held on the host")                                                        \
 	X(spill_after, CONFIG_COUNT, "0", NULL, "answer out-of-memory this often before spilling") \
 	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host",                             \
-	  "what the program is told the GPU has")
+	  "what the program is told the GPU has")                                                  \
+	X(mixed, CONFIG_CHOICE, "auto", "auto|whole",                                              \
+	  "auto: an allocation may be partly on the host; whole: it is all on one side")           \
+	X(demote_deadline, CONFIG_DURATION, "100ms", NULL,                                         \
+	  "how long a lowered limit waits for a good moment to move memory")                       \
+	X(deferred_free, CONFIG_BOOL, "no", NULL,                                                  \
+	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
+	X(pin_new, CONFIG_BOOL, "no", NULL, "yes: what is allocated from now on never moves")
 
 /*
  * The settings of one device; host_limit is CONFIG_AUTO when left to the default and no ceiling

@@ -101,6 +101,10 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
 	ck_assert_uint_eq(settings.spill_after, 0);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
+	ck_assert_uint_eq(settings.mixed, MIXED_AUTO);
+	ck_assert_uint_eq(settings.demote_deadline, 100000000);
+	ck_assert_uint_eq(settings.deferred_free, false);
+	ck_assert_uint_eq(settings.pin_new, false);
 	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_share), "built-in");
 	ck_assert_ptr_eq(config_hold(config), config);
 	config_release(config);
@@ -126,7 +130,11 @@ START_TEST(every_key)
 	                                  "share_window = 250ms\n"
 	                                  "spill = managed\n"
 	                                  "spill_after = 3\n"
-	                                  "reported_memory = limit+host");
+	                                  "reported_memory = limit+host\n"
+	                                  "mixed = whole\n"
+	                                  "demote_deadline = 2s\n"
+	                                  "deferred_free = yes\n"
+	                                  "pin_new = on");
 	struct config_gpu settings = settings_of(config, gpu0);
 
 	ck_assert(config_is_set(config));
@@ -141,6 +149,10 @@ START_TEST(every_key)
 	ck_assert_uint_eq(settings.spill, SPILL_MANAGED);
 	ck_assert_uint_eq(settings.spill_after, 3);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
+	ck_assert_uint_eq(settings.mixed, MIXED_WHOLE);
+	ck_assert_uint_eq(settings.demote_deadline, 2000000000);
+	ck_assert_uint_eq(settings.deferred_free, true);
+	ck_assert_uint_eq(settings.pin_new, true);
 	config_release(config);
 }
 END_TEST
@@ -540,10 +552,13 @@ START_TEST(bad_text)
 	     "job.ini:2: share_window = soon: expected a duration such as 100ms or 2s"},
 	    {"[gpu]\nreported_memory = all\n",
 	     "job.ini:2: reported_memory = all: expected limit or limit+host"},
+	    {"[gpu]\nmixed = half\n", "job.ini:2: mixed = half: expected auto or whole"},
+	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
-	     "share_window, spill, spill_after, reported_memory"},
+	     "share_window, spill, spill_after, reported_memory, mixed, demote_deadline, "
+	     "deferred_free, pin_new"},
 	    {"[gpu]\nname = x\n", "job.ini:2: name: unknown key in [gpu]; expected one of"},
 	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
 	    {"[job]\nshare = 5\n",
@@ -705,7 +720,9 @@ START_TEST(values_round_trip)
 
 		if (key == CONFIG_KEY_share)
 			number %= 100001;
-		else if (key == CONFIG_KEY_share_policy || key == CONFIG_KEY_reported_memory)
+		else if (key == CONFIG_KEY_share_policy || key == CONFIG_KEY_reported_memory ||
+		         key == CONFIG_KEY_mixed || key == CONFIG_KEY_deferred_free ||
+		         key == CONFIG_KEY_pin_new)
 			number %= 2;
 		else if (key == CONFIG_KEY_spill)
 			number %= 5;
