@@ -1,8 +1,9 @@
 /*
  * Slabs: chunks of 2 MiB cut into small blocks of one size class. Pure bookkeeping: who asks has the memory.
  *
- * A block is aligned to 512 bytes, as the driver's are; a class wastes at most a fifth. A slab's free blocks are a
- * bitmap; slabs of a class that have free blocks are a list, so that taking and giving cost the same however many there are.
+ * A block is aligned to 512 bytes, as the driver's are; of a block at most a fifth is wasted, above 512 KiB, where a
+ * slab holds but two or three, a third. A slab's free blocks are a bitmap; slabs of a class that have free blocks are a
+ * list, so that taking and giving cost the same however many there are.
  * Not thread-safe: the arena's lock guards it.
  */
 #ifndef SPILLWAY_SLAB_H
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SLAB_BYTES = 2 << 20, SLAB_BLOCK_MAX = 1 << 20, SLAB_CLASSES = 48 };
+enum { SLAB_BYTES = 2 << 20, SLAB_BLOCK_MAX = 1 << 20, SLAB_CLASSES = 38 };
 
 struct slab {
 	struct slab *next, *prev; /* in its class's list, while it has free blocks */
@@ -21,6 +22,7 @@ struct slab {
 	uint16_t class, blocks, used;
 	bool is_listed;
 	void **owners;       /* per block: what the caller put there, NULL while free */
+	uint64_t words;      /* a bit each: the word of the bitmap is not 0 */
 	uint64_t bitmap[64]; /* 1: free */
 };
 
@@ -38,12 +40,13 @@ struct slab *slab_create(struct slabs *slabs, unsigned int class);
 void slab_destroy(struct slabs *slabs, struct slab *slab);
 /* A slab of this class with a free block, or NULL. */
 struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
-/* The offset in the slab of a block, now taken; it has room. */
+/* The offset in the slab of a block, now taken for this owner (not NULL); the slab has room. */
 uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
-/* Gives the block at this offset back. Whether the slab is empty now. */
+/* Gives the block that begins at this offset back. Whether the slab is empty now. */
 bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
 /* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */
 void *slab_owner(const struct slab *slab, uint32_t offset);
+/* Whether all its rules hold; for tests. */
 bool slab_is_valid(const struct slab *slab);
 
 #endif
