@@ -86,6 +86,7 @@ static void read_environment(void)
 	settings.no_vmm = is_set("SOFTGPU_NO_VMM");
 	settings.no_host_vmm = settings.no_vmm || is_set("SOFTGPU_NO_HOST_VMM");
 	settings.no_host_numa = settings.no_host_vmm || is_set("SOFTGPU_NO_HOST_NUMA");
+	settings.no_mixed_copies = is_set("SOFTGPU_NO_MIXED_COPIES");
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");
 	settings.hide = getenv("SOFTGPU_HIDE");

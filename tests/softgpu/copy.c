@@ -159,6 +159,18 @@ static void stage(struct copy *copy)
 	copy->from.address = (uint64_t)copy->staged;
 }
 
+/* Whether all bytes of device memory from `address` on are on the same side of the link. */
+static bool is_in_one_place(uint64_t address, uint64_t size)
+{
+	if (!window_holds(address))
+		return true;
+	bool on_host = is_on_host(address);
+	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1)
+		if (is_on_host(at) != on_host)
+			return false;
+	return true;
+}
+
 CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape)
 {
 	uint64_t to_bytes, from_bytes;
@@ -171,6 +183,9 @@ CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct c
 		result = classify(from, from_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (config()->no_mixed_copies &&
+	    !(is_in_one_place(to->address, to_bytes) && is_in_one_place(from->address, from_bytes)))
+		return CUDA_ERROR_INVALID_VALUE;
 	return is_as_meant(to) && is_as_meant(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

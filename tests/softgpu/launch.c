@@ -86,7 +86,8 @@ static CUresult run_launch(struct work *work, CUresult broken)
 	launch->grid.poll_instructions = POLL_INSTRUCTIONS;
 	host_traffic_begin(device);
 	CUresult result = result_of_run(ptx_run(launch->ptx, &launch->grid, &launch->fault));
-	uint64_t link_ns = host_link_ns(host_traffic_end(device));
+	uint64_t fetched = host_traffic_end(device), link_ns = host_link_ns(fetched);
+	machine_count_fetched(device->machine_index, fetched);
 	uint64_t kernel_ns = config()->kernel_time_ns;
 	stretch(&slice, link_ns > kernel_ns ? link_ns : kernel_ns);
 	slice_end(&slice);

@@ -249,6 +249,11 @@ void machine_count_mapped(int device, int64_t bytes)
 	__atomic_fetch_add(&self->device[device].mapped, (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
+void machine_count_fetched(int device, uint64_t bytes)
+{
+	__atomic_fetch_add(&self->device[device].fetched, bytes, __ATOMIC_RELAXED);
+}
+
 void machine_count_host(int64_t bytes)
 {
 	__atomic_fetch_add(&self->host, (uint64_t)bytes, __ATOMIC_RELAXED);
@@ -409,6 +414,7 @@ int machine_truth(int device, struct softgpu_truth *truth, int capacity)
 			    .physical_bytes = use->physical,
 			    .mapped_bytes = __atomic_load_n(&use->mapped, __ATOMIC_RELAXED),
 			    .host_bytes = __atomic_load_n(&process->host, __ATOMIC_RELAXED),
+			    .fetched_bytes = __atomic_load_n(&use->fetched, __ATOMIC_RELAXED),
 			    .busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED),
 			    .launches = __atomic_load_n(&use->launches, __ATOMIC_RELAXED),
 			    .recent_percent = recent_percent(use->recent),

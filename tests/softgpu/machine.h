@@ -24,6 +24,7 @@ void machine_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes);
 /* Counts, of bytes that come (or go, below zero), for softgpu_truth() alone. */
 void machine_count_mapped(int device, int64_t bytes);
 void machine_count_host(int64_t bytes);
+void machine_count_fetched(int device, uint64_t bytes);
 
 /*
  * The device as kernels hold it: one process at a time, a slice at a time (all together under MPS).

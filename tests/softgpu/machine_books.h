@@ -13,7 +13,7 @@
 #include "tests/softgpu/machine.h"
 
 /* The version is part of the file's name: raise it with any change of the layout. */
-#define MACHINE_VERSION 2
+#define MACHINE_VERSION 3
 #define MAX_PROCESSES   128
 #define MAX_SHARED      4096
 #define MAX_EVENTS      1024
@@ -29,6 +29,7 @@ struct machine_use {
 	uint64_t mapped;   /* bytes; atomic, like the rest */
 	uint64_t busy_ns;
 	uint64_t launches;
+	uint64_t fetched; /* bytes */
 	uint64_t recent[TICKS];
 };
 

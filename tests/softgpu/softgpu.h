@@ -11,10 +11,12 @@ struct softgpu_truth {
 	int pid;
 	unsigned int recent_percent; /* of the last second that its kernels had the device */
 	uint64_t physical_bytes;     /* device memory held now, contexts included */
-	uint64_t mapped_bytes; /* of it, what cuMemMap gave addresses; once for each address */
-	uint64_t host_bytes;   /* of the host, held for all devices: pinned, managed, virtual */
-	uint64_t busy_ns;      /* time its kernels had the device; others' slices are not in it */
-	uint64_t launches;     /* kernels started */
+	uint64_t mapped_bytes;  /* of it, what cuMemMap gave addresses; once for each address */
+	uint64_t host_bytes;    /* of the host, held for all devices: pinned, managed, virtual */
+	uint64_t busy_ns;       /* time its kernels had the device; others' slices are not in it */
+	uint64_t launches;      /* kernels started */
+	uint64_t fetched_bytes; /* of host memory its kernels touched, as SOFTGPU_HOST_BANDWIDTH
+	                         * counts them; 0 without that */
 };
 
 /*

@@ -120,10 +120,62 @@ static void other_host_memory(void)
 	CHECK(((unsigned int *)managed)[WORDS - 1] == WORDS - 1 + 7);
 }
 
+static uint64_t fetched_bytes(void)
+{
+	struct softgpu_truth truth[16];
+	int count = softgpu_truth(0, truth, 16);
+	for (int i = 0; i < count && i < 16; i++)
+		if (truth[i].pid == getpid())
+			return truth[i].fetched_bytes;
+	return 0;
+}
+
+/* The books count what kernels touch on the host, and nothing else. */
+static void fetched_by_kernels(void)
+{
+	set_up();
+	CUdeviceptr base = mixed_memory();
+	OK(cuMemsetD8_v2(base, 1, 2 * CHUNK));
+	time_kernel(base + CHUNK, WORDS);
+	CHECK(fetched_bytes() == 0);
+	time_kernel(base, WORDS);
+	CHECK(fetched_bytes() == BYTES);
+	time_kernel(base + CHUNK - BYTES / 2, WORDS);
+	CHECK(fetched_bytes() == BYTES + BYTES / 2);
+}
+
+static void copies_of_mixed_memory(void)
+{
+	static char host[2 * BYTES];
+	set_up();
+	CUdeviceptr base = mixed_memory(), middle = base + CHUNK - BYTES, memory;
+	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+	                     .srcDevice = middle,
+	                     .srcPitch = BYTES,
+	                     .dstMemoryType = CU_MEMORYTYPE_HOST,
+	                     .dstHost = host,
+	                     .dstPitch = 16,
+	                     .WidthInBytes = 16,
+	                     .Height = 2};
+	OK(cuMemAlloc_v2(&memory, 2 * BYTES));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD_v2(memory, middle, 2 * BYTES));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD_v2(middle, memory, 2 * BYTES));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD_v2(middle, host, 2 * BYTES));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(host, middle, BYTES + 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&box));
+	/* What is in one place is copied, between the two places as well. */
+	OK(cuMemcpyHtoD_v2(middle, host, BYTES));
+	OK(cuMemcpyDtoD_v2(middle + BYTES, middle, BYTES));
+	OK(cuMemcpyDtoH_v2(host, middle + BYTES, BYTES));
+	OK(cuMemsetD8_v2(middle, 1, 2 * BYTES));
+}
+
 int main(void)
 {
 	int failed = 0;
 	failed += RUN(virtual_memory, "SOFTGPU_HOST_BANDWIDTH=2M");
 	failed += RUN(other_host_memory, "SOFTGPU_HOST_BANDWIDTH=2M");
+	failed += RUN(fetched_by_kernels, "SOFTGPU_HOST_BANDWIDTH=64G");
+	failed += RUN(copies_of_mixed_memory, "SOFTGPU_NO_MIXED_COPIES=1");
 	return failed != 0;
 }

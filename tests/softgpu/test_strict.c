@@ -169,6 +169,52 @@ static void kernel_after_unmap(void)
 	expect_illegal(base);
 }
 
+/* Says that it runs, in memory of the host, and reads the first word until it is not 0. */
+static const char polls[] = ".version 7.0\n"
+                            ".target sm_70\n"
+                            ".address_size 64\n"
+                            ".visible .entry poll(.param .u64 word, .param .u64 runs)\n"
+                            "{\n"
+                            "	.reg .pred %p<2>;\n"
+                            "	.reg .b32 %r<3>;\n"
+                            "	.reg .b64 %rd<3>;\n"
+                            "	ld.param.u64 %rd1, [word];\n"
+                            "	ld.param.u64 %rd2, [runs];\n"
+                            "	mov.u32 %r1, 1;\n"
+                            "	st.volatile.global.u32 [%rd2], %r1;\n"
+                            "again:\n"
+                            "	ld.volatile.global.u32 %r2, [%rd1];\n"
+                            "	setp.eq.u32 %p1, %r2, 0;\n"
+                            "	@%p1 bra again;\n"
+                            "	ret;\n"
+                            "}\n";
+
+/* A kernel that is running when its memory is unmapped faults, too. */
+static void kernel_running_at_unmap(void)
+{
+	CUmodule module;
+	CUfunction poll;
+	unsigned int *runs;
+	listen();
+	start();
+	OK(cuModuleLoadData(&module, polls));
+	OK(cuModuleGetFunction(&poll, module, "poll"));
+	OK(cuMemHostAlloc((void **)&runs, 4, 0));
+	*runs = 0;
+	CUdeviceptr base = mapping();
+	allow(base, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	OK(cuMemsetD32_v2(base, 0, 1));
+	void *parameters[] = {&base, &runs};
+	OK(cuLaunchKernel(poll, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	while (!__atomic_load_n(runs, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
+	OK(cuMemUnmap(base, 2 * MIB));
+	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+	CHECK(was_said("CUDA_ERROR_ILLEGAL_ADDRESS") && address_was_said(base));
+	expect_broken(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static void kernel_without_access(void)
 {
 	listen();
@@ -329,6 +375,7 @@ int main(void)
 	failed += RUN(kernel_on_pageable_memory, NULL);
 	failed += RUN(kernel_misaligned, NULL);
 	failed += RUN(kernel_after_unmap, NULL);
+	failed += RUN(kernel_running_at_unmap, NULL);
 	failed += RUN(kernel_without_access, NULL);
 	failed += RUN(kernel_writes_what_is_read_only, NULL);
 	failed += RUN(kernel_on_a_stranger, "SOFTGPU_DEVICES=2");
