@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000 };
+enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 
 _Atomic uint32_t gate_state;
 __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
@@ -24,7 +24,8 @@ static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t seat_key;
 static pthread_once_t seat_key_once = PTHREAD_ONCE_INIT;
 static bool has_seat_key;
-static _Atomic pid_t closer; /* the process that closed it; a raw clone() is another */
+static _Atomic uint64_t expiry; /* ns; of the one who holds it */
+static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
 
 static void full_fence(void)
 {
@@ -44,6 +45,7 @@ static void leave_seat(void *value)
 
 	gate_seat = NULL;
 	atomic_store(&seat->inside, 0);
+	atomic_store(&seat->waits, false);
 	atomic_store(&seat->taken, false);
 }
 
@@ -91,31 +93,57 @@ __attribute__((noinline)) struct gate_seat *gate_take_seat(void)
 	return seat;
 }
 
-static void wait_until_open(uint32_t state)
+static uint64_t now_ns(void)
 {
-	const struct timespec look_again = {0, LOOK_AGAIN_NS};
+	struct timespec now;
 
-	/* A clone of the process that closed it has no one to open it. */
-	if (atomic_load(&closer) != getpid())
-		gate_forked();
-	else
-		syscall(SYS_futex, &gate_state, FUTEX_WAIT_PRIVATE, state, &look_again, NULL, 0);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* since: when the thread began to wait; 0: it did not */
+static bool may_pass(uint32_t state, uint64_t since)
+{
+	if (!(state & GATE_CLOSED))
+		return true;
+	return !(state & GATE_SEIZED) && since && now_ns() - since >= atomic_load(&expiry);
+}
+
+static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
+{
+	uint32_t state;
+
+	atomic_store(&seat->waits, true);
+	while (!may_pass(state = atomic_load(&gate_state), since)) {
+		uint64_t waited = now_ns() - since, wanted = atomic_load(&expiry);
+		struct timespec look_again = {0, LOOK_AGAIN_NS};
+
+		if (waited < wanted && wanted - waited < LOOK_AGAIN_NS)
+			look_again.tv_nsec = (long)(wanted - waited);
+		/* A clone of the process that closed it has no one to open it. */
+		if (atomic_load(&closer) != getpid())
+			gate_forked();
+		else
+			syscall(SYS_futex, &gate_state, FUTEX_WAIT_PRIVATE, state, &look_again,
+			        NULL, 0);
+	}
+	atomic_store(&seat->waits, false);
 }
 
 __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
 {
 	int saved = errno;
+	uint64_t since = 0;
 
 	for (;;) {
-		uint32_t state;
-
+		/* Seized before: seen below. Seized later: the seat is seen taken. */
 		full_fence();
-		state = atomic_load(&gate_state);
 		/* Who is inside already is being waited for. */
-		if (!(state & GATE_CLOSED) || atomic_load(&seat->inside) > 1)
+		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&seat->inside) > 1)
 			break;
 		atomic_store(&seat->inside, 0);
-		wait_until_open(state);
+		since = since ? since : now_ns();
+		wait_at_entrance(seat, since);
 		atomic_store(&seat->inside, 1);
 	}
 	errno = saved;
@@ -131,14 +159,6 @@ void gate_start(void)
 	errno = saved;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool nobody_is_inside(void)
 {
 	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
@@ -148,44 +168,98 @@ static bool nobody_is_inside(void)
 	return !atomic_load(&bench_is_used);
 }
 
-bool gate_close(uint64_t patience_ns)
+static bool wait_until_nobody_is_inside(uint64_t patience_ns)
 {
 	const struct timespec pause = {0, POLL_NS};
 	uint64_t deadline = now_ns() + patience_ns;
-	int saved = errno;
 
-	pthread_mutex_lock(&closing);
+	while (!nobody_is_inside()) {
+		if (now_ns() >= deadline)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+static bool close_as(uint32_t closed, uint64_t patience_ns)
+{
+	int saved = errno;
+	bool is_seen = true;
+
 	atomic_store(&closer, getpid());
 	/* Every passage after the fence sees the gate closed, or is seen inside. */
-	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES) {
+	if (atomic_fetch_or(&gate_state, closed) & GATE_FENCES) {
 		full_fence();
 	} else if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0) {
 		/* The program has shut itself in since (seccomp): next time each passage pays. */
 		atomic_fetch_or(&gate_state, GATE_FENCES);
+		is_seen = false;
+	}
+	if (!is_seen || !wait_until_nobody_is_inside(patience_ns)) {
 		gate_open();
 		errno = saved;
 		return false;
-	}
-	while (!nobody_is_inside()) {
-		if (now_ns() >= deadline) {
-			gate_open();
-			errno = saved;
-			return false;
-		}
-		nanosleep(&pause, NULL);
 	}
 	errno = saved;
 	return true;
 }
 
-void gate_open(void)
+bool gate_close(uint64_t patience_ns)
+{
+	pthread_mutex_lock(&closing);
+	return close_as(GATE_CLOSED | GATE_SEIZED, patience_ns);
+}
+
+bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
+{
+	pthread_mutex_lock(&closing);
+	atomic_store(&expiry, expiry_ns);
+	return close_as(GATE_CLOSED, patience_ns);
+}
+
+bool gate_seize(void)
+{
+	int saved = errno;
+	bool is_seized;
+
+	atomic_fetch_or(&gate_state, GATE_SEIZED);
+	/* Since the gate is held, who is inside got there slowly, past a fence: no membarrier. */
+	full_fence();
+	/* A newcomer sits down before he looks, and gets up again at once. */
+	is_seized = wait_until_nobody_is_inside(SEIZE_NS);
+	if (!is_seized)
+		gate_unseize();
+	errno = saved;
+	return is_seized;
+}
+
+static void change_and_wake(uint32_t removed)
 {
 	int saved = errno;
 
-	atomic_fetch_and(&gate_state, ~(uint32_t)GATE_CLOSED);
+	atomic_fetch_and(&gate_state, ~removed);
 	syscall(SYS_futex, &gate_state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-	pthread_mutex_unlock(&closing);
 	errno = saved;
+}
+
+void gate_unseize(void)
+{
+	change_and_wake(GATE_SEIZED);
+}
+
+void gate_open(void)
+{
+	change_and_wake(GATE_CLOSED | GATE_SEIZED);
+	pthread_mutex_unlock(&closing);
+}
+
+unsigned int gate_is_waited_at(void)
+{
+	unsigned int waiting = 0;
+
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
+		waiting += atomic_load(&seat->waits);
+	return waiting;
 }
 
 void gate_forked(void)
@@ -195,9 +269,10 @@ void gate_forked(void)
 	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
 		if (seat != own) {
 			atomic_store(&seat->inside, 0);
+			atomic_store(&seat->waits, false);
 			atomic_store(&seat->taken, false);
 		}
 	}
-	atomic_fetch_and(&gate_state, ~(uint32_t)GATE_CLOSED);
+	atomic_fetch_and(&gate_state, ~(uint32_t)(GATE_CLOSED | GATE_SEIZED));
 	pthread_mutex_init(&closing, NULL);
 }

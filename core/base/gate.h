@@ -4,6 +4,9 @@
  *
  * seat    one thread's place in the gate: how deep in calls it is
  * closed  those outside wait at the entrance until it opens; those inside are waited for, bounded
+ * held    closed, but who has waited long enough passes for one call: what runs on the device may wait for
+ *         that very thread, and whoever holds the gate may wait for the device
+ * seized  closed without that exception: nobody is inside, and nobody gets in
  *
  * Cost of a passage: two stores, two loads, one predictable branch. The fence between "I am inside" and
  * "is it closed" is paid by who closes (membarrier), or by each passage where the kernel refuses that.
@@ -18,10 +21,11 @@
 struct gate_seat {
 	_Atomic uint32_t inside; /* depth; written by the thread alone */
 	_Atomic bool taken;
+	_Atomic bool waits; /* at the entrance */
 	struct gate_seat *next;
 };
 
-enum { GATE_CLOSED = 1, GATE_FENCES = 2 };
+enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4 };
 
 /* Private: used by the inline functions below. */
 extern _Atomic uint32_t gate_state;
@@ -54,15 +58,27 @@ static inline void gate_leave(void)
 	                      memory_order_release);
 }
 
-/* Before the first gate_close(): asks the kernel for membarrier. */
+/* Before the gate is first closed: asks the kernel for membarrier. */
 void gate_start(void);
 /*
- * Closes the gate and waits until nobody is inside, at most `patience_ns`. True: closed, the caller must
- * gate_open() soon. False: somebody stayed inside, or the kernel refuses membarrier since now; the gate
- * is open again, and later is worth another try. The caller is outside.
+ * Both wait until nobody is inside, at most `patience_ns`. True: closed; the same thread must gate_open()
+ * soon. False: somebody stayed inside, or the kernel refuses membarrier since now; the gate is open again,
+ * and later is worth another try. The caller is outside.
+ *
+ * gate_close  the gate is seized
+ * gate_hold   it is held: a thread that has waited `expiry_ns` at the entrance gets in, and with its next
+ *             call waits again
  */
 bool gate_close(uint64_t patience_ns);
+bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
+/* While held. False: somebody got in and is still inside; the gate stays held. */
+bool gate_seize(void);
+/* Held again. */
+void gate_unseize(void);
+/* From held and from seized. */
 void gate_open(void);
+/* How many threads wait at the entrance now. */
+unsigned int gate_is_waited_at(void);
 /* In a forked child: the other threads are gone, and with them whoever closed the gate. */
 void gate_forked(void);
 

@@ -1,4 +1,7 @@
-/* The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass. */
+/*
+ * The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass; who waits long enough
+ * gets into a held one, and never into a seized one.
+ */
 #include <check.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -15,7 +18,7 @@
 
 #include "core/base/gate.h"
 
-enum { THREADS = 8, CLOSURES = 50, SHORT_NS = 1000000 };
+enum { THREADS = 8, CLOSURES = 50, SEIZURES = 100, SHORT_NS = 1000000 };
 #define LONG_NS 60000000000u
 
 static _Atomic bool stop;
@@ -96,6 +99,8 @@ START_TEST(also_without_membarrier)
 }
 END_TEST
 
+static void seize_against_passages(bool fences, uint64_t expiry_ns);
+
 /* A program that shuts itself in after its first calls. */
 START_TEST(membarrier_is_refused_later)
 {
@@ -114,6 +119,7 @@ START_TEST(membarrier_is_refused_later)
 		ck_assert(!gate_close(LONG_NS));
 	ck_assert_int_eq(atomic_load(&gate_state), GATE_FENCES);
 	run_against_passages(false);
+	seize_against_passages(false, 2000000);
 }
 END_TEST
 
@@ -213,6 +219,184 @@ START_TEST(a_forked_child_finds_it_open)
 }
 END_TEST
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* reached: 1 has come, 2 is in for the first time, 3 may call again, 4 has called again */
+static void *enter_twice(void *cookie)
+{
+	(void)cookie;
+	atomic_store(&reached, 1);
+	gate_enter();
+	atomic_store(&reached, 2);
+	wait_for(&reached, 3);
+	gate_leave();
+	gate_enter();
+	atomic_store(&reached, 4);
+	gate_leave();
+	return NULL;
+}
+
+START_TEST(who_waits_long_enough_passes_a_held_gate_for_one_call)
+{
+	const uint64_t expiry_ns = 50000000;
+	uint64_t before = now_ns();
+	pthread_t thread;
+
+	gate_start();
+	ck_assert(gate_hold(LONG_NS, expiry_ns));
+	ck_assert(gate_seize());
+	gate_unseize();
+	pthread_create(&thread, NULL, enter_twice, NULL);
+	wait_for(&reached, 2);
+	ck_assert_uint_ge(now_ns() - before, expiry_ns);
+	ck_assert(!gate_seize());
+	ck_assert_int_eq(atomic_load(&gate_state) & ~(uint32_t)GATE_FENCES, GATE_CLOSED);
+	before = now_ns();
+	atomic_store(&reached, 3);
+	wait_for(&reached, 4);
+	ck_assert_uint_ge(now_ns() - before, expiry_ns);
+	pthread_join(thread, NULL);
+	ck_assert(gate_seize());
+	gate_open();
+	ck_assert_uint_eq(gate_is_waited_at(), 0);
+}
+END_TEST
+
+START_TEST(nobody_gets_into_a_seized_gate_however_long_he_waits)
+{
+	pthread_t thread;
+
+	gate_start();
+	ck_assert(gate_hold(LONG_NS, SHORT_NS));
+	ck_assert(gate_seize());
+	pthread_create(&thread, NULL, enter_closed, NULL);
+	while (gate_is_waited_at() != 1)
+		pause_ns(100000);
+	pause_ns(60000000);
+	ck_assert_int_eq(atomic_load(&reached), 1);
+	gate_unseize();
+	wait_for(&reached, 2); /* long expired */
+	pthread_join(thread, NULL);
+	ck_assert(gate_seize());
+	gate_open();
+	gate_enter();
+	gate_leave();
+}
+END_TEST
+
+/* Changed by who has seized the gate, looked at by who is inside; not atomic: a sanitizer sees what tears. */
+static struct {
+	uint64_t a, b;
+} shared;
+
+static void *look_again_and_again(void *cookie)
+{
+	(void)cookie;
+	while (!atomic_load(&stop)) {
+		uint64_t a;
+
+		gate_enter();
+		a = *(volatile uint64_t *)&shared.a;
+		for (int i = 0; i < 100; i++)
+			gate_enter(), gate_leave();
+		ck_assert_uint_eq(*(volatile uint64_t *)&shared.b, a);
+		ck_assert_uint_eq(*(volatile uint64_t *)&shared.a, a);
+		gate_leave();
+		atomic_fetch_add(&passages, 1);
+	}
+	return NULL;
+}
+
+/* expiry_ns: short, so that threads get in between and during the attempts */
+static void seize_against_passages(bool fences, uint64_t expiry_ns)
+{
+	pthread_t threads[THREADS];
+	int seized = 0;
+
+	gate_start();
+	if (fences)
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+	atomic_store(&stop, false);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, look_again_and_again, NULL);
+	while (seized < SEIZURES) {
+		if (!gate_hold(LONG_NS, expiry_ns))
+			continue;
+		for (int i = 0; i < 4; i++) {
+			uint64_t before = atomic_load(&passages);
+
+			if (!gate_seize()) {
+				pause_ns(10000);
+				continue;
+			}
+			shared.a++;
+			pause_ns(50000);
+			shared.b++;
+			seized++;
+			gate_unseize();
+			/* Somebody passes, held or not: he has waited long enough. */
+			while (atomic_load(&passages) == before)
+				pause_ns(10000);
+		}
+		gate_open();
+	}
+	atomic_store(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(shared.a, shared.b);
+	ck_assert_uint_ge(shared.a, SEIZURES);
+}
+
+START_TEST(seized_excludes_those_who_have_waited_long_enough)
+{
+	seize_against_passages(false, _i ? 2000000 : 200000);
+}
+END_TEST
+
+START_TEST(so_it_does_without_membarrier)
+{
+	seize_against_passages(true, _i ? 2000000 : 200000);
+}
+END_TEST
+
+START_TEST(a_forked_child_finds_a_seized_gate_open)
+{
+	pthread_t thread;
+	int status;
+	pid_t child;
+
+	gate_start();
+	ck_assert(gate_hold(LONG_NS, SHORT_NS));
+	ck_assert(gate_seize());
+	pthread_create(&thread, NULL, enter_closed, NULL);
+	while (gate_is_waited_at() != 1)
+		pause_ns(100000);
+	child = fork();
+	if (child == 0) {
+		if (_i) /* else the first call notices that its process is another */
+			gate_forked();
+		gate_enter();
+		gate_leave();
+		gate_forked();
+		if (gate_is_waited_at() != 0 || !gate_hold(LONG_NS, SHORT_NS) || !gate_seize())
+			_exit(1);
+		gate_open();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ck_assert_int_eq(atomic_load(&reached), 1);
+	gate_open();
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 static void *pass_once(void *cookie)
 {
 	(void)cookie;
@@ -251,6 +435,11 @@ int main(void)
 	tcase_add_test(tests, a_thread_that_ends_inside_is_not_waited_for);
 	tcase_add_test(tests, who_comes_while_it_is_closed_waits_until_it_opens);
 	tcase_add_test(tests, a_forked_child_finds_it_open);
+	tcase_add_test(tests, who_waits_long_enough_passes_a_held_gate_for_one_call);
+	tcase_add_test(tests, nobody_gets_into_a_seized_gate_however_long_he_waits);
+	tcase_add_loop_test(tests, seized_excludes_those_who_have_waited_long_enough, 0, 2);
+	tcase_add_loop_test(tests, so_it_does_without_membarrier, 0, 2);
+	tcase_add_loop_test(tests, a_forked_child_finds_a_seized_gate_open, 0, 2);
 	tcase_add_test(tests, seats_are_used_again);
 	suite_add_tcase(suite, tests);
 	srunner_run_all(runner, CK_NORMAL);
