@@ -149,29 +149,67 @@ struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
 	return NULL;
 }
 
-/* What is in use already cannot be made less by a limit alone. */
-static void note_limit_held(struct device *device)
+static uint64_t grown(const struct device *device)
 {
-	struct statistics *s = device->statistics;
-	uint64_t limit = statistics_get(&s->limit_set);
-	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+	return device->segment ? segment_grown(device->segment, device->index)
+	                       : atomic_load_explicit(&device->own_grown, memory_order_relaxed);
+}
 
+static uint64_t limit_with(const struct config_gpu *settings, uint64_t growth)
+{
+	uint64_t limit = settings->memory_limit, most = settings->memory_limit_max;
+
+	if (most <= limit)
+		return limit;
+	return growth < most - limit ? limit + growth : most;
+}
+
+uint64_t device_limit(struct device *device)
+{
+	struct config_gpu settings = device_settings(device);
+
+	return limit_with(&settings, grown(device));
+}
+
+/* What is in use already cannot be made less by a limit alone. */
+static void note_limit(struct device *device)
+{
+	struct config_gpu settings = device_settings(device);
+	uint64_t limit = limit_with(&settings, grown(device));
+	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+	struct statistics *s = device->statistics;
+
+	statistics_set(&s->limit_set, limit);
+	statistics_set(&s->limit_grown, limit - settings.memory_limit);
 	statistics_set(&s->limit_held, used > limit ? used : limit);
+}
+
+void device_grow(struct device *device, uint64_t bytes)
+{
+	if (device->segment)
+		segment_set_grown(device->segment, device->index, bytes);
+	else
+		atomic_store(&device->own_grown, bytes);
+	note_limit(device);
 }
 
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
-	struct statistics *s = device->statistics;
+	uint64_t limit_before;
 	bool changed;
 
 	pthread_mutex_lock(&device->lock);
+	limit_before = device->settings.memory_limit;
 	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
 	device->settings = *settings;
 	pthread_mutex_unlock(&device->lock);
 
-	statistics_set(&s->limit_set, settings->memory_limit);
-	note_limit_held(device);
-	statistics_set(&s->share_set, settings->share);
+	if (device->segment)
+		segment_claim(device->segment, device->index, settings->memory_limit);
+	else if (settings->memory_limit != limit_before)
+		atomic_store(&device->own_grown, 0);
+	note_limit(device);
+	statistics_set(&device->statistics->share_set, settings->share);
 	return changed;
 }
 
@@ -270,7 +308,7 @@ int device_charge_taken(struct device *device, uint64_t bytes)
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, CONFIG_UNLIMITED);
 
 	if (!error)
-		note_limit_held(device);
+		note_limit(device);
 	return error;
 }
 
@@ -284,7 +322,7 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 		atomic_fetch_sub(&device->own_charge[side], bytes);
 	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
 	if (statistics_get(&s->limit_held) > statistics_get(&s->limit_set))
-		note_limit_held(device);
+		note_limit(device);
 }
 
 bool device_can_hold(const struct device *device, uint64_t bytes)

@@ -88,7 +88,8 @@ static struct books read_books(const char *job, const char *uuid)
 				continue;
 			memcpy(books.charged, view->charged[i], sizeof(books.charged));
 			if (view->ended_ns == 0)
-				books.limit = statistics_get(&view->job_total[i].limit_set);
+				books.limit = statistics_get(&view->job_total[i].limit_set) -
+				              statistics_get(&view->job_total[i].limit_grown);
 		}
 	}
 	free(view);

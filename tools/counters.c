@@ -1,6 +1,8 @@
 /* The list of counters as a table. */
 #include "tools/counters.h"
 
+#include <stdio.h>
+
 #include "core/config/config.h"
 
 const struct counter counters[] = {
@@ -27,14 +29,71 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 	return *value != CONFIG_UNLIMITED;
 }
 
-const char *counter_reason(uint64_t code)
+bool counter_is_code(const struct counter *counter)
 {
-	static const char *const reasons[] = {
-	    [SPILL_NONE] = "-",
-	    [SPILL_LIMIT] = "limit",
-	    [SPILL_DEVICE_FULL] = "device_full",
-	    [SPILL_HOST_LIMIT] = "host_limit",
+	switch (counter->unit) {
+#define X(unit) case COUNTER_##unit:
+		CODES(X)
+#undef X
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The words of each code, ended by NULL. */
+#define X(constant, word) word,
+static const char *const spill[] = {CODES_spill(X) NULL};
+static const char *const pending[] = {CODES_pending(X) NULL};
+static const char *const elastic[] = {CODES_elastic(X) NULL};
+static const char *const held[] = {CODES_held(X) NULL};
+static const char *const provider[] = {CODES_provider(X) NULL};
+#undef X
+
+static const char *const *const words[COUNTER_UNITS] = {
+#define X(unit) [COUNTER_##unit] = unit,
+    CODES(X)
+#undef X
+};
+
+const char *counter_word(const struct counter *counter, uint64_t code)
+{
+	const char *const *word = words[counter->unit];
+
+	for (; word && *word; word++)
+		if (code-- == 0)
+			return *word;
+	return NULL;
+}
+
+const char *counter_field_word(size_t offset, uint64_t code)
+{
+	const struct counter *counter = counters;
+	const char *word;
+
+	while (counter->offset != offset)
+		counter++;
+	word = counter_word(counter, code);
+	return word ? word : "unknown";
+}
+
+const char *counter_error(uint64_t error, char *buf, size_t size)
+{
+	static const struct {
+		unsigned int error;
+		const char *meaning;
+	} known[] = {
+	    {1, "invalid value"},
+	    {2, "out of memory"},
+	    {800, "not permitted"},
+	    {801, "not supported"},
 	};
 
-	return code < sizeof reasons / sizeof *reasons ? reasons[code] : "unknown";
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (known[i].error == error) {
+			snprintf(buf, size, "%s", known[i].meaning);
+			return buf;
+		}
+	snprintf(buf, size, "error %llu", (unsigned long long)error);
+	return buf;
 }

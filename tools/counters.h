@@ -14,13 +14,17 @@
 struct counter {
 	const char *name;
 	const char *meaning;
-	enum { COUNTER_SUM, COUNTER_NOW, COUNTER_PEAK, COUNTER_SAME } how;
+	enum { COUNTER_SUM, COUNTER_NOW, COUNTER_MOST, COUNTER_PEAK, COUNTER_SAME } how;
 	enum {
 		COUNTER_bytes,
 		COUNTER_count,
-		COUNTER_code, /* enum spill_reason */
 		COUNTER_ns,
 		COUNTER_millipercent,
+		COUNTER_error,
+#define X(unit) COUNTER_##unit,
+		CODES(X)
+#undef X
+		    COUNTER_UNITS
 	} unit;
 	size_t offset;
 };
@@ -33,7 +37,14 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
                   uint64_t *value);
 /* Whether GPU time was measured, which it is while the job is paced. */
 bool counter_busy_is_known(const struct statistics *statistics);
-/* "limit", "device_full", "host_limit"; "-" for none. */
-const char *counter_reason(uint64_t code);
+/* Whether its values are codes of core/state/codes.h. */
+bool counter_is_code(const struct counter *counter);
+/* The word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the last. */
+const char *counter_word(const struct counter *counter, uint64_t code);
+/* For text: the same by the counter's field, as in COUNTER_WORD(total, spill_reason). */
+#define COUNTER_WORD(of, field) counter_field_word(offsetof(struct statistics, field), (of)->field)
+const char *counter_field_word(size_t offset, uint64_t code);
+/* What a driver's refusal means: "not supported", "error 35". Returns buf. */
+const char *counter_error(uint64_t error, char *buf, size_t size);
 
 #endif

@@ -6,10 +6,16 @@
 
 #include "tools/counters.h"
 
-static const char *const units[] = {
-    [COUNTER_bytes] = "B", [COUNTER_count] = "",         [COUNTER_code] = "",
-    [COUNTER_ns] = "ns",   [COUNTER_millipercent] = "%",
-};
+static const char *unit_of(const struct counter *counter)
+{
+	static const char *const units[COUNTER_UNITS] = {
+	    [COUNTER_bytes] = "B",
+	    [COUNTER_ns] = "ns",
+	    [COUNTER_millipercent] = "%",
+	};
+
+	return units[counter->unit] ? units[counter->unit] : "";
+}
 
 /* Names come from other processes: what would end a field is quoted. */
 static void put_text(FILE *out, const char *text)
@@ -35,19 +41,21 @@ static void put_bytes(FILE *out, uint64_t bytes, bool with_unit)
 static void put_counter(FILE *out, const struct counter *counter, const struct row *row,
                         bool with_unit)
 {
+	const char *word;
 	uint64_t value;
 
 	putc(',', out);
 	if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
 		return;
-	if (counter->unit == COUNTER_code)
-		fputs(counter_reason(value), out);
+	word = counter_word(counter, value);
+	if (counter_is_code(counter))
+		fputs(word ? word : "unknown", out);
 	else if (counter->unit == COUNTER_millipercent)
 		fprintf(out, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
 	else
 		fprintf(out, "%" PRIu64, value);
-	if (with_unit && *units[counter->unit])
-		fprintf(out, " %s", units[counter->unit]);
+	if (with_unit && *unit_of(counter))
+		fprintf(out, " %s", unit_of(counter));
 }
 
 static void put_header(FILE *out)
@@ -57,8 +65,8 @@ static void put_header(FILE *out)
 	      out);
 	for (const struct counter *counter = counters; counter->name; counter++) {
 		fprintf(out, ",%s", counter->name);
-		if (*units[counter->unit])
-			fprintf(out, " [%s]", units[counter->unit]);
+		if (*unit_of(counter))
+			fprintf(out, " [%s]", unit_of(counter));
 	}
 	putc('\n', out);
 }

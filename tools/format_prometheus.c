@@ -58,19 +58,18 @@ static void metric_name(const struct counter *counter, char *name, size_t size)
 {
 	static const struct {
 		const char *ours, *base;
-	} units[] = {
+	} units[COUNTER_UNITS] = {
 	    [COUNTER_bytes] = {"_bytes", "_bytes"},
-	    [COUNTER_count] = {"", ""},
-	    [COUNTER_code] = {"", ""},
 	    [COUNTER_ns] = {"_ns", "_seconds"},
-	    [COUNTER_millipercent] = {"", "_ratio"},
+	    [COUNTER_millipercent] = {NULL, "_ratio"},
 	};
-	size_t stem = strlen(counter->name), tail = strlen(units[counter->unit].ours);
+	const char *ours = units[counter->unit].ours, *base = units[counter->unit].base;
+	size_t stem = strlen(counter->name), tail = ours ? strlen(ours) : 0;
 
-	if (stem > tail && strcmp(counter->name + stem - tail, units[counter->unit].ours) == 0)
+	if (tail && stem > tail && strcmp(counter->name + stem - tail, ours) == 0)
 		stem -= tail;
-	snprintf(name, size, "spillway_%.*s%s%s", (int)stem, counter->name,
-	         units[counter->unit].base, counter->how == COUNTER_SUM ? "_total" : "");
+	snprintf(name, size, "spillway_%.*s%s%s", (int)stem, counter->name, base ? base : "",
+	         counter->how == COUNTER_SUM ? "_total" : "");
 }
 
 /* In base units, to the last digit. */
@@ -86,11 +85,18 @@ static void put_value(FILE *out, const struct counter *counter, uint64_t value)
 }
 
 /* A code is a set of states of which at most one is 1. */
-static void put_states(FILE *out, const char *name, const struct row *row, uint64_t value)
+static void put_states(FILE *out, const struct counter *counter, const char *name,
+                       const struct row *row, uint64_t value)
 {
-	for (uint64_t code = SPILL_NONE + 1; code <= SPILL_HOST_LIMIT; code++) {
+	static const char *const labels[COUNTER_UNITS] = {
+	    [COUNTER_elastic] = "state",
+	    [COUNTER_provider] = "name",
+	};
+	const char *label = labels[counter->unit] ? labels[counter->unit] : "reason";
+
+	for (uint64_t code = 1; counter_word(counter, code); code++) {
 		put_device(out, name, row);
-		fprintf(out, ",reason=\"%s\"} %d\n", counter_reason(code), value == code);
+		fprintf(out, ",%s=\"%s\"} %d\n", label, counter_word(counter, code), value == code);
 	}
 }
 
@@ -106,8 +112,8 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 
 		if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
 			continue;
-		if (counter->unit == COUNTER_code) {
-			put_states(out, name, row, value);
+		if (counter_is_code(counter)) {
+			put_states(out, counter, name, row, value);
 			continue;
 		}
 		put_device(out, name, row);

@@ -86,7 +86,7 @@ static void print_memory(const struct segment_view *view)
 		table_cell(&table, "%" PRIu64, total->spills);
 		table_cell(&table, "%s",
 		           units_format_size(total->spilled_bytes, size, sizeof size));
-		table_cell(&table, "%s", counter_reason(total->spill_reason));
+		table_cell(&table, "%s", COUNTER_WORD(total, spill_reason));
 	}
 	table_end(&table, stdout);
 }
@@ -195,12 +195,15 @@ static void json_limit(struct json *json, const char *key, uint64_t bytes)
 static void json_statistics(struct json *json, const struct statistics *statistics)
 {
 	for (const struct counter *counter = counters; counter->name; counter++) {
+		const char *word;
 		uint64_t value;
+		bool known = counter_read(counter, statistics, &value);
 
-		if (!counter_read(counter, statistics, &value))
+		word = counter_word(counter, value);
+		if (!known)
 			json_null(json, counter->name);
-		else if (counter->unit == COUNTER_code)
-			json_text(json, counter->name, counter_reason(value));
+		else if (counter_is_code(counter))
+			json_text(json, counter->name, word ? word : "unknown");
 		else
 			json_number(json, counter->name, value);
 	}

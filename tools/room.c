@@ -14,7 +14,7 @@
 #include "core/state/directory.h"
 #include "tools/tool.h"
 
-enum { ROOM = 1 << 20 }; /* bytes; what a job keeps is a little less */
+enum { ROOM = 2 << 20 }; /* bytes; what a job keeps is a little less */
 
 /* 0 or an errno. */
 static int try_file(const char *directory)
@@ -45,13 +45,13 @@ bool room_for_job(char *message, size_t size)
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ROOM) {
 		signal(SIGXFSZ, SIG_IGN); /* what is said may go to a longer file, too */
 		snprintf(message, size,
-		         "%s: a job's state takes 1 MiB, and files are limited to %llu bytes "
+		         "%s: a job's state takes 2 MiB, and files are limited to %llu bytes "
 		         "(ulimit -f)",
 		         path, (unsigned long long)limit.rlim_cur);
 		return false;
 	}
 	error = try_file(path);
 	if (error)
-		snprintf(message, size, "%s: a job's state takes 1 MiB: %s", path, strerror(error));
+		snprintf(message, size, "%s: a job's state takes 2 MiB: %s", path, strerror(error));
 	return error == 0;
 }

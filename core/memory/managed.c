@@ -17,7 +17,7 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 	if (vmem_charge(device, bytes) == 0)
 		return bytes;
 	for (int tries = 0; tries < 3; tries++) {
-		uint64_t limit = device_settings(device).memory_limit;
+		uint64_t limit = device_limit(device);
 		uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
 		uint64_t left = used < limit ? (limit - used) / BLOCK * BLOCK : 0;
 

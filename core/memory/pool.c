@@ -401,7 +401,7 @@ out:
 
 CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value)
 {
-	uint64_t limit = device_settings(pool->device).memory_limit;
+	uint64_t limit = device_limit(pool->device);
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (!value)

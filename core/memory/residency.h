@@ -16,19 +16,6 @@
 
 struct allocation;
 
-/* Why a wanted move has not happened yet; in the statistics. */
-enum move_pending {
-	MOVE_NONE,        /* nothing is wanted */
-	MOVE_SOON,        /* wanted, and being prepared */
-	MOVE_CAPTURE,     /* a capture is active */
-	MOVE_INSIDE,      /* a thread stays inside a call of the driver */
-	MOVE_WORK,        /* work on the device does not end */
-	MOVE_HOST_LIMIT,  /* the host has no room */
-	MOVE_PINNED,      /* what is left must stay where it is */
-	MOVE_DEVICE_FULL, /* the device has no room, whatever the limit says */
-	MOVE_FAILED,      /* the driver refuses; it is tried again */
-};
-
 /* Something changed: a limit, memory freed, memory spilled. Starts the mover when first needed. */
 void residency_wake(struct device *device);
 /*

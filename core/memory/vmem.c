@@ -36,7 +36,7 @@ bool vmem_make_room(struct device *device)
 
 int vmem_charge(struct device *device, uint64_t bytes)
 {
-	uint64_t limit = device_settings(device).memory_limit;
+	uint64_t limit = device_limit(device);
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 
 	if (error && vmem_make_room(device))
@@ -201,6 +201,7 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	struct context context;
 	struct config_gpu settings;
 	struct native made;
+	uint64_t limit;
 	CUresult result;
 
 	if (!address || !request->size || !context_current(&context))
@@ -208,18 +209,17 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	if (!request->pool)
 		spilled_settle();
 	settings = device_settings(context.device);
-	result = make_native(&context, settings.memory_limit, request, &made);
+	limit = device_limit(context.device);
+	result = make_native(&context, limit, request, &made);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
-		result = make_native(&context, settings.memory_limit, request, &made);
+		result = make_native(&context, limit, request, &made);
 	/* A program that bounds its pool wants to be told. */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && request->pool &&
 	    pool_is_bounded(request->pool, request->size))
 		return result;
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		return spill(
-		    &context, &settings, request,
-		    why_not_on_device(context.device, settings.memory_limit, request->size),
-		    address);
+		return spill(&context, &settings, request,
+		             why_not_on_device(context.device, limit, request->size), address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = enter_native(&context, request, &made);

@@ -51,6 +51,11 @@ int directory_open(int create, char *message, size_t size)
 {
 	char path[PATH_MAX];
 	directory_path(path, sizeof path);
+	return directory_open_path(path, create, message, size);
+}
+
+int directory_open_path(const char *path, int create, char *message, size_t size)
+{
 	/* a relative name would be another directory in each process */
 	if (path[0] != '/')
 		return state_refuse(-EINVAL, message, size,

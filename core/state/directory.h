@@ -16,6 +16,8 @@ const char *directory_path(char *path, size_t size);
 /* The directory, made if create is non-zero and it is missing, checked. A read-only fd (CLOEXEC) or
  * a negative errno; message (may be NULL) then says why, naming the path. */
 int directory_open(int create, char *message, size_t size);
+/* The same for this directory. */
+int directory_open_path(const char *path, int create, char *message, size_t size);
 /* "DIR/JOB.segment" and "DIR/JOB.override.ini". 0, -EINVAL (not a job's name) or -ENAMETOOLONG. */
 int directory_segment_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);

@@ -49,6 +49,13 @@ struct segment_slot {
 	struct statistics device[SEGMENT_DEVICES];
 };
 
+/* The job's limit on one device, for its processes and for other jobs. */
+struct segment_claim {
+	_Atomic uint64_t limit;     /* as last set; 0: no process has met the device */
+	_Atomic uint64_t grown;     /* by how much it has risen by itself */
+	_Atomic uint64_t judged_ns; /* CLOCK_MONOTONIC; when its growth was judged last */
+};
+
 struct segment_header {
 	char magic[8];
 	uint32_t version;
@@ -67,6 +74,7 @@ struct segment_header {
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES]; /* sum over slots in use */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
 	struct segment_device device[SEGMENT_DEVICES];
+	struct segment_claim claim[SEGMENT_DEVICES];
 	struct statistics ended[SEGMENT_DEVICES];
 	struct statistics ended_next[SEGMENT_DEVICES];
 };
@@ -76,16 +84,16 @@ struct segment_file {
 	struct segment_slot slot[SEGMENT_SLOTS];
 };
 
-static_assert(sizeof(struct statistics) == 31 * 8, "a counter more or less: raise SEGMENT_VERSION");
+static_assert(sizeof(struct statistics) == 38 * 8, "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 11200, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 13376, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 104,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 4672, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 5568, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
 static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
 
@@ -93,6 +101,7 @@ static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
 struct segment {
 	struct segment_file *file;
 	struct segment_slot *slot;
+	char *directory; /* in which the file is */
 	/* given back while the lock could not be had; settled with the next one that is */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 };
@@ -135,6 +144,10 @@ void segment_change_end(struct segment_header *header);
 void segment_repair(struct segment_file *file);
 /* A descriptor whose closing unlocks, or a negative errno. One at a time in a process. */
 int segment_job_lock(int directory, const char *job);
+
+/* view.c */
+/* As segment_list(), in this directory, whose descriptor it closes. */
+int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
 /* quota.c */
 /* Makes the totals the sum over slots in use; under the lock. */

@@ -87,6 +87,8 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 	struct segment_slot *slot = slots_take(file);
 	if (slot) {
 		segment_change_begin(&file->header);
+		if (live == 0)
+			memset(file->header.claim, 0, sizeof file->header.claim);
 		if (live == 0 && is_another_run(&file->header, joiner))
 			begin_run(file, joiner);
 		slot->pid = pid;
@@ -104,13 +106,15 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 static int join_locked(int directory, const char *job, const struct joiner *joiner,
                        struct segment **result, char *message, size_t size)
 {
-	char path[512];
+	char path[PATH_MAX];
 	int fd = segment_open_or_create(directory, job, message, size);
 	if (fd < 0)
 		return fd;
 	struct segment *segment = calloc(1, sizeof *segment);
 	int error = -ENOMEM;
-	if (segment) {
+	if (segment)
+		segment->directory = strdup(directory_path(path, sizeof path));
+	if (segment && segment->directory) {
 		segment->file = segment_map(fd);
 		error = segment->file ? take_slot(segment, joiner) : -errno;
 	}
@@ -121,6 +125,8 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	}
 	if (segment && segment->file)
 		munmap(segment->file, sizeof *segment->file);
+	if (segment)
+		free(segment->directory);
 	free(segment);
 	segment_path(job, path, sizeof path);
 	if (error == -EUSERS)
@@ -171,6 +177,7 @@ void segment_leave(struct segment *segment)
 	}
 	pthread_mutex_unlock(&segment->slot->life.mutex);
 	munmap(file, sizeof *file);
+	free(segment->directory);
 	free(segment);
 }
 

@@ -104,6 +104,24 @@ uint64_t segment_charged(struct segment *segment, int device, enum segment_side 
 /* Those of dead slots alone, as of the last look for them (a refusal is one): worth waiting for. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
+/* --- growth: how far the limit of a job has risen by itself --- */
+
+/*
+ * Says what limit the processes of the job were told to keep to on a device (CONFIG_UNLIMITED: none), for other jobs'
+ * segment_owed(). A limit other than before starts without growth.
+ */
+void segment_claim(struct segment *segment, int device, uint64_t limit);
+/* Bytes by which the limit of all processes of the job has risen. One load. */
+uint64_t segment_grown(const struct segment *segment, int device);
+void segment_set_grown(struct segment *segment, int device, uint64_t bytes);
+/* Whether the calling process is the one that judges growth now: one in interval_ns is. */
+bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
+/*
+ * Bytes of the device that other live jobs of this state directory may still take: what each one's limit leaves; of one
+ * without a limit what it has on the host. Reads their files.
+ */
+uint64_t segment_owed(const struct segment *segment, int device);
+
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);
 /* The last configuration error or warning of this process, for stat; "" clears. */

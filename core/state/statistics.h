@@ -2,10 +2,11 @@
  * Every counter Spillway keeps about one process on one device, from one list.
  *
  * X(name, how, unit, meaning); how: SUM (grows; a job's is the sum over processes, the ended ones
- * too), NOW (a level; a job's is the sum over live processes), PEAK (highest level; a job's is the
- * segment's own peak where it has one, else the highest), SAME (a setting, alike in all processes; a
- * job's is the live ones', else the last). Written by the owning process alone with relaxed atomics;
- * read by anyone.
+ * too), NOW (a level; a job's is the sum over live processes), MOST (a level; a job's is the highest of
+ * live processes), PEAK (highest level; a job's is the segment's own peak where it has one, else the
+ * highest), SAME (a setting, alike in all processes; a job's is the live ones', else the last); unit:
+ * bytes, count, ns, millipercent (thousandths of a percent), error (a CUresult), or a code of codes.h.
+ * Written by the owning process alone with relaxed atomics; read by anyone.
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H
@@ -13,19 +14,21 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "core/state/codes.h"
+
 #define STATISTICS(X)                                                                      \
 	X(device_used, NOW, bytes, "device memory held")                                   \
 	X(device_peak, PEAK, bytes, "most device memory held")                             \
 	X(host_used, NOW, bytes, "host memory held in place of device memory")             \
 	X(host_peak, PEAK, bytes, "most host memory held in place of device memory")       \
 	X(pinned_used, NOW, bytes, "host memory the program pinned itself")                \
-	X(limit_set, SAME, bytes, "limit asked for; 18446744073709551615: none")           \
+	X(limit_set, SAME, bytes, "limit in force; 18446744073709551615: none")            \
 	X(limit_held, SAME, bytes, "limit that could be reached")                          \
 	X(allocations, NOW, count, "live allocations")                                     \
 	X(spills, SUM, count, "allocations placed on the host")                            \
 	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                           \
 	X(refusals, SUM, count, "allocations answered with out of memory")                 \
-	X(spill_reason, PEAK, code, "gravest reason of a spill; enum spill_reason")        \
+	X(spill_reason, PEAK, spill, "gravest reason of a spill")                          \
 	X(launches, SUM, count, "kernel launches")                                         \
 	X(graph_launches, SUM, count, "graph launches")                                    \
 	X(busy_ns, SUM, ns, "measured GPU time; counted while paced")                      \
@@ -43,20 +46,19 @@
 	X(queued_moves, SUM, count, "of all moves: those before which work was in flight") \
 	X(move_ns, SUM, ns, "time for which the gate was closed to move chunks")           \
 	X(move_longest_ns, PEAK, ns, "longest time for which it was closed")               \
-	X(move_pending, NOW, code, "why a move waits; enum move_pending")                  \
-	X(elastic, SAME, code, "whether memory can move, or why not; enum elastic")
-
-/* Whether the device's allocations live in the arena, and if not, why. */
-enum elastic {
-	ELASTIC_UNUSED, /* nothing was allocated yet, or nobody named the job or set a limit */
-	ELASTIC_YES,
-	ELASTIC_NO_VMM, /* the driver or the device has no virtual memory management */
-	ELASTIC_NO_HOST, /* no physical memory on the host: old driver, or refused by a container's profile */
-	ELASTIC_SPILL, /* spill = managed or pinned: such memory cannot move */
-	ELASTIC_NO_ADDRESSES,
-};
-
-enum spill_reason { SPILL_NONE, SPILL_LIMIT, SPILL_DEVICE_FULL, SPILL_HOST_LIMIT };
+	X(move_pending, MOST, pending, "why a move waits")                                 \
+	X(elastic, SAME, elastic, "whether memory can move, or why not")                   \
+	X(limit_grown, SAME, bytes, "of limit_set: by how much it has risen by itself")    \
+	X(held_reason, MOST, held, "why limit_held is above limit_set")                    \
+	X(provider, SAME, provider, "what makes memory on the host")                       \
+	X(numa_error, SAME, error,                                                         \
+	  "why provider vmm_numa does not work; 0: it does, or was not tried")             \
+	X(host_error, SAME, error,                                                         \
+	  "why provider vmm_host does not work; 0: it does, or was not tried")             \
+	X(managed_error, SAME, error,                                                      \
+	  "why provider managed does not work; 0: it does, or was not tried")              \
+	X(pinned_error, SAME, error,                                                       \
+	  "why provider pinned does not work; 0: it does, or was not tried")
 
 struct statistics {
 #define X(name, how, unit, meaning) _Atomic uint64_t name;

@@ -5,16 +5,19 @@
 
 #define ENDED_SUM(total, one)  ((total) + (one))
 #define ENDED_NOW(total, one)  ((void)(one), (total))
+#define ENDED_MOST(total, one) ((void)(one), (total))
 #define ENDED_PEAK(total, one) HIGHER(total, one)
 #define ENDED_SAME(total, one) ((one) ? (one) : (total))
 
 #define LIVE_SUM(total, one)  ((total) + (one))
 #define LIVE_NOW(total, one)  ((total) + (one))
+#define LIVE_MOST(total, one) HIGHER(total, one)
 #define LIVE_PEAK(total, one) HIGHER(total, one)
 #define LIVE_SAME(total, one) HIGHER(total, one) /* 0 until a process has met the device */
 
 #define KEEP_SUM  true
 #define KEEP_NOW  true
+#define KEEP_MOST true
 #define KEEP_PEAK true
 #define KEEP_SAME false
 

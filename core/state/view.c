@@ -195,10 +195,16 @@ int segment_read(const char *job, struct segment_view *view, char *message, size
 
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie)
 {
-	static const char ending[] = ".segment";
-	int count = 0, fd = directory_open(0, NULL, 0);
+	int fd = directory_open(0, NULL, 0);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
+	return segment_list_in(fd, found, cookie);
+}
+
+int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)
+{
+	static const char ending[] = ".segment";
+	int count = 0;
 	DIR *directory = fdopendir(fd);
 	if (!directory) {
 		int error = -errno;

@@ -507,7 +507,7 @@ START_TEST(another_version_is_refused_and_left_alone)
 	uint32_t version = 7;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 7, expected version 2");
+	expect_refused("version 7, expected version 3");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST

@@ -45,7 +45,7 @@ static void patch(off_t at, const void *bytes, size_t size)
 START_TEST(says_what_is_wrong)
 {
 	char message[1024];
-	uint32_t version = 3;
+	uint32_t version = 2;
 	ck_assert_int_eq(look(message, sizeof message), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(message, path));
 	ck_assert_int_eq(segment_read("a/b", &view, message, sizeof message), -EINVAL);
@@ -55,7 +55,7 @@ START_TEST(says_what_is_wrong)
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	patch(offsetof(struct segment_header, version), &version, sizeof version);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
-	ck_assert_msg(strstr(message, path) && strstr(message, "version 3, expected version 2"),
+	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 3"),
 	              "%s", message);
 }
 END_TEST

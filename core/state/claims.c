@@ -1,0 +1,144 @@
+/*
+ * Claims: what a job's limit on a device is, and how far it has risen, for its own processes and for other jobs.
+ *
+ * Runs inside the user's process; no lock. Other jobs' files are read by pread, and only their headers.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+/* A job whose processes have said nothing for so long has none that runs. */
+#define SILENT_NS (3 * SEGMENT_TEND_NS)
+
+static struct segment_claim *claim_of(const struct segment *segment, int device)
+{
+	if (device < 0 || device >= SEGMENT_DEVICES)
+		return NULL;
+	return &segment->file->header.claim[device];
+}
+
+void segment_claim(struct segment *segment, int device, uint64_t limit)
+{
+	struct segment_claim *claim = claim_of(segment, device);
+
+	if (claim && atomic_exchange(&claim->limit, limit) != limit)
+		atomic_store(&claim->grown, 0);
+}
+
+uint64_t segment_grown(const struct segment *segment, int device)
+{
+	const struct segment_claim *claim = claim_of(segment, device);
+
+	return claim ? atomic_load_explicit(&claim->grown, memory_order_relaxed) : 0;
+}
+
+void segment_set_grown(struct segment *segment, int device, uint64_t bytes)
+{
+	struct segment_claim *claim = claim_of(segment, device);
+
+	if (claim)
+		atomic_store(&claim->grown, bytes);
+}
+
+bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns)
+{
+	struct segment_claim *claim = claim_of(segment, device);
+	uint64_t now = segment_clock(CLOCK_MONOTONIC), before;
+
+	if (!claim)
+		return false;
+	before = atomic_load(&claim->judged_ns);
+	/* Later than now: another clock wrote it. */
+	if (before <= now && now - before < interval_ns)
+		return false;
+	return atomic_compare_exchange_strong(&claim->judged_ns, &before, now);
+}
+
+/* What one job may still take of the device, by its header. */
+static uint64_t owed_to(const struct segment_header *header, const char *uuid)
+{
+	uint64_t owed = 0;
+
+	for (uint32_t d = 0; d < header->device_count; d++) {
+		uint64_t limit = header->claim[d].limit;
+		uint64_t used = header->charged[d][SEGMENT_ON_DEVICE];
+
+		if (strncmp(header->device[d].uuid, uuid, sizeof header->device[d].uuid) != 0)
+			continue;
+		/* One without a limit is owed what it had to place on the host. */
+		if (limit == UINT64_MAX)
+			owed += header->charged[d][SEGMENT_ON_HOST];
+		else if (limit > used)
+			owed += limit - used;
+	}
+	return owed;
+}
+
+/* Not as the others do, whose messages name the directory: this is not the thread to read the environment in. */
+static bool read_header(int directory, const char *job, struct segment_header *header)
+{
+	char name[SEGMENT_FILE_NAME_MAX];
+	ssize_t length;
+	int fd;
+
+	snprintf(name, sizeof name, "%s.segment", job);
+	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	length = pread(fd, header, sizeof *header, 0);
+	close(fd);
+	return length == sizeof *header &&
+	       memcmp(header->magic, SEGMENT_MAGIC, sizeof header->magic) == 0 &&
+	       header->version == SEGMENT_VERSION && header->size == sizeof(struct segment_file) &&
+	       header->device_count <= SEGMENT_DEVICES;
+}
+
+static bool runs_now(const struct segment_header *header)
+{
+	uint64_t now = segment_clock(CLOCK_REALTIME), seen = header->seen_ns;
+
+	return (seen > now ? seen - now : now - seen) < SILENT_NS &&
+	       segment_is_of_this_boot(header);
+}
+
+struct asking {
+	const struct segment *own;
+	const char *uuid;
+	int directory;
+	uint64_t owed;
+};
+
+static int ask(void *cookie, const char *job)
+{
+	struct asking *asking = cookie;
+	struct segment_header header;
+
+	if (strcmp(job, asking->own->file->header.job) != 0 &&
+	    read_header(asking->directory, job, &header) && runs_now(&header))
+		asking->owed += owed_to(&header, asking->uuid);
+	return 0;
+}
+
+uint64_t segment_owed(const struct segment *segment, int device)
+{
+	struct asking asking = {.own = segment};
+	int listed;
+
+	if (device < 0 || device >= SEGMENT_DEVICES)
+		return 0;
+	asking.uuid = segment->file->header.device[device].uuid;
+	if (!asking.uuid[0])
+		return 0;
+	asking.directory = directory_open_path(segment->directory, 0, NULL, 0);
+	if (asking.directory < 0)
+		return 0;
+	listed = fcntl(asking.directory, F_DUPFD_CLOEXEC, 0);
+	if (listed >= 0)
+		segment_list_in(listed, ask, &asking);
+	close(asking.directory);
+	return asking.owed;
+}

@@ -1,0 +1,69 @@
+/*
+ * Counters that are codes, each with what it can say and the word for it, from one list per code.
+ *
+ * CODES_<unit>(X): X(constant, word). The first says that there is nothing to tell and is 0; of several processes the
+ * highest counts, so what matters more comes later. CODES(X): X(unit), every code there is.
+ */
+#ifndef SPILLWAY_CODES_H
+#define SPILLWAY_CODES_H
+
+#define CODES(X)   \
+	X(spill)   \
+	X(pending) \
+	X(elastic) \
+	X(held)    \
+	X(provider)
+
+/* Why memory was placed on the host, or refused. */
+#define CODES_spill(X)                      \
+	X(SPILL_NONE, "-")                  \
+	X(SPILL_LIMIT, "limit")             \
+	X(SPILL_DEVICE_FULL, "device_full") \
+	X(SPILL_HOST_LIMIT, "host_limit")
+
+/* Why a wanted move has not happened yet. */
+#define CODES_pending(X)                                                                    \
+	X(MOVE_NONE, "-")                  /* nothing is wanted */                          \
+	X(MOVE_SOON, "soon")               /* wanted, and being prepared */                 \
+	X(MOVE_CAPTURE, "capture")         /* a capture is active */                        \
+	X(MOVE_INSIDE, "inside")           /* a thread stays inside a call of the driver */ \
+	X(MOVE_WORK, "work")               /* work on the device does not end */            \
+	X(MOVE_HOST_LIMIT, "host_limit")   /* the host has no room */                       \
+	X(MOVE_PINNED, "pinned")           /* what is left must stay where it is */         \
+	X(MOVE_DEVICE_FULL, "device_full") /* the device has no room, whatever the limit */ \
+	X(MOVE_FAILED, "failed")           /* the driver refuses; it is tried again */
+
+/* Whether the device's allocations live in the arena, and if not, why. */
+#define CODES_elastic(X)                                                                           \
+	X(ELASTIC_UNUSED, "-") /* nothing was allocated, or nobody set a limit or named the job */ \
+	X(ELASTIC_YES, "yes")                                                                      \
+	X(ELASTIC_NO_VMM, "no_vmm")   /* driver or device have no virtual memory management */     \
+	X(ELASTIC_NO_HOST, "no_host") /* nor physical memory on the host: old, or not permitted */ \
+	X(ELASTIC_SPILL, "spill")     /* spill = managed or pinned: such memory cannot move */     \
+	X(ELASTIC_NO_ADDRESSES, "no_addresses")
+
+/* Why limit_held is above limit_set: what of the memory beyond it cannot be moved. */
+#define CODES_held(X)                                                                          \
+	X(HELD_NONE, "-")                                                                      \
+	X(HELD_PENDING, "pending")     /* it will move; see move_pending */                    \
+	X(HELD_FOREIGN, "foreign")     /* contexts, arrays and other memory of the driver's */ \
+	X(HELD_PINNED, "pinned")       /* exported, registered, or pin_new */                  \
+	X(HELD_HOST_FULL, "host_full") /* host_limit, or no memory there */
+
+/* What makes memory on the host. */
+#define CODES_provider(X)              \
+	X(PROVIDER_NONE, "-")          \
+	X(PROVIDER_NUMA, "vmm_numa")   \
+	X(PROVIDER_HOST, "vmm_host")   \
+	X(PROVIDER_MANAGED, "managed") \
+	X(PROVIDER_PINNED, "pinned")
+
+#define X(constant, word) constant,
+enum spill_reason { CODES_spill(X) };
+enum move_pending { CODES_pending(X) };
+enum elastic { CODES_elastic(X) };
+enum held_reason { CODES_held(X) };
+enum provider_code { CODES_provider(X) };
+#undef X
+
+#endif
