@@ -57,7 +57,10 @@
 	X(cuMemRelease)                           \
 	X(cuMemSetAccess)                         \
 	X(cuMemUnmap)                             \
+	X(cuMemcpyAsync)                          \
+	X(cuStreamCreate)                         \
 	X(cuStreamGetCtx)                         \
+	X(cuStreamQuery)                          \
 	X(cuStreamSynchronize)                    \
 	X(cuThreadExchangeStreamCaptureMode)
 

@@ -24,6 +24,8 @@
 #include "core/memory/graph_memory.h"
 #include "core/memory/measured.h"
 #include "core/memory/pool.h"
+#include "core/memory/quiet.h"
+#include "core/memory/residency.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 #include "core/pace/pacer.h"
@@ -95,7 +97,8 @@ static void apply(void)
 		struct config_gpu settings;
 
 		config_for_device(job.config.now, &device->id, &settings);
-		device_apply(device, &settings);
+		if (device_apply(device, &settings))
+			residency_wake(device);
 		note_what_is_not_in_effect(&settings, device->id.ordinal);
 		pacer_set(job.pacer[i], (uint32_t)settings.share, settings.share_window);
 		paced |= pacer_is_pacing(job.pacer[i]);
@@ -249,6 +252,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 {
 	if (!job_is_active() || !job.segment || getpid() != job.process)
 		return;
+	residency_stop();
 	segment_exiting(job.segment);
 	if (job.config.is_unnamed)
 		segment_remove_own(job.segment);
@@ -262,6 +266,17 @@ static bool make_pacers(void)
 			return false;
 	}
 	return true;
+}
+
+/* The job has a name, a file or a limit: its memory is to be seen and steered. */
+static bool somebody_cares(void)
+{
+	bool is_limited = false;
+
+	for (int i = 0; i < job.devices.count; i++)
+		is_limited |=
+		    device_settings(&job.devices.device[i]).memory_limit != CONFIG_UNLIMITED;
+	return !job.config.is_unnamed || job.config.file || is_limited;
 }
 
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
@@ -295,6 +310,7 @@ static void start(void)
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
 	graph_memory_start(&job.devices);
+	vmem_start(somebody_cares());
 	if (!job.config.is_unnamed) { /* one nobody limits need not wait for NVML */
 		context_met = measured_first_met;
 		measured_start(&job.devices);
@@ -399,6 +415,7 @@ void job_left_context(CUcontext context)
 	if (!job_is_active())
 		return;
 	context_forget(context);
+	quiet_forget_context(context);
 	pools_settle();
 	graph_memory_settle();
 }
@@ -408,6 +425,7 @@ void job_leave_stream(CUstream stream)
 	if (!job_is_active())
 		return;
 	capture_is_over(stream);
+	quiet_stream_gone(stream);
 	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_stream(job.pacer[i], stream);
 }

@@ -2,6 +2,7 @@
 #include "shim/track.h"
 
 #include "core/job.h"
+#include "core/memory/quiet.h"
 
 /* What cuda.h makes without a context, and what outlives all of them. */
 static bool belongs_to_no_context(const struct resource_type *type)
@@ -16,10 +17,13 @@ static void enter(const struct object_entry *entry)
 {
 	struct context context;
 
-	if (!belongs_to_no_context(entry->type) && context_current(&context))
-		object_enter(context.device->registry, context.container, entry);
-	else
+	if (belongs_to_no_context(entry->type) || !context_current(&context)) {
 		object_enter(context_free_registry(), NULL, entry);
+		return;
+	}
+	object_enter(context.device->registry, context.container, entry);
+	if (entry->type == &object_type_stream)
+		quiet_stream_made(context.handle, (CUstream)entry->address);
 }
 
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes)

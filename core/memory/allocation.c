@@ -76,6 +76,12 @@ static bool is_in_table(const struct allocation *a)
 	return a->side == SEGMENT_ON_HOST || a->is_managed;
 }
 
+/* Not the driver's to free with its context, or to be found by any address in it. */
+static bool is_ours(const struct allocation *a)
+{
+	return a->backing.provider || a->is_managed;
+}
+
 static int table_add(struct allocation *a)
 {
 	struct allocation **node;
@@ -187,28 +193,27 @@ struct allocation *allocation_managed_at(CUdeviceptr address)
 	return in_table_at(address, true);
 }
 
-struct each_in_table {
+struct each_of_ours {
 	CUcontext context;
 	void (*each)(void *cookie, struct allocation *allocation);
 	void *cookie;
 };
 
-static void if_in_table(void *cookie, const struct registry_entry *entry)
+static void if_ours(void *cookie, const struct registry_entry *entry)
 {
 	struct allocation *a = (struct allocation *)entry->resource;
-	const struct each_in_table *walk = cookie;
+	const struct each_of_ours *walk = cookie;
 
-	if (a->resource.type == &allocation_type && is_in_table(a) &&
+	if (a->resource.type == &allocation_type && is_ours(a) &&
 	    a->context.handle == walk->context)
 		walk->each(walk->cookie, a);
 }
 
-void allocation_each_in_table(const struct context *context,
-                              void (*each)(void *cookie, struct allocation *allocation),
-                              void *cookie)
+void allocation_each_of_ours(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie)
 {
-	struct each_in_table walk = {context->handle, each, cookie};
+	struct each_of_ours walk = {context->handle, each, cookie};
 
-	if (table_count)
-		registry_walk(context->device->registry, if_in_table, &walk);
+	registry_walk(context->device->registry, if_ours, &walk);
 }

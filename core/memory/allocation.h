@@ -21,7 +21,8 @@ struct allocation {
 	bool is_managed;
 	bool is_shared; /* another process or device may have it open: it must stay where it is */
 	uint64_t charged;
-	struct backing backing;       /* when on the host */
+	struct backing
+	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
 	struct pool *pool;            /* it was asked of, NULL: none; holds a reference */
 	struct allocation *postponed; /* the next of those in spilled.c */
 	uint64_t pool_live; /* on the device: bytes of the pool, which is charged for them */
@@ -43,9 +44,9 @@ struct allocation *allocation_find(CUdeviceptr address);
 struct allocation *allocation_spilled_at(CUdeviceptr address);
 /* The managed one; likewise. */
 struct allocation *allocation_managed_at(CUdeviceptr address);
-/* Calls each() with every spilled or managed allocation made in this context, without a lock. */
-void allocation_each_in_table(const struct context *context,
-                              void (*each)(void *cookie, struct allocation *allocation),
-                              void *cookie);
+/* Calls each() with every elastic, spilled or managed allocation made in this context, without a lock. */
+void allocation_each_of_ours(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie);
 
 #endif

@@ -6,18 +6,18 @@
  * run     the chunks of one allocation, one behind the other; a slab is a run of one unit
  *
  * The table of units is never freed and addresses never change, so that what only looks (heat) needs no lock. What
- * changes it holds arena_lock(). A chunk's physical memory is exchanged by the mover alone, with the gate closed.
+ * changes it holds the arena's lock. A chunk's physical memory is exchanged by the mover alone, with the gate closed.
  */
 #ifndef SPILLWAY_ARENA_H
 #define SPILLWAY_ARENA_H
 
 #include "core/device.h"
 #include "core/memory/address_space.h"
+#include "core/memory/slab.h"
 
 #define ARENA_UNIT ((uint64_t)2 << 20)
 
 struct allocation;
-struct slab;
 
 enum chunk_kind { UNIT_FREE, UNIT_OF_ALLOCATION, UNIT_OF_SLAB };
 
@@ -42,7 +42,10 @@ struct arena {
 	CUdeviceptr base;
 	uint64_t size;
 	struct unit *units; /* size / ARENA_UNIT of them */
+	uint32_t top;       /* no unit from here on was ever used */
 	struct address_space space;
+	struct slabs slabs;
+	uint64_t on_host; /* bytes of chunks that are on the host */
 	pthread_mutex_t lock;
 };
 

@@ -24,6 +24,12 @@ bool elastic_is(const struct allocation *allocation);
 /* The allocation around an address of an arena, with a reference for the caller, or NULL. */
 struct allocation *elastic_at(CUdeviceptr address);
 
+/* Releases slabs that hold nothing. Their bytes. */
+uint64_t elastic_trim(struct device *device);
+/* Calls each() with every run that is mapped now, with the arena's lock held. */
+void elastic_each_run(struct device *device,
+                      void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie);
+
 /* --- for export to another process (share.c) --- */
 
 struct elastic_piece {

@@ -17,7 +17,8 @@ struct move {
 	size_t accesses;
 	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
 	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
-	void *owner;  /* the caller's */
+	bool is_from_device; /* the caller's, as is the owner */
+	void *owner;
 };
 
 enum { MOVES_MAX = 128 };
@@ -28,7 +29,4 @@ size_t moves_prepare(struct device *device, struct move *moves, size_t count);
 CUresult moves_run(struct device *device, struct move *moves, size_t count);
 /* Unmaps what moves_prepare() mapped. */
 void moves_finish(struct device *device, struct move *moves, size_t count);
-/* A context ends: what is kept in it (a stream) is forgotten. */
-void moves_forget_context(CUcontext context);
-
 #endif

@@ -1,7 +1,9 @@
 /* Peers. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/peer.h"
 
+#include "core/base/gate.h"
 #include "core/memory/allocation.h"
+#include "core/memory/elastic.h"
 
 static CUmemAccessDesc access_of(CUdevice device)
 {
@@ -21,6 +23,11 @@ static void open_to(void *cookie, struct allocation *a)
 		driver.cuMemSetAccess(a->backing.address, a->backing.size, access, 1);
 }
 
+static void open_run(void *cookie, CUdeviceptr address, uint64_t size)
+{
+	driver.cuMemSetAccess(address, size, cookie, 1);
+}
+
 void peer_reaches(struct device *owner, struct device *reader)
 {
 	CUmemAccessDesc access = access_of(reader->handle);
@@ -31,8 +38,12 @@ void peer_reaches(struct device *owner, struct device *reader)
 		return;
 	for (size_t i = 0; context_at(i, &context); i++) {
 		if (context.device == owner)
-			allocation_each_in_table(&context, open_to, &access);
+			allocation_each_of_ours(&context, open_to, &access);
 	}
+	/* What the mover maps elsewhere from now on has the right as well. */
+	gate_enter();
+	elastic_each_run(owner, open_run, &access);
+	gate_leave();
 }
 
 size_t peer_access(struct device *owner, CUmemAccessDesc access[DEVICE_MAX])

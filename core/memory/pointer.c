@@ -3,6 +3,7 @@
 
 #include "core/memory/allocation.h"
 #include "core/memory/physical.h"
+#include "core/memory/vmem.h"
 
 static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
                        CUdeviceptr address, void *data)
@@ -66,7 +67,7 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 
 	if (!data || !differs_by_backing(attribute))
 		return false;
-	a = allocation_spilled_at(address);
+	a = vmem_at(address);
 	if (!a)
 		return false;
 	*result = answer(a, attribute, address, data);
@@ -76,7 +77,7 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 
 bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 {
-	struct allocation *a = allocation_spilled_at(address);
+	struct allocation *a = vmem_at(address);
 
 	if (!a)
 		return false;
@@ -90,7 +91,7 @@ bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 
 void pointer_pin(CUdeviceptr address)
 {
-	struct allocation *a = allocation_spilled_at(address);
+	struct allocation *a = vmem_at(address);
 
 	if (!a)
 		a = allocation_find(address);

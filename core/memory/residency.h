@@ -14,8 +14,6 @@
 
 #include "core/device.h"
 
-struct allocation;
-
 /* Something changed: a limit, memory freed, memory spilled. Starts the mover when first needed. */
 void residency_wake(struct device *device);
 /*
@@ -23,6 +21,12 @@ void residency_wake(struct device *device);
  * inside the gate. Whether it is worth another try.
  */
 bool residency_make_room(struct device *device, uint64_t bytes);
+
+/*
+ * Brings the run around an address of an arena to the device and keeps it there for good, in memory made for export if
+ * that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no room; CUDA_ERROR_NOT_READY: it cannot be moved now.
+ */
+CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable);
 
 /* Non-zero while a move waits for a natural moment. */
 extern _Atomic unsigned int residency_waits;

@@ -2,50 +2,12 @@
 #include "core/memory/spilled.h"
 
 #include "core/memory/allocation.h"
+#include "core/memory/quiet.h"
 #include "core/pace/capture.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *postponed; /* holds a reference to each */
 static _Atomic unsigned int postponed_count;
-
-/* Waits for all work of a context, whatever context is current. */
-static CUresult wait_for_context(CUcontext context)
-{
-	CUcontext current = NULL;
-	CUresult result;
-
-	driver.cuCtxGetCurrent(&current);
-	if (current == context)
-		return driver.cuCtxSynchronize();
-	result = driver.cuCtxPushCurrent_v2(context);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = driver.cuCtxSynchronize();
-	driver.cuCtxPopCurrent_v2(&current);
-	return result;
-}
-
-/* Errors by which the driver refuses a call for a capture's sake: it has not waited, work may still run. */
-static bool is_refused(CUresult result)
-{
-	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-}
-
-/* Copies between devices may be another context's work. The allocation's own has the last word. */
-static CUresult wait_for_all_contexts(CUcontext own)
-{
-	struct context context;
-
-	for (size_t i = 0; context_at(i, &context); i++) {
-		CUresult waited =
-		    context.handle == own ? CUDA_SUCCESS : wait_for_context(context.handle);
-
-		if (is_refused(waited))
-			return waited;
-	}
-	return wait_for_context(own);
-}
 
 static void postpone(struct allocation *a)
 {
@@ -60,11 +22,10 @@ static void postpone(struct allocation *a)
 /* False: not waited, because of a capture. */
 static bool wait_and_release(const struct allocation *a, CUstream wait, CUresult *result)
 {
-	CUresult waited =
-	    wait ? driver.cuStreamSynchronize(wait) : wait_for_all_contexts(a->context.handle);
+	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : quiet_wait(a->context.handle);
 	CUresult released;
 
-	if (is_refused(waited))
+	if (quiet_is_refused(waited))
 		return false;
 	/* With any other error the context is broken and runs nothing more. */
 	released = a->backing.provider->release(&a->backing);
@@ -77,7 +38,7 @@ bool spilled_free(struct allocation *a, const struct vmem_free *how, CUresult *r
 	/* What the driver thinks of freeing now, it says of any address; none of its memory is at an odd one. */
 	if (capture_is_active()) {
 		*result = how->native(how->cookie, 1);
-		if (is_refused(*result))
+		if (quiet_is_refused(*result))
 			return false;
 	} else if (wait_and_release(a, how->wait, result)) {
 		return true;

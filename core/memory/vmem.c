@@ -7,11 +7,16 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/memory/allocation.h"
+#include "core/memory/arena.h"
+#include "core/memory/elastic.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/host_memory.h"
 #include "core/memory/reported.h"
+#include "core/memory/residency.h"
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
+
+static _Atomic bool is_elastic;
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared
  * page. */
@@ -27,6 +32,25 @@ static uint64_t host_limit(struct device *device, const struct config_gpu *setti
 	return host_memory_limit(settings->host_limit, device_charged(device, SEGMENT_ON_HOST));
 }
 
+uint64_t vmem_host_limit(struct device *device)
+{
+	struct config_gpu settings = device_settings(device);
+
+	return host_limit(device, &settings);
+}
+
+void vmem_start(bool elastic)
+{
+	atomic_store(&is_elastic, elastic);
+}
+
+struct allocation *vmem_at(CUdeviceptr address)
+{
+	struct allocation *found = elastic_at(address);
+
+	return found ? found : allocation_spilled_at(address);
+}
+
 bool vmem_make_room(struct device *device)
 {
 	bool pools = pools_make_room(device), graphs = graph_memory_make_room(device);
@@ -40,6 +64,9 @@ int vmem_charge(struct device *device, uint64_t bytes)
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 
 	if (error && vmem_make_room(device))
+		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
+	/* What cannot be on the host itself goes before what can. */
+	if (error && bytes <= limit && residency_make_room(device, bytes))
 		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 	return error;
 }
@@ -94,6 +121,13 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	if (kind == SPILL_OFF || must_refuse_first(device, settings) ||
 	    (request->pool && pool_is_shared(request->pool)))
 		return refuse(device, SPILL_NONE);
+	/* Where it can come back from. */
+	if (!request->pool) {
+		CUresult result = elastic_allocate(context, size, ELASTIC_HOST, address);
+
+		if (result != CUDA_ERROR_NOT_SUPPORTED)
+			return result == CUDA_SUCCESS ? result : refuse(device, SPILL_HOST_LIMIT);
+	}
 	charged = provider_rounded(device, kind, size);
 	error = device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
 	if (error == -ENOSPC) {
@@ -196,6 +230,24 @@ static enum spill_reason why_not_on_device(struct device *device, uint64_t limit
 	                                                           : SPILL_DEVICE_FULL;
 }
 
+/* NOT_SUPPORTED: the driver's own allocation is asked instead. */
+static CUresult allocate_elastic(const struct context *context, const struct config_gpu *settings,
+                                 const struct vmem_request *request, CUdeviceptr *address)
+{
+	struct device *device = context->device;
+	CUresult result;
+
+	if (!atomic_load_explicit(&is_elastic, memory_order_relaxed) || request->pool ||
+	    settings->spill == SPILL_OFF || !device_can_hold(device, request->size))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* The program wants to be told first, so that it gives back what it caches. */
+	if (must_refuse_first(device, settings) && arena_of(device) &&
+	    device_charged(device, SEGMENT_ON_DEVICE) + request->size > device_limit(device))
+		return refuse(device, SPILL_NONE);
+	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, address);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
+}
+
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct context context;
@@ -210,6 +262,9 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 		spilled_settle();
 	settings = device_settings(context.device);
 	limit = device_limit(context.device);
+	result = allocate_elastic(&context, &settings, request, address);
+	if (result != CUDA_ERROR_NOT_SUPPORTED)
+		return result;
 	result = make_native(&context, limit, request, &made);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
 		result = make_native(&context, limit, request, &made);
@@ -275,7 +330,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	if (!a)
 		return free_unknown(address, how);
 	/* Not allocated in stream order: the driver frees such memory by cuMemFree alone. */
-	if (how->wait && a->side == SEGMENT_ON_HOST && !a->pool) {
+	if (how->wait && a->backing.provider && !a->pool) {
 		resource_release(&a->resource);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -283,7 +338,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		resource_release(&a->resource);
 		return how->native(how->cookie, address);
 	}
-	if (a->side == SEGMENT_ON_HOST) {
+	if (a->backing.provider) {
 		gone = spilled_free(a, how, &result);
 	} else {
 		result = how->native(how->cookie, address);
@@ -321,7 +376,7 @@ void vmem_leave_context(CUcontext handle, bool alive)
 	struct context context;
 
 	if (context_find(handle, &context))
-		allocation_each_in_table(&context, leave_with_context, &leaving);
+		allocation_each_of_ours(&context, leave_with_context, &leaving);
 	spilled_settle_context(handle, alive);
 }
 

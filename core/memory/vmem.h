@@ -16,6 +16,7 @@
 #include "core/driver.h"
 #include "core/state/segment.h"
 
+struct allocation;
 struct device;
 struct pool;
 
@@ -52,6 +53,11 @@ struct vmem_free {
 };
 CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
 
+/* The elastic or spilled allocation around an address. A reference for the caller, or NULL. */
+struct allocation *vmem_at(CUdeviceptr address);
+/* From here on allocations live in the arena where there can be one: somebody named or limited the job. */
+void vmem_start(bool is_elastic);
+
 /* Frees what is spilled in a context that is about to be destroyed (alive) or was. */
 void vmem_leave_context(CUcontext context, bool alive);
 
@@ -68,6 +74,8 @@ bool vmem_make_room(struct device *device);
 
 /* Charges bytes for the host side within the host limit of the moment. */
 int vmem_charge_host(struct device *device, uint64_t bytes);
+/* The most bytes the job may have on the host now. */
+uint64_t vmem_host_limit(struct device *device);
 /* Books a spill in the statistics. */
 void vmem_note_spill(struct device *device, uint64_t bytes, enum spill_reason reason);
 

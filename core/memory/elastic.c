@@ -1,0 +1,507 @@
+/* The elastic allocator. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/elastic.h"
+
+#include <errno.h>
+
+#include "core/base/gate.h"
+#include "core/memory/allocation.h"
+#include "core/memory/arena.h"
+#include "core/memory/peer.h"
+#include "core/memory/residency.h"
+#include "core/memory/spare.h"
+#include "core/memory/vmem.h"
+
+/* --- placing chunks --- */
+
+/* A run that is being made: its chunks are mapped one after the other. */
+struct placing {
+	struct arena *arena;
+	enum elastic_place place;
+	uint32_t first, units; /* of the run */
+	uint32_t done;         /* units that are mapped */
+	uint64_t on_host;      /* bytes of them */
+	enum spill_reason reason;
+	bool made_room;
+};
+
+static CUdeviceptr address_of(const struct arena *arena, uint32_t unit)
+{
+	return arena->base + unit * ARENA_UNIT;
+}
+
+/* Of a run of so many units: 2, 8 or 32 MiB, smaller ones at its end. */
+static uint32_t chunk_units(const struct placing *run)
+{
+	uint32_t left = run->units - run->done;
+	uint32_t wanted = run->units >= 128 ? 16 : run->units >= 16 ? 4 : 1;
+
+	while (wanted > left)
+		wanted /= 4;
+	return wanted;
+}
+
+static CUresult take_charged(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+{
+	CUresult result;
+
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	if (device_charge(device, chunk->side, chunk->size, limit) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS)
+		device_uncharge(device, chunk->side, chunk->size);
+	return result;
+}
+
+static CUresult take_on_device(struct placing *run, struct physical_chunk *chunk)
+{
+	struct device *device = run->arena->device;
+	uint64_t limit = device_limit(device);
+	CUresult result = take_charged(device, chunk, limit);
+
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
+		run->made_room = true;
+		if (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device))
+			result = take_charged(device, chunk, limit);
+	}
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		run->reason = device_charged(device, SEGMENT_ON_DEVICE) + chunk->size > limit
+		                  ? SPILL_LIMIT
+		                  : SPILL_DEVICE_FULL;
+	return result;
+}
+
+static CUresult take_on_host(struct placing *run, struct physical_chunk *chunk)
+{
+	struct device *device = run->arena->device;
+	CUresult result;
+
+	chunk->side = SEGMENT_ON_HOST;
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	if (vmem_charge_host(device, chunk->size) != 0) {
+		run->reason = SPILL_HOST_LIMIT;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS)
+		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
+	return result;
+}
+
+static CUresult place_chunk(struct placing *run)
+{
+	uint32_t units = chunk_units(run);
+	struct physical_chunk chunk = {.size = units * ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
+	struct unit *first = &run->arena->units[run->first + run->done];
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (run->place == ELASTIC_DEVICE_FIRST)
+		result = take_on_device(run, &chunk);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		run->place = ELASTIC_HOST; /* the rest as well: limits seldom rise within a call */
+		result = take_on_host(run, &chunk);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemMap(address_of(run->arena, run->first + run->done), chunk.size, 0,
+	                         chunk.handle, 0);
+	if (result != CUDA_SUCCESS) {
+		spare_release(run->arena->device, &chunk);
+		return result;
+	}
+	for (uint32_t i = 0; i < units; i++)
+		atomic_store_explicit(&first[i].run, run->first, memory_order_relaxed);
+	first->handle = chunk.handle;
+	first->units = (uint8_t)units;
+	first->side = (uint8_t)chunk.side;
+	first->pins = 0;
+	first->is_exportable = false;
+	run->done += units;
+	if (chunk.side == SEGMENT_ON_HOST)
+		run->on_host += chunk.size;
+	return CUDA_SUCCESS;
+}
+
+static void unmap(CUdeviceptr address, uint64_t size)
+{
+	/* Asked twice: what stays mapped keeps its memory for good. */
+	if (driver.cuMemUnmap(address, size) != CUDA_SUCCESS)
+		driver.cuMemUnmap(address, size);
+}
+
+/* Unmaps units of a run that is not, or no longer, known to anybody. */
+static void clear_units(struct arena *arena, uint32_t first, uint32_t units, bool keep)
+{
+	if (units)
+		unmap(address_of(arena, first), units * ARENA_UNIT);
+	for (uint32_t i = first; i < first + units;) {
+		struct unit *unit = &arena->units[i];
+		struct physical_chunk chunk = {unit->handle, unit->units * ARENA_UNIT,
+		                               (enum segment_side)unit->side, unit->is_exportable};
+
+		i += unit->units;
+		unit->handle = 0;
+		unit->units = 0;
+		if (keep)
+			spare_give(arena->device, &chunk);
+		else
+			spare_release(arena->device, &chunk);
+	}
+}
+
+static void give_addresses(struct arena *arena, uint32_t first, uint32_t units)
+{
+	pthread_mutex_lock(&arena->lock);
+	address_space_give(&arena->space, first, units);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/* Maps a run; nobody knows of it yet. */
+static CUresult place_run(struct placing *run)
+{
+	struct arena *arena = run->arena;
+	CUmemAccessDesc access[DEVICE_MAX];
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&arena->lock);
+	run->first = address_space_take(&arena->space, run->units, 1);
+	if (run->first != ADDRESS_NONE && arena->top < run->first + run->units)
+		arena->top = run->first + run->units;
+	pthread_mutex_unlock(&arena->lock);
+	if (run->first == ADDRESS_NONE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (run->done < run->units && result == CUDA_SUCCESS)
+		result = place_chunk(run);
+	if (result == CUDA_SUCCESS)
+		result =
+		    driver.cuMemSetAccess(address_of(arena, run->first), run->units * ARENA_UNIT,
+		                          access, peer_access(arena->device, access));
+	if (result == CUDA_SUCCESS)
+		return result;
+	clear_units(arena, run->first, run->done, false);
+	give_addresses(arena, run->first, run->units);
+	return result;
+}
+
+/* With the arena's lock held. */
+static void publish(const struct placing *run, enum chunk_kind kind)
+{
+	struct unit *unit = &run->arena->units[run->first];
+
+	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < run->units; i++)
+		unit[i].kind = (uint8_t)kind;
+	run->arena->on_host += run->on_host;
+}
+
+/* With the arena's lock held: from here on the run's units are nobody's but the caller's. */
+static void withdraw(struct arena *arena, uint32_t first, uint32_t units)
+{
+	for (uint32_t i = first; i < first + units; i++) {
+		struct unit *unit = &arena->units[i];
+
+		unit->kind = UNIT_FREE;
+		unit->owner.allocation = NULL;
+		if (!unit->units)
+			continue;
+		if (unit->side == SEGMENT_ON_HOST)
+			arena->on_host -= unit->units * ARENA_UNIT;
+		if (unit->pins)
+			statistics_sub(&arena->device->statistics->pinned_chunks,
+			               unit->units * ARENA_UNIT);
+		unit->pins = 0;
+	}
+}
+
+static void remove_run(struct arena *arena, uint32_t first, uint32_t units)
+{
+	clear_units(arena, first, units, true);
+	give_addresses(arena, first, units);
+	/* What it leaves free, others may come back to. */
+	if (arena->on_host)
+		residency_wake(arena->device);
+}
+
+/* --- allocations --- */
+
+static CUresult elastic_release(const struct backing *backing);
+
+static size_t elastic_rounded(struct device *device, size_t size)
+{
+	(void)device;
+	return size;
+}
+
+static const struct provider provider_elastic = {
+    .name = "elastic",
+    .kind = SPILL_AUTO,
+    .outlives_context = true,
+    .release = elastic_release,
+    .rounded = elastic_rounded,
+};
+
+bool elastic_is(const struct allocation *allocation)
+{
+	return allocation->backing.provider == &provider_elastic;
+}
+
+static void note_spill(const struct placing *run)
+{
+	if (run->on_host) {
+		vmem_note_spill(run->arena->device, run->on_host,
+		                run->reason ? run->reason : SPILL_DEVICE_FULL);
+		residency_wake(run->arena->device);
+	}
+}
+
+static struct allocation *create(const struct context *context, CUdeviceptr address, size_t size)
+{
+	struct allocation *a = allocation_create(context, address, size, SEGMENT_ON_DEVICE, 0);
+
+	if (a)
+		a->backing = (struct backing){
+		    .provider = &provider_elastic, .address = address, .size = size};
+	return a;
+}
+
+static CUresult allocate_run(const struct context *context, struct placing *run, size_t size,
+                             struct allocation **out)
+{
+	CUresult result = place_run(run);
+	struct allocation *a;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	a = create(context, address_of(run->arena, run->first), size);
+	if (!a) {
+		clear_units(run->arena, run->first, run->units, false);
+		give_addresses(run->arena, run->first, run->units);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_lock(&run->arena->lock);
+	for (uint32_t i = 0; i < run->units; i++)
+		run->arena->units[run->first + i].owner.allocation = a;
+	publish(run, UNIT_OF_ALLOCATION);
+	pthread_mutex_unlock(&run->arena->lock);
+	*out = a;
+	return CUDA_SUCCESS;
+}
+
+/* With the arena's lock held, which is left for the driver's calls: a slab with room, or NULL with *result. */
+static struct slab *find_slab(struct placing *run, unsigned int class, CUresult *result)
+{
+	struct arena *arena = run->arena;
+	struct slab *slab = slab_with_room(&arena->slabs, class);
+
+	*result = CUDA_SUCCESS;
+	if (slab)
+		return slab;
+	pthread_mutex_unlock(&arena->lock);
+	run->units = 1;
+	*result = place_run(run);
+	pthread_mutex_lock(&arena->lock);
+	if (*result != CUDA_SUCCESS)
+		return NULL;
+	slab = slab_create(&arena->slabs, class);
+	if (slab) {
+		slab->unit = run->first;
+		arena->units[run->first].owner.slab = slab;
+		publish(run, UNIT_OF_SLAB);
+		return slab;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	clear_units(arena, run->first, 1, false);
+	give_addresses(arena, run->first, 1);
+	pthread_mutex_lock(&arena->lock);
+	*result = CUDA_ERROR_OUT_OF_MEMORY;
+	return NULL;
+}
+
+static CUresult allocate_block(const struct context *context, struct placing *run, size_t size,
+                               struct allocation **out)
+{
+	struct arena *arena = run->arena;
+	struct allocation *a = create(context, 0, size);
+	struct slab *slab;
+	CUresult result;
+
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&arena->lock);
+	slab = find_slab(run, slab_class(size), &result);
+	if (slab)
+		a->address = address_of(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
+	pthread_mutex_unlock(&arena->lock);
+	if (!slab) {
+		resource_release(&a->resource);
+		return result;
+	}
+	a->backing.address = a->address;
+	*out = a;
+	return CUDA_SUCCESS;
+}
+
+CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
+                          CUdeviceptr *address)
+{
+	struct placing run = {.arena = arena_of(context->device), .place = place};
+	struct allocation *a = NULL;
+	CUresult result;
+
+	if (!run.arena)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (size > run.arena->size)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	run.units = (uint32_t)((size + ARENA_UNIT - 1) / ARENA_UNIT);
+	result = size <= SLAB_BLOCK_MAX ? allocate_block(context, &run, size, &a)
+	                                : allocate_run(context, &run, size, &a);
+	if (result != CUDA_SUCCESS) {
+		if (run.reason == SPILL_HOST_LIMIT)
+			statistics_set(&context->device->statistics->spill_reason,
+			               SPILL_HOST_LIMIT);
+		return result;
+	}
+	note_spill(&run);
+	if (allocation_enter(a) != 0) {
+		elastic_release(&a->backing);
+		resource_release(&a->resource);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*address = a->address;
+	return CUDA_SUCCESS;
+}
+
+static void release_run(struct arena *arena, uint32_t first)
+{
+	uint32_t units = 0;
+
+	pthread_mutex_lock(&arena->lock);
+	/* The run ends where another begins, or nothing is mapped. */
+	while (first + units < arena->top && arena->units[first + units].kind != UNIT_FREE &&
+	       atomic_load_explicit(&arena->units[first + units].run, memory_order_relaxed) ==
+	           first)
+		units++;
+	withdraw(arena, first, units);
+	pthread_mutex_unlock(&arena->lock);
+	remove_run(arena, first, units);
+}
+
+/* The last empty slab of a class stays for the next block. */
+static bool may_go(const struct arena *arena, const struct slab *slab)
+{
+	return slab->next || arena->slabs.with_room[slab->class] != slab;
+}
+
+static void release_block(struct arena *arena, CUdeviceptr address)
+{
+	struct slab *slab;
+	uint32_t unit;
+	bool goes;
+
+	pthread_mutex_lock(&arena->lock);
+	slab = arena_unit(arena, address)->owner.slab;
+	unit = slab->unit;
+	goes = slab_give(&arena->slabs, slab, (uint32_t)(address - address_of(arena, unit))) &&
+	       may_go(arena, slab);
+	if (goes) {
+		slab_destroy(&arena->slabs, slab);
+		withdraw(arena, unit, 1);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	if (goes)
+		remove_run(arena, unit, 1);
+}
+
+/* The mover may be at work on it: it is inside the gate that memory goes. */
+static CUresult elastic_release(const struct backing *backing)
+{
+	struct arena *arena = arena_at(backing->address);
+	struct unit *unit = arena_unit(arena, backing->address);
+
+	gate_enter();
+	if (unit->kind == UNIT_OF_SLAB)
+		release_block(arena, backing->address);
+	else
+		release_run(arena, (uint32_t)(unit - arena->units));
+	gate_leave();
+	return CUDA_SUCCESS;
+}
+
+uint64_t elastic_trim(struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+	uint64_t released = 0;
+
+	for (unsigned int class = 0; arena && class < SLAB_CLASSES; class ++) {
+		struct slab *slab;
+		uint32_t unit = 0;
+
+		pthread_mutex_lock(&arena->lock);
+		slab = arena->slabs.with_room[class];
+		while (slab && slab->used)
+			slab = slab->next;
+		if (slab) {
+			unit = slab->unit;
+			slab_destroy(&arena->slabs, slab);
+			withdraw(arena, unit, 1);
+		}
+		pthread_mutex_unlock(&arena->lock);
+		if (!slab)
+			continue;
+		gate_enter();
+		clear_units(arena, unit, 1, false);
+		give_addresses(arena, unit, 1);
+		gate_leave();
+		released += ARENA_UNIT;
+	}
+	return released;
+}
+
+/* --- looking --- */
+
+struct allocation *elastic_at(CUdeviceptr address)
+{
+	struct arena *arena = arena_at(address);
+	struct allocation *found = NULL;
+	const struct unit *unit;
+
+	if (!arena)
+		return NULL;
+	unit = arena_unit(arena, address);
+	pthread_mutex_lock(&arena->lock);
+	if (unit->kind == UNIT_OF_ALLOCATION)
+		found = unit->owner.allocation;
+	else if (unit->kind == UNIT_OF_SLAB)
+		found =
+		    slab_owner(unit->owner.slab, (uint32_t)((address - arena->base) % ARENA_UNIT));
+	if (found &&
+	    (address - found->address >= found->size || !resource_hold_if_alive(&found->resource)))
+		found = NULL;
+	pthread_mutex_unlock(&arena->lock);
+	return found;
+}
+
+void elastic_each_run(struct device *device,
+                      void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+
+	if (!arena)
+		return;
+	pthread_mutex_lock(&arena->lock);
+	for (uint32_t i = 0; i < arena->top;) {
+		uint32_t end = i + 1;
+
+		while (arena->units[i].kind != UNIT_FREE && end < arena->top &&
+		       arena->units[end].kind != UNIT_FREE && arena->units[end].run == i)
+			end++;
+		if (arena->units[i].kind != UNIT_FREE)
+			each(cookie, address_of(arena, i), (end - i) * ARENA_UNIT);
+		i = end;
+	}
+	pthread_mutex_unlock(&arena->lock);
+}

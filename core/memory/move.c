@@ -1,0 +1,194 @@
+/*
+ * Moving mapped memory. Rules: by the mover thread alone; what the driver refuses is asked for once more, and what
+ * cannot be done is undone, so that every byte stays where it can be reached.
+ */
+#include "core/memory/move.h"
+
+#include "core/base/log.h"
+#include "core/context.h"
+
+#define SCRATCH_BYTES ((uint64_t)512 << 20)
+
+static CUdeviceptr scratch[DEVICE_MAX];
+
+/* The mover's own stream, in whichever context of the device it was used last. */
+static struct {
+	CUcontext context;
+	unsigned int generation;
+	CUstream stream;
+} copying[DEVICE_MAX];
+
+static CUresult map(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
+{
+	CUresult result = driver.cuMemMap(address, size, 0, handle, 0);
+
+	return result == CUDA_SUCCESS ? result : driver.cuMemMap(address, size, 0, handle, 0);
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	CUresult result = driver.cuMemUnmap(address, size);
+
+	return result == CUDA_SUCCESS ? result : driver.cuMemUnmap(address, size);
+}
+
+static CUresult allow(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
+{
+	CUresult result = driver.cuMemSetAccess(address, size, access, count);
+
+	return result == CUDA_SUCCESS ? result
+	                              : driver.cuMemSetAccess(address, size, access, count);
+}
+
+size_t moves_prepare(struct device *device, struct move *moves, size_t count)
+{
+	CUmemAccessDesc own = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUdeviceptr *base = &scratch[device->id.ordinal];
+	uint64_t used = 0;
+	size_t ready;
+
+	own.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	own.location.id = device->handle;
+	if (!*base && driver.cuMemAddressReserve(base, SCRATCH_BYTES, 0, 0, 0) != CUDA_SUCCESS) {
+		*base = 0;
+		return 0;
+	}
+	for (ready = 0; ready < count && used + moves[ready].size <= SCRATCH_BYTES; ready++) {
+		moves[ready].scratch = *base + used;
+		if (map(moves[ready].scratch, moves[ready].size, moves[ready].to) != CUDA_SUCCESS)
+			break;
+		used += moves[ready].size;
+	}
+	if (ready && allow(*base, used, &own, 1) != CUDA_SUCCESS) {
+		moves_finish(device, moves, ready);
+		ready = 0;
+	}
+	for (size_t i = ready; i < count; i++)
+		moves[i].scratch = 0;
+	return ready;
+}
+
+void moves_finish(struct device *device, struct move *moves, size_t count)
+{
+	(void)device;
+	for (size_t i = 0; i < count; i++) {
+		if (moves[i].scratch)
+			unmap(moves[i].scratch, moves[i].size);
+		moves[i].scratch = 0;
+	}
+}
+
+static bool any_context(const struct device *device, struct context *context)
+{
+	for (size_t i = 0; context_at(i, context); i++) {
+		if (context->device == device)
+			return true;
+	}
+	return false;
+}
+
+/* With the context current: the stream that copies. */
+static CUresult find_stream(const struct device *device, CUcontext context, CUstream *stream)
+{
+	int i = device->id.ordinal;
+	CUresult result = CUDA_SUCCESS;
+
+	if (copying[i].context != context || copying[i].generation != context_generation()) {
+		result = driver.cuStreamCreate(&copying[i].stream, CU_STREAM_NON_BLOCKING);
+		if (result != CUDA_SUCCESS)
+			return result;
+		copying[i].context = context;
+		copying[i].generation = context_generation();
+	}
+	*stream = copying[i].stream;
+	return result;
+}
+
+static CUresult copy(const struct device *device, const struct move *moves, size_t count)
+{
+	struct context context;
+	CUstream stream;
+	CUcontext popped;
+	CUresult result, waited;
+
+	if (!any_context(device, &context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = driver.cuCtxPushCurrent_v2(context.handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = find_stream(device, context.handle, &stream);
+	if (result == CUDA_SUCCESS) {
+		for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+			result = driver.cuMemcpyAsync(moves[i].scratch, moves[i].address,
+			                              moves[i].size, stream);
+		waited = driver.cuStreamSynchronize(stream);
+		if (waited != CUDA_SUCCESS) /* by itself, or because something else broke */
+			waited = driver.cuStreamSynchronize(stream);
+		if (result == CUDA_SUCCESS)
+			result = waited;
+	}
+	driver.cuCtxPopCurrent_v2(&popped);
+	return result;
+}
+
+/* Puts back what was there. It has been there before, so only a broken driver refuses. */
+static void restore(const struct move *m)
+{
+	if (map(m->address, m->size, m->from) != CUDA_SUCCESS ||
+	    allow(m->address, m->size, m->access, m->accesses) != CUDA_SUCCESS)
+		log_once(LOG_ERROR, "the driver does not map memory back that it had mapped: the "
+		                    "program will fail where it uses it");
+}
+
+static CUresult exchange(struct move *m)
+{
+	CUresult result = unmap(m->address, m->size);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = map(m->address, m->size, m->to);
+	if (result != CUDA_SUCCESS) {
+		restore(m);
+		return result;
+	}
+	m->is_done = true;
+	return result;
+}
+
+/* Rights for those from `first` on that lie one behind the other and have the same. How many. */
+static size_t open_run(struct move *moves, size_t first, size_t count)
+{
+	const struct move *m = &moves[first];
+	size_t size = m->size, end = first + 1;
+
+	while (end < count && moves[end].is_done && moves[end].access == m->access &&
+	       moves[end].address == m->address + size)
+		size += moves[end++].size;
+	if (allow(m->address, size, m->access, m->accesses) == CUDA_SUCCESS)
+		return end - first;
+	for (size_t i = first; i < end; i++) {
+		if (allow(moves[i].address, moves[i].size, moves[i].access, moves[i].accesses) ==
+		    CUDA_SUCCESS)
+			continue;
+		unmap(moves[i].address, moves[i].size);
+		restore(&moves[i]);
+		moves[i].is_done = false;
+	}
+	return end - first;
+}
+
+CUresult moves_run(struct device *device, struct move *moves, size_t count)
+{
+	CUresult result = copy(device, moves, count), exchanged;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (size_t i = 0; i < count; i++) {
+		exchanged = exchange(&moves[i]);
+		if (exchanged != CUDA_SUCCESS)
+			result = exchanged;
+	}
+	for (size_t i = 0; i < count;)
+		i += moves[i].is_done ? open_run(moves, i, count) : 1;
+	return result;
+}

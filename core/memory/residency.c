@@ -1,0 +1,921 @@
+/*
+ * The mover. Rules: one thread of ours inside the user's process. It blocks every signal, makes no driver call while a
+ * capture is active, and closes the gate only for times that have an end.
+ *
+ * plan     which chunks go where, with the memory they go to; made while the program works
+ * closure  the gate is held and seized, nothing runs: the plan is carried out
+ */
+#include "core/memory/residency.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/gate.h"
+#include "core/base/log.h"
+#include "core/memory/allocation.h"
+#include "core/memory/arena.h"
+#include "core/memory/elastic.h"
+#include "core/memory/heat.h"
+#include "core/memory/move.h"
+#include "core/memory/peer.h"
+#include "core/memory/quiet.h"
+#include "core/memory/spare.h"
+#include "core/memory/vmem.h"
+#include "core/pace/capture.h"
+
+#define MS 1000000ull
+
+enum { STACK = 128 << 10 };
+
+/* How long a closure may take to come about: each failure in a row doubles it. */
+#define HOLD_LEAST (20 * MS)
+#define HOLD_MOST  (1000 * MS)
+/* A launch that is held so long passes all the same. */
+#define EXPIRY (20 * MS)
+/* A try at a moment that may be quiet. */
+#define GLANCE          (1 * MS)
+#define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
+#define BETWEEN_GLANCES (10 * MS)
+/* Promotions are not worth more than a natural moment for so long. */
+#define PROMOTE_DEADLINE (500 * MS)
+/* What a closure should take at most, for the bytes it copies. */
+#define COPY_NS               (10 * MS)
+#define BYTES_LEAST           ((uint64_t)32 << 20)
+#define BYTES_MOST            ((uint64_t)256 << 20)
+#define LOOK_AGAIN            (500 * MS) /* where nothing is wanted */
+#define LOOK_SOON             (50 * MS)  /* where something may become possible */
+#define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
+
+_Atomic unsigned int residency_waits;
+
+/* What another thread wants of the mover, and waits for. */
+struct request {
+	struct device *device;
+	uint64_t room;      /* bytes to be had on the device; or */
+	CUdeviceptr pin;    /* a run that must be on the device and stay */
+	bool is_exportable; /* in memory made for export */
+	bool is_done;
+	CUresult result;
+	struct request *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* for the mover */
+	pthread_cond_t done;    /* for those who asked */
+	bool started, stopping;
+	bool woken;  /* something changed since the mover looked last */
+	bool moment; /* the program has just waited */
+	struct request *requests;
+	_Atomic bool is_moving;
+} mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What the mover knows of a device. */
+static struct tended {
+	uint64_t hold_ns;
+	uint64_t bytes;              /* of one plan, by what copying takes */
+	uint64_t no_promotion_until; /* CLOCK_MONOTONIC */
+	uint64_t next_look;
+} tended[DEVICE_MAX];
+
+static struct plan {
+	struct move moves[MOVES_MAX];
+	size_t count;
+	enum segment_side to;
+	bool is_exportable, is_urgent, pins;
+	bool spares_go; /* room is wanted: what becomes free is not kept */
+	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
+	CUmemAccessDesc access[DEVICE_MAX];
+	size_t accesses;
+} plan;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
+}
+
+static struct arena *existing_arena(const struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+
+	return atomic_load_explicit(&range->base, memory_order_acquire) ? range->arena : NULL;
+}
+
+static void say_pending(struct device *device, enum move_pending why)
+{
+	statistics_set(&device->statistics->move_pending, why);
+}
+
+/* --- choosing chunks --- */
+
+/* Colder is less: by class, then by when it was used last. */
+static uint64_t rank_of(const struct arena *arena, uint32_t unit, uint32_t now)
+{
+	uint32_t touched = atomic_load_explicit(&arena->units[unit].touched, memory_order_relaxed);
+
+	return (uint64_t)heat_of(touched, now) << 32 | touched;
+}
+
+struct choice {
+	uint32_t unit[MOVES_MAX];
+	uint64_t rank[MOVES_MAX];
+	size_t count;
+};
+
+/* Keeps the coldest (or hottest) in order. Of equals the first found stays. */
+static void consider(struct choice *choice, uint32_t unit, uint64_t rank, bool hottest)
+{
+	size_t at = choice->count;
+
+	if (at == MOVES_MAX) {
+		uint64_t worst = choice->rank[at - 1];
+
+		if (hottest ? rank <= worst : rank >= worst)
+			return;
+		at--;
+	} else {
+		choice->count++;
+	}
+	for (; at > 0 && (hottest ? choice->rank[at - 1] < rank : choice->rank[at - 1] > rank);
+	     at--) {
+		choice->rank[at] = choice->rank[at - 1];
+		choice->unit[at] = choice->unit[at - 1];
+	}
+	choice->rank[at] = rank;
+	choice->unit[at] = unit;
+}
+
+/* With the arena's lock held: the coldest chunks of the device's side, or the hottest of the host's. */
+static void choose(const struct arena *arena, enum segment_side side, struct choice *choice)
+{
+	uint32_t now = heat_now(), run = ADDRESS_NONE;
+	uint64_t rank = 0;
+
+	choice->count = 0;
+	for (uint32_t i = 0; i < arena->top;) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->kind == UNIT_FREE || !unit->units) {
+			i++;
+			continue;
+		}
+		if (unit->side == side && !unit->pins) {
+			if (unit->run != run) {
+				run = unit->run;
+				rank = rank_of(arena, run, now);
+			}
+			consider(choice, i, rank, side == SEGMENT_ON_HOST);
+		}
+		i += unit->units;
+	}
+}
+
+/* With the arena's lock held: the chunks of the run at the address that are not as they shall be. */
+static void choose_run(const struct arena *arena, CUdeviceptr address, bool is_exportable,
+                       struct choice *choice)
+{
+	uint32_t first = arena_unit(arena, address)->run;
+
+	choice->count = 0;
+	for (uint32_t i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
+	                         arena->units[i].run == first && choice->count < MOVES_MAX;
+	     i += arena->units[i].units) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->side == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
+			choice->unit[choice->count++] = i;
+	}
+}
+
+/* --- plans --- */
+
+static CUresult get_memory(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+{
+	int error;
+	CUresult result;
+
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	error = chunk->side == SEGMENT_ON_HOST
+	            ? vmem_charge_host(device, chunk->size)
+	            : device_charge(device, SEGMENT_ON_DEVICE, chunk->size, limit);
+	if (error) {
+		say_pending(device,
+		            chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS) {
+		device_uncharge(device, chunk->side, chunk->size);
+		say_pending(device, result != CUDA_ERROR_OUT_OF_MEMORY ? MOVE_FAILED
+		                    : chunk->side == SEGMENT_ON_HOST   ? MOVE_HOST_LIMIT
+		                                                       : MOVE_DEVICE_FULL);
+	}
+	return result;
+}
+
+static void drop_memory(struct device *device, const struct move *m)
+{
+	const struct physical_chunk chunk = {m->to, m->size, plan.to, plan.is_exportable};
+
+	spare_give(device, &chunk);
+}
+
+/* Adds the chosen chunks as far as there is memory to go to. Whether it was the memory that ended it. */
+static bool fill_plan(struct arena *arena, const struct choice *choice, uint64_t bytes,
+                      uint64_t limit)
+{
+	struct device *device = arena->device;
+	uint64_t planned = 0;
+
+	plan.count = 0;
+	plan.accesses = peer_access(device, plan.access);
+	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
+		struct move *m = &plan.moves[plan.count];
+		struct unit *unit = &arena->units[choice->unit[i]];
+		struct physical_chunk chunk = {.side = plan.to,
+		                               .is_exportable = plan.is_exportable};
+
+		/* It may have gone meanwhile; what is planned is looked at again. */
+		pthread_mutex_lock(&arena->lock);
+		chunk.size = unit->units * ARENA_UNIT;
+		*m = (struct move){.address = arena->base + choice->unit[i] * ARENA_UNIT,
+		                   .size = chunk.size,
+		                   .from = unit->handle,
+		                   .access = plan.access,
+		                   .accesses = plan.accesses,
+		                   .owner = unit};
+		pthread_mutex_unlock(&arena->lock);
+		if (!chunk.size ||
+		    (planned && planned + chunk.size > tended[device->id.ordinal].bytes))
+			continue;
+		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
+			return true;
+		m->to = chunk.handle;
+		planned += chunk.size;
+		plan.count++;
+	}
+	return false;
+}
+
+/* --- closures --- */
+
+/* With the arena's lock held: whether the chunk is still what was planned. */
+static bool is_still(const struct move *m)
+{
+	const struct unit *unit = m->owner;
+
+	return unit->kind != UNIT_FREE && unit->units && unit->handle == m->from &&
+	       unit->units * ARENA_UNIT == m->size && (!unit->pins || plan.pins);
+}
+
+/* Those that are still there, first. */
+static size_t sort_out(void)
+{
+	size_t still = 0;
+
+	for (size_t i = 0; i < plan.count; i++) {
+		struct move m = plan.moves[i];
+
+		if (!is_still(&m))
+			continue;
+		plan.moves[i] = plan.moves[still];
+		plan.moves[still++] = m;
+	}
+	return still;
+}
+
+/* With the arena's lock held: the chunk is elsewhere now. `m` keeps what it left. */
+static void commit(struct arena *arena, const struct move *m)
+{
+	struct unit *unit = m->owner;
+
+	if (unit->side == SEGMENT_ON_HOST)
+		arena->on_host -= m->size;
+	if (plan.to == SEGMENT_ON_HOST)
+		arena->on_host += m->size;
+	unit->handle = m->to;
+	unit->side = (uint8_t)plan.to;
+	unit->is_exportable = plan.is_exportable;
+}
+
+static void count_move(struct device *device, const struct move *m, enum segment_side from,
+                       bool queued)
+{
+	struct statistics *s = device->statistics;
+
+	if (plan.to == SEGMENT_ON_HOST) {
+		statistics_add(&s->demotions, 1);
+		statistics_add(&s->demoted_bytes, m->size);
+	} else if (from == SEGMENT_ON_HOST) {
+		statistics_add(&s->promotions, 1);
+		statistics_add(&s->promoted_bytes, m->size);
+	}
+	if (queued)
+		statistics_add(&s->queued_moves, 1);
+}
+
+/* With the gate seized and nothing running. */
+static CUresult carry_out(struct arena *arena, bool queued)
+{
+	uint64_t before = now_ns(), bytes = 0, took;
+	CUresult result = CUDA_SUCCESS;
+	size_t still;
+
+	pthread_mutex_lock(&arena->lock);
+	still = sort_out();
+	if (still)
+		result = moves_run(arena->device, plan.moves, still);
+	for (size_t i = 0; i < still; i++) {
+		struct move *m = &plan.moves[i];
+		enum segment_side from = (enum segment_side)((struct unit *)m->owner)->side;
+
+		if (!m->is_done)
+			continue;
+		bytes += m->size;
+		count_move(arena->device, m, from, queued);
+		commit(arena, m);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	took = now_ns() - before;
+	if (bytes && took) {
+		struct tended *t = &tended[arena->device->id.ordinal];
+		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
+
+		fitting = (t->bytes + fitting) / 2;
+		t->bytes = fitting < BYTES_LEAST  ? BYTES_LEAST
+		           : fitting > BYTES_MOST ? BYTES_MOST
+		                                  : fitting;
+	}
+	return result;
+}
+
+/*
+ * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not come to that, or
+ * MOVE_NONE.
+ */
+static enum move_pending close_and_move(struct arena *arena, uint64_t patience_ns, uint64_t hold_ns)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	struct statistics *s = arena->device->statistics;
+	enum move_pending why = MOVE_INSIDE;
+	uint64_t began = now_ns(), took;
+	bool queued = false;
+
+	if (!gate_hold(patience_ns, EXPIRY))
+		return MOVE_INSIDE;
+	do {
+		enum quiet quiet;
+
+		if (!gate_seize()) {
+			why = MOVE_INSIDE;
+			nanosleep(&pause, NULL);
+			continue;
+		}
+		if (capture_is_active()) {
+			why = MOVE_CAPTURE;
+			break;
+		}
+		quiet = quiet_now(PATIENCE);
+		if (quiet == QUIET) {
+			why = carry_out(arena, queued) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
+			break;
+		}
+		why = quiet == QUIET_BROKEN ? MOVE_FAILED : MOVE_WORK;
+		if (quiet == QUIET_BROKEN)
+			break;
+		queued = true;
+		gate_unseize();
+		nanosleep(&pause, NULL);
+	} while (now_ns() - began < hold_ns);
+	gate_open();
+	took = now_ns() - began;
+	statistics_add(&s->move_ns, took);
+	if (took > statistics_get(&s->move_longest_ns))
+		statistics_set(&s->move_longest_ns, took);
+	return why;
+}
+
+static void wait_for_moment(uint64_t ns)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)ns;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&mover.lock);
+	mover.moment = false;
+	atomic_store(&residency_waits, 1);
+	while (!mover.moment && !mover.stopping &&
+	       pthread_cond_timedwait(&mover.changed, &mover.lock, &until) == 0)
+		;
+	atomic_store(&residency_waits, 0);
+	pthread_mutex_unlock(&mover.lock);
+}
+
+/* Glances at the device at natural moments, and from the deadline on insists. */
+static enum move_pending move_in_time(struct arena *arena, uint64_t deadline_ns)
+{
+	struct tended *t = &tended[arena->device->id.ordinal];
+	uint64_t began = now_ns();
+	enum move_pending why;
+
+	for (;;) {
+		why = close_and_move(arena, GLANCE, 0);
+		if (why == MOVE_NONE || why == MOVE_FAILED)
+			return why;
+		say_pending(arena->device, why);
+		if (now_ns() - began >= deadline_ns)
+			break;
+		wait_for_moment(BETWEEN_GLANCES);
+		if (plan.is_wanted && !plan.is_wanted(arena->device))
+			return why;
+	}
+	if (why == MOVE_CAPTURE)
+		return why;
+	why = close_and_move(arena, t->hold_ns, t->hold_ns);
+	if (why == MOVE_NONE)
+		t->hold_ns = HOLD_LEAST;
+	else if (why != MOVE_CAPTURE && t->hold_ns < HOLD_MOST)
+		t->hold_ns *= 2;
+	return why;
+}
+
+/* After the closure: what each chunk left, or what it was to get, is free. */
+static void clean_up(struct arena *arena)
+{
+	struct device *device = arena->device;
+
+	moves_finish(device, plan.moves, plan.count);
+	for (size_t i = 0; i < plan.count; i++) {
+		const struct move *m = &plan.moves[i];
+		/* A move for export leaves either side; what it left was not made for export. */
+		struct physical_chunk left = {
+		    m->from, m->size,
+		    plan.to == SEGMENT_ON_HOST ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, false};
+
+		if (!m->is_done) {
+			drop_memory(device, m);
+			continue;
+		}
+		if (m->is_from_device)
+			left.side = SEGMENT_ON_DEVICE;
+		if (plan.spares_go)
+			spare_release(device, &left);
+		else
+			spare_give(device, &left);
+	}
+	plan.count = 0;
+}
+
+/* Makes room for the plan's copies, carries it out in time, cleans up. */
+static enum move_pending carry_through(struct arena *arena, uint64_t deadline_ns)
+{
+	enum move_pending why = MOVE_FAILED;
+	size_t ready;
+
+	for (size_t i = 0; i < plan.count; i++)
+		plan.moves[i].is_from_device =
+		    ((struct unit *)plan.moves[i].owner)->side == SEGMENT_ON_DEVICE;
+	ready = moves_prepare(arena->device, plan.moves, plan.count);
+	for (size_t i = ready; i < plan.count; i++)
+		drop_memory(arena->device, &plan.moves[i]);
+	plan.count = ready;
+	if (ready) {
+		atomic_store(&mover.is_moving, true);
+		why = move_in_time(arena, deadline_ns);
+		atomic_store(&mover.is_moving, false);
+	}
+	clean_up(arena);
+	if (why != MOVE_NONE)
+		say_pending(arena->device, why);
+	return why;
+}
+
+/* --- what is wanted --- */
+
+static void look_again_in(struct device *device, uint64_t ns)
+{
+	uint64_t *next = &tended[device->id.ordinal].next_look, then = now_ns() + ns;
+
+	if (then < *next)
+		*next = then;
+}
+
+static bool is_over_limit(struct device *device)
+{
+	return device_charged(device, SEGMENT_ON_DEVICE) > device_limit(device);
+}
+
+static bool is_within_limit(struct device *device)
+{
+	return !is_over_limit(device);
+}
+
+/* Demotes the coldest. Whether anything was moved. */
+static bool demote(struct arena *arena, uint64_t bytes, const struct choice *choice, bool is_urgent,
+                   bool (*is_wanted)(struct device *device))
+{
+	struct device *device = arena->device;
+	struct config_gpu settings = device_settings(device);
+	bool no_memory;
+
+	plan = (struct plan){.to = SEGMENT_ON_HOST,
+	                     .is_urgent = is_urgent,
+	                     .spares_go = is_urgent,
+	                     .is_wanted = is_wanted};
+	no_memory = fill_plan(arena, choice, bytes, 0);
+	if (!plan.count) {
+		if (!no_memory)
+			say_pending(device, MOVE_PINNED);
+		return false;
+	}
+	return carry_through(arena, is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
+	       MOVE_NONE;
+}
+
+static bool promote(struct arena *arena, uint64_t bytes, uint64_t limit,
+                    const struct choice *choice)
+{
+	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
+	fill_plan(arena, choice, bytes, limit);
+	return plan.count && carry_through(arena, PROMOTE_DEADLINE) == MOVE_NONE;
+}
+
+static void choose_locked(struct arena *arena, enum segment_side side, struct choice *choice)
+{
+	pthread_mutex_lock(&arena->lock);
+	choose(arena, side, choice);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+static bool shrink(struct arena *arena, uint64_t bytes, bool (*is_wanted)(struct device *device))
+{
+	struct choice choice;
+
+	choose_locked(arena, SEGMENT_ON_DEVICE, &choice);
+	return demote(arena, bytes, &choice, true, is_wanted);
+}
+
+/* The hottest on the host is hotter than the coldest on the device by more than a chance. */
+static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
+{
+	return cold->count && hot->count && (cold->rank[0] >> 32) < (hot->rank[0] >> 32) &&
+	       hot->rank[0] >> 32 == HEAT_HOT;
+}
+
+static uint64_t bytes_of(const struct arena *arena, uint32_t unit)
+{
+	return arena->units[unit].units * ARENA_UNIT;
+}
+
+/* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
+static bool swap(struct arena *arena, struct choice *hot)
+{
+	struct choice cold;
+	uint64_t bytes = 0;
+	size_t pairs = 0;
+
+	choose_locked(arena, SEGMENT_ON_DEVICE, &cold);
+	if (!swap_is_worth(&cold, hot))
+		return false;
+	while (pairs < cold.count && pairs < hot->count &&
+	       (cold.rank[pairs] >> 32) < (hot->rank[pairs] >> 32) &&
+	       bytes < tended[arena->device->id.ordinal].bytes)
+		bytes += bytes_of(arena, cold.unit[pairs++]);
+	cold.count = pairs;
+	return demote(arena, bytes, &cold, false, is_within_limit);
+}
+
+/* Brings back what fits, or what is needed more than what is there. Whether anything was moved. */
+static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
+{
+	struct device *device = arena->device;
+	struct tended *t = &tended[device->id.ordinal];
+	struct choice hot;
+	uint64_t room = limit > charged ? limit - charged : 0;
+
+	if (now_ns() < t->no_promotion_until) {
+		look_again_in(device, LOOK_SOON);
+		return false;
+	}
+	choose_locked(arena, SEGMENT_ON_HOST, &hot);
+	if (!hot.count)
+		return false;
+	if (room >= bytes_of(arena, hot.unit[0])) {
+		if (promote(arena, room, limit, &hot))
+			return true;
+		/* The device is full although the limit is not, or the moment was bad. */
+		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
+			t->no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
+	}
+	return swap(arena, &hot);
+}
+
+static bool tend(struct arena *arena)
+{
+	struct device *device = arena->device;
+	struct tended *t = &tended[device->id.ordinal];
+	uint64_t limit = device_limit(device);
+	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
+	bool moved = false;
+
+	if (!t->bytes)
+		*t = (struct tended){.hold_ns = HOLD_LEAST, .bytes = 2 * BYTES_LEAST};
+	t->next_look = now_ns() + LOOK_AGAIN;
+	if (charged > limit && !capture_is_active() &&
+	    (spare_trim(device, SEGMENT_ON_DEVICE, true) | elastic_trim(device)))
+		charged = device_charged(device, SEGMENT_ON_DEVICE);
+	if (charged > limit) {
+		if (capture_is_active())
+			say_pending(device, MOVE_CAPTURE);
+		else
+			moved = shrink(arena, charged - limit, is_over_limit);
+		look_again_in(device, LOOK_SOON);
+		return moved;
+	}
+	if (arena->on_host) {
+		look_again_in(device, LOOK_SOON);
+		if (!capture_is_active())
+			moved = fill_device(arena, limit, charged);
+	}
+	if (!moved && !capture_is_active()) {
+		uint64_t spares = statistics_get(&device->statistics->device_pool) |
+		                  statistics_get(&device->statistics->host_pool);
+
+		if (!arena->on_host)
+			say_pending(device, MOVE_NONE);
+		spare_trim(device, SEGMENT_ON_DEVICE, false);
+		spare_trim(device, SEGMENT_ON_HOST, false);
+		if (spares)
+			look_again_in(device, LOOK_AGAIN);
+	}
+	return moved;
+}
+
+/* --- requests --- */
+
+static void answer_room(struct request *r)
+{
+	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
+	struct arena *arena = existing_arena(r->device);
+	uint64_t before = statistics_get(demoted), done;
+
+	tended[r->device->id.ordinal].no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
+	if (spare_trim(r->device, SEGMENT_ON_DEVICE, true) | elastic_trim(r->device))
+		r->result = CUDA_SUCCESS;
+	else
+		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+	do {
+		done = statistics_get(demoted) - before;
+	} while (done < r->room && shrink(arena, r->room - done, NULL));
+	if (done)
+		r->result = CUDA_SUCCESS;
+}
+
+static void pin_run(struct arena *arena, CUdeviceptr address)
+{
+	uint32_t first = arena_unit(arena, address)->run;
+
+	for (uint32_t i = first;
+	     i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first;
+	     i += arena->units[i].units) {
+		struct unit *unit = &arena->units[i];
+
+		if (!unit->pins)
+			statistics_add(&arena->device->statistics->pinned_chunks,
+			               unit->units * ARENA_UNIT);
+		unit->pins = 1;
+	}
+}
+
+/* Once more than it should take; then the asker is told that it is not ready. */
+enum { PIN_TRIES = 64 };
+
+static void answer_pin(struct request *r)
+{
+	struct arena *arena = existing_arena(r->device);
+	enum move_pending why = MOVE_NONE;
+
+	for (int i = 0; i < PIN_TRIES; i++) {
+		uint64_t limit = device_limit(r->device);
+		struct choice choice;
+		bool no_memory;
+
+		pthread_mutex_lock(&arena->lock);
+		choose_run(arena, r->pin, r->is_exportable, &choice);
+		if (!choice.count)
+			pin_run(arena, r->pin);
+		pthread_mutex_unlock(&arena->lock);
+		if (!choice.count) {
+			r->result = CUDA_SUCCESS;
+			return;
+		}
+		plan = (struct plan){.to = SEGMENT_ON_DEVICE,
+		                     .is_exportable = r->is_exportable,
+		                     .is_urgent = true,
+		                     .pins = true,
+		                     .spares_go = true};
+		no_memory = fill_plan(arena, &choice, BYTES_MOST, limit);
+		if (plan.count)
+			why = carry_through(arena, 0);
+		else if (no_memory && !shrink(arena, bytes_of(arena, choice.unit[0]), NULL))
+			break;
+		if (why == MOVE_CAPTURE || why == MOVE_FAILED)
+			break;
+	}
+	r->result = why == MOVE_NONE ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_READY;
+}
+
+static void answer_requests(void)
+{
+	struct request *r;
+
+	pthread_mutex_lock(&mover.lock);
+	while ((r = mover.requests) != NULL) {
+		mover.requests = r->next;
+		pthread_mutex_unlock(&mover.lock);
+		if (capture_is_active())
+			r->result = CUDA_ERROR_NOT_READY;
+		else if (r->pin)
+			answer_pin(r);
+		else
+			answer_room(r);
+		pthread_mutex_lock(&mover.lock);
+		r->is_done = true;
+		pthread_cond_broadcast(&mover.done);
+	}
+	pthread_mutex_unlock(&mover.lock);
+}
+
+/* --- the thread --- */
+
+static void sleep_until_wanted(void)
+{
+	uint64_t then = now_ns() + 2 * LOOK_AGAIN;
+	struct timespec until;
+
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		if (tended[i].next_look && tended[i].next_look < then)
+			then = tended[i].next_look;
+	}
+	until.tv_sec = (time_t)(then / (1000 * MS));
+	until.tv_nsec = (long)(then % (1000 * MS));
+	pthread_mutex_lock(&mover.lock);
+	while (!mover.woken && !mover.requests && !mover.stopping &&
+	       pthread_cond_timedwait(&mover.changed, &mover.lock, &until) == 0)
+		;
+	mover.woken = false;
+	pthread_mutex_unlock(&mover.lock);
+}
+
+static void *move_on(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-move");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	while (!mover.stopping) {
+		bool moved;
+
+		do {
+			moved = false;
+			answer_requests();
+			for (int i = 0; i < DEVICE_MAX && !mover.stopping; i++) {
+				struct arena_range *range = &arena_ranges[i];
+
+				if (atomic_load_explicit(&range->base, memory_order_acquire))
+					moved |= tend(range->arena);
+			}
+		} while (moved && !mover.stopping);
+		sleep_until_wanted();
+	}
+	return NULL;
+}
+
+/* With the lock held. */
+static bool start(void)
+{
+	pthread_condattr_t by_monotonic;
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (mover.started || mover.stopping)
+		return mover.started;
+	pthread_condattr_init(&by_monotonic);
+	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&mover.changed, &by_monotonic);
+	pthread_cond_init(&mover.done, &by_monotonic);
+	pthread_condattr_destroy(&by_monotonic);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	mover.started = pthread_create(&thread, &attributes, move_on, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (!mover.started)
+		log_once(LOG_WARNING,
+		         "no thread for moving memory: what is live stays where it is");
+	return mover.started;
+}
+
+void residency_wake(struct device *device)
+{
+	int saved = errno;
+
+	if (!existing_arena(device))
+		return;
+	pthread_mutex_lock(&mover.lock);
+	if (start() && !mover.woken) {
+		mover.woken = true;
+		pthread_cond_signal(&mover.changed);
+	}
+	pthread_mutex_unlock(&mover.lock);
+	errno = saved;
+}
+
+void residency_moment(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&mover.lock);
+	mover.moment = true;
+	if (mover.started)
+		pthread_cond_signal(&mover.changed);
+	pthread_mutex_unlock(&mover.lock);
+	errno = saved;
+}
+
+/* An asker waits for as long as an insisting closure and a shrink before it may take. */
+#define ANSWER_TIME_S 5
+
+static CUresult ask(struct request *r)
+{
+	struct request **last;
+	struct timespec until;
+	int saved = errno, error = 0;
+
+	if (!existing_arena(r->device) || capture_is_active())
+		return CUDA_ERROR_NOT_READY;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ANSWER_TIME_S;
+	pthread_mutex_lock(&mover.lock);
+	if (!start()) {
+		pthread_mutex_unlock(&mover.lock);
+		return CUDA_ERROR_NOT_READY;
+	}
+	for (last = &mover.requests; *last; last = &(*last)->next)
+		;
+	*last = r;
+	pthread_cond_signal(&mover.changed);
+	while (!r->is_done && !error)
+		error = pthread_cond_timedwait(&mover.done, &mover.lock, &until);
+	for (last = &mover.requests; *last && *last != r; last = &(*last)->next)
+		;
+	if (*last) {
+		*last = r->next; /* not even begun */
+		r->is_done = true;
+		r->result = CUDA_ERROR_NOT_READY;
+	}
+	/* What has begun uses the request: it ends, all its waits are bounded. */
+	while (!r->is_done)
+		pthread_cond_wait(&mover.done, &mover.lock);
+	pthread_mutex_unlock(&mover.lock);
+	errno = saved;
+	return r->result;
+}
+
+bool residency_make_room(struct device *device, uint64_t bytes)
+{
+	struct request r = {.device = device, .room = bytes};
+
+	return ask(&r) == CUDA_SUCCESS;
+}
+
+CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable)
+{
+	struct request r = {.device = device, .pin = address, .is_exportable = is_exportable};
+
+	return ask(&r);
+}
+
+void residency_stop(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	mover.stopping = true;
+	for (int i = 0; i < 100 && atomic_load(&mover.is_moving); i++)
+		nanosleep(&pause, NULL);
+}

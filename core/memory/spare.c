@@ -1,0 +1,172 @@
+/* Spare chunks. Rules: runs inside the user's process; the driver is called without the lock. */
+#include "core/memory/spare.h"
+
+#include <stddef.h>
+
+#include "core/memory/heat.h"
+#include "core/memory/provider.h"
+
+enum { SIDES = 2, SIZES = 3, SPARES_MAX = 32, KEPT_MS = 1000, PREFILL = 4 };
+
+/* At most so much is kept of a size: of the largest chunks two. */
+#define KEPT_BYTES ((uint64_t)64 << 20)
+
+struct shelf {
+	struct physical_chunk chunk[SPARES_MAX];
+	uint32_t since[SPARES_MAX]; /* when it came, oldest first */
+	unsigned int count;
+	unsigned int missed; /* takes in vain since the last prefill */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct shelf shelf[SIDES][SIZES];
+} store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+/* 2, 8 and 32 MiB. */
+static struct shelf *shelf_of(const struct device *device, enum segment_side side, uint64_t size)
+{
+	int i = size <= (uint64_t)2 << 20 ? 0 : size <= (uint64_t)8 << 20 ? 1 : 2;
+
+	return &store[device->id.ordinal].shelf[side][i];
+}
+
+static _Atomic uint64_t *pool_counter(struct device *device, enum segment_side side)
+{
+	return side == SEGMENT_ON_DEVICE ? &device->statistics->device_pool
+	                                 : &device->statistics->host_pool;
+}
+
+static void take_out(struct shelf *shelf, unsigned int i)
+{
+	shelf->count--;
+	for (; i < shelf->count; i++) {
+		shelf->chunk[i] = shelf->chunk[i + 1];
+		shelf->since[i] = shelf->since[i + 1];
+	}
+}
+
+bool spare_take(struct device *device, struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf = shelf_of(device, chunk->side, chunk->size);
+	bool found = false;
+
+	if (chunk->is_exportable)
+		return false;
+	pthread_mutex_lock(lock);
+	for (unsigned int i = shelf->count; i-- > 0 && !found;) {
+		found = shelf->chunk[i].size == chunk->size;
+		if (found) {
+			*chunk = shelf->chunk[i];
+			take_out(shelf, i);
+			statistics_sub(pool_counter(device, chunk->side), chunk->size);
+		}
+	}
+	shelf->missed += !found;
+	pthread_mutex_unlock(lock);
+	return found;
+}
+
+CUresult spare_create(struct device *device, struct physical_chunk *chunk)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+
+	if (chunk->side == SEGMENT_ON_HOST)
+		return provider_vmm_create(device, chunk->size, NULL, &chunk->handle);
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device->handle;
+	if (chunk->is_exportable)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+}
+
+void spare_release(struct device *device, const struct physical_chunk *chunk)
+{
+	/* Asked twice: one that stays is memory nobody ever gets back. */
+	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(chunk->handle);
+	device_uncharge(device, chunk->side, chunk->size);
+}
+
+void spare_give(struct device *device, const struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf = shelf_of(device, chunk->side, chunk->size);
+	bool kept;
+
+	pthread_mutex_lock(lock);
+	kept = !chunk->is_exportable && shelf->count < SPARES_MAX &&
+	       (shelf->count + 1) * chunk->size <= KEPT_BYTES;
+	if (kept) {
+		shelf->chunk[shelf->count] = *chunk;
+		shelf->since[shelf->count++] = heat_now();
+		statistics_add(pool_counter(device, chunk->side), chunk->size);
+	}
+	pthread_mutex_unlock(lock);
+	if (!kept)
+		spare_release(device, chunk);
+}
+
+/* The oldest spare of a shelf, if it is to go. */
+static bool take_oldest(struct device *device, struct shelf *shelf, bool all,
+                        struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	bool goes;
+
+	pthread_mutex_lock(lock);
+	goes = shelf->count && (all || heat_now() - shelf->since[0] >= KEPT_MS);
+	if (goes) {
+		*chunk = shelf->chunk[0];
+		take_out(shelf, 0);
+		statistics_sub(pool_counter(device, chunk->side), chunk->size);
+	}
+	pthread_mutex_unlock(lock);
+	return goes;
+}
+
+uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
+{
+	uint64_t released = 0;
+
+	for (int i = 0; i < SIZES; i++) {
+		struct shelf *shelf = &store[device->id.ordinal].shelf[side][i];
+		struct physical_chunk chunk;
+
+		while (take_oldest(device, shelf, all, &chunk)) {
+			spare_release(device, &chunk);
+			released += chunk.size;
+		}
+	}
+	return released;
+}
+
+static void prefill(struct device *device, enum segment_side side, uint64_t limit)
+{
+	/* Large chunks cost little per byte; only small ones are worth being made ahead. */
+	struct physical_chunk chunk = {.size = (uint64_t)2 << 20, .side = side};
+	struct shelf *shelf = shelf_of(device, side, chunk.size);
+	unsigned int missed, wanted;
+
+	pthread_mutex_lock(&store[device->id.ordinal].lock);
+	missed = shelf->missed;
+	shelf->missed = 0;
+	wanted = missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
+	pthread_mutex_unlock(&store[device->id.ordinal].lock);
+	/* Not the last of the limit, which other processes of the job may want. */
+	for (; wanted && device_charge(device, side, chunk.size, limit - limit / 4) == 0;
+	     wanted--) {
+		if (spare_create(device, &chunk) != CUDA_SUCCESS) {
+			device_uncharge(device, side, chunk.size);
+			return;
+		}
+		spare_give(device, &chunk);
+	}
+}
+
+void spare_prefill(struct device *device, uint64_t device_limit, uint64_t host_limit)
+{
+	prefill(device, SEGMENT_ON_DEVICE, device_limit);
+	prefill(device, SEGMENT_ON_HOST, host_limit);
+}
