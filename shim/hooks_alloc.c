@@ -63,7 +63,7 @@ HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 static CUresult native_free(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
-	return FREED(REAL(cuMemFree_v2)(address), address);
+	return FREED(PASSING_GATE(REAL(cuMemFree_v2)(address)), address);
 }
 
 HOOK(cuMemFree_v2, CUdeviceptr dptr)
@@ -72,7 +72,7 @@ HOOK(cuMemFree_v2, CUdeviceptr dptr)
 	const struct vmem_free how = {.native = native_free};
 
 	if (!job_is_active())
-		return REAL(cuMemFree_v2)(dptr);
+		return PASSING_GATE(REAL(cuMemFree_v2)(dptr));
 	return vmem_free(dptr, &how);
 }
 
@@ -108,7 +108,7 @@ HOOK(cuMemAllocPitch, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int W
 static CUresult native_free_v1(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
-	return FREED(REAL(cuMemFree)((CUdeviceptr_v1)address), address);
+	return FREED(PASSING_GATE(REAL(cuMemFree)((CUdeviceptr_v1)address)), address);
 }
 
 HOOK(cuMemFree, CUdeviceptr_v1 dptr)
@@ -117,6 +117,6 @@ HOOK(cuMemFree, CUdeviceptr_v1 dptr)
 	const struct vmem_free how = {.native = native_free_v1};
 
 	if (!job_is_active())
-		return REAL(cuMemFree)(dptr);
+		return PASSING_GATE(REAL(cuMemFree)(dptr));
 	return vmem_free(dptr, &how);
 }

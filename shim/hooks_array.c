@@ -177,12 +177,13 @@ HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 
 HOOK(cuArrayDestroy, CUarray hArray)
 {
-	return UNMAKE(hArray, REAL(cuArrayDestroy)(hArray));
+	return UNMAKE(hArray, PASSING_GATE(REAL(cuArrayDestroy)(hArray)));
 }
 
 HOOK(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 {
 	/* External memory's are followed by their owner. */
-	return DESTROYED(UNMAKE(hMipmappedArray, REAL(cuMipmappedArrayDestroy)(hMipmappedArray)),
-	                 mipmapped_array, hMipmappedArray);
+	return DESTROYED(
+	    UNMAKE(hMipmappedArray, PASSING_GATE(REAL(cuMipmappedArrayDestroy)(hMipmappedArray))),
+	    mipmapped_array, hMipmappedArray);
 }

@@ -4,6 +4,7 @@
 #include "core/job.h"
 #include "core/pace/capture.h"
 
+/* Inside the gate: who closes it then knows of the capture. */
 static CUresult begun(CUresult result, CUstream stream)
 {
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -27,40 +28,42 @@ static CUresult ended(CUresult result, CUstream stream)
 
 HOOK(cuStreamBeginCapture, CUstream hStream)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCapture)(hStream)), LEGACY(hStream));
+	return PASSING_GATE(begun(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream)));
 }
 
 HOOK(cuStreamBeginCapture_ptsz, CUstream hStream)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_ptsz)(hStream)), PER_THREAD(hStream));
+	return PASSING_GATE(begun(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream)));
 }
 
 HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_v2)(hStream, mode)), LEGACY(hStream));
+	return PASSING_GATE(begun(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream)));
 }
 
 HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode)),
-	             PER_THREAD(hStream));
+	return PASSING_GATE(
+	    begun(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream)));
 }
 
 HOOK(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCaptureToGraph)(
-	                 hStream, hGraph, dependencies, dependencyData, numDependencies, mode)),
-	             LEGACY(hStream));
+	return PASSING_GATE(
+	    begun(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies, dependencyData,
+	                                            numDependencies, mode),
+	          LEGACY(hStream)));
 }
 
 HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
      const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
      CUstreamCaptureMode mode)
 {
-	return begun(PASSING_GATE(REAL(cuStreamBeginCaptureToGraph_ptsz)(
-	                 hStream, hGraph, dependencies, dependencyData, numDependencies, mode)),
-	             PER_THREAD(hStream));
+	return PASSING_GATE(
+	    begun(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
+	                                                 dependencyData, numDependencies, mode),
+	          PER_THREAD(hStream)));
 }
 
 /* A graph that the program gave to capture into is in the books already, with its nodes. */

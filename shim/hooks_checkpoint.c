@@ -33,7 +33,8 @@ static CUresult note(CUresult result, int pid, const char *what, bool quiet)
 
 HOOK(cuCheckpointProcessLock, int pid, CUcheckpointLockArgs *args)
 {
-	return note(REAL(cuCheckpointProcessLock)(pid, args), pid, "locked", true);
+	/* Inside the gate: who closes it then knows of the lock. */
+	return PASSING_GATE(note(REAL(cuCheckpointProcessLock)(pid, args), pid, "locked", true));
 }
 
 HOOK(cuCheckpointProcessCheckpoint, int pid, CUcheckpointCheckpointArgs *args)

@@ -145,10 +145,10 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 	CUresult result;
 
 	if (!job_is_active())
-		return real(ctx);
+		return PASSING_GATE(real(ctx));
 	job_leave_context(ctx, true);
 	cost = begin_forgetting(HANDLE(ctx));
-	result = real(ctx);
+	result = PASSING_GATE(real(ctx));
 	end_forgetting(&cost, result);
 	if (result == CUDA_SUCCESS)
 		job_left_context(ctx);
@@ -183,7 +183,7 @@ HOOK(cuCtxDetach, CUcontext ctx)
 
 	if (!job_is_active() || context_use(ctx, 0) <= 1)
 		return destroy(ctx, REAL(cuCtxDetach));
-	result = REAL(cuCtxDetach)(ctx);
+	result = PASSING_GATE(REAL(cuCtxDetach)(ctx));
 	if (result == CUDA_SUCCESS)
 		context_use(ctx, -1);
 	return result;
@@ -209,7 +209,7 @@ static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
-	CUresult result = real(dev);
+	CUresult result = PASSING_GATE(real(dev));
 
 	/* Whether this was the last reference is known only now. */
 	if (known && result == CUDA_SUCCESS && !primary_is_active(dev)) {
@@ -244,7 +244,7 @@ static CUresult reset_primary(CUdevice dev, CUresult (*real)(CUdevice))
 		job_leave_context(primary, true);
 		cost = begin_forgetting(HANDLE(primary));
 	}
-	result = real(dev);
+	result = PASSING_GATE(real(dev));
 	if (known) {
 		end_forgetting(&cost, result);
 		if (result == CUDA_SUCCESS)
@@ -316,7 +316,8 @@ HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 
 	if (has_context)
 		job_leave_context(own.handle, true);
-	result = DESTROYED_MEASURED(REAL(cuGreenCtxDestroy)(hCtx), green_context, hCtx);
+	result =
+	    DESTROYED_MEASURED(PASSING_GATE(REAL(cuGreenCtxDestroy)(hCtx)), green_context, hCtx);
 	if (has_context && result == CUDA_SUCCESS)
 		job_left_context(own.handle);
 	return result;

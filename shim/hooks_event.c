@@ -35,7 +35,7 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
 	KEEP_ERRNO;
 
 	job_leave_stream(stream);
-	return DESTROYED_MEASURED(real(stream), stream, stream);
+	return DESTROYED_MEASURED(PASSING_GATE(real(stream)), stream, stream);
 }
 
 HOOK(cuStreamDestroy, CUstream hStream)

@@ -20,7 +20,7 @@ HANDS_OUT(cuGraphConditionalHandleCreate, conditional, pHandle_out, graph, hGrap
 
 HOOK(cuGraphDestroy, CUgraph hGraph)
 {
-	CUresult result = DESTROYED(REAL(cuGraphDestroy)(hGraph), graph, hGraph);
+	CUresult result = DESTROYED(PASSING_GATE(REAL(cuGraphDestroy)(hGraph)), graph, hGraph);
 
 	if (job_is_active())
 		graph_memory_settle();
@@ -308,41 +308,42 @@ HOOK(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
 HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
      char *logBuffer, size_t bufferSize)
 {
-	return INSTANTIATED(
-	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+	return INSTANTIATED(PASSING_GATE(
+	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
 }
 
 HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
      char *logBuffer, size_t bufferSize)
 {
-	return INSTANTIATED(
-	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+	return INSTANTIATED(PASSING_GATE(
+	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
 }
 
 HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
      unsigned long long flags)
 {
-	return INSTANTIATED(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags));
+	return INSTANTIATED(
+	    PASSING_GATE(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags)));
 }
 
 HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return INSTANTIATED(
-	    REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams));
+	return INSTANTIATED(PASSING_GATE(
+	    REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams)));
 }
 
 HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	return INSTANTIATED(
-	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams));
+	return INSTANTIATED(PASSING_GATE(
+	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams)));
 }
 
 HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 {
-	CUresult result =
-	    DESTROYED_MEASURED(REAL(cuGraphExecDestroy)(hGraphExec), graph_exec, hGraphExec);
+	CUresult result = DESTROYED_MEASURED(PASSING_GATE(REAL(cuGraphExecDestroy)(hGraphExec)),
+	                                     graph_exec, hGraphExec);
 
 	if (job_is_active())
 		graph_memory_settle();

@@ -24,7 +24,7 @@ static CUresult unpinned(CUresult (*real)(void *), void *memory)
 
 	if (job_is_active())
 		leaving = side_leave(&side_type_host_allocation, (uintptr_t)memory);
-	result = real(memory);
+	result = PASSING_GATE(real(memory));
 	side_left(&leaving, result == CUDA_SUCCESS);
 	return result;
 }

@@ -75,7 +75,7 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 
 	if (job_is_active())
 		leaving = side_leave(&side_type_ipc_mapping, dptr);
-	result = REAL(cuIpcCloseMemHandle)(dptr);
+	result = PASSING_GATE(REAL(cuIpcCloseMemHandle)(dptr));
 	side_left(&leaving, result == CUDA_SUCCESS);
 	return result;
 }

@@ -59,12 +59,12 @@ static uint64_t code_of(const struct resource_type *type, uint64_t object)
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
-	return DESTROYED_MEASURED(REAL(cuModuleUnload)(hmod), module, hmod);
+	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuModuleUnload)(hmod)), module, hmod);
 }
 
 HOOK(cuLibraryUnload, CUlibrary library)
 {
-	return DESTROYED_MEASURED(REAL(cuLibraryUnload)(library), library, library);
+	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuLibraryUnload)(library)), library, library);
 }
 
 HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)

@@ -125,7 +125,7 @@ static CUresult native_free_async(void *cookie, CUdeviceptr address)
 {
 	struct async_free *f = cookie;
 
-	return f->native(address, f->stream);
+	return PASSING_GATE(f->native(address, f->stream));
 }
 
 static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream stream)
@@ -134,7 +134,7 @@ static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream s
 	const struct vmem_free how = {native_free_async, f, stream};
 
 	if (!job_is_active() || is_capturing(stream))
-		return f->native(dptr, f->stream);
+		return PASSING_GATE(f->native(dptr, f->stream));
 	return vmem_free(dptr, &how);
 }
 
@@ -202,7 +202,7 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 
 	if (job_is_active())
 		imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
-	result = REAL(cuMemPoolDestroy)(pool);
+	result = PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
 	side_left(&imported, result == CUDA_SUCCESS);
 	if (result == CUDA_SUCCESS && job_is_active())
 		pool_destroyed(pool);
@@ -243,7 +243,7 @@ HOOK(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type, CUmemor
 HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemPoolTrimTo)(pool, minBytesToKeep);
+	CUresult result = PASSING_GATE(REAL(cuMemPoolTrimTo)(pool, minBytesToKeep));
 
 	if (job_is_active())
 		pools_settle();
@@ -279,7 +279,7 @@ HOOK(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *v
 HOOK(cuDeviceGraphMemTrim, CUdevice device)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuDeviceGraphMemTrim)(device);
+	CUresult result = PASSING_GATE(REAL(cuDeviceGraphMemTrim)(device));
 
 	if (job_is_active())
 		graph_memory_settle();

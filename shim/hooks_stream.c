@@ -1,17 +1,37 @@
 /*
- * What else is put into streams: waits for and writes of values, batches of them, semaphores of other APIs.
- * They pass the gate.
+ * What else is put into streams: events, the program's own functions, waits for and writes of values, batches of
+ * them, memory for one stream, semaphores and resources of other APIs. They pass the gate.
  */
 #include "shim/shim.h"
+
+GATED(cuCtxRecordEvent, (CUcontext, hCtx), (CUevent, hEvent))
+GATED(cuCtxWaitEvent, (CUcontext, hCtx), (CUevent, hEvent))
+GATED_2(cuEventRecord, cuEventRecord_ptsz, (CUevent, hEvent), (CUstream, hStream))
+GATED_2(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream),
+        (unsigned int, flags))
+GATED_2(cuGraphicsMapResources, cuGraphicsMapResources_ptsz, (unsigned int, count),
+        (CUgraphicsResource *, resources), (CUstream, hStream))
+GATED_2(cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz, (unsigned int, count),
+        (CUgraphicsResource *, resources), (CUstream, hStream))
+GATED(cuGreenCtxRecordEvent, (CUgreenCtx, hCtx), (CUevent, hEvent))
+GATED(cuGreenCtxWaitEvent, (CUgreenCtx, hCtx), (CUevent, hEvent))
+GATED_2(cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream, hStream), (CUhostFn, fn),
+        (void *, userData))
 
 GATED_2(cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync_ptsz,
         (const CUexternalSemaphore *, extSemArray),
         (const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *, paramsArray), (unsigned int, numExtSems),
         (CUstream, stream))
+GATED_2(cuStreamAddCallback, cuStreamAddCallback_ptsz, (CUstream, hStream),
+        (CUstreamCallback, callback), (void *, userData), (unsigned int, flags))
+GATED_2(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz, (CUstream, hStream),
+        (CUdeviceptr, dptr), (size_t, length), (unsigned int, flags))
 GATED_2(cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz, (CUstream, stream), (unsigned int, count),
         (CUstreamBatchMemOpParams *, paramArray), (unsigned int, flags))
 GATED_2(cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz, (CUstream, stream),
         (unsigned int, count), (CUstreamBatchMemOpParams *, paramArray), (unsigned int, flags))
+GATED_2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream, hStream), (CUevent, hEvent),
+        (unsigned int, Flags))
 GATED_2(cuStreamWaitValue32, cuStreamWaitValue32_ptsz, (CUstream, stream), (CUdeviceptr, addr),
         (cuuint32_t, value), (unsigned int, flags))
 GATED_2(cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz, (CUstream, stream),

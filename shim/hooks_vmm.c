@@ -25,7 +25,7 @@ HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 
 	if (job_is_active()) /* a multicast object's */
 		object = measured_leave((const void *)(uintptr_t)handle);
-	result = REAL(cuMemRelease)(handle);
+	result = PASSING_GATE(REAL(cuMemRelease)(handle));
 	measured_left(&object, result == CUDA_SUCCESS);
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_released(handle);
@@ -110,7 +110,7 @@ HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
 
 	if (job_is_active())
 		reservation = side_leave(&side_type_reservation, ptr);
-	result = REAL(cuMemAddressFree)(ptr, size);
+	result = PASSING_GATE(REAL(cuMemAddressFree)(ptr, size));
 	side_left(&reservation, result == CUDA_SUCCESS);
 	return result;
 }
@@ -119,7 +119,7 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
      unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemMap)(ptr, size, offset, handle, flags);
+	CUresult result = PASSING_GATE(REAL(cuMemMap)(ptr, size, offset, handle, flags));
 
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_mapped(ptr, size, handle);
@@ -129,7 +129,7 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
 HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemUnmap)(ptr, size);
+	CUresult result = PASSING_GATE(REAL(cuMemUnmap)(ptr, size));
 
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_unmapped(ptr, size);
@@ -139,7 +139,7 @@ HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 HOOK(cuMemSetAccess, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemSetAccess)(ptr, size, desc, count);
+	CUresult result = PASSING_GATE(REAL(cuMemSetAccess)(ptr, size, desc, count));
 
 	if (result == CUDA_SUCCESS && desc && job_is_active())
 		physical_accessed(ptr, size, desc, count);

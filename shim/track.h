@@ -31,10 +31,11 @@
 		return HANDED_OUT(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, out, NULL, \
 		                  owner_type, owner);                                          \
 	}
-#define DESTROYS(symbol, type, object, ...)                                                 \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
-	{                                                                                   \
-		return DESTROYED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, object); \
+#define DESTROYS(symbol, type, object, ...)                                                      \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                              \
+	{                                                                                        \
+		return DESTROYED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), type, \
+		                 object);                                                        \
 	}
 
 #define HANDLE(object) ((uint64_t)(uintptr_t)(object))
