@@ -34,6 +34,8 @@
 	X(cuEventElapsedTime)                     \
 	X(cuEventQuery)                           \
 	X(cuEventRecord)                          \
+	X(cuFuncGetParamInfo)                     \
+	X(cuKernelGetParamInfo)                   \
 	X(cuMemAddressFree)                       \
 	X(cuMemAddressReserve)                    \
 	X(cuMemAdvise)                            \

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "core/base/log.h"
+#include "core/memory/heat.h"
 #include "core/memory/provider.h"
 
 enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
@@ -128,6 +129,7 @@ struct arena *arena_of(struct device *device)
 			range->arena = arena;
 			atomic_store(&range->end, arena->base + arena->size);
 			atomic_store_explicit(&range->base, arena->base, memory_order_release);
+			heat_sample(HEAT_THINLY); /* so that the first shrink knows */
 		} else {
 			say_why_not(device, made);
 		}
@@ -148,15 +150,4 @@ struct arena *arena_at(CUdeviceptr address)
 			return range->arena;
 	}
 	return NULL;
-}
-
-void arena_touch(CUdeviceptr address, uint32_t now)
-{
-	struct arena *arena = arena_at(address);
-	struct unit *unit;
-
-	if (!arena)
-		return;
-	unit = arena_unit(arena, address);
-	atomic_store_explicit(&arena->units[unit->run].touched, now, memory_order_relaxed);
 }

@@ -68,7 +68,4 @@ static inline struct unit *arena_unit(const struct arena *arena, CUdeviceptr add
 	return &arena->units[(address - arena->base) / ARENA_UNIT];
 }
 
-/* A launch, copy or fill uses this address: its run is hot from now on. No lock, any address. */
-void arena_touch(CUdeviceptr address, uint32_t now);
-
 #endif

@@ -758,6 +758,19 @@ static void answer_requests(void)
 
 /* --- the thread --- */
 
+static void set_sampling(void)
+{
+	bool spilled = false;
+
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		struct arena_range *range = &arena_ranges[i];
+
+		if (atomic_load_explicit(&range->base, memory_order_acquire))
+			spilled |= range->arena->on_host != 0;
+	}
+	heat_sample(spilled ? HEAT_CLOSELY : HEAT_THINLY);
+}
+
 static void sleep_until_wanted(void)
 {
 	uint64_t then = now_ns() + 2 * LOOK_AGAIN;
@@ -797,6 +810,7 @@ static void *move_on(void *cookie)
 					moved |= tend(range->arena);
 			}
 		} while (moved && !mover.stopping);
+		set_sampling();
 		sleep_until_wanted();
 	}
 	return NULL;

@@ -2,8 +2,8 @@
 #include "core/memory/spare.h"
 
 #include <stddef.h>
+#include <time.h>
 
-#include "core/memory/heat.h"
 #include "core/memory/provider.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 32, KEPT_MS = 1000, PREFILL = 4 };
@@ -22,6 +22,14 @@ static struct {
 	pthread_mutex_t lock;
 	struct shelf shelf[SIDES][SIZES];
 } store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static uint32_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+}
 
 /* 2, 8 and 32 MiB. */
 static struct shelf *shelf_of(const struct device *device, enum segment_side side, uint64_t size)
@@ -100,7 +108,7 @@ void spare_give(struct device *device, const struct physical_chunk *chunk)
 	       (shelf->count + 1) * chunk->size <= KEPT_BYTES;
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
-		shelf->since[shelf->count++] = heat_now();
+		shelf->since[shelf->count++] = milliseconds();
 		statistics_add(pool_counter(device, chunk->side), chunk->size);
 	}
 	pthread_mutex_unlock(lock);
@@ -116,7 +124,7 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all,
 	bool goes;
 
 	pthread_mutex_lock(lock);
-	goes = shelf->count && (all || heat_now() - shelf->since[0] >= KEPT_MS);
+	goes = shelf->count && (all || milliseconds() - shelf->since[0] >= KEPT_MS);
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		take_out(shelf, 0);

@@ -1,0 +1,606 @@
+/*
+ * Heat: the rules of hot, warm and cold on a clock of the test's own, what a scan finds in random parameters, how
+ * sampling is spread, and what graphs are credited with.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/memory/arena.h"
+#include "core/memory/heat.h"
+#include "core/memory/heat_graph.h"
+#include "core/memory/parameters.h"
+
+enum { UNITS = 1024, RUN = 4 /* units each */ };
+#define BASE ((CUdeviceptr)0x7f1200000000)
+
+/* --- the clock --- */
+
+static uint64_t clock_ms = 1000;
+
+int clock_gettime(clockid_t id, struct timespec *time)
+{
+	if (id != CLOCK_MONOTONIC_COARSE)
+		return (int)syscall(SYS_clock_gettime, id, time);
+	time->tv_sec = (time_t)(clock_ms / 1000);
+	time->tv_nsec = (long)(clock_ms % 1000 * 1000000);
+	return 0;
+}
+
+static void work_for(uint64_t ms)
+{
+	for (; ms; ms--) {
+		clock_ms++;
+		heat_work();
+	}
+}
+
+/* --- the arena: runs of four units, the last one free --- */
+
+struct arena_range arena_ranges[DEVICE_MAX];
+static struct unit units[UNITS];
+static struct arena arena = {.base = BASE, .size = UNITS * ARENA_UNIT, .units = units};
+
+struct arena *arena_at(CUdeviceptr address)
+{
+	return arena_ranges[1].base && address >= BASE && address < BASE + arena.size ? &arena
+	                                                                              : NULL;
+}
+
+static CUdeviceptr run_at(unsigned int run)
+{
+	return BASE + (uint64_t)run * RUN * ARENA_UNIT;
+}
+
+static uint32_t touched(unsigned int run)
+{
+	return units[run * RUN].touched;
+}
+
+static enum heat heat_at(unsigned int run)
+{
+	return heat_of(touched(run), heat_now());
+}
+
+static void set_up(void)
+{
+	for (unsigned int i = 0; i < UNITS; i++) {
+		units[i].kind = i < UNITS - RUN ? UNIT_OF_ALLOCATION : UNIT_FREE;
+		units[i].run = i / RUN * RUN;
+	}
+	arena_ranges[1].arena = &arena;
+	arena_ranges[1].end = BASE + arena.size;
+	arena_ranges[1].base = BASE;
+	heat_sample(HEAT_CLOSELY);
+}
+
+/* --- the driver: one function with the parameters below, kernels by odd handles --- */
+
+static size_t sizes[64], parameter_count;
+static unsigned long questions;
+static CUresult refusal;
+
+static CUresult info(size_t index, size_t *offset, size_t *size)
+{
+	questions++;
+	if (refusal != CUDA_SUCCESS)
+		return refusal;
+	if (index >= parameter_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = 0;
+	*size = sizes[index];
+	return CUDA_SUCCESS;
+}
+
+static CUresult function_info(CUfunction f, size_t index, size_t *offset, size_t *size)
+{
+	return (uintptr_t)f & 1 ? CUDA_ERROR_INVALID_HANDLE : info(index, offset, size);
+}
+
+static CUresult kernel_info(CUkernel k, size_t index, size_t *offset, size_t *size)
+{
+	return (uintptr_t)k & 1 ? info(index, offset, size) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+struct driver driver = {.cuFuncGetParamInfo = function_info, .cuKernelGetParamInfo = kernel_info};
+
+#define FUNCTION ((CUfunction)0x1000)
+#define OTHER    ((CUfunction)0x2000)
+#define KERNEL   ((CUfunction)0x3001)
+
+/* A launch with one pointer. */
+static void launch(CUfunction function, CUdeviceptr address)
+{
+	void *parameters[] = {&address};
+
+	sizes[0] = sizeof(address);
+	parameter_count = 1;
+	heat_launched(function, parameters, NULL);
+}
+
+/* --- rules --- */
+
+START_TEST(what_was_never_met_is_warm)
+{
+	work_for(100000);
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+}
+END_TEST
+
+START_TEST(kernels_make_hot_and_then_cold)
+{
+	launch(FUNCTION, run_at(3) + 12345678 % (RUN * ARENA_UNIT));
+	ck_assert_int_eq(heat_at(3), HEAT_HOT);
+	ck_assert_int_eq(heat_at(2), HEAT_WARM);
+	work_for(1900);
+	ck_assert_int_eq(heat_at(3), HEAT_HOT);
+	work_for(300);
+	ck_assert_int_eq(heat_at(3), HEAT_COLD);
+	launch(FUNCTION, run_at(3));
+	ck_assert_int_eq(heat_at(3), HEAT_HOT);
+}
+END_TEST
+
+/* A table on the device may lead there. */
+START_TEST(copies_make_hot_but_never_cold)
+{
+	CUdeviceptr both[] = {run_at(3), run_at(4) + 1};
+
+	heat_copied(both, 2);
+	ck_assert_int_eq(heat_at(3), HEAT_HOT);
+	ck_assert_int_eq(heat_at(4), HEAT_HOT);
+	launch(FUNCTION, run_at(4));
+	heat_copied(both, 2);
+	work_for(10000);
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+	ck_assert_int_eq(heat_at(4), HEAT_COLD);
+}
+END_TEST
+
+START_TEST(descriptors_keep_from_cooling)
+{
+	heat_hide(run_at(3) + ARENA_UNIT);
+	launch(FUNCTION, run_at(3));
+	work_for(10000);
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+}
+END_TEST
+
+START_TEST(nothing_is_cold_while_launches_are_blind)
+{
+	launch(FUNCTION, run_at(3));
+	work_for(10000);
+	ck_assert_int_eq(heat_at(3), HEAT_COLD);
+	refusal = CUDA_ERROR_NOT_SUPPORTED;
+	launch(OTHER, run_at(3));
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+	work_for(10000);
+	ck_assert_int_eq(heat_at(3), HEAT_COLD);
+	heat_launched_blindly();
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+}
+END_TEST
+
+START_TEST(a_pause_cools_nothing)
+{
+	uint32_t before;
+
+	launch(FUNCTION, run_at(3));
+	before = heat_now();
+	for (int i = 0; i < 10; i++) {
+		clock_ms += 3600000;
+		ck_assert_int_eq(heat_at(3), HEAT_HOT);
+	}
+	ck_assert_uint_le(heat_now() - before, HEAT_GAP);
+	heat_work();
+	clock_ms += 3600000;
+	ck_assert_uint_le(heat_now() - before, 2 * HEAT_GAP);
+}
+END_TEST
+
+START_TEST(time_never_steps_back_and_is_never_zero)
+{
+	uint32_t before = 0;
+	unsigned int wrong = 0;
+
+	/* Past the wrap after 49 days at work. */
+	for (uint64_t i = 0; i < (uint64_t)5 << 30; i += HEAT_GAP) {
+		uint32_t now;
+
+		clock_ms += HEAT_GAP;
+		now = heat_work();
+		wrong += now == 0 || now & HEAT_USE || (int32_t)(now - before) < 0;
+		before = now;
+	}
+	ck_assert_uint_eq(wrong, 0);
+	ck_assert_uint_eq(heat_age(before, before - 8), 0); /* touched after the time was taken */
+	ck_assert_int_eq(heat_of(before - 3000, before), HEAT_WARM);
+	ck_assert_int_eq(heat_of((before - 3000) | HEAT_LAUNCHED, before), HEAT_COLD);
+}
+END_TEST
+
+/* A step of four seconds: all of it stays hot, though most was met longer ago than 2 s. */
+START_TEST(the_window_follows_slow_steps)
+{
+	enum { RUNS = 100, STEP_MS = 4000 };
+	unsigned int hot = 0;
+
+	for (int step = 0; step < 20; step++) {
+		for (unsigned int run = 0; run < RUNS; run++) {
+			launch(FUNCTION, run_at(run));
+			work_for(STEP_MS / RUNS);
+		}
+	}
+	for (unsigned int run = 0; run < RUNS; run++)
+		hot += heat_at(run) == HEAT_HOT;
+	ck_assert_uint_eq(hot, RUNS);
+	/* Of what is used no more it is still noticed, */
+	work_for(66000);
+	ck_assert_int_eq(heat_at(0), HEAT_COLD);
+	/* and quick steps shrink it again. */
+	for (int step = 0; step < 100; step++) {
+		for (unsigned int run = 0; run < RUNS; run++)
+			launch(FUNCTION, run_at(run));
+		work_for(40);
+	}
+	work_for(2500);
+	ck_assert_int_eq(heat_at(0), HEAT_COLD);
+}
+END_TEST
+
+/* Another part of the memory every 100 steps: what the last 100 used is hot, the others are cold. */
+START_TEST(a_working_set_that_shifts)
+{
+	enum { SETS = 10, RUNS = 10, STEP_MS = 50 };
+
+	for (unsigned int phase = 0; phase < 3 * SETS; phase++) {
+		for (int step = 0; step < 100; step++) {
+			for (unsigned int run = 0; run < RUNS; run++)
+				launch(FUNCTION, run_at(phase % SETS * RUNS + run));
+			work_for(STEP_MS);
+		}
+		for (unsigned int run = 0; phase >= SETS && run < SETS * RUNS; run++) {
+			bool is_in_use = run / RUNS == phase % SETS;
+			bool was_just = run / RUNS == (phase + SETS - 1) % SETS;
+
+			if (!was_just)
+				ck_assert_int_eq(heat_at(run), is_in_use ? HEAT_HOT : HEAT_COLD);
+		}
+	}
+}
+END_TEST
+
+/* --- scanning --- */
+
+START_TEST(random_parameters)
+{
+	unsigned int seed = 4711, wrong = 0;
+
+	for (int round = 0; round < 20000; round++) {
+		static unsigned char memory[64][128];
+		bool wanted[UNITS / RUN] = {false};
+		void *parameters[64];
+
+		for (unsigned int i = 0; i < UNITS; i++)
+			units[i].touched = 0;
+		parameter_count = (size_t)(rand_r(&seed) % 64);
+		for (size_t i = 0; i < parameter_count; i++) {
+			/* Values may stand anywhere. */
+			unsigned char *value = memory[i] + rand_r(&seed) % 8;
+
+			sizes[i] = (size_t)(1 + rand_r(&seed) % 100);
+			parameters[i] = value;
+			for (size_t k = 0; k < sizes[i]; k++)
+				value[k] = (unsigned char)rand_r(&seed);
+			for (size_t k = 0; k + 8 <= sizes[i]; k += 8) {
+				unsigned int run = (unsigned int)rand_r(&seed) % (UNITS / RUN);
+				CUdeviceptr address =
+				    run_at(run) + (unsigned int)rand_r(&seed) % (RUN * ARENA_UNIT);
+
+				if (rand_r(&seed) % 4)
+					continue;
+				memcpy(value + k, &address, sizeof(address));
+				wanted[run] |= run != UNITS / RUN - 1; /* it is free */
+			}
+		}
+		parameters_forget();
+		clock_ms += 100;
+		heat_launched(rand_r(&seed) % 2 ? FUNCTION : KERNEL, parameters, NULL);
+		for (unsigned int run = 0; run < UNITS / RUN; run++)
+			wrong += (touched(run) != 0) != wanted[run];
+	}
+	ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
+START_TEST(the_edges_of_the_arena)
+{
+	const CUdeviceptr values[] = {BASE - 1, BASE + arena.size, 0, UINT64_MAX,
+	                              BASE + arena.size - 1};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		launch(FUNCTION, values[i]);
+	for (unsigned int run = 0; run < UNITS / RUN; run++)
+		ck_assert_uint_eq(touched(run), 0);
+	launch(FUNCTION, BASE);
+	launch(FUNCTION, run_at(2) - 1);
+	ck_assert_uint_ne(touched(0), 0);
+	ck_assert_uint_ne(touched(1), 0);
+	ck_assert_uint_eq(touched(2), 0);
+}
+END_TEST
+
+START_TEST(odd_forms_do_no_harm)
+{
+	CUdeviceptr buffer[3] = {1, run_at(5), run_at(6)};
+	size_t size = 16;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+	                 CU_LAUNCH_PARAM_END};
+	void *nothing[] = {CU_LAUNCH_PARAM_END};
+	void *no_buffer[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+	void *unknown[] = {(void *)77, buffer, CU_LAUNCH_PARAM_END};
+	void *null[] = {NULL};
+
+	heat_launched(FUNCTION, NULL, NULL);
+	heat_launched(NULL, NULL, NULL);
+	heat_launched(FUNCTION, NULL, nothing);
+	heat_launched(FUNCTION, NULL, no_buffer);
+	heat_launched(FUNCTION, NULL, unknown);
+	sizes[0] = 8;
+	parameter_count = 1;
+	heat_launched(FUNCTION, null, NULL);
+	heat_copied(NULL, 0);
+	heat_launched(FUNCTION, NULL, extra);
+	ck_assert_uint_ne(touched(5), 0);
+	ck_assert_uint_eq(touched(6), 0); /* behind the size */
+	arena_ranges[1].base = arena_ranges[1].end = 0;
+	units[5 * RUN].touched = 0;
+	heat_launched(FUNCTION, NULL, extra);
+	ck_assert_uint_eq(touched(5), 0);
+}
+END_TEST
+
+START_TEST(the_driver_is_asked_once)
+{
+	unsigned long once;
+
+	launch(FUNCTION, run_at(1));
+	once = questions;
+	for (int i = 0; i < 1000; i++)
+		launch(FUNCTION, run_at(1));
+	ck_assert_uint_eq(questions, once);
+	for (uintptr_t f = 1; f <= 1000; f++)
+		launch((CUfunction)(f << 4), run_at(1));
+	once = questions;
+	for (uintptr_t f = 1; f <= 1000; f++)
+		launch((CUfunction)(f << 4), run_at(1));
+	ck_assert_uint_eq(questions, once);
+	/* Another function by the same handle. */
+	parameters_forget();
+	launch(FUNCTION, run_at(1));
+	ck_assert_uint_gt(questions, once);
+}
+END_TEST
+
+/* --- sampling --- */
+
+START_TEST(where_nothing_is_sampled_nothing_is_due)
+{
+	heat_sample(HEAT_OFF);
+	for (int i = 0; i < 10000; i++)
+		ck_assert(!heat_is_due());
+}
+END_TEST
+
+/* A step of `length` quick launches, over and over: how often each is looked at. */
+static void check_spread(enum heat_sampling sampling, unsigned int length)
+{
+	enum { STEPS = 64000 };
+	unsigned int seen[64] = {0}, wanted = STEPS / sampling;
+
+	heat_sample(sampling);
+	for (unsigned int i = 0; i < STEPS * length; i++) {
+		clock_ms += i % 1000 == 0;
+		if (!heat_is_due())
+			continue;
+		seen[i % length]++;
+		heat_sampled();
+	}
+	for (unsigned int i = 0; i < length; i++) {
+		ck_assert_uint_gt(seen[i], wanted * 3 / 4);
+		ck_assert_uint_lt(seen[i], wanted * 5 / 4);
+	}
+}
+
+START_TEST(each_launch_of_a_step_is_met_alike)
+{
+	check_spread(HEAT_CLOSELY, 16);
+	check_spread(HEAT_CLOSELY, 7);
+	check_spread(HEAT_THINLY, 64);
+	check_spread(HEAT_THINLY, 48);
+}
+END_TEST
+
+START_TEST(who_launches_seldom_is_always_looked_at)
+{
+	unsigned int seen = 0;
+
+	heat_sample(HEAT_THINLY);
+	for (int i = 0; i < 1000; i++) {
+		clock_ms += 10;
+		if (heat_is_due()) {
+			heat_sampled();
+			seen++;
+		}
+	}
+	ck_assert_uint_gt(seen, 900);
+	/* Bursts after long work: some of each, not all. */
+	seen = 0;
+	for (int step = 0; step < 100; step++) {
+		clock_ms += 1000;
+		for (int i = 0; i < 100; i++) {
+			if (heat_is_due()) {
+				heat_sampled();
+				seen++;
+			}
+		}
+	}
+	ck_assert_uint_gt(seen, 200);
+	ck_assert_uint_lt(seen, 2000);
+}
+END_TEST
+
+START_TEST(while_a_capture_is_active_all_is_looked_at)
+{
+	heat_sampled();
+	capture_began(CU_STREAM_LEGACY);
+	for (int i = 0; i < 1000; i++)
+		ck_assert(heat_is_due());
+	capture_is_over(CU_STREAM_LEGACY);
+}
+END_TEST
+
+/* --- graphs --- */
+
+#define GRAPH  ((const void *)0x10)
+#define CLONE  ((const void *)0x20)
+#define EXEC   ((const void *)0x30)
+#define STREAM ((CUstream)0x40)
+
+static void cool_down(void)
+{
+	work_for(10000);
+	for (unsigned int run = 0; run < UNITS / RUN; run++)
+		ck_assert_int_ne(heat_at(run), HEAT_HOT);
+}
+
+static unsigned int hot_runs(void)
+{
+	unsigned int hot = 0;
+
+	for (unsigned int run = 0; run < UNITS / RUN; run++)
+		hot += heat_at(run) == HEAT_HOT;
+	return hot;
+}
+
+START_TEST(a_launch_of_a_captured_graph_touches_what_was_captured)
+{
+	CUdeviceptr copied = run_at(9);
+
+	launch(FUNCTION, run_at(1));
+	capture_began(STREAM);
+	launch(FUNCTION, run_at(7));
+	launch(FUNCTION, run_at(7) + ARENA_UNIT);
+	launch(FUNCTION, run_at(8));
+	heat_copied(&copied, 1);
+	capture_is_over(STREAM);
+	heat_graph_capture_ended(GRAPH);
+	heat_graph_add(EXEC, GRAPH);
+	heat_graph_forget(GRAPH);
+	cool_down();
+	heat_graph_launched(EXEC);
+	ck_assert_int_eq(heat_at(7), HEAT_HOT);
+	ck_assert_int_eq(heat_at(8), HEAT_HOT);
+	ck_assert_int_eq(heat_at(9), HEAT_HOT);
+	ck_assert_uint_eq(hot_runs(), 3);
+	/* The next capture begins with nothing. */
+	capture_began(STREAM);
+	capture_is_over(STREAM);
+	heat_graph_capture_ended(CLONE);
+	cool_down();
+	heat_graph_launched(CLONE);
+	heat_graph_launched(GRAPH);
+	ck_assert_uint_eq(hot_runs(), 0);
+	heat_graph_forget(EXEC);
+	heat_graph_launched(EXEC);
+	ck_assert_uint_eq(hot_runs(), 0);
+}
+END_TEST
+
+START_TEST(nodes_clones_and_updates)
+{
+	CUdeviceptr address = run_at(20);
+	void *parameters[] = {&address};
+
+	sizes[0] = sizeof(address);
+	parameter_count = 1;
+	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL);
+	heat_graph_address(GRAPH, run_at(21) + 5);
+	heat_graph_address(GRAPH, 5);
+	heat_graph_add(CLONE, GRAPH);
+	heat_graph_add(EXEC, CLONE);
+	address = run_at(22);
+	heat_graph_kernel(EXEC, FUNCTION, parameters, NULL);
+	heat_graph_add(EXEC, (const void *)0x999);
+	heat_graph_add(EXEC, EXEC);
+	cool_down();
+	heat_graph_launched(EXEC);
+	ck_assert_uint_eq(hot_runs(), 3);
+	address = run_at(23);
+	heat_graph_forget(GRAPH);
+	heat_graph_kernel(GRAPH, FUNCTION, parameters, NULL);
+	heat_graph_replace(EXEC, GRAPH);
+	cool_down();
+	heat_graph_launched(EXEC);
+	ck_assert_uint_eq(hot_runs(), 1);
+	ck_assert_int_eq(heat_at(23), HEAT_HOT);
+	heat_graph_forget(EXEC);
+	heat_graph_forget(GRAPH);
+	heat_graph_forget(CLONE);
+}
+END_TEST
+
+/* With a kernel in it that nobody can read. */
+START_TEST(a_graph_may_be_blind)
+{
+	launch(FUNCTION, run_at(3));
+	refusal = CUDA_ERROR_NOT_SUPPORTED;
+	capture_began(STREAM);
+	launch(OTHER, run_at(4));
+	capture_is_over(STREAM);
+	heat_graph_capture_ended(GRAPH);
+	heat_graph_add(EXEC, GRAPH);
+	cool_down();
+	ck_assert_int_eq(heat_at(3), HEAT_COLD);
+	heat_graph_launched(EXEC);
+	ck_assert_int_eq(heat_at(3), HEAT_WARM);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("heat");
+	TCase *tests = tcase_create("heat");
+	SRunner *runner = srunner_create(suite);
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_checked_fixture(tests, set_up, NULL);
+	tcase_add_test(tests, what_was_never_met_is_warm);
+	tcase_add_test(tests, kernels_make_hot_and_then_cold);
+	tcase_add_test(tests, copies_make_hot_but_never_cold);
+	tcase_add_test(tests, descriptors_keep_from_cooling);
+	tcase_add_test(tests, nothing_is_cold_while_launches_are_blind);
+	tcase_add_test(tests, a_pause_cools_nothing);
+	tcase_add_test(tests, time_never_steps_back_and_is_never_zero);
+	tcase_add_test(tests, the_window_follows_slow_steps);
+	tcase_add_test(tests, a_working_set_that_shifts);
+	tcase_add_test(tests, random_parameters);
+	tcase_add_test(tests, the_edges_of_the_arena);
+	tcase_add_test(tests, odd_forms_do_no_harm);
+	tcase_add_test(tests, the_driver_is_asked_once);
+	tcase_add_test(tests, where_nothing_is_sampled_nothing_is_due);
+	tcase_add_test(tests, each_launch_of_a_step_is_met_alike);
+	tcase_add_test(tests, who_launches_seldom_is_always_looked_at);
+	tcase_add_test(tests, while_a_capture_is_active_all_is_looked_at);
+	tcase_add_test(tests, a_launch_of_a_captured_graph_touches_what_was_captured);
+	tcase_add_test(tests, nodes_clones_and_updates);
+	tcase_add_test(tests, a_graph_may_be_blind);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
