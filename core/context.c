@@ -24,6 +24,11 @@ void context_start(struct device_set *set)
 	pthread_rwlock_unlock(&contexts_lock);
 }
 
+struct device *context_device(CUdevice handle)
+{
+	return devices ? device_set_by_handle(devices, handle) : NULL;
+}
+
 /* With the lock held. */
 static struct context *find_locked(CUcontext handle)
 {

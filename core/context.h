@@ -50,6 +50,8 @@ struct context_place {
 };
 struct resource *context_take_object(const struct resource_type *type, uint64_t object,
                                      struct context_place *place);
+/* The device of this handle, or NULL. */
+struct device *context_device(CUdevice handle);
 /* For what belongs to no context: the default container of the process's first device. */
 struct registry *context_free_registry(void);
 

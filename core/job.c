@@ -26,6 +26,8 @@
 #include "core/memory/pool.h"
 #include "core/memory/quiet.h"
 #include "core/memory/residency.h"
+#include "core/memory/share.h"
+#include "core/memory/share_server.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 #include "core/pace/pacer.h"
@@ -229,6 +231,7 @@ static void forked(void)
 	atomic_store(&job_launch.paced, false);
 	atomic_store(&job_launch.statistics, NULL);
 	gate_forked();
+	share_forked();
 	pthread_mutex_init(&job.lock, NULL);
 	if (job.listener)
 		listener_abandon(job.listener);
@@ -253,6 +256,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	if (!job_is_active() || !job.segment || getpid() != job.process)
 		return;
 	residency_stop();
+	share_stop();
 	segment_exiting(job.segment);
 	if (job.config.is_unnamed)
 		segment_remove_own(job.segment);
@@ -408,6 +412,7 @@ void job_leave_context(CUcontext context, bool alive)
 	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_context(job.pacer[i], context, alive);
 	vmem_leave_context(context, alive);
+	share_leave_context(context, alive);
 }
 
 void job_left_context(CUcontext context)

@@ -7,11 +7,12 @@
 #include "core/job.h"
 #include "core/memory/allocation.h"
 #include "core/memory/pool.h"
+#include "core/memory/share.h"
 #include "core/memory/side.h"
 
 /*
- * The driver has no handles for memory on the host. The program is told what is true, the device has no room for
- * this, by a status the call may answer.
+ * Memory of an arena has handles of ours, any other on the host none. The program is told what is true, the device has
+ * no room for this, by a status the call may answer.
  */
 HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
@@ -55,14 +56,35 @@ static CUresult opened(CUresult result, const struct resource_type *type, const 
 	return result;
 }
 
+/* Without a context the driver says so, whosever handle it is. */
+static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned int flags,
+                      CUresult *result)
+{
+	KEEP_ERRNO;
+	struct context context;
+
+	if (!job_is_active() || !share_is_ours(handle) || !context_current(&context))
+		return false;
+	*result = share_open(&context, handle, flags, pdptr);
+	return true;
+}
+
 HOOK(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
+	CUresult result;
+
+	if (open_ours(pdptr, &handle, Flags, &result))
+		return result;
 	return opened(REAL(cuIpcOpenMemHandle)(pdptr, handle, Flags), &side_type_ipc_mapping,
 	              pdptr);
 }
 
 HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
+	CUresult result;
+
+	if (open_ours(pdptr, &handle, Flags, &result))
+		return result;
 	return opened(REAL(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags), &side_type_ipc_mapping,
 	              pdptr);
 }
@@ -71,8 +93,11 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
 	struct side_leaving leaving = {0};
+	struct context context;
 	CUresult result;
 
+	if (job_is_active() && context_current(&context) && share_close(dptr, &result))
+		return result;
 	if (job_is_active())
 		leaving = side_leave(&side_type_ipc_mapping, dptr);
 	result = PASSING_GATE(REAL(cuIpcCloseMemHandle)(dptr));

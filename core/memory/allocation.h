@@ -20,6 +20,7 @@ struct allocation {
 	enum segment_side side;
 	bool is_managed;
 	bool is_shared; /* another process or device may have it open: it must stay where it is */
+	_Atomic uint64_t shared_as; /* its number in share_export.c; 0: it has none */
 	uint64_t charged;
 	struct backing
 	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */

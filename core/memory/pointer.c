@@ -1,8 +1,9 @@
-/* Pointer queries for spilled memory. Rules: runs inside the user's process, within its calls. */
+/* Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/pointer.h"
 
 #include "core/memory/allocation.h"
 #include "core/memory/physical.h"
+#include "core/memory/share.h"
 #include "core/memory/vmem.h"
 
 static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
@@ -60,13 +61,29 @@ static bool differs_by_backing(CUpointer_attribute attribute)
 	}
 }
 
+/* Memory of another process, which the driver takes for a mapping of the program's. */
+static bool imported_at(CUdeviceptr address, struct allocation *imported)
+{
+	struct share_place place;
+
+	if (!share_find(address, &place))
+		return false;
+	*imported = (struct allocation){
+	    .context = place.context, .address = place.base, .size = place.size};
+	return true;
+}
+
 bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                        CUresult *result)
 {
-	struct allocation *a;
+	struct allocation *a, imported;
 
 	if (!data || !differs_by_backing(attribute))
 		return false;
+	if (imported_at(address, &imported)) {
+		*result = answer(&imported, attribute, address, data);
+		return true;
+	}
 	a = vmem_at(address);
 	if (!a)
 		return false;
@@ -75,16 +92,26 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 	return true;
 }
 
-bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
+static void tell_range(const struct allocation *a, CUdeviceptr *base, size_t *size)
 {
-	struct allocation *a = vmem_at(address);
-
-	if (!a)
-		return false;
 	if (base)
 		*base = a->address;
 	if (size)
 		*size = a->size;
+}
+
+bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
+{
+	struct allocation *a, imported;
+
+	if (imported_at(address, &imported)) {
+		tell_range(&imported, base, size);
+		return true;
+	}
+	a = vmem_at(address);
+	if (!a)
+		return false;
+	tell_range(a, base, size);
 	resource_release(&a->resource);
 	return true;
 }

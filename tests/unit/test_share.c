@@ -1,0 +1,698 @@
+/* Memory that one process gives to another: the conversation between a server and who opens, liars among both. */
+#include "tests/unit/state_directory.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "core/context.h"
+#include "core/memory/share.h"
+#include "core/memory/share_server.h"
+#include "tests/unit/fake_driver.h"
+
+#define MIB  ((uint64_t)1 << 20)
+#define LAZY CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+
+/* --- pieces: files that say which one they are --- */
+
+struct piece {
+	uint64_t index, size;
+};
+
+static int piece_file(uint64_t index, uint64_t size)
+{
+	struct piece piece = {index, size};
+	int fd = memfd_create("piece", MFD_CLOEXEC);
+
+	if (fd >= 0 && pwrite(fd, &piece, sizeof(piece), 0) != sizeof(piece)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* The importer's driver: what is mapped must be pieces in their order, one behind the other. */
+static struct {
+	CUdeviceptr base;
+	uint64_t mapped, pieces;
+	struct piece piece[1024]; /* by handle */
+	uint64_t imported, released;
+	uint64_t wrong;
+	uint64_t access; /* bytes */
+} seen;
+
+static CUresult import(CUmemGenericAllocationHandle *handle, void *file,
+                       CUmemAllocationHandleType type)
+{
+	struct piece piece;
+
+	if (pread((int)(intptr_t)file, &piece, sizeof(piece), 0) != sizeof(piece) ||
+	    type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	seen.piece[seen.imported % 1024] = piece;
+	*handle = seen.imported++ % 1024;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+	(void)handle;
+	seen.released++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr address, size_t size, size_t offset,
+                    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct piece piece = seen.piece[handle];
+
+	if (piece.size != size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!seen.mapped)
+		seen.base = address;
+	seen.wrong +=
+	    piece.index != seen.pieces || address != seen.base + seen.mapped || offset || flags;
+	seen.mapped += size;
+	seen.pieces++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	seen.wrong += address != seen.base || size != seen.mapped;
+	seen.mapped = seen.pieces = seen.access = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_access(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                           size_t count)
+{
+	(void)access, (void)count;
+	seen.wrong += address != seen.base || size != seen.mapped;
+	seen.access = size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult properties(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	(void)handle;
+	*prop = (CUmemAllocationProp){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	return CUDA_SUCCESS;
+}
+
+static CUresult exchange_mode(CUstreamCaptureMode *mode)
+{
+	*mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	return CUDA_SUCCESS;
+}
+
+/* --- the exporter: a process of its own --- */
+
+enum lie {
+	NO_LIE,
+	NO_PIECES,
+	TOO_MANY_PIECES,
+	OTHER_PIECES,
+	EMPTY_PIECE,
+	LARGE_PIECE,
+	TOO_FEW_BYTES,
+	TOO_MANY_BYTES,
+	NO_END_OF_BYTES,
+	OFFSET_OUTSIDE,
+	NOT_ALL_OF_IT,
+	WRONG_PIECE_SIZE,
+	OTHER_TOTAL,
+	LIES
+};
+
+static struct shared {
+	struct share_token token;
+	uint32_t pieces;
+	uint64_t piece_size;
+	uint64_t offset;
+	_Atomic enum lie lie;
+	_Atomic unsigned int busy; /* answers to begin with that none is to be had */
+	_Atomic unsigned int answers;
+	_Atomic pid_t child;
+} * shared;
+
+static void tell_lie(struct share_reply *reply)
+{
+	switch (shared->lie) {
+	case NO_PIECES:
+		reply->total = 0;
+		break;
+	case TOO_MANY_PIECES:
+		reply->total = reply->count - 1;
+		break;
+	case OTHER_PIECES:
+		reply->first++;
+		break;
+	case EMPTY_PIECE:
+		reply->size[0] = 0;
+		break;
+	case LARGE_PIECE:
+		reply->size[0] = UINT64_MAX - MIB;
+		break;
+	case TOO_FEW_BYTES:
+		reply->bytes -= 2 * MIB;
+		break;
+	case TOO_MANY_BYTES:
+		reply->bytes += 2 * MIB;
+		break;
+	case NO_END_OF_BYTES:
+		reply->bytes = UINT64_MAX;
+		break;
+	case OFFSET_OUTSIDE:
+		reply->offset = UINT64_MAX - 5;
+		break;
+	case NOT_ALL_OF_IT:
+		reply->offset = reply->bytes - 1;
+		break;
+	case WRONG_PIECE_SIZE:
+		reply->size[0] += MIB;
+		reply->size[1] -= MIB;
+		break;
+	case OTHER_TOTAL:
+		reply->total = reply->first + reply->count;
+		break;
+	default:
+		break;
+	}
+}
+
+static void answer(const struct share_request *request, struct share_reply *reply,
+                   int descriptors[SHARE_BATCH])
+{
+	uint32_t count = 0;
+
+	shared->answers++;
+	if (request->handle.number != 7) {
+		reply->status = SHARE_GONE;
+		return;
+	}
+	reply->status = SHARE_BUSY;
+	if (shared->busy > 0) {
+		shared->busy--;
+		return;
+	}
+	reply->total = shared->pieces;
+	reply->bytes = shared->pieces * shared->piece_size;
+	reply->offset = shared->offset;
+	reply->first = request->first;
+	while (count < request->most && reply->first + count < reply->total) {
+		int fd = piece_file(reply->first + count, shared->piece_size);
+
+		if (fd < 0)
+			break;
+		descriptors[count] = fd;
+		reply->size[count++] = shared->piece_size;
+	}
+	reply->count = count;
+	if (count)
+		reply->status = SHARE_OK;
+	if (shared->lie)
+		tell_lie(reply);
+}
+
+static void no_more_descriptors_than(rlim_t most)
+{
+	struct rlimit limit = {most, most};
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void serve(void *unused)
+{
+	char message[512];
+
+	(void)unused;
+	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
+	no_more_descriptors_than(64);
+	if (share_serve(answer, &shared->token, message, sizeof(message)) != 0)
+		_exit(1);
+}
+
+/* --- each test --- */
+
+static struct device_set devices;
+static struct context context;
+static pid_t exporter;
+
+static unsigned int descriptors_open(void)
+{
+	unsigned int count = 0;
+	DIR *directory = opendir("/proc/self/fd");
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static void setup(void)
+{
+	state_directory_make();
+	shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared->pieces = 3;
+	shared->piece_size = 2 * MIB;
+	exporter = child_start(serve, NULL);
+	fake_driver_reset(256 * MIB);
+	driver.cuMemImportFromShareableHandle = import;
+	driver.cuMemRelease = release;
+	driver.cuMemMap = map;
+	driver.cuMemUnmap = unmap;
+	driver.cuMemSetAccess = set_access;
+	driver.cuMemGetAllocationPropertiesFromHandle = properties;
+	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
+	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	context_start(&devices);
+	ck_assert(context_current(&context));
+}
+
+static void teardown(void)
+{
+	child_kill(exporter);
+	state_directory_remove();
+}
+
+static CUipcMemHandle handle_of(uint64_t number)
+{
+	struct share_handle ours = share_handle_new();
+	CUipcMemHandle handle;
+
+	ours.pid = exporter;
+	ours.token = shared->token;
+	ours.number = number;
+	ours.size = shared->pieces * shared->piece_size - shared->offset;
+	memcpy(&handle, &ours, sizeof(handle));
+	return handle;
+}
+
+static CUresult open_memory(CUdeviceptr *address)
+{
+	CUipcMemHandle handle = handle_of(7);
+
+	return share_open(&context, &handle, LAZY, address);
+}
+
+static void expect_nothing_left(unsigned int descriptors)
+{
+	ck_assert_uint_eq(seen.mapped, 0);
+	ck_assert_uint_eq(seen.wrong, 0);
+	ck_assert_uint_eq(seen.released, seen.imported);
+	ck_assert_int_eq(fake.count, 0);
+	ck_assert_int_eq(fake.misuse, 0);
+	ck_assert_uint_eq(descriptors_open(), descriptors);
+}
+
+static void expect_open_and_close(uint32_t pieces)
+{
+	unsigned int descriptors = descriptors_open();
+	CUdeviceptr address = 0;
+	CUresult result;
+
+	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
+	ck_assert_uint_eq(seen.pieces, pieces);
+	ck_assert_uint_eq(seen.mapped, pieces * shared->piece_size);
+	ck_assert_uint_eq(seen.access, seen.mapped);
+	ck_assert_uint_eq(address, seen.base + shared->offset);
+	ck_assert(share_close(address, &result));
+	ck_assert_int_eq(result, CUDA_SUCCESS);
+	expect_nothing_left(descriptors);
+}
+
+static void expect_refused(CUresult expected, const CUipcMemHandle *handle)
+{
+	unsigned int descriptors = descriptors_open();
+	CUdeviceptr address = 42;
+
+	ck_assert_int_eq(share_open(&context, handle, LAZY, &address), expected);
+	ck_assert_uint_eq(address, 42);
+	expect_nothing_left(descriptors);
+}
+
+START_TEST(many_pieces_come_in_batches)
+{
+	shared->pieces = 600;
+	shared->offset = 4096;
+	no_more_descriptors_than(64);
+	expect_open_and_close(600);
+	ck_assert_uint_eq(shared->answers, (600 + SHARE_BATCH - 1) / SHARE_BATCH);
+}
+END_TEST
+
+START_TEST(what_finds_no_descriptor_is_asked_for_again)
+{
+	int last;
+
+	shared->pieces = 100;
+	last = dup(0);
+	close(last);
+	no_more_descriptors_than((rlim_t)last + 8);
+	expect_open_and_close(100);
+	ck_assert_uint_gt(shared->answers, 100 / SHARE_BATCH + 1);
+}
+END_TEST
+
+START_TEST(a_busy_exporter_is_asked_again)
+{
+	shared->busy = 3;
+	expect_open_and_close(3);
+	ck_assert_uint_eq(shared->answers, 4);
+}
+END_TEST
+
+START_TEST(opened_twice_is_one_address)
+{
+	struct share_place place;
+	CUdeviceptr address, again, elsewhere;
+	struct context other = context;
+	CUipcMemHandle handle;
+	CUresult result;
+
+	shared->offset = 512;
+	handle = handle_of(7);
+	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
+	ck_assert_int_eq(open_memory(&again), CUDA_SUCCESS);
+	ck_assert_uint_eq(again, address);
+	ck_assert_uint_eq(seen.pieces, 3);
+	ck_assert(share_find(address + 100, &place));
+	ck_assert_uint_eq(place.base, address);
+	ck_assert_uint_eq(place.size, 6 * MIB - 512);
+	ck_assert(!share_find(address - 1, &place));
+	ck_assert(!share_find(address + place.size, &place));
+	ck_assert(!share_close(address + 1, &result));
+	ck_assert(share_close(address, &result));
+	ck_assert_uint_eq(seen.pieces, 3);
+	ck_assert(share_close(address, &result));
+	ck_assert_uint_eq(seen.pieces, 0);
+	ck_assert(!share_close(address, &result));
+	ck_assert(!share_find(address, &place));
+	/* Another context has it for itself. */
+	other.handle = (CUcontext)(uintptr_t)0xbeef;
+	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
+	seen.pieces = seen.mapped = 0;
+	ck_assert_int_eq(share_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
+	ck_assert_uint_ne(elsewhere, address);
+	share_leave_context(other.handle, false);
+	ck_assert(!share_find(elsewhere, &place));
+	ck_assert(share_find(address, &place));
+}
+END_TEST
+
+START_TEST(handles_are_judged)
+{
+	CUipcMemHandle good = handle_of(7), handle;
+	struct share_handle *ours = (struct share_handle *)&handle;
+	struct share_token own;
+	CUdeviceptr address;
+	char message[512];
+
+	ck_assert(share_is_ours(&good));
+	memset(&handle, 1, sizeof(handle));
+	ck_assert(!share_is_ours(&handle));
+	ck_assert_int_eq(share_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(share_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
+	handle = good;
+	ours->size = 0;
+	expect_refused(CUDA_ERROR_INVALID_VALUE, &handle);
+	handle = good;
+	ours->version++;
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	handle = good;
+	ours->size += 1; /* more than there is */
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	handle = good;
+	ours->number++; /* freed */
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	handle = good;
+	ours->token.bytes[3]++; /* nobody's */
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	ck_assert_int_eq(share_serve(answer, &own, message, sizeof(message)), 0);
+	handle = good;
+	ours->token = own;
+	ck_assert_int_eq(share_open(&context, &handle, LAZY, &address), CUDA_ERROR_INVALID_CONTEXT);
+	share_stop();
+}
+END_TEST
+
+START_TEST(a_dead_exporter_is_noticed_at_once)
+{
+	CUipcMemHandle handle = handle_of(7);
+
+	kill(exporter, SIGKILL);
+	waitpid(exporter, NULL, 0);
+	exporter = child_start(serve, NULL); /* another, with another token */
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+}
+END_TEST
+
+START_TEST(a_stopped_exporter_is_not_waited_for_long)
+{
+	CUipcMemHandle handle = handle_of(7);
+
+	kill(exporter, SIGSTOP);
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	kill(exporter, SIGCONT);
+	expect_open_and_close(3);
+}
+END_TEST
+
+START_TEST(a_failing_driver_leaves_nothing)
+{
+	CUipcMemHandle handle = handle_of(7);
+
+	fake.fail_at = 1; /* the reservation */
+	expect_refused(CUDA_ERROR_OUT_OF_MEMORY, &handle);
+	shared->lie = WRONG_PIECE_SIZE; /* refused at the first mapping */
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	shared->lie = NO_LIE;
+	expect_open_and_close(3);
+}
+END_TEST
+
+START_TEST(a_liar_is_not_believed)
+{
+	CUipcMemHandle handle;
+
+	/* One that needs a second request, where answers must agree with the first. */
+	shared->pieces = SHARE_BATCH + 3;
+	handle = handle_of(7);
+	shared->lie = _i;
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	shared->lie = NO_LIE;
+	expect_open_and_close(SHARE_BATCH + 3);
+}
+END_TEST
+
+/* --- who asks wrongly --- */
+
+static int connect_to_exporter(void)
+{
+	int fd = share_connect(&shared->token, share_deadline(SHARE_PATIENCE_NS));
+
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+START_TEST(strange_questions_get_no_answer)
+{
+	struct share_request request = {.handle = share_handle_new(), .most = SHARE_BATCH};
+	static char noise[100000];
+	int files[SHARE_BATCH];
+
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (char)(i * 7);
+	request.handle.token = shared->token;
+	request.handle.number = 7;
+	for (size_t i = 0; i < SHARE_BATCH; i++)
+		files[i] = piece_file(i, 0);
+	for (int i = 0; i < 6; i++) {
+		struct share_request bad = request;
+		struct share_reply reply;
+		size_t length = sizeof(bad), count = 0;
+		const void *message = &bad;
+		int fd = connect_to_exporter(), got[SHARE_BATCH];
+
+		if (i == 0)
+			length = 5;
+		if (i == 1)
+			bad.most = SHARE_BATCH + 1;
+		if (i == 2)
+			bad.handle.magic[0]++;
+		if (i == 3)
+			bad.handle.token.bytes[0]++;
+		if (i >= 4)
+			message = noise;
+		if (i == 5)
+			length = sizeof(noise);
+		share_send(fd, message, length, files, i % 2 ? SHARE_BATCH : 0,
+		           share_deadline(SHARE_PATIENCE_NS));
+		ck_assert_int_lt(share_receive(fd, &reply, sizeof(reply), got, SHARE_BATCH, &count,
+		                               share_deadline(20 * SHARE_PATIENCE_NS)),
+		                 0);
+		close(fd);
+	}
+	for (size_t i = 0; i < SHARE_BATCH; i++)
+		close(files[i]);
+	ck_assert_uint_eq(shared->answers, 0);
+	/* Nor does it keep the descriptors that came along: it may have 64. */
+	expect_open_and_close(3);
+}
+END_TEST
+
+START_TEST(who_asks_nothing_keeps_nobody_out)
+{
+	int silent[200];
+
+	for (size_t i = 0; i < 60; i++)
+		silent[i] = connect_to_exporter();
+	expect_open_and_close(3);
+	for (size_t i = 0; i < 60; i++)
+		close(silent[i]);
+	expect_open_and_close(3);
+}
+END_TEST
+
+/* --- the socket's name --- */
+
+START_TEST(a_long_name_of_the_directory_is_no_obstacle)
+{
+	char outer[512];
+
+	strcpy(outer, state_directory);
+	strcat(state_directory, "/");
+	for (int i = 0; i < 12; i++)
+		strcat(state_directory, "0123456789");
+	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
+	child_kill(exporter);
+	exporter = child_start(serve, NULL);
+	expect_open_and_close(3);
+	state_directory_remove();
+	strcpy(state_directory, outer);
+}
+END_TEST
+
+static unsigned int sockets(void)
+{
+	unsigned int count = 0;
+	DIR *directory = opendir(state_directory);
+
+	for (struct dirent *entry; (entry = readdir(directory));)
+		count += strncmp(entry->d_name, "share-", 6) == 0;
+	closedir(directory);
+	return count;
+}
+
+START_TEST(names_of_the_dead_are_removed)
+{
+	struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+	DIR *directory;
+
+	kill(exporter, SIGKILL);
+	waitpid(exporter, NULL, 0);
+	exporter = child_start(serve, NULL);
+	ck_assert_uint_eq(sockets(), 2); /* it may be one that is being made */
+	directory = opendir(state_directory);
+	for (struct dirent *entry; (entry = readdir(directory));)
+		utimensat(dirfd(directory), entry->d_name, times, AT_SYMLINK_NOFOLLOW);
+	closedir(directory);
+	share_sweep();
+	ck_assert_uint_eq(sockets(), 1);
+	expect_open_and_close(3);
+}
+END_TEST
+
+/* --- what the exporter's program does --- */
+
+static void serve_and_fork(void *unused)
+{
+	serve(unused);
+	if (fork() == 0) {
+		share_forked();
+		shared->child = getpid();
+		for (;;)
+			pause();
+	}
+	while (!shared->child)
+		pause_ms(1);
+}
+
+START_TEST(a_forked_child_does_not_answer_for_its_parent)
+{
+	CUipcMemHandle handle;
+	int fd;
+
+	child_kill(exporter);
+	exporter = child_start(serve_and_fork, NULL);
+	handle = handle_of(7);
+	expect_open_and_close(3);
+	child_kill(exporter);
+	fd = share_connect(&shared->token, share_deadline(SHARE_PATIENCE_NS));
+	ck_assert_int_eq(fd, -ECONNREFUSED);
+	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
+	kill(shared->child, SIGKILL);
+	exporter = child_start(serve, NULL);
+}
+END_TEST
+
+static void serve_and_close_all(void *unused)
+{
+	int pipes[2];
+
+	serve(unused);
+	for (int fd = 3; fd < 64; fd++) {
+		if (fcntl(fd, F_GETFD) != -1 && share_is_socket_of(fd, &shared->token))
+			close(fd);
+	}
+	/* Its numbers are the program's now. */
+	if (pipe(pipes) != 0)
+		_exit(1);
+}
+
+START_TEST(a_program_that_closes_all_descriptors_is_served_on)
+{
+	CUdeviceptr address;
+	CUresult result;
+	int tries = 0;
+
+	child_kill(exporter);
+	exporter = child_start(serve_and_close_all, NULL);
+	while (open_memory(&address) != CUDA_SUCCESS) {
+		ck_assert_int_lt(tries++, 300);
+		pause_ms(100);
+	}
+	ck_assert(share_close(address, &result));
+	expect_open_and_close(3);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("share");
+	TCase *one = tcase_create("share");
+
+	tcase_set_timeout(one, 60);
+	tcase_add_checked_fixture(one, setup, teardown);
+	tcase_add_test(one, many_pieces_come_in_batches);
+	tcase_add_test(one, what_finds_no_descriptor_is_asked_for_again);
+	tcase_add_test(one, a_busy_exporter_is_asked_again);
+	tcase_add_test(one, opened_twice_is_one_address);
+	tcase_add_test(one, handles_are_judged);
+	tcase_add_test(one, a_dead_exporter_is_noticed_at_once);
+	tcase_add_test(one, a_stopped_exporter_is_not_waited_for_long);
+	tcase_add_test(one, a_failing_driver_leaves_nothing);
+	tcase_add_loop_test(one, a_liar_is_not_believed, NO_PIECES, LIES);
+	tcase_add_test(one, strange_questions_get_no_answer);
+	tcase_add_test(one, who_asks_nothing_keeps_nobody_out);
+	tcase_add_test(one, a_long_name_of_the_directory_is_no_obstacle);
+	tcase_add_test(one, names_of_the_dead_are_removed);
+	tcase_add_test(one, a_forked_child_does_not_answer_for_its_parent);
+	tcase_add_test(one, a_program_that_closes_all_descriptors_is_served_on);
+	suite_add_tcase(suite, one);
+	return run_suite(suite);
+}
