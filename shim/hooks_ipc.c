@@ -17,11 +17,14 @@
 HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
+	struct context context;
 	struct allocation *a;
 	CUresult result;
 
-	if (!job_is_active())
+	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
+	if (share_give(dptr, pHandle, &result))
+		return result;
 	a = allocation_spilled_at(dptr);
 	if (a) {
 		resource_release(&a->resource);

@@ -505,3 +505,34 @@ void elastic_each_run(struct device *device,
 	}
 	pthread_mutex_unlock(&arena->lock);
 }
+
+/* --- for export --- */
+
+CUresult elastic_make_exportable(struct allocation *a)
+{
+	a->is_shared = true;
+	return residency_pin(arena_at(a->address)->device, a->address, true);
+}
+
+size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, size_t room,
+                      uint64_t *offset)
+{
+	struct arena *arena = arena_at(a->address);
+	const struct unit *units = arena->units;
+	size_t count = 0;
+	uint32_t first;
+
+	pthread_mutex_lock(&arena->lock);
+	first = arena_unit(arena, a->address)->run;
+	for (uint32_t i = first;
+	     i < arena->top && units[i].kind != UNIT_FREE && units[i].run == first;
+	     i += units[i].units) {
+		if (count < room)
+			pieces[count] =
+			    (struct elastic_piece){units[i].handle, units[i].units * ARENA_UNIT};
+		count++;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	*offset = a->address - address_of(arena, first);
+	return count;
+}

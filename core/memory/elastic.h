@@ -42,7 +42,10 @@ struct elastic_piece {
  * CUDA_ERROR_NOT_READY: a capture or unfinished work does not let it be moved.
  */
 CUresult elastic_make_exportable(struct allocation *allocation);
-/* After it: the chunks in order of address, and where in the first one the allocation begins. Their number. */
+/*
+ * After it: the chunks in order of address, as far as there is room for them, and where in the first one the
+ * allocation begins. How many there are.
+ */
 size_t elastic_pieces(const struct allocation *allocation, struct elastic_piece *pieces,
                       size_t room, uint64_t *offset);
 

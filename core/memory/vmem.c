@@ -13,6 +13,7 @@
 #include "core/memory/host_memory.h"
 #include "core/memory/reported.h"
 #include "core/memory/residency.h"
+#include "core/memory/share.h"
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
 
@@ -338,6 +339,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		resource_release(&a->resource);
 		return how->native(how->cookie, address);
 	}
+	share_withdraw(a);
 	if (a->backing.provider) {
 		gone = spilled_free(a, how, &result);
 	} else {
@@ -364,6 +366,7 @@ static void leave_with_context(void *cookie, struct allocation *a)
 
 	if (!allocation_leave(a) || a->is_managed)
 		return; /* the driver frees managed memory itself */
+	share_withdraw(a);
 	if (leaving->alive)
 		spilled_leave(a);
 	else if (a->backing.provider->outlives_context)

@@ -1,0 +1,127 @@
+/*
+ * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on the server's
+ * thread; a request names an allocation, and only what was given away can be had.
+ */
+#include "core/memory/share.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/memory/allocation.h"
+#include "core/memory/elastic.h"
+#include "core/memory/share_server.h"
+
+/* Guards allocations' numbers; while it is held, nothing that has one is freed. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t last_number;
+
+/* --- for who asks: on the server's thread --- */
+
+static void give_pieces(const struct share_request *request, const struct elastic_piece *pieces,
+                        struct share_reply *reply, int descriptors[SHARE_BATCH])
+{
+	for (size_t i = 0; i < reply->total; i++)
+		reply->bytes += pieces[i].size;
+	reply->first = request->first;
+	while (reply->count < request->most && reply->first + reply->count < reply->total) {
+		const struct elastic_piece *piece = &pieces[reply->first + reply->count];
+		int *descriptor = &descriptors[reply->count];
+
+		if (driver.cuMemExportToShareableHandle(descriptor, piece->handle,
+		                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		                                        0) != CUDA_SUCCESS)
+			break;
+		reply->size[reply->count++] = piece->size;
+	}
+	reply->status = reply->count ? SHARE_OK : SHARE_BUSY;
+}
+
+/* With the lock held. */
+static void give_allocation(const struct share_request *request, const struct allocation *a,
+                            struct share_reply *reply, int descriptors[SHARE_BATCH])
+{
+	size_t total = elastic_pieces(a, NULL, 0, &reply->offset);
+	struct elastic_piece *pieces = calloc(total, sizeof(*pieces));
+
+	reply->total = (uint32_t)total;
+	if (pieces && request->first < total &&
+	    elastic_pieces(a, pieces, total, &reply->offset) == total)
+		give_pieces(request, pieces, reply, descriptors);
+	free(pieces);
+}
+
+static void answer(const struct share_request *request, struct share_reply *reply,
+                   int descriptors[SHARE_BATCH])
+{
+	struct allocation *a;
+
+	reply->status = SHARE_GONE;
+	pthread_mutex_lock(&lock);
+	a = elastic_at(request->handle.address);
+	if (a && a->shared_as && a->shared_as == request->handle.number)
+		give_allocation(request, a, reply, descriptors);
+	pthread_mutex_unlock(&lock);
+	if (a)
+		resource_release(&a->resource);
+}
+
+/* --- what the program calls --- */
+
+static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
+{
+	struct share_handle ours = share_handle_new();
+	char message[512] = "";
+
+	if (share_serve(answer, &ours.token, message, sizeof(message)) != 0) {
+		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
+		return CUDA_ERROR_MAP_FAILED;
+	}
+	pthread_mutex_lock(&lock);
+	if (!a->shared_as)
+		a->shared_as = ++last_number;
+	ours.number = a->shared_as;
+	pthread_mutex_unlock(&lock);
+	ours.pid = getpid();
+	ours.address = a->address;
+	ours.size = a->size;
+	memcpy(handle, &ours, sizeof(ours));
+	return CUDA_SUCCESS;
+}
+
+bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+{
+	struct allocation *a = handle ? elastic_at(address) : NULL;
+	bool is_ours = a && !a->pool; /* pools have export calls of their own */
+	int cancel;
+
+	if (!a)
+		return false;
+	if (is_ours) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		*result = elastic_make_exportable(a);
+		if (*result == CUDA_SUCCESS)
+			*result = fill(a, handle);
+		else if (*result != CUDA_ERROR_OUT_OF_MEMORY)
+			*result = CUDA_ERROR_MAP_FAILED;
+		if (*result == CUDA_ERROR_OUT_OF_MEMORY)
+			log_once(
+			    LOG_WARNING,
+			    "memory that has no room on the device cannot be shared with another "
+			    "process (cuIpcGetMemHandle): a higher memory_limit helps");
+		pthread_setcancelstate(cancel, NULL);
+	}
+	resource_release(&a->resource);
+	return is_ours;
+}
+
+void share_withdraw(struct allocation *a)
+{
+	if (!atomic_load_explicit(&a->shared_as, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&lock);
+	a->shared_as = 0;
+	pthread_mutex_unlock(&lock);
+}
