@@ -155,12 +155,13 @@ static uint64_t grown(const struct device *device)
 	                       : atomic_load_explicit(&device->own_grown, memory_order_relaxed);
 }
 
-static uint64_t limit_with(const struct config_gpu *settings, uint64_t growth)
+uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings)
 {
-	uint64_t limit = settings->memory_limit, most = settings->memory_limit_max;
+	uint64_t limit = settings->memory_limit, most = settings->memory_limit_max, growth;
 
 	if (most <= limit)
 		return limit;
+	growth = grown(device);
 	return growth < most - limit ? limit + growth : most;
 }
 
@@ -168,20 +169,34 @@ uint64_t device_limit(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
 
-	return limit_with(&settings, grown(device));
+	return device_limit_by(device, &settings);
 }
 
-/* What is in use already cannot be made less by a limit alone. */
-static void note_limit(struct device *device)
+void device_note_limit(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
-	uint64_t limit = limit_with(&settings, grown(device));
+	uint64_t limit = device_limit_by(device, &settings);
 	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
 	struct statistics *s = device->statistics;
 
 	statistics_set(&s->limit_set, limit);
 	statistics_set(&s->limit_grown, limit - settings.memory_limit);
+	/* What is in use already is made less by the mover alone. */
 	statistics_set(&s->limit_held, used > limit ? used : limit);
+}
+
+bool device_judges_growth(struct device *device, uint64_t interval_ns)
+{
+	struct timespec time;
+	uint64_t now, before;
+
+	if (device->segment)
+		return segment_judges_growth(device->segment, device->index, interval_ns);
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	before = atomic_load(&device->own_judged_ns);
+	return now - before >= interval_ns &&
+	       atomic_compare_exchange_strong(&device->own_judged_ns, &before, now);
 }
 
 void device_grow(struct device *device, uint64_t bytes)
@@ -190,7 +205,6 @@ void device_grow(struct device *device, uint64_t bytes)
 		segment_set_grown(device->segment, device->index, bytes);
 	else
 		atomic_store(&device->own_grown, bytes);
-	note_limit(device);
 }
 
 bool device_apply(struct device *device, const struct config_gpu *settings)
@@ -208,7 +222,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 		segment_claim(device->segment, device->index, settings->memory_limit);
 	else if (settings->memory_limit != limit_before)
 		atomic_store(&device->own_grown, 0);
-	note_limit(device);
+	device_note_limit(device);
 	statistics_set(&device->statistics->share_set, settings->share);
 	return changed;
 }
@@ -308,7 +322,7 @@ int device_charge_taken(struct device *device, uint64_t bytes)
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, CONFIG_UNLIMITED);
 
 	if (!error)
-		note_limit(device);
+		device_note_limit(device);
 	return error;
 }
 
@@ -322,7 +336,7 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 		atomic_fetch_sub(&device->own_charge[side], bytes);
 	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
 	if (statistics_get(&s->limit_held) > statistics_get(&s->limit_set))
-		note_limit(device);
+		device_note_limit(device);
 }
 
 bool device_can_hold(const struct device *device, uint64_t bytes)

@@ -33,6 +33,7 @@ struct device {
 	struct statistics own_statistics; /* where there is no segment */
 	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
 	_Atomic uint64_t own_grown;       /* likewise */
+	_Atomic uint64_t own_judged_ns;   /* likewise; CLOCK_MONOTONIC */
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 
 	pthread_mutex_t lock; /* guards settings */
@@ -61,8 +62,14 @@ bool device_apply(struct device *device, const struct config_gpu *settings);
 struct config_gpu device_settings(struct device *device);
 /* Bytes the job may hold on the device now: memory_limit and by how much it has risen. */
 uint64_t device_limit(struct device *device);
-/* Lets the limit of the whole job rise by so much; at most to memory_limit_max. */
+/* The same for who has the settings already. */
+uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
+/* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. */
 void device_grow(struct device *device, uint64_t bytes);
+/* Whether this process is the one of the job that judges growth now: one in interval_ns is. */
+bool device_judges_growth(struct device *device, uint64_t interval_ns);
+/* Tells the statistics which limit is in force. */
+void device_note_limit(struct device *device);
 
 /* As segment_reserve() and segment_unreserve(), and keeps the statistics of used and peak bytes. */
 int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit);

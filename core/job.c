@@ -183,6 +183,9 @@ static void *help(void *cookie)
 		poll(&fd, 1, LISTENER_POLL_MS);
 		if (job.segment)
 			segment_tend(job.segment);
+		/* Which the job's other processes may have let rise. */
+		for (int i = 0; i < job.devices.count; i++)
+			device_note_limit(&job.devices.device[i]);
 		if (!job.listener)
 			continue;
 		listener_check(job.listener);

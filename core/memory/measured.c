@@ -70,6 +70,16 @@ static bool read_used(const struct device *device, enum way way, uint64_t *used)
 	return measured_without_context && measured_without_context(&device->id, used);
 }
 
+bool measured_free(const struct device *device, uint64_t *bytes)
+{
+	uint64_t used;
+
+	if (!read_used(device, WITHOUT_CONTEXT, &used) && !read_by_context(device, &used))
+		return false;
+	*bytes = device->id.memory > used ? device->id.memory - used : 0;
+	return true;
+}
+
 static bool begin(struct device *device, enum way way)
 {
 	struct reading *r = reading_of(device, way);

@@ -22,6 +22,12 @@
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
 #define MEASURED_MOST_OBJECT  ((uint64_t)256 << 20) /* a stream, a function, a graph, a limit */
 
+/*
+ * Bytes of the device that nobody has, for threads without a context of their own: NVML is asked, else the driver in any
+ * context of the device. False: unknown. Not while a capture is active.
+ */
+bool measured_free(const struct device *device, uint64_t *bytes);
+
 /* One call being measured. */
 struct measuring {
 	struct device *device;  /* NULL: nothing is measured */

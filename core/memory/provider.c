@@ -36,6 +36,23 @@ static bool is_final(CUresult result)
 	       result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_DEVICE;
 }
 
+/* For those who ask why another one serves the device. provider_vmm_create() tells of its own two. */
+static void note_served(struct device *device, const struct provider *provider)
+{
+	if (provider->kind != SPILL_VMM)
+		statistics_set(&device->statistics->provider, provider->kind == SPILL_MANAGED
+		                                                  ? PROVIDER_MANAGED
+		                                                  : PROVIDER_PINNED);
+}
+
+static void note_refused(struct device *device, const struct provider *provider, CUresult result)
+{
+	if (provider->kind == SPILL_MANAGED)
+		statistics_set(&device->statistics->managed_error, (uint64_t)result);
+	else if (provider->kind == SPILL_PINNED)
+		statistics_set(&device->statistics->pinned_error, (uint64_t)result);
+}
+
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing)
 {
@@ -48,9 +65,13 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 		result = providers[i]->allocate(device, size, backing);
 		if (result == CUDA_SUCCESS) {
 			backing->provider = providers[i];
+			note_served(device, providers[i]);
 			return result;
 		}
-		if (is_final(result) && !(atomic_fetch_or(bad, 1u << i) & (1u << i)))
+		if (!is_final(result))
+			continue;
+		note_refused(device, providers[i], result);
+		if (!(atomic_fetch_or(bad, 1u << i) & (1u << i)))
 			log_info("gpu %d: provider %s does not work here (error %d)",
 			         device->id.ordinal, providers[i]->name, (int)result);
 	}

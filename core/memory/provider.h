@@ -43,8 +43,7 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 /* The most bytes any provider would take for size. */
 size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size);
 
-/* Host-located physical memory with the handle types of `like` (NULL: none); for vmm and
- * physical.c. */
+/* Host-located physical memory with the handle types of `like` (NULL: none). */
 CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
                              CUmemGenericAllocationHandle *handle);
 /* In which units; 0: none can be had. */

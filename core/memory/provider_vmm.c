@@ -15,26 +15,47 @@ static int host_numa_node(const struct device *device)
 	return node;
 }
 
+/* What will not be otherwise as long as the process lives. */
+static bool never_works(uint64_t error)
+{
+	return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED;
+}
+
+static void note(struct device *device, _Atomic uint64_t *error, CUresult result,
+                 enum provider_code code)
+{
+	if (result == CUDA_SUCCESS)
+		statistics_set(&device->statistics->provider, code);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY && statistics_get(error) != (uint64_t)result)
+		statistics_set(error, (uint64_t)result);
+}
+
 /* HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still.
  */
 CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
                              CUmemGenericAllocationHandle *handle)
 {
+	struct statistics *s = device->statistics;
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
 	CUresult result;
 
 	if (like)
 		prop.requestedHandleTypes = like->requestedHandleTypes;
-	prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-	prop.location.id = host_numa_node(device);
-	result = driver.cuMemCreate(handle, size, &prop, 0);
-	if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
-		return result;
-	log_once(LOG_INFO, "gpu %d: HOST_NUMA memory is refused (error %d); trying HOST",
-	         device->id.ordinal, (int)result);
+	if (!never_works(statistics_get(&s->numa_error))) {
+		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		prop.location.id = host_numa_node(device);
+		result = driver.cuMemCreate(handle, size, &prop, 0);
+		note(device, &s->numa_error, result, PROVIDER_NUMA);
+		if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		log_once(LOG_INFO, "gpu %d: HOST_NUMA memory is refused (error %d); trying HOST",
+		         device->id.ordinal, (int)result);
+	}
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
 	prop.location.id = 0;
-	return driver.cuMemCreate(handle, size, &prop, 0);
+	result = driver.cuMemCreate(handle, size, &prop, 0);
+	note(device, &s->host_error, result, PROVIDER_HOST);
+	return result;
 }
 
 size_t provider_vmm_granularity(const struct device *device,

@@ -262,7 +262,7 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	if (!request->pool)
 		spilled_settle();
 	settings = device_settings(context.device);
-	limit = device_limit(context.device);
+	limit = device_limit_by(context.device, &settings);
 	result = allocate_elastic(&context, &settings, request, address);
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;

@@ -130,9 +130,13 @@ END_TEST
 
 START_TEST(every_provider_serves_where_the_better_ones_are_missing)
 {
+	static const enum provider_code codes[] = {PROVIDER_NUMA, PROVIDER_HOST, PROVIDER_MANAGED,
+	                                           PROVIDER_PINNED};
 	CUdeviceptr p;
 
 	for (int missing = 0; missing < 4; missing++) {
+		struct statistics *s;
+
 		start();
 		set_limits(0, CONFIG_UNLIMITED);
 		fake.no_host_numa = missing >= 1;
@@ -142,6 +146,12 @@ START_TEST(every_provider_serves_where_the_better_ones_are_missing)
 		ck_assert_int_eq(fake_find(FAKE_MAPPED, p) != NULL, missing < 2);
 		ck_assert_int_eq(fake_find(FAKE_MANAGED, p) != NULL, missing == 2);
 		ck_assert_int_eq(fake_find(FAKE_PINNED, p) != NULL, missing == 3);
+		s = gpu->statistics;
+		ck_assert_uint_eq(s->provider, codes[missing]);
+		ck_assert_int_eq(s->numa_error != 0, missing == 1 || missing == 2);
+		ck_assert_int_eq(s->host_error != 0, missing == 2);
+		ck_assert_int_eq(s->managed_error != 0, missing == 3);
+		ck_assert_uint_eq(s->pinned_error, 0);
 		ck_assert_int_eq(release(p), CUDA_SUCCESS);
 		ck_assert_nothing_left();
 	}

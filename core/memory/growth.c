@@ -1,0 +1,80 @@
+/* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
+#include "core/memory/growth.h"
+
+#include "core/device.h"
+#include "core/memory/measured.h"
+#include "core/pace/capture.h"
+
+/* The rest of the device that is left alone, and how far a limit rises at once: two of the largest chunks at least. */
+enum { MARGIN_OF_MEMORY = 32, STEP_OF_MEMORY = 16 };
+#define STEP_LEAST ((uint64_t)64 << 20)
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* UINT64_MAX stands for everything beyond. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t growth_limit(const struct growth *g)
+{
+	/* What the job may hold with nobody else going short. */
+	uint64_t most = minus(plus(g->used, g->free), g->owed);
+	uint64_t margin = g->memory / MARGIN_OF_MEMORY, step = g->memory / STEP_OF_MEMORY, wanted;
+
+	if (g->limit_max <= g->limit)
+		return g->limit;
+	if (g->now > most || g->now > g->limit_max)
+		return least(most > g->limit ? most : g->limit, g->limit_max);
+	if (g->now < g->limit)
+		return g->limit;
+	/* No more than lies on the host, and in steps: what was gained before is filled first. */
+	wanted = least(g->spilled, step > STEP_LEAST ? step : STEP_LEAST);
+	wanted = least(plus(g->used, wanted), minus(most, margin));
+	wanted = least(wanted, g->limit_max);
+	return wanted > g->now ? wanted : g->now;
+}
+
+static bool judge(struct device *device, const struct config_gpu *settings, struct growth *g)
+{
+	g->memory = device->id.memory;
+	g->limit = settings->memory_limit;
+	g->limit_max = settings->memory_limit_max;
+	g->now = device_limit(device);
+	g->used = device_charged(device, SEGMENT_ON_DEVICE);
+	g->spilled = device_charged(device, SEGMENT_ON_HOST);
+	/* Nothing to gain and nothing to give back. */
+	if (g->spilled == 0 && g->now <= g->limit)
+		return false;
+	if (device->segment)
+		g->owed = segment_owed(device->segment, device->index);
+	return measured_free(device, &g->free);
+}
+
+bool growth_tick(struct device *device)
+{
+	static uint64_t seen[DEVICE_MAX];
+	struct config_gpu settings = device_settings(device);
+	uint64_t *before = &seen[device->id.ordinal], limit;
+	struct growth growth = {0};
+	bool changed;
+
+	if (settings.memory_limit_max > settings.memory_limit && !capture_is_active() &&
+	    device_judges_growth(device, GROWTH_INTERVAL_NS) && judge(device, &settings, &growth))
+		device_grow(device, growth_limit(&growth) - settings.memory_limit);
+	/* Another process of the job may have judged. */
+	limit = device_limit(device);
+	changed = limit != *before;
+	*before = limit;
+	device_note_limit(device);
+	return changed;
+}

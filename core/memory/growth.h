@@ -1,0 +1,44 @@
+/*
+ * Growth: how far a job's limit rises by itself, towards memory_limit_max, while it is spilled and the device has
+ * room that no other job is owed; and how it falls back when others need that room.
+ *
+ * owed      what the limits of other jobs on the device leave them to take; of one without a limit, what it had to
+ *           place on the host
+ * margin    a part of the device that growth leaves free, so that small needs of others do not make limits swing
+ *
+ * The rule is a pure function. Whose turn it is to apply it (one process of the job, every GROWTH_INTERVAL_NS) stands in
+ * the segment, and so does what it decides, which holds for all of the job's processes at once.
+ */
+#ifndef SPILLWAY_GROWTH_H
+#define SPILLWAY_GROWTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device;
+
+#define GROWTH_INTERVAL_NS 200000000ull
+
+/* All in bytes; of the whole job where it is of one. */
+struct growth {
+	uint64_t memory;    /* that the device has */
+	uint64_t limit;     /* memory_limit; what the job has for certain */
+	uint64_t limit_max; /* memory_limit_max; below the limit: there is no growth */
+	uint64_t now;       /* the limit in force */
+	uint64_t used;      /* on the device */
+	uint64_t spilled;   /* on the host */
+	uint64_t free;      /* on the device, by the driver */
+	uint64_t owed;      /* to other jobs */
+};
+
+/* The limit that is to be in force: from memory_limit to memory_limit_max. */
+uint64_t growth_limit(const struct growth *growth);
+
+/*
+ * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls per second; at most
+ * one call of the driver, and none while a capture is active. The mover's, with no lock held. Whether the limit in force
+ * is another than when this process looked last, so that there may be something to move.
+ */
+bool growth_tick(struct device *device);
+
+#endif

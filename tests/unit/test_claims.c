@@ -1,0 +1,178 @@
+/* Claims: how far a job's limit has risen, who judges it, and what jobs owe each other. */
+#include "tests/unit/state_directory.h"
+
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static const struct segment_device gpu = {.uuid = "GPU-1", .memory = 1000};
+static const struct segment_device other_gpu = {.uuid = "GPU-2", .memory = 1000};
+
+static struct segment *join(const char *job, const struct segment_device *device)
+{
+	struct segment *segment = NULL;
+
+	ck_assert_int_eq(segment_join(job, NULL, NULL, &segment, NULL, 0), 0);
+	ck_assert_int_eq(segment_device(segment, device), 0);
+	return segment;
+}
+
+static void patch(const char *job, off_t at, const void *bytes, size_t size)
+{
+	char path[512];
+	int fd;
+
+	ck_assert_int_eq(directory_segment_path(job, path, sizeof path), 0);
+	fd = open(path, O_WRONLY);
+	ck_assert_int_eq(pwrite(fd, bytes, size, at), (ssize_t)size);
+	close(fd);
+}
+
+START_TEST(growth_is_the_whole_job_s)
+{
+	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
+
+	segment_claim(one, 0, 100);
+	segment_set_grown(one, 0, 30);
+	ck_assert_uint_eq(segment_grown(two, 0), 30);
+	/* The same limit again changes nothing, another one starts anew. */
+	segment_claim(two, 0, 100);
+	ck_assert_uint_eq(segment_grown(one, 0), 30);
+	segment_claim(two, 0, 80);
+	ck_assert_uint_eq(segment_grown(one, 0), 0);
+	segment_claim(one, 0, 80);
+	segment_set_grown(two, 0, 20);
+	segment_leave(one);
+	ck_assert_uint_eq(segment_grown(two, 0), 20);
+	segment_leave(two);
+	/* Nobody has any when nobody was there. */
+	one = join("job", &gpu);
+	ck_assert_uint_eq(segment_grown(one, 0), 0);
+	ck_assert_uint_eq(segment_grown(one, -1), 0);
+	segment_claim(one, SEGMENT_DEVICES, 1);
+	segment_set_grown(one, SEGMENT_DEVICES, 1);
+	segment_leave(one);
+}
+END_TEST
+
+START_TEST(one_process_judges_at_a_time)
+{
+	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
+
+	ck_assert(segment_judges_growth(one, 0, 1000 * SECOND));
+	ck_assert(!segment_judges_growth(one, 0, 1000 * SECOND));
+	ck_assert(!segment_judges_growth(two, 0, 1000 * SECOND));
+	ck_assert(segment_judges_growth(two, 1, 1000 * SECOND));
+	pause_ms(2);
+	ck_assert(segment_judges_growth(two, 0, 1000000));
+	ck_assert(!segment_judges_growth(two, SEGMENT_DEVICES, 0));
+	segment_leave(one);
+	segment_leave(two);
+}
+END_TEST
+
+START_TEST(others_are_owed_what_their_limits_leave)
+{
+	struct segment *own = join("own", &gpu), *limited = join("limited", &gpu);
+	struct segment *unlimited = join("unlimited", &gpu), *elsewhere = join("else", &other_gpu);
+	uint64_t then;
+
+	segment_claim(own, 0, 500);
+	segment_claim(elsewhere, 0, 400);
+	ck_assert_uint_eq(segment_owed(own, 0), 0); /* who has met the device has said nothing */
+	segment_claim(limited, 0, 300);
+	ck_assert_uint_eq(segment_owed(own, 0), 300);
+	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 120, 300), 0);
+	ck_assert_uint_eq(segment_owed(own, 0), 180);
+	/* What has risen by itself is owed to nobody. */
+	segment_set_grown(limited, 0, 100);
+	ck_assert_uint_eq(segment_owed(own, 0), 180);
+	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 220, 400), 0);
+	ck_assert_uint_eq(segment_owed(own, 0), 0);
+	segment_unreserve(limited, 0, SEGMENT_ON_DEVICE, 340);
+
+	segment_claim(unlimited, 0, CONFIG_UNLIMITED);
+	ck_assert_uint_eq(segment_owed(own, 0), 300);
+	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_HOST, 70, 70), 0);
+	ck_assert_uint_eq(segment_owed(own, 0), 370);
+	ck_assert_uint_eq(segment_owed(limited, 0), 570);
+	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
+
+	/* One that has said nothing for long has ended. */
+	then = segment_clock(CLOCK_REALTIME) - 10 * SECOND;
+	patch("limited", offsetof(struct segment_header, seen_ns), &then, sizeof then);
+	ck_assert_uint_eq(segment_owed(own, 0), 70);
+	segment_tend(limited);
+	ck_assert_uint_eq(segment_owed(own, 0), 370);
+	segment_leave(own);
+	segment_leave(limited);
+	segment_leave(unlimited);
+	segment_leave(elsewhere);
+}
+END_TEST
+
+START_TEST(what_is_no_segment_is_owed_nothing)
+{
+	struct segment *own = join("own", &gpu), *other = join("other", &gpu);
+	uint32_t many = SEGMENT_DEVICES + 1, version = 2;
+	char path[512];
+
+	segment_claim(other, 0, 300);
+	ck_assert_uint_eq(segment_owed(own, 0), 300);
+	patch("other", offsetof(struct segment_header, device_count), &many, sizeof many);
+	ck_assert_uint_eq(segment_owed(own, 0), 0);
+	many = 1;
+	patch("other", offsetof(struct segment_header, device_count), &many, sizeof many);
+	patch("other", offsetof(struct segment_header, version), &version, sizeof version);
+	ck_assert_uint_eq(segment_owed(own, 0), 0);
+	segment_leave(other);
+	ck_assert_int_eq(directory_segment_path("other", path, sizeof path), 0);
+	ck_assert_int_eq(truncate(path, 100), 0);
+	ck_assert_uint_eq(segment_owed(own, 0), 0);
+	/* The environment may have changed by then; the directory is the one of the job. */
+	unlink(path);
+	other = join("other", &gpu);
+	segment_claim(other, 0, 200);
+	unsetenv("SPILLWAY_STATE_DIR");
+	ck_assert_uint_eq(segment_owed(own, 0), 200);
+	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
+	segment_leave(other);
+	segment_leave(own);
+}
+END_TEST
+
+START_TEST(a_code_is_the_highest_of_the_living)
+{
+	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
+	static struct segment_view view;
+
+	statistics_set(&segment_statistics(one, 0)->move_pending, MOVE_CAPTURE);
+	statistics_set(&segment_statistics(two, 0)->move_pending, MOVE_PINNED);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_uint_eq(view.job_total[0].move_pending, MOVE_PINNED);
+	segment_leave(two);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_uint_eq(view.job_total[0].move_pending, MOVE_CAPTURE);
+	segment_leave(one);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_uint_eq(view.job_total[0].move_pending, MOVE_NONE);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("claims");
+	TCase *tests = tcase_create("claims");
+
+	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, growth_is_the_whole_job_s);
+	tcase_add_test(tests, one_process_judges_at_a_time);
+	tcase_add_test(tests, others_are_owed_what_their_limits_leave);
+	tcase_add_test(tests, what_is_no_segment_is_owed_nothing);
+	tcase_add_test(tests, a_code_is_the_highest_of_the_living);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
