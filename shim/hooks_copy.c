@@ -1,10 +1,23 @@
 /* Copies: they pass the gate. A failed or waiting copy is the driver's to report. */
 #include "shim/shim.h"
 
+#include "core/memory/residency.h"
+
+/* As GATED, for what returns when the copy is done. */
+#define WAITS(symbol, ...)                                                                  \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
+	{                                                                                   \
+		CUresult result = PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
+		if (result == CUDA_SUCCESS)                                                 \
+			residency_natural_moment();                                         \
+		return result;                                                              \
+	}
+#define WAITS_2(symbol, other, ...) WAITS(symbol, __VA_ARGS__) WAITS(other, __VA_ARGS__)
+
 GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (CUmemDecompressParams *, paramsArray), (size_t, count), (unsigned int, flags),
         (size_t *, errorIndex), (CUstream, stream))
-GATED_2(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr, dst), (CUdeviceptr, src), (size_t, ByteCount))
+WAITS_2(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr, dst), (CUdeviceptr, src), (size_t, ByteCount))
 GATED(cuMemcpy2D, (const CUDA_MEMCPY2D_v1 *, pCopy))
 GATED(cuMemcpy2DAsync, (const CUDA_MEMCPY2D_v1 *, pCopy), (CUstream, hStream))
 GATED_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *, pCopy),
@@ -59,14 +72,14 @@ GATED(cuMemcpyDtoDAsync, (CUdeviceptr_v1, dstDevice), (CUdeviceptr_v1, srcDevice
       (unsigned int, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr, dstDevice),
         (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
-GATED_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice),
+WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice),
         (size_t, ByteCount))
 GATED(cuMemcpyDtoH, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount))
 GATED(cuMemcpyDtoHAsync, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount),
       (CUstream, hStream))
 GATED_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, (void *, dstHost),
         (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
-GATED_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *, dstHost), (CUdeviceptr, srcDevice),
+WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *, dstHost), (CUdeviceptr, srcDevice),
         (size_t, ByteCount))
 GATED(cuMemcpyHtoA, (CUarray, dstArray), (unsigned int, dstOffset), (const void *, srcHost),
       (unsigned int, ByteCount))
@@ -81,7 +94,7 @@ GATED(cuMemcpyHtoDAsync, (CUdeviceptr_v1, dstDevice), (const void *, srcHost),
       (unsigned int, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr, dstDevice),
         (const void *, srcHost), (size_t, ByteCount), (CUstream, hStream))
-GATED_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr, dstDevice), (const void *, srcHost),
+WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr, dstDevice), (const void *, srcHost),
         (size_t, ByteCount))
 GATED_2(cuMemcpyPeer, cuMemcpyPeer_ptds, (CUdeviceptr, dstDevice), (CUcontext, dstContext),
         (CUdeviceptr, srcDevice), (CUcontext, srcContext), (size_t, ByteCount))

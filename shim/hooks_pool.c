@@ -7,6 +7,7 @@
 #include "core/memory/graph_memory.h"
 #include "core/memory/peer.h"
 #include "core/memory/pool.h"
+#include "core/memory/residency.h"
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
@@ -305,29 +306,37 @@ static CUresult all_is_done(CUresult result)
 	return result;
 }
 
+/* Last: what else is to be done now would wait for what moves. */
+static CUresult waited(CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		residency_natural_moment();
+	return result;
+}
+
 HOOK(cuCtxSynchronize, void)
 {
-	return all_is_done(SETTLED(REAL(cuCtxSynchronize)()));
+	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize)())));
 }
 
 HOOK(cuCtxSynchronize_v2, CUcontext ctx)
 {
-	return all_is_done(SETTLED(REAL(cuCtxSynchronize_v2)(ctx)));
+	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize_v2)(ctx))));
 }
 
 HOOK(cuEventSynchronize, CUevent hEvent)
 {
-	return SETTLED(REAL(cuEventSynchronize)(hEvent));
+	return waited(SETTLED(REAL(cuEventSynchronize)(hEvent)));
 }
 
 HOOK(cuStreamSynchronize, CUstream hStream)
 {
-	return SETTLED(REAL(cuStreamSynchronize)(hStream));
+	return waited(SETTLED(REAL(cuStreamSynchronize)(hStream)));
 }
 
 HOOK(cuStreamSynchronize_ptsz, CUstream hStream)
 {
-	return SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream));
+	return waited(SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream)));
 }
 
 /* Rights to a pool are rights to what was spilled instead of being allocated from it. */

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Whom of those who wait it concerns that the gate is seized no more, or open. */
+enum { WAKE_EXPIRED = 1, WAKE_OTHERS = 2 };
 enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 
 _Atomic uint32_t gate_state;
@@ -109,23 +111,32 @@ static bool may_pass(uint32_t state, uint64_t since)
 	return !(state & GATE_SEIZED) && since && now_ns() - since >= atomic_load(&expiry);
 }
 
+/* Unless the state is another already. then: CLOCK_MONOTONIC */
+static void sleep_until(uint64_t then, uint32_t state, uint32_t whom)
+{
+	const struct timespec until = {(time_t)(then / 1000000000u), (long)(then % 1000000000u)};
+
+	syscall(SYS_futex, &gate_state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, whom);
+}
+
 static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 {
 	uint32_t state;
 
 	atomic_store(&seat->waits, true);
 	while (!may_pass(state = atomic_load(&gate_state), since)) {
-		uint64_t waited = now_ns() - since, wanted = atomic_load(&expiry);
-		struct timespec look_again = {0, LOOK_AGAIN_NS};
+		uint64_t now = now_ns(), waited = now - since, wanted = atomic_load(&expiry);
+		bool is_expired = waited >= wanted;
+		uint64_t look_again = LOOK_AGAIN_NS;
 
-		if (waited < wanted && wanted - waited < LOOK_AGAIN_NS)
-			look_again.tv_nsec = (long)(wanted - waited);
+		if (!is_expired && wanted - waited < look_again)
+			look_again = wanted - waited;
 		/* A clone of the process that closed it has no one to open it. */
 		if (atomic_load(&closer) != getpid())
 			gate_forked();
 		else
-			syscall(SYS_futex, &gate_state, FUTEX_WAIT_PRIVATE, state, &look_again,
-			        NULL, 0);
+			sleep_until(now + look_again, state,
+			            is_expired ? WAKE_EXPIRED : WAKE_OTHERS);
 	}
 	atomic_store(&seat->waits, false);
 }
@@ -233,23 +244,23 @@ bool gate_seize(void)
 	return is_seized;
 }
 
-static void change_and_wake(uint32_t removed)
+static void change_and_wake(uint32_t removed, uint32_t whom)
 {
 	int saved = errno;
 
 	atomic_fetch_and(&gate_state, ~removed);
-	syscall(SYS_futex, &gate_state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	syscall(SYS_futex, &gate_state, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL, whom);
 	errno = saved;
 }
 
 void gate_unseize(void)
 {
-	change_and_wake(GATE_SEIZED);
+	change_and_wake(GATE_SEIZED, WAKE_EXPIRED);
 }
 
 void gate_open(void)
 {
-	change_and_wake(GATE_CLOSED | GATE_SEIZED);
+	change_and_wake(GATE_CLOSED | GATE_SEIZED, WAKE_EXPIRED | WAKE_OTHERS);
 	pthread_mutex_unlock(&closing);
 }
 

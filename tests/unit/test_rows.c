@@ -4,7 +4,8 @@
  * - whoever the hook is, the driver gets the program's arguments and the program gets the driver's error,
  *   before the job is active and while it is;
  * - the rows marked `pace` or `gate` do not reach the driver while the gate is closed, and do once it opens;
- * - every row that is not marked `passthrough` has a hook.
+ * - every row that is not marked `passthrough` has a hook;
+ * - those that return when the device has done what was asked tell the mover, when they succeeded and it waits.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #include "core/job.h"
+#include "core/memory/residency.h"
 #include "tests/unit/call.h"
 #include "tests/unit/recorder.h"
 #include "tests/unit/test_driver.h"
@@ -197,6 +199,66 @@ static int check_gate(void)
 	return count;
 }
 
+/* --- natural moments --- */
+
+static const enum entry waits[] = {
+    ENTRY_cuCtxSynchronize,
+    ENTRY_cuCtxSynchronize_v2,
+    ENTRY_cuEventSynchronize,
+    ENTRY_cuMemcpy,
+    ENTRY_cuMemcpyDtoD_v2,
+    ENTRY_cuMemcpyDtoD_v2_ptds,
+    ENTRY_cuMemcpyDtoH_v2,
+    ENTRY_cuMemcpyDtoH_v2_ptds,
+    ENTRY_cuMemcpyHtoD_v2,
+    ENTRY_cuMemcpyHtoD_v2_ptds,
+    ENTRY_cuMemcpy_ptds,
+    ENTRY_cuStreamSynchronize,
+    ENTRY_cuStreamSynchronize_ptsz,
+};
+static unsigned int moments;
+static uint32_t inside_at_moment;
+
+void __wrap_residency_moment(void); /* the linker's name for it */
+void __wrap_residency_moment(void)
+{
+	moments++;
+	inside_at_moment += atomic_load(&gate_seat->inside);
+}
+
+static unsigned int moments_of(enum entry entry, int answer)
+{
+	struct call call;
+
+	moments = 0;
+	lay_out(&call, rows[entry].parameters);
+	atomic_store(&recorder->answer, answer);
+	make(shim_target[entry], call.words);
+	atomic_store(&recorder->answer, ANSWER);
+	free(call.buffers);
+	return moments;
+}
+
+static void check_moments(void)
+{
+	gate_enter(); /* takes a seat */
+	gate_leave();
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+		const char *symbol = rows[waits[i]].symbol;
+
+		if (moments_of(waits[i], CUDA_SUCCESS) != 0)
+			FAIL("%s: a natural moment, and nobody waits for one", symbol);
+		atomic_store(&residency_waits, 1);
+		if (moments_of(waits[i], CUDA_SUCCESS) != 1)
+			FAIL("%s: no natural moment", symbol);
+		if (moments_of(waits[i], ANSWER) != 0)
+			FAIL("%s: failed, and was a natural moment", symbol);
+		atomic_store(&residency_waits, 0);
+	}
+	if (inside_at_moment)
+		FAIL("natural moments came inside the gate");
+}
+
 int main(void)
 {
 	int inactive, active, gated;
@@ -218,6 +280,7 @@ int main(void)
 	active = check_forwarding("active");
 	gated = check_gate();
 	check_coverage();
+	check_moments();
 	if (inactive < 200 || gated < 230)
 		FAIL("only %d hooks, %d of them with a gate, were looked at", inactive, gated);
 	printf("%d hooks forward before cuInit, %d while the job is active, %d wait at the gate; "
