@@ -181,8 +181,14 @@ void device_note_limit(struct device *device)
 
 	statistics_set(&s->limit_set, limit);
 	statistics_set(&s->limit_grown, limit - settings.memory_limit);
-	/* What is in use already is made less by the mover alone. */
+	/* What is in use already is made less by the mover alone, who knows what it cannot move. */
 	statistics_set(&s->limit_held, used > limit ? used : limit);
+	if (used <= limit)
+		statistics_set(&s->held_reason, HELD_NONE);
+	else if (statistics_get(&s->held_reason) == HELD_NONE)
+		statistics_set(&s->held_reason, statistics_get(&s->elastic) == ELASTIC_YES
+		                                    ? HELD_PENDING
+		                                    : HELD_FOREIGN);
 }
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)

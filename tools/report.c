@@ -10,6 +10,7 @@
 #include "core/config/config.h"
 #include "tools/counters.h"
 #include "tools/jobs.h"
+#include "tools/report_moves.h"
 #include "tools/table.h"
 
 const char *report_limit(uint64_t bytes, char *buf, size_t size)
@@ -173,6 +174,7 @@ void report_text(const struct segment_view *view)
 	if (view->device_count) {
 		printf("\n");
 		print_memory(view);
+		report_moves(view);
 		printf("\n");
 		print_pace(view);
 	}

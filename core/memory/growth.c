@@ -44,37 +44,30 @@ uint64_t growth_limit(const struct growth *g)
 	return wanted > g->now ? wanted : g->now;
 }
 
-static bool judge(struct device *device, const struct config_gpu *settings, struct growth *g)
+static bool look(struct device *device, const struct config_gpu *settings, struct growth *g)
 {
 	g->memory = device->id.memory;
 	g->limit = settings->memory_limit;
 	g->limit_max = settings->memory_limit_max;
-	g->now = device_limit(device);
+	g->now = device_limit_by(device, settings);
 	g->used = device_charged(device, SEGMENT_ON_DEVICE);
 	g->spilled = device_charged(device, SEGMENT_ON_HOST);
-	/* Nothing to gain and nothing to give back. */
-	if (g->spilled == 0 && g->now <= g->limit)
-		return false;
-	if (device->segment)
-		g->owed = segment_owed(device->segment, device->index);
-	return measured_free(device, &g->free);
+	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
 }
 
 bool growth_tick(struct device *device)
 {
-	static uint64_t seen[DEVICE_MAX];
 	struct config_gpu settings = device_settings(device);
-	uint64_t *before = &seen[device->id.ordinal], limit;
-	struct growth growth = {0};
-	bool changed;
+	struct growth g = {0};
 
-	if (settings.memory_limit_max > settings.memory_limit && !capture_is_active() &&
-	    device_judges_growth(device, GROWTH_INTERVAL_NS) && judge(device, &settings, &growth))
-		device_grow(device, growth_limit(&growth) - settings.memory_limit);
-	/* Another process of the job may have judged. */
-	limit = device_limit(device);
-	changed = limit != *before;
-	*before = limit;
+	if (!look(device, &settings, &g))
+		return false;
+	if (!capture_is_active() && device_judges_growth(device, GROWTH_INTERVAL_NS)) {
+		if (device->segment)
+			g.owed = segment_owed(device->segment, device->index);
+		if (measured_free(device, &g.free))
+			device_grow(device, growth_limit(&g) - g.limit);
+	}
 	device_note_limit(device);
-	return changed;
+	return true;
 }

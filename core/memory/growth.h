@@ -36,8 +36,8 @@ uint64_t growth_limit(const struct growth *growth);
 
 /*
  * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls per second; at most
- * one call of the driver, and none while a capture is active. The mover's, with no lock held. Whether the limit in force
- * is another than when this process looked last, so that there may be something to move.
+ * one call of the driver, and none while a capture is active. The mover's, with no lock held. Whether it is to be called
+ * again after GROWTH_INTERVAL_NS: the limit has risen, or may.
  */
 bool growth_tick(struct device *device);
 

@@ -17,6 +17,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
 #include "core/memory/elastic.h"
+#include "core/memory/growth.h"
 #include "core/memory/heat.h"
 #include "core/memory/move.h"
 #include "core/memory/peer.h"
@@ -620,17 +621,35 @@ static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
 	return swap(arena, &hot);
 }
 
+/* What is still beyond the limit: what keeps it there. */
+static void say_held(struct device *device)
+{
+	struct statistics *s = device->statistics;
+	enum held_reason why = HELD_PENDING;
+
+	switch (statistics_get(&s->move_pending)) {
+	case MOVE_HOST_LIMIT:
+		why = HELD_HOST_FULL;
+		break;
+	case MOVE_PINNED:
+		why = statistics_get(&s->pinned_chunks) ? HELD_PINNED : HELD_FOREIGN;
+		break;
+	}
+	statistics_set(&s->held_reason, why);
+	device_note_limit(device);
+}
+
 static bool tend(struct arena *arena)
 {
 	struct device *device = arena->device;
 	struct tended *t = &tended[device->id.ordinal];
+	bool grows = growth_tick(device), moved = false;
 	uint64_t limit = device_limit(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
-	bool moved = false;
 
 	if (!t->bytes)
 		*t = (struct tended){.hold_ns = HOLD_LEAST, .bytes = 2 * BYTES_LEAST};
-	t->next_look = now_ns() + LOOK_AGAIN;
+	t->next_look = now_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	if (charged > limit && !capture_is_active() &&
 	    (spare_trim(device, SEGMENT_ON_DEVICE, true) | elastic_trim(device)))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
@@ -639,6 +658,7 @@ static bool tend(struct arena *arena)
 			say_pending(device, MOVE_CAPTURE);
 		else
 			moved = shrink(arena, charged - limit, is_over_limit);
+		say_held(device);
 		look_again_in(device, LOOK_SOON);
 		return moved;
 	}

@@ -1,0 +1,144 @@
+/* Moving memory, as text. */
+#include "tools/report_moves.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "tools/counters.h"
+#include "tools/table.h"
+
+/* What follows a word that says little by itself. */
+static const char *const why_not_elastic[] = {
+    [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
+    [ELASTIC_NO_HOST] = "the driver has no virtual memory on the host, or it is not permitted",
+    [ELASTIC_SPILL] = "spill says how memory is held on the host, and such memory stays there",
+    [ELASTIC_NO_ADDRESSES] = "no range of addresses could be had",
+};
+
+static const char *const why_pending[] = {
+    [MOVE_SOON] = "it is being prepared",
+    [MOVE_CAPTURE] = "a stream capture is active",
+    [MOVE_INSIDE] = "a thread stays inside a call of the driver",
+    [MOVE_WORK] = "work on the GPU does not end",
+    [MOVE_HOST_LIMIT] = "the host has no room (host_limit)",
+    [MOVE_PINNED] = "what is left must stay where it is",
+    [MOVE_DEVICE_FULL] = "the GPU has no room, whatever the limit says",
+    [MOVE_FAILED] = "the driver refuses it; it is tried again",
+};
+
+static const char *const why_held[] = {
+    [HELD_PENDING] = "memory is still being moved",
+    [HELD_FOREIGN] = "the rest is not Spillway's to move: contexts, arrays and the like",
+    [HELD_PINNED] = "the rest must stay on the GPU: shared, registered or pin_new",
+    [HELD_HOST_FULL] = "the host has no room for the rest (host_limit)",
+};
+
+#define MEANING(list, code) \
+	((code) < sizeof(list) / sizeof *(list) && (list)[code] ? (list)[code] : "unknown")
+
+static bool may_move(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++)
+		if (view->job_total[i].elastic != ELASTIC_UNUSED)
+			return true;
+	return false;
+}
+
+static void print_table(const struct segment_view *view)
+{
+	static const char *const headings[] = {"GPU",      "<ELASTIC", "DEMOTED",
+	                                       "PROMOTED", "MOVES",    "CLOSED",
+	                                       "LONGEST",  "<PENDING", NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		char value[32];
+
+		table_cell(&table, "%d", i);
+		table_cell(&table, "%s",
+		           total->elastic == ELASTIC_UNUSED ? "-"
+		           : total->elastic == ELASTIC_YES  ? "yes"
+		                                            : "no");
+		table_cell(&table, "%s",
+		           units_format_size(total->demoted_bytes, value, sizeof value));
+		table_cell(&table, "%s",
+		           units_format_size(total->promoted_bytes, value, sizeof value));
+		table_cell(&table, "%" PRIu64, total->demotions + total->promotions);
+		table_cell(&table, "%s",
+		           units_format_duration(total->move_ns, value, sizeof value));
+		table_cell(&table, "%s",
+		           units_format_duration(total->move_longest_ns, value, sizeof value));
+		table_cell(&table, "%s", COUNTER_WORD(total, move_pending));
+	}
+	table_end(&table, stdout);
+}
+
+const char *report_held(const struct statistics *total)
+{
+	if (total->held_reason == HELD_NONE || total->limit_held <= total->limit_set)
+		return NULL;
+	return COUNTER_WORD(total, held_reason);
+}
+
+/* "vmm_host (vmm_numa: not permitted)" */
+static void print_provider(const struct statistics *total)
+{
+	const struct {
+		const char *name;
+		uint64_t error;
+	} others[] = {
+	    {"vmm_numa", total->numa_error},
+	    {"vmm_host", total->host_error},
+	    {"managed", total->managed_error},
+	    {"pinned", total->pinned_error},
+	};
+	const char *between = " (";
+	char meaning[32];
+
+	printf("host memory by %s",
+	       total->provider == PROVIDER_NONE ? "nothing yet" : COUNTER_WORD(total, provider));
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (!others[i].error)
+			continue;
+		printf("%s%s: %s", between, others[i].name,
+		       counter_error(others[i].error, meaning, sizeof meaning));
+		between = ", ";
+	}
+	printf("%s\n", *between == ',' ? ")" : "");
+}
+
+static void print_notes(int gpu, const struct statistics *total)
+{
+	char size[32];
+
+	if (total->elastic > ELASTIC_YES)
+		printf("gpu %d: elastic no: %s\n", gpu, MEANING(why_not_elastic, total->elastic));
+	if (total->move_pending != MOVE_NONE)
+		printf("gpu %d: a move waits: %s\n", gpu,
+		       MEANING(why_pending, total->move_pending));
+	if (report_held(total))
+		printf("gpu %d: limit held above limit set: %s\n", gpu,
+		       MEANING(why_held, total->held_reason));
+	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
+		printf("gpu %d: limit set has grown by %s\n", gpu,
+		       units_format_size(total->limit_grown, size, sizeof size));
+	if (total->provider != PROVIDER_NONE || total->numa_error || total->host_error ||
+	    total->managed_error || total->pinned_error) {
+		printf("gpu %d: ", gpu);
+		print_provider(total);
+	}
+}
+
+void report_moves(const struct segment_view *view)
+{
+	if (may_move(view)) {
+		printf("\n");
+		print_table(view);
+	}
+	for (int i = 0; i < view->device_count; i++)
+		print_notes(i, &view->job_total[i]);
+}

@@ -1,0 +1,15 @@
+/*
+ * What a job's report says of memory that moves: a table, and lines for what is not as it was asked for.
+ */
+#ifndef SPILLWAY_REPORT_MOVES_H
+#define SPILLWAY_REPORT_MOVES_H
+
+#include "core/state/segment.h"
+
+/* Nothing where no GPU has memory that moves or could. */
+void report_moves(const struct segment_view *view);
+
+/* "pinned": why the limit held is above the limit set, NULL: it is not. */
+const char *report_held(const struct statistics *total);
+
+#endif
