@@ -158,6 +158,15 @@ bool context_current(struct context *context)
 	return true;
 }
 
+bool context_of_device(const struct device *device, struct context *context)
+{
+	for (size_t i = 0; context_at(i, context); i++) {
+		if (context->device == device)
+			return true;
+	}
+	return false;
+}
+
 bool context_at(size_t i, struct context *context)
 {
 	bool found;

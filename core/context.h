@@ -31,6 +31,8 @@ void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
 unsigned int context_use(CUcontext handle, int change);
 /* The known context that was made from a green one. */
 bool context_of_green(CUgreenCtx green, struct context *context);
+/* Some known context of the device; false: it has none. */
+bool context_of_device(const struct device *device, struct context *context);
 /* The i-th known context; false past the last. */
 bool context_at(size_t i, struct context *context);
 /* Changes whenever a context is forgotten: its handle may come again for another. */

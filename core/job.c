@@ -420,6 +420,7 @@ void job_left_context(CUcontext context)
 		return;
 	context_forget(context);
 	quiet_forget_context(context);
+	vmem_left_context(&job.devices);
 	pools_settle();
 	graph_memory_settle();
 }

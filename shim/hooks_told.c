@@ -3,7 +3,6 @@
 
 #include "core/job.h"
 #include "core/memory/pointer.h"
-#include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
 
 /* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
@@ -61,7 +60,7 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
-	if (job_is_active() && spilled_is_postponed(dptr))
+	if (job_is_active() && vmem_is_gone(dptr))
 		return CUDA_ERROR_NOT_FOUND;
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
 }
@@ -123,7 +122,7 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
-	if (job_is_active() && spilled_is_postponed(ptr))
+	if (job_is_active() && vmem_is_gone(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
 }
@@ -133,7 +132,9 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
      void **data, CUdeviceptr ptr)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, ptr);
+	/* None of the driver's memory is at an odd address. */
+	CUdeviceptr known = job_is_active() && vmem_is_gone(ptr) ? 1 : ptr;
+	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, known);
 	CUresult one;
 
 	if (result != CUDA_SUCCESS || !job_is_active())

@@ -124,6 +124,7 @@ bool allocation_leave(struct allocation *a)
 	if (registry_delete_object(a->context.device->registry, a->context.container,
 	                           &allocation_type, a->address) != 0)
 		return false;
+	atomic_store(&a->is_in_books, false);
 	if (is_in_table(a))
 		table_remove(a);
 	return true;
@@ -150,7 +151,11 @@ int allocation_enter(struct allocation *a)
 {
 	int error = enter(a);
 
-	return error == -EEXIST && leave_stale(a) ? enter(a) : error;
+	if (error == -EEXIST && leave_stale(a))
+		error = enter(a);
+	if (!error)
+		atomic_store(&a->is_in_books, true);
+	return error;
 }
 
 struct allocation *allocation_find(CUdeviceptr address)

@@ -47,6 +47,7 @@ struct arena {
 	struct slabs slabs;
 	uint64_t on_host; /* bytes of chunks that are on the host */
 	pthread_mutex_t lock;
+	pthread_mutex_t growing; /* of who makes a slab; taken before the lock */
 };
 
 /* Of each device by ordinal; base 0: none. For lookups without a lock. */

@@ -289,52 +289,83 @@ static CUresult allocate_run(const struct context *context, struct placing *run,
 	return CUDA_SUCCESS;
 }
 
-/* With the arena's lock held, which is left for the driver's calls: a slab with room, or NULL with *result. */
-static struct slab *find_slab(struct placing *run, unsigned int class, CUresult *result)
+/* An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more. */
+static void count_empty(const struct arena *arena, const struct slab *slab, int change)
+{
+	struct statistics *s = arena->device->statistics;
+	_Atomic uint64_t *counter =
+	    arena->units[slab->unit].side == SEGMENT_ON_DEVICE ? &s->device_pool : &s->host_pool;
+
+	statistics_add(counter, (uint64_t)((int64_t)change * (int64_t)ARENA_UNIT));
+}
+
+/* A slab of the run's one chunk, empty; NULL: no memory. */
+static struct slab *make_slab(struct placing *run, unsigned int class)
 {
 	struct arena *arena = run->arena;
-	struct slab *slab = slab_with_room(&arena->slabs, class);
+	struct slab *slab;
 
-	*result = CUDA_SUCCESS;
-	if (slab)
-		return slab;
-	pthread_mutex_unlock(&arena->lock);
-	run->units = 1;
-	*result = place_run(run);
 	pthread_mutex_lock(&arena->lock);
-	if (*result != CUDA_SUCCESS)
-		return NULL;
 	slab = slab_create(&arena->slabs, class);
 	if (slab) {
 		slab->unit = run->first;
 		arena->units[run->first].owner.slab = slab;
 		publish(run, UNIT_OF_SLAB);
-		return slab;
+		count_empty(arena, slab, 1);
 	}
 	pthread_mutex_unlock(&arena->lock);
+	if (slab)
+		return slab;
 	clear_units(arena, run->first, 1, false);
 	give_addresses(arena, run->first, 1);
-	pthread_mutex_lock(&arena->lock);
-	*result = CUDA_ERROR_OUT_OF_MEMORY;
 	return NULL;
+}
+
+/* Takes a block of a slab that has one. False: none has. */
+static bool take_block(struct arena *arena, unsigned int class, struct allocation *a)
+{
+	struct slab *slab;
+
+	pthread_mutex_lock(&arena->lock);
+	slab = slab_with_room(&arena->slabs, class);
+	if (slab) {
+		if (!slab->used)
+			count_empty(arena, slab, -1);
+		a->address = address_of(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return slab != NULL;
+}
+
+/* Likewise, making a slab where there is none: one thread at a time, so that not each makes one. */
+static CUresult take_block_of_new(struct placing *run, unsigned int class, struct allocation *a)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&run->arena->growing);
+	while (result == CUDA_SUCCESS && !take_block(run->arena, class, a)) {
+		run->units = 1;
+		run->done = 0;
+		result = place_run(run);
+		if (result == CUDA_SUCCESS && !make_slab(run, class))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&run->arena->growing);
+	return result;
 }
 
 static CUresult allocate_block(const struct context *context, struct placing *run, size_t size,
                                struct allocation **out)
 {
-	struct arena *arena = run->arena;
 	struct allocation *a = create(context, 0, size);
-	struct slab *slab;
-	CUresult result;
+	unsigned int class = slab_class(size);
+	CUresult result = CUDA_SUCCESS;
 
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&arena->lock);
-	slab = find_slab(run, slab_class(size), &result);
-	if (slab)
-		a->address = address_of(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
-	pthread_mutex_unlock(&arena->lock);
-	if (!slab) {
+	if (!take_block(run->arena, class, a))
+		result = take_block_of_new(run, class, a);
+	if (result != CUDA_SUCCESS) {
 		resource_release(&a->resource);
 		return result;
 	}
@@ -398,16 +429,18 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 {
 	struct slab *slab;
 	uint32_t unit;
-	bool goes;
+	bool empty, goes;
 
 	pthread_mutex_lock(&arena->lock);
 	slab = arena_unit(arena, address)->owner.slab;
 	unit = slab->unit;
-	goes = slab_give(&arena->slabs, slab, (uint32_t)(address - address_of(arena, unit))) &&
-	       may_go(arena, slab);
+	empty = slab_give(&arena->slabs, slab, (uint32_t)(address - address_of(arena, unit)));
+	goes = empty && may_go(arena, slab);
 	if (goes) {
 		slab_destroy(&arena->slabs, slab);
 		withdraw(arena, unit, 1);
+	} else if (empty) {
+		count_empty(arena, slab, 1);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	if (goes)
@@ -445,6 +478,7 @@ uint64_t elastic_trim(struct device *device)
 			slab = slab->next;
 		if (slab) {
 			unit = slab->unit;
+			count_empty(arena, slab, -1);
 			slab_destroy(&arena->slabs, slab);
 			withdraw(arena, unit, 1);
 		}
@@ -478,10 +512,18 @@ struct allocation *elastic_at(CUdeviceptr address)
 		found =
 		    slab_owner(unit->owner.slab, (uint32_t)((address - arena->base) % ARENA_UNIT));
 	if (found &&
-	    (address - found->address >= found->size || !resource_hold_if_alive(&found->resource)))
+	    (address - found->address >= found->size || !atomic_load(&found->is_in_books) ||
+	     !resource_hold_if_alive(&found->resource)))
 		found = NULL;
 	pthread_mutex_unlock(&arena->lock);
 	return found;
+}
+
+uint64_t elastic_mapping(const struct allocation *allocation, CUdeviceptr *base)
+{
+	*base = allocation->address / ARENA_UNIT * ARENA_UNIT;
+	return (allocation->address + allocation->size - *base + ARENA_UNIT - 1) / ARENA_UNIT *
+	       ARENA_UNIT;
 }
 
 void elastic_each_run(struct device *device,

@@ -24,6 +24,8 @@ bool elastic_is(const struct allocation *allocation);
 /* The allocation around an address of an arena, with a reference for the caller, or NULL. */
 struct allocation *elastic_at(CUdeviceptr address);
 
+/* What the driver would call its mapping: the chunks it lies in. Their bytes. */
+uint64_t elastic_mapping(const struct allocation *allocation, CUdeviceptr *base);
 /* Releases slabs that hold nothing. Their bytes. */
 uint64_t elastic_trim(struct device *device);
 /* Calls each() with every run that is mapped now, with the arena's lock held. */

@@ -78,15 +78,6 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 	}
 }
 
-static bool any_context(const struct device *device, struct context *context)
-{
-	for (size_t i = 0; context_at(i, context); i++) {
-		if (context->device == device)
-			return true;
-	}
-	return false;
-}
-
 /* With the context current: the stream that copies. */
 static CUresult find_stream(const struct device *device, CUcontext context, CUstream *stream)
 {
@@ -111,7 +102,7 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 	CUcontext popped;
 	CUresult result, waited;
 
-	if (!any_context(device, &context))
+	if (!context_of_device(device, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = driver.cuCtxPushCurrent_v2(context.handle);
 	if (result != CUDA_SUCCESS)

@@ -2,6 +2,7 @@
 #include "core/memory/pointer.h"
 
 #include "core/memory/allocation.h"
+#include "core/memory/elastic.h"
 #include "core/memory/physical.h"
 #include "core/memory/share.h"
 #include "core/memory/vmem.h"
@@ -9,6 +10,8 @@
 static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
                        CUdeviceptr address, void *data)
 {
+	CUdeviceptr base;
+
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
 		if (a->pool)
@@ -38,14 +41,28 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(unsigned int *)data = elastic_is(a);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = elastic_mapping(a, &base);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		elastic_mapping(a, &base);
+		*(CUdeviceptr *)data = base;
+		return CUDA_SUCCESS;
 	default: /* never reached: pointer_attribute() asks for these alone */
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 }
 
-static bool differs_by_backing(CUpointer_attribute attribute)
+static bool differs_by_backing(const struct allocation *a, CUpointer_attribute attribute)
 {
 	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		return elastic_is(a);
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -77,19 +94,24 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
                        CUresult *result)
 {
 	struct allocation *a, imported;
+	bool differs;
 
-	if (!data || !differs_by_backing(attribute))
+	if (!data)
 		return false;
 	if (imported_at(address, &imported)) {
-		*result = answer(&imported, attribute, address, data);
-		return true;
+		differs = differs_by_backing(&imported, attribute);
+		if (differs)
+			*result = answer(&imported, attribute, address, data);
+		return differs;
 	}
 	a = vmem_at(address);
 	if (!a)
 		return false;
-	*result = answer(a, attribute, address, data);
+	differs = differs_by_backing(a, attribute);
+	if (differs)
+		*result = answer(a, attribute, address, data);
 	resource_release(&a->resource);
-	return true;
+	return differs;
 }
 
 static void tell_range(const struct allocation *a, CUdeviceptr *base, size_t *size)

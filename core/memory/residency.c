@@ -151,6 +151,12 @@ static void consider(struct choice *choice, uint32_t unit, uint64_t rank, bool h
 	choice->unit[at] = unit;
 }
 
+/* A spare, which goes rather than moves. */
+static bool is_empty_slab(const struct unit *unit)
+{
+	return unit->kind == UNIT_OF_SLAB && !unit->owner.slab->used;
+}
+
 /* With the arena's lock held: the coldest chunks of the device's side, or the hottest of the host's. */
 static void choose(const struct arena *arena, enum segment_side side, struct choice *choice)
 {
@@ -165,7 +171,7 @@ static void choose(const struct arena *arena, enum segment_side side, struct cho
 			i++;
 			continue;
 		}
-		if (unit->side == side && !unit->pins) {
+		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
 			if (unit->run != run) {
 				run = unit->run;
 				rank = rank_of(arena, run, now);
@@ -272,7 +278,8 @@ static bool is_still(const struct move *m)
 	const struct unit *unit = m->owner;
 
 	return unit->kind != UNIT_FREE && unit->units && unit->handle == m->from &&
-	       unit->units * ARENA_UNIT == m->size && (!unit->pins || plan.pins);
+	       unit->units * ARENA_UNIT == m->size && (!unit->pins || plan.pins) &&
+	       !is_empty_slab(unit);
 }
 
 /* Those that are still there, first. */
@@ -675,6 +682,8 @@ static bool tend(struct arena *arena)
 			say_pending(device, MOVE_NONE);
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
+		if (context_of_device(device, &(struct context){0}))
+			spare_prefill(device, limit, arena->on_host ? vmem_host_limit(device) : 0);
 		if (spares)
 			look_again_in(device, LOOK_AGAIN);
 	}

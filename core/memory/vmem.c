@@ -15,6 +15,7 @@
 #include "core/memory/residency.h"
 #include "core/memory/share.h"
 #include "core/memory/side.h"
+#include "core/memory/spare.h"
 #include "core/memory/spilled.h"
 
 static _Atomic bool is_elastic;
@@ -50,6 +51,20 @@ struct allocation *vmem_at(CUdeviceptr address)
 	struct allocation *found = elastic_at(address);
 
 	return found ? found : allocation_spilled_at(address);
+}
+
+bool vmem_is_gone(CUdeviceptr address)
+{
+	struct allocation *a;
+
+	if (spilled_is_postponed(address))
+		return true;
+	if (!arena_at(address))
+		return false;
+	a = elastic_at(address);
+	if (a)
+		resource_release(&a->resource);
+	return !a;
 }
 
 bool vmem_make_room(struct device *device)
@@ -381,6 +396,20 @@ void vmem_leave_context(CUcontext handle, bool alive)
 	if (context_find(handle, &context))
 		allocation_each_of_ours(&context, leave_with_context, &leaving);
 	spilled_settle_context(handle, alive);
+}
+
+void vmem_left_context(struct device_set *devices)
+{
+	for (int i = 0; i < devices->count; i++) {
+		struct device *device = &devices->device[i];
+		struct context context;
+
+		if (context_of_device(device, &context))
+			continue;
+		elastic_trim(device);
+		spare_trim(device, SEGMENT_ON_DEVICE, true);
+		spare_trim(device, SEGMENT_ON_HOST, true);
+	}
 }
 
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)

@@ -18,6 +18,7 @@
 
 struct allocation;
 struct device;
+struct device_set;
 struct pool;
 
 /* One request: how the driver itself would serve it, and how many bytes it stands for. */
@@ -55,11 +56,16 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
 
 /* The elastic or spilled allocation around an address. A reference for the caller, or NULL. */
 struct allocation *vmem_at(CUdeviceptr address);
+/* Whether the address is where the program has nothing any more, although the driver still knows it. */
+bool vmem_is_gone(CUdeviceptr address);
 /* From here on allocations live in the arena where there can be one: somebody named or limited the job. */
 void vmem_start(bool is_elastic);
 
 /* Frees what is spilled in a context that is about to be destroyed (alive) or was. */
 void vmem_leave_context(CUcontext context, bool alive);
+
+/* After that: a device without a context keeps nothing for the next allocation. */
+void vmem_left_context(struct device_set *devices);
 
 /*
  * Charges bytes of device memory that cannot be served by vmem_allocate(). 0 or a negative errno as

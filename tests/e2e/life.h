@@ -132,10 +132,10 @@ static inline long long book(const char *name)
 	return found ? atoll(found + strlen(key)) : -1;
 }
 
-/* MiB charged to the job; what contexts and modules cost is less than one. */
+/* MiB charged to the job but for spare chunks; what contexts and modules cost is less than one. */
 static inline long long mib_charged(void)
 {
-	long long bytes = book("device_charged");
+	long long bytes = book("device_charged") - book("device_pool");
 
 	return bytes < 0 ? -1 : bytes / MIB;
 }
