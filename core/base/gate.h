@@ -63,7 +63,8 @@ void gate_start(void);
 /*
  * Both wait until nobody is inside, at most `patience_ns`. True: closed; the same thread must gate_open()
  * soon. False: somebody stayed inside, or the kernel refuses membarrier since now; the gate is open again,
- * and later is worth another try. The caller is outside.
+ * and later is worth another try. The caller is outside; until it opens the gate it does not enter,
+ * and takes no lock that others hold while they enter.
  *
  * gate_close  the gate is seized
  * gate_hold   it is held: a thread that has waited `expiry_ns` at the entrance gets in, and with its next
