@@ -202,32 +202,60 @@ static bool check_state(bool clean)
 	return true;
 }
 
-/* Of keys that this version reads and does not yet obey. */
-static bool is_obeyed(enum config_key key, uint64_t value)
+struct setting {
+	const struct config *config;
+	const struct config_device *device;
+	const struct config_gpu *settings; /* of the device */
+	enum config_key key;
+	const char *written; /* NULL: built-in */
+};
+
+/* A percentage of a GPU that is not there. */
+static bool is_unknown(const struct setting *setting, const char *written)
 {
-	return (key != CONFIG_KEY_memory_limit_max || value == 0) &&
-	       (key != CONFIG_KEY_share_policy || value == POLICY_CAP);
+	return setting->device->memory == 0 && written && strchr(written, '%');
 }
 
-static void print_setting(const struct config *config, const struct config_device *device,
-                          const char *which, enum config_key key, uint64_t value)
+/* Why the setting does not do what it says, "" if it does. */
+static const char *why_not_obeyed(const struct setting *setting)
 {
-	bool obeyed = is_obeyed(key, value);
+	const struct config_gpu *settings = setting->settings;
+	const char *written = setting->written;
+
+	if (setting->key == CONFIG_KEY_share_policy && settings->share_policy != POLICY_CAP)
+		return ": not in effect yet";
+	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
+	    is_unknown(setting,
+	               config_written(setting->config, setting->device, CONFIG_KEY_memory_limit)))
+		return "";
+	if (settings->memory_limit == CONFIG_UNLIMITED)
+		return ": has no effect without memory_limit";
+	return settings->memory_limit_max ? "" : ": has no effect, it is below memory_limit";
+}
+
+static void print_setting(const char *which, const struct setting *setting, uint64_t value)
+{
+	const char *why = why_not_obeyed(setting), *text = setting->written;
 	char formatted[64];
 
-	finding(obeyed, "%s: %s = %s (%s)%s", which, config_key_name(key),
-	        config_format(key, value, formatted, sizeof formatted),
-	        config_origin(config, device, key), obeyed ? "" : ": not in effect yet");
+	/* What comes of a percentage is known with the GPU; of what has no effect nothing comes. */
+	if (!*why && !is_unknown(setting, text))
+		text = config_format(setting->key, value, formatted, sizeof formatted);
+	finding(!*why, "%s: %s = %s (%s)%s", which, config_key_name(setting->key), text,
+	        config_origin(setting->config, setting->device, setting->key), why);
 }
 
 static void print_settings(const struct config *config, const struct config_device *device,
                            const char *which)
 {
 	struct config_gpu settings;
+	struct setting setting = {.config = config, .device = device, .settings = &settings};
 
 	config_for_device(config, device, &settings);
-#define X(field, kind, builtin, choices, meaning) \
-	print_setting(config, device, which, CONFIG_KEY_##field, settings.field);
+#define X(field, kind, builtin, choices, meaning)                             \
+	setting.key = CONFIG_KEY_##field;                                     \
+	setting.written = config_written(config, device, CONFIG_KEY_##field); \
+	print_setting(which, &setting, settings.field);
 	CONFIG_GPU_KEYS(X)
 #undef X
 }

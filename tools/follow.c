@@ -1,4 +1,4 @@
-/* Waiting until every process of a job obeys its override file. */
+/* Waiting until every process of a job obeys its override file, and what can be moved has been. */
 #include "tools/follow.h"
 
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include "tools/arguments.h"
 #include "tools/jobs.h"
 #include "tools/report.h"
+#include "tools/report_moves.h"
 #include "tools/tool.h"
 
 enum { OPTION_TIMEOUT = 0x300 };
@@ -100,17 +101,35 @@ static void print_limits(const struct segment_view *view)
 	for (int i = 0; i < view->device_count; i++) {
 		const struct statistics *total = &view->job_total[i];
 		uint64_t used = view->charged[i][SEGMENT_ON_DEVICE];
-		char set[32], held[32], share[32], size[32];
+		const char *why = report_held(total);
+		char limit[32], size[32];
 
-		printf("gpu %d: limit_set %s, limit_held %s, share %s", i,
-		       report_limit(total->limit_set, set, sizeof set),
-		       report_limit(total->limit_held, held, sizeof held),
-		       report_share(total->share_set, share, sizeof share));
+		printf("gpu %d: limit_set %s", i,
+		       report_limit(total->limit_set, limit, sizeof limit));
+		if (total->limit_grown)
+			printf(" (grown by %s)",
+			       units_format_size(total->limit_grown, size, sizeof size));
+		printf(", limit_held %s%s%s", report_limit(total->limit_held, limit, sizeof limit),
+		       why ? ": " : "", why ? why : "");
+		printf(", share %s", report_share(total->share_set, size, sizeof size));
 		if (used > total->limit_set)
 			printf("; in use: %s, new memory goes to the host until that is less",
 			       units_format_size(used, size, sizeof size));
 		printf("\n");
 	}
+}
+
+/* Whether memory beyond a limit may still be on its way. */
+static bool is_moving(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+
+		if (view->charged[i][SEGMENT_ON_DEVICE] > total->limit_set &&
+		    total->elastic == ELASTIC_YES && total->held_reason <= HELD_PENDING)
+			return true;
+	}
+	return false;
 }
 
 int follow(const char *job, uint64_t timeout_ns)
@@ -128,12 +147,12 @@ int follow(const char *job, uint64_t timeout_ns)
 			return TOOL_FAILED;
 		}
 		late = lagging(view, hash);
-		if (!late) {
+		if (!late && (!is_moving(view) || now_ns() >= deadline)) {
 			print_limits(view);
 			free(view);
 			return TOOL_OK;
 		}
-		if (now_ns() >= deadline) {
+		if (late && now_ns() >= deadline) {
 			char limit[32];
 
 			complain("process %d (%s) of job '%s' does not follow within %s%s%s",

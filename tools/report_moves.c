@@ -12,8 +12,8 @@
 /* What follows a word that says little by itself. */
 static const char *const why_not_elastic[] = {
     [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
-    [ELASTIC_NO_HOST] = "the driver has no virtual memory on the host, or it is not permitted",
-    [ELASTIC_SPILL] = "spill says how memory is held on the host, and such memory stays there",
+    [ELASTIC_NO_HOST] = "no virtual memory on the host, or it is not permitted",
+    [ELASTIC_SPILL] = "what spill names is memory that stays where it is",
     [ELASTIC_NO_ADDRESSES] = "no range of addresses could be had",
 };
 
@@ -30,9 +30,9 @@ static const char *const why_pending[] = {
 
 static const char *const why_held[] = {
     [HELD_PENDING] = "memory is still being moved",
-    [HELD_FOREIGN] = "the rest is not Spillway's to move: contexts, arrays and the like",
-    [HELD_PINNED] = "the rest must stay on the GPU: shared, registered or pin_new",
-    [HELD_HOST_FULL] = "the host has no room for the rest (host_limit)",
+    [HELD_FOREIGN] = "contexts, arrays and the like",
+    [HELD_PINNED] = "shared, registered or pin_new",
+    [HELD_HOST_FULL] = "host_limit, or no memory",
 };
 
 #define MEANING(list, code) \
@@ -121,7 +121,7 @@ static void print_notes(int gpu, const struct statistics *total)
 		printf("gpu %d: a move waits: %s\n", gpu,
 		       MEANING(why_pending, total->move_pending));
 	if (report_held(total))
-		printf("gpu %d: limit held above limit set: %s\n", gpu,
+		printf("gpu %d: limit held above limit set: %s (%s)\n", gpu, report_held(total),
 		       MEANING(why_held, total->held_reason));
 	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
 		printf("gpu %d: limit set has grown by %s\n", gpu,

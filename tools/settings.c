@@ -18,7 +18,7 @@ static const struct argp_option options[] = {
     {"memory", OPTION_SETTING + CONFIG_KEY_memory_limit, "SIZE", 0,
      "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited", 0},
     {"memory-max", OPTION_SETTING + CONFIG_KEY_memory_limit_max, "SIZE", 0,
-     "How far that limit may rise by itself while the GPU has room (not in effect yet)", 0},
+     "How far that limit may rise by itself while the GPU has room", 0},
     {"host-memory", OPTION_SETTING + CONFIG_KEY_host_limit, "SIZE", 0,
      "Host memory for what does not fit: 64GiB, auto, unlimited", 0},
     {"share", OPTION_SETTING + CONFIG_KEY_share, "PERCENT", 0,
@@ -61,8 +61,6 @@ static void check_together(const struct settings *settings)
 		usage_error("--memory-max '%s': below --memory '%s'; expected 0 or at least as "
 		            "much",
 		            most, limit);
-	if (most)
-		complain("--memory-max has no effect in this version yet");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)

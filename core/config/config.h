@@ -149,6 +149,10 @@ void config_for_device(const struct config *config, const struct config_device *
 const char *config_origin(const struct config *config, const struct config_device *device,
                           enum config_key key);
 
+/* That value as it stands there, "50%"; NULL for built-in. */
+const char *config_written(const struct config *config, const struct config_device *device,
+                           enum config_key key);
+
 /* The value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);

@@ -87,6 +87,15 @@ const char *config_origin(const struct config *config, const struct config_devic
 	return from ? from->origin : "built-in";
 }
 
+const char *config_written(const struct config *config, const struct config_device *device,
+                           enum config_key key)
+{
+	const struct config_setting *from;
+
+	resolve(config, device, key, &from);
+	return from ? from->text : NULL;
+}
+
 /* A device of which only what the selector names is known. */
 static struct config_device device_of(const struct config_selector *selector)
 {

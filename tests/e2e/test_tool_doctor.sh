@@ -48,7 +48,11 @@ says "$out" "^ok  state directory: $TMPDIR/new$"
 expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY_LIMIT=1M \
 	SPILLWAY_MEMORY_LIMIT_MAX=1G "$spillway" doctor
 says "$out" '^no  any gpu: share_policy = weight \(.*\): not in effect yet$'
-says "$out" '^no  any gpu: memory_limit_max = 1GiB \(.*\): not in effect yet$'
+says "$out" '^ok  any gpu: memory_limit_max = 1GiB \(.*\)$'
+expect 1 env SPILLWAY_MEMORY_LIMIT_MAX=50% "$spillway" doctor
+says "$out" '^no  any gpu: memory_limit_max = 50% \(environment SPILLWAY_MEMORY_LIMIT_MAX\): has no effect without memory_limit$'
+expect 1 env SPILLWAY_MEMORY_LIMIT_MAX=50% SPILLWAY_MEMORY_LIMIT=1G "$spillway" doctor
+says "$out" '^ok  any gpu: memory_limit_max = 50% \(environment SPILLWAY_MEMORY_LIMIT_MAX\)$'
 expect 0 "$spillway" run --name far --limit-gpu 5 --share 50 "$fake_job" -1
 expect 1 "$spillway" doctor
 says "$out" '^no  configuration: .*/far\.override\.ini: \[gpu 5\]: there is no such GPU'

@@ -177,7 +177,7 @@ expect 78 env SPILLWAY_MEMORY_LIMIT=lots "$spillway" run true
 says "$err" '^spillway: SPILLWAY_MEMORY_LIMIT.*lots.*expected'
 expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" run --memory-max 1G true
 says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean SPILLWAY_MEMORY_LIMIT\?$'
-[ "$(grep -c '^spillway: --memory-max has no effect' "$err")" -eq 1 ] || fail 'expected one warning of --memory-max'
+says_not "$err" 'memory-max'
 
 # Without room for its state a job would have no common limit.
 expect 125 sh -c 'ulimit -f 1; exec "$@"' sh "$spillway" run touch "$TMPDIR/ran"
