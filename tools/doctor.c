@@ -13,6 +13,7 @@
 #include "core/state/directory.h"
 #include "tools/arguments.h"
 #include "tools/cleanup.h"
+#include "tools/counters.h"
 #include "tools/driver.h"
 #include "tools/jobs.h"
 #include "tools/paths.h"
@@ -83,18 +84,58 @@ static bool check_shim(struct paths *paths)
 	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
 }
 
+static const char *provider_name(unsigned int code)
+{
+	return counter_field_word(offsetof(struct statistics, provider), code);
+}
+
+/* The first that works serves the GPU; whether live memory can move, depends on which. */
+static void print_choice(int gpu, const struct driver_features *features)
+{
+	unsigned int code = PROVIDER_NUMA;
+
+	while (code <= PROVIDER_PINNED && features->provider_error[code])
+		code++;
+	if (code > PROVIDER_PINNED)
+		finding(false, "gpu %d: host memory: no provider works, nothing can be spilled",
+		        gpu);
+	else
+		finding(code <= PROVIDER_HOST, "gpu %d: host memory: by %s, %s", gpu,
+		        provider_name(code),
+		        code <= PROVIDER_HOST ? "which can move" : "which cannot move");
+}
+
+static void print_providers(int gpu, const struct driver_features *features)
+{
+	char meaning[32];
+
+	if (features->context_error) {
+		finding(false, "gpu %d: providers: not tried, a context cannot be had: %s", gpu,
+		        counter_error(features->context_error, meaning, sizeof meaning));
+		return;
+	}
+	if (!features->providers_tried)
+		return;
+	for (unsigned int code = PROVIDER_NUMA; code <= PROVIDER_PINNED; code++) {
+		unsigned int error = features->provider_error[code];
+
+		finding(error == 0, "gpu %d: provider %s%s%s", gpu, provider_name(code),
+		        error ? ": " : "",
+		        error ? counter_error(error, meaning, sizeof meaning) : "");
+	}
+	print_choice(gpu, features);
+}
+
 static void print_device(const struct config_device *device, const struct driver_features *features)
 {
-	static const char *const why = ": not supported, spilled memory will be managed or pinned";
 	char memory[32];
 
 	finding(true, "gpu %d: %s, %s, %s, %s", device->ordinal, features->name,
 	        units_format_size(device->memory, memory, sizeof memory), device->uuid,
 	        device->pci_bus_id);
 	finding(features->vmm, "gpu %d: virtual memory management%s", device->ordinal,
-	        features->vmm ? "" : why);
-	finding(features->host_numa, "gpu %d: virtual memory management on the host%s",
-	        device->ordinal, features->host_numa ? "" : why);
+	        features->vmm ? "" : ": not supported, memory cannot move");
+	print_providers(device->ordinal, features);
 }
 
 static bool no_driver(const char *from)

@@ -7,13 +7,16 @@
 #include <stdbool.h>
 
 #include "core/config/config.h"
+#include "core/state/codes.h"
 
 enum { DRIVER_DEVICES = 16 };
 
 struct driver_features {
 	char name[64];
-	bool vmm;       /* virtual memory management: movable memory */
-	bool host_numa; /* the same on the host */
+	bool vmm; /* virtual memory management: movable memory */
+	bool providers_tried;
+	unsigned int context_error; /* a CUresult: why they could not be tried */
+	unsigned int provider_error[PROVIDER_PINNED + 1]; /* by enum provider_code; 0: it works */
 };
 
 /* Filled in as far as the driver came; said is what stopped it, "" when nothing did. */

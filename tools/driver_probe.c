@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/driver.h"
+#include "tools/driver_probe.h"
 #include "tools/tool.h"
 
 enum { PROBE_SECONDS = 20 };
@@ -24,8 +24,7 @@ enum { PROBE_SECONDS = 20 };
 
 static struct driver_report *answer; /* shared with the parent */
 
-/* Leaves what is about to be done in the report, for the case that it does not come back. */
-static void about_to(const char *what)
+void probe_about_to(const char *what)
 {
 	snprintf(answer->said, sizeof answer->said, "%s", what);
 }
@@ -34,7 +33,7 @@ static void *find(void *library, const char *name)
 {
 	void *symbol = dlsym(library, name);
 
-	about_to(name);
+	probe_about_to(name);
 	if (symbol)
 		return symbol;
 	snprintf(answer->said, sizeof answer->said, "has no %s", name);
@@ -88,8 +87,6 @@ static void ask_device(void *library, int ordinal, struct config_device *device,
 	                                           handle));
 	features->vmm =
 	    has(library, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
-	features->host_numa =
-	    has(library, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, handle);
 }
 
 static void ask(const char *path)
@@ -97,7 +94,7 @@ static void ask(const char *path)
 	void *library;
 	int count;
 
-	about_to("loading it");
+	probe_about_to("loading it");
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		snprintf(answer->said, sizeof answer->said, "%s", dlerror());
@@ -110,7 +107,13 @@ static void ask(const char *path)
 		ask_device(library, i, &answer->device[i], &answer->features[i]);
 		answer->device_count++;
 	}
-	about_to("");
+	for (int i = 0; i < answer->device_count; i++) {
+		CUdevice handle;
+
+		check(SYMBOL(library, cuDeviceGet)(&handle, i));
+		probe_providers(library, handle, &answer->features[i]);
+	}
+	probe_about_to("");
 }
 
 static void say_death(struct driver_report *report, int signal)

@@ -24,6 +24,27 @@ ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
 expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
 says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
+# Providers of host memory, each tried: the first that works serves.
+providers() { # providers VARIABLE...: lines of the software GPU with it
+	env SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SOFTGPU_STATE_DIR="$TMPDIR" SOFTGPU_QUIET=1 "$@" "$spillway" doctor >"$out"
+}
+providers ANY=1 || fail 'the software GPU: expected status 0'
+says "$out" '^ok  gpu 0: provider vmm_numa$'
+says "$out" '^ok  gpu 0: provider pinned$'
+says "$out" '^ok  gpu 0: host memory: by vmm_numa, which can move$'
+providers SOFTGPU_FAIL=cuMemCreate:1=800
+says "$out" '^no  gpu 0: provider vmm_numa: not permitted$'
+says "$out" '^ok  gpu 0: host memory: by vmm_host, which can move$'
+providers SOFTGPU_NO_HOST_VMM=1
+says "$out" '^no  gpu 0: provider vmm_host: not supported$'
+says "$out" '^no  gpu 0: host memory: by managed, which cannot move$'
+providers SOFTGPU_NO_HOST_VMM=1 SOFTGPU_FAIL=cuMemSetAccess:1=801,cuMemAllocManaged:1=801,cuMemHostAlloc:1=801
+says "$out" '^no  gpu 0: host memory: no provider works, nothing can be spilled$'
+providers SOFTGPU_FAIL=cuMemSetAccess:1=801 # what cannot be reached is of no use
+says "$out" '^no  gpu 0: provider vmm_numa: not supported$'
+providers SOFTGPU_FAIL=cuDevicePrimaryCtxRetain:1=46
+says "$out" '^no  gpu 0: providers: not tried, a context cannot be had: error 46$'
+
 # Values with their sources; a bad configuration.
 printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
