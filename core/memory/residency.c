@@ -624,6 +624,8 @@ static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
 			t->no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
+	} else {
+		say_pending(device, MOVE_NONE);
 	}
 	return swap(arena, &hot);
 }

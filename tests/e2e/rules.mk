@@ -10,7 +10,9 @@ neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so aud
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
 # Of tests/e2e/test_nvml.sh.
 nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnvidia-ml.so.1)
-e2e_out := $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
+# Of the tests of elastic memory: programs over the driver, with what elastic.h gives them.
+elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves driven closure free)
+e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/empty.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
@@ -20,8 +22,8 @@ $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/hold_lock: %: %.o $(BUILD)/libcor
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
 
-# Start programs in the places of tests/e2e/test_place_*.sh, or watch them; not ours to sanitize.
-$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
+# Start programs in the places of tests/e2e/test_place_*.sh, or watch them, or disturb them; not ours to sanitize.
+$(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<
@@ -31,7 +33,7 @@ $(addprefix $(BUILD)/tests/e2e/,entry proc_addresses blind_calls runtimes): %: %
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
-$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(elastic_clients) $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 

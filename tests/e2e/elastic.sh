@@ -1,0 +1,70 @@
+# Sourced by the tests of elastic memory, after lib.sh.
+# shellcheck shell=sh disable=SC2034,SC2154
+mib=1048576
+if [ -n "${SANITIZER:-}" ]; then patience=120; else patience=30; fi # seconds that nothing should need
+
+# counter JOB NAME: of its first device
+counter() {
+	"$spillway" stat "$1" --json | sed 's/,"processes":.*//' | tr ',{' '\n' |
+		awk -F: -v name="\"$2\"" '$1 == name { gsub("\"", "", $2); print $2; exit }'
+}
+
+# limit_file FILE BYTES [LINE...]: a configuration, written as a whole
+limit_file() {
+	file=$1
+	printf '[gpu]\nmemory_limit = %s\n' "$2" >"$file.next"
+	shift 2
+	for line in "$@"; do printf '%s\n' "$line" >>"$file.next"; done
+	mv "$file.next" "$file"
+}
+
+# device_within BYTES: the software GPU's own count is no more
+device_within() {
+	[ "$(device_bytes)" -le "$1" ]
+}
+device_at_least() {
+	[ "$(device_bytes)" -ge "$1" ]
+}
+# counter_is JOB NAME VALUE
+counter_is() {
+	[ "$(counter "$1" "$2")" = "$3" ]
+}
+counter_at_least() {
+	[ "$(counter "$1" "$2")" -ge "$3" ]
+}
+
+# truth COLUMN: of the software GPU's books, over all processes on device 0
+truth() {
+	"$softgpu/softgpu-truth" | awk -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i; next }
+		$1 == "0" { sum += $column } END { printf "%.0f\n", sum }'
+}
+
+# start_driven JOB CONFIG [NAME=VALUE...]: the program of driven.c under a job, for tell().
+start_driven() {
+	driven_job=$1 config=$2
+	shift 2
+	rm -f "$scratch/to" "$scratch/from"
+	mkfifo "$scratch/to" "$scratch/from"
+	env "$@" "$spillway" run --softgpu --quiet --name "$driven_job" --config "$config" "$build/tests/e2e/driven" \
+		<"$scratch/to" >"$scratch/from" 2>"$scratch/driven-errors" &
+	driven=$!
+	exec 8>"$scratch/to" 9<"$scratch/from"
+}
+# tell COMMAND...: $answer is what it says
+tell() {
+	echo "$*" >&8
+	read -r answer <&9 || fail "'$*' has no answer: $(cat "$scratch/driven-errors")"
+}
+# wants ANSWER COMMAND...
+wants() {
+	wanted=$1
+	shift
+	tell "$@"
+	same "$*" "$wanted" "$answer"
+}
+# end_driven: the program ends by itself
+end_driven() {
+	exec 8>&-
+	wait "$driven" || fail "the program failed: $(cat "$scratch/driven-errors")"
+	exec 9<&-
+}

@@ -1,0 +1,50 @@
+/*
+ * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at random between LEAST
+ * and MOST bytes, the LINEs behind it, again and again after so many milliseconds, until it is killed. A whole file at a
+ * time, as an editor does it.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* SplitMix64. */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t state = 1, least, most;
+	struct timespec pause = {0};
+	char next[4096];
+	FILE *file;
+
+	if (argc < 5) {
+		fprintf(stderr, "Usage: restless FILE LEAST MOST MILLISECONDS [LINE...]\n");
+		return 2;
+	}
+	least = strtoull(argv[2], NULL, 10);
+	most = strtoull(argv[3], NULL, 10);
+	pause.tv_nsec = atol(argv[4]) * 1000000;
+	snprintf(next, sizeof(next), "%s.next", argv[1]);
+	for (;;) {
+		file = fopen(next, "w");
+		if (!file)
+			break;
+		fprintf(file, "[gpu]\nmemory_limit = %llu\n",
+		        (unsigned long long)(least + draw(&state) % (most - least + 1)));
+		for (int i = 5; i < argc; i++)
+			fprintf(file, "%s\n", argv[i]);
+		if (fclose(file) != 0 || rename(next, argv[1]) != 0)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	perror("restless");
+	return 1;
+}
