@@ -23,6 +23,7 @@
 #include "core/job_config.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/measured.h"
+#include "core/memory/parameters.h"
 #include "core/memory/pool.h"
 #include "core/memory/quiet.h"
 #include "core/memory/residency.h"
@@ -410,6 +411,7 @@ void job_leave_context(CUcontext context, bool alive)
 		return;
 	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_context(job.pacer[i], context, alive);
+	parameters_forget();
 	vmem_leave_context(context, alive);
 	share_leave_context(context, alive);
 }

@@ -1,7 +1,7 @@
 /*
  * Every symbol the CUDA driver exports, one row each: the shim's only list.
  *
- * FUNCTION(symbol, class, what a complete shim does with it): account, spill, pace, gate, virtualise, track
+ * FUNCTION(symbol, class, what a complete shim does with it): account, spill, pace, gate, virtualise, track, heat
  * or passthrough. What is paced passes the gate as well; "pace" on copies and memsets means the gate only.
  * OBJECT(symbol, bytes): data a debugger reads by name.
  *
@@ -636,10 +636,10 @@ FUNCTION(cuSurfObjectDestroy, array, gate_track)
 FUNCTION(cuSurfObjectGetResourceDesc, array, passthrough)
 FUNCTION(cuSurfRefGetArray, array, passthrough)
 FUNCTION(cuSurfRefSetArray, array, passthrough)
-FUNCTION(cuTensorMapEncodeIm2col, other, passthrough)
-FUNCTION(cuTensorMapEncodeIm2colWide, other, passthrough)
-FUNCTION(cuTensorMapEncodeTiled, other, passthrough)
-FUNCTION(cuTensorMapReplaceAddress, other, passthrough)
+FUNCTION(cuTensorMapEncodeIm2col, other, heat)
+FUNCTION(cuTensorMapEncodeIm2colWide, other, heat)
+FUNCTION(cuTensorMapEncodeTiled, other, heat)
+FUNCTION(cuTensorMapReplaceAddress, other, heat)
 FUNCTION(cuTexObjectCreate, array, track)
 FUNCTION(cuTexObjectDestroy, array, gate_track)
 FUNCTION(cuTexObjectGetResourceDesc, array, passthrough)

@@ -1,4 +1,5 @@
 /* Stream capture: while one is active Spillway makes no call that could invalidate it. */
+#include "shim/sampled.h"
 #include "shim/track.h"
 
 #include "core/job.h"
@@ -71,12 +72,15 @@ static CUresult captured(CUresult result, const CUgraph *graph)
 {
 	struct resource *known;
 
-	if (result != CUDA_SUCCESS || !graph || !*graph || !job_is_active())
+	if (result != CUDA_SUCCESS || !graph || !*graph || !job_is_active()) {
+		sampled_captured_graph(NULL);
 		return result;
+	}
 	known = context_find_object(&object_type_graph, HANDLE(*graph));
 	if (!known)
 		track(&object_type_graph, HANDLE(*graph), 0);
 	resource_release(known);
+	sampled_captured_graph(*graph);
 	return result;
 }
 

@@ -1,53 +1,63 @@
-/* Copies: they pass the gate. A failed or waiting copy is the driver's to report. */
-#include "shim/shim.h"
+/* Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to report. */
+#include "shim/sampled.h"
 
 #include "core/memory/residency.h"
 
-/* As GATED, for what returns when the copy is done. */
-#define WAITS(symbol, ...)                                                                  \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
-	{                                                                                   \
-		CUresult result = PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
-		if (result == CUDA_SUCCESS)                                                 \
-			residency_natural_moment();                                         \
-		return result;                                                              \
+/* As COPIES, for what returns when the copy is done. */
+#define WAITS(symbol, look, ...)                                                             \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
+	{                                                                                    \
+		CUresult result =                                                            \
+		    SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
+		if (result == CUDA_SUCCESS)                                                  \
+			residency_natural_moment();                                          \
+		return result;                                                               \
 	}
-#define WAITS_2(symbol, other, ...) WAITS(symbol, __VA_ARGS__) WAITS(other, __VA_ARGS__)
+#define WAITS_2(symbol, other, look, ...) \
+	WAITS(symbol, look, __VA_ARGS__) WAITS(other, look, __VA_ARGS__)
 
 GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (CUmemDecompressParams *, paramsArray), (size_t, count), (unsigned int, flags),
         (size_t *, errorIndex), (CUstream, stream))
-WAITS_2(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr, dst), (CUdeviceptr, src), (size_t, ByteCount))
+WAITS_2(cuMemcpy, cuMemcpy_ptds, sampled_copy(dst, src), (CUdeviceptr, dst), (CUdeviceptr, src),
+        (size_t, ByteCount))
 GATED(cuMemcpy2D, (const CUDA_MEMCPY2D_v1 *, pCopy))
 GATED(cuMemcpy2DAsync, (const CUDA_MEMCPY2D_v1 *, pCopy), (CUstream, hStream))
-GATED_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *, pCopy),
-        (CUstream, hStream))
+COPIES_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz,
+         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy),
+         (CUstream, hStream))
 GATED(cuMemcpy2DUnaligned, (const CUDA_MEMCPY2D_v1 *, pCopy))
-GATED_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *, pCopy))
-GATED_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *, pCopy))
+COPIES_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds,
+         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy))
+COPIES_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
+         (const CUDA_MEMCPY2D *, pCopy))
 GATED(cuMemcpy3D, (const CUDA_MEMCPY3D_v1 *, pCopy))
 GATED(cuMemcpy3DAsync, (const CUDA_MEMCPY3D_v1 *, pCopy), (CUstream, hStream))
-GATED_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *, pCopy),
-        (CUstream, hStream))
+COPIES_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,
+         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D *, pCopy),
+         (CUstream, hStream))
 GATED_2(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz, (size_t, numOps),
         (CUDA_MEMCPY3D_BATCH_OP *, opList), (size_t *, failIdx), (unsigned long long, flags),
         (CUstream, hStream))
 GATED_2(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, (size_t, numOps),
         (CUDA_MEMCPY3D_BATCH_OP *, opList), (unsigned long long, flags), (CUstream, hStream))
-GATED_2(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *, pCopy))
-GATED_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *, pCopy),
-        (CUstream, hStream))
-GATED_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D *, pCopy))
-GATED_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr, dst), (CUdeviceptr, src),
-        (size_t, ByteCount), (CUstream, hStream))
+COPIES_2(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
+         (const CUDA_MEMCPY3D_PEER *, pCopy))
+COPIES_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
+         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D_PEER *, pCopy),
+         (CUstream, hStream))
+COPIES_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
+         (const CUDA_MEMCPY3D *, pCopy))
+COPIES_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, sampled_copy(dst, src), (CUdeviceptr, dst),
+         (CUdeviceptr, src), (size_t, ByteCount), (CUstream, hStream))
 GATED(cuMemcpyAtoA, (CUarray, dstArray), (unsigned int, dstOffset), (CUarray, srcArray),
       (unsigned int, srcOffset), (unsigned int, ByteCount))
 GATED_2(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
 GATED(cuMemcpyAtoD, (CUdeviceptr_v1, dstDevice), (CUarray, srcArray), (unsigned int, srcOffset),
       (unsigned int, ByteCount))
-GATED_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, (CUdeviceptr, dstDevice), (CUarray, srcArray),
-        (size_t, srcOffset), (size_t, ByteCount))
+COPIES_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, sampled_copy(dstDevice, 0),
+         (CUdeviceptr, dstDevice), (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
 GATED(cuMemcpyAtoH, (void *, dstHost), (CUarray, srcArray), (unsigned int, srcOffset),
       (unsigned int, ByteCount))
 GATED(cuMemcpyAtoHAsync, (void *, dstHost), (CUarray, srcArray), (unsigned int, srcOffset),
@@ -56,31 +66,34 @@ GATED_2(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz, (void *, dstHost), (CUa
         (size_t, srcOffset), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *, dstHost), (CUarray, srcArray),
         (size_t, srcOffset), (size_t, ByteCount))
-GATED_2(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz, (CUdeviceptr *, dsts), (CUdeviceptr *, srcs),
-        (size_t *, sizes), (size_t, count), (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs),
-        (size_t, numAttrs), (size_t *, failIdx), (CUstream, hStream))
-GATED_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, (CUdeviceptr *, dsts),
-        (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count), (CUmemcpyAttributes *, attrs),
-        (size_t *, attrsIdxs), (size_t, numAttrs), (CUstream, hStream))
+COPIES_2(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz, sampled_copies(dsts, srcs, count),
+         (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
+         (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
+         (size_t *, failIdx), (CUstream, hStream))
+COPIES_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, sampled_copies(dsts, srcs, count),
+         (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
+         (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
+         (CUstream, hStream))
 GATED(cuMemcpyDtoA, (CUarray, dstArray), (unsigned int, dstOffset), (CUdeviceptr_v1, srcDevice),
       (unsigned int, ByteCount))
-GATED_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
-        (CUdeviceptr, srcDevice), (size_t, ByteCount))
+COPIES_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, sampled_copy(srcDevice, 0), (CUarray, dstArray),
+         (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
 GATED(cuMemcpyDtoD, (CUdeviceptr_v1, dstDevice), (CUdeviceptr_v1, srcDevice),
       (unsigned int, ByteCount))
 GATED(cuMemcpyDtoDAsync, (CUdeviceptr_v1, dstDevice), (CUdeviceptr_v1, srcDevice),
       (unsigned int, ByteCount), (CUstream, hStream))
-GATED_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr, dstDevice),
-        (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
-WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice),
-        (size_t, ByteCount))
+COPIES_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, sampled_copy(dstDevice, srcDevice),
+         (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount),
+         (CUstream, hStream))
+WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, sampled_copy(dstDevice, srcDevice),
+        (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount))
 GATED(cuMemcpyDtoH, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount))
 GATED(cuMemcpyDtoHAsync, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount),
       (CUstream, hStream))
-GATED_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, (void *, dstHost),
-        (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
-WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *, dstHost), (CUdeviceptr, srcDevice),
-        (size_t, ByteCount))
+COPIES_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, sampled_copy(srcDevice, 0),
+         (void *, dstHost), (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
+WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, sampled_copy(srcDevice, 0), (void *, dstHost),
+        (CUdeviceptr, srcDevice), (size_t, ByteCount))
 GATED(cuMemcpyHtoA, (CUarray, dstArray), (unsigned int, dstOffset), (const void *, srcHost),
       (unsigned int, ByteCount))
 GATED(cuMemcpyHtoAAsync, (CUarray, dstArray), (unsigned int, dstOffset), (const void *, srcHost),
@@ -92,12 +105,14 @@ GATED_2(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray, dstArray), (size_t, dst
 GATED(cuMemcpyHtoD, (CUdeviceptr_v1, dstDevice), (const void *, srcHost), (unsigned int, ByteCount))
 GATED(cuMemcpyHtoDAsync, (CUdeviceptr_v1, dstDevice), (const void *, srcHost),
       (unsigned int, ByteCount), (CUstream, hStream))
-GATED_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr, dstDevice),
-        (const void *, srcHost), (size_t, ByteCount), (CUstream, hStream))
-WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr, dstDevice), (const void *, srcHost),
-        (size_t, ByteCount))
-GATED_2(cuMemcpyPeer, cuMemcpyPeer_ptds, (CUdeviceptr, dstDevice), (CUcontext, dstContext),
-        (CUdeviceptr, srcDevice), (CUcontext, srcContext), (size_t, ByteCount))
-GATED_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, (CUdeviceptr, dstDevice),
-        (CUcontext, dstContext), (CUdeviceptr, srcDevice), (CUcontext, srcContext),
-        (size_t, ByteCount), (CUstream, hStream))
+COPIES_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, sampled_copy(dstDevice, 0),
+         (CUdeviceptr, dstDevice), (const void *, srcHost), (size_t, ByteCount),
+         (CUstream, hStream))
+WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, sampled_copy(dstDevice, 0), (CUdeviceptr, dstDevice),
+        (const void *, srcHost), (size_t, ByteCount))
+COPIES_2(cuMemcpyPeer, cuMemcpyPeer_ptds, sampled_copy(dstDevice, srcDevice),
+         (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
+         (CUcontext, srcContext), (size_t, ByteCount))
+COPIES_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, sampled_copy(dstDevice, srcDevice),
+         (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
+         (CUcontext, srcContext), (size_t, ByteCount), (CUstream, hStream))

@@ -2,6 +2,7 @@
  * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph knows the sum, and
  * that it was changed. Addresses in nodes stay what they are: Spillway never moves memory to another address.
  */
+#include "shim/sampled.h"
 #include "shim/track.h"
 
 #include <stdatomic.h>
@@ -13,14 +14,26 @@
 /* --- graphs --- */
 
 CREATES(cuGraphCreate, graph, phGraph, (CUgraph *, phGraph), (unsigned int, flags))
-CREATES(cuGraphClone, graph, phGraphClone, (CUgraph *, phGraphClone), (CUgraph, originalGraph))
 HANDS_OUT(cuGraphConditionalHandleCreate, conditional, pHandle_out, graph, hGraph,
           (CUgraphConditionalHandle *, pHandle_out), (CUgraph, hGraph), (CUcontext, ctx),
           (unsigned int, defaultLaunchValue), (unsigned int, flags))
 
+HOOK(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	CUresult result =
+	    CREATED(REAL(cuGraphClone)(phGraphClone, originalGraph), graph, phGraphClone);
+
+	if (result == CUDA_SUCCESS && phGraphClone)
+		sampled_made_graph(*phGraphClone, originalGraph);
+	return result;
+}
+
 HOOK(cuGraphDestroy, CUgraph hGraph)
 {
-	CUresult result = DESTROYED(PASSING_GATE(REAL(cuGraphDestroy)(hGraph)), graph, hGraph);
+	CUresult result;
+
+	sampled_forget_graph(hGraph);
+	result = DESTROYED(PASSING_GATE(REAL(cuGraphDestroy)(hGraph)), graph, hGraph);
 
 	if (job_is_active())
 		graph_memory_settle();
@@ -57,6 +70,41 @@ static struct object_weight weight_of(const CUgraphNodeParams *p)
 	return (struct object_weight){0};
 }
 
+/* What it uses, likewise. */
+#define COPY_USE(p) \
+	((p) ? (struct node_use){.a = (p)->dstDevice, .b = (p)->srcDevice} : (struct node_use){0})
+#define FILL_USE(p)  ((p) ? (struct node_use){.a = (p)->dst} : (struct node_use){0})
+#define CHILD_USE(g) ((struct node_use){.child = (g)})
+#define NO_USE       ((struct node_use){0})
+
+/* A kernel goes by its function or by itself. */
+static struct node_use kernel_use(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+	struct node_use use = KERNEL_USE(p);
+
+	if (p && !use.function)
+		use.function = (CUfunction)p->kern;
+	return use;
+}
+
+static struct node_use use_of(const CUgraphNodeParams *p)
+{
+	struct node_use use = NO_USE;
+
+	if (p && p->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		use = KERNEL_USE(&p->kernel);
+		if (!use.function)
+			use.function = (CUfunction)p->kernel.kern;
+	} else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+		use = COPY_USE(&p->memcpy.copyParams);
+	} else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET) {
+		use = FILL_USE(&p->memset);
+	} else if (p && p->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		use = CHILD_USE(p->graph.graph);
+	}
+	return use;
+}
+
 /* The graph may be the body of a conditional node. */
 static void node_added(CUresult result, const CUgraphNode *node, CUgraph graph,
                        const struct object_weight *weight)
@@ -75,12 +123,16 @@ static void node_added(CUresult result, const CUgraphNode *node, CUgraph graph,
 		graph_memory_expect();
 }
 
-#define ADDED(call, weight)                                        \
+#define ADDED(call, weight, use)                                   \
 	({                                                         \
 		KEEP_ERRNO;                                        \
 		CUresult added_ = (call);                          \
 		const struct object_weight weight_ = weight;       \
 		node_added(added_, phGraphNode, hGraph, &weight_); \
+		if (added_ == CUDA_SUCCESS) {                      \
+			const struct node_use use_ = use;          \
+			sampled_node(hGraph, &use_);               \
+		}                                                  \
 		added_;                                            \
 	})
 #define NOTHING ((struct object_weight){0})
@@ -94,35 +146,35 @@ HOOK(cuGraphAddKernelNode, NODE, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	return ADDED(REAL(cuGraphAddKernelNode)(phGraphNode, hGraph, dependencies, numDependencies,
 	                                        nodeParams),
-	             KERNEL(nodeParams));
+	             KERNEL(nodeParams), KERNEL_USE(nodeParams));
 }
 
 HOOK(cuGraphAddKernelNode_v2, NODE, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	return ADDED(REAL(cuGraphAddKernelNode_v2)(phGraphNode, hGraph, dependencies,
 	                                           numDependencies, nodeParams),
-	             KERNEL(nodeParams));
+	             KERNEL(nodeParams), kernel_use(nodeParams));
 }
 
 HOOK(cuGraphAddMemcpyNode, NODE, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
 	return ADDED(REAL(cuGraphAddMemcpyNode)(phGraphNode, hGraph, dependencies, numDependencies,
 	                                        copyParams, ctx),
-	             NOTHING);
+	             NOTHING, COPY_USE(copyParams));
 }
 
 HOOK(cuGraphAddMemsetNode, NODE, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
 	return ADDED(REAL(cuGraphAddMemsetNode)(phGraphNode, hGraph, dependencies, numDependencies,
 	                                        memsetParams, ctx),
-	             NOTHING);
+	             NOTHING, FILL_USE(memsetParams));
 }
 
 HOOK(cuGraphAddHostNode, NODE, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
 	return ADDED(REAL(cuGraphAddHostNode)(phGraphNode, hGraph, dependencies, numDependencies,
 	                                      nodeParams),
-	             NOTHING);
+	             NOTHING, NO_USE);
 }
 
 /* What a graph's own nodes launch; of one that was captured nothing is known. */
@@ -142,28 +194,28 @@ HOOK(cuGraphAddChildGraphNode, NODE, CUgraph childGraph)
 {
 	return ADDED(REAL(cuGraphAddChildGraphNode)(phGraphNode, hGraph, dependencies,
 	                                            numDependencies, childGraph),
-	             sum_of(childGraph));
+	             sum_of(childGraph), CHILD_USE(childGraph));
 }
 
 HOOK(cuGraphAddBatchMemOpNode, NODE, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
 	return ADDED(REAL(cuGraphAddBatchMemOpNode)(phGraphNode, hGraph, dependencies,
 	                                            numDependencies, nodeParams),
-	             NOTHING);
+	             NOTHING, NO_USE);
 }
 
 HOOK(cuGraphAddMemAllocNode, NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
 	return ADDED(REAL(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
 	                                          numDependencies, nodeParams),
-	             {.bytes = nodeParams ? nodeParams->bytesize : 0});
+	             {.bytes = nodeParams ? nodeParams->bytesize : 0}, NO_USE);
 }
 
 HOOK(cuGraphAddMemFreeNode, NODE, CUdeviceptr dptr)
 {
 	return ADDED(
 	    REAL(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies, numDependencies, dptr),
-	    NOTHING);
+	    NOTHING, NO_USE);
 }
 
 /* The bodies that a conditional node was given. */
@@ -180,7 +232,7 @@ HOOK(cuGraphAddNode, NODE, CUgraphNodeParams *nodeParams)
 {
 	CUresult result = ADDED(
 	    REAL(cuGraphAddNode)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-	    weight_of(nodeParams));
+	    weight_of(nodeParams), use_of(nodeParams));
 
 	bodies_made(result, phGraphNode, nodeParams);
 	return result;
@@ -192,7 +244,7 @@ HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphN
 	CUresult result =
 	    ADDED(REAL(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies, dependencyData,
 	                                  numDependencies, nodeParams),
-	          weight_of(nodeParams));
+	          weight_of(nodeParams), use_of(nodeParams));
 
 	bodies_made(result, phGraphNode, nodeParams);
 	return result;
@@ -224,22 +276,36 @@ static void weigh(CUresult result, const struct resource_type *type, uint64_t ob
 		changed_;                                                       \
 	})
 
+/* A node, or one of an executable graph (credit: sampled_changed_node or sampled_exec_node), uses something else now. */
+#define USED(call, credit, object, use)                   \
+	({                                                \
+		CUresult used_ = (call);                  \
+		if (used_ == CUDA_SUCCESS) {              \
+			const struct node_use use_ = use; \
+			credit(object, &use_);            \
+		}                                         \
+		used_;                                    \
+	})
+
 HOOK(cuGraphKernelNodeSetParams, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
-	return WEIGHED(REAL(cuGraphKernelNodeSetParams)(hNode, nodeParams), graph_node, hNode,
-	               KERNEL(nodeParams));
+	return USED(WEIGHED(REAL(cuGraphKernelNodeSetParams)(hNode, nodeParams), graph_node, hNode,
+	                    KERNEL(nodeParams)),
+	            sampled_changed_node, hNode, KERNEL_USE(nodeParams));
 }
 
 HOOK(cuGraphKernelNodeSetParams_v2, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
-	return WEIGHED(REAL(cuGraphKernelNodeSetParams_v2)(hNode, nodeParams), graph_node, hNode,
-	               KERNEL(nodeParams));
+	return USED(WEIGHED(REAL(cuGraphKernelNodeSetParams_v2)(hNode, nodeParams), graph_node,
+	                    hNode, KERNEL(nodeParams)),
+	            sampled_changed_node, hNode, kernel_use(nodeParams));
 }
 
 HOOK(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	return WEIGHED(REAL(cuGraphNodeSetParams)(hNode, nodeParams), graph_node, hNode,
-	               weight_of(nodeParams));
+	return USED(WEIGHED(REAL(cuGraphNodeSetParams)(hNode, nodeParams), graph_node, hNode,
+	                    weight_of(nodeParams)),
+	            sampled_changed_node, hNode, use_of(nodeParams));
 }
 
 /* A node of an executable graph: what the whole costs is to be learnt anew. */
@@ -255,44 +321,53 @@ static struct object_weight unchanged(CUgraphExec exec)
 	return weight;
 }
 
-#define CHANGES(symbol, ...)                                                                       \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                                \
-	{                                                                                          \
-		return WEIGHED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), graph_exec, hGraphExec, \
-		               unchanged(hGraphExec));                                             \
+#define CHANGES(symbol, use, ...)                                                           \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
+	{                                                                                   \
+		return USED(WEIGHED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), graph_exec, \
+		                    hGraphExec, unchanged(hGraphExec)),                     \
+		            sampled_exec_node, hGraphExec, use);                            \
 	}
-CHANGES(cuGraphExecKernelNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
-CHANGES(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecMemcpyNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
-CHANGES(cuGraphExecMemsetNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
-CHANGES(cuGraphExecHostNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+CHANGES(cuGraphExecKernelNodeSetParams, KERNEL_USE(nodeParams), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
+CHANGES(cuGraphExecKernelNodeSetParams_v2, kernel_use(nodeParams), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecMemcpyNodeSetParams, COPY_USE(copyParams), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
+CHANGES(cuGraphExecMemsetNodeSetParams, FILL_USE(memsetParams), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
+CHANGES(cuGraphExecHostNodeSetParams, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
         (const CUDA_HOST_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecChildGraphNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (CUgraph, childGraph))
-CHANGES(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+CHANGES(cuGraphExecChildGraphNodeSetParams, CHILD_USE(childGraph), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (CUgraph, childGraph))
+CHANGES(cuGraphExecBatchMemOpNodeSetParams, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
         (const CUDA_BATCH_MEM_OP_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecNodeSetParams, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (CUgraphNodeParams *, nodeParams))
-CHANGES(cuGraphNodeSetEnabled, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
+CHANGES(cuGraphExecNodeSetParams, use_of(nodeParams), (CUgraphExec, hGraphExec),
+        (CUgraphNode, hNode), (CUgraphNodeParams *, nodeParams))
+CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
         (unsigned int, isEnabled))
+
+#define UPDATED(call)                                              \
+	({                                                         \
+		CUresult updated_ = (call);                        \
+		if (updated_ == CUDA_SUCCESS)                      \
+			sampled_updated_graph(hGraphExec, hGraph); \
+		updated_;                                          \
+	})
 
 HOOK(cuGraphExecUpdate, CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
      CUgraphExecUpdateResult *updateResult_out)
 {
-	return WEIGHED(
-	    REAL(cuGraphExecUpdate)(hGraphExec, hGraph, hErrorNode_out, updateResult_out),
-	    graph_exec, hGraphExec, sum_of(hGraph));
+	return UPDATED(
+	    WEIGHED(REAL(cuGraphExecUpdate)(hGraphExec, hGraph, hErrorNode_out, updateResult_out),
+	            graph_exec, hGraphExec, sum_of(hGraph)));
 }
 
 HOOK(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
      CUgraphExecUpdateResultInfo *resultInfo)
 {
-	return WEIGHED(REAL(cuGraphExecUpdate_v2)(hGraphExec, hGraph, resultInfo), graph_exec,
-	               hGraphExec, sum_of(hGraph));
+	return UPDATED(WEIGHED(REAL(cuGraphExecUpdate_v2)(hGraphExec, hGraph, resultInfo),
+	                       graph_exec, hGraphExec, sum_of(hGraph)));
 }
 
 /* --- executable graphs --- */
@@ -300,8 +375,10 @@ HOOK(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
 #define INSTANTIATED(call)                                                        \
 	({                                                                        \
 		CUresult made_ = CREATED_MEASURED(call, graph_exec, phGraphExec); \
-		if (made_ == CUDA_SUCCESS && phGraphExec)                         \
+		if (made_ == CUDA_SUCCESS && phGraphExec) {                       \
 			WEIGHED(made_, graph_exec, *phGraphExec, sum_of(hGraph)); \
+			sampled_made_graph(*phGraphExec, hGraph);                 \
+		}                                                                 \
 		made_;                                                            \
 	})
 
@@ -342,8 +419,11 @@ HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph
 
 HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 {
-	CUresult result = DESTROYED_MEASURED(PASSING_GATE(REAL(cuGraphExecDestroy)(hGraphExec)),
-	                                     graph_exec, hGraphExec);
+	CUresult result;
+
+	sampled_forget_graph(hGraphExec);
+	result = DESTROYED_MEASURED(PASSING_GATE(REAL(cuGraphExecDestroy)(hGraphExec)), graph_exec,
+	                            hGraphExec);
 
 	if (job_is_active())
 		graph_memory_settle();

@@ -3,7 +3,7 @@
  *
  * Budget of an unpaced launch: no system call, no lock, no allocation, one predictable branch.
  */
-#include "shim/shim.h"
+#include "shim/sampled.h"
 
 #include "core/job.h"
 #include "core/memory/graph_memory.h"
@@ -24,16 +24,21 @@
 #define COUNTED(counter, call) \
 	(statistics_add(&job_launch_statistics()->counter, 1), PASSING_GATE(call))
 
-#define LAUNCH(stream, call) \
-	(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) : COUNTED(launches, call))
+/* look: at what it was given, now and then; sampled.h. */
+#define LAUNCH(stream, call, look)                                             \
+	SAMPLED(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) \
+	                              : COUNTED(launches, call),               \
+	        look)
 /* Memory that its nodes allocate is the driver's with the first launch. */
-#define GRAPH_LAUNCH(stream, call)                                                              \
-	({                                                                                      \
-		CUresult graph_ = job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
-		                                        : COUNTED(graph_launches, call);        \
-		if (graph_memory_is_expected() && job_is_active())                              \
-			graph_memory_settle_all();                                              \
-		graph_;                                                                         \
+#define GRAPH_LAUNCH(stream, call)                                                        \
+	({                                                                                \
+		CUresult graph_ =                                                         \
+		    SAMPLED(job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
+		                                  : COUNTED(graph_launches, call),        \
+		            sampled_graph(hGraphExec));                                   \
+		if (graph_memory_is_expected() && job_is_active())                        \
+			graph_memory_settle_all();                                        \
+		graph_;                                                                   \
 	})
 
 HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -42,8 +47,8 @@ HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
 {
 	return LAUNCH(LEGACY(hStream),
 	              REAL(cuLaunchKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-	                                   blockDimZ, sharedMemBytes, hStream, kernelParams,
-	                                   extra));
+	                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra),
+	              sampled_launch(f, kernelParams, extra));
 }
 
 HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -53,7 +58,8 @@ HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int grid
 	return LAUNCH(PER_THREAD(hStream),
 	              REAL(cuLaunchKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
 	                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
-	                                        kernelParams, extra));
+	                                        kernelParams, extra),
+	              sampled_launch(f, kernelParams, extra));
 }
 
 static CUstream stream_of(const CUlaunchConfig *config)
@@ -66,23 +72,27 @@ HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernel
      void **extra)
 {
 	return LAUNCH(LEGACY(stream_of(config)),
-	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra));
+	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra),
+	              sampled_launch(f, kernelParams, extra));
 }
 
 HOOK(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
      void **extra)
 {
 	return LAUNCH(PER_THREAD(stream_of(config)),
-	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra));
+	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra),
+	              sampled_launch(f, kernelParams, extra));
 }
 
 HOOK(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	return LAUNCH(LEGACY(hStream), REAL(cuLaunchCooperativeKernel)(
-	                                   f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-	                                   blockDimZ, sharedMemBytes, hStream, kernelParams));
+	return LAUNCH(LEGACY(hStream),
+	              REAL(cuLaunchCooperativeKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+	                                              blockDimY, blockDimZ, sharedMemBytes, hStream,
+	                                              kernelParams),
+	              sampled_launch(f, kernelParams, NULL));
 }
 
 HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -92,23 +102,25 @@ HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsign
 	return LAUNCH(PER_THREAD(hStream),
 	              REAL(cuLaunchCooperativeKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ,
 	                                                   blockDimX, blockDimY, blockDimZ,
-	                                                   sharedMemBytes, hStream, kernelParams));
+	                                                   sharedMemBytes, hStream, kernelParams),
+	              sampled_launch(f, kernelParams, NULL));
 }
 
 HOOK(cuLaunch, CUfunction f)
 {
-	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunch)(f));
+	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunch)(f), sampled_blind_launch());
 }
 
 HOOK(cuLaunchGrid, CUfunction f, int grid_width, int grid_height)
 {
-	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchGrid)(f, grid_width, grid_height));
+	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchGrid)(f, grid_width, grid_height),
+	              sampled_blind_launch());
 }
 
 HOOK(cuLaunchGridAsync, CUfunction f, int grid_width, int grid_height, CUstream hStream)
 {
-	return LAUNCH(LEGACY(hStream),
-	              REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream));
+	return LAUNCH(LEGACY(hStream), REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream),
+	              sampled_blind_launch());
 }
 
 HOOK(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
@@ -125,6 +137,8 @@ HOOK(cuGraphLaunch_ptsz, CUgraphExec hGraphExec, CUstream hStream)
 HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
      unsigned int numDevices, unsigned int flags)
 {
-	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchCooperativeKernelMultiDevice)(
-	                                    launchParamsList, numDevices, flags));
+	return LAUNCH(
+	    CU_STREAM_LEGACY,
+	    REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags),
+	    sampled_launches(launchParamsList, numDevices));
 }

@@ -5,6 +5,7 @@
 #include "shim/track.h"
 
 #include "core/memory/image.h"
+#include "shim/sampled.h"
 
 /* A library remembers what it may come to: its memory is taken when something of it is asked for in a context. */
 #define LOADED(call, type, out, bound)                                                          \
@@ -59,11 +60,13 @@ static uint64_t code_of(const struct resource_type *type, uint64_t object)
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
+	sampled_forget_functions();
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuModuleUnload)(hmod)), module, hmod);
 }
 
 HOOK(cuLibraryUnload, CUlibrary library)
 {
+	sampled_forget_functions();
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuLibraryUnload)(library)), library, library);
 }
 

@@ -1,9 +1,23 @@
 /* Textures, surfaces and texture references: small, but they keep an address in use. */
+#include "shim/sampled.h"
 #include "shim/track.h"
 
-CREATES(cuTexObjectCreate, texture, pTexObject, (CUtexObject *, pTexObject),
-        (const CUDA_RESOURCE_DESC *, pResDesc), (const CUDA_TEXTURE_DESC *, pTexDesc),
-        (const CUDA_RESOURCE_VIEW_DESC *, pResViewDesc))
+HOOK(cuTexObjectCreate, CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
+     const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	CUresult result =
+	    CREATED(REAL(cuTexObjectCreate)(pTexObject, pResDesc, pTexDesc, pResViewDesc), texture,
+	            pTexObject);
+
+	if (result != CUDA_SUCCESS || !pResDesc)
+		return result;
+	if (pResDesc->resType == CU_RESOURCE_TYPE_LINEAR)
+		sampled_hide(pResDesc->res.linear.devPtr);
+	else if (pResDesc->resType == CU_RESOURCE_TYPE_PITCH2D)
+		sampled_hide(pResDesc->res.pitch2D.devPtr);
+	return result;
+}
+
 DESTROYS(cuTexObjectDestroy, texture, texObject, (CUtexObject, texObject))
 CREATES(cuSurfObjectCreate, surface, pSurfObject, (CUsurfObject *, pSurfObject),
         (const CUDA_RESOURCE_DESC *, pResDesc))

@@ -206,19 +206,27 @@ void heat_graph_replace(const void *to, const void *from)
 	heat_graph_add(to, from);
 }
 
+/* Whether blindly. */
+static bool touch_all(const void *handle, uint32_t now)
+{
+	const struct graph *graph = find(handle);
+
+	for (size_t i = 0; graph && i < graph->runs.count; i++)
+		heat_touch(graph->runs.run[i], HEAT_COPIED, now);
+	if (graph && capture_is_active()) /* it becomes a part of what is captured */
+		add_all(&captured, &graph->runs);
+	return graph && graph->runs.is_blind;
+}
+
 void heat_graph_launched(const void *handle)
 {
-	const struct graph *graph;
 	uint32_t now = heat_work();
-	bool is_blind = false;
+	bool is_blind;
 
 	heat_sampled();
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	graph = find(handle);
-	for (size_t i = 0; graph && i < graph->runs.count; i++)
-		heat_touch(graph->runs.run[i], HEAT_COPIED, now);
-	is_blind = graph && graph->runs.is_blind;
+	is_blind = touch_all(handle, now) | touch_all(HEAT_ANY_GRAPH, now);
 	pthread_mutex_unlock(&lock);
 	if (is_blind)
 		heat_launched_blindly();

@@ -13,6 +13,9 @@
 
 enum { HEAT_GRAPH_RUNS = 4096 };
 
+/* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
+#define HEAT_ANY_GRAPH NULL
+
 /* While a capture is active: a kernel's parameters, and the run of a copy (heat_touch()). */
 void heat_graph_captured(CUfunction function, void **parameters, void **extra);
 void heat_graph_captured_run(CUdeviceptr run);

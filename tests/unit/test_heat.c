@@ -547,6 +547,12 @@ START_TEST(nodes_clones_and_updates)
 	heat_graph_launched(EXEC);
 	ck_assert_uint_eq(hot_runs(), 1);
 	ck_assert_int_eq(heat_at(23), HEAT_HOT);
+	/* A node of whichever graph. */
+	address = run_at(24);
+	heat_graph_kernel(HEAT_ANY_GRAPH, FUNCTION, parameters, NULL);
+	cool_down();
+	heat_graph_launched(EXEC);
+	ck_assert_uint_eq(hot_runs(), 2);
 	heat_graph_forget(EXEC);
 	heat_graph_forget(GRAPH);
 	heat_graph_forget(CLONE);

@@ -1,0 +1,174 @@
+/* The looks at what was launched and copied; apart from the hooks, because they are rare. */
+#include "shim/sampled.h"
+
+#include "core/job.h"
+#include "core/memory/heat_graph.h"
+#include "core/memory/parameters.h"
+#include "shim/track.h"
+
+void sampled_launch(CUfunction function, void **parameters, void **extra)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		heat_launched(function, parameters, extra);
+}
+
+void sampled_launches(const CUDA_LAUNCH_PARAMS *launches, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		sampled_launch(launches[i].function, launches[i].kernelParams, NULL);
+}
+
+void sampled_blind_launch(void)
+{
+	KEEP_ERRNO;
+
+	if (!job_is_active())
+		return;
+	heat_launched_blindly();
+	heat_sampled();
+}
+
+void sampled_graph(CUgraphExec graph)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		heat_graph_launched(graph);
+}
+
+void sampled_copy(CUdeviceptr a, CUdeviceptr b)
+{
+	KEEP_ERRNO;
+	const CUdeviceptr both[] = {a, b};
+
+	if (job_is_active())
+		heat_copied(both, 2);
+}
+
+void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
+{
+	KEEP_ERRNO;
+
+	if (!job_is_active())
+		return;
+	heat_copied(a, count);
+	heat_copied(b, count);
+}
+
+/* --- graphs --- */
+
+/* Where no arena is, nothing is to be credited. */
+static bool is_wanted(void)
+{
+	return atomic_load_explicit(&heat_sampling, memory_order_relaxed) && job_is_active();
+}
+
+/* Deeper than conditional nodes are nested. */
+enum { DEPTH_MAX = 32 };
+
+/* What a conditional node's body uses is the whole graph's. */
+static const void *whole_of(CUgraph graph)
+{
+	uint64_t whole = HANDLE(graph);
+
+	for (int i = 0; i < DEPTH_MAX; i++) {
+		uint64_t node = owner_of(&object_type_graph_body, whole);
+
+		if (node == whole)
+			break;
+		whole = owner_of(&object_type_graph_node, node);
+	}
+	return (const void *)(uintptr_t)whole;
+}
+
+static void credit(const void *graph, const struct node_use *use)
+{
+	if (use->function)
+		heat_graph_kernel(graph, use->function, use->parameters, use->extra);
+	if (use->a)
+		heat_graph_address(graph, use->a);
+	if (use->b)
+		heat_graph_address(graph, use->b);
+	if (use->child)
+		heat_graph_add(graph, use->child);
+}
+
+void sampled_node(CUgraph graph, const struct node_use *use)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		credit(whole_of(graph), use);
+}
+
+/* The node of a captured graph is not in the books: it may be any graph's. */
+void sampled_changed_node(CUgraphNode node, const struct node_use *use)
+{
+	KEEP_ERRNO;
+	uint64_t graph;
+
+	if (!is_wanted())
+		return;
+	graph = owner_of(&object_type_graph_node, HANDLE(node));
+	credit(graph == HANDLE(node) ? HEAT_ANY_GRAPH : whole_of((CUgraph)(uintptr_t)graph), use);
+}
+
+void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		credit(exec, use);
+}
+
+void sampled_made_graph(const void *to, CUgraph from)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		heat_graph_add(to, whole_of(from));
+}
+
+void sampled_updated_graph(CUgraphExec exec, CUgraph from)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		heat_graph_replace(exec, whole_of(from));
+}
+
+void sampled_forget_graph(const void *graph)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		heat_graph_forget(graph);
+}
+
+void sampled_captured_graph(CUgraph graph)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		heat_graph_capture_ended(graph ? whole_of(graph) : NULL);
+}
+
+/* --- others --- */
+
+void sampled_hide(CUdeviceptr address)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		heat_hide(address);
+}
+
+void sampled_forget_functions(void)
+{
+	KEEP_ERRNO;
+
+	if (is_wanted())
+		parameters_forget();
+}

@@ -1,0 +1,73 @@
+/*
+ * Launches and copies that are looked at, so that it is known which memory is in use (core/memory/heat.h).
+ *
+ * SAMPLED(call, looking_at(...)) is the call's answer; where it succeeded and is due, what it was given is looked at
+ * after it. Only then: what the driver has not taken may point anywhere.
+ */
+#ifndef SPILLWAY_SAMPLED_H
+#define SPILLWAY_SAMPLED_H
+
+#include "core/memory/heat.h"
+#include "shim/shim.h"
+
+#define SAMPLED(call, look)                                    \
+	({                                                     \
+		CUresult sampled_ = (call);                    \
+		if (heat_is_due() && sampled_ == CUDA_SUCCESS) \
+			look;                                  \
+		sampled_;                                      \
+	})
+
+void sampled_launch(CUfunction function, void **parameters, void **extra);
+void sampled_launches(const CUDA_LAUNCH_PARAMS *launches, unsigned int count);
+void sampled_blind_launch(void);
+void sampled_graph(CUgraphExec graph);
+/* Addresses that are none, or no device's, do no harm. */
+void sampled_copy(CUdeviceptr a, CUdeviceptr b);
+void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
+
+/* --- what graphs are credited with (core/memory/heat_graph.h); not sampled --- */
+
+/* What a node uses: a kernel's parameters, or addresses, or another graph. */
+struct node_use {
+	CUfunction function;
+	void **parameters, **extra;
+	CUdeviceptr a, b;
+	CUgraph child;
+};
+
+#define KERNEL_USE(p)                                             \
+	((p) ? (struct node_use){.function = (p)->func,           \
+	                         .parameters = (p)->kernelParams, \
+	                         .extra = (p)->extra}             \
+	     : (struct node_use){0})
+
+void sampled_node(CUgraph graph, const struct node_use *use);
+void sampled_changed_node(CUgraphNode node, const struct node_use *use);
+void sampled_exec_node(CUgraphExec exec, const struct node_use *use);
+/* `to` was made from `from`, or is now what that is. */
+void sampled_made_graph(const void *to, CUgraph from);
+void sampled_updated_graph(CUgraphExec exec, CUgraph from);
+/* A graph or executable graph is about to be destroyed. */
+void sampled_forget_graph(const void *graph);
+/* graph: NULL: the capture failed. */
+void sampled_captured_graph(CUgraph graph);
+
+/* --- others --- */
+
+/* A descriptor was made that leads to this address. */
+void sampled_hide(CUdeviceptr address);
+/* A module, library or context is about to go, and its functions with it. */
+void sampled_forget_functions(void);
+
+/* As GATED and GATED_2, for copies and fills. */
+#define COPIES(symbol, look, ...)                                                               \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
+	{                                                                                       \
+		return SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
+	}
+#define COPIES_2(symbol, other, look, ...) \
+	COPIES(symbol, look, __VA_ARGS__)  \
+	COPIES(other, look, __VA_ARGS__)
+
+#endif
