@@ -45,7 +45,7 @@ struct arena {
 	uint32_t top;       /* no unit from here on was ever used */
 	struct address_space space;
 	struct slabs slabs;
-	uint64_t on_host; /* bytes of chunks that are on the host */
+	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
 	pthread_mutex_t lock;
 	pthread_mutex_t growing; /* of who makes a slab; taken before the lock */
 };

@@ -17,8 +17,8 @@ struct move {
 	size_t accesses;
 	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
 	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
-	bool is_from_device; /* the caller's, as is the owner */
-	void *owner;
+	bool is_from_device; /* the caller's, as is the kind */
+	const struct movable_kind *kind;
 };
 
 enum { MOVES_MAX = 128 };

@@ -19,8 +19,7 @@
 #include "core/memory/elastic.h"
 #include "core/memory/growth.h"
 #include "core/memory/heat.h"
-#include "core/memory/move.h"
-#include "core/memory/peer.h"
+#include "core/memory/movable.h"
 #include "core/memory/quiet.h"
 #include "core/memory/spare.h"
 #include "core/memory/vmem.h"
@@ -88,8 +87,6 @@ static struct plan {
 	bool is_exportable, is_urgent, pins;
 	bool spares_go; /* room is wanted: what becomes free is not kept */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
-	CUmemAccessDesc access[DEVICE_MAX];
-	size_t accesses;
 } plan;
 
 static uint64_t now_ns(void)
@@ -100,7 +97,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
 }
 
-static struct arena *existing_arena(const struct device *device)
+/* The device's arena, or NULL: without one nothing of the device moves. */
+static struct arena *arena_on(const struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 
@@ -112,90 +110,20 @@ static void say_pending(struct device *device, enum move_pending why)
 	statistics_set(&device->statistics->move_pending, why);
 }
 
-/* --- choosing chunks --- */
+/* --- choosing --- */
 
-/* Colder is less: by class, then by when it was used last. */
-static uint64_t rank_of(const struct arena *arena, uint32_t unit, uint32_t now)
+static const struct movable_kind *const kinds[] = {&movable_chunk};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* The coldest of the device's side, or the hottest of the host's. */
+static void choose(struct device *device, enum segment_side side, struct choice *choice)
 {
-	uint32_t touched = atomic_load_explicit(&arena->units[unit].touched, memory_order_relaxed);
-
-	return (uint64_t)heat_of(touched, now) << 32 | touched;
-}
-
-struct choice {
-	uint32_t unit[MOVES_MAX];
-	uint64_t rank[MOVES_MAX];
-	size_t count;
-};
-
-/* Keeps the coldest (or hottest) in order. Of equals the first found stays. */
-static void consider(struct choice *choice, uint32_t unit, uint64_t rank, bool hottest)
-{
-	size_t at = choice->count;
-
-	if (at == MOVES_MAX) {
-		uint64_t worst = choice->rank[at - 1];
-
-		if (hottest ? rank <= worst : rank >= worst)
-			return;
-		at--;
-	} else {
-		choice->count++;
-	}
-	for (; at > 0 && (hottest ? choice->rank[at - 1] < rank : choice->rank[at - 1] > rank);
-	     at--) {
-		choice->rank[at] = choice->rank[at - 1];
-		choice->unit[at] = choice->unit[at - 1];
-	}
-	choice->rank[at] = rank;
-	choice->unit[at] = unit;
-}
-
-/* A spare, which goes rather than moves. */
-static bool is_empty_slab(const struct unit *unit)
-{
-	return unit->kind == UNIT_OF_SLAB && !unit->owner.slab->used;
-}
-
-/* With the arena's lock held: the coldest chunks of the device's side, or the hottest of the host's. */
-static void choose(const struct arena *arena, enum segment_side side, struct choice *choice)
-{
-	uint32_t now = heat_now(), run = ADDRESS_NONE;
-	uint64_t rank = 0;
-
 	choice->count = 0;
-	for (uint32_t i = 0; i < arena->top;) {
-		const struct unit *unit = &arena->units[i];
-
-		if (unit->kind == UNIT_FREE || !unit->units) {
-			i++;
-			continue;
-		}
-		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
-			if (unit->run != run) {
-				run = unit->run;
-				rank = rank_of(arena, run, now);
-			}
-			consider(choice, i, rank, side == SEGMENT_ON_HOST);
-		}
-		i += unit->units;
-	}
-}
-
-/* With the arena's lock held: the chunks of the run at the address that are not as they shall be. */
-static void choose_run(const struct arena *arena, CUdeviceptr address, bool is_exportable,
-                       struct choice *choice)
-{
-	uint32_t first = arena_unit(arena, address)->run;
-
-	choice->count = 0;
-	for (uint32_t i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
-	                         arena->units[i].run == first && choice->count < MOVES_MAX;
-	     i += arena->units[i].units) {
-		const struct unit *unit = &arena->units[i];
-
-		if (unit->side == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
-			choice->unit[choice->count++] = i;
+	for (int i = 0; i < KINDS; i++) {
+		pthread_mutex_lock(kinds[i]->lock(device));
+		kinds[i]->choose(device, side, choice);
+		pthread_mutex_unlock(kinds[i]->lock(device));
 	}
 }
 
@@ -233,34 +161,34 @@ static void drop_memory(struct device *device, const struct move *m)
 	spare_give(device, &chunk);
 }
 
-/* Adds the chosen chunks as far as there is memory to go to. Whether it was the memory that ended it. */
-static bool fill_plan(struct arena *arena, const struct choice *choice, uint64_t bytes,
+static bool look_locked(struct device *device, struct move *m)
+{
+	bool can_move;
+
+	pthread_mutex_lock(m->kind->lock(device));
+	can_move = m->kind->look(device, m, plan.pins);
+	pthread_mutex_unlock(m->kind->lock(device));
+	return can_move;
+}
+
+/* Adds what is chosen as far as there is memory to go to. Whether it was the memory that ended it. */
+static bool fill_plan(struct device *device, const struct choice *choice, uint64_t bytes,
                       uint64_t limit)
 {
-	struct device *device = arena->device;
 	uint64_t planned = 0;
 
 	plan.count = 0;
-	plan.accesses = peer_access(device, plan.access);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		struct move *m = &plan.moves[plan.count];
-		struct unit *unit = &arena->units[choice->unit[i]];
 		struct physical_chunk chunk = {.side = plan.to,
 		                               .is_exportable = plan.is_exportable};
 
+		*m = (struct move){.kind = choice->of[i].kind, .address = choice->of[i].address};
 		/* It may have gone meanwhile; what is planned is looked at again. */
-		pthread_mutex_lock(&arena->lock);
-		chunk.size = unit->units * ARENA_UNIT;
-		*m = (struct move){.address = arena->base + choice->unit[i] * ARENA_UNIT,
-		                   .size = chunk.size,
-		                   .from = unit->handle,
-		                   .access = plan.access,
-		                   .accesses = plan.accesses,
-		                   .owner = unit};
-		pthread_mutex_unlock(&arena->lock);
-		if (!chunk.size ||
-		    (planned && planned + chunk.size > tended[device->id.ordinal].bytes))
+		if (!look_locked(device, m) ||
+		    (planned && planned + m->size > tended[device->id.ordinal].bytes))
 			continue;
+		chunk.size = m->size;
 		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
 			return true;
 		m->to = chunk.handle;
@@ -272,25 +200,27 @@ static bool fill_plan(struct arena *arena, const struct choice *choice, uint64_t
 
 /* --- closures --- */
 
-/* With the arena's lock held: whether the chunk is still what was planned. */
-static bool is_still(const struct move *m)
+/* With the locks held: whether it is still as planned; its rights as they are now. */
+static bool is_still(struct device *device, struct move *m)
 {
-	const struct unit *unit = m->owner;
+	struct move now = {.kind = m->kind, .address = m->address};
 
-	return unit->kind != UNIT_FREE && unit->units && unit->handle == m->from &&
-	       unit->units * ARENA_UNIT == m->size && (!unit->pins || plan.pins) &&
-	       !is_empty_slab(unit);
+	if (!m->kind->look(device, &now, plan.pins) || now.from != m->from || now.size != m->size)
+		return false;
+	m->access = now.access;
+	m->accesses = now.accesses;
+	return true;
 }
 
 /* Those that are still there, first. */
-static size_t sort_out(void)
+static size_t sort_out(struct device *device)
 {
 	size_t still = 0;
 
 	for (size_t i = 0; i < plan.count; i++) {
 		struct move m = plan.moves[i];
 
-		if (!is_still(&m))
+		if (!is_still(device, &m))
 			continue;
 		plan.moves[i] = plan.moves[still];
 		plan.moves[still++] = m;
@@ -298,29 +228,14 @@ static size_t sort_out(void)
 	return still;
 }
 
-/* With the arena's lock held: the chunk is elsewhere now. `m` keeps what it left. */
-static void commit(struct arena *arena, const struct move *m)
-{
-	struct unit *unit = m->owner;
-
-	if (unit->side == SEGMENT_ON_HOST)
-		arena->on_host -= m->size;
-	if (plan.to == SEGMENT_ON_HOST)
-		arena->on_host += m->size;
-	unit->handle = m->to;
-	unit->side = (uint8_t)plan.to;
-	unit->is_exportable = plan.is_exportable;
-}
-
-static void count_move(struct device *device, const struct move *m, enum segment_side from,
-                       bool queued)
+static void count_move(struct device *device, const struct move *m, bool queued)
 {
 	struct statistics *s = device->statistics;
 
 	if (plan.to == SEGMENT_ON_HOST) {
 		statistics_add(&s->demotions, 1);
 		statistics_add(&s->demoted_bytes, m->size);
-	} else if (from == SEGMENT_ON_HOST) {
+	} else if (!m->is_from_device) {
 		statistics_add(&s->promotions, 1);
 		statistics_add(&s->promoted_bytes, m->size);
 	}
@@ -329,30 +244,31 @@ static void count_move(struct device *device, const struct move *m, enum segment
 }
 
 /* With the gate seized and nothing running. */
-static CUresult carry_out(struct arena *arena, bool queued)
+static CUresult carry_out(struct device *device, bool queued)
 {
 	uint64_t before = now_ns(), bytes = 0, took;
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
 
-	pthread_mutex_lock(&arena->lock);
-	still = sort_out();
+	for (int i = 0; i < KINDS; i++)
+		pthread_mutex_lock(kinds[i]->lock(device));
+	still = sort_out(device);
 	if (still)
-		result = moves_run(arena->device, plan.moves, still);
+		result = moves_run(device, plan.moves, still);
 	for (size_t i = 0; i < still; i++) {
-		struct move *m = &plan.moves[i];
-		enum segment_side from = (enum segment_side)((struct unit *)m->owner)->side;
+		const struct move *m = &plan.moves[i];
 
 		if (!m->is_done)
 			continue;
 		bytes += m->size;
-		count_move(arena->device, m, from, queued);
-		commit(arena, m);
+		count_move(device, m, queued);
+		m->kind->moved(device, m, plan.to, plan.is_exportable);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	for (int i = KINDS; i-- > 0;)
+		pthread_mutex_unlock(kinds[i]->lock(device));
 	took = now_ns() - before;
 	if (bytes && took) {
-		struct tended *t = &tended[arena->device->id.ordinal];
+		struct tended *t = &tended[device->id.ordinal];
 		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
 
 		fitting = (t->bytes + fitting) / 2;
@@ -367,10 +283,11 @@ static CUresult carry_out(struct arena *arena, bool queued)
  * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not come to that, or
  * MOVE_NONE.
  */
-static enum move_pending close_and_move(struct arena *arena, uint64_t patience_ns, uint64_t hold_ns)
+static enum move_pending close_and_move(struct device *device, uint64_t patience_ns,
+                                        uint64_t hold_ns)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
-	struct statistics *s = arena->device->statistics;
+	struct statistics *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
 	uint64_t began = now_ns(), took;
 	bool queued = false;
@@ -391,7 +308,7 @@ static enum move_pending close_and_move(struct arena *arena, uint64_t patience_n
 		}
 		quiet = quiet_now(PATIENCE);
 		if (quiet == QUIET) {
-			why = carry_out(arena, queued) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
+			why = carry_out(device, queued) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
 			break;
 		}
 		why = quiet == QUIET_BROKEN ? MOVE_FAILED : MOVE_WORK;
@@ -430,26 +347,26 @@ static void wait_for_moment(uint64_t ns)
 }
 
 /* Glances at the device at natural moments, and from the deadline on insists. */
-static enum move_pending move_in_time(struct arena *arena, uint64_t deadline_ns)
+static enum move_pending move_in_time(struct device *device, uint64_t deadline_ns)
 {
-	struct tended *t = &tended[arena->device->id.ordinal];
+	struct tended *t = &tended[device->id.ordinal];
 	uint64_t began = now_ns();
 	enum move_pending why;
 
 	for (;;) {
-		why = close_and_move(arena, GLANCE, 0);
+		why = close_and_move(device, GLANCE, 0);
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
-		say_pending(arena->device, why);
+		say_pending(device, why);
 		if (now_ns() - began >= deadline_ns)
 			break;
 		wait_for_moment(BETWEEN_GLANCES);
-		if (plan.is_wanted && !plan.is_wanted(arena->device))
+		if (plan.is_wanted && !plan.is_wanted(device))
 			return why;
 	}
 	if (why == MOVE_CAPTURE)
 		return why;
-	why = close_and_move(arena, t->hold_ns, t->hold_ns);
+	why = close_and_move(device, t->hold_ns, t->hold_ns);
 	if (why == MOVE_NONE)
 		t->hold_ns = HOLD_LEAST;
 	else if (why != MOVE_CAPTURE && t->hold_ns < HOLD_MOST)
@@ -458,24 +375,21 @@ static enum move_pending move_in_time(struct arena *arena, uint64_t deadline_ns)
 }
 
 /* After the closure: what each chunk left, or what it was to get, is free. */
-static void clean_up(struct arena *arena)
+static void clean_up(struct device *device)
 {
-	struct device *device = arena->device;
 
 	moves_finish(device, plan.moves, plan.count);
 	for (size_t i = 0; i < plan.count; i++) {
 		const struct move *m = &plan.moves[i];
-		/* A move for export leaves either side; what it left was not made for export. */
-		struct physical_chunk left = {
-		    m->from, m->size,
-		    plan.to == SEGMENT_ON_HOST ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, false};
+		/* What is left was not made for export: that is pinned. */
+		const struct physical_chunk left = {
+		    m->from, m->size, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST,
+		    false};
 
 		if (!m->is_done) {
 			drop_memory(device, m);
 			continue;
 		}
-		if (m->is_from_device)
-			left.side = SEGMENT_ON_DEVICE;
 		if (plan.spares_go)
 			spare_release(device, &left);
 		else
@@ -485,26 +399,23 @@ static void clean_up(struct arena *arena)
 }
 
 /* Makes room for the plan's copies, carries it out in time, cleans up. */
-static enum move_pending carry_through(struct arena *arena, uint64_t deadline_ns)
+static enum move_pending carry_through(struct device *device, uint64_t deadline_ns)
 {
 	enum move_pending why = MOVE_FAILED;
 	size_t ready;
 
-	for (size_t i = 0; i < plan.count; i++)
-		plan.moves[i].is_from_device =
-		    ((struct unit *)plan.moves[i].owner)->side == SEGMENT_ON_DEVICE;
-	ready = moves_prepare(arena->device, plan.moves, plan.count);
+	ready = moves_prepare(device, plan.moves, plan.count);
 	for (size_t i = ready; i < plan.count; i++)
-		drop_memory(arena->device, &plan.moves[i]);
+		drop_memory(device, &plan.moves[i]);
 	plan.count = ready;
 	if (ready) {
 		atomic_store(&mover.is_moving, true);
-		why = move_in_time(arena, deadline_ns);
+		why = move_in_time(device, deadline_ns);
 		atomic_store(&mover.is_moving, false);
 	}
-	clean_up(arena);
+	clean_up(device);
 	if (why != MOVE_NONE)
-		say_pending(arena->device, why);
+		say_pending(device, why);
 	return why;
 }
 
@@ -529,10 +440,9 @@ static bool is_within_limit(struct device *device)
 }
 
 /* Demotes the coldest. Whether anything was moved. */
-static bool demote(struct arena *arena, uint64_t bytes, const struct choice *choice, bool is_urgent,
-                   bool (*is_wanted)(struct device *device))
+static bool demote(struct device *device, uint64_t bytes, const struct choice *choice,
+                   bool is_urgent, bool (*is_wanted)(struct device *device))
 {
-	struct device *device = arena->device;
 	struct config_gpu settings = device_settings(device);
 	bool no_memory;
 
@@ -540,73 +450,61 @@ static bool demote(struct arena *arena, uint64_t bytes, const struct choice *cho
 	                     .is_urgent = is_urgent,
 	                     .spares_go = is_urgent,
 	                     .is_wanted = is_wanted};
-	no_memory = fill_plan(arena, choice, bytes, 0);
+	no_memory = fill_plan(device, choice, bytes, 0);
 	if (!plan.count) {
 		if (!no_memory)
 			say_pending(device, MOVE_PINNED);
 		return false;
 	}
-	return carry_through(arena, is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
+	return carry_through(device, is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
 	       MOVE_NONE;
 }
 
-static bool promote(struct arena *arena, uint64_t bytes, uint64_t limit,
+static bool promote(struct device *device, uint64_t bytes, uint64_t limit,
                     const struct choice *choice)
 {
 	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
-	fill_plan(arena, choice, bytes, limit);
-	return plan.count && carry_through(arena, PROMOTE_DEADLINE) == MOVE_NONE;
+	fill_plan(device, choice, bytes, limit);
+	return plan.count && carry_through(device, PROMOTE_DEADLINE) == MOVE_NONE;
 }
 
-static void choose_locked(struct arena *arena, enum segment_side side, struct choice *choice)
-{
-	pthread_mutex_lock(&arena->lock);
-	choose(arena, side, choice);
-	pthread_mutex_unlock(&arena->lock);
-}
-
-static bool shrink(struct arena *arena, uint64_t bytes, bool (*is_wanted)(struct device *device))
+static bool shrink(struct device *device, uint64_t bytes, bool (*is_wanted)(struct device *device))
 {
 	struct choice choice;
 
-	choose_locked(arena, SEGMENT_ON_DEVICE, &choice);
-	return demote(arena, bytes, &choice, true, is_wanted);
+	choose(device, SEGMENT_ON_DEVICE, &choice);
+	return demote(device, bytes, &choice, true, is_wanted);
 }
 
 /* The hottest on the host is hotter than the coldest on the device by more than a chance. */
 static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 {
-	return cold->count && hot->count && (cold->rank[0] >> 32) < (hot->rank[0] >> 32) &&
-	       hot->rank[0] >> 32 == HEAT_HOT;
-}
-
-static uint64_t bytes_of(const struct arena *arena, uint32_t unit)
-{
-	return arena->units[unit].units * ARENA_UNIT;
+	return cold->count && hot->count &&
+	       movable_heat(cold->of[0].rank) < movable_heat(hot->of[0].rank) &&
+	       movable_heat(hot->of[0].rank) == HEAT_HOT;
 }
 
 /* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
-static bool swap(struct arena *arena, struct choice *hot)
+static bool swap(struct device *device, struct choice *hot)
 {
 	struct choice cold;
 	uint64_t bytes = 0;
 	size_t pairs = 0;
 
-	choose_locked(arena, SEGMENT_ON_DEVICE, &cold);
+	choose(device, SEGMENT_ON_DEVICE, &cold);
 	if (!swap_is_worth(&cold, hot))
 		return false;
 	while (pairs < cold.count && pairs < hot->count &&
-	       (cold.rank[pairs] >> 32) < (hot->rank[pairs] >> 32) &&
-	       bytes < tended[arena->device->id.ordinal].bytes)
-		bytes += bytes_of(arena, cold.unit[pairs++]);
+	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
+	       bytes < tended[device->id.ordinal].bytes)
+		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
-	return demote(arena, bytes, &cold, false, is_within_limit);
+	return demote(device, bytes, &cold, false, is_within_limit);
 }
 
 /* Brings back what fits, or what is needed more than what is there. Whether anything was moved. */
-static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
+static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 {
-	struct device *device = arena->device;
 	struct tended *t = &tended[device->id.ordinal];
 	struct choice hot;
 	uint64_t room = limit > charged ? limit - charged : 0;
@@ -615,11 +513,11 @@ static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
 		look_again_in(device, LOOK_SOON);
 		return false;
 	}
-	choose_locked(arena, SEGMENT_ON_HOST, &hot);
+	choose(device, SEGMENT_ON_HOST, &hot);
 	if (!hot.count)
 		return false;
-	if (room >= bytes_of(arena, hot.unit[0])) {
-		if (promote(arena, room, limit, &hot))
+	if (room >= hot.of[0].size) {
+		if (promote(device, room, limit, &hot))
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
@@ -627,7 +525,7 @@ static bool fill_device(struct arena *arena, uint64_t limit, uint64_t charged)
 	} else {
 		say_pending(device, MOVE_NONE);
 	}
-	return swap(arena, &hot);
+	return swap(device, &hot);
 }
 
 /* What is still beyond the limit: what keeps it there. */
@@ -648,9 +546,9 @@ static void say_held(struct device *device)
 	device_note_limit(device);
 }
 
-static bool tend(struct arena *arena)
+static bool tend(struct device *device)
 {
-	struct device *device = arena->device;
+	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
 	bool grows = growth_tick(device), moved = false;
 	uint64_t limit = device_limit(device);
@@ -666,7 +564,7 @@ static bool tend(struct arena *arena)
 		if (capture_is_active())
 			say_pending(device, MOVE_CAPTURE);
 		else
-			moved = shrink(arena, charged - limit, is_over_limit);
+			moved = shrink(device, charged - limit, is_over_limit);
 		say_held(device);
 		look_again_in(device, LOOK_SOON);
 		return moved;
@@ -674,7 +572,7 @@ static bool tend(struct arena *arena)
 	if (arena->on_host) {
 		look_again_in(device, LOOK_SOON);
 		if (!capture_is_active())
-			moved = fill_device(arena, limit, charged);
+			moved = fill_device(device, limit, charged);
 	}
 	if (!moved && !capture_is_active()) {
 		uint64_t spares = statistics_get(&device->statistics->device_pool) |
@@ -697,7 +595,6 @@ static bool tend(struct arena *arena)
 static void answer_room(struct request *r)
 {
 	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
-	struct arena *arena = existing_arena(r->device);
 	uint64_t before = statistics_get(demoted), done;
 
 	tended[r->device->id.ordinal].no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
@@ -707,25 +604,9 @@ static void answer_room(struct request *r)
 		r->result = CUDA_ERROR_OUT_OF_MEMORY;
 	do {
 		done = statistics_get(demoted) - before;
-	} while (done < r->room && shrink(arena, r->room - done, NULL));
+	} while (done < r->room && shrink(r->device, r->room - done, NULL));
 	if (done)
 		r->result = CUDA_SUCCESS;
-}
-
-static void pin_run(struct arena *arena, CUdeviceptr address)
-{
-	uint32_t first = arena_unit(arena, address)->run;
-
-	for (uint32_t i = first;
-	     i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first;
-	     i += arena->units[i].units) {
-		struct unit *unit = &arena->units[i];
-
-		if (!unit->pins)
-			statistics_add(&arena->device->statistics->pinned_chunks,
-			               unit->units * ARENA_UNIT);
-		unit->pins = 1;
-	}
 }
 
 /* Once more than it should take; then the asker is told that it is not ready. */
@@ -733,7 +614,7 @@ enum { PIN_TRIES = 64 };
 
 static void answer_pin(struct request *r)
 {
-	struct arena *arena = existing_arena(r->device);
+	const struct movable_kind *kind = &movable_chunk;
 	enum move_pending why = MOVE_NONE;
 
 	for (int i = 0; i < PIN_TRIES; i++) {
@@ -741,11 +622,12 @@ static void answer_pin(struct request *r)
 		struct choice choice;
 		bool no_memory;
 
-		pthread_mutex_lock(&arena->lock);
-		choose_run(arena, r->pin, r->is_exportable, &choice);
+		choice.count = 0;
+		pthread_mutex_lock(kind->lock(r->device));
+		kind->choose_at(r->device, r->pin, r->is_exportable, &choice);
 		if (!choice.count)
-			pin_run(arena, r->pin);
-		pthread_mutex_unlock(&arena->lock);
+			kind->pin(r->device, r->pin);
+		pthread_mutex_unlock(kind->lock(r->device));
 		if (!choice.count) {
 			r->result = CUDA_SUCCESS;
 			return;
@@ -755,10 +637,10 @@ static void answer_pin(struct request *r)
 		                     .is_urgent = true,
 		                     .pins = true,
 		                     .spares_go = true};
-		no_memory = fill_plan(arena, &choice, BYTES_MOST, limit);
+		no_memory = fill_plan(r->device, &choice, BYTES_MOST, limit);
 		if (plan.count)
-			why = carry_through(arena, 0);
-		else if (no_memory && !shrink(arena, bytes_of(arena, choice.unit[0]), NULL))
+			why = carry_through(r->device, 0);
+		else if (no_memory && !shrink(r->device, choice.of[0].size, NULL))
 			break;
 		if (why == MOVE_CAPTURE || why == MOVE_FAILED)
 			break;
@@ -838,7 +720,7 @@ static void *move_on(void *cookie)
 				struct arena_range *range = &arena_ranges[i];
 
 				if (atomic_load_explicit(&range->base, memory_order_acquire))
-					moved |= tend(range->arena);
+					moved |= tend(range->arena->device);
 			}
 		} while (moved && !mover.stopping);
 		set_sampling();
@@ -880,7 +762,7 @@ void residency_wake(struct device *device)
 {
 	int saved = errno;
 
-	if (!existing_arena(device))
+	if (!arena_on(device))
 		return;
 	pthread_mutex_lock(&mover.lock);
 	if (start() && !mover.woken) {
@@ -912,7 +794,7 @@ static CUresult ask(struct request *r)
 	struct timespec until;
 	int saved = errno, error = 0;
 
-	if (!existing_arena(r->device) || capture_is_active())
+	if (!arena_on(r->device) || capture_is_active())
 		return CUDA_ERROR_NOT_READY;
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += ANSWER_TIME_S;
