@@ -33,7 +33,7 @@ static void put_device(struct json *json, const struct row *row)
 	json_number(json, "deviceMemStable", total->device_used);
 	json_number(json, "hostMemUsedMax", total->host_peak);
 	json_number(json, "hostMemUsedMin", total->host_used);
-	json_null(json, "hostMemPoolSize");
+	json_number(json, "hostMemPoolSize", row->charged[SEGMENT_ON_HOST]);
 	json_text(json, "swapReason", total->spill_reason == SPILL_NONE ? "" : "OOM");
 	json_integer(json, "deviceMemUsedNvidia", -1);
 	json_close(json, '}');

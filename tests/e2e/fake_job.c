@@ -1,10 +1,10 @@
 /*
- * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID]: a job's process without CUDA,
- * for tests of the tool.
+ * fake_job [-d] [-1] [-m BYTES] [-s BYTES] [-i NS] [-b NS] [-u UUID] [-c COUNTER=VALUE]...: a job's
+ * process without CUDA, for tests of the tool.
  *
  * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
- * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, and follows the
- * override file until SIGTERM. -d: deaf, follows nothing; -1: leaves at once. Prints "ready" when it
+ * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, with any counter as
+ * it is told (-c), and follows the override file until SIGTERM. -d: deaf, follows nothing; -1: leaves at once. Prints "ready" when it
  * is seen by others.
  */
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +39,16 @@ static void fail(const char *message)
 {
 	fprintf(stderr, "fake_job: %s\n", message);
 	exit(1);
+}
+
+/* Last of all, so that it goes before what is set. */
+static void put_counters(const struct statistics *counter, struct statistics *statistics)
+{
+#define X(name, how, unit, meaning) \
+	if (counter->name)          \
+		statistics_set(&statistics->name, counter->name);
+	STATISTICS(X)
+#undef X
 }
 
 static void apply(const struct config *config, struct segment *segment,
@@ -80,13 +91,29 @@ static void follow(const char *override_file, struct segment *segment,
 struct claims {
 	uint64_t held, spilled, idle_ns, busy_ns;
 	bool deaf, once;
+	struct statistics counter; /* where it is not 0 */
 };
+
+static void read_counter(const char *text, struct statistics *counter)
+{
+	const char *value = strchr(text, '=');
+	size_t length = value ? (size_t)(value - text) : 0;
+
+#define X(name, how, unit, meaning)                                         \
+	if (length == strlen(#name) && strncmp(text, #name, length) == 0) { \
+		counter->name = strtoull(value + 1, NULL, 10);              \
+		return;                                                     \
+	}
+	STATISTICS(X)
+#undef X
+	fail("-c: expected COUNTER=VALUE");
+}
 
 static void read_options(int argc, char **argv, struct claims *claims)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "d1m:s:i:b:u:")) != -1) {
+	while ((option = getopt(argc, argv, "d1m:s:i:b:u:c:")) != -1) {
 		switch (option) {
 		case 'd':
 			claims->deaf = true;
@@ -108,6 +135,9 @@ static void read_options(int argc, char **argv, struct claims *claims)
 			break;
 		case 'u':
 			snprintf(gpu.uuid, sizeof gpu.uuid, "%s", optarg);
+			break;
+		case 'c':
+			read_counter(optarg, &claims->counter);
 			break;
 		default:
 			exit(2);
@@ -152,13 +182,16 @@ int main(int argc, char **argv)
 		fail(message);
 	statistics = claim(segment, &claims);
 	follow(override_file, segment, statistics);
+	put_counters(&claims.counter, statistics);
 	printf("ready\n");
 	fflush(stdout);
 	while (!asked_to_end && !claims.once) {
 		nanosleep(&interval, NULL);
 		segment_tend(segment);
-		if (!claims.deaf)
+		if (!claims.deaf) {
 			follow(override_file, segment, statistics);
+			put_counters(&claims.counter, statistics);
+		}
 	}
 	segment_leave(segment);
 	return 0;

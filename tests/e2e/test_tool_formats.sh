@@ -16,6 +16,10 @@ python() {
 		    return exposition.parse(data)[metric][2].get(tuple(sorted(labels.items())))
 		counters = re.findall(r'^\tX\((\w+), (\w+), (\w+),', open('core/state/statistics.h').read(), re.M)
 		assert len(counters) > 15
+		text = open('core/state/codes.h').read()
+		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
+		    for name, _, unit in counters if 'CODES_%s(X)' % unit in text}
+		assert len(codes) == 5, codes
 		$1
 	END
 }
@@ -27,7 +31,7 @@ expect 0 "$spillway" stat --format prometheus
 python 'assert sample("spillway_unreadable_jobs") == 0'
 
 # shellcheck disable=SC1003 # a backslash
-SPILLWAY_SHARE=60 start_job one -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c held_reason=4 -c provider=3 -c host_error=801 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
 one=$pid
 start_job two -m 4096
 
@@ -41,6 +45,8 @@ assert one["uuid"].startswith("GPU-\"\\,\n"), one
 assert one["state"] == "running" and one["processes"] == "1" and one["gpu"] == "0"
 assert one["spilled_bytes [B]"] == "8388608 B" and one["idle_ns [ns]"] == "7000000001 ns"
 assert one["share_set [%]"] == "60.000 %" and one["spill_reason"] == "limit" and one["spills"] == "1"
+assert (one["elastic"], one["move_pending"], one["held_reason"], one["provider"]) == ("no_vmm", "inside", "host_full", "managed")
+assert two["elastic"] == "-" and one["host_error"] == "801"
 assert one["limit_set [B]"] == "" and two["busy_ns [ns]"] == "", (one, two)
 assert one["device_charged [B]"] == "12582912 B" and one["memory [B]"] == "1073741824 B"
 names = [re.sub(" .*", "", n) for n in one]
@@ -68,6 +74,18 @@ assert sample("spillway_share_set_ratio", **at) == 0.6
 assert sample("spillway_spill_reason", reason="limit", **at) == 1
 assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
 assert m["spillway_limit_set_bytes"][2] == {}
+for name, label in dict(spill_reason="reason", move_pending="reason", held_reason="reason", elastic="state", provider="name").items():
+    of = [dict(s) for s in m["spillway_" + name][2] if dict(s)["spillway_job"] == "one"]
+    words = [s[label] for s in of]
+    assert words == [w for _, w in codes[name][1:]], (name, words, codes[name])
+    assert sum(m["spillway_" + name][2][tuple(sorted(s.items()))] for s in of) == 1
+assert sample("spillway_elastic", state="no_vmm", **at) == 1
+assert sample("spillway_move_pending", reason="inside", **at) == 1
+assert sample("spillway_held_reason", reason="host_full", **at) == 1
+assert sample("spillway_provider", name="managed", **at) == 1
+assert sample("spillway_host_error", **at) == 801
+page = open("tools/man/spillway-stat.1.scd").read()
+assert not [w for c in codes.values() for _, w in c[1:] if w != "yes" and "_%s_" % w.replace("_", "\\_") not in page]
 assert len(m["spillway_busy_seconds_total"][2]) == 1
 assert sample("spillway_processes", spillway_job="two") == 1
 assert not any(k == "job" for _, _, s in m.values() for l in s for k, _ in l)
@@ -84,7 +102,7 @@ assert list(d) == ["gpuUsageInfo"] and list(d["gpuUsageInfo"]) == ["01:00.0"], d
 gpu = d["gpuUsageInfo"]["01:00.0"]
 assert gpu == {"deviceMemUsedMax": 12582912, "deviceMemUsedMin": 12582912, "deviceMemPoolSize": 12582912,
     "deviceMemStable": 12582912, "hostMemUsedMax": 8388608, "hostMemUsedMin": 8388608,
-    "hostMemPoolSize": None, "swapReason": "OOM", "deviceMemUsedNvidia": -1}, gpu
+    "hostMemPoolSize": 8388608, "swapReason": "OOM", "deviceMemUsedNvidia": -1}, gpu
 page = open("tools/man/spillway-stat.1.scd").read()
 assert not [k for k in gpu if "*" + k + "*" not in page]'
 expect 0 "$spillway" stat two --format antman
