@@ -29,7 +29,7 @@
 		return CUDA_SUCCESS;                 \
 	}
 
-static const size_t device_bytes = (size_t)16 << 30;
+static const size_t device_bytes = (size_t)128 << 30;
 static const size_t chunk_bytes = (size_t)2 << 20;
 static uint64_t next_address = (uint64_t)1 << 40;
 static char the_object;

@@ -33,8 +33,43 @@ function quote(text) {
 	return "\"" text "\""
 }
 
+# What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct, or "/MEASURE": as that one.
+function set_bars(    i, n, live, kind) {
+	bar["null", "launch", "spillway"] = "+10"
+	bar["null", "alloc_free_4KiB", "spillway"] = bar["null", "alloc_free_4KiB", "limited"] = "=300"
+	bar["null", "alloc_free_256KiB", "spillway"] = bar["null", "alloc_free_256KiB", "limited"] = "=300"
+	bar["gpu", "alloc_free_1GiB", "limited"] = "x1.5"
+	bar["gpu", "cold_1GiB", "limited"] = "x5"
+	bar["start", "process_start", "spillway"] = "+150000"
+	n = split("4KiB_of_16k 4KiB_of_64k 4KiB_of_1M 2MiB_of_16k", live, " ")
+	split("alloc_ free_", kind, " ")
+	for (i = 1; i <= 2 * n; i++) {
+		name = kind[i > n ? 2 : 1] live[i > n ? i - n : i]
+		base = name
+		sub(/_of_.*/, "_of_1k", base)
+		bar["null", name, "spillway"] = bar["null", name, "limited"] = "/" base
+		bar["gpu", name, "spillway"] = bar["gpu", name, "limited"] = "/" base
+	}
+}
+
+function bar_text(driver, measure, variant, ns,    text, base) {
+	text = bar[driver, measure, variant]
+	if (text ~ /^\+/)
+		return "at most +" substr(text, 2) " ns"
+	if (text ~ /^=/)
+		return "at most " substr(text, 2) " ns"
+	if (text ~ /^x/)
+		return "at most " text " on a real GPU"
+	if (text ~ /^\//) {
+		base = median(driver SUBSEP substr(text, 2), variant)
+		return base ? sprintf("flat: x%.2f of 1k", ns / base) : "flat"
+	}
+	return ""
+}
+
 END {
-	variants = split("direct spillway limited peer books", variant, " ")
+	variants = split("direct spillway limited peer books moved heat order host", variant, " ")
+	set_bars()
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json
 	for (k = 1; k <= keys; k++) {
@@ -44,24 +79,30 @@ END {
 			if (k > 1)
 				print ""
 			print device[driver]
-			printf "  %-18s %-10s %14s %8s %14s\n", "measure", "variant", "ns", "ratio", "added ns"
+			printf "  %-19s %-10s %14s %8s %14s  %s\n", "measure", "variant", "ns", "ratio", "added ns", "bar"
 		}
-		direct = count[order[k], "direct"] ? median(order[k], "direct") : 0
+		# A step is compared with one that has all it needs on the device.
+		base = part[2] ~ /^step_/ ? part[1] SUBSEP "step_100%" : order[k]
+		direct = count[base, "direct"] ? median(base, "direct") : 0
 		for (v = 1; v <= variants; v++) {
 			if (!count[order[k], variant[v]])
 				continue
 			ns = median(order[k], variant[v])
+			text = bar_text(part[1], part[2], variant[v], ns)
 			if (direct)
-				printf "  %-18s %-10s %14.1f %8.3f %+14.1f\n", part[2], variant[v], ns, ns / direct, ns - direct
+				line = sprintf("  %-19s %-10s %14.1f %8.3f %+14.1f  %s", part[2], variant[v], ns, ns / direct, ns - direct, text)
 			else
-				printf "  %-18s %-10s %14.1f\n", part[2], variant[v], ns
+				line = sprintf("  %-19s %-10s %14.1f %23s  %s", part[2], variant[v], ns, "", text)
+			sub(/ +$/, "", line)
+			print line
 			if (json)
 				printf "%s\n    {\"driver\": %s, \"device\": %s, \"measure\": %s, " \
-					"\"variant\": %s, \"ns\": %.1f, \"ratio\": %s, \"added_ns\": %s}", \
+					"\"variant\": %s, \"ns\": %.1f, \"ratio\": %s, \"added_ns\": %s, \"bar\": %s}", \
 					results++ ? "," : "", quote(part[1]), quote(device[driver]), \
 					quote(part[2]), quote(variant[v]), ns, \
 					direct ? sprintf("%.4f", ns / direct) : "null", \
-					direct ? sprintf("%.1f", ns - direct) : "null" >json
+					direct ? sprintf("%.1f", ns - direct) : "null", \
+					text ? quote(text) : "null" >json
 		}
 	}
 	if (json)

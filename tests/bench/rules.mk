@@ -1,10 +1,16 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench memory moves steps start books empty.so null/libcuda.so.1)
 
-$(BUILD)/bench/bench: $(BUILD)/tests/bench/bench.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/bench/bench $(BUILD)/bench/memory: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
+
+$(BUILD)/bench/moves $(BUILD)/bench/steps: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o \
+		$(BUILD)/tests/bench/control.o $(BUILD)/libcore.a | $(BUILD)/softgpu/libcuda.so.1
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 $(inih_libs) -lrt
 
 $(BUILD)/bench/start: $(BUILD)/tests/bench/start.o
 	$(call say,LD)

@@ -1,0 +1,21 @@
+/*
+ * A limit that this process changes for itself while it runs: it replaces the file in SPILLWAY_CONFIG and looks at the
+ * segment of the job in SPILLWAY_JOB for what came of it, as a person with an editor and `spillway stat` would.
+ */
+#ifndef CONTROL_H
+#define CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/state/statistics.h"
+
+/* Whether there is a Spillway to be told. */
+bool control_is_possible(void);
+void control_limit(uint64_t bytes);
+/* The job's counters on its first device. */
+struct statistics control_statistics(void);
+/* Waits until the counter is at least (or at most) so many; ends the program when it takes unreasonably long. */
+void control_wait(const char *name, bool at_least, uint64_t value);
+
+#endif
