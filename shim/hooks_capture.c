@@ -10,8 +10,11 @@ static CUresult begun(CUresult result, CUstream stream)
 {
 	if (result == CUDA_SUCCESS && job_is_active())
 		capture_began(stream);
+	capture_announced();
 	return result;
 }
+
+#define BEGUN(call, stream) PASSING_GATE((capture_announce(), begun(call, stream)))
 
 /* Whether a failed end leaves the stream capturing depends on the error; the stream itself says it. */
 static CUresult ended(CUresult result, CUstream stream)
@@ -29,17 +32,17 @@ static CUresult ended(CUresult result, CUstream stream)
 
 HOOK(cuStreamBeginCapture, CUstream hStream)
 {
-	return PASSING_GATE(begun(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream)));
+	return BEGUN(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_ptsz, CUstream hStream)
 {
-	return PASSING_GATE(begun(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream)));
+	return BEGUN(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return PASSING_GATE(begun(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream)));
+	return BEGUN(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/pace/capture.h"
+
 struct known {
 	CUcontext context;
 	CUstream stream;
@@ -59,6 +61,18 @@ void quiet_forget_context(CUcontext context)
 
 /* --- waiting --- */
 
+/* Of the current one. */
+static CUresult synchronize(void)
+{
+	CUresult result;
+
+	if (!capture_sync_enter())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	result = driver.cuCtxSynchronize();
+	capture_sync_leave();
+	return result;
+}
+
 static CUresult wait_for(CUcontext context)
 {
 	CUcontext current = NULL;
@@ -66,11 +80,11 @@ static CUresult wait_for(CUcontext context)
 
 	driver.cuCtxGetCurrent(&current);
 	if (current == context)
-		return driver.cuCtxSynchronize();
+		return synchronize();
 	result = driver.cuCtxPushCurrent_v2(context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = driver.cuCtxSynchronize();
+	result = synchronize();
 	driver.cuCtxPopCurrent_v2(&current);
 	return result;
 }

@@ -1,16 +1,50 @@
 /* Active captures. Rules: runs inside the user's process; makes no driver call. */
 #include "core/pace/capture.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "core/base/log.h"
 
-enum { CAPTURES_MAX = 256 };
+enum { CAPTURES_MAX = 256, ANNOUNCED_FOR_PAUSES = 1000 };
 
 _Atomic unsigned int capture_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUstream capturing[CAPTURES_MAX];
+
+static _Atomic unsigned int waiting, announced;
+
+bool capture_sync_enter(void)
+{
+	atomic_fetch_add(&waiting, 1);
+	if (!atomic_load(&announced) && !atomic_load(&capture_count))
+		return true;
+	atomic_fetch_sub(&waiting, 1);
+	return false;
+}
+
+void capture_sync_leave(void)
+{
+	atomic_fetch_sub(&waiting, 1);
+}
+
+void capture_announce(void)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	int saved = errno;
+
+	atomic_fetch_add(&announced, 1);
+	for (int i = 0; atomic_load(&waiting) && i < ANNOUNCED_FOR_PAUSES; i++)
+		nanosleep(&pause, NULL);
+	errno = saved;
+}
+
+void capture_announced(void)
+{
+	atomic_fetch_sub(&announced, 1);
+}
 
 void capture_began(CUstream stream)
 {

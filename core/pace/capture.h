@@ -20,6 +20,16 @@ static inline bool capture_is_active(void)
 	return atomic_load_explicit(&capture_count, memory_order_relaxed) != 0;
 }
 
+/*
+ * Around a call that waits for a context, which would invalidate a capture. False: one is active or about to begin; the
+ * call must not be made, nor capture_sync_leave(). However a capture begins, either it is seen here, or it is begun
+ * after the call: whoever begins one waits until the call is made, 100 ms at most, by when it is.
+ */
+bool capture_sync_enter(void);
+void capture_sync_leave(void);
+/* Before a call that begins a capture, and after it: whether it did is for capture_began() to say. */
+void capture_announce(void);
+void capture_announced(void);
 /* A capture began on this stream (NULL replaced by the explicit name of the default stream). */
 void capture_began(CUstream stream);
 /* The stream captures no longer: it was ended, or the stream is destroyed. Harmless when unknown. */

@@ -62,7 +62,7 @@ out=$("$spillway" run --softgpu --quiet --name python "$python" "$scratch/ways.p
 	fail "in a job: $out"
 has "in a job" "$out" "cuGetProcAddress 0 0 0"
 json=$("$spillway" stat python --json)
-has "books" "$json" '"device_peak":6291456,'
+has "books" "$json" '"device_peak":4194304,'
 has "books" "$json" '"device_used":4194304,'
 
 # A driver that lacks a function: AttributeError, with and without us.
