@@ -29,6 +29,7 @@
 	X(cuDeviceGetUuid_v2)                     \
 	X(cuDeviceGraphMemTrim)                   \
 	X(cuDeviceTotalMem_v2)                    \
+	X(cuDriverGetVersion)                     \
 	X(cuEventCreate)                          \
 	X(cuEventDestroy_v2)                      \
 	X(cuEventElapsedTime)                     \

@@ -8,36 +8,39 @@
 #include "shim/sampled.h"
 
 /* A library remembers what it may come to: its memory is taken when something of it is asked for in a context. */
-#define LOADED(call, type, out, bound)                                                          \
+#define LOADED(call, type, out, image, bound)                                                   \
 	({                                                                                      \
 		uint64_t most_ = IMAGE_MOST_UNKNOWN;                                            \
 		CUresult loaded_ = MEASURED(call, (out) ? HANDLE(*(out)) : 0, most_ = (bound)); \
-		if (loaded_ == CUDA_SUCCESS && (out))                                           \
+		if (loaded_ == CUDA_SUCCESS && (out)) {                                         \
 			track_weighed(&object_type_##type, HANDLE(*(out)),                      \
 			              &(struct object_weight){.most = most_});                  \
+			sampled_image(*(out), image);                                           \
+		}                                                                               \
 		loaded_;                                                                        \
 	})
 
-#define LOADS(symbol, type, bound, ...)                                                       \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
-	{                                                                                     \
-		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, type, bound); \
+/* image: NULL where the code is in a file. */
+#define LOADS(symbol, type, image, ...)                                                      \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
+	{                                                                                    \
+		return LOADED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), type, type, image, \
+		              (image) ? image_most(image) : IMAGE_MOST_UNKNOWN);             \
 	}
 
-LOADS(cuModuleLoad, module, IMAGE_MOST_UNKNOWN, (CUmodule *, module), (const char *, fname))
-LOADS(cuModuleLoadData, module, image_most(image), (CUmodule *, module), (const void *, image))
-LOADS(cuModuleLoadDataEx, module, image_most(image), (CUmodule *, module), (const void *, image),
+LOADS(cuModuleLoad, module, NULL, (CUmodule *, module), (const char *, fname))
+LOADS(cuModuleLoadData, module, image, (CUmodule *, module), (const void *, image))
+LOADS(cuModuleLoadDataEx, module, image, (CUmodule *, module), (const void *, image),
       (unsigned int, numOptions), (CUjit_option *, options), (void **, optionValues))
-LOADS(cuModuleLoadFatBinary, module, image_most(fatCubin), (CUmodule *, module),
-      (const void *, fatCubin))
-LOADS(cuLibraryLoadData, library, image_most(code), (CUlibrary *, library), (const void *, code),
+LOADS(cuModuleLoadFatBinary, module, fatCubin, (CUmodule *, module), (const void *, fatCubin))
+LOADS(cuLibraryLoadData, library, code, (CUlibrary *, library), (const void *, code),
       (CUjit_option *, jitOptions), (void **, jitOptionsValues), (unsigned int, numJitOptions),
       (CUlibraryOption *, libraryOptions), (void **, libraryOptionValues),
       (unsigned int, numLibraryOptions))
-LOADS(cuLibraryLoadFromFile, library, IMAGE_MOST_UNKNOWN, (CUlibrary *, library),
-      (const char *, fileName), (CUjit_option *, jitOptions), (void **, jitOptionsValues),
-      (unsigned int, numJitOptions), (CUlibraryOption *, libraryOptions),
-      (void **, libraryOptionValues), (unsigned int, numLibraryOptions))
+LOADS(cuLibraryLoadFromFile, library, NULL, (CUlibrary *, library), (const char *, fileName),
+      (CUjit_option *, jitOptions), (void **, jitOptionsValues), (unsigned int, numJitOptions),
+      (CUlibraryOption *, libraryOptions), (void **, libraryOptionValues),
+      (unsigned int, numLibraryOptions))
 
 static uint64_t most_of_library(uint64_t library)
 {
@@ -60,37 +63,50 @@ static uint64_t code_of(const struct resource_type *type, uint64_t object)
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
-	sampled_forget_functions();
+	sampled_forget_functions(hmod);
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuModuleUnload)(hmod)), module, hmod);
 }
 
 HOOK(cuLibraryUnload, CUlibrary library)
 {
-	sampled_forget_functions();
+	sampled_forget_functions(library);
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuLibraryUnload)(library)), library, library);
 }
 
 HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-	return HANDED_OUT(MEASURED(REAL(cuModuleGetFunction)(hfunc, hmod, name),
-	                           code_of(&object_type_module, HANDLE(hmod)),
-	                           MEASURED_MOST_OBJECT),
-	                  function, hfunc, NULL, module, hmod);
+	CUresult result =
+	    HANDED_OUT(MEASURED(REAL(cuModuleGetFunction)(hfunc, hmod, name),
+	                        code_of(&object_type_module, HANDLE(hmod)), MEASURED_MOST_OBJECT),
+	               function, hfunc, NULL, module, hmod);
+
+	if (result == CUDA_SUCCESS && hfunc)
+		sampled_function(*hfunc, &object_type_module, HANDLE(hmod), name);
+	return result;
 }
 
 HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
 {
-	return HANDED_OUT(MEASURED(REAL(cuLibraryGetKernel)(pKernel, library, name), library,
-	                           MEASURED_MOST_OBJECT),
-	                  kernel, pKernel, NULL, library, library);
+	CUresult result = HANDED_OUT(MEASURED(REAL(cuLibraryGetKernel)(pKernel, library, name),
+	                                      library, MEASURED_MOST_OBJECT),
+	                             kernel, pKernel, NULL, library, library);
+
+	if (result == CUDA_SUCCESS && pKernel)
+		sampled_function((CUfunction)*pKernel, &object_type_library, HANDLE(library), name);
+	return result;
 }
 
 HOOK(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 {
-	return HANDED_OUT(MEASURED(REAL(cuKernelGetFunction)(pFunc, kernel),
-	                           code_of(&object_type_kernel, HANDLE(kernel)),
-	                           most_of_library(code_of(&object_type_kernel, HANDLE(kernel)))),
-	                  function, pFunc, NULL, kernel, kernel);
+	CUresult result =
+	    HANDED_OUT(MEASURED(REAL(cuKernelGetFunction)(pFunc, kernel),
+	                        code_of(&object_type_kernel, HANDLE(kernel)),
+	                        most_of_library(code_of(&object_type_kernel, HANDLE(kernel)))),
+	               function, pFunc, NULL, kernel, kernel);
+
+	if (result == CUDA_SUCCESS && pFunc)
+		sampled_function_of(*pFunc, kernel);
+	return result;
 }
 
 HOOK(cuLibraryGetModule, CUmodule *pMod, CUlibrary library)

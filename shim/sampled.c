@@ -165,10 +165,39 @@ void sampled_hide(CUdeviceptr address)
 		heat_hide(address);
 }
 
-void sampled_forget_functions(void)
+/* --- functions; modules may be loaded before there is an arena --- */
+
+void sampled_image(const void *owner, const void *image)
 {
 	KEEP_ERRNO;
 
-	if (is_wanted())
-		parameters_forget();
+	if (image && job_is_active() && parameters_need_images())
+		parameters_loaded(owner, image);
+}
+
+/* A library's module has the library's image. */
+void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
+                      const char *name)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active() && parameters_need_images())
+		parameters_handed_out(function,
+		                      (const void *)(uintptr_t)owner_of(owner_type, owner), name);
+}
+
+void sampled_function_of(CUfunction function, CUkernel kernel)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active() && parameters_need_images())
+		parameters_are_those_of(function, (CUfunction)kernel);
+}
+
+void sampled_forget_functions(const void *owner)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		parameters_unloading(owner);
 }

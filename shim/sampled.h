@@ -8,6 +8,7 @@
 #define SPILLWAY_SAMPLED_H
 
 #include "core/memory/heat.h"
+#include "core/registry/registry.h"
 #include "shim/shim.h"
 
 #define SAMPLED(call, look)                                    \
@@ -57,8 +58,13 @@ void sampled_captured_graph(CUgraph graph);
 
 /* A descriptor was made that leads to this address. */
 void sampled_hide(CUdeviceptr address);
-/* A module, library or context is about to go, and its functions with it. */
-void sampled_forget_functions(void);
+/* What a function's parameters are known by: an image, loaded as a module or library, and the name in it. */
+void sampled_image(const void *owner, const void *image);
+void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
+                      const char *name);
+void sampled_function_of(CUfunction function, CUkernel kernel);
+/* A module or library is about to go, and its functions with it. */
+void sampled_forget_functions(const void *owner);
 
 /* As GATED and GATED_2, for copies and fills. */
 #define COPIES(symbol, look, ...)                                                               \

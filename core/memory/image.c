@@ -1,12 +1,10 @@
 /* Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong. */
 #include "core/memory/image.h"
 
-#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "core/memory/image_text.h"
 
 /* Beside the variables: buffers of printf and of the heap, constant banks, and code, which is compiled larger. */
 #define BESIDE   ((uint64_t)64 << 20)
@@ -34,64 +32,11 @@ struct entry {
 	uint32_t packed_size; /* 0: it is as it is */
 };
 
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static uint64_t product(uint64_t a, uint64_t b)
-{
-	uint64_t result;
-
-	return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
-}
-
 /* --- PTX --- */
-
-static bool is_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.' || c == '%';
-}
 
 static bool is_text(char c)
 {
 	return isprint((unsigned char)c) || isspace((unsigned char)c);
-}
-
-static bool begins(const char *text, const char *end, const char *word)
-{
-	size_t length = strlen(word);
-
-	return (size_t)(end - text) >= length && memcmp(text, word, length) == 0 &&
-	       (text + length == end || !is_word(text[length]));
-}
-
-/* Of one element: .v4 .f32 are four times 32 bits. */
-static uint64_t element_bytes(const char *text, const char *end)
-{
-	uint64_t bytes = 16, vector = 1;
-
-	for (; text < end && *text != '[' && *text != '='; text++) {
-		if (*text == '.' && end - text > 2 && text[1] == 'v' &&
-		    isdigit((unsigned char)text[2]))
-			vector = (uint64_t)(text[2] - '0');
-		else if (*text == '.' && end - text > 2 && strchr("busf", text[1]) &&
-		         isdigit((unsigned char)text[2]))
-			bytes = sum(strtoull(text + 2, NULL, 10), 7) / 8;
-	}
-	return product(bytes, vector);
-}
-
-/* Up to the end of a declaration; several dimensions are multiplied. */
-static uint64_t declared_bytes(const char *text, const char *end)
-{
-	uint64_t bytes = element_bytes(text, end);
-
-	for (; text < end && *text != '='; text++) {
-		if (*text == '[')
-			bytes = product(bytes, strtoull(text + 1, NULL, 0));
-	}
-	return bytes;
 }
 
 /* text[size]: what follows the size is not read, as far as strtoull stops at the ';' of a declaration. */
@@ -142,64 +87,81 @@ static uint64_t elf_most(const unsigned char *image, uint64_t size)
 
 /* --- fat binaries --- */
 
-static uint64_t piece_most(const unsigned char *piece, const struct entry *entry)
-{
-	if (entry->packed_size)
-		return IMAGE_MOST_UNKNOWN;
-	if (entry->size >= SELFMAG && memcmp(piece, ELFMAG, SELFMAG) == 0)
-		return elf_most(piece, entry->size);
-	return ptx_most((const char *)piece, strnlen((const char *)piece, entry->size));
-}
-
-/* The driver takes one of its pieces. */
-static uint64_t fatbin_most(const unsigned char *image)
+/* Whether all of it could be followed. */
+static bool each_of_fatbin(const unsigned char *image, image_piece *each, void *cookie)
 {
 	struct fatbin header;
-	uint64_t offset, end, largest = BESIDE;
+	uint64_t offset, end;
 
 	memcpy(&header, image, sizeof(header));
 	if (header.magic != FATBIN_MAGIC || header.version != 1 ||
 	    header.header_size < sizeof(header) || header.size > UINT32_MAX)
-		return IMAGE_MOST_UNKNOWN;
+		return false;
 	offset = header.header_size;
 	end = offset + header.size;
 	while (end - offset >= sizeof(struct entry)) {
 		struct entry entry;
-		uint64_t bytes;
+		const unsigned char *piece;
 
 		memcpy(&entry, image + offset, sizeof(entry));
 		if (entry.header_size < sizeof(entry) || entry.header_size > end - offset ||
 		    entry.size > end - offset - entry.header_size)
-			return IMAGE_MOST_UNKNOWN;
-		bytes = piece_most(image + offset + entry.header_size, &entry);
-		if (bytes > largest)
-			largest = bytes;
+			return false;
+		piece = image + offset + entry.header_size;
+		if (entry.packed_size)
+			each(cookie, IMAGE_PACKED, piece, entry.size);
+		else if (entry.size >= SELFMAG && memcmp(piece, ELFMAG, SELFMAG) == 0)
+			each(cookie, IMAGE_CUBIN, piece, entry.size);
+		else
+			each(cookie, IMAGE_PTX, piece, strnlen((const char *)piece, entry.size));
 		offset += entry.header_size + entry.size;
 	}
-	return largest;
+	return true;
 }
 
-static uint64_t most(const void *image)
+bool image_each(const void *image, image_piece *each, void *cookie)
 {
 	uint32_t magic;
 
 	if (!image)
-		return IMAGE_MOST_UNKNOWN;
+		return false;
 	/* No image is shorter. */
 	memcpy(&magic, image, sizeof(magic));
 	if (magic == WRAPPER_MAGIC) {
 		struct wrapper wrapper;
 
 		memcpy(&wrapper, image, sizeof(wrapper));
-		return wrapper.fatbin ? fatbin_most(wrapper.fatbin) : IMAGE_MOST_UNKNOWN;
+		return wrapper.fatbin && each_of_fatbin(wrapper.fatbin, each, cookie);
 	}
 	if (magic == FATBIN_MAGIC)
-		return fatbin_most(image);
+		return each_of_fatbin(image, each, cookie);
 	if (memcmp(&magic, ELFMAG, SELFMAG) == 0)
-		return elf_most(image, UINT32_MAX);
-	if (!is_text(*(const char *)image))
-		return IMAGE_MOST_UNKNOWN;
-	return ptx_most(image, strlen(image));
+		each(cookie, IMAGE_CUBIN, image, UINT32_MAX);
+	else if (is_text(*(const char *)image))
+		each(cookie, IMAGE_PTX, image, strlen(image));
+	else
+		return false;
+	return true;
+}
+
+/* The driver takes one of the pieces. */
+static void take_larger(void *cookie, enum image_kind kind, const void *piece, uint64_t size)
+{
+	uint64_t *largest = cookie, bytes = IMAGE_MOST_UNKNOWN;
+
+	if (kind == IMAGE_CUBIN)
+		bytes = elf_most(piece, size);
+	else if (kind == IMAGE_PTX)
+		bytes = ptx_most(piece, size);
+	if (bytes > *largest)
+		*largest = bytes;
+}
+
+static uint64_t most(const void *image)
+{
+	uint64_t largest = BESIDE;
+
+	return image_each(image, take_larger, &largest) ? largest : IMAGE_MOST_UNKNOWN;
 }
 
 uint64_t image_most(const void *image)

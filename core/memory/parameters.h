@@ -1,7 +1,8 @@
 /*
  * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
  *
- * Asked of the driver (12.4 and later) once per function and kept until functions go. Thread-safe.
+ * Asked of the driver (12.4 and later) once per function and kept until functions go. An older driver does not tell:
+ * then they are read from the images that functions come from, as far as those can be read. Thread-safe.
  */
 #ifndef SPILLWAY_PARAMETERS_H
 #define SPILLWAY_PARAMETERS_H
@@ -11,6 +12,8 @@
 #include <stdint.h>
 
 #include "core/driver.h"
+
+enum { PARAMETERS_MAX = 4096 }; /* 32,764 bytes are the most that a kernel takes */
 
 struct parameter {
 	uint16_t index;
@@ -29,7 +32,19 @@ struct parameters {
 bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
 void parameters_release(void);
 
-/* Handles are about to become invalid: what is known of any function is forgotten, and asked again when needed. */
+/* Handles are about to become invalid: what the driver told of any function is forgotten, and asked again if needed. */
 void parameters_forget(void);
+
+/* --- where the driver does not tell --- */
+
+/* Whether the calls below are of use. */
+bool parameters_need_images(void);
+/* An image was loaded as this module or library. */
+void parameters_loaded(const void *owner, const void *image);
+/* A module or library handed out a function or kernel by name, and a kernel its function. */
+void parameters_handed_out(CUfunction function, const void *owner, const char *name);
+void parameters_are_those_of(CUfunction function, CUfunction kernel);
+/* It is about to be unloaded; as parameters_forget(). */
+void parameters_unloading(const void *owner);
 
 #endif

@@ -1,0 +1,317 @@
+/* Parameters of kernels from images: PTX, cubins as ptxas writes them, fat binaries, and broken ones; and whose they are. */
+#include <check.h>
+#include <elf.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory/image_kernels.h"
+#include "core/memory/parameters.h"
+
+/* Before the driver told of parameters. */
+static CUresult version(int *number)
+{
+	*number = 12020;
+	return CUDA_SUCCESS;
+}
+
+static CUresult no_info(CUfunction function, size_t index, size_t *offset, size_t *size)
+{
+	(void)function, (void)index, (void)offset, (void)size;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+struct driver driver = {.cuDriverGetVersion = version, .cuFuncGetParamInfo = no_info};
+
+/* The image at the very end of a page: one byte more faults. */
+static void *at_the_edge(const void *image, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page;
+	char *room = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(room, MAP_FAILED);
+	ck_assert_int_eq(mprotect(room + pages * page, page, PROT_NONE), 0);
+	return memcpy(room + pages * page - size, image, size);
+}
+
+/* --- what is found, as text: "name(index:words ...) ..." --- */
+
+static char told[4096];
+
+static void tell(void *cookie, const char *name, size_t length, struct parameters *p)
+{
+	char *at = told + strlen(told);
+
+	(void)cookie;
+	at += sprintf(at, "%s%.*s(", *told ? " " : "", (int)length, name);
+	for (size_t i = 0; i < p->count; i++)
+		at += sprintf(at, "%s%u:%u", i ? " " : "", p->parameter[i].index,
+		              p->parameter[i].words);
+	sprintf(at, ")");
+	free(p);
+}
+
+static const char *kernels_of(const void *image)
+{
+	*told = '\0';
+	image_each_kernel(image, tell, NULL);
+	return told;
+}
+
+static const char *kernels_of_text(const char *ptx)
+{
+	return kernels_of(at_the_edge(ptx, strlen(ptx) + 1));
+}
+
+START_TEST(ptx)
+{
+	ck_assert_str_eq(kernels_of_text(".version 9.0\n.target sm_90\n"
+	                                 ".visible .entry three(\n"
+	                                 "\t.param .u64 three_param_0,\n"
+	                                 "\t.param .u32 three_param_1,\n"
+	                                 "\t.param .align 8 .b8 three_param_2[40],\n"
+	                                 "\t.param .u8 three_param_3,\n"
+	                                 "\t.param .u64 three_param_4\n)\n{\n"
+	                                 "\tld.param.u64 %rd1, [three_param_0];\n}\n"
+	                                 ".visible .entry none()\n{\nret;\n}\n"
+	                                 ".entry bare\n{\nret;\n}\n"
+	                                 ".weak .entry _Z1$f%x ( .param .align 1 .b8 p[5000],"
+	                                 " .param .u64 .ptr .global .align 16 q ) .maxntid 3 {}"),
+	                 "three(0:1 2:5 4:1) none() bare() _Z1$f%x(0:625 1:1)");
+	ck_assert_str_eq(kernels_of_text(".entry f( // one, two)\n.param .f64 a, .param .v2 .f32 b,"
+	                                 "\n// .param .u64 c,\n.param .texref t)"),
+	                 "f(0:1 1:1)");
+	/* Functions are no kernels, nor are longer words. */
+	ck_assert_str_eq(kernels_of_text(".func f(.param .u64 a) {}\n.entrys g(.param .u64 a)"),
+	                 "");
+	/* What is broken is left out. */
+	ck_assert_str_eq(kernels_of_text(".entry f(.param .u64 a"), "");
+	ck_assert_str_eq(kernels_of_text(".entry f(.reg .u64 a)"), "");
+	ck_assert_str_eq(kernels_of_text(".entry f(.param .b8 a[99999999999])"), "");
+	ck_assert_str_eq(kernels_of_text(".entry"), "()");
+	ck_assert_str_eq(kernels_of_text(".entry f("), "");
+}
+END_TEST
+
+/* --- cubins --- */
+
+/* .nv.info.three of ptxas 13.0 for sm_80, cut: (float *, int, 40 bytes, char, double *). */
+static const unsigned char info_three[] = {
+    4, 0x0a, 8,  0, 8, 0, 0, 0, 0x60, 1, 0x48, 0, 3,    0x19, 72,   0,
+    4, 0x17, 12, 0, 0, 0, 0, 0, 4,    0, 0x40, 0, 0x00, 0xf0, 0x21, 0,
+    4, 0x17, 12, 0, 0, 0, 0, 0, 3,    0, 0x38, 0, 0x00, 0xf0, 0x05, 0,
+    4, 0x17, 12, 0, 0, 0, 0, 0, 2,    0, 0x10, 0, 0x00, 0xf0, 0xa1, 0,
+    4, 0x17, 12, 0, 0, 0, 0, 0, 1,    0, 0x08, 0, 0x00, 0xf0, 0x11, 0,
+    4, 0x17, 12, 0, 0, 0, 0, 0, 0,    0, 0x00, 0, 0x00, 0xf0, 0x21, 0};
+/* And of a kernel with 5,000 bytes in one parameter, whose sizes have more bits. */
+static const unsigned char info_big[] = {4, 0x45, 12, 0, 0,    0,    0,  0, 1, 0,    0x88, 0x13,
+                                         8, 0,    0,  5, 4,    0x45, 12, 0, 0, 0,    0,    0,
+                                         0, 0,    0,  0, 0x88, 0x13, 0,  0, 3, 0x50, 0,    0};
+static const char names[] = "\0.shstrtab\0.nv.info.three\0.nv.info.big\0.nv.info";
+
+struct cubin {
+	Elf64_Ehdr header;
+	Elf64_Shdr section[5];
+	char names[sizeof(names)];
+	unsigned char three[sizeof(info_three)], big[sizeof(info_big)];
+};
+
+static Elf64_Shdr section(uint32_t name, size_t offset, size_t size)
+{
+	return (Elf64_Shdr){
+	    .sh_name = name, .sh_type = 0x70000000, .sh_offset = offset, .sh_size = size};
+}
+
+static struct cubin cubin(void)
+{
+	struct cubin c = {.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+	                             .e_shoff = offsetof(struct cubin, section),
+	                             .e_shentsize = sizeof(Elf64_Shdr),
+	                             .e_shnum = 5,
+	                             .e_shstrndx = 1}};
+
+	memcpy(c.names, names, sizeof(names));
+	memcpy(c.three, info_three, sizeof(info_three));
+	memcpy(c.big, info_big, sizeof(info_big));
+	c.section[1] = section(1, offsetof(struct cubin, names), sizeof(names));
+	c.section[2] = section(11, offsetof(struct cubin, three), sizeof(info_three));
+	c.section[3] = section(26, offsetof(struct cubin, big), sizeof(info_big));
+	c.section[4] = section(39, offsetof(struct cubin, big), sizeof(info_big));
+	return c;
+}
+
+START_TEST(cubins)
+{
+	struct cubin c = cubin();
+
+	ck_assert_str_eq(kernels_of(at_the_edge(&c, sizeof(c))),
+	                 "three(4:1 2:5 0:1) big(1:1 0:625)");
+	/* An attribute that is longer than its section. */
+	c.big[2] = 200;
+	ck_assert_str_eq(kernels_of(at_the_edge(&c, sizeof(c))), "three(4:1 2:5 0:1)");
+	c = cubin();
+	c.section[2].sh_size = UINT64_MAX;
+	c.section[3].sh_offset = UINT64_MAX - 4;
+	ck_assert_str_eq(kernels_of(at_the_edge(&c, sizeof(c))), "");
+	c = cubin();
+	c.section[2].sh_name = 1u << 31;
+	ck_assert_str_eq(kernels_of(at_the_edge(&c, sizeof(c))), "big(1:1 0:625)");
+	c.header.e_shstrndx = 5;
+	ck_assert_str_eq(kernels_of(at_the_edge(&c, sizeof(c))), "");
+}
+END_TEST
+
+struct entry {
+	uint16_t kind, version;
+	uint32_t header_size;
+	uint64_t size;
+	uint32_t packed_size, more[11];
+};
+
+struct fat {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size;
+	struct entry elf;
+	_Alignas(8) struct cubin cubin;
+	struct entry text;
+	char ptx[64];
+};
+
+static struct fat fat(void)
+{
+	return (struct fat){.magic = 0xba55ed50U,
+	                    .version = 1,
+	                    .header_size = 16,
+	                    .size = sizeof(struct fat) - 16,
+	                    .elf = {2,
+	                            1,
+	                            sizeof(struct entry),
+	                            offsetof(struct fat, text) - offsetof(struct fat, cubin),
+	                            0,
+	                            {0}},
+	                    .cubin = cubin(),
+	                    .text = {1, 1, sizeof(struct entry), 64, 0, {0}},
+	                    .ptx = ".entry three(.param .u64 a)"};
+}
+
+START_TEST(fat_binaries)
+{
+	struct fat f = fat();
+
+	ck_assert_str_eq(kernels_of(at_the_edge(&f, sizeof(f))),
+	                 "three(4:1 2:5 0:1) big(1:1 0:625) three(0:1)");
+	f.elf.packed_size = 7;
+	ck_assert_str_eq(kernels_of(at_the_edge(&f, sizeof(f))), "three(0:1)");
+}
+END_TEST
+
+static void take(void *cookie, const char *name, size_t length, struct parameters *p)
+{
+	*(size_t *)cookie += strnlen(name, length) + p->count;
+	free(p);
+}
+
+/* Within a fat binary the size is known: whatever is wrong, nothing behind it is read. */
+START_TEST(random_damage)
+{
+	struct fat f = fat();
+	unsigned char *image = at_the_edge(&f, sizeof(f));
+	unsigned int seed = 4711;
+	size_t taken = 0;
+
+	for (int round = 0; round < 200000; round++) {
+		memcpy(image, &f, sizeof(f));
+		for (int i = rand_r(&seed) % 4; i >= 0; i--) {
+			size_t at = offsetof(struct fat, cubin);
+
+			at += (unsigned int)rand_r(&seed) % (sizeof(f) - at);
+			/* The entry in between is the fat binary's own, which the driver has followed. */
+			if (at - offsetof(struct fat, text) < sizeof(f.text))
+				continue;
+			image[at] = (unsigned char)rand_r(&seed);
+		}
+		image_each_kernel(image, take, &taken);
+	}
+	ck_assert_uint_gt(taken, 0);
+}
+END_TEST
+
+/* --- whose they are --- */
+
+#define MODULE   ((const void *)0x100)
+#define OTHER    ((const void *)0x200)
+#define FUNCTION ((CUfunction)0x1000)
+#define KERNEL   ((CUfunction)0x2000)
+
+/* Words of the first parameter; 0: unknown. */
+static unsigned int first(CUfunction function)
+{
+	const struct parameters *p;
+	unsigned int words = 0;
+
+	ck_assert(parameters_hold(function, false, &p));
+	if (p && p->count)
+		words = p->parameter[0].words;
+	parameters_release();
+	return words;
+}
+
+START_TEST(functions_have_what_their_image_says)
+{
+	ck_assert(parameters_need_images());
+	parameters_loaded(MODULE, ".entry f(.param .u64 a)\n.entry g(.param .b8 a[24])");
+	parameters_loaded(OTHER, ".entry f(.param .b8 a[16])");
+	ck_assert_uint_eq(first(FUNCTION), 0);
+	parameters_handed_out(FUNCTION, MODULE, "f");
+	ck_assert_uint_eq(first(FUNCTION), 1);
+	parameters_handed_out(FUNCTION, MODULE, "g");
+	ck_assert_uint_eq(first(FUNCTION), 3);
+	parameters_handed_out(FUNCTION, MODULE, "h");
+	ck_assert_uint_eq(first(FUNCTION), 0);
+	parameters_handed_out(FUNCTION, OTHER, "f");
+	parameters_handed_out(KERNEL, MODULE, "g");
+	/* A context's end forgets what the driver said, not what images do. */
+	parameters_forget();
+	ck_assert_uint_eq(first(FUNCTION), 2);
+	parameters_unloading(OTHER);
+	ck_assert_uint_eq(first(FUNCTION), 0);
+	ck_assert_uint_eq(first(KERNEL), 3);
+	parameters_are_those_of(FUNCTION, KERNEL);
+	ck_assert_uint_eq(first(FUNCTION), 3);
+	/* Another module by the same handle. */
+	parameters_loaded(MODULE, ".entry f(.param .b8 a[40])");
+	ck_assert_uint_eq(first(FUNCTION), 0);
+	parameters_handed_out(FUNCTION, MODULE, "f");
+	ck_assert_uint_eq(first(FUNCTION), 5);
+	parameters_are_those_of(KERNEL, (CUfunction)0x9999);
+	ck_assert_uint_eq(first(KERNEL), 0);
+	parameters_unloading(MODULE);
+	parameters_forget();
+	ck_assert_uint_eq(first(NULL), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("parameters");
+	TCase *tests = tcase_create("parameters");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, ptx);
+	tcase_add_test(tests, cubins);
+	tcase_add_test(tests, fat_binaries);
+	tcase_add_test(tests, random_damage);
+	tcase_add_test(tests, functions_have_what_their_image_says);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
