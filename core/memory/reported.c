@@ -26,7 +26,10 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 	if (settings->reported_memory == REPORTED_LIMIT_AND_HOST)
 		memory->used += on_host;
 	memory->total = reported_total(settings, memory->total, on_host);
-	left = memory->used < memory->total ? memory->total - memory->used : 0;
+	/* A limit that has risen, or was lowered, may be below what is held; programs subtract. */
+	if (memory->used > memory->total)
+		memory->used = memory->total;
+	left = memory->total - memory->used;
 	/* What others hold counts where it cannot be made up for on the host. */
 	if (settings->spill != SPILL_OFF || left < memory->free)
 		memory->free = left;

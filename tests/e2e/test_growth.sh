@@ -34,6 +34,7 @@ small=$runner
 
 # Alone with room: all of it comes to the device, though the job began with 64 MiB.
 hold grows 40 --memory 64MiB --memory-max 100%
+grows=$runner
 until_true 60 device grows -ge 320 || fail "not grown: $("$spillway" stat grows)"
 until_true 30 host grows -eq 0 || fail "still spilled: $("$spillway" stat grows)"
 limit grows -ge 320 || fail "the limit in force: $("$spillway" stat grows --json)"
@@ -52,6 +53,9 @@ until_true 30 device grows -le 288 || fail "nothing was moved: $("$spillway" sta
 until_true 30 device grows -ge 240 || fail "gave up more than was needed: $("$spillway" stat)"
 [ "$(device_bytes)" -le $((512 * mib)) ] || fail "more than the device has: $(device_bytes)"
 
+# NVML, asked in the job, has the limit the job began with as the GPU's memory.
+has "NVML" "$(SPILLWAY_JOB=grows under_shim "$build/tests/e2e/nvml")" "0 total=$((64 * mib)) used=$((64 * mib)) free=0"
+
 # A limit that is set starts anew, and --memory-max 0 ends growth.
 other=$runner
 "$spillway" set grows --memory 48MiB --memory-max 0 >"$scratch/set" || fail "set: $(cat "$scratch/set")"
@@ -67,11 +71,26 @@ kill "$other"
 wait "$other" || true
 until_true 60 device grows -ge 320 || fail "does not take what became free: $("$spillway" stat grows)"
 
+kill "$grows"
+wait "$grows" || true
+
 # What the program is told has not changed with it.
 "$spillway" run --softgpu --quiet --name told --memory 64MiB --memory-max 256MiB "$allocate" --mib 8 --count 16 \
-	--rounds 40 --hold-ms 100 >"$scratch/told" 2>&1 || fail "told: $(cat "$scratch/told")"
+	--rounds 10 --hold-ms 300 >"$scratch/told" 2>&1 || fail "told: $(cat "$scratch/told")"
 case $(grep '^round' "$scratch/told" | grep -v "total=$((64 * mib))") in
 '') ;;
 *) fail "told another total: $(cat "$scratch/told")" ;;
 esac
 has "bytes" "$(cat "$scratch/told")" "ok bad=0"
+
+# The processes of a job have one limit, which rises for all of them.
+SPILLWAY_MEMORY_LIMIT=64MiB SPILLWAY_MEMORY_LIMIT_MAX=100% "$spillway" run --softgpu --quiet --name pair sh -c '
+	for i in 1 2; do "$0" --mib 8 --count 16 --hold-ms 60000 --ready "$1.$i" & done; wait' "$allocate" "$scratch/pair" >"$scratch/pair.out" 2>&1 &
+runners="$runners $!"
+for i in 1 2; do
+	until_true 30 [ -e "$scratch/pair.$i" ] || fail "pair: $(cat "$scratch/pair.out")"
+done
+until_true 60 device pair -ge 256 || fail "the pair has not grown: $("$spillway" stat pair)"
+until_true 30 host pair -eq 0 || fail "the pair is spilled: $("$spillway" stat pair)"
+"$spillway" stat pair --json | grep -q '"limit_set":67108864,' && fail "one of the pair does not know: $("$spillway" stat pair --json)"
+exit 0

@@ -7,6 +7,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/physical.h"
 #include "core/memory/pointer.h"
+#include "core/memory/reported.h"
 #include "core/memory/vmem.h"
 #include "fake_driver.h"
 
@@ -196,8 +197,16 @@ END_TEST
 
 START_TEST(reported_memory_is_the_limit)
 {
+	struct config_gpu settings = {.memory_limit = 64 * MIB, .memory_limit_max = 128 * MIB};
+	struct reported grown = {.total = 256 * MIB, .free = 100 * MIB};
 	size_t free_bytes = 200 * MIB, total = 256 * MIB;
 	CUdeviceptr p;
+
+	/* What it was told of stays the total while the job holds more. */
+	ck_assert(reported_memory(&settings, 100 * MIB, 0, &grown));
+	ck_assert_uint_eq(grown.total, 64 * MIB);
+	ck_assert_uint_eq(grown.used, 64 * MIB);
+	ck_assert_uint_eq(grown.free, 0);
 
 	start();
 	ck_assert_uint_eq(vmem_reported_total(gpu, 256 * MIB), 64 * MIB);
