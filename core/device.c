@@ -228,6 +228,8 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 		segment_claim(device->segment, device->index, settings->memory_limit);
 	else if (settings->memory_limit != limit_before)
 		atomic_store(&device->own_grown, 0);
+	if (changed) /* what could not move before is tried again */
+		statistics_set(&device->statistics->held_reason, HELD_NONE);
 	device_note_limit(device);
 	statistics_set(&device->statistics->share_set, settings->share);
 	return changed;

@@ -1,0 +1,43 @@
+#!/bin/sh
+# A limit lowered further than memory can move: what stays on the GPU is said, and why, by set and by stat.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+allocate=$build/tests/e2e/allocate
+mib=1048576
+runners=
+# shellcheck disable=SC2086 # a list
+trap 'kill $runners 2>/dev/null || true' EXIT
+
+hold() { # hold NAME OPTIONS...: a job that holds 8 blocks of 8 MiB, with the options of spillway run
+	name=$1
+	shift
+	"$spillway" run --softgpu --quiet --name "$name" --memory 128MiB "$@" "$allocate" --mib 8 --count 8 --hold-ms 60000 \
+		--ready "$scratch/$name.ready" >"$scratch/$name.out" 2>&1 &
+	runners="$runners $!"
+	until_true 30 [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
+}
+stat_has() { "$spillway" stat "$1" | grep -qF "$2"; }
+lower() { # lower NAME: to half of what it holds; set's words in $out
+	out=$("$spillway" set "$1" --memory 32MiB) || fail "set $1: $out"
+}
+
+# The host has room for two blocks.
+hold host --host-memory 16MiB
+lower host
+has "host full" "$out" "limit_set 32.0 MiB, limit_held 48.0 MiB: host_full,"
+until_true 20 stat_has host "gpu 0: limit held above limit set: host_full (host_limit, or no memory)" ||
+	fail "stat: $("$spillway" stat host)"
+same "on the device" $((48 * mib)) "$(device_bytes)"
+# With room it goes on by itself, and set waits for that.
+out=$("$spillway" set host --host-memory 64MiB) || fail "set: $out"
+has "room on the host" "$out" "limit_set 32.0 MiB, limit_held 32.0 MiB, share"
+stat_has host "limit held above" && fail "stat: $("$spillway" stat host)"
+same "on the device" $((32 * mib)) "$(device_bytes)"
+
+# Memory that does not move at all.
+printf '[gpu]\nspill = managed\n' >"$scratch/managed.ini"
+hold managed --config "$scratch/managed.ini"
+lower managed
+has "spill = managed" "$out" "limit_held 64.0 MiB: foreign, share 100 %; in use: 64.0 MiB, new memory goes to the host until that is less"
+stat_has managed "gpu 0: elastic no: what spill names is memory that stays where it is" || fail "stat: $("$spillway" stat managed)"
