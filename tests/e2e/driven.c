@@ -18,7 +18,10 @@
  *   block, unblock                              a stream waits for a word of the host | which is written; the error
  *   mix_blocked TO FROM SALT                    a kernel behind the wait
  *   resident                                    bytes of the process that are in memory (VmRSS)
- *   limit FILE BYTES                            writes a configuration
+ *   limit FILE BYTES [LINE...]                  writes a configuration
+ *   held                                        bytes on the device, by its own books
+ *   rise BYTES                                  as settle, until so many are
+ *   try COMMAND...                              once more if it answers an error
  *   settle BYTES                                waits until no more are on the device, by its own books; 0, or 1: too long
  */
 #include <fcntl.h>
@@ -26,8 +29,9 @@
 #include <unistd.h>
 
 #include "tests/e2e/elastic.h"
-#include "tests/softgpu/softgpu.h"
+#include "tests/softgpu/machine.h"
 
+/* The books are read from their file: who stands before the driver has not its other symbols. */
 enum { WORDS_MAX = 32, SETTLE_MS = 10000 };
 
 static struct elastic gpu;
@@ -177,18 +181,29 @@ static CUresult replay(uint32_t times)
 
 static CUresult block(void)
 {
-	if (!blocked) {
-		CHECK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
-		CHECK(cuMemHostAlloc((void **)&gate, 4, 0));
-	}
 	*gate = 0;
 	return cuStreamWaitValue32_v2(blocked, (CUdeviceptr)gate, 1, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
 static CUresult unblock(void)
 {
+	CUresult result;
+
 	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
-	return cuStreamSynchronize(blocked);
+	result = cuStreamSynchronize(blocked);
+	if (result != CUDA_SUCCESS)
+		cuStreamSynchronize(blocked);
+	return result;
+}
+
+/* An error may be one that somebody made up: what follows relies on the wait. */
+static CUresult synchronize(void)
+{
+	CUresult result = cuCtxSynchronize();
+
+	if (result != CUDA_SUCCESS)
+		cuCtxSynchronize();
+	return result;
 }
 
 static CUresult set_memops(const struct memory *memory)
@@ -258,8 +273,9 @@ static void resident(void)
 	printf("%llu\n", pages * (unsigned long long)sysconf(_SC_PAGESIZE));
 }
 
-static int write_limit(const char *path, const char *bytes)
+static int write_limit(char **words)
 {
+	const char *path = words[0];
 	char next[4096];
 	FILE *file;
 
@@ -267,14 +283,16 @@ static int write_limit(const char *path, const char *bytes)
 	file = fopen(next, "w");
 	if (!file)
 		return 1;
-	fprintf(file, "[gpu]\nmemory_limit = %s\n", bytes);
+	fprintf(file, "[gpu]\nmemory_limit = %s\n", words[1]);
+	for (words += 2; *words; words++)
+		fprintf(file, "%s\n", *words);
 	return fclose(file) != 0 || rename(next, path) != 0;
 }
 
 static uint64_t on_device(void)
 {
 	struct softgpu_truth truth[16];
-	int count = softgpu_truth(0, truth, 16);
+	int count = machine_truth(0, truth, 16);
 
 	for (int i = 0; i < count && i < 16; i++)
 		if (truth[i].pid == getpid())
@@ -282,11 +300,14 @@ static uint64_t on_device(void)
 	return 0;
 }
 
-static int settle(uint64_t bytes)
+static int settle(uint64_t least, uint64_t most)
 {
-	for (int i = 0; i < SETTLE_MS / 5 && on_device() > bytes; i++)
+	for (int i = 0; i < SETTLE_MS / 5; i++) {
+		if (on_device() >= least && on_device() <= most)
+			return 0;
 		elastic_sleep_ms(5);
-	return on_device() > bytes;
+	}
+	return 1;
 }
 
 /* Commands that answer with a number, for the most part an error of the driver. */
@@ -323,7 +344,7 @@ static void obey(const char *command, char **words)
 	uint64_t sum = 0;
 
 	if (strcmp(command, "sync") == 0) {
-		printf("%d\n", (int)cuCtxSynchronize());
+		printf("%d\n", (int)synchronize());
 	} else if (strcmp(command, "info") == 0) {
 		info();
 	} else if (strcmp(command, "resident") == 0) {
@@ -337,9 +358,19 @@ static void obey(const char *command, char **words)
 	} else if (strcmp(command, "unblock") == 0) {
 		printf("%d\n", (int)unblock());
 	} else if (strcmp(command, "limit") == 0) {
-		printf("%d\n", write_limit(words[0], words[1]));
+		printf("%d\n", write_limit(words));
 	} else if (strcmp(command, "settle") == 0) {
-		printf("%d\n", settle(strtoull(words[0], NULL, 10)));
+		printf("%d\n", settle(0, strtoull(words[0], NULL, 10)));
+	} else if (strcmp(command, "rise") == 0) {
+		printf("%d\n", settle(strtoull(words[0], NULL, 10), UINT64_MAX));
+	} else if (strcmp(command, "held") == 0) {
+		printf("%llu\n", (unsigned long long)on_device());
+	} else if (strcmp(command, "try") == 0) {
+		int answer = with_memory(words[0], named(words[1]), words + 2);
+
+		if (answer != CUDA_SUCCESS)
+			answer = with_memory(words[0], named(words[1]), words + 2);
+		printf("%d\n", answer);
 	} else if (strcmp(command, "describe") == 0) {
 		describe(named(words[0]), number(words[1]));
 	} else if (strcmp(command, "check") == 0) {
@@ -359,6 +390,8 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	gpu = elastic_start();
+	CHECK(cuStreamCreateWithPriority(&blocked, CU_STREAM_NON_BLOCKING, 0));
+	CHECK(cuMemHostAlloc((void **)&gate, 4, 0));
 	while (fgets(line, sizeof(line), stdin)) {
 		char *words[WORDS_MAX + 1] = {NULL};
 		size_t count = 0;

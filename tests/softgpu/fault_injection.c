@@ -65,8 +65,10 @@ CUresult injected_failure(const char *name)
 		struct fault *fault = &faults[i];
 		if (strlen(name) != fault->length || memcmp(name, fault->name, fault->length) != 0)
 			continue;
-		if (__atomic_add_fetch(&fault->uses, 1, __ATOMIC_RELAXED) == fault->use)
-			return fault->result;
+		if (__atomic_add_fetch(&fault->uses, 1, __ATOMIC_RELAXED) != fault->use)
+			continue;
+		say("use %lu of %s answers %d", fault->use, name, (int)fault->result);
+		return fault->result;
 	}
 	return CUDA_SUCCESS;
 }
