@@ -42,7 +42,8 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->pool)
 		pool_unspilled(a->pool, a->charged);
 	pool_release(a->pool);
-	device_uncharge(a->context.device, a->side, a->charged);
+	if (a->charged) /* an elastic one's chunks are */
+		device_uncharge(a->context.device, a->side, a->charged);
 	statistics_sub(&a->context.device->statistics->allocations, 1);
 	free(a);
 }

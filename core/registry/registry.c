@@ -51,7 +51,12 @@ const char *registry_container_name(const char *container)
 
 static struct container *find_container(const struct registry *registry, const char *name)
 {
-	struct container *found = NULL;
+	struct container *found = registry->containers;
+
+	/* Mostly there is but one. */
+	if (found && name && strcmp(found->name, name) == 0)
+		return found;
+	found = NULL;
 	name = registry_container_name(name);
 	if (name)
 		HASH_FIND_STR(registry->containers, name, found);
