@@ -164,6 +164,7 @@ struct context {
 	CUsharedconfig shared_config;
 	struct stream *streams; /* those too that are closed but have work left */
 	struct stream *legacy;
+	struct stream *recorder; /* for cuCtxRecordEvent() */
 	struct event *events;
 	struct module *modules;
 	struct library *libraries;

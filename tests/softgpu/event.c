@@ -225,6 +225,44 @@ static CUresult cuEventRecordWithFlags_on(const char *call, CUevent event, CUstr
 EXPORT_ON_STREAM(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int flags),
                  event, stream, flags)
 
+/* All that the context has been given, in whatever stream: a stream of its own waits for the others. */
+EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle)
+{
+	struct event *event;
+	CUresult result = enter_event(__func__, event_handle, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct context *context = handle ? context_find(handle) : current_context();
+	if (!context)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (event->context != context || event->shared)
+		return leave(CUDA_ERROR_INVALID_HANDLE);
+	result = capture_check_context(context);
+	if (result != CUDA_SUCCESS)
+		return leave(result);
+	if (!context->recorder)
+		context->recorder = stream_create(context, CU_STREAM_NON_BLOCKING, 0);
+	struct work *work = context->recorder ? recording() : NULL;
+	if (!work)
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	struct stream *stream;
+	DL_FOREACH (context->streams, stream) {
+		if (stream != context->recorder && !stream_idle(stream) &&
+		    !work_depend(work, stream, stream->issued)) {
+			work_free(work);
+			return leave(CUDA_ERROR_OUT_OF_MEMORY);
+		}
+	}
+	struct mark *mark = work->mark;
+	mark->references++;
+	result = stream_submit(context->recorder, work);
+	if (result == CUDA_SUCCESS)
+		recorded(event, mark);
+	else
+		mark_release(mark);
+	return leave(result);
+}
+
 static CUresult cuStreamWaitEvent_on(const char *call, CUstream handle, CUevent event_handle,
                                      unsigned int flags)
 {

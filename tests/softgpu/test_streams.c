@@ -53,6 +53,52 @@ static void order_and_query(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 8));
 }
 
+/* Of every kind of stream, one that is gone by name too; and no stream waits for another by it. */
+static void an_event_of_the_context_is_behind_every_stream(void)
+{
+	start();
+	enum { STREAMS = 4 };
+	CUstream streams[STREAMS] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+	CUcontext context, other;
+	CUevent event;
+	CUdevice device;
+	int counter = 0;
+	OK(cuCtxGetCurrent(&context));
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (int i = 0; i < STREAMS; i++) {
+		sem_t gate;
+		sem_init(&gate, 0, 0);
+		if (i >= 2)
+			OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+		OK(cuCtxRecordEvent(context, event));
+		OK(cuEventSynchronize(event));
+		OK(cuLaunchHostFunc(streams[i], wait_for, &gate));
+		OK(cuEventQuery(event));
+		OK(cuCtxRecordEvent(context, event));
+		EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+		if (i == 2)
+			OK(cuStreamDestroy_v2(streams[i]));
+		if (i == 3) {
+			CUstream free_one;
+			OK(cuStreamCreate(&free_one, CU_STREAM_DEFAULT));
+			OK(cuLaunchHostFunc(free_one, count, &counter));
+			OK(cuStreamSynchronize(free_one));
+			CHECK(read_counter(&counter) == 1);
+			OK(cuStreamDestroy_v2(free_one));
+		}
+		EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+		sem_post(&gate);
+		OK(cuEventSynchronize(event));
+	}
+	OK(cuStreamDestroy_v2(streams[3]));
+	OK(cuCtxGetDevice(&device));
+	OK(cuCtxCreate_v2(&other, 0, device));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(other, event));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(context, (CUevent)0x1234));
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxRecordEvent((CUcontext)0x1234, event));
+	OK(cuCtxDestroy_v2(other));
+}
+
 static void destroy_runs_what_is_queued(void)
 {
 	start();
@@ -324,6 +370,7 @@ int main(void)
 	int failed = 0;
 	failed += RUN(order_and_query, NULL);
 	failed += RUN(destroy_runs_what_is_queued, NULL);
+	failed += RUN(an_event_of_the_context_is_behind_every_stream, NULL);
 	failed += RUN(legacy_stream, NULL);
 	failed += RUN(per_thread_stream, NULL);
 	failed += RUN(properties, NULL);
