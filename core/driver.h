@@ -17,6 +17,7 @@
 	X(cuCtxGetDevice)                         \
 	X(cuCtxPopCurrent_v2)                     \
 	X(cuCtxPushCurrent_v2)                    \
+	X(cuCtxRecordEvent)                       \
 	X(cuCtxSynchronize)                       \
 	X(cuDeviceGet)                            \
 	X(cuDeviceGetAttribute)                   \

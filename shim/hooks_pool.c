@@ -292,8 +292,10 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 	({                                 \
 		KEEP_ERRNO;                \
 		CUresult result_ = (call); \
-		if (job_is_active())       \
+		if (job_is_active()) {     \
+			spilled_poll();    \
 			pools_settle();    \
+		}                          \
 		result_;                   \
 	})
 

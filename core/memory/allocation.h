@@ -25,8 +25,9 @@ struct allocation {
 	uint64_t charged;
 	struct backing
 	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
-	struct pool *pool;            /* it was asked of, NULL: none; holds a reference */
-	struct allocation *postponed; /* the next of those in spilled.c */
+	struct pool *pool; /* it was asked of, NULL: none; holds a reference */
+	struct allocation
+	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
 	uint64_t pool_live; /* on the device: bytes of the pool, which is charged for them */
 };
 

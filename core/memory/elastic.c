@@ -62,7 +62,7 @@ static CUresult take_on_device(struct placing *run, struct physical_chunk *chunk
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
 		run->made_room = true;
-		if (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device))
+		if (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true))
 			result = take_charged(device, chunk, limit);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -80,7 +80,8 @@ static CUresult take_on_host(struct placing *run, struct physical_chunk *chunk)
 	chunk->side = SEGMENT_ON_HOST;
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	if (vmem_charge_host(device, chunk->size) != 0) {
+	if (vmem_charge_host(device, chunk->size) != 0 &&
+	    !(vmem_make_room(device, true) && vmem_charge_host(device, chunk->size) == 0)) {
 		run->reason = SPILL_HOST_LIMIT;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}

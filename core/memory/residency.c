@@ -22,6 +22,7 @@
 #include "core/memory/movable.h"
 #include "core/memory/quiet.h"
 #include "core/memory/spare.h"
+#include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 
@@ -716,6 +717,7 @@ static void *move_on(void *cookie)
 		do {
 			moved = false;
 			answer_requests();
+			spilled_poll();
 			for (int i = 0; i < DEVICE_MAX && !mover.stopping; i++) {
 				struct arena_range *range = &arena_ranges[i];
 

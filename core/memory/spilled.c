@@ -1,22 +1,80 @@
-/* Giving spilled memory back. Rules: runs inside the user's process, within its calls. */
+/* Giving memory back. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/spilled.h"
 
+#include <errno.h>
+#include <time.h>
+
 #include "core/memory/allocation.h"
+#include "core/memory/fence.h"
 #include "core/memory/quiet.h"
 #include "core/pace/capture.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct allocation *postponed; /* holds a reference to each */
-static _Atomic unsigned int postponed_count;
+/* What was freed and is still there, by what it is behind. With a reference to each. */
+static struct allocation *postponed; /* a wait for everything */
+static struct allocation *behind;    /* the fence that is set */
+static struct allocation *later;     /* freed since: the next fence */
+static _Atomic unsigned int postponed_count, deferred_count;
+static _Atomic uint64_t gone; /* how many of the deferred have been given back */
+
+static void push(struct allocation **list, struct allocation *a)
+{
+	a->freed_next = *list;
+	*list = a;
+}
 
 static void postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
 	pthread_mutex_lock(&lock);
-	a->postponed = postponed;
-	postponed = a;
+	push(&postponed, a);
 	postponed_count++;
 	pthread_mutex_unlock(&lock);
+}
+
+/* False: there can be no fence. */
+static bool defer(struct allocation *a)
+{
+	bool is_deferred = true;
+
+	resource_hold(&a->resource);
+	pthread_mutex_lock(&lock);
+	if (behind)
+		push(&later, a);
+	else if ((is_deferred = fence_set()))
+		push(&behind, a);
+	if (is_deferred)
+		deferred_count++;
+	pthread_mutex_unlock(&lock);
+	if (!is_deferred)
+		resource_release(&a->resource);
+	return is_deferred;
+}
+
+/* The driver frees its own kinds of memory in some context alone. */
+static CUresult give_back(const struct allocation *a)
+{
+	CUcontext current = NULL, popped;
+	CUresult result;
+	bool pushed;
+
+	driver.cuCtxGetCurrent(&current);
+	pushed = !current && driver.cuCtxPushCurrent_v2(a->context.handle) == CUDA_SUCCESS;
+	result = a->backing.provider->release(&a->backing);
+	if (pushed)
+		driver.cuCtxPopCurrent_v2(&popped);
+	return result;
+}
+
+static void give_all_back(struct allocation *list)
+{
+	while (list) {
+		struct allocation *a = list;
+
+		list = a->freed_next;
+		give_back(a);
+		resource_release(&a->resource);
+	}
 }
 
 /* False: not waited, because of a capture. */
@@ -40,6 +98,9 @@ bool spilled_free(struct allocation *a, const struct vmem_free *how, CUresult *r
 		*result = how->native(how->cookie, 1);
 		if (quiet_is_refused(*result))
 			return false;
+	} else if ((how->wait || device_settings(a->context.device).deferred_free) && defer(a)) {
+		*result = CUDA_SUCCESS;
+		return true;
 	} else if (wait_and_release(a, how->wait, result)) {
 		return true;
 	}
@@ -56,63 +117,185 @@ void spilled_leave(struct allocation *a)
 		postpone(a);
 }
 
-bool spilled_is_postponed(CUdeviceptr address)
+static bool is_in(const struct allocation *list, CUdeviceptr address)
 {
-	bool found = false;
+	for (; list; list = list->freed_next) {
+		if (address - list->address < list->size)
+			return true;
+	}
+	return false;
+}
 
-	if (!atomic_load_explicit(&postponed_count, memory_order_relaxed))
+bool spilled_is_freed(CUdeviceptr address)
+{
+	bool found;
+
+	if (!(atomic_load_explicit(&postponed_count, memory_order_relaxed) |
+	      atomic_load_explicit(&deferred_count, memory_order_relaxed)))
 		return false;
 	pthread_mutex_lock(&lock);
-	for (const struct allocation *a = postponed; a && !found; a = a->postponed)
-		found = address - a->address < a->size;
+	found = is_in(postponed, address) || is_in(behind, address) || is_in(later, address);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-/* Those of a context, NULL: all; the caller's. */
-static struct allocation *take(CUcontext context)
-{
-	struct allocation *taken = NULL, **at = &postponed;
+/* --- what was deferred --- */
 
+/* With the lock held and nothing behind the fence: what was freed since it was set gets its own. */
+static void set_next(void)
+{
+	behind = later;
+	later = NULL;
+	if (!behind || (!capture_is_active() && fence_set()))
+		return;
+	while (behind) {
+		struct allocation *a = behind;
+
+		behind = a->freed_next;
+		push(&postponed, a);
+		deferred_count--;
+		postponed_count++;
+	}
+}
+
+/* With the lock held: those behind the fence if it has been passed, the caller's. */
+static struct allocation *take_passed(void)
+{
+	struct allocation *ready = behind;
+
+	if (!behind || !fence_has_passed())
+		return NULL;
+	for (const struct allocation *a = ready; a; a = a->freed_next) {
+		deferred_count--;
+		gone++;
+	}
+	set_next();
+	return ready;
+}
+
+void spilled_poll(void)
+{
+	struct allocation *ready;
+
+	if (!atomic_load_explicit(&deferred_count, memory_order_relaxed) || capture_is_active())
+		return;
 	pthread_mutex_lock(&lock);
-	while (*at) {
-		struct allocation *a = *at;
+	ready = take_passed();
+	pthread_mutex_unlock(&lock);
+	give_all_back(ready);
+}
+
+/* --- what is waited for --- */
+
+/* With the lock held: takes those of a context out of a list, NULL: all. */
+static void take(struct allocation **list, _Atomic unsigned int *count, CUcontext context,
+                 struct allocation **taken)
+{
+	while (*list) {
+		struct allocation *a = *list;
 
 		if (context && a->context.handle != context) {
-			at = &a->postponed;
+			list = &a->freed_next;
 			continue;
 		}
-		*at = a->postponed;
-		a->postponed = taken;
-		taken = a;
-		postponed_count--;
+		*list = a->freed_next;
+		push(taken, a);
+		(*count)--;
 	}
+}
+
+static struct allocation *take_postponed(CUcontext context)
+{
+	struct allocation *taken = NULL;
+
+	pthread_mutex_lock(&lock);
+	take(&postponed, &postponed_count, context, &taken);
 	pthread_mutex_unlock(&lock);
 	return taken;
 }
 
-static void free_taken(struct allocation *taken, bool alive)
+static struct allocation *take_all(CUcontext context)
 {
+	struct allocation *taken = NULL;
+
+	pthread_mutex_lock(&lock);
+	take(&postponed, &postponed_count, context, &taken);
+	take(&behind, &deferred_count, context, &taken);
+	take(&later, &deferred_count, context, &taken);
+	if (!behind)
+		set_next();
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+/* Waits for all work and gives these back. False: the driver refused to wait, so they are postponed. */
+static bool wait_and_give_back(struct allocation *taken)
+{
+	if (!taken)
+		return false;
+	if (!quiet_is_refused(quiet_wait(NULL))) {
+		give_all_back(taken);
+		return true;
+	}
 	while (taken) {
 		struct allocation *a = taken;
 
-		taken = a->postponed;
-		if (alive)
-			spilled_leave(a);
-		else if (a->backing.provider->outlives_context)
-			a->backing.provider->release(&a->backing);
+		taken = a->freed_next;
+		postpone(a);
 		resource_release(&a->resource);
 	}
+	return false;
 }
 
 void spilled_settle(void)
 {
+	spilled_poll();
 	if (atomic_load_explicit(&postponed_count, memory_order_relaxed) && !capture_is_active())
-		free_taken(take(NULL), true);
+		wait_and_give_back(take_postponed(NULL));
+}
+
+bool spilled_make_room(uint64_t patience_ns)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+	uint64_t before = atomic_load(&gone), waited = 0;
+	int saved = errno;
+
+	if (!(atomic_load(&postponed_count) | atomic_load(&deferred_count)) || capture_is_active())
+		return false;
+	if (patience_ns == UINT64_MAX)
+		return wait_and_give_back(take_all(NULL));
+	for (;;) {
+		spilled_poll();
+		if (!atomic_load(&deferred_count) || waited >= patience_ns || capture_is_active())
+			break;
+		nanosleep(&pause, NULL);
+		waited += (uint64_t)pause.tv_nsec;
+	}
+	errno = saved;
+	return atomic_load(&gone) != before;
 }
 
 void spilled_settle_context(CUcontext context, bool alive)
 {
-	if (atomic_load(&postponed_count))
-		free_taken(take(context), alive);
+	struct allocation *taken;
+
+	/* The fence does not tell of this context any more, whoever's memory is behind it. */
+	if (atomic_load(&deferred_count) && alive)
+		spilled_make_room(UINT64_MAX);
+	taken = take_all(context);
+	if (alive) {
+		wait_and_give_back(taken);
+	} else {
+		while (taken) {
+			struct allocation *a = taken;
+
+			taken = a->freed_next;
+			if (a->backing.provider->outlives_context)
+				a->backing.provider->release(&a->backing);
+			resource_release(&a->resource);
+		}
+	}
+	pthread_mutex_lock(&lock);
+	fence_forget_context(context, alive);
+	pthread_mutex_unlock(&lock);
 }

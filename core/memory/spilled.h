@@ -1,10 +1,16 @@
 /*
- * Spilled memory on its way back to the host.
+ * Elastic and spilled memory on its way back.
  *
- * The driver's own cuMemFree waits for the work that may use the memory; so must we, and the driver forbids to wait
- * while a stream is captured. Where its own free would succeed in spite of that, the program is told it did: the
- * memory has left the books by then, so that nobody finds it, and is postponed: it stays charged, and goes when no
- * capture is active any more and the program makes a call that may wait. Thread-safe.
+ * The driver's own cuMemFree waits for the work that may use the memory; so must we. Memory that is not waited for has
+ * left the books, so that nobody finds it, and stays charged until it goes:
+ *
+ * deferred   deferred_free says so, or it is freed in stream order: it goes when a fence (fence.h) that was set after the free has been passed, which is
+ *            looked at in later calls. Where there can be no fence, it is waited for after all
+ * postponed  the driver forbids to wait while a stream is captured. Where its own free would succeed in spite of that,
+ *            the program is told it did; the memory goes when no capture is active any more and the program makes a
+ *            call that may wait
+ *
+ * Thread-safe.
  */
 #ifndef SPILLWAY_SPILLED_H
 #define SPILLWAY_SPILLED_H
@@ -19,10 +25,17 @@ bool spilled_free(struct allocation *allocation, const struct vmem_free *how, CU
 void spilled_leave(struct allocation *allocation);
 
 /* Whether the address is in memory that the program has freed: the driver still knows it. */
-bool spilled_is_postponed(CUdeviceptr address);
-/* Waits and frees what was postponed, unless a capture is active: in calls that wait anyway, or may. */
+bool spilled_is_freed(CUdeviceptr address);
+/* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
+void spilled_poll(void);
+/* Likewise, and waits for what was postponed, unless a capture is active: in calls that wait anyway, or may. */
 void spilled_settle(void);
-/* Likewise in a context that is about to be destroyed (alive) or was, captures or not. */
+/*
+ * Room is wanted: waits for what was deferred, so long at most; UINT64_MAX: for all that was freed, however long.
+ * Whether anything came back.
+ */
+bool spilled_make_room(uint64_t patience_ns);
+/* In a context that is about to be destroyed (alive) or was: what was freed in it goes, captures or not. */
 void spilled_settle_context(CUcontext context, bool alive);
 
 #endif

@@ -57,7 +57,7 @@ bool vmem_is_gone(CUdeviceptr address)
 {
 	struct allocation *a;
 
-	if (spilled_is_postponed(address))
+	if (spilled_is_freed(address))
 		return true;
 	if (!arena_at(address))
 		return false;
@@ -67,11 +67,12 @@ bool vmem_is_gone(CUdeviceptr address)
 	return !a;
 }
 
-bool vmem_make_room(struct device *device)
+bool vmem_make_room(struct device *device, bool may_wait)
 {
 	bool pools = pools_make_room(device), graphs = graph_memory_make_room(device);
 
-	return pools || graphs;
+	return spilled_make_room(may_wait ? device_settings(device).demote_deadline : 0) || pools ||
+	       graphs;
 }
 
 int vmem_charge(struct device *device, uint64_t bytes)
@@ -79,7 +80,7 @@ int vmem_charge(struct device *device, uint64_t bytes)
 	uint64_t limit = device_limit(device);
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 
-	if (error && vmem_make_room(device))
+	if (error && vmem_make_room(device, true))
 		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 	/* What cannot be on the host itself goes before what can. */
 	if (error && bytes <= limit && residency_make_room(device, bytes))
@@ -146,6 +147,9 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	}
 	charged = provider_rounded(device, kind, size);
 	error = device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
+	if (error == -ENOSPC && !request->pool && spilled_make_room(UINT64_MAX))
+		error =
+		    device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
 	if (error == -ENOSPC) {
 		log_once(LOG_WARNING,
 		         "gpu %d: %s do not fit below host_limit: the program gets out of memory",
@@ -246,6 +250,11 @@ static enum spill_reason why_not_on_device(struct device *device, uint64_t limit
 	                                                           : SPILL_DEVICE_FULL;
 }
 
+static bool is_beyond_limit(struct device *device, size_t size)
+{
+	return device_charged(device, SEGMENT_ON_DEVICE) + size > device_limit(device);
+}
+
 /* NOT_SUPPORTED: the driver's own allocation is asked instead. */
 static CUresult allocate_elastic(const struct context *context, const struct config_gpu *settings,
                                  const struct vmem_request *request, CUdeviceptr *address)
@@ -258,44 +267,56 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 		return CUDA_ERROR_NOT_SUPPORTED;
 	/* The program wants to be told first, so that it gives back what it caches. */
 	if (must_refuse_first(device, settings) && arena_of(device) &&
-	    device_charged(device, SEGMENT_ON_DEVICE) + request->size > device_limit(device))
+	    is_beyond_limit(device, request->size) &&
+	    (!vmem_make_room(device, true) || is_beyond_limit(device, request->size)))
 		return refuse(device, SPILL_NONE);
 	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, address);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 
-CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
+static CUresult allocate(const struct context *context, const struct vmem_request *request,
+                         CUdeviceptr *address)
 {
-	struct context context;
-	struct config_gpu settings;
+	struct config_gpu settings = device_settings(context->device);
+	uint64_t limit = device_limit_by(context->device, &settings);
 	struct native made;
-	uint64_t limit;
-	CUresult result;
+	CUresult result = allocate_elastic(context, &settings, request, address);
 
-	if (!address || !request->size || !context_current(&context))
-		return request->native(request->cookie, address);
-	if (!request->pool)
-		spilled_settle();
-	settings = device_settings(context.device);
-	limit = device_limit_by(context.device, &settings);
-	result = allocate_elastic(&context, &settings, request, address);
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
-	result = make_native(&context, limit, request, &made);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context.device))
-		result = make_native(&context, limit, request, &made);
+	result = make_native(context, limit, request, &made);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context->device, !request->pool))
+		result = make_native(context, limit, request, &made);
 	/* A program that bounds its pool wants to be told. */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && request->pool &&
 	    pool_is_bounded(request->pool, request->size))
 		return result;
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		return spill(&context, &settings, request,
-		             why_not_on_device(context.device, limit, request->size), address);
+		return spill(context, &settings, request,
+		             why_not_on_device(context->device, limit, request->size), address);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = enter_native(&context, request, &made);
+	result = enter_native(context, request, &made);
 	if (result == CUDA_SUCCESS)
 		*address = made.address;
+	return result;
+}
+
+CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
+{
+	struct context context;
+	CUresult result;
+
+	if (!address || !request->size || !context_current(&context))
+		return request->native(request->cookie, address);
+	if (request->pool)
+		spilled_poll();
+	else
+		spilled_settle();
+	result = allocate(&context, request, address);
+	/* Before the program is refused, what it has freed goes: however long that takes, as if each free had waited. */
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !request->pool && spilled_make_room(UINT64_MAX))
+		result = allocate(&context, request, address);
 	return result;
 }
 
@@ -341,7 +362,9 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	CUresult result;
 	bool gone;
 
-	if (!how->wait)
+	if (how->wait)
+		spilled_poll();
+	else
 		spilled_settle();
 	if (!a)
 		return free_unknown(address, how);

@@ -73,10 +73,11 @@ void vmem_left_context(struct device_set *devices);
  */
 int vmem_charge(struct device *device, uint64_t bytes);
 /*
- * Has the driver give back what it keeps for pools and graphs and nobody uses. Whether anything came back, so that
- * what was refused is worth another try.
+ * Has the driver give back what it keeps for pools and graphs and nobody uses, and what the program has freed already;
+ * that is waited for, for at most demote_deadline, in a call that may wait. Whether anything came back, so that what
+ * was refused is worth another try.
  */
-bool vmem_make_room(struct device *device);
+bool vmem_make_room(struct device *device, bool may_wait);
 
 /* Charges bytes for the host side within the host limit of the moment. */
 int vmem_charge_host(struct device *device, uint64_t bytes);

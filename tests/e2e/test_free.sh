@@ -13,7 +13,7 @@ same "without Spillway" ok "$(on_softgpu timeout 60 "$free" waits)"
 for limit in 1 9 512; do
 	limit_file "$scratch/waits.ini" $((limit * mib))
 	limit_file "$scratch/deferred.ini" $((limit * mib)) "deferred_free = yes"
-	for how in waits; do
+	for how in waits deferred; do
 		name=$how-$limit
 		out=$("$spillway" run --softgpu --quiet --name "$name" --config "$scratch/$how.ini" timeout $patience "$free" $how 2>&1) ||
 			fail "$name: exit status $?: $out"

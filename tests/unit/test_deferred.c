@@ -1,0 +1,307 @@
+/* Frees that do not wait: what is behind which fence, what waits for it, what becomes of it in a capture. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/memory/spilled.h"
+#include "core/memory/vmem.h"
+#include "core/pace/capture.h"
+#include "fake_driver.h"
+
+#define MIB ((size_t)1 << 20)
+
+enum { EVENTS = 64, AT_ONCE = 0 };
+
+static struct device_set devices;
+static struct device *gpu;
+
+/* Work is a number: what was put into the context, and what of it is done. */
+static struct {
+	uint64_t issued, done;
+	uint64_t event[EVENTS];
+	size_t events;
+	int records, waits;
+	bool no_records;
+	int asked_in_capture;
+} work;
+
+static CUresult create_event(CUevent *event, unsigned int flags)
+{
+	ck_assert_uint_eq(flags, CU_EVENT_DISABLE_TIMING);
+	ck_assert_uint_lt(work.events, EVENTS);
+	*event = (CUevent)(uintptr_t)++work.events;
+	return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+	ck_assert_uint_ne((uintptr_t)event, 0);
+	return CUDA_SUCCESS;
+}
+
+static CUresult record(CUcontext context, CUevent event)
+{
+	ck_assert_ptr_eq(context, fake.current);
+	work.asked_in_capture += capture_is_active();
+	work.records++;
+	if (work.no_records)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	work.event[(uintptr_t)event - 1] = work.issued;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query(CUevent event)
+{
+	work.asked_in_capture += capture_is_active();
+	return work.event[(uintptr_t)event - 1] <= work.done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult wait_for_all(void)
+{
+	work.asked_in_capture += capture_is_active();
+	work.waits++;
+	work.done = work.issued;
+	return CUDA_SUCCESS;
+}
+
+static void set_limits(uint64_t limit, uint64_t host)
+{
+	struct config_gpu settings = {.memory_limit = limit,
+	                              .host_limit = host,
+	                              .share = 100000,
+	                              .spill = SPILL_AUTO,
+	                              .deferred_free = true,
+	                              .demote_deadline = AT_ONCE};
+
+	device_apply(gpu, &settings);
+}
+
+static void finish(void)
+{
+	vmem_leave_context(fake.current, false);
+	context_forget(fake.current);
+	device_set_clear(&devices);
+}
+
+/* All that is asked for is on the host: nothing fits below the limit. */
+static void start(void)
+{
+	finish();
+	fake_driver_reset(256 * MIB);
+	memset(&work, 0, sizeof(work));
+	driver.cuEventCreate = create_event;
+	driver.cuEventDestroy_v2 = destroy_event;
+	driver.cuEventQuery = query;
+	driver.cuCtxRecordEvent = record;
+	driver.cuCtxSynchronize = wait_for_all;
+	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	gpu = &devices.device[0];
+	context_start(&devices);
+	set_limits(0, 64 * MIB);
+}
+
+static CUresult native_alloc(void *cookie, CUdeviceptr *address)
+{
+	return driver.cuMemAlloc_v2(address, *(size_t *)cookie);
+}
+
+static CUresult native_free(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	return driver.cuMemFree_v2(address);
+}
+
+static CUresult release(CUdeviceptr address)
+{
+	const struct vmem_free how = {.native = native_free};
+
+	return vmem_free(address, &how);
+}
+
+static CUdeviceptr allocate(size_t size)
+{
+	struct vmem_request request = {.size = size, .native = native_alloc, .cookie = &size};
+	CUdeviceptr address = 0;
+
+	ck_assert_int_eq(vmem_allocate(&request, &address), CUDA_SUCCESS);
+	return address;
+}
+
+static uint64_t charged(void)
+{
+	return device_charged(gpu, SEGMENT_ON_HOST) / MIB;
+}
+
+START_TEST(it_goes_when_all_that_was_in_flight_is_done)
+{
+	CUdeviceptr a, b, c;
+
+	start();
+	a = allocate(8 * MIB);
+	b = allocate(4 * MIB);
+	c = allocate(2 * MIB);
+	work.issued = 1;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(work.waits, 0);
+	ck_assert_uint_eq(charged(), 14);
+	ck_assert(spilled_is_freed(a + 8 * MIB - 1));
+	ck_assert(!spilled_is_freed(b));
+	/* Freed twice: the driver's to judge, which does not know it. */
+	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
+	/* The fence of the first tells nothing of what was put in since. */
+	work.issued = 2;
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	work.done = 1;
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 6);
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 6);
+	work.done = 2;
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 2);
+	ck_assert(!spilled_is_freed(a) && !spilled_is_freed(b));
+	/* With nothing in flight it goes at the next look. */
+	ck_assert_int_eq(release(c), CUDA_SUCCESS);
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_int_eq(work.waits, 0);
+	ck_assert_int_eq(fake.misuse, 1);
+	ck_assert_int_eq(fake.count, 0);
+}
+END_TEST
+
+START_TEST(one_fence_serves_many_frees)
+{
+	CUdeviceptr p[32];
+
+	start();
+	for (int i = 0; i < 32; i++)
+		p[i] = allocate(2 * MIB);
+	work.issued = 1;
+	for (int i = 0; i < 32; i++)
+		ck_assert_int_eq(release(p[i]), CUDA_SUCCESS);
+	ck_assert_int_eq(work.records, 1);
+	work.done = 1;
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 62);
+	ck_assert_int_eq(work.records, 2);
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_uint_eq(work.events, 1);
+}
+END_TEST
+
+START_TEST(what_would_be_refused_waits_for_it)
+{
+	CUdeviceptr a;
+
+	start();
+	a = allocate(40 * MIB);
+	work.issued = 1;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(work.waits, 0);
+	a = allocate(40 * MIB);
+	ck_assert_int_ge(work.waits, 1);
+	ck_assert_uint_eq(charged(), 40);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 0);
+}
+END_TEST
+
+START_TEST(without_a_fence_it_waits)
+{
+	CUdeviceptr a, b;
+
+	start();
+	a = allocate(8 * MIB);
+	b = allocate(8 * MIB);
+	work.issued = 1;
+	work.no_records = true;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_ge(work.waits, 1);
+	ck_assert_uint_eq(charged(), 8);
+	/* Also for those that were to be behind the next one. */
+	work.no_records = false;
+	work.issued = 2;
+	a = allocate(8 * MIB);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	work.waits = 0;
+	work.no_records = true;
+	work.done = 2;
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 8);
+	ck_assert_int_eq(work.waits, 0);
+	spilled_settle();
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_int_ge(work.waits, 1);
+}
+END_TEST
+
+START_TEST(a_capture_is_not_disturbed)
+{
+	CUstream captured = (CUstream)(uintptr_t)0x5000;
+	CUdeviceptr a, b;
+
+	start();
+	a = allocate(8 * MIB);
+	b = allocate(8 * MIB);
+	work.issued = 1;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	capture_began(captured);
+	work.done = 1;
+	/* What the driver says of freeing now: it knows no such address, so it would free. */
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	spilled_poll();
+	spilled_settle();
+	ck_assert(!spilled_make_room(UINT64_MAX));
+	ck_assert_uint_eq(charged(), 16);
+	ck_assert_int_eq(work.asked_in_capture, 0);
+	capture_is_over(captured);
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 8);
+	spilled_settle();
+	ck_assert_uint_eq(charged(), 0);
+}
+END_TEST
+
+START_TEST(it_goes_with_its_context)
+{
+	CUdeviceptr a, b;
+
+	for (int alive = 0; alive < 2; alive++) {
+		start();
+		a = allocate(8 * MIB);
+		b = allocate(8 * MIB);
+		work.issued = 1;
+		ck_assert_int_eq(release(a), CUDA_SUCCESS);
+		work.issued = 2;
+		ck_assert_int_eq(release(b), CUDA_SUCCESS);
+		vmem_leave_context(fake.current, alive);
+		ck_assert_uint_eq(charged(), 0);
+		ck_assert_int_eq(fake.count, 0);
+		ck_assert_int_eq(work.waits > 0, alive);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("deferred");
+	TCase *tests = tcase_create("deferred");
+	SRunner *runner = srunner_create(suite);
+
+	tcase_add_test(tests, it_goes_when_all_that_was_in_flight_is_done);
+	tcase_add_test(tests, one_fence_serves_many_frees);
+	tcase_add_test(tests, what_would_be_refused_waits_for_it);
+	tcase_add_test(tests, without_a_fence_it_waits);
+	tcase_add_test(tests, a_capture_is_not_disturbed);
+	tcase_add_test(tests, it_goes_with_its_context);
+	suite_add_tcase(suite, tests);
+	tcase_add_checked_fixture(tests, NULL, finish);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
