@@ -99,7 +99,8 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 	struct context context;
 	CUresult result;
 
-	if (job_is_active() && context_current(&context) && share_close(dptr, &result))
+	if (job_is_active() && context_current(&context) &&
+	    share_close(dptr, REAL(cuIpcCloseMemHandle), &result))
 		return result;
 	if (job_is_active())
 		leaving = side_leave(&side_type_ipc_mapping, dptr);

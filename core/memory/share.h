@@ -35,8 +35,11 @@ bool share_is_ours(const CUipcMemHandle *handle);
  */
 CUresult share_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
                     CUdeviceptr *address);
-/* False: not opened by share_open(); the driver answers. Waits for work that may use it, as the driver does. */
-bool share_close(CUdeviceptr address, CUresult *result);
+/*
+ * False: not opened by share_open(); the driver answers. Waits for work that may use it, as the driver does; while a
+ * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.
+ */
+bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
 /* What was opened in a context that is about to be destroyed (alive) or was. */
 void share_leave_context(CUcontext context, bool alive);
 

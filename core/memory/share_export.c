@@ -7,12 +7,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
 #include "core/memory/share_server.h"
+#include "core/pace/capture.h"
+
+#define EXPORT_PATIENCE_NS 10000000000ull
 
 /* Guards allocations' numbers; while it is held, nothing that has one is freed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -91,6 +95,19 @@ static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
 	return CUDA_SUCCESS;
 }
 
+/* What is in flight must end first; the mover gives up before a caller that waits anyway need do so. */
+static CUresult make_exportable(struct allocation *a)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	uint64_t deadline = share_deadline(EXPORT_PATIENCE_NS);
+	CUresult result;
+
+	while ((result = elastic_make_exportable(a)) == CUDA_ERROR_NOT_READY &&
+	       !capture_is_active() && share_deadline(0) < deadline)
+		nanosleep(&pause, NULL);
+	return result;
+}
+
 bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
 	struct allocation *a = handle ? elastic_at(address) : NULL;
@@ -101,7 +118,7 @@ bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 		return false;
 	if (is_ours) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-		*result = elastic_make_exportable(a);
+		*result = make_exportable(a);
 		if (*result == CUDA_SUCCESS)
 			*result = fill(a, handle);
 		else if (*result != CUDA_ERROR_OUT_OF_MEMORY)

@@ -398,7 +398,6 @@ CUresult share_open(const struct context *context, const CUipcMemHandle *bytes, 
 static CUresult let_go(struct mapping *m, bool may_wait)
 {
 	CUresult result = CUDA_SUCCESS;
-
 	bool waited = !may_wait;
 
 	if (may_wait && !capture_is_active()) {
@@ -415,40 +414,43 @@ static CUresult let_go(struct mapping *m, bool may_wait)
 }
 
 /* With its turn. */
-static bool close_one(CUdeviceptr address, CUresult *result)
+static CUresult close_one(struct mapping *m)
 {
-	struct mapping *m = find_at(address);
 	struct side_leaving leaving;
 
-	if (!m || m->place.base != address)
-		return false;
 	if (m->opened == 1) {
 		leave(m);
-		*result = let_go(m, true);
-		return true;
+		return let_go(m, true);
 	}
 	m->opened--;
-	leaving = side_leave(&side_type_ipc_mapping, address);
+	leaving = side_leave(&side_type_ipc_mapping, m->place.base);
 	side_left(&leaving, true);
-	*result = CUDA_SUCCESS;
-	return true;
+	return CUDA_SUCCESS;
 }
 
-bool share_close(CUdeviceptr address, CUresult *result)
+bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
 {
 	struct share_place place;
+	struct mapping *m;
 	int cancel;
-	bool is_ours;
 
-	if (!share_find(address, &place))
+	if (!share_find(address, &place) || place.base != address)
 		return false;
+	/* What the driver thinks of closing now, it says of any address; none is odd. */
+	if (capture_is_active()) {
+		*result = native(1);
+		if (quiet_is_refused(*result))
+			return true;
+	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&turn);
 	settle();
-	is_ours = close_one(address, result);
+	m = find_at(address);
+	if (m)
+		*result = close_one(m);
 	pthread_mutex_unlock(&turn);
 	pthread_setcancelstate(cancel, NULL);
-	return is_ours;
+	return m != NULL;
 }
 
 void share_leave_context(CUcontext context, bool alive)

@@ -320,7 +320,7 @@ static void expect_open_and_close(uint32_t pieces)
 	ck_assert_uint_eq(seen.mapped, pieces * shared->piece_size);
 	ck_assert_uint_eq(seen.access, seen.mapped);
 	ck_assert_uint_eq(address, seen.base + shared->offset);
-	ck_assert(share_close(address, &result));
+	ck_assert(share_close(address, NULL, &result));
 	ck_assert_int_eq(result, CUDA_SUCCESS);
 	expect_nothing_left(descriptors);
 }
@@ -385,12 +385,12 @@ START_TEST(opened_twice_is_one_address)
 	ck_assert_uint_eq(place.size, 6 * MIB - 512);
 	ck_assert(!share_find(address - 1, &place));
 	ck_assert(!share_find(address + place.size, &place));
-	ck_assert(!share_close(address + 1, &result));
-	ck_assert(share_close(address, &result));
+	ck_assert(!share_close(address + 1, NULL, &result));
+	ck_assert(share_close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 3);
-	ck_assert(share_close(address, &result));
+	ck_assert(share_close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 0);
-	ck_assert(!share_close(address, &result));
+	ck_assert(!share_close(address, NULL, &result));
 	ck_assert(!share_find(address, &place));
 	/* Another context has it for itself. */
 	other.handle = (CUcontext)(uintptr_t)0xbeef;
@@ -666,7 +666,7 @@ START_TEST(a_program_that_closes_all_descriptors_is_served_on)
 		ck_assert_int_lt(tries++, 300);
 		pause_ms(100);
 	}
-	ck_assert(share_close(address, &result));
+	ck_assert(share_close(address, NULL, &result));
 	expect_open_and_close(3);
 }
 END_TEST

@@ -1,0 +1,694 @@
+/*
+ * ipc CASE: one process gives memory to another by cuIpcGetMemHandle, as programs do that know nothing of Spillway. The
+ * child, forked before either touches the driver, gives; the parent opens.
+ *
+ *   give FILE      writes a handle there and waits to be killed
+ *   open FILE      prints what opening it answers
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB  ((size_t)1 << 20)
+#define LAZY CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+
+static int peer; /* a socket to the other process, with messages */
+static pid_t other;
+static CUcontext context;
+
+static void expect(CUresult expected, CUresult got, const char *call, int line)
+{
+	if (expected == got)
+		return;
+	fprintf(stderr, "%s:%d: pid %d: %s: expected %d, got %d\n", __FILE__, line, (int)getpid(),
+	        call, (int)expected, (int)got);
+	_exit(1);
+}
+#define EXPECT(expected, call) expect(expected, call, #call, __LINE__)
+#define OK(call)               EXPECT(CUDA_SUCCESS, call)
+
+static void check(bool right, const char *what, int line)
+{
+	if (right)
+		return;
+	fprintf(stderr, "%s:%d: pid %d: %s\n", __FILE__, line, (int)getpid(), what);
+	_exit(1);
+}
+#define CHECK(condition) check(condition, #condition, __LINE__)
+
+/* --- two processes --- */
+
+static void put(const void *data, size_t size)
+{
+	CHECK(send(peer, data, size, MSG_NOSIGNAL) == (ssize_t)size);
+}
+
+static void get(void *data, size_t size)
+{
+	CHECK(recv(peer, data, size, 0) == (ssize_t)size);
+}
+
+static void tell(void)
+{
+	put("x", 1);
+}
+
+static void await(void)
+{
+	char byte;
+
+	get(&byte, 1);
+}
+
+static void start_cuda(int device)
+{
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, device));
+	OK(cuCtxSetCurrent(context));
+}
+
+static void become_two(void (*child)(void))
+{
+	int ends[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	other = fork();
+	CHECK(other >= 0);
+	peer = ends[other == 0];
+	close(ends[other != 0]);
+	if (other != 0)
+		return;
+	alarm(100);
+	child();
+	exit(0);
+}
+
+static void end_other(void)
+{
+	int status;
+
+	CHECK(waitpid(other, &status, 0) == other && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void kill_other(void)
+{
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+}
+
+/* --- memory with words that say where they are --- */
+
+static uint32_t *pattern(size_t size, uint32_t seed)
+{
+	uint32_t *words = malloc(size);
+
+	CHECK(words);
+	for (size_t i = 0; i < size / 4; i++)
+		words[i] = (uint32_t)i * 2654435761u + seed;
+	return words;
+}
+
+static void fill(CUdeviceptr address, size_t size, uint32_t seed)
+{
+	uint32_t *words = pattern(size, seed);
+
+	OK(cuMemcpyHtoD_v2(address, words, size));
+	free(words);
+}
+
+static bool has_pattern(CUdeviceptr address, size_t size, uint32_t seed)
+{
+	uint32_t *words = pattern(size, seed), *found = malloc(size);
+	bool same;
+
+	CHECK(found);
+	OK(cuMemcpyDtoH_v2(found, address, size));
+	same = memcmp(words, found, size) == 0;
+	free(words);
+	free(found);
+	return same;
+}
+
+static void give(CUdeviceptr address)
+{
+	CUipcMemHandle handle;
+
+	OK(cuIpcGetMemHandle(&handle, address));
+	put(&handle, sizeof(handle));
+}
+
+static CUdeviceptr open_next(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	get(&handle, sizeof(handle));
+	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	return address;
+}
+
+/* Those that are not the software GPU's, which keeps one for what it has imported. */
+static unsigned int descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	for (struct dirent *entry; (entry = readdir(directory));) {
+		char target[64] = "";
+
+		if (readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1) > 0)
+			count += !strstr(target, "softgpu");
+	}
+	closedir(directory);
+	return count;
+}
+
+static size_t memory_left(void)
+{
+	size_t left, total;
+
+	OK(cuMemGetInfo_v2(&left, &total));
+	return left;
+}
+
+/* --- plain --- */
+
+static void give_plainly(void)
+{
+	CUdeviceptr large, small, second, own;
+	CUipcMemHandle handle, again;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&large, 50 * MIB + 4));
+	OK(cuMemAlloc_v2(&small, 1000));
+	OK(cuMemAlloc_v2(&second, 1000));
+	fill(large, 50 * MIB + 4, 1);
+	fill(small, 1000, 2);
+	fill(second, 1000, 3);
+	OK(cuIpcGetMemHandle(&handle, large));
+	OK(cuIpcGetMemHandle(&again, large));
+	CHECK(memcmp(&handle, &again, sizeof(handle)) == 0);
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuIpcOpenMemHandle_v2(&own, handle, LAZY));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(NULL, large));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&again, 4096));
+	put(&handle, sizeof(handle));
+	give(small);
+	give(second);
+	await(); /* the other has written */
+	CHECK(has_pattern(large, 50 * MIB + 4, 4));
+	CHECK(has_pattern(small, 1000, 5));
+	CHECK(has_pattern(second, 1000, 3));
+	OK(cuMemFree_v2(large));
+	OK(cuMemFree_v2(small));
+	OK(cuMemFree_v2(second));
+	tell();
+	await();
+}
+
+static void expect_told(CUdeviceptr address, CUdeviceptr base, size_t size)
+{
+	unsigned int type = 0;
+	CUcontext told = NULL;
+	CUdeviceptr start = 0;
+	size_t length = 0;
+	int ordinal = -1;
+
+	OK(cuMemGetAddressRange_v2(&start, &length, address));
+	CHECK(start == base && length == size);
+	start = length = 0;
+	OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address));
+	OK(cuPointerGetAttribute(&length, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address));
+	OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+	OK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
+	OK(cuPointerGetAttribute(&told, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+	CHECK(start == base && length == size && type == CU_MEMORYTYPE_DEVICE && ordinal == 0 &&
+	      told == context);
+}
+
+static void plain(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr large, small, second, again;
+	unsigned int open_before;
+	size_t left, size;
+
+	become_two(give_plainly);
+	get(&handle, sizeof(handle));
+	start_cuda(0);
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuIpcOpenMemHandle_v2(&large, handle, LAZY));
+	OK(cuCtxSetCurrent(context));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcOpenMemHandle_v2(&large, handle, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcOpenMemHandle_v2(NULL, handle, LAZY));
+	OK(cuIpcOpenMemHandle_v2(&large, handle, LAZY));
+	OK(cuIpcCloseMemHandle(large));
+	/* From here on nothing is left behind, and its owner is charged for it. */
+	open_before = descriptors();
+	left = memory_left();
+	OK(cuIpcOpenMemHandle(&large, handle, LAZY));
+	OK(cuIpcOpenMemHandle_v2(&again, handle, LAZY));
+	CHECK(again == large);
+	small = open_next();
+	second = open_next();
+	CHECK(memory_left() == left);
+	expect_told(large, large, 50 * MIB + 4);
+	expect_told(large + 33 * MIB, large, 50 * MIB + 4);
+	expect_told(small + 999, small, 1000);
+	CHECK(has_pattern(large, 50 * MIB + 4, 1));
+	CHECK(has_pattern(small, 1000, 2));
+	CHECK(has_pattern(second, 1000, 3));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(large));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&handle, large));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(large + 4));
+	fill(large, 50 * MIB + 4, 4);
+	fill(small, 1000, 5);
+	tell();
+	await(); /* the other has freed it all */
+	CHECK(has_pattern(large, 50 * MIB + 4, 4));
+	OK(cuIpcCloseMemHandle(large));
+	CHECK(has_pattern(large, 50 * MIB + 4, 4)); /* it was opened twice */
+	OK(cuIpcCloseMemHandle(large));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(large));
+	CHECK(cuMemGetAddressRange_v2(&again, &size, large) != CUDA_SUCCESS);
+	OK(cuIpcCloseMemHandle(small));
+	OK(cuIpcCloseMemHandle(second));
+	CHECK(descriptors() == open_before);
+	tell();
+	end_other();
+}
+
+/* --- freed, killed --- */
+
+static void give_and_free(void)
+{
+	CUdeviceptr first, second, third;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&first, 20 * MIB));
+	OK(cuMemAlloc_v2(&second, 20 * MIB));
+	fill(first, 20 * MIB, 1);
+	give(first);
+	give(second);
+	await(); /* the other has opened the first */
+	OK(cuMemFree_v2(first));
+	OK(cuMemFree_v2(second));
+	/* Where they were, others are. */
+	OK(cuMemAlloc_v2(&third, 20 * MIB));
+	fill(third, 20 * MIB, 9);
+	OK(cuMemAlloc_v2(&second, 20 * MIB));
+	fill(second, 20 * MIB, 9);
+	give(third);
+	tell();
+	await();
+}
+
+static void freed(void)
+{
+	CUipcMemHandle first, second, third;
+	CUdeviceptr address, again;
+
+	become_two(give_and_free);
+	start_cuda(0);
+	get(&first, sizeof(first));
+	get(&second, sizeof(second));
+	OK(cuIpcOpenMemHandle_v2(&address, first, LAZY));
+	tell();
+	get(&third, sizeof(third));
+	await();
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&again, second, LAZY));
+	OK(cuIpcOpenMemHandle_v2(&again, third, LAZY));
+	CHECK(again != address && has_pattern(again, 20 * MIB, 9));
+	OK(cuIpcCloseMemHandle(again));
+	OK(cuIpcCloseMemHandle(address));
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&again, first, LAZY));
+	tell();
+	end_other();
+}
+
+static void give_and_hang(void)
+{
+	CUdeviceptr memory, unopened;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&memory, 20 * MIB));
+	OK(cuMemAlloc_v2(&unopened, 20 * MIB));
+	fill(memory, 20 * MIB, 1);
+	give(memory);
+	give(unopened);
+	for (;;)
+		pause();
+}
+
+static void killed(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address, never;
+
+	become_two(give_and_hang);
+	start_cuda(0);
+	address = open_next();
+	get(&handle, sizeof(handle));
+	kill_other();
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&never, handle, LAZY));
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	OK(cuIpcCloseMemHandle(address));
+}
+
+/* Stopped, it cannot answer; killed while it is asked, it can no more. */
+static void silent(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	become_two(give_and_hang);
+	start_cuda(0);
+	get(&handle, sizeof(handle));
+	kill(other, SIGSTOP);
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	kill(other, SIGCONT);
+	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	kill_other();
+}
+
+/* --- beyond the limit, of 64 MiB --- */
+
+static void give_what_was_demoted(void)
+{
+	CUdeviceptr first, second;
+	CUipcMemHandle handle;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&first, 40 * MIB));
+	OK(cuMemAlloc_v2(&second, 40 * MIB)); /* partly on the host */
+	fill(first, 40 * MIB, 1);
+	fill(second, 40 * MIB, 2);
+	give(second);
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuIpcGetMemHandle(&handle, first));
+	await();
+	CHECK(has_pattern(first, 40 * MIB, 1));
+	CHECK(has_pattern(second, 40 * MIB, 3));
+	OK(cuMemFree_v2(second));
+	give(first);
+	await();
+}
+
+static void demoted(void)
+{
+	CUdeviceptr address;
+
+	become_two(give_what_was_demoted);
+	start_cuda(0);
+	address = open_next();
+	CHECK(has_pattern(address, 40 * MIB, 2));
+	fill(address, 40 * MIB, 3);
+	tell();
+	OK(cuIpcCloseMemHandle(address));
+	address = open_next();
+	CHECK(has_pattern(address, 40 * MIB, 1));
+	OK(cuIpcCloseMemHandle(address));
+	tell();
+	end_other();
+}
+
+/* --- large --- */
+
+static void give_much(void)
+{
+	CUdeviceptr address;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, 1024 * MIB));
+	for (size_t at = 0; at < 1024; at += 2)
+		OK(cuMemsetD32_v2(address + at * MIB, (unsigned int)at, 2 * MIB / 4));
+	give(address);
+	await();
+}
+
+static void much(void)
+{
+	CUdeviceptr address, base;
+	size_t size;
+
+	become_two(give_much);
+	start_cuda(0);
+	address = open_next();
+	for (size_t at = 0; at < 1024; at += 2) {
+		uint32_t words[2] = {0, 0};
+
+		OK(cuMemcpyDtoH_v2(&words[0], address + at * MIB, 4));
+		OK(cuMemcpyDtoH_v2(&words[1], address + (at + 2) * MIB - 4, 4));
+		CHECK(words[0] == at && words[1] == at);
+	}
+	OK(cuMemGetAddressRange_v2(&base, &size, address + 1023 * MIB));
+	CHECK(base == address && size == 1024 * MIB);
+	OK(cuIpcCloseMemHandle(address));
+	tell();
+	end_other();
+}
+
+/* --- many at once --- */
+
+enum { THREADS = 8, ROUNDS = 40 };
+
+static CUipcMemHandle handles[THREADS];
+
+static void give_several(void)
+{
+	start_cuda(0);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		CUdeviceptr address;
+
+		OK(cuMemAlloc_v2(&address, i % 2 ? 3 * MIB : 5000));
+		fill(address, 5000, i);
+		give(address);
+	}
+	await();
+}
+
+static void *open_and_close(void *cookie)
+{
+	uint32_t first = (uint32_t)(uintptr_t)cookie;
+
+	OK(cuCtxSetCurrent(context));
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		/* Half of the time all the same one. */
+		uint32_t which = i % 2 ? 1 : (first + i) % THREADS;
+		CUdeviceptr address;
+
+		OK(cuIpcOpenMemHandle_v2(&address, handles[which], LAZY));
+		CHECK(has_pattern(address, 5000, which));
+		OK(cuIpcCloseMemHandle(address));
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[THREADS];
+	unsigned int open_before;
+
+	become_two(give_several);
+	start_cuda(0);
+	for (int i = 0; i < THREADS; i++)
+		get(&handles[i], sizeof(handles[i]));
+	open_and_close((void *)1);
+	open_before = descriptors();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&thread[i], NULL, open_and_close, (void *)i) == 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	CHECK(descriptors() == open_before);
+	tell();
+	end_other();
+}
+
+/* --- captures, contexts, devices --- */
+
+static void give_one(void)
+{
+	CUdeviceptr address;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, 20 * MIB));
+	fill(address, 20 * MIB, 1);
+	give(address);
+	await();
+}
+
+/*
+ * What cannot be waited for while a stream is captured is refused where the driver refuses it; where it does not, it
+ * goes afterwards, and the capture is none the worse.
+ */
+static void captured(void)
+{
+	CUdeviceptr address;
+	CUipcMemHandle handle;
+	CUstream stream;
+	CUgraph graph;
+
+	become_two(give_one);
+	start_cuda(0);
+	get(&handle, sizeof(handle));
+	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuIpcCloseMemHandle(address));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemsetD8Async(address, 7, 100, stream));
+	OK(cuIpcCloseMemHandle(address));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(address));
+	OK(cuStreamEndCapture(stream, &graph));
+	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	OK(cuIpcCloseMemHandle(address));
+	OK(cuGraphDestroy(graph));
+	tell();
+	end_other();
+}
+
+static void with_its_context(void)
+{
+	CUdeviceptr address, again, base;
+	CUipcMemHandle handle;
+	CUcontext own;
+	size_t size;
+
+	become_two(give_one);
+	start_cuda(0);
+	get(&handle, sizeof(handle));
+	OK(cuIpcOpenMemHandle_v2(&again, handle, LAZY));
+	OK(cuCtxCreate_v2(&own, 0, 0));
+	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	CHECK(address != again);
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	OK(cuCtxDestroy_v2(own));
+	OK(cuCtxSetCurrent(context));
+	CHECK(cuMemGetAddressRange_v2(&base, &size, address) != CUDA_SUCCESS);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(address));
+	CHECK(has_pattern(again, 20 * MIB, 1));
+	OK(cuIpcCloseMemHandle(again));
+	tell();
+	end_other();
+}
+
+static void give_of_second(void)
+{
+	CUdeviceptr address;
+
+	start_cuda(1);
+	OK(cuMemAlloc_v2(&address, 20 * MIB));
+	fill(address, 20 * MIB, 1);
+	give(address);
+	await();
+}
+
+static void devices(void)
+{
+	CUdeviceptr address;
+	int ordinal = -1;
+
+	become_two(give_of_second);
+	start_cuda(0);
+	address = open_next();
+	CHECK(has_pattern(address, 20 * MIB, 1));
+	OK(cuMemsetD8_v2(address, 0, 100));
+	OK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
+	CHECK(ordinal == 1);
+	OK(cuIpcCloseMemHandle(address));
+	tell();
+	end_other();
+}
+
+/* --- not to be reached --- */
+
+static void give_elsewhere(void)
+{
+	CHECK(setenv("SPILLWAY_STATE_DIR", getenv("ELSEWHERE_STATE"), 1) == 0);
+	give_one();
+}
+
+static void elsewhere(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	become_two(give_elsewhere);
+	start_cuda(0);
+	get(&handle, sizeof(handle));
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+	tell();
+	end_other();
+}
+
+static void give_to_file(const char *file)
+{
+	char unfinished[4096];
+	CUdeviceptr address;
+	CUipcMemHandle handle;
+	FILE *out;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, 20 * MIB));
+	OK(cuIpcGetMemHandle(&handle, address));
+	snprintf(unfinished, sizeof(unfinished), "%s.unfinished", file);
+	out = fopen(unfinished, "w");
+	CHECK(out && fwrite(&handle, sizeof(handle), 1, out) == 1 && fclose(out) == 0);
+	CHECK(rename(unfinished, file) == 0);
+	for (;;)
+		pause();
+}
+
+static void open_from_file(const char *file)
+{
+	FILE *in = fopen(file, "r");
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+
+	CHECK(in && fread(&handle, sizeof(handle), 1, in) == 1 && fclose(in) == 0);
+	start_cuda(0);
+	printf("%d\n", (int)cuIpcOpenMemHandle_v2(&address, handle, LAZY));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {{"plain", plain},        {"freed", freed},
+	             {"killed", killed},      {"silent", silent},
+	             {"demoted", demoted},    {"much", much},
+	             {"threads", threads},    {"captured", captured},
+	             {"devices", devices},    {"with_its_context", with_its_context},
+	             {"elsewhere", elsewhere}};
+
+	if (argc == 3 && strcmp(argv[1], "give") == 0)
+		give_to_file(argv[2]);
+	if (argc == 3 && strcmp(argv[1], "open") == 0) {
+		open_from_file(argv[2]);
+		return 0;
+	}
+	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(*cases); i++) {
+		if (strcmp(argv[1], cases[i].name) == 0) {
+			cases[i].run();
+			return 0;
+		}
+	}
+	fprintf(stderr, "ipc: which case?\n");
+	return 2;
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Memory of a job that is moved is given to other processes by cuIpcGetMemHandle all the same: what is on the host comes
+# back first, much of it needs few descriptors, it outlives its giver, and who cannot be reached is told so at once.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+ipc=$build/tests/e2e/ipc
+export SOFTGPU_MEMORY=3G
+
+# a_case NAME LIMIT
+a_case() {
+	"$spillway" run --softgpu --quiet --name "$1" --memory "$2" "$ipc" "$1" >"$scratch/out" 2>&1 ||
+		fail "$1: $(cat "$scratch/out")"
+	# What was given away by a process that ended well leaves no name behind.
+	echo "$1"
+}
+
+for name in plain freed threads captured with_its_context; do
+	a_case $name 512MiB
+	left=$(find "$SPILLWAY_STATE_DIR" -name 'share-*')
+	[ -z "$left" ] || fail "$name: left behind: $left"
+done
+a_case demoted 64MiB
+has "demoted" "$("$spillway" stat demoted --json)" '"promotions":'
+a_case killed 512MiB
+a_case silent 512MiB
+(
+	ulimit -Sn 256
+	a_case much 2GiB
+)
+SOFTGPU_DEVICES=2 SOFTGPU_STATE_DIR=$scratch/two
+export SOFTGPU_DEVICES SOFTGPU_STATE_DIR
+mkdir "$SOFTGPU_STATE_DIR"
+a_case devices 512MiB
+unset SOFTGPU_DEVICES
+SOFTGPU_STATE_DIR=$scratch/softgpu
+
+# Of another state directory nothing is found, and it is said once.
+ELSEWHERE_STATE=$scratch/elsewhere
+export ELSEWHERE_STATE
+mkdir -m 700 "$ELSEWHERE_STATE"
+a_case elsewhere 512MiB
+has "elsewhere" "$(cat "$scratch/out")" "another state directory"
+same "elsewhere, lines" 1 "$(grep -c "cannot be opened" "$scratch/out")"
+
+# To who does not know Spillway the handle is a strange one; a giver that nobody named has the driver's own.
+"$spillway" run --softgpu --quiet --name giver --memory 512MiB "$ipc" give "$scratch/handle" &
+until_true 20 test -e "$scratch/handle" || fail "no handle"
+same "without Spillway" 1 "$(on_softgpu "$ipc" open "$scratch/handle")"
+same "by a job that nobody named" 0 "$(under_shim "$ipc" open "$scratch/handle")"
+same "by another job" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/handle")"
+kill $!
+wait $! || :
+under_shim "$ipc" give "$scratch/native" &
+until_true 20 test -e "$scratch/native" || fail "no handle of the driver"
+same "the driver's own" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/native")"
+kill $!
+wait $! || :
