@@ -16,7 +16,7 @@
 #include "core/memory/share_server.h"
 #include "core/pace/capture.h"
 
-#define EXPORT_PATIENCE_NS 10000000000ull
+#define EXPORT_PATIENCE_NS 60000000000ull
 
 /* Guards allocations' numbers; while it is held, nothing that has one is freed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

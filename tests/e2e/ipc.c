@@ -433,6 +433,7 @@ static void give_much(void)
 	OK(cuMemAlloc_v2(&address, 1024 * MIB));
 	for (size_t at = 0; at < 1024; at += 2)
 		OK(cuMemsetD32_v2(address + at * MIB, (unsigned int)at, 2 * MIB / 4));
+	OK(cuCtxSynchronize());
 	give(address);
 	await();
 }
