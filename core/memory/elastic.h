@@ -41,7 +41,7 @@ struct elastic_piece {
 /*
  * Brings all chunks of the allocation (of its slab) to the device in physical memory that can be exported, and pins
  * them for good. Waits for the mover. CUDA_ERROR_OUT_OF_MEMORY: there is no room for it on the device;
- * CUDA_ERROR_NOT_READY: a capture or unfinished work does not let it be moved.
+ * CUDA_ERROR_NOT_READY: a capture or unfinished work does not let it be moved; MAP_FAILED: the driver does not.
  */
 CUresult elastic_make_exportable(struct allocation *allocation);
 /*

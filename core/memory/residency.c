@@ -646,7 +646,9 @@ static void answer_pin(struct request *r)
 		if (why == MOVE_CAPTURE || why == MOVE_FAILED)
 			break;
 	}
-	r->result = why == MOVE_NONE ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_READY;
+	r->result = why == MOVE_NONE     ? CUDA_ERROR_OUT_OF_MEMORY
+	            : why == MOVE_FAILED ? CUDA_ERROR_MAP_FAILED
+	                                 : CUDA_ERROR_NOT_READY;
 }
 
 static void answer_requests(void)

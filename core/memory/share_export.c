@@ -95,6 +95,16 @@ static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
 	return CUDA_SUCCESS;
 }
 
+static bool can_export(const struct device *device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+	           device->handle) == CUDA_SUCCESS &&
+	       can;
+}
+
 /* What is in flight must end first; the mover gives up before a caller that waits anyway need do so. */
 static CUresult make_exportable(struct allocation *a)
 {
@@ -102,6 +112,13 @@ static CUresult make_exportable(struct allocation *a)
 	uint64_t deadline = share_deadline(EXPORT_PATIENCE_NS);
 	CUresult result;
 
+	if (!can_export(a->context.device)) {
+		log_once(LOG_WARNING,
+		         "gpu %d: its memory cannot be shared with another process "
+		         "(cuIpcGetMemHandle) and be moved as well",
+		         a->context.device->id.ordinal);
+		return CUDA_ERROR_MAP_FAILED;
+	}
 	while ((result = elastic_make_exportable(a)) == CUDA_ERROR_NOT_READY &&
 	       !capture_is_active() && share_deadline(0) < deadline)
 		nanosleep(&pause, NULL);

@@ -637,6 +637,18 @@ static void elsewhere(void)
 	end_other();
 }
 
+static void refused(void)
+{
+	CUdeviceptr address;
+	CUipcMemHandle handle;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&address, 20 * MIB));
+	fill(address, 20 * MIB, 1);
+	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcGetMemHandle(&handle, address));
+	CHECK(has_pattern(address, 20 * MIB, 1));
+}
+
 static void give_to_file(const char *file)
 {
 	char unfinished[4096];
@@ -671,12 +683,12 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"plain", plain},        {"freed", freed},
-	             {"killed", killed},      {"silent", silent},
-	             {"demoted", demoted},    {"much", much},
-	             {"threads", threads},    {"captured", captured},
-	             {"devices", devices},    {"with_its_context", with_its_context},
-	             {"elsewhere", elsewhere}};
+	} cases[] = {{"plain", plain},         {"freed", freed},
+	             {"killed", killed},       {"silent", silent},
+	             {"demoted", demoted},     {"much", much},
+	             {"threads", threads},     {"captured", captured},
+	             {"devices", devices},     {"with_its_context", with_its_context},
+	             {"elsewhere", elsewhere}, {"refused", refused}};
 
 	if (argc == 3 && strcmp(argv[1], "give") == 0)
 		give_to_file(argv[2]);

@@ -35,6 +35,13 @@ a_case devices 512MiB
 unset SOFTGPU_DEVICES
 SOFTGPU_STATE_DIR=$scratch/softgpu
 
+# A device that cannot export memory cannot give it.
+SOFTGPU_ATTRIBUTES=HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED=0
+export SOFTGPU_ATTRIBUTES
+a_case refused 512MiB
+has "refused" "$(cat "$scratch/out")" "cannot be shared"
+unset SOFTGPU_ATTRIBUTES
+
 # Of another state directory nothing is found, and it is said once.
 ELSEWHERE_STATE=$scratch/elsewhere
 export ELSEWHERE_STATE
