@@ -57,7 +57,7 @@ static CUresult try_mapping(const struct trial *trial, CUmemGenericAllocationHan
 static CUresult try_vmm(const struct trial *trial, CUmemLocationType where)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-	CUmemGenericAllocationHandle handle;
+	CUmemGenericAllocationHandle handle = 0;
 	CUresult result;
 	size_t size;
 	int node = 0;
@@ -79,7 +79,7 @@ static CUresult try_vmm(const struct trial *trial, CUmemLocationType where)
 
 static CUresult try_managed(const struct trial *trial)
 {
-	CUdeviceptr address;
+	CUdeviceptr address = 0;
 	CUresult result =
 	    CALL(trial->library, cuMemAllocManaged, &address, UNIT, CU_MEM_ATTACH_GLOBAL);
 
@@ -91,7 +91,7 @@ static CUresult try_managed(const struct trial *trial)
 static CUresult try_pinned(const struct trial *trial)
 {
 	CUdeviceptr address;
-	void *host;
+	void *host = NULL;
 	CUresult result = CALL(trial->library, cuMemHostAlloc, &host, UNIT,
 	                       CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
 

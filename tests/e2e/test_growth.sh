@@ -24,9 +24,9 @@ hold() { # hold NAME BLOCKS OPTIONS...: a job that holds blocks of 8 MiB, with t
 number() { # number JOB KEY: of its GPU
 	"$spillway" stat "$1" --json | sed "s/\"processes\".*//; s/.*\"$2\":\\([0-9]*\\).*/\\1/"
 }
-device() { [ "$(number "$1" device_charged)" "$2" $(($3 * mib)) ]; }
-host() { [ "$(number "$1" host_used)" "$2" $(($3 * mib)) ]; }
-limit() { [ "$(number "$1" limit_set)" "$2" $(($3 * mib)) ]; }
+device() { test "$(number "$1" device_charged)" "$2" $(($3 * mib)); }
+host() { test "$(number "$1" host_used)" "$2" $(($3 * mib)); }
+limit() { test "$(number "$1" limit_set)" "$2" $(($3 * mib)); }
 
 # Without memory_limit_max nothing grows, whatever room there is.
 hold small 12 --memory 64MiB
