@@ -49,17 +49,18 @@ const char *registry_container_name(const char *container)
 
 /* --- under the lock --- */
 
-static struct container *find_container(const struct registry *registry, const char *name)
+static struct container *find_container(struct registry *registry, const char *name)
 {
-	struct container *found = registry->containers;
+	struct container *found = registry->found_last;
 
-	/* Mostly there is but one. */
 	if (found && name && strcmp(found->name, name) == 0)
 		return found;
 	found = NULL;
 	name = registry_container_name(name);
 	if (name)
 		HASH_FIND_STR(registry->containers, name, found);
+	if (found)
+		registry->found_last = found;
 	return found;
 }
 
@@ -139,7 +140,7 @@ static int add(struct registry *registry, const char *container_name, struct res
 }
 
 /* With a reference for the caller. */
-static struct resource *find(const struct registry *registry, const char *container_name,
+static struct resource *find(struct registry *registry, const char *container_name,
                              const struct resource_type *type, struct resource_name name)
 {
 	const struct container *container = find_container(registry, container_name);
@@ -379,6 +380,7 @@ size_t registry_cleanup(struct registry *registry, const char *container_name)
 	struct container *container = find_container(registry, container_name);
 	if (container) {
 		HASH_DEL(registry->containers, container);
+		registry->found_last = NULL;
 		taken = container_take_all(container);
 		container_free(container);
 	}

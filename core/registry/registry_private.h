@@ -31,6 +31,7 @@ struct registry {
 	pthread_mutex_t lock;           /* guards all below; never held while foreign code runs */
 	pthread_cond_t created;         /* a creation ended */
 	struct container *containers;   /* uthash */
+	struct container *found_last;   /* of them: mostly the next to be looked for; or NULL */
 	struct address_table addresses; /* of all containers */
 	struct known_type *types;       /* the one used last comes first */
 	struct creation *creations;
