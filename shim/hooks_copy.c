@@ -1,7 +1,7 @@
 /* Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to report. */
 #include "shim/sampled.h"
 
-#include "core/memory/residency.h"
+#include "core/memory/moment.h"
 
 /* As COPIES, for what returns when the copy is done. */
 #define WAITS(symbol, look, ...)                                                             \
@@ -10,7 +10,7 @@
 		CUresult result =                                                            \
 		    SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
 		if (result == CUDA_SUCCESS)                                                  \
-			residency_natural_moment();                                          \
+			moment_has_come();                                          \
 		return result;                                                               \
 	}
 #define WAITS_2(symbol, other, look, ...) \

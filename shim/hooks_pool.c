@@ -7,7 +7,7 @@
 #include "core/memory/graph_memory.h"
 #include "core/memory/peer.h"
 #include "core/memory/pool.h"
-#include "core/memory/residency.h"
+#include "core/memory/moment.h"
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
@@ -312,7 +312,7 @@ static CUresult all_is_done(CUresult result)
 static CUresult waited(CUresult result)
 {
 	if (result == CUDA_SUCCESS)
-		residency_natural_moment();
+		moment_has_come();
 	return result;
 }
 

@@ -12,15 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/gate.h"
 #include "core/base/log.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
+#include "core/memory/closure.h"
 #include "core/memory/elastic.h"
 #include "core/memory/growth.h"
 #include "core/memory/heat.h"
-#include "core/memory/movable.h"
-#include "core/memory/quiet.h"
+#include "core/memory/plan.h"
 #include "core/memory/spare.h"
 #include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
@@ -30,26 +29,11 @@
 
 enum { STACK = 128 << 10 };
 
-/* How long a closure may take to come about: each failure in a row doubles it. */
-#define HOLD_LEAST (20 * MS)
-#define HOLD_MOST  (1000 * MS)
-/* A launch that is held so long passes all the same. */
-#define EXPIRY (20 * MS)
-/* A try at a moment that may be quiet. */
-#define GLANCE          (1 * MS)
-#define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
-#define BETWEEN_GLANCES (10 * MS)
 /* Promotions are not worth more than a natural moment for so long. */
-#define PROMOTE_DEADLINE (500 * MS)
-/* What a closure should take at most, for the bytes it copies. */
-#define COPY_NS               (10 * MS)
-#define BYTES_LEAST           ((uint64_t)32 << 20)
-#define BYTES_MOST            ((uint64_t)256 << 20)
+#define PROMOTE_DEADLINE      (500 * MS)
 #define LOOK_AGAIN            (500 * MS) /* where nothing is wanted */
 #define LOOK_SOON             (50 * MS)  /* where something may become possible */
 #define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
-
-_Atomic unsigned int residency_waits;
 
 /* What another thread wants of the mover, and waits for. */
 struct request {
@@ -67,28 +51,17 @@ static struct {
 	pthread_cond_t changed; /* for the mover */
 	pthread_cond_t done;    /* for those who asked */
 	bool started, stopping;
-	bool woken;  /* something changed since the mover looked last */
-	bool moment; /* the program has just waited */
+	bool woken; /* something changed since the mover looked last */
 	struct request *requests;
-	_Atomic bool is_moving;
 } mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What the mover knows of a device. */
 static struct tended {
-	uint64_t hold_ns;
-	uint64_t bytes;              /* of one plan, by what copying takes */
 	uint64_t no_promotion_until; /* CLOCK_MONOTONIC */
 	uint64_t next_look;
 } tended[DEVICE_MAX];
 
-static struct plan {
-	struct move moves[MOVES_MAX];
-	size_t count;
-	enum segment_side to;
-	bool is_exportable, is_urgent, pins;
-	bool spares_go; /* room is wanted: what becomes free is not kept */
-	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
-} plan;
+static struct plan plan;
 
 static uint64_t now_ns(void)
 {
@@ -104,320 +77,6 @@ static struct arena *arena_on(const struct device *device)
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 
 	return atomic_load_explicit(&range->base, memory_order_acquire) ? range->arena : NULL;
-}
-
-static void say_pending(struct device *device, enum move_pending why)
-{
-	statistics_set(&device->statistics->move_pending, why);
-}
-
-/* --- choosing --- */
-
-static const struct movable_kind *const kinds[] = {&movable_chunk};
-
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
-/* The coldest of the device's side, or the hottest of the host's. */
-static void choose(struct device *device, enum segment_side side, struct choice *choice)
-{
-	choice->count = 0;
-	for (int i = 0; i < KINDS; i++) {
-		pthread_mutex_lock(kinds[i]->lock(device));
-		kinds[i]->choose(device, side, choice);
-		pthread_mutex_unlock(kinds[i]->lock(device));
-	}
-}
-
-/* --- plans --- */
-
-static CUresult get_memory(struct device *device, struct physical_chunk *chunk, uint64_t limit)
-{
-	int error;
-	CUresult result;
-
-	if (spare_take(device, chunk))
-		return CUDA_SUCCESS;
-	error = chunk->side == SEGMENT_ON_HOST
-	            ? vmem_charge_host(device, chunk->size)
-	            : device_charge(device, SEGMENT_ON_DEVICE, chunk->size, limit);
-	if (error) {
-		say_pending(device,
-		            chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = spare_create(device, chunk);
-	if (result != CUDA_SUCCESS) {
-		device_uncharge(device, chunk->side, chunk->size);
-		say_pending(device, result != CUDA_ERROR_OUT_OF_MEMORY ? MOVE_FAILED
-		                    : chunk->side == SEGMENT_ON_HOST   ? MOVE_HOST_LIMIT
-		                                                       : MOVE_DEVICE_FULL);
-	}
-	return result;
-}
-
-static void drop_memory(struct device *device, const struct move *m)
-{
-	const struct physical_chunk chunk = {m->to, m->size, plan.to, plan.is_exportable};
-
-	spare_give(device, &chunk);
-}
-
-static bool look_locked(struct device *device, struct move *m)
-{
-	bool can_move;
-
-	pthread_mutex_lock(m->kind->lock(device));
-	can_move = m->kind->look(device, m, plan.pins);
-	pthread_mutex_unlock(m->kind->lock(device));
-	return can_move;
-}
-
-/* Adds what is chosen as far as there is memory to go to. Whether it was the memory that ended it. */
-static bool fill_plan(struct device *device, const struct choice *choice, uint64_t bytes,
-                      uint64_t limit)
-{
-	uint64_t planned = 0;
-
-	plan.count = 0;
-	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
-		struct move *m = &plan.moves[plan.count];
-		struct physical_chunk chunk = {.side = plan.to,
-		                               .is_exportable = plan.is_exportable};
-
-		*m = (struct move){.kind = choice->of[i].kind, .address = choice->of[i].address};
-		/* It may have gone meanwhile; what is planned is looked at again. */
-		if (!look_locked(device, m) ||
-		    (planned && planned + m->size > tended[device->id.ordinal].bytes))
-			continue;
-		chunk.size = m->size;
-		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
-			return true;
-		m->to = chunk.handle;
-		planned += chunk.size;
-		plan.count++;
-	}
-	return false;
-}
-
-/* --- closures --- */
-
-/* With the locks held: whether it is still as planned; its rights as they are now. */
-static bool is_still(struct device *device, struct move *m)
-{
-	struct move now = {.kind = m->kind, .address = m->address};
-
-	if (!m->kind->look(device, &now, plan.pins) || now.from != m->from || now.size != m->size)
-		return false;
-	m->access = now.access;
-	m->accesses = now.accesses;
-	return true;
-}
-
-/* Those that are still there, first. */
-static size_t sort_out(struct device *device)
-{
-	size_t still = 0;
-
-	for (size_t i = 0; i < plan.count; i++) {
-		struct move m = plan.moves[i];
-
-		if (!is_still(device, &m))
-			continue;
-		plan.moves[i] = plan.moves[still];
-		plan.moves[still++] = m;
-	}
-	return still;
-}
-
-static void count_move(struct device *device, const struct move *m, bool queued)
-{
-	struct statistics *s = device->statistics;
-
-	if (plan.to == SEGMENT_ON_HOST) {
-		statistics_add(&s->demotions, 1);
-		statistics_add(&s->demoted_bytes, m->size);
-	} else if (!m->is_from_device) {
-		statistics_add(&s->promotions, 1);
-		statistics_add(&s->promoted_bytes, m->size);
-	}
-	if (queued)
-		statistics_add(&s->queued_moves, 1);
-}
-
-/* With the gate seized and nothing running. */
-static CUresult carry_out(struct device *device, bool queued)
-{
-	uint64_t before = now_ns(), bytes = 0, took;
-	CUresult result = CUDA_SUCCESS;
-	size_t still;
-
-	for (int i = 0; i < KINDS; i++)
-		pthread_mutex_lock(kinds[i]->lock(device));
-	still = sort_out(device);
-	if (still)
-		result = moves_run(device, plan.moves, still);
-	for (size_t i = 0; i < still; i++) {
-		const struct move *m = &plan.moves[i];
-
-		if (!m->is_done)
-			continue;
-		bytes += m->size;
-		count_move(device, m, queued);
-		m->kind->moved(device, m, plan.to, plan.is_exportable);
-	}
-	for (int i = KINDS; i-- > 0;)
-		pthread_mutex_unlock(kinds[i]->lock(device));
-	took = now_ns() - before;
-	if (bytes && took) {
-		struct tended *t = &tended[device->id.ordinal];
-		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
-
-		fitting = (t->bytes + fitting) / 2;
-		t->bytes = fitting < BYTES_LEAST  ? BYTES_LEAST
-		           : fitting > BYTES_MOST ? BYTES_MOST
-		                                  : fitting;
-	}
-	return result;
-}
-
-/*
- * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not come to that, or
- * MOVE_NONE.
- */
-static enum move_pending close_and_move(struct device *device, uint64_t patience_ns,
-                                        uint64_t hold_ns)
-{
-	const struct timespec pause = {.tv_nsec = 100000};
-	struct statistics *s = device->statistics;
-	enum move_pending why = MOVE_INSIDE;
-	uint64_t began = now_ns(), took;
-	bool queued = false;
-
-	if (!gate_hold(patience_ns, EXPIRY))
-		return MOVE_INSIDE;
-	do {
-		enum quiet quiet;
-
-		if (!gate_seize()) {
-			why = MOVE_INSIDE;
-			nanosleep(&pause, NULL);
-			continue;
-		}
-		if (capture_is_active()) {
-			why = MOVE_CAPTURE;
-			break;
-		}
-		quiet = quiet_now(PATIENCE);
-		if (quiet == QUIET) {
-			why = carry_out(device, queued) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
-			break;
-		}
-		why = quiet == QUIET_BROKEN ? MOVE_FAILED : MOVE_WORK;
-		if (quiet == QUIET_BROKEN)
-			break;
-		queued = true;
-		gate_unseize();
-		nanosleep(&pause, NULL);
-	} while (now_ns() - began < hold_ns);
-	gate_open();
-	took = now_ns() - began;
-	statistics_add(&s->move_ns, took);
-	if (took > statistics_get(&s->move_longest_ns))
-		statistics_set(&s->move_longest_ns, took);
-	return why;
-}
-
-static void wait_for_moment(uint64_t ns)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)ns;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
-	pthread_mutex_lock(&mover.lock);
-	mover.moment = false;
-	atomic_store(&residency_waits, 1);
-	while (!mover.moment && !mover.stopping &&
-	       pthread_cond_timedwait(&mover.changed, &mover.lock, &until) == 0)
-		;
-	atomic_store(&residency_waits, 0);
-	pthread_mutex_unlock(&mover.lock);
-}
-
-/* Glances at the device at natural moments, and from the deadline on insists. */
-static enum move_pending move_in_time(struct device *device, uint64_t deadline_ns)
-{
-	struct tended *t = &tended[device->id.ordinal];
-	uint64_t began = now_ns();
-	enum move_pending why;
-
-	for (;;) {
-		why = close_and_move(device, GLANCE, 0);
-		if (why == MOVE_NONE || why == MOVE_FAILED)
-			return why;
-		say_pending(device, why);
-		if (now_ns() - began >= deadline_ns)
-			break;
-		wait_for_moment(BETWEEN_GLANCES);
-		if (plan.is_wanted && !plan.is_wanted(device))
-			return why;
-	}
-	if (why == MOVE_CAPTURE)
-		return why;
-	why = close_and_move(device, t->hold_ns, t->hold_ns);
-	if (why == MOVE_NONE)
-		t->hold_ns = HOLD_LEAST;
-	else if (why != MOVE_CAPTURE && t->hold_ns < HOLD_MOST)
-		t->hold_ns *= 2;
-	return why;
-}
-
-/* After the closure: what each chunk left, or what it was to get, is free. */
-static void clean_up(struct device *device)
-{
-
-	moves_finish(device, plan.moves, plan.count);
-	for (size_t i = 0; i < plan.count; i++) {
-		const struct move *m = &plan.moves[i];
-		/* What is left was not made for export: that is pinned. */
-		const struct physical_chunk left = {
-		    m->from, m->size, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST,
-		    false};
-
-		if (!m->is_done) {
-			drop_memory(device, m);
-			continue;
-		}
-		if (plan.spares_go)
-			spare_release(device, &left);
-		else
-			spare_give(device, &left);
-	}
-	plan.count = 0;
-}
-
-/* Makes room for the plan's copies, carries it out in time, cleans up. */
-static enum move_pending carry_through(struct device *device, uint64_t deadline_ns)
-{
-	enum move_pending why = MOVE_FAILED;
-	size_t ready;
-
-	ready = moves_prepare(device, plan.moves, plan.count);
-	for (size_t i = ready; i < plan.count; i++)
-		drop_memory(device, &plan.moves[i]);
-	plan.count = ready;
-	if (ready) {
-		atomic_store(&mover.is_moving, true);
-		why = move_in_time(device, deadline_ns);
-		atomic_store(&mover.is_moving, false);
-	}
-	clean_up(device);
-	if (why != MOVE_NONE)
-		say_pending(device, why);
-	return why;
 }
 
 /* --- what is wanted --- */
@@ -447,17 +106,15 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 	struct config_gpu settings = device_settings(device);
 	bool no_memory;
 
-	plan = (struct plan){.to = SEGMENT_ON_HOST,
-	                     .is_urgent = is_urgent,
-	                     .spares_go = is_urgent,
-	                     .is_wanted = is_wanted};
-	no_memory = fill_plan(device, choice, bytes, 0);
+	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
+	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device), 0);
 	if (!plan.count) {
 		if (!no_memory)
-			say_pending(device, MOVE_PINNED);
+			plan_say_pending(device, MOVE_PINNED);
 		return false;
 	}
-	return carry_through(device, is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
+	return closure_carry_out(&plan, device,
+	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
 	       MOVE_NONE;
 }
 
@@ -465,15 +122,15 @@ static bool promote(struct device *device, uint64_t bytes, uint64_t limit,
                     const struct choice *choice)
 {
 	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
-	fill_plan(device, choice, bytes, limit);
-	return plan.count && carry_through(device, PROMOTE_DEADLINE) == MOVE_NONE;
+	plan_fill(&plan, device, choice, bytes, closure_bytes(device), limit);
+	return plan.count && closure_carry_out(&plan, device, PROMOTE_DEADLINE) == MOVE_NONE;
 }
 
 static bool shrink(struct device *device, uint64_t bytes, bool (*is_wanted)(struct device *device))
 {
 	struct choice choice;
 
-	choose(device, SEGMENT_ON_DEVICE, &choice);
+	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
 	return demote(device, bytes, &choice, true, is_wanted);
 }
 
@@ -492,12 +149,12 @@ static bool swap(struct device *device, struct choice *hot)
 	uint64_t bytes = 0;
 	size_t pairs = 0;
 
-	choose(device, SEGMENT_ON_DEVICE, &cold);
+	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
 	if (!swap_is_worth(&cold, hot))
 		return false;
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
-	       bytes < tended[device->id.ordinal].bytes)
+	       bytes < closure_bytes(device))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	return demote(device, bytes, &cold, false, is_within_limit);
@@ -514,7 +171,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 		look_again_in(device, LOOK_SOON);
 		return false;
 	}
-	choose(device, SEGMENT_ON_HOST, &hot);
+	plan_choose(device, SEGMENT_ON_HOST, &hot);
 	if (!hot.count)
 		return false;
 	if (room >= hot.of[0].size) {
@@ -524,7 +181,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
 			t->no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
 	} else {
-		say_pending(device, MOVE_NONE);
+		plan_say_pending(device, MOVE_NONE);
 	}
 	return swap(device, &hot);
 }
@@ -555,15 +212,13 @@ static bool tend(struct device *device)
 	uint64_t limit = device_limit(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
-	if (!t->bytes)
-		*t = (struct tended){.hold_ns = HOLD_LEAST, .bytes = 2 * BYTES_LEAST};
 	t->next_look = now_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	if (charged > limit && !capture_is_active() &&
 	    (spare_trim(device, SEGMENT_ON_DEVICE, true) | elastic_trim(device)))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit) {
 		if (capture_is_active())
-			say_pending(device, MOVE_CAPTURE);
+			plan_say_pending(device, MOVE_CAPTURE);
 		else
 			moved = shrink(device, charged - limit, is_over_limit);
 		say_held(device);
@@ -580,7 +235,7 @@ static bool tend(struct device *device)
 		                  statistics_get(&device->statistics->host_pool);
 
 		if (!arena->on_host)
-			say_pending(device, MOVE_NONE);
+			plan_say_pending(device, MOVE_NONE);
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
 		if (context_of_device(device, &(struct context){0}))
@@ -618,6 +273,8 @@ static void answer_pin(struct request *r)
 	const struct movable_kind *kind = &movable_chunk;
 	enum move_pending why = MOVE_NONE;
 
+	/* What makes room for it shall be other memory. */
+	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
 	for (int i = 0; i < PIN_TRIES; i++) {
 		uint64_t limit = device_limit(r->device);
 		struct choice choice;
@@ -635,12 +292,12 @@ static void answer_pin(struct request *r)
 		}
 		plan = (struct plan){.to = SEGMENT_ON_DEVICE,
 		                     .is_exportable = r->is_exportable,
-		                     .is_urgent = true,
 		                     .pins = true,
 		                     .spares_go = true};
-		no_memory = fill_plan(r->device, &choice, BYTES_MOST, limit);
+		no_memory = plan_fill(&plan, r->device, &choice, UINT64_MAX,
+		                      closure_bytes(r->device), limit);
 		if (plan.count)
-			why = carry_through(r->device, 0);
+			why = closure_carry_out(&plan, r->device, 0);
 		else if (no_memory && !shrink(r->device, choice.of[0].size, NULL))
 			break;
 		if (why == MOVE_CAPTURE || why == MOVE_FAILED)
@@ -777,18 +434,6 @@ void residency_wake(struct device *device)
 	errno = saved;
 }
 
-void residency_moment(void)
-{
-	int saved = errno;
-
-	pthread_mutex_lock(&mover.lock);
-	mover.moment = true;
-	if (mover.started)
-		pthread_cond_signal(&mover.changed);
-	pthread_mutex_unlock(&mover.lock);
-	errno = saved;
-}
-
 /* An asker waits for as long as an insisting closure and a shrink before it may take. */
 #define ANSWER_TIME_S 5
 
@@ -847,6 +492,6 @@ void residency_stop(void)
 	const struct timespec pause = {.tv_nsec = 1000000};
 
 	mover.stopping = true;
-	for (int i = 0; i < 100 && atomic_load(&mover.is_moving); i++)
+	for (int i = 0; i < 100 && closure_is_under_way(); i++)
 		nanosleep(&pause, NULL);
 }

@@ -10,8 +10,6 @@
 #ifndef SPILLWAY_RESIDENCY_H
 #define SPILLWAY_RESIDENCY_H
 
-#include <stdatomic.h>
-
 #include "core/device.h"
 
 /* Something changed: a limit, memory freed, memory spilled. Starts the mover when first needed. */
@@ -27,16 +25,6 @@ bool residency_make_room(struct device *device, uint64_t bytes);
  * that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no room; CUDA_ERROR_NOT_READY: it cannot be moved now.
  */
 CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable);
-
-/* Non-zero while a move waits for a natural moment. */
-extern _Atomic unsigned int residency_waits;
-void residency_moment(void);
-/* After a call that waited for the device. */
-static inline void residency_natural_moment(void)
-{
-	if (__builtin_expect(atomic_load_explicit(&residency_waits, memory_order_relaxed) != 0, 0))
-		residency_moment();
-}
 
 /* The process ends or was forked: no move any more. Waits, bounded, for one that is under way. */
 void residency_stop(void);

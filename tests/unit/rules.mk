@@ -8,7 +8,7 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libcore.a
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
 # The shim's own objects in one program, and a driver that writes down how it was called.
-$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=residency_moment
+$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=moment_tell
 $(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(BUILD)/libcore.a \
 		| $(BUILD)/tests/unit/recorder.so
 	$(call say,LD)

@@ -1,0 +1,26 @@
+/*
+ * Natural moments: a call of the program that waited for its work has just returned, so little or nothing is in flight.
+ * Moves wait for them, a while. Thread-safe.
+ */
+#ifndef SPILLWAY_MOMENT_H
+#define SPILLWAY_MOMENT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Non-zero while the mover waits for a moment. */
+extern _Atomic unsigned int moment_is_awaited;
+void moment_tell(void);
+
+/* After a call that waited for the device: one relaxed load. */
+static inline void moment_has_come(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&moment_is_awaited, memory_order_relaxed) != 0,
+	                     0))
+		moment_tell();
+}
+
+/* Returns with the next moment, or after so long (less than a second). The mover's. */
+void moment_wait(uint64_t ns);
+
+#endif

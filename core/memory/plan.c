@@ -1,0 +1,134 @@
+/* Plans. Rules: by the mover thread, inside the user's process. */
+#include "core/memory/plan.h"
+
+#include "core/memory/spare.h"
+#include "core/memory/vmem.h"
+
+void plan_say_pending(struct device *device, enum move_pending why)
+{
+	statistics_set(&device->statistics->move_pending, why);
+}
+
+static const struct movable_kind *const kinds[] = {&movable_chunk};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+void plan_choose(struct device *device, enum segment_side side, struct choice *choice)
+{
+	choice->count = 0;
+	for (int i = 0; i < KINDS; i++) {
+		pthread_mutex_lock(kinds[i]->lock(device));
+		kinds[i]->choose(device, side, choice);
+		pthread_mutex_unlock(kinds[i]->lock(device));
+	}
+}
+
+static CUresult get_memory(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+{
+	int error;
+	CUresult result;
+
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	error = chunk->side == SEGMENT_ON_HOST
+	            ? vmem_charge_host(device, chunk->size)
+	            : device_charge(device, SEGMENT_ON_DEVICE, chunk->size, limit);
+	if (error) {
+		plan_say_pending(device, chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT
+		                                                        : MOVE_DEVICE_FULL);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS) {
+		device_uncharge(device, chunk->side, chunk->size);
+		plan_say_pending(device, result != CUDA_ERROR_OUT_OF_MEMORY ? MOVE_FAILED
+		                         : chunk->side == SEGMENT_ON_HOST   ? MOVE_HOST_LIMIT
+		                                                            : MOVE_DEVICE_FULL);
+	}
+	return result;
+}
+
+void plan_cut(struct plan *plan, struct device *device, size_t count)
+{
+	for (size_t i = count; i < plan->count; i++) {
+		const struct physical_chunk chunk = {plan->moves[i].to, plan->moves[i].size,
+		                                     plan->to, plan->is_exportable};
+
+		spare_give(device, &chunk);
+	}
+	plan->count = count;
+}
+
+static bool look_locked(const struct plan *plan, struct device *device, struct move *m)
+{
+	bool can_move;
+
+	pthread_mutex_lock(m->kind->lock(device));
+	can_move = m->kind->look(device, m, plan->pins);
+	pthread_mutex_unlock(m->kind->lock(device));
+	return can_move;
+}
+
+bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+               uint64_t bytes, uint64_t most, uint64_t limit)
+{
+	uint64_t planned = 0;
+
+	plan->count = 0;
+	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
+		struct move *m = &plan->moves[plan->count];
+		struct physical_chunk chunk = {.side = plan->to,
+		                               .is_exportable = plan->is_exportable};
+
+		*m = (struct move){.kind = choice->of[i].kind, .address = choice->of[i].address};
+		/* It may have gone meanwhile; what is planned is looked at again. */
+		if (!look_locked(plan, device, m) || (planned && planned + m->size > most))
+			continue;
+		chunk.size = m->size;
+		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
+			return true;
+		m->to = chunk.handle;
+		planned += chunk.size;
+		plan->count++;
+	}
+	return false;
+}
+
+/* With the locks held: whether it is still as planned; its rights as they are now. */
+static bool is_still(const struct plan *plan, struct device *device, struct move *m)
+{
+	struct move now = {.kind = m->kind, .address = m->address};
+
+	if (!m->kind->look(device, &now, plan->pins) || now.from != m->from || now.size != m->size)
+		return false;
+	m->access = now.access;
+	m->accesses = now.accesses;
+	return true;
+}
+
+size_t plan_check(struct plan *plan, struct device *device)
+{
+	size_t still = 0;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		struct move m = plan->moves[i];
+
+		if (!is_still(plan, device, &m))
+			continue;
+		plan->moves[i] = plan->moves[still];
+		plan->moves[still++] = m;
+	}
+	return still;
+}
+
+void plan_lock(struct device *device)
+{
+	for (int i = 0; i < KINDS; i++)
+		pthread_mutex_lock(kinds[i]->lock(device));
+}
+
+void plan_unlock(struct device *device)
+{
+	for (int i = KINDS; i-- > 0;)
+		pthread_mutex_unlock(kinds[i]->lock(device));
+}
