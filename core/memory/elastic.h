@@ -19,6 +19,8 @@ enum elastic_place { ELASTIC_DEVICE_FIRST, ELASTIC_HOST };
  */
 CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
                           CUdeviceptr *address);
+/* Pins the allocation at the address (its slab) for good if all of it is on the device. Whether it is. */
+bool elastic_pin(struct device *device, CUdeviceptr address);
 /* Whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* The allocation around an address of an arena, with a reference for the caller, or NULL. */

@@ -1,5 +1,6 @@
 /* How chunks of arenas are moved. Rules: by the mover thread alone. */
 #include "core/memory/arena.h"
+#include "core/memory/elastic.h"
 #include "core/memory/heat.h"
 #include "core/memory/movable.h"
 #include "core/memory/peer.h"
@@ -119,6 +120,19 @@ static void pin(struct device *device, CUdeviceptr address)
 			               unit->units * ARENA_UNIT);
 		unit->pins = 1;
 	}
+}
+
+bool elastic_pin(struct device *device, CUdeviceptr address)
+{
+	struct arena *arena = arena_on(device);
+	struct choice elsewhere = {.count = 0};
+
+	pthread_mutex_lock(&arena->lock);
+	choose_at(device, address, false, &elsewhere);
+	if (!elsewhere.count)
+		pin(device, address);
+	pthread_mutex_unlock(&arena->lock);
+	return !elsewhere.count;
 }
 
 const struct movable_kind movable_chunk = {

@@ -255,11 +255,30 @@ static bool is_beyond_limit(struct device *device, size_t size)
 	return device_charged(device, SEGMENT_ON_DEVICE) + size > device_limit(device);
 }
 
+/* Of a job whose memory is given to other devices behind the driver's back. */
+static CUresult pin_new(struct device *device, CUdeviceptr address)
+{
+	CUresult result =
+	    elastic_pin(device, address) ? CUDA_SUCCESS : residency_pin(device, address, false);
+
+	if (result != CUDA_SUCCESS) {
+		log_once(
+		    LOG_WARNING,
+		    "gpu %d: pin_new: there is no room on the device for memory that must stay "
+		    "there: the program gets out of memory",
+		    device->id.ordinal);
+		vmem_free(address, &(struct vmem_free){0});
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return result;
+}
+
 /* NOT_SUPPORTED: the driver's own allocation is asked instead. */
 static CUresult allocate_elastic(const struct context *context, const struct config_gpu *settings,
                                  const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct device *device = context->device;
+	CUdeviceptr made;
 	CUresult result;
 
 	if (!atomic_load_explicit(&is_elastic, memory_order_relaxed) || request->pool ||
@@ -270,7 +289,11 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 	    is_beyond_limit(device, request->size) &&
 	    (!vmem_make_room(device, true) || is_beyond_limit(device, request->size)))
 		return refuse(device, SPILL_NONE);
-	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, address);
+	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, &made);
+	if (result == CUDA_SUCCESS && settings->pin_new)
+		result = pin_new(device, made);
+	if (result == CUDA_SUCCESS)
+		*address = made;
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 

@@ -41,3 +41,17 @@ hold managed --config "$scratch/managed.ini"
 lower managed
 has "spill = managed" "$out" "limit_held 64.0 MiB: foreign, share 100 %; in use: 64.0 MiB, new memory goes to the host until that is less"
 stat_has managed "gpu 0: elastic no: what spill names is memory that stays where it is" || fail "stat: $("$spillway" stat managed)"
+
+# Memory that was to be pinned from the beginning.
+printf '[gpu]\npin_new = yes\n' >"$scratch/pinned.ini"
+hold pinned --config "$scratch/pinned.ini"
+lower pinned
+has "pin_new" "$out" "limit_held 64.0 MiB: pinned,"
+until_true 20 stat_has pinned "gpu 0: a move waits: what is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
+out=$("$spillway" set pinned --memory 64MiB)
+has "raised again" "$out" "limit_held 64.0 MiB, share"
+
+# What must stay on the GPU is refused where it cannot be there, and makes room where others can go.
+out=$("$spillway" run --softgpu --quiet --memory 32MiB --config "$scratch/pinned.ini" "$allocate" --mib 8 --count 8 --rounds 2)
+has "pin_new beyond the limit" "$out" "round 1: blocks=4 refused=4"
+has "pin_new beyond the limit" "$out" "ok bad=0"
