@@ -113,13 +113,14 @@ enum heat heat_of(uint32_t touched, uint32_t now)
 
 /* What else a thread keeps; apart, because only who is sampled needs it. */
 static __thread struct {
-	uint32_t mean;     /* of the interval to the next sample */
-	uint32_t interval; /* as drawn */
-	uint32_t at;       /* clock at the last sample */
+	uint64_t at;    /* CLOCK_MONOTONIC at the last sample, ns */
+	uint64_t saved; /* time that was not spent on samples, ns */
+	uint32_t mean;  /* of the interval to the next one, launches */
 	uint32_t random;
 } thread __attribute__((tls_model("initial-exec")));
 
-enum { SAMPLES_EVERY_MS = 4 };
+/* What a look of some 0.15 us may be taken for, and how many of them may be saved up. */
+enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
 
 static uint32_t draw(void)
 {
@@ -134,25 +135,41 @@ static uint32_t draw(void)
 	return x;
 }
 
+static uint64_t passed_since_last(void)
+{
+	struct timespec clock;
+	uint64_t now, passed;
+
+	clock_gettime(CLOCK_MONOTONIC, &clock);
+	now = (uint64_t)clock.tv_sec * 1000000000 + (uint64_t)clock.tv_nsec;
+	passed = now - thread.at;
+	thread.at = now;
+	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;
+}
+
 /*
- * Intervals are random, because a fixed one would meet the same launches of each step. A thread that launches seldom
- * is looked at more often, up to every launch, so that it costs time, not launches, to see the whole.
+ * Intervals are random, because a fixed one would meet the same launches of each step. Their mean follows the time
+ * between launches, so that looks take a thousandth or two of it; after a pause each launch is looked at for a while.
  */
 void heat_sampled(void)
 {
 	uint32_t most = atomic_load_explicit(&heat_sampling, memory_order_relaxed);
-	uint32_t clock = milliseconds(), passed = clock - thread.at, mean = thread.mean * 2;
+	uint64_t saved = thread.saved + passed_since_last();
+	uint32_t mean = thread.mean;
 
-	if (passed && mean > thread.interval * SAMPLES_EVERY_MS / passed)
-		mean = thread.interval * SAMPLES_EVERY_MS / passed;
-	if (mean > most)
-		mean = most;
-	if (mean < 1)
+	if (saved >= MANY * LOOK_NS)
 		mean = 1;
-	thread.at = clock;
+	else if (saved >= LOOK_NS)
+		mean /= 2;
+	else
+		mean *= 2;
+	mean = mean > most ? most : mean;
+	mean = mean < 1 ? 1 : mean;
+	saved = saved > LOOK_NS ? saved - LOOK_NS : 0;
+	thread.saved =
+	    saved < SAVED_MAX * (uint64_t)LOOK_NS ? saved : SAVED_MAX * (uint64_t)LOOK_NS;
 	thread.mean = mean;
-	thread.interval = 1 + draw() % (2 * mean - 1);
-	heat_countdown.left = (int32_t)thread.interval;
+	heat_countdown.left = (int32_t)(1 + draw() % (2 * mean - 1));
 }
 
 /* --- touching --- */

@@ -52,7 +52,7 @@ static inline uint32_t heat_age(uint32_t touched, uint32_t now)
 
 /* --- sampling --- */
 
-/* Launches and copies between two that are looked at, on average; 0: none is. */
+/* Launches and copies between two that are looked at, on average, where they come quickly; 0: none is. */
 enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64 };
 extern _Atomic uint32_t heat_sampling;
 

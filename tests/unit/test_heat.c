@@ -19,21 +19,23 @@ enum { UNITS = 1024, RUN = 4 /* units each */ };
 
 /* --- the clock --- */
 
-static uint64_t clock_ms = 1000;
+static uint64_t clock_ns = 1000000000;
+#define MS ((uint64_t)1000000)
+static bool precise; /* CLOCK_MONOTONIC too; else that is check's own */
 
 int clock_gettime(clockid_t id, struct timespec *time)
 {
-	if (id != CLOCK_MONOTONIC_COARSE)
+	if (id != CLOCK_MONOTONIC_COARSE && (id != CLOCK_MONOTONIC || !precise))
 		return (int)syscall(SYS_clock_gettime, id, time);
-	time->tv_sec = (time_t)(clock_ms / 1000);
-	time->tv_nsec = (long)(clock_ms % 1000 * 1000000);
+	time->tv_sec = (time_t)(clock_ns / 1000000000);
+	time->tv_nsec = (long)(clock_ns % 1000000000);
 	return 0;
 }
 
 static void work_for(uint64_t ms)
 {
 	for (; ms; ms--) {
-		clock_ms++;
+		clock_ns += MS;
 		heat_work();
 	}
 }
@@ -191,12 +193,12 @@ START_TEST(a_pause_cools_nothing)
 	launch(FUNCTION, run_at(3));
 	before = heat_now();
 	for (int i = 0; i < 10; i++) {
-		clock_ms += 3600000;
+		clock_ns += 3600000 * MS;
 		ck_assert_int_eq(heat_at(3), HEAT_HOT);
 	}
 	ck_assert_uint_le(heat_now() - before, HEAT_GAP);
 	heat_work();
-	clock_ms += 3600000;
+	clock_ns += 3600000 * MS;
 	ck_assert_uint_le(heat_now() - before, 2 * HEAT_GAP);
 }
 END_TEST
@@ -210,7 +212,7 @@ START_TEST(time_never_steps_back_and_is_never_zero)
 	for (uint64_t i = 0; i < (uint64_t)5 << 30; i += HEAT_GAP) {
 		uint32_t now;
 
-		clock_ms += HEAT_GAP;
+		clock_ns += HEAT_GAP * MS;
 		now = heat_work();
 		wrong += now == 0 || now & HEAT_USE || (int32_t)(now - before) < 0;
 		before = now;
@@ -307,7 +309,7 @@ START_TEST(random_parameters)
 			}
 		}
 		parameters_forget();
-		clock_ms += 100;
+		clock_ns += 100 * MS;
 		heat_launched(rand_r(&seed) % 2 ? FUNCTION : KERNEL, parameters, NULL);
 		for (unsigned int run = 0; run < UNITS / RUN; run++)
 			wrong += (touched(run) != 0) != wanted[run];
@@ -403,7 +405,7 @@ static void check_spread(enum heat_sampling sampling, unsigned int length)
 
 	heat_sample(sampling);
 	for (unsigned int i = 0; i < STEPS * length; i++) {
-		clock_ms += i % 1000 == 0;
+		clock_ns += 20;
 		if (!heat_is_due())
 			continue;
 		seen[i % length]++;
@@ -417,10 +419,12 @@ static void check_spread(enum heat_sampling sampling, unsigned int length)
 
 START_TEST(each_launch_of_a_step_is_met_alike)
 {
+	precise = true;
 	check_spread(HEAT_CLOSELY, 16);
 	check_spread(HEAT_CLOSELY, 7);
 	check_spread(HEAT_THINLY, 64);
 	check_spread(HEAT_THINLY, 48);
+	precise = false;
 }
 END_TEST
 
@@ -428,9 +432,10 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 {
 	unsigned int seen = 0;
 
+	precise = true;
 	heat_sample(HEAT_THINLY);
 	for (int i = 0; i < 1000; i++) {
-		clock_ms += 10;
+		clock_ns += 10 * MS;
 		if (heat_is_due()) {
 			heat_sampled();
 			seen++;
@@ -440,7 +445,7 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 	/* Bursts after long work: some of each, not all. */
 	seen = 0;
 	for (int step = 0; step < 100; step++) {
-		clock_ms += 1000;
+		clock_ns += 1000 * MS;
 		for (int i = 0; i < 100; i++) {
 			if (heat_is_due()) {
 				heat_sampled();
@@ -448,8 +453,26 @@ START_TEST(who_launches_seldom_is_always_looked_at)
 			}
 		}
 	}
-	ck_assert_uint_gt(seen, 200);
-	ck_assert_uint_lt(seen, 2000);
+	ck_assert_uint_gt(seen, 3000);
+	ck_assert_uint_lt(seen, 9000);
+	/* In the long run looks take a share of the time, whatever it is between launches. */
+	for (uint64_t between = 1000; between <= 10000000; between *= 10) {
+		uint64_t wanted = between < 100000 / HEAT_THINLY ? 1000000 / HEAT_THINLY
+		                  : between < 100000             ? 1000000 / (100000 / between)
+		                                                 : 1000000;
+
+		seen = 0;
+		for (int i = 0; i < 1000000; i++) {
+			clock_ns += between;
+			if (heat_is_due()) {
+				heat_sampled();
+				seen++;
+			}
+		}
+		ck_assert_uint_gt(seen, wanted / 2);
+		ck_assert_uint_lt(seen, wanted * 2);
+	}
+	precise = false;
 }
 END_TEST
 
