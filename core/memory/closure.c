@@ -194,17 +194,14 @@ static void clean_up(struct plan *plan, struct device *device)
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct move *m = &plan->moves[i];
 		/* What is left was not made for export: that is pinned. */
-		const struct physical_chunk left = {
-		    m->from, m->size, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST,
-		    false};
+		struct physical_chunk left =
+		    plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
 
 		if (!m->is_done) {
-			const struct physical_chunk unused = {m->to, m->size, plan->to,
-			                                      plan->is_exportable};
-
-			spare_give(device, &unused);
+			plan_drop(plan, device, m);
 			continue;
 		}
+		left.handle = m->from;
 		if (plan->spares_go)
 			spare_release(device, &left);
 		else

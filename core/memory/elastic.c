@@ -139,8 +139,10 @@ static void clear_units(struct arena *arena, uint32_t first, uint32_t units, boo
 		unmap(address_of(arena, first), units * ARENA_UNIT);
 	for (uint32_t i = first; i < first + units;) {
 		struct unit *unit = &arena->units[i];
-		struct physical_chunk chunk = {unit->handle, unit->units * ARENA_UNIT,
-		                               (enum segment_side)unit->side, unit->is_exportable};
+		struct physical_chunk chunk = {.handle = unit->handle,
+		                               .size = unit->units * ARENA_UNIT,
+		                               .side = (enum segment_side)unit->side,
+		                               .is_exportable = unit->is_exportable};
 
 		i += unit->units;
 		unit->handle = 0;

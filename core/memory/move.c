@@ -9,7 +9,12 @@
 
 #define SCRATCH_BYTES ((uint64_t)512 << 20)
 
-static CUdeviceptr scratch[DEVICE_MAX];
+/* Addresses of each device where new memory is mapped to be copied to. */
+static struct scratch {
+	CUdeviceptr base;
+	CUdeviceptr large; /* for one move alone that is larger; 0: none now */
+	size_t large_size;
+} scratch[DEVICE_MAX];
 
 /* The mover's own stream, in whichever context of the device it was used last. */
 static struct {
@@ -40,26 +45,41 @@ static CUresult allow(CUdeviceptr address, size_t size, const CUmemAccessDesc *a
 	                              : driver.cuMemSetAccess(address, size, access, count);
 }
 
+/* Addresses for moves of which the first has so many bytes, or 0. */
+static CUdeviceptr find_scratch(const struct device *device, size_t first)
+{
+	struct scratch *s = &scratch[device->id.ordinal];
+
+	if (first > SCRATCH_BYTES) {
+		if (driver.cuMemAddressReserve(&s->large, first, 0, 0, 0) != CUDA_SUCCESS)
+			s->large = 0;
+		s->large_size = first;
+		return s->large;
+	}
+	if (!s->base &&
+	    driver.cuMemAddressReserve(&s->base, SCRATCH_BYTES, 0, 0, 0) != CUDA_SUCCESS)
+		s->base = 0;
+	return s->base;
+}
+
 size_t moves_prepare(struct device *device, struct move *moves, size_t count)
 {
 	CUmemAccessDesc own = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	CUdeviceptr *base = &scratch[device->id.ordinal];
-	uint64_t used = 0;
+	uint64_t used = 0, room = moves[0].size > SCRATCH_BYTES ? moves[0].size : SCRATCH_BYTES;
+	CUdeviceptr base = find_scratch(device, moves[0].size);
 	size_t ready;
 
 	own.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	own.location.id = device->handle;
-	if (!*base && driver.cuMemAddressReserve(base, SCRATCH_BYTES, 0, 0, 0) != CUDA_SUCCESS) {
-		*base = 0;
+	if (!base)
 		return 0;
-	}
-	for (ready = 0; ready < count && used + moves[ready].size <= SCRATCH_BYTES; ready++) {
-		moves[ready].scratch = *base + used;
+	for (ready = 0; ready < count && used + moves[ready].size <= room; ready++) {
+		moves[ready].scratch = base + used;
 		if (map(moves[ready].scratch, moves[ready].size, moves[ready].to) != CUDA_SUCCESS)
 			break;
 		used += moves[ready].size;
 	}
-	if (ready && allow(*base, used, &own, 1) != CUDA_SUCCESS) {
+	if (ready && allow(base, used, &own, 1) != CUDA_SUCCESS) {
 		moves_finish(device, moves, ready);
 		ready = 0;
 	}
@@ -70,12 +90,16 @@ size_t moves_prepare(struct device *device, struct move *moves, size_t count)
 
 void moves_finish(struct device *device, struct move *moves, size_t count)
 {
-	(void)device;
+	struct scratch *s = &scratch[device->id.ordinal];
+
 	for (size_t i = 0; i < count; i++) {
 		if (moves[i].scratch)
 			unmap(moves[i].scratch, moves[i].size);
 		moves[i].scratch = 0;
 	}
+	if (s->large)
+		driver.cuMemAddressFree(s->large, s->large_size);
+	s->large = 0;
 }
 
 /* With the context current: the stream that copies. */

@@ -17,13 +17,18 @@ struct move {
 	size_t accesses;
 	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
 	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
-	bool is_from_device; /* the caller's, as is the kind */
+	bool is_from_device; /* the caller's, as is all that follows */
+	bool has_like;
+	CUmemAllocationProp like; /* what it must be made like on the device */
 	const struct movable_kind *kind;
 };
 
 enum { MOVES_MAX = 128 };
 
-/* Maps the new memory where it can be copied to. How many of the moves are ready (the first so many). */
+/*
+ * Maps the new memory where it can be copied to. How many of the moves are ready (the first so many). Memory that the
+ * program made may be of any size, and cannot be mapped in parts: it is moved alone, however long the copy takes.
+ */
 size_t moves_prepare(struct device *device, struct move *moves, size_t count);
 /* Copies and exchanges. What failed is as it was before. */
 CUresult moves_run(struct device *device, struct move *moves, size_t count);

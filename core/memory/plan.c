@@ -1,7 +1,6 @@
 /* Plans. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/plan.h"
 
-#include "core/memory/spare.h"
 #include "core/memory/vmem.h"
 
 void plan_say_pending(struct device *device, enum move_pending why)
@@ -48,14 +47,27 @@ static CUresult get_memory(struct device *device, struct physical_chunk *chunk, 
 	return result;
 }
 
+struct physical_chunk plan_memory(const struct move *m, enum segment_side side)
+{
+	const CUmemAllocationProp *like =
+	    m->has_like && side == SEGMENT_ON_DEVICE ? &m->like : NULL;
+
+	return (struct physical_chunk){.size = m->size, .side = side, .like = like};
+}
+
+void plan_drop(const struct plan *plan, struct device *device, const struct move *m)
+{
+	struct physical_chunk chunk = plan_memory(m, plan->to);
+
+	chunk.handle = m->to;
+	chunk.is_exportable = plan->is_exportable;
+	spare_give(device, &chunk);
+}
+
 void plan_cut(struct plan *plan, struct device *device, size_t count)
 {
-	for (size_t i = count; i < plan->count; i++) {
-		const struct physical_chunk chunk = {plan->moves[i].to, plan->moves[i].size,
-		                                     plan->to, plan->is_exportable};
-
-		spare_give(device, &chunk);
-	}
+	for (size_t i = count; i < plan->count; i++)
+		plan_drop(plan, device, &plan->moves[i]);
 	plan->count = count;
 }
 
@@ -77,14 +89,17 @@ bool plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 	plan->count = 0;
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		struct move *m = &plan->moves[plan->count];
-		struct physical_chunk chunk = {.side = plan->to,
-		                               .is_exportable = plan->is_exportable};
+		struct physical_chunk chunk;
 
 		*m = (struct move){.kind = choice->of[i].kind, .address = choice->of[i].address};
 		/* It may have gone meanwhile; what is planned is looked at again. */
 		if (!look_locked(plan, device, m) || (planned && planned + m->size > most))
 			continue;
-		chunk.size = m->size;
+		/* What comes back must fit; what leaves must be enough. */
+		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + m->size > bytes)
+			continue;
+		chunk = plan_memory(m, plan->to);
+		chunk.is_exportable = plan->is_exportable;
 		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
 			return true;
 		m->to = chunk.handle;

@@ -6,6 +6,7 @@
 #define SPILLWAY_PLAN_H
 
 #include "core/memory/movable.h"
+#include "core/memory/spare.h"
 
 struct plan {
 	struct move moves[MOVES_MAX];
@@ -24,7 +25,11 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
  */
 bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes, uint64_t most, uint64_t limit);
-/* Leaves out the moves from this one on: the memory they were to go to is free. */
+/* The physical memory that a move is for on this side: what it leaves there, or needs. */
+struct physical_chunk plan_memory(const struct move *move, enum segment_side side);
+/* A move will not be: the memory it was to go to is free. */
+void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
+/* Leaves out the moves from this one on. */
 void plan_cut(struct plan *plan, struct device *device, size_t count);
 
 /* Around carrying it out: the locks of all kinds, so that nothing else changes. */

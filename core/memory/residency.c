@@ -160,6 +160,15 @@ static bool swap(struct device *device, struct choice *hot)
 	return demote(device, bytes, &cold, false, is_within_limit);
 }
 
+static bool one_fits(const struct choice *choice, uint64_t room)
+{
+	for (size_t i = 0; i < choice->count; i++) {
+		if (choice->of[i].size <= room)
+			return true;
+	}
+	return false;
+}
+
 /* Brings back what fits, or what is needed more than what is there. Whether anything was moved. */
 static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 {
@@ -174,7 +183,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	plan_choose(device, SEGMENT_ON_HOST, &hot);
 	if (!hot.count)
 		return false;
-	if (room >= hot.of[0].size) {
+	if (one_fits(&hot, room)) {
 		if (promote(device, room, limit, &hot))
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */

@@ -31,12 +31,23 @@ static uint32_t milliseconds(void)
 	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
 }
 
-/* 2, 8 and 32 MiB. */
-static struct shelf *shelf_of(const struct device *device, enum segment_side side, uint64_t size)
+/* 2, 8 and 32 MiB; of other sizes, or made in a particular way, nothing is kept: NULL. */
+static struct shelf *shelf_of(const struct device *device, const struct physical_chunk *chunk)
 {
-	int i = size <= (uint64_t)2 << 20 ? 0 : size <= (uint64_t)8 << 20 ? 1 : 2;
+	struct shelf *shelf = store[device->id.ordinal].shelf[chunk->side];
 
-	return &store[device->id.ordinal].shelf[side][i];
+	if (chunk->is_exportable || chunk->like)
+		return NULL;
+	switch (chunk->size >> 20) {
+	case 2:
+		return &shelf[0];
+	case 8:
+		return &shelf[1];
+	case 32:
+		return &shelf[2];
+	default:
+		return NULL;
+	}
 }
 
 static _Atomic uint64_t *pool_counter(struct device *device, enum segment_side side)
@@ -57,19 +68,17 @@ static void take_out(struct shelf *shelf, unsigned int i)
 bool spare_take(struct device *device, struct physical_chunk *chunk)
 {
 	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
-	struct shelf *shelf = shelf_of(device, chunk->side, chunk->size);
-	bool found = false;
+	struct shelf *shelf = shelf_of(device, chunk);
+	bool found;
 
-	if (chunk->is_exportable)
+	if (!shelf)
 		return false;
 	pthread_mutex_lock(lock);
-	for (unsigned int i = shelf->count; i-- > 0 && !found;) {
-		found = shelf->chunk[i].size == chunk->size;
-		if (found) {
-			*chunk = shelf->chunk[i];
-			take_out(shelf, i);
-			statistics_sub(pool_counter(device, chunk->side), chunk->size);
-		}
+	found = shelf->count != 0;
+	if (found) {
+		*chunk = shelf->chunk[shelf->count - 1];
+		take_out(shelf, shelf->count - 1);
+		statistics_sub(pool_counter(device, chunk->side), chunk->size);
 	}
 	shelf->missed += !found;
 	pthread_mutex_unlock(lock);
@@ -82,6 +91,8 @@ CUresult spare_create(struct device *device, struct physical_chunk *chunk)
 
 	if (chunk->side == SEGMENT_ON_HOST)
 		return provider_vmm_create(device, chunk->size, NULL, &chunk->handle);
+	if (chunk->like)
+		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	prop.location.id = device->handle;
 	if (chunk->is_exportable)
@@ -100,12 +111,11 @@ void spare_release(struct device *device, const struct physical_chunk *chunk)
 void spare_give(struct device *device, const struct physical_chunk *chunk)
 {
 	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
-	struct shelf *shelf = shelf_of(device, chunk->side, chunk->size);
+	struct shelf *shelf = shelf_of(device, chunk);
 	bool kept;
 
 	pthread_mutex_lock(lock);
-	kept = !chunk->is_exportable && shelf->count < SPARES_MAX &&
-	       (shelf->count + 1) * chunk->size <= KEPT_BYTES;
+	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= KEPT_BYTES;
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
 		shelf->since[shelf->count++] = milliseconds();
@@ -154,7 +164,7 @@ static void prefill(struct device *device, enum segment_side side, uint64_t limi
 {
 	/* Large chunks cost little per byte; only small ones are worth being made ahead. */
 	struct physical_chunk chunk = {.size = (uint64_t)2 << 20, .side = side};
-	struct shelf *shelf = shelf_of(device, side, chunk.size);
+	struct shelf *shelf = shelf_of(device, &chunk);
 	unsigned int missed, wanted;
 
 	pthread_mutex_lock(&store[device->id.ordinal].lock);

@@ -14,6 +14,7 @@ struct physical_chunk {
 	uint64_t size;
 	enum segment_side side;
 	bool is_exportable;
+	const CUmemAllocationProp *like; /* on the device: made with these; NULL: plain */
 };
 
 /* Takes a spare of this size, side and kind with its charge; false: there is none. */
