@@ -1,11 +1,36 @@
 /* Virtual memory management: physical memory that the program makes itself, its addresses, multicast objects. */
 #include "shim/shim.h"
 
+#include <stdlib.h>
+
 #include "core/job.h"
+#include "core/memory/arena.h"
 #include "core/memory/measured.h"
 #include "core/memory/physical.h"
 
-/* --- physical memory --- */
+/*
+ * --- physical memory ---
+ *
+ * A handle of ours is put into the driver's terms, used and booked within one passage of the gate, because the mover may
+ * give it other memory.
+ */
+
+/* Of cuMemAlloc, to the program: nothing that was mapped. */
+static bool is_of_arena(CUdeviceptr address)
+{
+	return job_is_active() && arena_at(address);
+}
+
+/* As PASSING_GATE(), with the driver's handle in `handle` meanwhile; one of ours that is released is a bad one. */
+#define WITH_HANDLE(handle, call)                            \
+	({                                                   \
+		CUresult result_ = CUDA_ERROR_INVALID_VALUE; \
+		gate_enter();                                \
+		if (physical_translate(&(handle)))           \
+			result_ = (call);                    \
+		gate_leave();                                \
+		result_;                                     \
+	})
 
 HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
      const CUmemAllocationProp *prop, unsigned long long flags)
@@ -23,22 +48,31 @@ HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 	struct side_leaving object = {0};
 	CUresult result;
 
-	if (job_is_active()) /* a multicast object's */
-		object = measured_leave((const void *)(uintptr_t)handle);
-	result = PASSING_GATE(REAL(cuMemRelease)(handle));
-	measured_left(&object, result == CUDA_SUCCESS);
-	if (result == CUDA_SUCCESS && job_is_active())
-		physical_released(handle);
+	gate_enter();
+	if (!physical_release(handle, &result)) {
+		if (job_is_active()) /* a multicast object's */
+			object = measured_leave((const void *)(uintptr_t)handle);
+		result = REAL(cuMemRelease)(handle);
+		measured_left(&object, result == CUDA_SUCCESS);
+		if (result == CUDA_SUCCESS && job_is_active())
+			physical_released(handle);
+	}
+	gate_leave();
 	return result;
 }
 
 HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *addr)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemRetainAllocationHandle)(handle, addr);
+	CUresult result;
 
+	if (is_of_arena((CUdeviceptr)(uintptr_t)addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	gate_enter();
+	result = REAL(cuMemRetainAllocationHandle)(handle, addr);
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		physical_retained(*handle, (CUdeviceptr)(uintptr_t)addr);
+		physical_retained(handle, (CUdeviceptr)(uintptr_t)addr);
+	gate_leave();
 	return result;
 }
 
@@ -47,12 +81,14 @@ HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocation
      CUmemAllocationHandleType handleType, unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result =
-	    REAL(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result == CUDA_SUCCESS && job_is_active())
-		physical_pin(handle);
-	return result;
+	if (job_is_active())
+		result = physical_pin(handle, handleType);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return WITH_HANDLE(
+	    handle, REAL(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags));
 }
 
 HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -63,7 +99,7 @@ HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void 
 	struct context context;
 
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		physical_imported(context_current(&context) ? context.device : NULL, *handle);
+		physical_imported(context_current(&context) ? context.device : NULL, handle);
 	return result;
 }
 
@@ -71,7 +107,9 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
      CUmemGenericAllocationHandle handle)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMemGetAllocationPropertiesFromHandle)(prop, handle);
+	CUmemGenericAllocationHandle real = handle;
+	CUresult result =
+	    WITH_HANDLE(real, REAL(cuMemGetAllocationPropertiesFromHandle)(prop, real));
 
 	if (result == CUDA_SUCCESS && prop && job_is_active())
 		physical_properties(handle, prop);
@@ -119,56 +157,105 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
      unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result = PASSING_GATE(REAL(cuMemMap)(ptr, size, offset, handle, flags));
+	CUmemGenericAllocationHandle real = handle;
+	CUresult result;
 
+	gate_enter();
+	result = WITH_HANDLE(real, REAL(cuMemMap)(ptr, size, offset, real, flags));
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_mapped(ptr, size, handle);
+	gate_leave();
 	return result;
 }
 
 HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 {
 	KEEP_ERRNO;
-	CUresult result = PASSING_GATE(REAL(cuMemUnmap)(ptr, size));
+	CUresult result;
 
+	if (is_of_arena(ptr))
+		return CUDA_ERROR_INVALID_VALUE;
+	gate_enter();
+	result = REAL(cuMemUnmap)(ptr, size);
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_unmapped(ptr, size);
+	gate_leave();
 	return result;
 }
 
 HOOK(cuMemSetAccess, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	KEEP_ERRNO;
-	CUresult result = PASSING_GATE(REAL(cuMemSetAccess)(ptr, size, desc, count));
+	CUresult result;
 
+	if (is_of_arena(ptr))
+		return CUDA_ERROR_INVALID_VALUE;
+	gate_enter();
+	result = REAL(cuMemSetAccess)(ptr, size, desc, count);
 	if (result == CUDA_SUCCESS && desc && job_is_active())
 		physical_accessed(ptr, size, desc, count);
+	gate_leave();
 	return result;
 }
 
 /* Tiles of sparse arrays, in stream order: the memory behind them cannot be replaced unseen. */
-static CUresult pin_tiles(CUresult result, const CUarrayMapInfo *list, unsigned int count)
+static void pin_tiles(const CUarrayMapInfo *list, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+			physical_pin(list[i].memHandle.memHandle, 0);
+	}
+}
+
+static bool is_ours(const CUarrayMapInfo *tile)
+{
+	return tile->memOperationType == CU_MEM_OPERATION_TYPE_MAP &&
+	       physical_is_ours(tile->memHandle.memHandle);
+}
+
+/* Maps the list in the driver's terms. Inside the gate. */
+static CUresult map_translated(__typeof__(&cuMemMapArrayAsync) map, const CUarrayMapInfo *list,
+                               unsigned int count, CUstream stream)
+{
+	CUarrayMapInfo *real = malloc(count * sizeof(*real));
+	CUresult result = CUDA_SUCCESS;
+
+	if (!real)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned int i = 0; i < count; i++) {
+		real[i] = list[i];
+		if (is_ours(&real[i]) && !physical_translate(&real[i].memHandle.memHandle))
+			result = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result == CUDA_SUCCESS)
+		result = map(real, count, stream);
+	free(real);
+	return result;
+}
+
+static CUresult map_tiles(__typeof__(&cuMemMapArrayAsync) map, CUarrayMapInfo *list,
+                          unsigned int count, CUstream stream)
 {
 	KEEP_ERRNO;
+	bool translate = false;
 
-	for (unsigned int i = 0; result == CUDA_SUCCESS && list && job_is_active() && i < count;
-	     i++) {
-		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			physical_pin(list[i].memHandle.memHandle);
-	}
-	return result;
+	if (!list || !job_is_active())
+		return PASSING_GATE(map(list, count, stream));
+	pin_tiles(list, count);
+	for (unsigned int i = 0; i < count; i++)
+		translate |= is_ours(&list[i]);
+	return translate ? PASSING_GATE(map_translated(map, list, count, stream))
+	                 : PASSING_GATE(map(list, count, stream));
 }
 
 HOOK(cuMemMapArrayAsync, CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream)
 {
-	return pin_tiles(PASSING_GATE(REAL(cuMemMapArrayAsync)(mapInfoList, count, hStream)),
-	                 mapInfoList, count);
+	return map_tiles(REAL(cuMemMapArrayAsync), mapInfoList, count, hStream);
 }
 
 HOOK(cuMemMapArrayAsync_ptsz, CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream)
 {
-	return pin_tiles(PASSING_GATE(REAL(cuMemMapArrayAsync_ptsz)(mapInfoList, count, hStream)),
-	                 mapInfoList, count);
+	return map_tiles(REAL(cuMemMapArrayAsync_ptsz), mapInfoList, count, hStream);
 }
 
 /* A descriptor for the network card and its like, which keep addresses. */
@@ -176,12 +263,11 @@ HOOK(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
      CUmemRangeHandleType handleType, unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result =
-	    REAL(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (job_is_active())
 		physical_pin_range(dptr, size);
-	return result;
+	return PASSING_GATE(
+	    REAL(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }
 
 /* --- multicast objects: little memory of their own; what is bound to them must stay on its device --- */
@@ -207,23 +293,24 @@ HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
      unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result =
-	    REAL(cuMulticastBindMem)(mcHandle, mcOffset, memHandle, memOffset, size, flags);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result == CUDA_SUCCESS && job_is_active())
-		physical_pin(memHandle);
-	return result;
+	if (job_is_active())
+		result = physical_pin(memHandle, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return WITH_HANDLE(memHandle, REAL(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,
+	                                                       memOffset, size, flags));
 }
 
 HOOK(cuMulticastBindAddr, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
      CUdeviceptr memptr, size_t size, unsigned long long flags)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags);
 
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (job_is_active())
 		physical_pin_range(memptr, size);
-	return result;
+	return PASSING_GATE(REAL(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
 }
 
 /* What was bound stays pinned: it may be bound elsewhere, and few are ever unbound. */

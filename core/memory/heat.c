@@ -7,6 +7,7 @@
 #include "core/memory/arena.h"
 #include "core/memory/heat_graph.h"
 #include "core/memory/parameters.h"
+#include "core/memory/touched.h"
 
 _Atomic uint32_t heat_sampling;
 __thread struct heat_countdown heat_countdown;
@@ -175,31 +176,42 @@ void heat_sampled(void)
 /* --- touching --- */
 
 /* What else changes a unit holds a lock; here a value of before or after does equally. */
-__attribute__((no_sanitize_thread)) CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use,
-                                                           uint32_t now)
+__attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdeviceptr address,
+                                                                       CUdeviceptr *run)
 {
 	const struct arena *arena = arena_at(address);
 	const struct unit *unit;
-	_Atomic uint32_t *touched;
-	uint32_t before;
 
-	if (!arena)
-		return 0;
+	if (!arena) {
+		*run = address - address % TOUCHED_UNIT;
+		return touched_word(address);
+	}
 	unit = arena_unit(arena, address);
 	if (unit->kind == UNIT_FREE)
-		return 0;
+		return NULL;
 	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
-	touched = &arena->units[unit->run].touched;
+	*run = arena->base + unit->run * ARENA_UNIT;
+	return &arena->units[unit->run].touched;
+}
+
+CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
+{
+	CUdeviceptr run;
+	_Atomic uint32_t *touched = find_word(address, &run);
+	uint32_t before;
+
+	if (!touched)
+		return 0;
 	before = atomic_load_explicit(touched, memory_order_relaxed);
 	if (before && heat_age(before, now) > 0)
 		learn(heat_age(before, now));
 	if (before != (now | use | (before & HEAT_USE)))
 		atomic_store_explicit(touched, now | use | (before & HEAT_USE),
 		                      memory_order_relaxed);
-	return arena->base + unit->run * ARENA_UNIT;
+	return run;
 }
 
-/* What one scan looks for: the smallest range with all arenas in it, so that it is one compare. */
+/* What one scan looks for: the smallest range with all that may move in it, so that it is one compare. */
 struct scan {
 	CUdeviceptr low, size;
 	uint32_t now;
@@ -209,9 +221,9 @@ struct scan {
 
 static bool begin_scan(struct scan *scan)
 {
-	CUdeviceptr high = 0;
+	CUdeviceptr high = atomic_load_explicit(&touched_span.high, memory_order_relaxed);
 
-	scan->low = UINT64_MAX;
+	scan->low = atomic_load_explicit(&touched_span.low, memory_order_relaxed);
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		CUdeviceptr base =
 		    atomic_load_explicit(&arena_ranges[i].base, memory_order_acquire);

@@ -100,7 +100,7 @@ void heat_hide(CUdeviceptr address);
  */
 bool heat_scan(CUfunction function, void **parameters, void **extra, bool wait,
                void (*found)(void *cookie, CUdeviceptr run), void *cookie);
-/* Marks its run as used now. The run's first address, 0: in no arena. */
+/* Marks its run as used now (outside of arenas its 2 MiB, touched.h). The run's first address; 0: nothing that moves. */
 CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
 /* The time now, and the program is at work. */
 uint32_t heat_work(void);

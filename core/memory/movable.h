@@ -44,7 +44,7 @@ struct movable_kind {
 	void (*pin)(struct device *device, CUdeviceptr address);
 };
 
-extern const struct movable_kind movable_chunk;
+extern const struct movable_kind movable_chunk, movable_physical;
 
 /* Colder is less: by heat, then by when it was used last. */
 uint64_t movable_rank(uint32_t touched, uint32_t now);

@@ -1,41 +1,39 @@
 /* Physical memory of the application. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/physical.h"
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <search.h>
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "core/memory/physical_books.h"
 
 #include "core/base/log.h"
+#include "core/memory/arena.h"
 #include "core/memory/provider.h"
+#include "core/memory/residency.h"
+#include "core/memory/spare.h"
+#include "core/memory/touched.h"
 #include "core/memory/vmem.h"
 
-struct physical {
-	CUmemGenericAllocationHandle handle;
-	struct device *device;
-	enum segment_side side;
-	uint64_t bytes;
-	unsigned int references; /* handles and mappings */
-	unsigned int handles;
-	CUmemAllocationProp asked; /* by the program */
-	bool imported;             /* charged to its owner */
-	bool pinned;               /* must stay where it is */
-	UT_hash_handle hh;
-};
+pthread_mutex_t physical_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Ours as long as they have a name or mapping, the driver's while the program has them. */
+struct physical *physical_by_name;
 
-struct mapped_range {
-	CUdeviceptr address;
-	size_t size;
-	struct physical *physical;
-	uint16_t readable, writable; /* by which devices of the set, a bit each */
-};
+static void *ranges; /* ordered by address, never overlapping */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct physical *by_handle; /* those with a live handle */
-static void *ranges;               /* ordered by address, never overlapping */
+/* No address looks like this, and no handle of a driver is known to. */
+#define OURS      ((CUmemGenericAllocationHandle)0x5350 << 48)
+#define OURS_MASK ((CUmemGenericAllocationHandle)0xffff << 48)
+static _Atomic uint64_t names;
+
+bool physical_is_ours(CUmemGenericAllocationHandle handle)
+{
+	return (handle & OURS_MASK) == OURS;
+}
+
+static bool is_ours(const struct physical *p)
+{
+	return physical_is_ours(p->name);
+}
 
 static int by_range(const void *a, const void *b)
 {
@@ -46,34 +44,80 @@ static int by_range(const void *a, const void *b)
 	return x->address >= y->address + y->size;
 }
 
-/* With the lock held. */
-static void drop_reference(struct physical *p)
+struct mapped_range *physical_mapping(CUdeviceptr address)
 {
-	if (--p->references > 0)
+	const struct mapped_range key = {.address = address, .size = 1};
+	struct mapped_range **node = tfind(&key, &ranges, by_range);
+
+	return node ? *node : NULL;
+}
+
+static struct physical *find(CUmemGenericAllocationHandle name)
+{
+	struct physical *p;
+
+	HASH_FIND(hh, physical_by_name, &name, sizeof(name), p);
+	return p;
+}
+
+bool physical_is_movable(const struct physical *p)
+{
+	return is_ours(p) && p->mappings && !p->mappings->next && p->mappings->size == p->bytes &&
+	       p->mappings->readable >> p->device->handle & 1;
+}
+
+void physical_recount(struct physical *p)
+{
+	bool counts =
+	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !physical_is_movable(p));
+
+	if (counts == p->is_counted)
 		return;
-	if (!p->imported)
-		device_uncharge(p->device, p->side, p->bytes);
-	free(p);
+	p->is_counted = counts;
+	if (counts)
+		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
+	else
+		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+}
+
+/* --- making --- */
+
+/* Whether it is to have a handle of ours; else it stays where it is made. */
+static bool can_move(struct device *device, enum segment_side side, const CUmemAllocationProp *prop)
+{
+	/* A job that nobody named or limited moves nothing but what the device was too full for. */
+	return !prop->allocFlags.usage && (vmem_is_elastic() || side == SEGMENT_ON_HOST) &&
+	       arena_of(device);
 }
 
 /* prop: what the program asked for; NULL: the memory is another's. */
 static void enter(struct device *device, enum segment_side side, uint64_t bytes,
-                  const CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+                  const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *handle)
 {
 	struct physical *p = calloc(1, sizeof(*p));
 
 	if (p) {
-		p->handle = handle;
+		p->name = p->handle = *handle;
 		p->device = device;
 		p->side = side;
 		p->bytes = bytes;
-		p->references = p->handles = 1;
+		p->handles = 1;
 		p->imported = !prop;
-		if (prop)
+		if (prop) {
 			p->asked = *prop;
-		pthread_mutex_lock(&lock);
-		HASH_ADD(hh, by_handle, handle, sizeof(p->handle), p);
-		pthread_mutex_unlock(&lock);
+			p->pinned = side == SEGMENT_ON_DEVICE && device_settings(device).pin_new;
+			if (can_move(device, side, prop))
+				p->name = OURS | (++names & ~OURS_MASK);
+		}
+		pthread_mutex_lock(&physical_lock);
+		HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
+		if (p->hh.tbl) {
+			*handle = p->name;
+			physical_recount(p);
+			if (is_ours(p) && side == SEGMENT_ON_HOST)
+				arena_of(device)->on_host += bytes;
+		}
+		pthread_mutex_unlock(&physical_lock);
 	}
 	if (!p || !p->hh.tbl) {
 		/* Not followed any more: charged until the process ends, which errs on the safe
@@ -101,9 +145,32 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 		device_uncharge(device, SEGMENT_ON_HOST, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	enter(device, SEGMENT_ON_HOST, size, prop, *handle);
+	enter(device, SEGMENT_ON_HOST, size, prop, handle);
 	vmem_note_spill(device, size, reason);
+	residency_wake(device);
 	return CUDA_SUCCESS;
+}
+
+static bool is_for_export(const CUmemAllocationProp *prop)
+{
+	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+}
+
+/* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
+static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop)
+{
+	uint64_t limit = device_limit(device);
+	int error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
+
+	if (error && (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)))
+		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
+	return error && is_for_export(prop) ? vmem_charge(device, size) : error;
+}
+
+static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop)
+{
+	return (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)) ||
+	       (is_for_export(prop) && residency_make_room(device, size));
 }
 
 CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
@@ -116,18 +183,21 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		device = device_set_by_handle(devices, prop->location.id);
-	/* A size that is no multiple of any granularity is the driver's to refuse. */
-	if (!device || size % ((size_t)2 << 20))
+	/* What is no multiple of any granularity, or of a kind that there is not, is the driver's to refuse. */
+	if (!device || size % ((size_t)2 << 20) || flags ||
+	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
 	if (!device_can_hold(device, size)) {
 		result = create(handle, size, prop, flags);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		reason = SPILL_DEVICE_FULL;
-	} else if (vmem_charge(device, size) == 0) {
+	} else if (charge(device, size, prop) == 0) {
 		result = create(handle, size, prop, flags);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room_on_device(device, size, prop))
+			result = create(handle, size, prop, flags);
 		if (result == CUDA_SUCCESS) {
-			enter(device, SEGMENT_ON_DEVICE, size, prop, *handle);
+			enter(device, SEGMENT_ON_DEVICE, size, prop, handle);
 			return result;
 		}
 		device_uncharge(device, SEGMENT_ON_DEVICE, size);
@@ -141,118 +211,211 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 	return result;
 }
 
-/* With the lock held. */
-static struct physical *find(CUmemGenericAllocationHandle handle)
+/* --- handles --- */
+
+bool physical_translate(CUmemGenericAllocationHandle *handle)
 {
+	const struct physical *p;
+	bool lives;
+
+	if (!physical_is_ours(*handle))
+		return true;
+	pthread_mutex_lock(&physical_lock);
+	p = find(*handle);
+	lives = p && p->handles;
+	if (lives)
+		*handle = p->handle;
+	pthread_mutex_unlock(&physical_lock);
+	return lives;
+}
+
+/* Out of the books, with its charge. The memory is released. */
+static void forget(struct physical *p)
+{
+	if (p->is_counted)
+		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+	if (is_ours(p)) {
+		HASH_DEL(physical_by_name, p);
+		if (p->side == SEGMENT_ON_HOST)
+			arena_of(p->device)->on_host -= p->bytes;
+	}
+	if (!p->imported)
+		device_uncharge(p->device, p->side, p->bytes);
+	free(p);
+}
+
+/* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
+static void drop_unless_used(struct physical *p)
+{
+	if (p->handles || p->mappings)
+		return;
+	/* Asked twice: what stays is memory nobody ever gets back. */
+	if (is_ours(p) && driver.cuMemRelease(p->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(p->handle);
+	forget(p);
+}
+
+/* What is on the host may come back to the room that was left. Not with the lock held. */
+static void wake_for(struct device *device)
+{
+	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
+
+	if (range && atomic_load(&range->base) && range->arena->on_host)
+		residency_wake(device);
+}
+
+bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
+{
+	struct device *device = NULL;
 	struct physical *p;
 
-	HASH_FIND(hh, by_handle, &handle, sizeof(handle), p);
-	return p;
+	if (!physical_is_ours(handle))
+		return false;
+	*result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&physical_lock);
+	p = find(handle);
+	if (p && p->handles) {
+		*result = CUDA_SUCCESS;
+		device = p->device;
+		if (p->handles == 1 && !p->mappings)
+			*result = driver.cuMemRelease(p->handle);
+		if (*result == CUDA_SUCCESS && --p->handles == 0 && !p->mappings)
+			forget(p);
+	}
+	pthread_mutex_unlock(&physical_lock);
+	wake_for(device);
+	return true;
 }
 
 void physical_released(CUmemGenericAllocationHandle handle)
 {
+	struct device *device = NULL;
 	struct physical *p;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&physical_lock);
 	p = find(handle);
 	if (p) {
+		device = p->device;
 		if (--p->handles == 0)
-			HASH_DEL(by_handle, p);
-		drop_reference(p);
+			HASH_DEL(physical_by_name, p);
+		drop_unless_used(p);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
+	wake_for(device);
 }
 
-/* One more handle, the first one again after all were released while it stayed mapped. With the lock held. */
-static void add_handle(struct physical *p, CUmemGenericAllocationHandle handle)
+/*
+ * The program has one more: `handle`, which the driver has given it and which of ours it never sees. With the lock
+ * held.
+ */
+static void add_handle(struct physical *p, CUmemGenericAllocationHandle *handle)
 {
-	if (p->handles == 0) {
-		p->handle = handle;
-		HASH_ADD(hh, by_handle, handle, sizeof(p->handle), p);
+	if (is_ours(p)) {
+		driver.cuMemRelease(*handle);
+		*handle = p->name;
+	} else if (p->handles == 0) { /* the first one again after all were released */
+		p->name = p->handle = *handle;
+		HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
 		if (!p->hh.tbl)
 			return; /* out of memory: charged as long as it is mapped */
 	}
 	p->handles++;
-	p->references++;
 }
 
-void physical_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address)
+void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 {
-	const struct mapped_range key = {.address = address, .size = 1};
-	struct mapped_range **node;
+	struct mapped_range *range;
 	struct physical *p;
 
-	pthread_mutex_lock(&lock);
-	p = find(handle);
-	node = p ? NULL : tfind(&key, &ranges, by_range);
-	if (node)
-		p = (*node)->physical;
+	pthread_mutex_lock(&physical_lock);
+	range = physical_mapping(address);
+	p = range ? range->physical : find(*handle);
 	if (p)
 		add_handle(p, handle);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
 }
+
+/* What this process has exported and imports again: it is pinned, so the driver's handle is still the same. */
+static struct physical *exported_by_us(CUmemGenericAllocationHandle handle)
+{
+	struct physical *p = physical_by_name;
+
+	while (p && !(is_ours(p) && p->pinned && p->handle == handle))
+		p = p->hh.next;
+	return p;
+}
+
+void physical_imported(struct device *device, CUmemGenericAllocationHandle *handle)
+{
+	struct physical *p;
+
+	pthread_mutex_lock(&physical_lock);
+	p = find(*handle);
+	if (!p)
+		p = exported_by_us(*handle);
+	if (p)
+		add_handle(p, handle);
+	pthread_mutex_unlock(&physical_lock);
+	if (!p)
+		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
+}
+
+/* --- mappings --- */
 
 void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
 {
 	struct mapped_range *range = malloc(sizeof(*range));
 	struct physical *p;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&physical_lock);
 	p = find(handle);
+	if (p && is_ours(p) && !touched_open(address, size))
+		p->pinned = true;
 	if (range && p) {
 		struct mapped_range **node;
 
-		*range = (struct mapped_range){.address = address, .size = size, .physical = p};
+		*range = (struct mapped_range){
+		    .address = address, .size = size, .physical = p, .next = p->mappings};
 		node = tsearch(range, &ranges, by_range);
 		if (node && *node == range) {
-			p->references++;
+			p->mappings = range;
 			range = NULL;
+			physical_recount(p);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
 	free(range);
+}
+
+static void take_out(struct mapped_range *range)
+{
+	struct mapped_range **at = &range->physical->mappings;
+
+	tdelete(range, &ranges, by_range);
+	while (*at != range)
+		at = &(*at)->next;
+	*at = range->next;
 }
 
 void physical_unmapped(CUdeviceptr address, size_t size)
 {
 	struct mapped_range key = {.address = address, .size = size};
 	struct mapped_range **node;
+	struct device *device = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&physical_lock);
 	/* One call may unmap several neighbouring mappings. */
 	while ((node = tfind(&key, &ranges, by_range)) != NULL) {
 		struct mapped_range *range = *node;
 
-		tdelete(range, &ranges, by_range);
-		drop_reference(range->physical);
+		device = range->physical->device;
+		take_out(range);
+		physical_recount(range->physical);
+		drop_unless_used(range->physical);
 		free(range);
 	}
-	pthread_mutex_unlock(&lock);
-}
-
-void physical_imported(struct device *device, CUmemGenericAllocationHandle handle)
-{
-	struct physical *p;
-
-	pthread_mutex_lock(&lock);
-	p = find(handle);
-	if (p)
-		add_handle(p, handle);
-	pthread_mutex_unlock(&lock);
-	if (!p)
-		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
-}
-
-void physical_pin(CUmemGenericAllocationHandle handle)
-{
-	struct physical *p;
-
-	pthread_mutex_lock(&lock);
-	p = find(handle);
-	if (p)
-		p->pinned = true;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
+	wake_for(device);
 }
 
 /* Does something with each mapping in [address, address + size); with the lock held. */
@@ -262,68 +425,192 @@ static void each_mapped(CUdeviceptr address, size_t size,
 	CUdeviceptr end = size > UINT64_MAX - address ? UINT64_MAX : address + size;
 
 	while (address < end) {
-		struct mapped_range key = {.address = address, .size = 1}, **node;
+		struct mapped_range *range = physical_mapping(address);
 
-		node = tfind(&key, &ranges, by_range);
-		if (!node)
+		if (!range)
 			return; /* programs map without holes what they then use as one range */
-		with(*node, cookie);
-		address = (*node)->address + (*node)->size;
+		with(range, cookie);
+		address = range->address + range->size;
 	}
 }
 
-static void pin(struct mapped_range *range, void *cookie)
-{
-	(void)cookie;
-	range->physical->pinned = true;
-}
-
-void physical_pin_range(CUdeviceptr address, size_t size)
-{
-	pthread_mutex_lock(&lock);
-	each_mapped(address, size, pin, NULL);
-	pthread_mutex_unlock(&lock);
-}
+struct allowing {
+	CUdeviceptr address;
+	size_t size;
+	const CUmemAccessDesc *access;
+};
 
 static void allow(struct mapped_range *range, void *cookie)
 {
-	const CUmemAccessDesc *access = cookie;
-	uint16_t bit = (uint16_t)(1u << access->location.id);
+	const struct allowing *now = cookie;
+	const CUmemAccessDesc *access = now->access;
+	uint16_t bit = (uint16_t)(1u << (access->location.id & (DEVICE_MAX - 1)));
 
-	range->readable &= (uint16_t)~bit;
-	range->writable &= (uint16_t)~bit;
-	if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		range->readable |= bit;
-	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-		range->writable |= bit;
+	/* Rights of the host, of many devices, of a part: such a mapping could not be made anew. */
+	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
+	    access->location.id >= DEVICE_MAX || range->address < now->address ||
+	    range->size > now->size - (range->address - now->address)) {
+		range->physical->pinned = true;
+	} else {
+		range->readable &= (uint16_t)~bit;
+		range->writable &= (uint16_t)~bit;
+		if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			range->readable |= bit;
+		if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			range->writable |= bit;
+	}
+	physical_recount(range->physical);
 }
 
 void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
                        size_t count)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&physical_lock);
 	for (size_t i = 0; i < count; i++) {
-		CUmemAccessDesc one = access[i];
+		struct allowing now = {address, size, &access[i]};
 
-		if (one.location.type == CU_MEM_LOCATION_TYPE_DEVICE && one.location.id >= 0 &&
-		    one.location.id < DEVICE_MAX)
-			each_mapped(address, size, allow, &one);
+		each_mapped(address, size, allow, &now);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
 }
+
+/* --- staying on the device --- */
+
+static void pin(struct mapped_range *range, void *cookie)
+{
+	(void)cookie;
+	range->physical->pinned = true;
+	physical_recount(range->physical);
+}
+
+/* One that is on the host and could come: where it is mapped. */
+static bool is_to_come(const struct physical *p, CUdeviceptr *address)
+{
+	if (p->side != SEGMENT_ON_HOST || p->pinned || !physical_is_movable(p))
+		return false;
+	*address = p->mappings->address;
+	return true;
+}
+
+CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct device *device = NULL;
+	CUdeviceptr address = 0;
+	struct physical *p;
+
+	pthread_mutex_lock(&physical_lock);
+	p = find(handle);
+	if (p && (!types || p->asked.requestedHandleTypes & types)) {
+		if (is_to_come(p, &address)) {
+			device = p->device;
+		} else if (p->side == SEGMENT_ON_HOST && types) {
+			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
+		} else {
+			p->pinned = true;
+			physical_recount(p);
+		}
+	}
+	pthread_mutex_unlock(&physical_lock);
+	if (device && residency_pin(device, address, false) != CUDA_SUCCESS)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
+}
+
+struct coming {
+	CUdeviceptr address;
+	struct device *device;
+};
+
+static void find_to_come(struct mapped_range *range, void *cookie)
+{
+	struct coming *coming = cookie;
+
+	if (!coming->device && is_to_come(range->physical, &coming->address))
+		coming->device = range->physical->device;
+}
+
+void physical_pin_range(CUdeviceptr address, size_t size)
+{
+	struct coming coming;
+	CUresult result;
+
+	do {
+		coming = (struct coming){0};
+		pthread_mutex_lock(&physical_lock);
+		each_mapped(address, size, find_to_come, &coming);
+		pthread_mutex_unlock(&physical_lock);
+		result = coming.device ? residency_pin(coming.device, coming.address, false)
+		                       : CUDA_SUCCESS;
+	} while (coming.device && result == CUDA_SUCCESS);
+	pthread_mutex_lock(&physical_lock);
+	each_mapped(address, size, pin, NULL);
+	pthread_mutex_unlock(&physical_lock);
+}
+
+/* --- what the program is told --- */
 
 bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop)
 {
 	const struct physical *p;
 	bool spilled;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&physical_lock);
 	p = find(handle);
 	spilled = p && p->side == SEGMENT_ON_HOST;
 	if (spilled)
 		*prop = p->asked;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&physical_lock);
 	return spilled;
+}
+
+static CUresult answer(const struct physical *p, CUpointer_attribute attribute, void *data)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = p->device->handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(unsigned long long *)data = p->asked.requestedHandleTypes;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(int *)data = p->asked.allocFlags.gpuDirectRDMACapable != 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
+		return CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_side() */
+	}
+}
+
+static bool differs_by_side(CUpointer_attribute attribute)
+{
+	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
+	       attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES ||
+	       attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
+	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+}
+
+bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                        CUresult *result)
+{
+	const struct mapped_range *range;
+	bool on_host;
+
+	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
+	    address >= atomic_load(&touched_span.high))
+		return false;
+	pthread_mutex_lock(&physical_lock);
+	range = physical_mapping(address);
+	on_host = range && range->physical->side == SEGMENT_ON_HOST;
+	if (on_host)
+		*result = answer(range->physical, attribute, data);
+	pthread_mutex_unlock(&physical_lock);
+	return on_host;
 }
 
 size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
@@ -334,7 +621,7 @@ size_t physical_granularity(struct device_set *devices, const CUmemAllocationPro
 
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		device = device_set_by_handle(devices, prop->location.id);
-	if (!device || prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (!device)
 		return granularity;
 	on_host = provider_vmm_granularity(device, option);
 	return on_host > granularity ? on_host : granularity;

@@ -1,8 +1,13 @@
 /*
  * Physical memory the application makes itself with cuMemCreate.
  *
- * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead,
- * unless it is to be exported, which only device memory can. Thread-safe.
+ * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead, unless it is to be
+ * exported. Where there is an arena, the program gets a handle of ours for it, which stays the same while the mover
+ * exchanges the memory behind the program's mapping. It does that with what is mapped once and has been given rights to;
+ * what has left the program's hands (exported, bound, registered) stays where it is.
+ *
+ * Handles of ours are known by their value; all functions leave others as they are. What takes a handle to the driver,
+ * and what follows, is done inside the gate. Thread-safe.
  */
 #ifndef SPILLWAY_PHYSICAL_H
 #define SPILLWAY_PHYSICAL_H
@@ -14,30 +19,46 @@
 struct device;
 struct device_set;
 
-/* create is the driver's cuMemCreate. */
+/* create is the driver's cuMemCreate. Not to be called inside the gate. */
 CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                          size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                          __typeof__(&cuMemCreate) create);
-/* To be called after the driver did each of these. */
+bool physical_is_ours(CUmemGenericAllocationHandle handle);
+/* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
+bool physical_translate(CUmemGenericAllocationHandle *handle);
+/* One of ours: releases it, with the answer in *result. False: it is not ours. */
+bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result);
+
+/*
+ * To be called after the driver did each of these. Retaining and importing put our handle in the place of the driver's
+ * where the memory has one.
+ */
 void physical_released(CUmemGenericAllocationHandle handle);
 /* address: in the mapping that the handle was asked for */
-void physical_retained(CUmemGenericAllocationHandle handle, CUdeviceptr address);
+void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
 void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
 void physical_unmapped(CUdeviceptr address, size_t size);
 void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
                        size_t count);
 /* Another's memory, whose owner is charged. device: as far as it is known, NULL else. */
-void physical_imported(struct device *device, CUmemGenericAllocationHandle handle);
+void physical_imported(struct device *device, CUmemGenericAllocationHandle *handle);
 
 /*
- * It must stay where it is: exported, bound to a multicast object, mapped into an array, known to another device.
- * Those at an address are all that are mapped in the range.
+ * It must be on the device and stay there: before it is exported, bound to a multicast object, mapped into an array,
+ * known to another device. Those at an address are all that are mapped in the range. Not inside the gate: waits for the
+ * mover.
+ *
+ * types: handle types it is to be exported as; 0: another use. Memory that was not made for these is let alone, for the
+ * driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device now.
  */
-void physical_pin(CUmemGenericAllocationHandle handle);
+CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types);
 void physical_pin_range(CUdeviceptr address, size_t size);
 
 /* What the program asked for, whatever the backing. False: as the driver says. */
 bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
+/* As pointer_attribute(), of memory that the driver has on the host. */
+bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                        CUresult *result);
 /*
  * The granularity that memory of these properties needs so that it can be on the host as well; `granularity` where
  * it cannot be there.

@@ -8,7 +8,7 @@ void plan_say_pending(struct device *device, enum move_pending why)
 	statistics_set(&device->statistics->move_pending, why);
 }
 
-static const struct movable_kind *const kinds[] = {&movable_chunk};
+static const struct movable_kind *const kinds[] = {&movable_chunk, &movable_physical};
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 

@@ -98,6 +98,8 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 
 	if (!data)
 		return false;
+	if (physical_attribute(attribute, address, data, result))
+		return true;
 	if (imported_at(address, &imported)) {
 		differs = differs_by_backing(&imported, attribute);
 		if (differs)

@@ -279,7 +279,7 @@ enum { PIN_TRIES = 64 };
 
 static void answer_pin(struct request *r)
 {
-	const struct movable_kind *kind = &movable_chunk;
+	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
 	enum move_pending why = MOVE_NONE;
 
 	/* What makes room for it shall be other memory. */

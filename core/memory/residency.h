@@ -21,8 +21,9 @@ void residency_wake(struct device *device);
 bool residency_make_room(struct device *device, uint64_t bytes);
 
 /*
- * Brings the run around an address of an arena to the device and keeps it there for good, in memory made for export if
- * that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no room; CUDA_ERROR_NOT_READY: it cannot be moved now.
+ * Brings the run around an address of an arena, or the program's own physical memory that is mapped there, to the device
+ * and keeps it there for good, in memory made for export if that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no
+ * room; CUDA_ERROR_NOT_READY: it cannot be moved now. Not to be called inside the gate.
  */
 CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable);
 

@@ -46,6 +46,11 @@ void vmem_start(bool elastic)
 	atomic_store(&is_elastic, elastic);
 }
 
+bool vmem_is_elastic(void)
+{
+	return atomic_load_explicit(&is_elastic, memory_order_relaxed);
+}
+
 struct allocation *vmem_at(CUdeviceptr address)
 {
 	struct allocation *found = elastic_at(address);
@@ -281,8 +286,8 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 	CUdeviceptr made;
 	CUresult result;
 
-	if (!atomic_load_explicit(&is_elastic, memory_order_relaxed) || request->pool ||
-	    settings->spill == SPILL_OFF || !device_can_hold(device, request->size))
+	if (!vmem_is_elastic() || request->pool || settings->spill == SPILL_OFF ||
+	    !device_can_hold(device, request->size))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	/* The program wants to be told first, so that it gives back what it caches. */
 	if (must_refuse_first(device, settings) && arena_of(device) &&

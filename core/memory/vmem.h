@@ -60,6 +60,7 @@ struct allocation *vmem_at(CUdeviceptr address);
 bool vmem_is_gone(CUdeviceptr address);
 /* From here on allocations live in the arena where there can be one: somebody named or limited the job. */
 void vmem_start(bool is_elastic);
+bool vmem_is_elastic(void);
 
 /* Frees what is spilled in a context that is about to be destroyed (alive) or was. */
 void vmem_leave_context(CUcontext context, bool alive);

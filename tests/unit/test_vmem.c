@@ -333,12 +333,12 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 	physical_unmapped(1 << 30, 20 * MIB);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* A handle may be had again from the mapping, and outlive it. */
-	physical_retained(a, (1 << 30) + 20 * MIB + 1);
+	physical_retained(&a, (1 << 30) + 20 * MIB + 1);
 	physical_unmapped((1 << 30) + 20 * MIB, 20 * MIB);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	physical_released(a);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
-	physical_retained(b, 0);
+	physical_retained(&b, 0);
 	physical_released(b);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
 	physical_released(b);

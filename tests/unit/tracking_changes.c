@@ -425,10 +425,11 @@ static uint64_t charged(void)
 
 static uint64_t new_memory(void)
 {
-	CUmemAllocationProp properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	uint64_t handle = 0;
 
-	CALL(cuMemCreate, {0, WORD(&handle)}, {1, 2 * MIB}, {2, WORD(&properties)});
+	CALL(cuMemCreate, {0, WORD(&handle)}, {1, 2 * MIB}, {2, WORD(&properties)}, {3, 0});
 	return handle;
 }
 

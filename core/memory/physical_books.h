@@ -1,0 +1,47 @@
+/*
+ * The books of the program's physical memory, of physical.c and physical_move.c alone. All with the lock held.
+ *
+ * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
+ * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping
+ */
+#ifndef SPILLWAY_PHYSICAL_BOOKS_H
+#define SPILLWAY_PHYSICAL_BOOKS_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/device.h"
+
+struct mapped_range {
+	CUdeviceptr address;
+	size_t size;
+	struct physical *physical;
+	uint16_t readable, writable; /* by which devices, a bit each */
+	struct mapped_range *next;   /* of the same memory */
+};
+
+struct physical {
+	CUmemGenericAllocationHandle name, handle;
+	struct device *device;
+	enum segment_side side;
+	uint64_t bytes;
+	unsigned int handles; /* how often the program has it */
+	struct mapped_range *mappings;
+	CUmemAllocationProp asked; /* by the program */
+	bool imported;             /* charged to its owner */
+	bool pinned;               /* must stay where it is */
+	bool is_counted;           /* in the statistics of what must stay on the device */
+	UT_hash_handle hh;
+};
+
+extern pthread_mutex_t physical_lock;
+extern struct physical *physical_by_name;
+
+/* The mapping that holds the address, or NULL. */
+struct mapped_range *physical_mapping(CUdeviceptr address);
+/* It is mapped as one, with rights that are known, so that its memory could be exchanged. */
+bool physical_is_movable(const struct physical *p);
+/* After anything changed that this depends on: keeps the statistics. */
+void physical_recount(struct physical *p);
+
+#endif
