@@ -1,5 +1,6 @@
 /*
- * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; and with 1 thousand, 64
+ * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; heat, for a launch on
+ * average while nothing is spilled and while something is, and for one that is looked at; and with 1 thousand, 64
  * thousand and 1 million of them alive, looking up, making and deleting a resource, and giving back a run of addresses
  * or a block of a slab, any of them, and taking another.
  */
@@ -9,6 +10,8 @@
 
 #include "core/base/gate.h"
 #include "core/memory/address_space.h"
+#include "core/memory/arena.h"
+#include "core/memory/heat.h"
 #include "core/memory/slab.h"
 #include "core/registry/object.h"
 #include "core/registry/registry.h"
@@ -28,6 +31,44 @@ static struct block {
 	struct slab *slab;
 	uint32_t offset;
 } blocks[MOST];
+
+/* --- heat: an arena of one run, and a kernel of eight parameters that lead there --- */
+
+enum { PARAMETERS = 8 };
+
+static struct unit unit = {.kind = UNIT_OF_ALLOCATION};
+static struct arena arena = {.base = (CUdeviceptr)1 << 40, .size = ARENA_UNIT, .units = &unit};
+struct arena_range arena_ranges[DEVICE_MAX];
+
+struct arena *arena_at(CUdeviceptr address)
+{
+	return address - arena.base < arena.size ? &arena : NULL;
+}
+
+static CUresult parameter_info(CUfunction function, size_t index, size_t *offset, size_t *size)
+{
+	(void)function;
+	*offset = index * sizeof(CUdeviceptr);
+	*size = sizeof(CUdeviceptr);
+	return index < PARAMETERS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+struct driver driver = {.cuFuncGetParamInfo = parameter_info};
+
+static void look_at_launch(uint64_t i)
+{
+	CUdeviceptr address = arena.base + i % ARENA_UNIT;
+	void *parameters[PARAMETERS] = {&address, &address, &address, &address,
+	                                &address, &address, &address, &address};
+
+	heat_launched((CUfunction)&unit, parameters, NULL);
+}
+
+static void sample_launch(uint64_t i)
+{
+	if (heat_is_due())
+		look_at_launch(i);
+}
 
 static double now_ns(void)
 {
@@ -165,6 +206,12 @@ int main(void)
 	gate_start();
 	measure("gate_passage", pass_gate);
 	measure("gate_closure", close_gate);
+	arena_ranges[0] = (struct arena_range){arena.base, arena.base + arena.size, &arena};
+	heat_sample(HEAT_THINLY);
+	measure("heat_launch", sample_launch);
+	heat_sample(HEAT_CLOSELY);
+	measure("heat_launch_spilled", sample_launch);
+	measure("heat_look", look_at_launch);
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
 		for (; live < sizes[s].alive; live++) {
 			if (object_track(registry, NULL, &object_type_event,
