@@ -1,6 +1,10 @@
 # shellcheck shell=sh
 # For the tests of this folder, which source it: what they need, and how they read results.
-: "${BUILD:=build}" "${NVCC:=nvcc}"
+: "${BUILD:=build}" "${NVCC:=nvcc}" "${GPU:=real}"
+if [ "$GPU" = soft ]; then # to try the scripts themselves
+	LD_LIBRARY_PATH=$(cd "$BUILD" && pwd)/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	export LD_LIBRARY_PATH
+fi
 
 skip() { # skip REASON: ends the test as skipped
 	echo "$1"
@@ -12,9 +16,64 @@ fail() { # fail REASON: ends the test as failed
 	exit 1
 }
 
-need_gpu() { # a real GPU: one that works without the software one
+need_gpu() { # a real GPU: one that works without the software one; or that one where it is asked for
 	probed=$("$BUILD/clients/gpu_busy" --seconds 0 --loops 1 2>&1) ||
 		skip "no GPU: $(echo "$probed" | tail -n 1)"
+}
+
+need_pytorch() { # with CUDA; $PYTHON runs it
+	: "${PYTHON:=python3}"
+	[ "$GPU" = real ] || skip "PyTorch has machine code alone: it needs a real GPU"
+	"$PYTHON" -c 'import numpy, torch; assert torch.cuda.is_available()' 2>"$TMPDIR/why" ||
+		skip "no PyTorch with CUDA for $PYTHON: $(tail -n 1 "$TMPDIR/why")"
+}
+
+# by_gpu REAL SOFT: a size, or whatever depends on which GPU it is
+by_gpu() {
+	if [ "$GPU" = soft ]; then echo "$2"; else echo "$1"; fi
+}
+
+# context_bytes: what a context takes, which counts against a limit
+context_bytes() {
+	"$BUILD/spillway" run --quiet --name gpu-context --memory 100% "$BUILD/tests/e2e/allocate" --mib 1 --count 1 >&2
+	counter gpu-context device_peak
+}
+
+# limit_file FILE BYTES [LINE...]: a configuration, written as a whole
+limit_file() {
+	file=$1
+	printf '[gpu]\nmemory_limit = %s\n' "$2" >"$file.next"
+	shift 2
+	for line in "$@"; do printf '%s\n' "$line" >>"$file.next"; done
+	mv "$file.next" "$file"
+}
+
+# disturb FILE CONTEXT WORKING_SET: until calm, in the background, a limit between 20 % and 120 % of the working set
+disturb() {
+	"$BUILD/tests/e2e/restless" "$1" $(($2 + $3 / 5)) $(($2 + $3 * 6 / 5)) 50 "demote_deadline = 1ms" &
+	restless=$!
+	trap 'kill $restless 2>/dev/null || true' EXIT
+}
+calm() {
+	kill "$restless"
+	wait "$restless" 2>/dev/null || true
+	trap - EXIT
+}
+
+# until_true SECONDS COMMAND...: waits for COMMAND to succeed
+until_true() {
+	tries=$(($1 * 20))
+	shift
+	while ! "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return 1
+		sleep 0.05
+	done
+}
+
+# counter_is JOB NAME TEST VALUE: as in: counter_is bert host_used -eq 0
+counter_is() {
+	test "$(counter "$1" "$2")" "$3" "$4"
 }
 
 # field NAME: the value after NAME= on stdin, where a program printed it last.

@@ -1,5 +1,5 @@
 # tests/gpu: what only a real GPU can show, and the probe, which asks any driver.
-gpu_out := $(BUILD)/gpu/probe $(BUILD)/gpu/probe_kernels.ptx
+gpu_out := $(BUILD)/gpu/probe $(BUILD)/gpu/probe_kernels.ptx $(BUILD)/gpu/device_free
 gpu_tests := tests/gpu/test_probe.sh
 gpu_only_tests := $(wildcard tests/gpu/check_*.sh)
 
@@ -10,11 +10,17 @@ $(BUILD)/gpu/probe: $(probe_src:%.c=$(BUILD)/%.o)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
+$(BUILD)/gpu/device_free: $(BUILD)/tests/gpu/device_free.o | $(BUILD)/softgpu/libcuda.so.1
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
+
 $(BUILD)/gpu/probe_kernels.ptx: tests/gpu/probe_kernels.ptx
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
+# GPU=soft tries the scripts on the software GPU. They use programs of the other tests.
 .PHONY: run-check-gpu
-run-check-gpu: all $(gpu_out)
+run-check-gpu: all $(gpu_out) $(elastic_clients) $(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless bench/steps)
 	@tests/gpu/machine
-	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) NVCC=$(NVCC) TEST_TIMEOUT=600 tests/run $(gpu_only_tests)
+	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) NVCC=$(NVCC) GPU=$(GPU) TEST_TIMEOUT=600 tests/run $(gpu_only_tests)

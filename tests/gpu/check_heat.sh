@@ -1,0 +1,21 @@
+#!/bin/sh
+# Half of a working set on the device: where Spillway sees what the kernels use, a step takes less than half the time that
+# it takes where the memory lies as it was allocated.
+set -eu
+. tests/gpu/needs.sh
+need_gpu
+mib=$(by_gpu 4096 64)
+[ "$GPU" = real ] || export SOFTGPU_HOST_BANDWIDTH=100M
+
+# step PLACED: nanoseconds
+step() {
+	limit_file "$TMPDIR/heat.ini" 100%
+	SPILLWAY_CONFIG=$TMPDIR/heat.ini SPILLWAY_JOB=heat-$1 "$BUILD/spillway" run --quiet --name "heat-$1" \
+		--config "$TMPDIR/heat.ini" "$BUILD/bench/steps" "$1" 50 "$mib" >"$TMPDIR/out" 2>&1 || fail "$1: $(cat "$TMPDIR/out")"
+	sed -n 's/^step_50% \([0-9]*\).*/\1/p' "$TMPDIR/out"
+}
+
+heat=$(step heat) || fail "$heat"
+order=$(step order) || fail "$order"
+echo "a step takes $heat ns placed by heat, $order ns as allocated"
+[ "$heat" -lt $((order / 2)) ] || fail "placing by heat gains too little"
