@@ -124,7 +124,12 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 		return result;
 	if (job_is_active() && vmem_is_gone(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
+	result = REAL(cuPointerGetAttribute)(data, attribute, ptr);
+	/* With tokens a module of the kernel maps the memory for other devices. */
+	if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS &&
+	    job_is_active())
+		pointer_pin(ptr);
+	return result;
 }
 
 /* The driver answers all it knows; what depends on the backing is put right after. */

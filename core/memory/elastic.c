@@ -188,14 +188,35 @@ static CUresult place_run(struct placing *run)
 	return result;
 }
 
+/* With the arena's lock held: what is on the device of a chunk under pin_new stays there. */
+static void pin_new(struct arena *arena, struct unit *unit)
+{
+	if (!unit->units || unit->pins || unit->side != SEGMENT_ON_DEVICE ||
+	    !device_settings(arena->device).pin_new)
+		return;
+	unit->pins = 1;
+	statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+}
+
+/* With the arena's lock held: nobody uses the chunk any more. */
+static void unpin(struct arena *arena, struct unit *unit)
+{
+	if (unit->pins)
+		statistics_sub(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+	unit->pins = 0;
+}
+
 /* With the arena's lock held. */
 static void publish(const struct placing *run, enum chunk_kind kind)
 {
 	struct unit *unit = &run->arena->units[run->first];
 
 	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
-	for (uint32_t i = 0; i < run->units; i++)
+	for (uint32_t i = 0; i < run->units; i++) {
 		unit[i].kind = (uint8_t)kind;
+		if (kind == UNIT_OF_ALLOCATION)
+			pin_new(run->arena, &unit[i]);
+	}
 	run->arena->on_host += run->on_host;
 }
 
@@ -211,10 +232,7 @@ static void withdraw(struct arena *arena, uint32_t first, uint32_t units)
 			continue;
 		if (unit->side == SEGMENT_ON_HOST)
 			arena->on_host -= unit->units * ARENA_UNIT;
-		if (unit->pins)
-			statistics_sub(&arena->device->statistics->pinned_chunks,
-			               unit->units * ARENA_UNIT);
-		unit->pins = 0;
+		unpin(arena, unit);
 	}
 }
 
@@ -335,6 +353,7 @@ static bool take_block(struct arena *arena, unsigned int class, struct allocatio
 		if (!slab->used)
 			count_empty(arena, slab, -1);
 		a->address = address_of(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
+		pin_new(arena, &arena->units[slab->unit]);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	return slab != NULL;
@@ -443,6 +462,7 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 		slab_destroy(&arena->slabs, slab);
 		withdraw(arena, unit, 1);
 	} else if (empty) {
+		unpin(arena, &arena->units[unit]);
 		count_empty(arena, slab, 1);
 	}
 	pthread_mutex_unlock(&arena->lock);
@@ -549,6 +569,21 @@ void elastic_each_run(struct device *device,
 		i = end;
 	}
 	pthread_mutex_unlock(&arena->lock);
+}
+
+CUresult elastic_pin_range(CUdeviceptr address, size_t size)
+{
+	CUdeviceptr end = address + size;
+	CUresult result = CUDA_SUCCESS;
+	struct allocation *a;
+
+	while (result == CUDA_SUCCESS && address < end && (a = elastic_at(address)) != NULL) {
+		a->is_shared = true;
+		result = residency_pin(arena_at(address)->device, address, false);
+		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+		resource_release(&a->resource);
+	}
+	return result;
 }
 
 /* --- for export --- */

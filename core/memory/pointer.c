@@ -1,6 +1,7 @@
 /* Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/pointer.h"
 
+#include "core/base/log.h"
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
 #include "core/memory/physical.h"
@@ -151,4 +152,8 @@ void pointer_pin(CUdeviceptr address)
 		resource_release(&a->resource);
 	}
 	physical_pin_range(address, 1);
+	if (elastic_pin_range(address, 1) != CUDA_SUCCESS)
+		log_once(LOG_WARNING,
+		         "memory that other devices are to reach could not be brought to the GPU: "
+		         "it may move");
 }

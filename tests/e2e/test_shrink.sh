@@ -64,7 +64,7 @@ end_driven
 same "nothing is left" "0 0" "$(counter shrink device_used) $(counter shrink host_used)"
 
 # What must stay on the device: named at some point inside, exported.
-for pin in ipc; do
+for pin in memops ipc; do
 	limit_file "$ini" $((64 * mib))
 	start_driven "$pin" "$ini"
 	wants 0 alloc a 16384
@@ -87,6 +87,36 @@ for pin in ipc; do
 	wants 0 check b 6
 	end_driven
 done
+
+# pin_new: what comes from then on stays, large and small.
+limit_file "$ini" $((64 * mib))
+start_driven pin_new "$ini"
+wants 0 alloc a 16384
+wants 0 fill a 5
+limit_file "$ini" $((64 * mib)) "pin_new = yes"
+pinned() { counter_at_least pin_new pinned_chunks $((8 * mib)); }
+allocates_pinned() {
+	tell alloc b 8192
+	pinned || { wants 0 free b && return 1; }
+}
+until_true $patience allocates_pinned || fail "pin_new: nothing is pinned"
+wants 0 alloc c 100
+wants 0 fill b 6
+wants 0 fill c 7
+same "pin_new: pinned" $((10 * mib)) "$(counter pin_new pinned_chunks)"
+limit_file "$ini" $((4 * mib)) "pin_new = yes"
+pending pin_new pinned
+until_true $patience device_within $((10 * mib)) || fail "pin_new: $(device_bytes) bytes on the device"
+device_at_least $((10 * mib)) || fail "pin_new: what is pinned has moved"
+wants 0 check a 5
+wants 0 check b 6
+wants 0 check c 7
+wants 0 free b
+wants 0 free c
+shrinks_to pin_new $((4 * mib))
+same "pin_new: pinned, freed" 0 "$(counter pin_new pinned_chunks)"
+wants 0 check a 5
+end_driven
 
 # The host has too little room.
 limit_file "$ini" $((64 * mib)) "host_limit = 8MiB"
