@@ -257,19 +257,40 @@ static bool tend(struct device *device)
 
 /* --- requests --- */
 
+/* What must leave so that so much more is below the limit. */
+static uint64_t missing(struct device *device, uint64_t room)
+{
+	uint64_t wanted = device_charged(device, SEGMENT_ON_DEVICE) + room;
+	uint64_t limit = device_limit(device);
+
+	return wanted > limit ? wanted - limit : 0;
+}
+
+/* The program may be at work just then: tried again, so that its call does not fail for that. */
+enum { ROOM_TRIES = 3 };
+
 static void answer_room(struct request *r)
 {
 	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
-	uint64_t before = statistics_get(demoted), done;
+	uint64_t before = statistics_get(demoted), done, bytes;
+	int tries = ROOM_TRIES;
 
 	tended[r->device->id.ordinal].no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
 	if (spare_trim(r->device, SEGMENT_ON_DEVICE, true) | elastic_trim(r->device))
 		r->result = CUDA_SUCCESS;
 	else
 		r->result = CUDA_ERROR_OUT_OF_MEMORY;
-	do {
+	for (;;) {
 		done = statistics_get(demoted) - before;
-	} while (done < r->room && shrink(r->device, r->room - done, NULL));
+		bytes = missing(r->device, r->room);
+		/* The device may be full of others' memory, whatever the limit. */
+		if (done < r->room && bytes < r->room - done)
+			bytes = r->room - done;
+		if (!bytes || !tries)
+			break;
+		if (!shrink(r->device, bytes, NULL))
+			tries--;
+	}
 	if (done)
 		r->result = CUDA_SUCCESS;
 }

@@ -80,6 +80,9 @@ bool vmem_make_room(struct device *device, bool may_wait)
 	       graphs;
 }
 
+/* The limit may fall, or others may take what was made free. */
+enum { ROOM_TRIES = 3 };
+
 int vmem_charge(struct device *device, uint64_t bytes)
 {
 	uint64_t limit = device_limit(device);
@@ -88,8 +91,10 @@ int vmem_charge(struct device *device, uint64_t bytes)
 	if (error && vmem_make_room(device, true))
 		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 	/* What cannot be on the host itself goes before what can. */
-	if (error && bytes <= limit && residency_make_room(device, bytes))
-		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
+	for (int tries = 0; error && tries < ROOM_TRIES && bytes <= device_limit(device) &&
+	                    residency_make_room(device, bytes);
+	     tries++)
+		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
 	return error;
 }
 
