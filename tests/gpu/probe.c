@@ -19,10 +19,11 @@ static const struct {
 	const char *name;
 	void (*ask)(void);
 } groups[] = {
-    {"device", ask_device},       {"providers", ask_providers}, {"copies", ask_copies},
-    {"fills", ask_fills},         {"graphs", ask_graphs},       {"atomics", ask_atomics},
-    {"sharing", ask_sharing},     {"peers", ask_peers},         {"costs", ask_costs},
-    {"bandwidth", ask_bandwidth}, {"reset", ask_reset},
+    {"device", ask_device},   {"providers", ask_providers}, {"copies", ask_copies},
+    {"fills", ask_fills},     {"graphs", ask_graphs},       {"atomics", ask_atomics},
+    {"sharing", ask_sharing}, {"peers", ask_peers},         {"runs", ask_runs},
+    {"waits", ask_waits},     {"costs", ask_costs},         {"bandwidth", ask_bandwidth},
+    {"reset", ask_reset},
 };
 
 static bool as_json;

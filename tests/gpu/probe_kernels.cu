@@ -60,3 +60,11 @@ extern "C" __global__ void write_all(uint4 *to, unsigned count)
 	     i += gridDim.x * blockDim.x)
 		to[i] = make_uint4(0, 0, 0, 0);
 }
+
+/* Runs until the host says go. */
+
+extern "C" __global__ void wait_for(const volatile unsigned *go)
+{
+	while (*go == 0)
+		;
+}
