@@ -47,27 +47,24 @@ HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
 
 HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)
 {
-	return PASSING_GATE(
-	    begun(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream)));
+	return BEGUN(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream));
 }
 
 HOOK(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 {
-	return PASSING_GATE(
-	    begun(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies, dependencyData,
-	                                            numDependencies, mode),
-	          LEGACY(hStream)));
+	return BEGUN(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies,
+	                                               dependencyData, numDependencies, mode),
+	             LEGACY(hStream));
 }
 
 HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
      const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
      CUstreamCaptureMode mode)
 {
-	return PASSING_GATE(
-	    begun(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
-	                                                 dependencyData, numDependencies, mode),
-	          PER_THREAD(hStream)));
+	return BEGUN(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
+	                                                    dependencyData, numDependencies, mode),
+	             PER_THREAD(hStream));
 }
 
 /* A graph that the program gave to capture into is in the books already, with its nodes. */
