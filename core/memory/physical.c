@@ -127,6 +127,17 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 	}
 }
 
+static bool is_for_export(const CUmemAllocationProp *prop)
+{
+	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+}
+
+/* The program wants to be told first, so that it gives back what it caches. */
+static bool must_refuse_first(struct device *device)
+{
+	return statistics_get(&device->statistics->refusals) < device_settings(device).spill_after;
+}
+
 static CUresult create_on_host(struct device *device, CUmemGenericAllocationHandle *handle,
                                size_t size, const CUmemAllocationProp *prop,
                                enum spill_reason reason)
@@ -136,7 +147,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 
 	if (settings.spill != SPILL_AUTO && settings.spill != SPILL_VMM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	if (is_for_export(prop) || must_refuse_first(device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (vmem_charge_host(device, size) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -151,11 +162,6 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 	return CUDA_SUCCESS;
 }
 
-static bool is_for_export(const CUmemAllocationProp *prop)
-{
-	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-}
-
 /* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
 static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
@@ -164,7 +170,9 @@ static int charge(struct device *device, size_t size, const CUmemAllocationProp 
 
 	if (error && (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)))
 		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
-	return error && is_for_export(prop) ? vmem_charge(device, size) : error;
+	return error && is_for_export(prop) && !must_refuse_first(device)
+	           ? vmem_charge(device, size)
+	           : error;
 }
 
 static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop)

@@ -1,5 +1,5 @@
 /*
- * handles: makes physical memory and maps it, says "ready" and waits for a line; then asks everything that can be asked
+ * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line; then asks everything that can be asked
  * of handles and mappings, wrongly as well, and prints each answer. They are the same wherever the memory is.
  */
 #include <string.h>
@@ -63,18 +63,20 @@ static void say_properties(CUmemGenericAllocationHandle handle)
 static void say_pointer(CUdeviceptr address)
 {
 	unsigned int type = 0, managed = 9;
-	unsigned long long types = 9, flags = 9;
+	unsigned long long types = 9, flags = 9, peer_flags = 9;
 	int ordinal = -1;
 	void *host;
 	CUmemLocation location = read_write.location;
+	CUmemLocation peer = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1};
 
 	CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
 	CHECK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address));
 	CHECK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
 	CHECK(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
 	CHECK(cuMemGetAccess(&flags, &location, address));
-	printf("pointer: type %u, managed %u, device %d, handle types %llu, access %llu\n", type,
-	       managed, ordinal, types, flags);
+	CHECK(cuMemGetAccess(&peer_flags, &peer, address));
+	printf("pointer: type %u, managed %u, device %d, handle types %llu, access %llu and %llu\n",
+	       type, managed, ordinal, types, flags, peer_flags);
 	say("host pointer",
 	    cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address));
 }
@@ -153,6 +155,8 @@ static void ask_shared(void)
 
 int main(void)
 {
+	CUmemAccessDesc peer = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
+	                        .flags = CU_MEM_ACCESS_FLAGS_PROT_READ};
 	char line[16];
 
 	gpu = elastic_start();
@@ -163,6 +167,7 @@ int main(void)
 	make(&unmapped, 0);
 	map(0, plain);
 	map(1, shared);
+	CHECK(cuMemSetAccess(base, unit, &peer, 1));
 	CHECK(cuMemsetD32_v2(base, 76, unit / 2));
 	puts("ready");
 	if (!fgets(line, sizeof(line), stdin))

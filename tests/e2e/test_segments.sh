@@ -98,7 +98,10 @@ wants 0 free f
 end_driven
 same "nothing is left" "0 0" "$(counter books device_used) $(counter books host_used)"
 
-# Handles: on the device, and of memory that has gone to the host.
+# Handles and rights: on the device, and of memory that has gone to the host.
+export SOFTGPU_DEVICES=2
+SOFTGPU_STATE_DIR=$scratch/softgpu-2
+mkdir -p "$SOFTGPU_STATE_DIR"
 handles=$build/tests/e2e/handles
 direct=$(echo go | on_softgpu "$handles")
 shim=$(echo go | "$spillway" run --softgpu --quiet --name near --memory 64MiB "$handles")

@@ -1,0 +1,347 @@
+/* The program's physical memory: handles of ours, what of it can be moved, and how the mover sees it. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/memory/arena.h"
+#include "core/memory/heat.h"
+#include "core/memory/movable.h"
+#include "core/memory/physical.h"
+#include "core/memory/residency.h"
+#include "core/memory/touched.h"
+#include "core/memory/vmem.h"
+#include "fake_driver.h"
+
+#define MIB ((size_t)1 << 20)
+
+enum { RESERVED_MIB = 512 };
+
+static struct device_set devices;
+static struct device *gpu;
+static CUdeviceptr base; /* of reserved addresses */
+
+static const CUmemAccessDesc read_write = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                           .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+/* Virtual memory management and all else that is asked for. */
+static CUresult has_all(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)device;
+	*value = attribute != CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
+	return CUDA_SUCCESS;
+}
+
+static void start(void)
+{
+	struct config_gpu settings = {.memory_limit = 256 * MIB,
+	                              .host_limit = 256 * MIB,
+	                              .share = 100000,
+	                              .spill = SPILL_AUTO};
+
+	fake_driver_reset(256 * MIB);
+	driver.cuDeviceGetAttribute = has_all;
+	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	gpu = &devices.device[0];
+	context_start(&devices);
+	device_apply(gpu, &settings);
+	vmem_start(true);
+	residency_stop(); /* the mover's part is done here */
+	ck_assert_ptr_nonnull(arena_of(gpu));
+	ck_assert_int_eq(driver.cuMemAddressReserve(&base, RESERVED_MIB * MIB, 0, 0, 0),
+	                 CUDA_SUCCESS);
+}
+
+static CUmemGenericAllocationHandle create(size_t size, int types)
+{
+	CUmemAllocationProp prop = {
+	    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+	    .requestedHandleTypes = (CUmemAllocationHandleType)types,
+	};
+	CUmemGenericAllocationHandle handle;
+
+	ck_assert_int_eq(physical_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
+	                 CUDA_SUCCESS);
+	return handle;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+	CUresult result;
+
+	ck_assert(physical_release(handle, &result));
+	return result;
+}
+
+static CUmemGenericAllocationHandle driver_handle(CUmemGenericAllocationHandle handle)
+{
+	ck_assert(physical_translate(&handle));
+	ck_assert_ptr_nonnull(fake_find(FAKE_PHYSICAL, handle));
+	return handle;
+}
+
+/* As the driver is told elsewhere. */
+static CUdeviceptr map(size_t at_mib, size_t size, CUmemGenericAllocationHandle handle)
+{
+	physical_mapped(base + at_mib * MIB, size, handle);
+	physical_accessed(base + at_mib * MIB, size, &read_write, 1);
+	return base + at_mib * MIB;
+}
+
+static uint64_t stays(void)
+{
+	return gpu->statistics->pinned_chunks;
+}
+
+static struct move look(CUdeviceptr address, bool expected)
+{
+	struct move move = {.kind = &movable_physical, .address = address};
+
+	pthread_mutex_lock(movable_physical.lock(gpu));
+	ck_assert_int_eq(movable_physical.look(gpu, &move, false), expected);
+	pthread_mutex_unlock(movable_physical.lock(gpu));
+	return move;
+}
+
+/* What the mover does, without the driver's part. */
+static void move_to(CUdeviceptr address, enum segment_side side)
+{
+	struct move move = look(address, true);
+
+	ck_assert_int_eq(device_charge(gpu, side, move.size, UINT64_MAX), 0);
+	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, side == SEGMENT_ON_DEVICE);
+	pthread_mutex_lock(movable_physical.lock(gpu));
+	movable_physical.moved(gpu, &move, side, false);
+	pthread_mutex_unlock(movable_physical.lock(gpu));
+	fake_remove(FAKE_PHYSICAL, move.from);
+	device_uncharge(gpu, move.is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, move.size);
+}
+
+static void ck_assert_nothing_left(void)
+{
+	ck_assert_uint_eq(fake.device_bytes, 0);
+	ck_assert_int_eq(fake.misuse, 0);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+	ck_assert_uint_eq(arena_of(gpu)->on_host, 0);
+	ck_assert_uint_eq(stays(), 0);
+}
+
+START_TEST(a_handle_of_ours_stands_for_the_drivers)
+{
+	CUmemGenericAllocationHandle a, b, other = 0x12345678, old;
+
+	start();
+	a = create(20 * MIB, 0);
+	b = create(2 * MIB, 0);
+	ck_assert(physical_is_ours(a) && physical_is_ours(b) && a != b);
+	ck_assert(driver_handle(a) != a && driver_handle(a) != driver_handle(b));
+	/* Others pass as they are. */
+	ck_assert(!physical_is_ours(other) && physical_translate(&other));
+	ck_assert_uint_eq(other, 0x12345678);
+	ck_assert(!physical_release(other, &(CUresult){0}));
+
+	old = a;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
+	ck_assert(!physical_translate(&old));
+	/* What the driver does not release is still the program's. */
+	fake.fail_at = fake.calls + 1;
+	fake.failure = CUDA_ERROR_UNKNOWN;
+	ck_assert_int_eq(release(b), CUDA_ERROR_UNKNOWN);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 2 * MIB);
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
+{
+	CUmemGenericAllocationHandle a, again, given;
+	CUdeviceptr address;
+
+	start();
+	a = create(20 * MIB, 0);
+	address = map(0, 20 * MIB, a);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
+	ck_assert(!physical_translate(&(CUmemGenericAllocationHandle){a}));
+	ck_assert_uint_eq(fake.device_bytes, 20 * MIB);
+	/* It comes back under its name; the driver's further reference is given back. */
+	given = again = fake_add(FAKE_PHYSICAL, 0, 20 * MIB, false);
+	physical_retained(&again, address + 5);
+	ck_assert_uint_eq(again, a);
+	ck_assert_ptr_null(fake_find(FAKE_PHYSICAL, given));
+	physical_unmapped(address, 20 * MIB);
+	ck_assert_uint_eq(fake.device_bytes, 20 * MIB);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+
+	/* The other way round. */
+	a = create(2 * MIB, 0);
+	address = map(40, 2 * MIB, a);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	physical_unmapped(address, 2 * MIB);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
+{
+	CUmemAccessDesc host = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST}};
+	CUmemAccessDesc none = read_write;
+	CUmemGenericAllocationHandle a;
+	CUdeviceptr address, alias;
+
+	start();
+	a = create(4 * MIB, 0);
+	ck_assert_uint_eq(stays(), 4 * MIB);
+	physical_mapped(base, 4 * MIB, a);
+	address = base;
+	ck_assert_uint_eq(stays(), 4 * MIB);
+	look(address, false);
+	physical_accessed(address, 4 * MIB, &read_write, 1);
+	ck_assert_uint_eq(stays(), 0);
+	look(address, true);
+	look(address + 2 * MIB, false); /* nothing begins there */
+	/* Nobody may read it, not even for a move. */
+	none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	physical_accessed(address, 4 * MIB, &none, 1);
+	look(address, false);
+	physical_accessed(address, 4 * MIB, &read_write, 1);
+	alias = map(100, 4 * MIB, a);
+	ck_assert_uint_eq(stays(), 4 * MIB);
+	look(address, false);
+	physical_unmapped(address, 4 * MIB);
+	ck_assert_uint_eq(stays(), 0);
+	look(alias, true);
+	ck_assert_int_eq(physical_pin(a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
+	look(alias, true); /* it was not made for that */
+	ck_assert_int_eq(physical_pin(a, 0), CUDA_SUCCESS);
+	ck_assert_uint_eq(stays(), 4 * MIB);
+	look(alias, false);
+	physical_unmapped(alias, 4 * MIB);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+
+	/* Rights that could not be given anew. */
+	for (int i = 0; i < 2; i++) {
+		a = create(4 * MIB, 0);
+		address = map(0, 4 * MIB, a);
+		look(address, true);
+		if (i == 0)
+			physical_accessed(address, 2 * MIB, &read_write, 1);
+		else
+			physical_accessed(address, 4 * MIB, &host, 1);
+		look(address, false);
+		physical_unmapped(address, 4 * MIB);
+		ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	}
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(the_memory_behind_a_handle_is_exchanged)
+{
+	CUmemAccessDesc peer = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 3},
+	                        .flags = CU_MEM_ACCESS_FLAGS_PROT_READ};
+	CUmemGenericAllocationHandle a, b, first;
+	CUdeviceptr at_a, at_b;
+	CUmemAllocationProp prop;
+	struct move move;
+	CUresult result;
+	int type = 0;
+
+	start();
+	a = create(20 * MIB, 0);
+	b = create(2 * MIB, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	at_a = map(0, 20 * MIB, a);
+	at_b = map(20, 2 * MIB, b);
+	physical_accessed(at_b, 2 * MIB, &peer, 1);
+	first = driver_handle(a);
+	move = look(at_a, true);
+	ck_assert_uint_eq(move.size, 20 * MIB);
+	ck_assert_uint_eq(move.from, first);
+	ck_assert(move.is_from_device && !move.has_like);
+	ck_assert_uint_eq(move.accesses, 1);
+	move = look(at_b, true);
+	ck_assert(move.has_like);
+	ck_assert_int_eq(move.like.requestedHandleTypes, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	ck_assert_uint_eq(move.accesses, 2);
+	ck_assert_int_eq(move.access[1].location.id, 3);
+	ck_assert_int_eq(move.access[1].flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
+
+	move_to(at_a, SEGMENT_ON_HOST);
+	ck_assert(driver_handle(a) != first);
+	ck_assert_uint_eq(arena_of(gpu)->on_host, 20 * MIB);
+	ck_assert(physical_properties(a, &prop));
+	ck_assert_int_eq(prop.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
+	ck_assert(!physical_properties(b, &prop));
+	ck_assert(physical_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_a + 9, &type, &result));
+	ck_assert_int_eq(type, CU_MEMORYTYPE_DEVICE);
+	ck_assert(!physical_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_b + 9, &type, &result));
+	move_to(at_a, SEGMENT_ON_DEVICE);
+	ck_assert_uint_eq(arena_of(gpu)->on_host, 0);
+	ck_assert(!physical_properties(a, &prop));
+
+	/* What is released, mapped or not, on either side, is given back once. */
+	move_to(at_a, SEGMENT_ON_HOST);
+	move_to(at_b, SEGMENT_ON_HOST);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	physical_unmapped(at_a, 22 * MIB);
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+START_TEST(the_coldest_leaves_first)
+{
+	CUmemGenericAllocationHandle handle[3];
+	CUdeviceptr at[3];
+	struct choice choice = {.count = 0};
+
+	start();
+	for (size_t i = 0; i < 3; i++) {
+		handle[i] = create(20 * MIB, 0);
+		at[i] = map(i * 20, 20 * MIB, handle[i]);
+	}
+	/* In its middle, as a kernel does that uses something there. */
+	ck_assert_uint_ne(heat_touch(at[0] + 11 * MIB, HEAT_LAUNCHED, heat_work()), 0);
+	ck_assert_ptr_nonnull(touched_word(at[1]));
+	pthread_mutex_lock(movable_physical.lock(gpu));
+	movable_physical.choose(gpu, SEGMENT_ON_DEVICE, &choice);
+	pthread_mutex_unlock(movable_physical.lock(gpu));
+	ck_assert_uint_eq(choice.count, 3);
+	ck_assert_uint_eq(choice.of[0].address, at[1]);
+	ck_assert_uint_eq(choice.of[1].address, at[2]);
+	ck_assert_uint_eq(choice.of[2].address, at[0]);
+	ck_assert_uint_eq(movable_heat(choice.of[2].rank), HEAT_HOT);
+	/* What is mapped anew there has not been used. */
+	physical_unmapped(at[0], 20 * MIB);
+	at[0] = map(0, 20 * MIB, handle[0]);
+	ck_assert_uint_eq(*touched_word(at[0] + 11 * MIB), 0);
+	physical_unmapped(at[0], 60 * MIB);
+	for (size_t i = 0; i < 3; i++)
+		ck_assert_int_eq(release(handle[i]), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("physical");
+	TCase *tests = tcase_create("physical");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tests, a_handle_of_ours_stands_for_the_drivers);
+	tcase_add_test(tests, it_lives_while_it_has_a_handle_or_a_mapping);
+	tcase_add_test(tests, what_is_mapped_once_with_known_rights_can_be_moved);
+	tcase_add_test(tests, the_memory_behind_a_handle_is_exchanged);
+	tcase_add_test(tests, the_coldest_leaves_first);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
