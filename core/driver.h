@@ -63,6 +63,7 @@
 	X(cuMemUnmap)                             \
 	X(cuMemcpyAsync)                          \
 	X(cuStreamCreate)                         \
+	X(cuStreamDestroy_v2)                     \
 	X(cuStreamGetCtx)                         \
 	X(cuStreamQuery)                          \
 	X(cuStreamSynchronize)                    \

@@ -78,14 +78,10 @@ struct device_set *job_devices(void)
 /* Settings that are read and checked, but not yet acted upon: said, not swallowed. */
 static void note_what_is_not_in_effect(const struct config_gpu *settings, int ordinal)
 {
-	const char *what = settings->share_policy == POLICY_WEIGHT ? "share_policy = weight"
-	                   : settings->mixed == MIXED_WHOLE        ? "mixed = whole"
-	                                                           : NULL;
-
-	if (!what)
+	if (settings->share_policy != POLICY_WEIGHT)
 		return;
 	snprintf(job.not_in_effect, sizeof(job.not_in_effect),
-	         "gpu %d: %s is not in effect in this version", ordinal, what);
+	         "gpu %d: share_policy = weight is not in effect in this version", ordinal);
 	log_once(LOG_WARNING, "%s", job.not_in_effect);
 }
 

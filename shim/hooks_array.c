@@ -88,10 +88,17 @@ static bool begin(struct making *making, const struct extent *extent)
 	making->bytes = making->has_context ? bytes_of(extent) : 0;
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
-	if (!making->bytes || vmem_charge(making->context.device, making->bytes) == 0)
+	if (!making->bytes || vmem_charge_for_good(making->context.device, making->bytes) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
 	return false;
+}
+
+/* The device is full although the limit is not: whether another try is worth it. */
+static bool is_full(const struct making *making, CUresult result)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context &&
+	       vmem_demote_for(making->context.device, making->bytes);
 }
 
 static void end(const struct making *making, CUresult result, const void *array)
@@ -118,6 +125,8 @@ static void end(const struct making *making, CUresult result, const void *array)
 			const struct extent extent_ = {__VA_ARGS__}; \
 			if (begin(&making_, &extent_)) {             \
 				result_ = (call);                    \
+				if (is_full(&making_, result_))      \
+					result_ = (call);            \
 				end(&making_, result_, *(array));    \
 			}                                            \
 		}                                                    \

@@ -120,6 +120,9 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 	KEEP_ERRNO;
 	CUresult result;
 
+	/* Tokens are for a driver of other hardware, which keeps addresses. */
+	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+		pointer_pin(ptr);
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
 	if (job_is_active() && vmem_is_gone(ptr))
@@ -156,10 +159,8 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	KEEP_ERRNO;
-	CUresult result = REAL(cuPointerSetAttribute)(value, attribute, ptr);
 
-	if (result == CUDA_SUCCESS && job_is_active() &&
-	    attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		pointer_pin(ptr);
-	return result;
+	return REAL(cuPointerSetAttribute)(value, attribute, ptr);
 }

@@ -7,6 +7,7 @@
 #include "core/memory/arena.h"
 #include "core/memory/measured.h"
 #include "core/memory/physical.h"
+#include "core/memory/pointer.h"
 
 /*
  * --- physical memory ---
@@ -264,8 +265,11 @@ HOOK(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
 {
 	KEEP_ERRNO;
 
-	if (job_is_active())
+	/* On the device, and there to stay, before it is asked for. */
+	if (job_is_active()) {
+		pointer_pin(dptr);
 		physical_pin_range(dptr, size);
+	}
 	return PASSING_GATE(
 	    REAL(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }

@@ -263,8 +263,7 @@ static const char *why_not_obeyed(const struct setting *setting)
 	const struct config_gpu *settings = setting->settings;
 	const char *written = setting->written;
 
-	if ((setting->key == CONFIG_KEY_share_policy && settings->share_policy != POLICY_CAP) ||
-	    (setting->key == CONFIG_KEY_mixed && settings->mixed != MIXED_AUTO))
+	if (setting->key == CONFIG_KEY_share_policy && settings->share_policy != POLICY_CAP)
 		return ": not in effect yet";
 	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
 	    is_unknown(setting,

@@ -6,6 +6,7 @@
 #include "core/base/gate.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
+#include "core/memory/mixed.h"
 #include "core/memory/peer.h"
 #include "core/memory/residency.h"
 #include "core/memory/spare.h"
@@ -161,12 +162,36 @@ static void give_addresses(struct arena *arena, uint32_t first, uint32_t units)
 	pthread_mutex_unlock(&arena->lock);
 }
 
+/* Maps all of the run and gives the rights. */
+static CUresult place_chunks(struct placing *run)
+{
+	CUmemAccessDesc access[DEVICE_MAX];
+	CUresult result = CUDA_SUCCESS;
+
+	while (run->done < run->units && result == CUDA_SUCCESS)
+		result = place_chunk(run);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return driver.cuMemSetAccess(address_of(run->arena, run->first), run->units * ARENA_UNIT,
+	                             access, peer_access(run->arena->device, access));
+}
+
+static bool is_mixed(const struct placing *run)
+{
+	return run->on_host && run->on_host < run->units * ARENA_UNIT;
+}
+
+/* Where its chunks on the host begin: behind those on the device. */
+static CUdeviceptr border_of(const struct placing *run)
+{
+	return address_of(run->arena, run->first + run->units) - run->on_host;
+}
+
 /* Maps a run; nobody knows of it yet. */
 static CUresult place_run(struct placing *run)
 {
 	struct arena *arena = run->arena;
-	CUmemAccessDesc access[DEVICE_MAX];
-	CUresult result = CUDA_SUCCESS;
+	CUresult result;
 
 	pthread_mutex_lock(&arena->lock);
 	run->first = address_space_take(&arena->space, run->units, 1);
@@ -175,12 +200,15 @@ static CUresult place_run(struct placing *run)
 	pthread_mutex_unlock(&arena->lock);
 	if (run->first == ADDRESS_NONE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	while (run->done < run->units && result == CUDA_SUCCESS)
-		result = place_chunk(run);
-	if (result == CUDA_SUCCESS)
-		result =
-		    driver.cuMemSetAccess(address_of(arena, run->first), run->units * ARENA_UNIT,
-		                          access, peer_access(arena->device, access));
+	result = place_chunks(run);
+	if (result == CUDA_SUCCESS && is_mixed(run))
+		mixed_try(arena->device, border_of(run));
+	if (result == CUDA_SUCCESS && is_mixed(run) && !mixed_is_possible(arena->device)) {
+		clear_units(arena, run->first, run->done, true);
+		run->done = 0;
+		run->on_host = 0;
+		result = place_chunks(run); /* all on the host, where the last one was */
+	}
 	if (result == CUDA_SUCCESS)
 		return result;
 	clear_units(arena, run->first, run->done, false);
@@ -547,6 +575,26 @@ uint64_t elastic_mapping(const struct allocation *allocation, CUdeviceptr *base)
 	*base = allocation->address / ARENA_UNIT * ARENA_UNIT;
 	return (allocation->address + allocation->size - *base + ARENA_UNIT - 1) / ARENA_UNIT *
 	       ARENA_UNIT;
+}
+
+void elastic_try_mixed(struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+
+	if (!arena)
+		return;
+	/* It stays as it is while the lock is held. */
+	pthread_mutex_lock(&arena->lock);
+	for (uint32_t i = 0; i < arena->top; i++) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->kind == UNIT_FREE || !unit->units || unit->side != SEGMENT_ON_DEVICE)
+			continue;
+		mixed_try_beside(device, unit->handle, unit->units * ARENA_UNIT);
+		break;
+	}
+	pthread_mutex_unlock(&arena->lock);
 }
 
 void elastic_each_run(struct device *device,

@@ -73,6 +73,20 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 	}
 }
 
+static void choose_whole(struct device *device, CUdeviceptr address, struct choice *choice)
+{
+	const struct arena *arena = arena_on(device);
+	uint32_t first = arena_unit(arena, address)->run, i;
+
+	for (i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
+	                arena->units[i].run == first && choice->count < MOVES_MAX;
+	     i += arena->units[i].units)
+		choice->of[choice->count++] = candidate(arena, i);
+	/* More than can be moved at once stays. */
+	if (i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first)
+		choice->count = 0;
+}
+
 static bool look(struct device *device, struct move *move, bool pinned_too)
 {
 	/* Of one device at a time, for as long as the moves are planned and done. */
@@ -139,6 +153,7 @@ const struct movable_kind movable_chunk = {
     .lock = lock,
     .choose = choose,
     .choose_at = choose_at,
+    .choose_whole = choose_whole,
     .look = look,
     .moved = moved,
     .pin = pin,

@@ -32,6 +32,8 @@ struct movable_kind {
 	 */
 	void (*choose_at)(struct device *device, CUdeviceptr address, bool is_exportable,
 	                  struct choice *choice);
+	/* All that moves together with what is mapped at the address, where allocations stay whole; NULL: nothing moves. */
+	void (*choose_whole)(struct device *device, CUdeviceptr address, struct choice *choice);
 	/*
 	 * Says in *move what is mapped at move->address: everything but `to`. False: it cannot be moved, or not any
 	 * more. pinned_too: even if it must stay where it is.

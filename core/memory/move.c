@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/context.h"
 
-#define SCRATCH_BYTES ((uint64_t)512 << 20)
+#define SCRATCH_BYTES ((uint64_t)2 << 30)
 
 /* Addresses of each device where new memory is mapped to be copied to. */
 static struct scratch {

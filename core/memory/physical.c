@@ -171,7 +171,7 @@ static int charge(struct device *device, size_t size, const CUmemAllocationProp 
 	if (error && (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)))
 		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
 	return error && is_for_export(prop) && !must_refuse_first(device)
-	           ? vmem_charge(device, size)
+	           ? vmem_charge_for_good(device, size)
 	           : error;
 }
 

@@ -1,6 +1,8 @@
 /* Plans. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/plan.h"
 
+#include "core/memory/mixed.h"
+#include "core/memory/spare.h"
 #include "core/memory/vmem.h"
 
 void plan_say_pending(struct device *device, enum move_pending why)
@@ -81,30 +83,90 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 	return can_move;
 }
 
+enum added { ADDED, LEFT_OUT, NO_MEMORY };
+
+static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate,
+                      uint64_t limit)
+{
+	struct move *m = &plan->moves[plan->count];
+	struct physical_chunk chunk;
+
+	*m = (struct move){.kind = candidate->kind, .address = candidate->address};
+	/* It may have gone meanwhile; what is planned is looked at again. */
+	if (plan->count == MOVES_MAX || !look_locked(plan, device, m))
+		return LEFT_OUT;
+	chunk = plan_memory(m, plan->to);
+	chunk.is_exportable = plan->is_exportable;
+	if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
+		return NO_MEMORY;
+	m->to = chunk.handle;
+	plan->count++;
+	return ADDED;
+}
+
+static bool has(const struct plan *plan, CUdeviceptr address)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		if (plan->moves[i].address == address)
+			return true;
+	}
+	return false;
+}
+
+/* Adds all of an allocation, or nothing. */
+static enum added add_whole(struct plan *plan, struct device *device,
+                            const struct candidate *candidate, uint64_t limit)
+{
+	const struct movable_kind *kind = candidate->kind;
+	size_t before = plan->count;
+	enum added added = LEFT_OUT;
+	struct choice whole;
+
+	whole.count = 0;
+	if (kind->choose_whole && !has(plan, candidate->address)) {
+		pthread_mutex_lock(kind->lock(device));
+		kind->choose_whole(device, candidate->address, &whole);
+		pthread_mutex_unlock(kind->lock(device));
+	}
+	for (size_t i = 0; i < whole.count; i++) {
+		added = add(plan, device, &whole.of[i], limit);
+		if (added != ADDED) {
+			plan_cut(plan, device, before);
+			return added;
+		}
+	}
+	return added;
+}
+
+static uint64_t bytes_of(const struct plan *plan)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < plan->count; i++)
+		bytes += plan->moves[i].size;
+	return bytes;
+}
+
 bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes, uint64_t most, uint64_t limit)
 {
+	bool is_whole = !plan->pins && !mixed_is_possible(device);
 	uint64_t planned = 0;
 
 	plan->count = 0;
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
-		struct move *m = &plan->moves[plan->count];
-		struct physical_chunk chunk;
+		const struct candidate *c = &choice->of[i];
+		enum added added;
 
-		*m = (struct move){.kind = choice->of[i].kind, .address = choice->of[i].address};
-		/* It may have gone meanwhile; what is planned is looked at again. */
-		if (!look_locked(plan, device, m) || (planned && planned + m->size > most))
+		if (planned && planned + c->size > most)
 			continue;
 		/* What comes back must fit; what leaves must be enough. */
-		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + m->size > bytes)
+		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
 			continue;
-		chunk = plan_memory(m, plan->to);
-		chunk.is_exportable = plan->is_exportable;
-		if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
+		added = is_whole ? add_whole(plan, device, c, limit) : add(plan, device, c, limit);
+		if (added == NO_MEMORY)
 			return true;
-		m->to = chunk.handle;
-		planned += chunk.size;
-		plan->count++;
+		planned = bytes_of(plan);
 	}
 	return false;
 }

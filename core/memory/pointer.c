@@ -5,6 +5,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
 #include "core/memory/physical.h"
+#include "core/memory/residency.h"
 #include "core/memory/share.h"
 #include "core/memory/vmem.h"
 
@@ -149,6 +150,11 @@ void pointer_pin(CUdeviceptr address)
 		a = allocation_find(address);
 	if (a) {
 		a->is_shared = true;
+		if (elastic_is(a) &&
+		    residency_pin(a->context.device, address, false) != CUDA_SUCCESS)
+			log_once(LOG_WARNING,
+			         "memory that other hardware shall reach does not fit on "
+			         "the device: it stays where it is");
 		resource_release(&a->resource);
 	}
 	physical_pin_range(address, 1);

@@ -19,6 +19,7 @@
 #include "core/memory/elastic.h"
 #include "core/memory/growth.h"
 #include "core/memory/heat.h"
+#include "core/memory/mixed.h"
 #include "core/memory/plan.h"
 #include "core/memory/spare.h"
 #include "core/memory/spilled.h"
@@ -225,6 +226,8 @@ static bool tend(struct device *device)
 	if (charged > limit && !capture_is_active() &&
 	    (spare_trim(device, SEGMENT_ON_DEVICE, true) | elastic_trim(device)))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
+	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
+		elastic_try_mixed(device);
 	if (charged > limit) {
 		if (capture_is_active())
 			plan_say_pending(device, MOVE_CAPTURE);

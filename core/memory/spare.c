@@ -85,6 +85,17 @@ bool spare_take(struct device *device, struct physical_chunk *chunk)
 	return found;
 }
 
+/* What other hardware shall reach must be made for it. */
+static unsigned char can_rdma(const struct device *device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+	           device->handle) == CUDA_SUCCESS &&
+	       can;
+}
+
 CUresult spare_create(struct device *device, struct physical_chunk *chunk)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -95,6 +106,7 @@ CUresult spare_create(struct device *device, struct physical_chunk *chunk)
 		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	prop.location.id = device->handle;
+	prop.allocFlags.gpuDirectRDMACapable = can_rdma(device);
 	if (chunk->is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);

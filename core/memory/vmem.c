@@ -90,19 +90,30 @@ int vmem_charge(struct device *device, uint64_t bytes)
 
 	if (error && vmem_make_room(device, true))
 		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
-	/* What cannot be on the host itself goes before what can. */
-	for (int tries = 0; error && tries < ROOM_TRIES && bytes <= device_limit(device) &&
-	                    residency_make_room(device, bytes);
-	     tries++)
-		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
+	return error;
+}
+
+bool vmem_demote_for(struct device *device, uint64_t bytes)
+{
+	return bytes <= device_limit(device) && residency_make_room(device, bytes);
+}
+
+int vmem_charge_for_good(struct device *device, uint64_t bytes)
+{
+	int error = vmem_charge(device, bytes);
+
+	for (int tries = 0; error && tries < ROOM_TRIES && vmem_demote_for(device, bytes); tries++)
+		error = vmem_charge(device, bytes);
 	return error;
 }
 
 int vmem_charge_host(struct device *device, uint64_t bytes)
 {
-	struct config_gpu settings = device_settings(device);
+	int error = device_charge(device, SEGMENT_ON_HOST, bytes, vmem_host_limit(device));
 
-	return device_charge(device, SEGMENT_ON_HOST, bytes, host_limit(device, &settings));
+	if (error && spare_trim(device, SEGMENT_ON_HOST, true))
+		error = device_charge(device, SEGMENT_ON_HOST, bytes, vmem_host_limit(device));
+	return error;
 }
 
 void vmem_note_spill(struct device *device, uint64_t bytes, enum spill_reason reason)
@@ -361,7 +372,7 @@ bool vmem_took(CUdeviceptr address, size_t size)
 
 	if (!context_current(&context))
 		return true;
-	if (vmem_charge(context.device, charged) != 0) {
+	if (vmem_charge_for_good(context.device, charged) != 0) {
 		refuse(context.device, SPILL_NONE);
 		return false;
 	}

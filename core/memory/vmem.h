@@ -73,6 +73,10 @@ void vmem_left_context(struct device_set *devices);
  * device_charge(). The limit of the moment applies.
  */
 int vmem_charge(struct device *device, uint64_t bytes);
+/* Likewise for what cannot be on the host: what can goes there first. May wait for the mover; not in the gate. */
+int vmem_charge_for_good(struct device *device, uint64_t bytes);
+/* Demotes for memory that cannot be on the host. Whether another try is worth it. */
+bool vmem_demote_for(struct device *device, uint64_t bytes);
 /*
  * Has the driver give back what it keeps for pools and graphs and nobody uses, and what the program has freed already;
  * that is waited for, for at most demote_deadline, in a call that may wait. Whether anything came back, so that what

@@ -55,9 +55,6 @@ has "environment beside a bad file" "$(cat "$scratch/out")" "total=16777216"
 printf '[gpu]\nshare = 50\nshare_policy = weight\n' >"$ini"
 goes_on "share_policy" "share_policy = weight is not in effect in this version"
 
-printf '[gpu]\nmixed = whole\n' >"$ini"
-goes_on "mixed" "mixed = whole is not in effect in this version"
-
 # SPILLWAY_DISABLE is a yes or a no.
 printf '[gpu]\nmemory_limit = 16MiB\n' >"$ini"
 has "SPILLWAY_DISABLE=no" "$(SPILLWAY_DISABLE=no under_shim "$allocate" --count 1)" "total=16777216"

@@ -1,0 +1,25 @@
+/*
+ * Mixed allocations: partly on the device, partly on the host. Kernels do not mind; whether the driver copies over both
+ * kinds at once is found by trying it. Where it does not, or `mixed = whole` says so, each allocation stays in one
+ * place and moves as a whole. Thread-safe.
+ */
+#ifndef SPILLWAY_MIXED_H
+#define SPILLWAY_MIXED_H
+
+#include <stdbool.h>
+
+#include "core/device.h"
+
+/* Whether an allocation may be mixed, as far as is known. */
+bool mixed_is_possible(struct device *device);
+/*
+ * Tries it, if that is not known yet, by reading 1 MiB to either side of an address where memory of the device and of
+ * the host meet. A context of the device is current. While a capture is active nothing is tried.
+ */
+void mixed_try(struct device *device, CUdeviceptr border);
+/* Likewise, where no memory meets yet: beside other mappings of the chunk, which stay. By the mover. */
+void mixed_try_beside(struct device *device, CUmemGenericAllocationHandle on_device, uint64_t size);
+/* Whether that is still to be found out. */
+bool mixed_is_unknown(struct device *device);
+
+#endif
