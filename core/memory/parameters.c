@@ -181,14 +181,14 @@ void parameters_forget(void)
 
 /* --- images --- */
 
-struct image_kernel {
+struct named_kernel {
 	char *name;
 	struct parameters *parameters;
 };
 
 struct image {
 	const void *owner;
-	struct image_kernel *kernel;
+	struct named_kernel *kernel;
 	size_t count, room;
 	struct image *next;
 };
@@ -211,11 +211,11 @@ bool parameters_need_images(void)
 static void add_kernel(void *cookie, const char *name, size_t length, struct parameters *parameters)
 {
 	struct image *image = cookie;
-	struct image_kernel kernel = {strndup(name, length), parameters};
+	struct named_kernel kernel = {strndup(name, length), parameters};
 
 	if (image->count == image->room) {
 		size_t room = image->room ? image->room * 2 : 16;
-		struct image_kernel *more = realloc(image->kernel, room * sizeof(*more));
+		struct named_kernel *more = realloc(image->kernel, room * sizeof(*more));
 
 		if (more) {
 			image->kernel = more;
