@@ -122,17 +122,12 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 
 	/* Tokens are for a driver of other hardware, which keeps addresses. */
 	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-		pointer_pin(ptr);
+		pointer_pin(ptr, 1);
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
 	if (job_is_active() && vmem_is_gone(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = REAL(cuPointerGetAttribute)(data, attribute, ptr);
-	/* With tokens a module of the kernel maps the memory for other devices. */
-	if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS &&
-	    job_is_active())
-		pointer_pin(ptr);
-	return result;
+	return REAL(cuPointerGetAttribute)(data, attribute, ptr);
 }
 
 /* The driver answers all it knows; what depends on the backing is put right after. */
@@ -161,6 +156,6 @@ HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute, CU
 	KEEP_ERRNO;
 
 	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-		pointer_pin(ptr);
+		pointer_pin(ptr, 1);
 	return REAL(cuPointerSetAttribute)(value, attribute, ptr);
 }

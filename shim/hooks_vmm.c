@@ -266,10 +266,8 @@ HOOK(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
 	KEEP_ERRNO;
 
 	/* On the device, and there to stay, before it is asked for. */
-	if (job_is_active()) {
-		pointer_pin(dptr);
-		physical_pin_range(dptr, size);
-	}
+	if (job_is_active())
+		pointer_pin(dptr, size);
 	return PASSING_GATE(
 	    REAL(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }
@@ -313,7 +311,7 @@ HOOK(cuMulticastBindAddr, CUmemGenericAllocationHandle mcHandle, size_t mcOffset
 	KEEP_ERRNO;
 
 	if (job_is_active())
-		physical_pin_range(memptr, size);
+		pointer_pin(memptr, size);
 	return PASSING_GATE(REAL(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
 }
 

@@ -5,7 +5,6 @@
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
 #include "core/memory/physical.h"
-#include "core/memory/residency.h"
 #include "core/memory/share.h"
 #include "core/memory/vmem.h"
 
@@ -142,7 +141,7 @@ bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 	return true;
 }
 
-void pointer_pin(CUdeviceptr address)
+void pointer_pin(CUdeviceptr address, size_t size)
 {
 	struct allocation *a = vmem_at(address);
 
@@ -150,16 +149,10 @@ void pointer_pin(CUdeviceptr address)
 		a = allocation_find(address);
 	if (a) {
 		a->is_shared = true;
-		if (elastic_is(a) &&
-		    residency_pin(a->context.device, address, false) != CUDA_SUCCESS)
-			log_once(LOG_WARNING,
-			         "memory that other hardware shall reach does not fit on "
-			         "the device: it stays where it is");
 		resource_release(&a->resource);
 	}
-	physical_pin_range(address, 1);
-	if (elastic_pin_range(address, 1) != CUDA_SUCCESS)
-		log_once(LOG_WARNING,
-		         "memory that other devices are to reach could not be brought to the GPU: "
-		         "it may move");
+	physical_pin_range(address, size);
+	if (elastic_pin_range(address, size) != CUDA_SUCCESS)
+		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
+		                      "device: it stays where it is");
 }
