@@ -6,6 +6,7 @@
 #include "core/base/gate.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
+#include "core/memory/mapping.h"
 #include "core/memory/mixed.h"
 #include "core/memory/peer.h"
 #include "core/memory/residency.h"
@@ -126,18 +127,11 @@ static CUresult place_chunk(struct placing *run)
 	return CUDA_SUCCESS;
 }
 
-static void unmap(CUdeviceptr address, uint64_t size)
-{
-	/* Asked twice: what stays mapped keeps its memory for good. */
-	if (driver.cuMemUnmap(address, size) != CUDA_SUCCESS)
-		driver.cuMemUnmap(address, size);
-}
-
 /* Unmaps units of a run that is not, or no longer, known to anybody. */
 static void clear_units(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 {
 	if (units)
-		unmap(address_of(arena, first), units * ARENA_UNIT);
+		mapping_remove(address_of(arena, first), units * ARENA_UNIT);
 	for (uint32_t i = first; i < first + units;) {
 		struct unit *unit = &arena->units[i];
 		struct physical_chunk chunk = {.handle = unit->handle,

@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/context.h"
+#include "core/memory/mapping.h"
 #include "core/memory/spare.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
@@ -88,7 +89,7 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 		mixed_try(device, base + size);
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
-	driver.cuMemUnmap(base + size, UNIT);
+	mapping_remove(base + size, UNIT);
 }
 
 void mixed_try_beside(struct device *device, CUmemGenericAllocationHandle on_device, uint64_t size)
@@ -107,7 +108,7 @@ void mixed_try_beside(struct device *device, CUmemGenericAllocationHandle on_dev
 	if (driver.cuMemAddressReserve(&base, size + UNIT, 0, 0, 0) == CUDA_SUCCESS) {
 		if (driver.cuMemMap(base, size, 0, on_device, 0) == CUDA_SUCCESS) {
 			map_and_try(device, base, size, host.handle);
-			driver.cuMemUnmap(base, size);
+			mapping_remove(base, size);
 		}
 		driver.cuMemAddressFree(base, size + UNIT);
 	}

@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/context.h"
+#include "core/memory/mapping.h"
 
 #define SCRATCH_BYTES ((uint64_t)2 << 30)
 
@@ -22,28 +23,6 @@ static struct {
 	unsigned int generation;
 	CUstream stream;
 } copying[DEVICE_MAX];
-
-static CUresult map(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
-{
-	CUresult result = driver.cuMemMap(address, size, 0, handle, 0);
-
-	return result == CUDA_SUCCESS ? result : driver.cuMemMap(address, size, 0, handle, 0);
-}
-
-static CUresult unmap(CUdeviceptr address, size_t size)
-{
-	CUresult result = driver.cuMemUnmap(address, size);
-
-	return result == CUDA_SUCCESS ? result : driver.cuMemUnmap(address, size);
-}
-
-static CUresult allow(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
-{
-	CUresult result = driver.cuMemSetAccess(address, size, access, count);
-
-	return result == CUDA_SUCCESS ? result
-	                              : driver.cuMemSetAccess(address, size, access, count);
-}
 
 /* Addresses for moves of which the first has so many bytes, or 0. */
 static CUdeviceptr find_scratch(const struct device *device, size_t first)
@@ -75,11 +54,12 @@ size_t moves_prepare(struct device *device, struct move *moves, size_t count)
 		return 0;
 	for (ready = 0; ready < count && used + moves[ready].size <= room; ready++) {
 		moves[ready].scratch = base + used;
-		if (map(moves[ready].scratch, moves[ready].size, moves[ready].to) != CUDA_SUCCESS)
+		if (mapping_make(moves[ready].scratch, moves[ready].size, moves[ready].to) !=
+		    CUDA_SUCCESS)
 			break;
 		used += moves[ready].size;
 	}
-	if (ready && allow(base, used, &own, 1) != CUDA_SUCCESS) {
+	if (ready && mapping_allow(base, used, &own, 1) != CUDA_SUCCESS) {
 		moves_finish(device, moves, ready);
 		ready = 0;
 	}
@@ -94,7 +74,7 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 
 	for (size_t i = 0; i < count; i++) {
 		if (moves[i].scratch)
-			unmap(moves[i].scratch, moves[i].size);
+			mapping_remove(moves[i].scratch, moves[i].size);
 		moves[i].scratch = 0;
 	}
 	if (s->large)
@@ -149,19 +129,19 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 /* Puts back what was there. It has been there before, so only a broken driver refuses. */
 static void restore(const struct move *m)
 {
-	if (map(m->address, m->size, m->from) != CUDA_SUCCESS ||
-	    allow(m->address, m->size, m->access, m->accesses) != CUDA_SUCCESS)
+	if (mapping_make(m->address, m->size, m->from) != CUDA_SUCCESS ||
+	    mapping_allow(m->address, m->size, m->access, m->accesses) != CUDA_SUCCESS)
 		log_once(LOG_ERROR, "the driver does not map memory back that it had mapped: the "
 		                    "program will fail where it uses it");
 }
 
 static CUresult exchange(struct move *m)
 {
-	CUresult result = unmap(m->address, m->size);
+	CUresult result = mapping_remove(m->address, m->size);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = map(m->address, m->size, m->to);
+	result = mapping_make(m->address, m->size, m->to);
 	if (result != CUDA_SUCCESS) {
 		restore(m);
 		return result;
@@ -179,13 +159,13 @@ static size_t open_run(struct move *moves, size_t first, size_t count)
 	while (end < count && moves[end].is_done && moves[end].access == m->access &&
 	       moves[end].address == m->address + size)
 		size += moves[end++].size;
-	if (allow(m->address, size, m->access, m->accesses) == CUDA_SUCCESS)
+	if (mapping_allow(m->address, size, m->access, m->accesses) == CUDA_SUCCESS)
 		return end - first;
 	for (size_t i = first; i < end; i++) {
-		if (allow(moves[i].address, moves[i].size, moves[i].access, moves[i].accesses) ==
-		    CUDA_SUCCESS)
+		if (mapping_allow(moves[i].address, moves[i].size, moves[i].access,
+		                  moves[i].accesses) == CUDA_SUCCESS)
 			continue;
-		unmap(moves[i].address, moves[i].size);
+		mapping_remove(moves[i].address, moves[i].size);
 		restore(&moves[i]);
 		moves[i].is_done = false;
 	}
