@@ -23,6 +23,7 @@
 #include "core/job_config.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/measured.h"
+#include "core/memory/ordered.h"
 #include "core/memory/parameters.h"
 #include "core/memory/pool.h"
 #include "core/memory/quiet.h"
@@ -433,6 +434,7 @@ void job_leave_stream(CUstream stream)
 		return;
 	capture_is_over(stream);
 	quiet_stream_gone(stream);
+	ordered_stream_gone(stream);
 	for (int i = 0; i < job.devices.count; i++)
 		pacer_forget_stream(job.pacer[i], stream);
 }

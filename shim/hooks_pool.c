@@ -5,6 +5,7 @@
 
 #include "core/job.h"
 #include "core/memory/graph_memory.h"
+#include "core/memory/ordered.h"
 #include "core/memory/peer.h"
 #include "core/memory/pool.h"
 #include "core/memory/moment.h"
@@ -69,8 +70,8 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 		return native(r, dptr);
 	}
 	request.pool = r->alloc ? current_pool(stream) : pool_find(r->pool);
-	/* A pool that is not known is none of a device's. */
-	if (!request.pool && r->names_pool)
+	/* A pool that is not known is none of a device's; and there may be no pools at all. */
+	if (!request.pool)
 		return native(r, dptr);
 	result = vmem_allocate(&request, dptr);
 	pool_release(request.pool);
@@ -177,6 +178,23 @@ static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdev
 	return learn(result, pool, &location);
 }
 
+/* Managed pools are on a device, too. */
+static CUresult learn_typed(CUresult result, const CUmemoryPool *pool,
+                            const CUmemLocation *location, CUmemAllocationType type)
+{
+	struct pool *known;
+
+	learn(result, pool, location);
+	if (result != CUDA_SUCCESS || type == CU_MEM_ALLOCATION_TYPE_PINNED || !pool ||
+	    !job_is_active())
+		return result;
+	known = pool_find(*pool);
+	if (known)
+		pool_leave_to_driver(known);
+	pool_release(known);
+	return result;
+}
+
 HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
 	CUresult result = learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
@@ -189,6 +207,8 @@ HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 	if (!known)
 		return result;
 	pool_bound(known, poolProps->maxSize);
+	if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || poolProps->usage)
+		pool_leave_to_driver(known);
 	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		pool_share(known);
 	pool_release(known);
@@ -205,8 +225,10 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 		imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
 	result = PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
 	side_left(&imported, result == CUDA_SUCCESS);
-	if (result == CUDA_SUCCESS && job_is_active())
+	if (result == CUDA_SUCCESS && job_is_active()) {
 		pool_destroyed(pool);
+		ordered_settle();
+	}
 	return result;
 }
 
@@ -228,26 +250,39 @@ HOOK(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
 HOOK(cuMemGetDefaultMemPool, CUmemoryPool *pool_out, CUmemLocation *location,
      CUmemAllocationType type)
 {
-	return learn(REAL(cuMemGetDefaultMemPool)(pool_out, location, type), pool_out, location);
+	return learn_typed(REAL(cuMemGetDefaultMemPool)(pool_out, location, type), pool_out,
+	                   location, type);
 }
 
 HOOK(cuMemGetMemPool, CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
-	return learn(REAL(cuMemGetMemPool)(pool, location, type), pool, location);
+	return learn_typed(REAL(cuMemGetMemPool)(pool, location, type), pool, location, type);
 }
 
 HOOK(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
-	return learn(REAL(cuMemSetMemPool)(location, type, pool), &pool, location);
+	return learn_typed(REAL(cuMemSetMemPool)(location, type, pool), &pool, location, type);
 }
 
+/* What the driver may keep is less by what is kept here. */
 HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 {
 	KEEP_ERRNO;
-	CUresult result = PASSING_GATE(REAL(cuMemPoolTrimTo)(pool, minBytesToKeep));
+	struct pool *known = job_is_active() ? pool_find(pool) : NULL;
+	size_t keep = minBytesToKeep;
+	CUresult result;
 
-	if (job_is_active())
+	if (known) {
+		uint64_t ours = pool_elastic_reserved(known);
+
+		keep = keep > ours ? keep - ours : 0;
+	}
+	result = PASSING_GATE(REAL(cuMemPoolTrimTo)(pool, keep));
+	if (known && result == CUDA_SUCCESS) {
 		pools_settle();
+		ordered_trim(known, minBytesToKeep);
+	}
+	pool_release(known);
 	return result;
 }
 
@@ -292,10 +327,8 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 	({                                 \
 		KEEP_ERRNO;                \
 		CUresult result_ = (call); \
-		if (job_is_active()) {     \
-			spilled_poll();    \
-			pools_settle();    \
-		}                          \
+		if (job_is_active())       \
+			vmem_waited();     \
 		result_;                   \
 	})
 

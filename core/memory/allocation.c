@@ -37,14 +37,17 @@ static void allocation_destroy(struct resource *resource)
 {
 	struct allocation *a = (struct allocation *)resource;
 
-	if (a->pool && a->side == SEGMENT_ON_DEVICE)
+	if (a->pool && a->pool_span)
+		pool_elastic(a->pool, -(int64_t)a->pool_live, -(int64_t)a->pool_span);
+	else if (a->pool && a->side == SEGMENT_ON_DEVICE)
 		pool_freed(a->pool, a->pool_live);
 	else if (a->pool)
 		pool_unspilled(a->pool, a->charged);
 	pool_release(a->pool);
 	if (a->charged) /* an elastic one's chunks are */
 		device_uncharge(a->context.device, a->side, a->charged);
-	statistics_sub(&a->context.device->statistics->allocations, 1);
+	if (a->is_in_books)
+		statistics_sub(&a->context.device->statistics->allocations, 1);
 	free(a);
 }
 
@@ -68,7 +71,6 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 	a->size = size;
 	a->side = side;
 	a->charged = charged;
-	statistics_add(&context->device->statistics->allocations, 1);
 	return a;
 }
 
@@ -125,7 +127,8 @@ bool allocation_leave(struct allocation *a)
 	if (registry_delete_object(a->context.device->registry, a->context.container,
 	                           &allocation_type, a->address) != 0)
 		return false;
-	atomic_store(&a->is_in_books, false);
+	if (atomic_exchange(&a->is_in_books, false))
+		statistics_sub(&a->context.device->statistics->allocations, 1);
 	if (is_in_table(a))
 		table_remove(a);
 	return true;
@@ -154,8 +157,8 @@ int allocation_enter(struct allocation *a)
 
 	if (error == -EEXIST && leave_stale(a))
 		error = enter(a);
-	if (!error)
-		atomic_store(&a->is_in_books, true);
+	if (!error && !atomic_exchange(&a->is_in_books, true))
+		statistics_add(&a->context.device->statistics->allocations, 1);
 	return error;
 }
 

@@ -12,6 +12,15 @@
 #include "core/memory/pool.h"
 #include "core/memory/provider.h"
 
+/* Where in a stream memory was freed. */
+struct stream_point {
+	CUcontext context;
+	CUstream stream; /* NULL: it is gone */
+	uint64_t thread; /* whose default stream it is; 0: any other stream */
+	uint64_t order;  /* of frees: later is more */
+	CUevent event;   /* recorded there; NULL: it has been passed */
+};
+
 struct allocation {
 	struct resource resource;
 	struct context context; /* it was made in */
@@ -28,7 +37,9 @@ struct allocation {
 	struct pool *pool; /* it was asked of, NULL: none; holds a reference */
 	struct allocation
 	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
-	uint64_t pool_live; /* on the device: bytes of the pool, which is charged for them */
+	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
+	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
+	struct stream_point freed_at; /* in ordered.c */
 };
 
 extern const struct resource_type allocation_type;

@@ -59,12 +59,14 @@ static CUresult take_charged(struct device *device, struct physical_chunk *chunk
 static CUresult take_on_device(struct placing *run, struct physical_chunk *chunk)
 {
 	struct device *device = run->arena->device;
-	uint64_t limit = device_limit(device);
+	uint64_t limit = device_limit(device), left = (run->units - run->done) * ARENA_UNIT;
 	CUresult result = take_charged(device, chunk, limit);
+	bool made_room;
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
 		run->made_room = true;
-		if (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true))
+		made_room = vmem_make_room(device, left);
+		if (spare_trim(device, SEGMENT_ON_DEVICE, true) || made_room)
 			result = take_charged(device, chunk, limit);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -83,7 +85,7 @@ static CUresult take_on_host(struct placing *run, struct physical_chunk *chunk)
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
 	if (vmem_charge_host(device, chunk->size) != 0 &&
-	    !(vmem_make_room(device, true) && vmem_charge_host(device, chunk->size) == 0)) {
+	    !(vmem_make_room(device, chunk->size) && vmem_charge_host(device, chunk->size) == 0)) {
 		run->reason = SPILL_HOST_LIMIT;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -418,11 +420,16 @@ static CUresult allocate_block(const struct context *context, struct placing *ru
 	return CUDA_SUCCESS;
 }
 
+uint64_t elastic_span(size_t size)
+{
+	return size <= SLAB_BLOCK_MAX ? slab_class_size(slab_class(size))
+	                              : (size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+}
+
 CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
-                          CUdeviceptr *address)
+                          struct allocation **allocation)
 {
 	struct placing run = {.arena = arena_of(context->device), .place = place};
-	struct allocation *a = NULL;
 	CUresult result;
 
 	if (!run.arena)
@@ -430,8 +437,8 @@ CUresult elastic_allocate(const struct context *context, size_t size, enum elast
 	if (size > run.arena->size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	run.units = (uint32_t)((size + ARENA_UNIT - 1) / ARENA_UNIT);
-	result = size <= SLAB_BLOCK_MAX ? allocate_block(context, &run, size, &a)
-	                                : allocate_run(context, &run, size, &a);
+	result = size <= SLAB_BLOCK_MAX ? allocate_block(context, &run, size, allocation)
+	                                : allocate_run(context, &run, size, allocation);
 	if (result != CUDA_SUCCESS) {
 		if (run.reason == SPILL_HOST_LIMIT)
 			statistics_set(&context->device->statistics->spill_reason,
@@ -439,12 +446,6 @@ CUresult elastic_allocate(const struct context *context, size_t size, enum elast
 		return result;
 	}
 	note_spill(&run);
-	if (allocation_enter(a) != 0) {
-		elastic_release(&a->backing);
-		resource_release(&a->resource);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*address = a->address;
 	return CUDA_SUCCESS;
 }
 

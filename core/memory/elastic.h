@@ -14,11 +14,13 @@ struct arena;
 enum elastic_place { ELASTIC_DEVICE_FIRST, ELASTIC_HOST };
 
 /*
- * An allocation that is in the books, with a reference that is theirs. CUDA_ERROR_OUT_OF_MEMORY: neither side may
- * take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
+ * An allocation that is not in the books yet, with a reference that is the caller's. CUDA_ERROR_OUT_OF_MEMORY: neither
+ * side may take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
  */
 CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
-                          CUdeviceptr *address);
+                          struct allocation **allocation);
+/* Bytes that an allocation of this size takes: a block, or whole units. */
+uint64_t elastic_span(size_t size);
 /* Pins the allocation at the address (its slab) for good if all of it is on the device. Whether it is. */
 bool elastic_pin(struct device *device, CUdeviceptr address);
 /* Whether the allocation lives in an arena. */

@@ -162,13 +162,21 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 	return CUDA_SUCCESS;
 }
 
+/* What nobody uses. Whether there was any. */
+static bool make_unused_room(struct device *device, size_t size)
+{
+	bool made = vmem_make_room(device, size);
+
+	return spare_trim(device, SEGMENT_ON_DEVICE, true) || made;
+}
+
 /* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
 static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
 	uint64_t limit = device_limit(device);
 	int error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
 
-	if (error && (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)))
+	if (error && make_unused_room(device, size))
 		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
 	return error && is_for_export(prop) && !must_refuse_first(device)
 	           ? vmem_charge_for_good(device, size)
@@ -177,7 +185,7 @@ static int charge(struct device *device, size_t size, const CUmemAllocationProp 
 
 static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
-	return (spare_trim(device, SEGMENT_ON_DEVICE, true) | vmem_make_room(device, true)) ||
+	return make_unused_room(device, size) ||
 	       (is_for_export(prop) && residency_make_room(device, size));
 }
 

@@ -43,7 +43,7 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*(unsigned int *)data = elastic_is(a);
+		*(unsigned int *)data = elastic_is(a) && !a->pool;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*(size_t *)data = elastic_mapping(a, &base);

@@ -13,12 +13,13 @@ struct pool {
 	CUmemoryPool handle;
 	struct device *device;
 	struct pool *next;
-	_Atomic bool shared;
+	_Atomic bool shared, is_driver_s;
 
 	pthread_mutex_t lock; /* guards what follows, and stands around the driver's allocations */
 	bool destroyed;       /* its handle means nothing any more */
 	uint64_t charged, live;
 	uint64_t spilled, used_high, reserved_high;
+	uint64_t elastic_used, elastic_reserved;
 	bool has_threshold;
 	uint64_t threshold; /* the program's */
 	uint64_t most;      /* likewise; 0: as much as there is */
@@ -185,21 +186,41 @@ static void set_live(struct pool *pool, uint64_t live)
 	atomic_fetch_add(&with_surplus, (pool->charged > pool->live) - (unsigned int)had_surplus);
 }
 
+/* Bytes in use, and bytes reserved, that are not the driver's. */
+static uint64_t own_used(const struct pool *pool)
+{
+	return pool->spilled + pool->elastic_used;
+}
+
+/* Blocks share chunks. */
+static uint64_t own_reserved(const struct pool *pool)
+{
+	return pool->spilled + (pool->elastic_reserved + CHUNK - 1) / CHUNK * CHUNK;
+}
+
 static void note_high(struct pool *pool)
 {
-	uint64_t used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + pool->spilled;
-	uint64_t reserved = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) + pool->spilled;
+	uint64_t used = own_used(pool), reserved = own_reserved(pool);
 
+	if (pool->charged) {
+		used += ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+		reserved += ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	}
 	if (used > pool->used_high)
 		pool->used_high = used;
 	if (reserved > pool->reserved_high)
 		pool->reserved_high = reserved;
 }
 
+uint64_t pool_rounded(size_t size)
+{
+	return (size + UNIT - 1) / UNIT * UNIT;
+}
+
 CUresult pool_allocate(struct pool *pool, const struct pool_request *request, uint64_t limit,
                        CUdeviceptr *address, uint64_t *live)
 {
-	uint64_t rounded = (request->size + UNIT - 1) / UNIT * UNIT, granted = rounded;
+	uint64_t rounded = pool_rounded(request->size), granted = rounded;
 	CUdeviceptr made;
 	CUresult result;
 	bool within;
@@ -228,7 +249,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 		set_live(pool, pool->live - rounded);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (result == CUDA_SUCCESS && pool->spilled)
+	if (result == CUDA_SUCCESS && own_reserved(pool))
 		note_high(pool);
 	pthread_mutex_unlock(&pool->lock);
 	if (result != CUDA_SUCCESS)
@@ -236,6 +257,63 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 	*address = made;
 	*live = rounded;
 	return CUDA_SUCCESS;
+}
+
+void pool_leave_to_driver(struct pool *pool)
+{
+	atomic_store(&pool->is_driver_s, true);
+}
+
+bool pool_is_elastic(struct pool *pool)
+{
+	bool is_bounded;
+
+	if (atomic_load(&pool->is_driver_s) || pool_is_shared(pool))
+		return false;
+	pthread_mutex_lock(&pool->lock);
+	is_bounded = pool->most != 0;
+	pthread_mutex_unlock(&pool->lock);
+	return !is_bounded;
+}
+
+void pool_elastic(struct pool *pool, int64_t used, int64_t reserved)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->elastic_used += (uint64_t)used;
+	pool->elastic_reserved += (uint64_t)reserved;
+	if (used > 0)
+		note_high(pool);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t pool_reserved(struct pool *pool)
+{
+	uint64_t reserved;
+
+	pthread_mutex_lock(&pool->lock);
+	reserved = pool->charged + own_reserved(pool);
+	pthread_mutex_unlock(&pool->lock);
+	return reserved;
+}
+
+uint64_t pool_elastic_reserved(struct pool *pool)
+{
+	uint64_t reserved;
+
+	pthread_mutex_lock(&pool->lock);
+	reserved = pool->elastic_reserved;
+	pthread_mutex_unlock(&pool->lock);
+	return reserved;
+}
+
+uint64_t pool_keeps(struct pool *pool)
+{
+	uint64_t keeps;
+
+	pthread_mutex_lock(&pool->lock);
+	keeps = pool->destroyed ? 0 : pool->threshold;
+	pthread_mutex_unlock(&pool->lock);
+	return keeps;
 }
 
 void pool_bound(struct pool *pool, uint64_t most)
@@ -376,8 +454,10 @@ CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, vo
 		}
 		break;
 	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		more = own_used(pool);
+		break;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		more = pool->spilled;
+		more = own_reserved(pool);
 		break;
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		high = pool->used_high;
@@ -421,7 +501,7 @@ CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, co
 	} else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH && !*(const cuuint64_t *)value) {
 		pool->reserved_high = 0;
 	}
-	if (pool->spilled && result == CUDA_ERROR_NOT_SUPPORTED)
+	if (own_reserved(pool) && result == CUDA_ERROR_NOT_SUPPORTED)
 		note_high(pool);
 	pthread_mutex_unlock(&pool->lock);
 	return result;

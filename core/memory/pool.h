@@ -8,6 +8,8 @@
  * live       bytes allocated from it by the driver and not freed
  * surplus    charged, but not live: given back to the device when somebody needs room
  * spilled    bytes that the program allocated from it and that are on the host instead
+ * elastic    what the program allocated from it and lives in the arena, which is charged by itself: bytes in use, and
+ *            bytes reserved, with those that are kept for the next (ordered.h)
  *
  * Thread-safe.
  */
@@ -38,6 +40,19 @@ struct device *pool_device(const struct pool *pool);
 void pool_share(struct pool *pool);
 bool pool_is_shared(const struct pool *pool);
 
+/* What the program asks of it is the driver's to make: it is no plain memory of the device. */
+void pool_leave_to_driver(struct pool *pool);
+/* Whether what is allocated from it may live in the arena. */
+bool pool_is_elastic(struct pool *pool);
+/* Elastic memory came or went: bytes in use, bytes reserved. */
+void pool_elastic(struct pool *pool, int64_t used, int64_t reserved);
+/* What an allocation of this size is in use of it. */
+uint64_t pool_rounded(size_t size);
+/* Bytes that it has, and how many of them it keeps when nobody uses them. */
+uint64_t pool_reserved(struct pool *pool);
+uint64_t pool_elastic_reserved(struct pool *pool);
+uint64_t pool_keeps(struct pool *pool);
+
 /* One allocation that the driver is to make from the pool. */
 struct pool_request {
 	size_t size;
@@ -63,7 +78,7 @@ void pools_settle(void);
 bool pools_make_room(struct device *device);
 
 /*
- * Attributes as the program shall see them: what is spilled is counted as if it were in the pool, and the release
+ * Attributes as the program shall see them: what is spilled or elastic is counted as if it were in the pool, and the release
  * threshold is the one it set, although the driver's is never above the limit. NOT_SUPPORTED for those that the
  * driver answers and takes rightly.
  */

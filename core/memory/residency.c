@@ -20,6 +20,7 @@
 #include "core/memory/growth.h"
 #include "core/memory/heat.h"
 #include "core/memory/mixed.h"
+#include "core/memory/ordered.h"
 #include "core/memory/plan.h"
 #include "core/memory/spare.h"
 #include "core/memory/spilled.h"
@@ -214,6 +215,14 @@ static void say_held(struct device *device)
 	device_note_limit(device);
 }
 
+/* What nobody uses goes before anything is moved. Whether there was any. */
+static bool trim(struct device *device)
+{
+	uint64_t bytes = ordered_make_room(device) + elastic_trim(device);
+
+	return spare_trim(device, SEGMENT_ON_DEVICE, true) + bytes != 0;
+}
+
 static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);
@@ -223,8 +232,7 @@ static bool tend(struct device *device)
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
 	t->next_look = now_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
-	if (charged > limit && !capture_is_active() &&
-	    (spare_trim(device, SEGMENT_ON_DEVICE, true) | elastic_trim(device)))
+	if (charged > limit && !capture_is_active() && trim(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
 		elastic_try_mixed(device);
@@ -279,7 +287,7 @@ static void answer_room(struct request *r)
 	int tries = ROOM_TRIES;
 
 	tended[r->device->id.ordinal].no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
-	if (spare_trim(r->device, SEGMENT_ON_DEVICE, true) | elastic_trim(r->device))
+	if (trim(r->device))
 		r->result = CUDA_SUCCESS;
 	else
 		r->result = CUDA_ERROR_OUT_OF_MEMORY;

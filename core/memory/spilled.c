@@ -1,9 +1,6 @@
 /* Giving memory back. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/spilled.h"
 
-#include <errno.h>
-#include <time.h>
-
 #include "core/memory/allocation.h"
 #include "core/memory/fence.h"
 #include "core/memory/quiet.h"
@@ -15,7 +12,7 @@ static struct allocation *postponed; /* a wait for everything */
 static struct allocation *behind;    /* the fence that is set */
 static struct allocation *later;     /* freed since: the next fence */
 static _Atomic unsigned int postponed_count, deferred_count;
-static _Atomic uint64_t gone; /* how many of the deferred have been given back */
+static _Atomic uint64_t came_back; /* bytes of the deferred */
 
 static void push(struct allocation **list, struct allocation *a)
 {
@@ -23,7 +20,7 @@ static void push(struct allocation **list, struct allocation *a)
 	*list = a;
 }
 
-static void postpone(struct allocation *a)
+void spilled_postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
 	pthread_mutex_lock(&lock);
@@ -104,7 +101,7 @@ bool spilled_free(struct allocation *a, const struct vmem_free *how, CUresult *r
 	} else if (wait_and_release(a, how->wait, result)) {
 		return true;
 	}
-	postpone(a);
+	spilled_postpone(a);
 	*result = CUDA_SUCCESS;
 	return true;
 }
@@ -114,7 +111,7 @@ void spilled_leave(struct allocation *a)
 	CUresult ignored;
 
 	if (!wait_and_release(a, NULL, &ignored))
-		postpone(a);
+		spilled_postpone(a);
 }
 
 static bool is_in(const struct allocation *list, CUdeviceptr address)
@@ -167,7 +164,7 @@ static struct allocation *take_passed(void)
 		return NULL;
 	for (const struct allocation *a = ready; a; a = a->freed_next) {
 		deferred_count--;
-		gone++;
+		came_back += a->size;
 	}
 	set_next();
 	return ready;
@@ -241,7 +238,7 @@ static bool wait_and_give_back(struct allocation *taken)
 		struct allocation *a = taken;
 
 		taken = a->freed_next;
-		postpone(a);
+		spilled_postpone(a);
 		resource_release(&a->resource);
 	}
 	return false;
@@ -254,25 +251,39 @@ void spilled_settle(void)
 		wait_and_give_back(take_postponed(NULL));
 }
 
-bool spilled_make_room(uint64_t patience_ns)
+void spilled_fence(void)
 {
-	const struct timespec pause = {.tv_nsec = 50000};
-	uint64_t before = atomic_load(&gone), waited = 0;
-	int saved = errno;
+	if (atomic_load_explicit(&postponed_count, memory_order_relaxed) && !capture_is_active()) {
+		pthread_mutex_lock(&lock);
+		while (postponed) {
+			struct allocation *a = postponed;
 
-	if (!(atomic_load(&postponed_count) | atomic_load(&deferred_count)) || capture_is_active())
-		return false;
-	if (patience_ns == UINT64_MAX)
-		return wait_and_give_back(take_all(NULL));
-	for (;;) {
-		spilled_poll();
-		if (!atomic_load(&deferred_count) || waited >= patience_ns || capture_is_active())
-			break;
-		nanosleep(&pause, NULL);
-		waited += (uint64_t)pause.tv_nsec;
+			postponed = a->freed_next;
+			push(&later, a);
+			postponed_count--;
+			deferred_count++;
+		}
+		if (!behind)
+			set_next();
+		pthread_mutex_unlock(&lock);
 	}
-	errno = saved;
-	return atomic_load(&gone) != before;
+	spilled_poll();
+}
+
+bool spilled_is_pending(void)
+{
+	return atomic_load(&deferred_count) != 0;
+}
+
+uint64_t spilled_came_back(void)
+{
+	return atomic_load(&came_back);
+}
+
+bool spilled_wait(void)
+{
+	return (atomic_load(&postponed_count) | atomic_load(&deferred_count)) &&
+	       !capture_is_active() && wait_and_give_back(take_all(NULL));
 }
 
 void spilled_settle_context(CUcontext context, bool alive)
@@ -281,7 +292,7 @@ void spilled_settle_context(CUcontext context, bool alive)
 
 	/* The fence does not tell of this context any more, whoever's memory is behind it. */
 	if (atomic_load(&deferred_count) && alive)
-		spilled_make_room(UINT64_MAX);
+		spilled_wait();
 	taken = take_all(context);
 	if (alive) {
 		wait_and_give_back(taken);

@@ -23,6 +23,8 @@ struct allocation;
 bool spilled_free(struct allocation *allocation, const struct vmem_free *how, CUresult *result);
 /* Likewise in a context that goes now; nobody is asked. */
 void spilled_leave(struct allocation *allocation);
+/* One that has left the books goes when everything was waited for. Takes a reference of its own. */
+void spilled_postpone(struct allocation *allocation);
 
 /* Whether the address is in memory that the program has freed: the driver still knows it. */
 bool spilled_is_freed(CUdeviceptr address);
@@ -30,11 +32,13 @@ bool spilled_is_freed(CUdeviceptr address);
 void spilled_poll(void);
 /* Likewise, and waits for what was postponed, unless a capture is active: in calls that wait anyway, or may. */
 void spilled_settle(void);
-/*
- * Room is wanted: waits for what was deferred, so long at most; UINT64_MAX: for all that was freed, however long.
- * Whether anything came back.
- */
-bool spilled_make_room(uint64_t patience_ns);
+/* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
+void spilled_fence(void);
+/* Whether anything is behind a fence, and how many bytes have come back from there. */
+bool spilled_is_pending(void);
+uint64_t spilled_came_back(void);
+/* Waits for all that was freed, however long it takes. Whether anything came back. */
+bool spilled_wait(void);
 /* In a context that is about to be destroyed (alive) or was: what was freed in it goes, captures or not. */
 void spilled_settle_context(CUcontext context, bool alive);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/units.h"
@@ -11,12 +12,18 @@
 #include "core/memory/elastic.h"
 #include "core/memory/graph_memory.h"
 #include "core/memory/host_memory.h"
+#include "core/memory/ordered.h"
+#include "core/memory/quiet.h"
 #include "core/memory/reported.h"
 #include "core/memory/residency.h"
 #include "core/memory/share.h"
 #include "core/memory/side.h"
 #include "core/memory/spare.h"
 #include "core/memory/spilled.h"
+#include "core/pace/capture.h"
+
+/* For who would be refused otherwise, although it does not expect to wait. */
+#define LAST_PATIENCE_NS 1000000000ull
 
 static _Atomic bool is_elastic;
 
@@ -72,12 +79,39 @@ bool vmem_is_gone(CUdeviceptr address)
 	return !a;
 }
 
-bool vmem_make_room(struct device *device, bool may_wait)
+/* What was freed while work was to be done on it: until so many bytes came back, or nothing more can. */
+static bool wait_for_freed(struct device *device, uint64_t bytes, uint64_t patience_ns)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+	uint64_t before = spilled_came_back(), got = 0, waited = 0;
+	int saved = errno;
+
+	for (;;) {
+		spilled_fence();
+		got += ordered_make_room(device);
+		if (got + spilled_came_back() - before >= bytes || waited >= patience_ns ||
+		    !(spilled_is_pending() || ordered_is_pending()) || capture_is_active())
+			break;
+		nanosleep(&pause, NULL);
+		waited += (uint64_t)pause.tv_nsec;
+	}
+	errno = saved;
+	return got + spilled_came_back() - before != 0;
+}
+
+bool vmem_make_room(struct device *device, uint64_t bytes)
 {
 	bool pools = pools_make_room(device), graphs = graph_memory_make_room(device);
 
-	return spilled_make_room(may_wait ? device_settings(device).demote_deadline : 0) || pools ||
+	return wait_for_freed(device, bytes, device_settings(device).demote_deadline) || pools ||
 	       graphs;
+}
+
+void vmem_waited(void)
+{
+	spilled_poll();
+	ordered_settle();
+	pools_settle();
 }
 
 /* The limit may fall, or others may take what was made free. */
@@ -88,7 +122,7 @@ int vmem_charge(struct device *device, uint64_t bytes)
 	uint64_t limit = device_limit(device);
 	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 
-	if (error && vmem_make_room(device, true))
+	if (error && vmem_make_room(device, bytes))
 		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
 	return error;
 }
@@ -143,6 +177,50 @@ static CUresult refuse(struct device *device, enum spill_reason reason)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Of a job whose memory is given to other devices behind the driver's back. */
+static CUresult pin_new(struct device *device, CUdeviceptr address)
+{
+	CUresult result =
+	    elastic_pin(device, address) ? CUDA_SUCCESS : residency_pin(device, address, false);
+
+	if (result != CUDA_SUCCESS) {
+		log_once(
+		    LOG_WARNING,
+		    "gpu %d: pin_new: there is no room on the device for memory that must stay "
+		    "there: the program gets out of memory",
+		    device->id.ordinal);
+		vmem_free(address, &(struct vmem_free){0});
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return result;
+}
+
+/* Takes over the reference. */
+static CUresult enter_elastic(struct allocation *a, const struct vmem_request *request,
+                              CUdeviceptr *address)
+{
+	CUdeviceptr made = a->address;
+
+	if (request->pool) {
+		uint64_t before = a->pool_span;
+
+		if (!a->pool) {
+			pool_hold(request->pool);
+			a->pool = request->pool;
+		}
+		a->pool_live = pool_rounded(request->size);
+		a->pool_span = elastic_span(request->size);
+		pool_elastic(a->pool, (int64_t)a->pool_live, (int64_t)(a->pool_span - before));
+	}
+	if (allocation_enter(a) != 0) {
+		a->backing.provider->release(&a->backing);
+		resource_release(&a->resource);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*address = made;
+	return CUDA_SUCCESS;
+}
+
 static CUresult spill(const struct context *context, const struct config_gpu *settings,
                       const struct vmem_request *request, enum spill_reason reason,
                       CUdeviceptr *address)
@@ -161,14 +239,16 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 		return refuse(device, SPILL_NONE);
 	/* Where it can come back from. */
 	if (!request->pool) {
-		CUresult result = elastic_allocate(context, size, ELASTIC_HOST, address);
+		CUresult result = elastic_allocate(context, size, ELASTIC_HOST, &a);
 
+		if (result == CUDA_SUCCESS)
+			return enter_elastic(a, request, address);
 		if (result != CUDA_ERROR_NOT_SUPPORTED)
-			return result == CUDA_SUCCESS ? result : refuse(device, SPILL_HOST_LIMIT);
+			return refuse(device, SPILL_HOST_LIMIT);
 	}
 	charged = provider_rounded(device, kind, size);
 	error = device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
-	if (error == -ENOSPC && !request->pool && spilled_make_room(UINT64_MAX))
+	if (error == -ENOSPC && !request->pool && spilled_wait())
 		error =
 		    device_charge(device, SEGMENT_ON_HOST, charged, host_limit(device, settings));
 	if (error == -ENOSPC) {
@@ -276,22 +356,25 @@ static bool is_beyond_limit(struct device *device, size_t size)
 	return device_charged(device, SEGMENT_ON_DEVICE) + size > device_limit(device);
 }
 
-/* Of a job whose memory is given to other devices behind the driver's back. */
-static CUresult pin_new(struct device *device, CUdeviceptr address)
+/* Captured allocations are the driver's business, and asking it for memory may disturb a capture. */
+static bool may_be_elastic(const struct device *device, struct pool *pool)
 {
-	CUresult result =
-	    elastic_pin(device, address) ? CUDA_SUCCESS : residency_pin(device, address, false);
+	return pool_device(pool) == device && !capture_is_active() && pool_is_elastic(pool);
+}
 
-	if (result != CUDA_SUCCESS) {
-		log_once(
-		    LOG_WARNING,
-		    "gpu %d: pin_new: there is no room on the device for memory that must stay "
-		    "there: the program gets out of memory",
-		    device->id.ordinal);
-		vmem_free(address, &(struct vmem_free){0});
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	return result;
+static CUresult make_elastic(const struct context *context, const struct config_gpu *settings,
+                             const struct vmem_request *request, struct allocation **a)
+{
+	struct device *device = context->device;
+	CUresult result;
+
+	/* The program wants to be told first, so that it gives back what it caches. */
+	if (must_refuse_first(device, settings) && arena_of(device) &&
+	    is_beyond_limit(device, request->size) &&
+	    (!vmem_make_room(device, request->size) || is_beyond_limit(device, request->size)))
+		return refuse(device, SPILL_NONE);
+	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, a);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 
 /* NOT_SUPPORTED: the driver's own allocation is asked instead. */
@@ -299,18 +382,24 @@ static CUresult allocate_elastic(const struct context *context, const struct con
                                  const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct device *device = context->device;
+	struct allocation *a;
 	CUdeviceptr made;
 	CUresult result;
 
-	if (!vmem_is_elastic() || request->pool || settings->spill == SPILL_OFF ||
-	    !device_can_hold(device, request->size))
+	if (!vmem_is_elastic() || settings->spill == SPILL_OFF ||
+	    !device_can_hold(device, request->size) ||
+	    (request->pool && !may_be_elastic(device, request->pool)))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	/* The program wants to be told first, so that it gives back what it caches. */
-	if (must_refuse_first(device, settings) && arena_of(device) &&
-	    is_beyond_limit(device, request->size) &&
-	    (!vmem_make_room(device, true) || is_beyond_limit(device, request->size)))
-		return refuse(device, SPILL_NONE);
-	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, &made);
+	a = request->pool ? ordered_take(request->pool, request->size, request->stream) : NULL;
+	if (a) {
+		a->context = *context;
+		a->size = a->backing.size = request->size;
+	} else {
+		result = make_elastic(context, settings, request, &a);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	result = enter_elastic(a, request, &made);
 	if (result == CUDA_SUCCESS && settings->pin_new)
 		result = pin_new(device, made);
 	if (result == CUDA_SUCCESS)
@@ -329,7 +418,7 @@ static CUresult allocate(const struct context *context, const struct vmem_reques
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
 	result = make_native(context, limit, request, &made);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context->device, !request->pool))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && vmem_make_room(context->device, request->size))
 		result = make_native(context, limit, request, &made);
 	/* A program that bounds its pool wants to be told. */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && request->pool &&
@@ -346,6 +435,24 @@ static CUresult allocate(const struct context *context, const struct vmem_reques
 	return result;
 }
 
+/*
+ * Before the program is refused, what it has freed goes: however long that takes, as if each free had waited. Who
+ * allocates in stream order does not expect to wait.
+ */
+static bool wait_before_refusal(const struct context *context, const struct vmem_request *request)
+{
+	bool freed = false;
+
+	if (!request->pool) {
+		freed = spilled_wait();
+		if (ordered_is_pending() && !capture_is_active())
+			quiet_wait(NULL);
+	}
+	return wait_for_freed(context->device, request->size,
+	                      request->pool ? LAST_PATIENCE_NS : 0) ||
+	       freed;
+}
+
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct context context;
@@ -354,12 +461,11 @@ CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
 	if (!address || !request->size || !context_current(&context))
 		return request->native(request->cookie, address);
 	if (request->pool)
-		spilled_poll();
+		spilled_fence();
 	else
 		spilled_settle();
 	result = allocate(&context, request, address);
-	/* Before the program is refused, what it has freed goes: however long that takes, as if each free had waited. */
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !request->pool && spilled_make_room(UINT64_MAX))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_before_refusal(&context, request))
 		result = allocate(&context, request, address);
 	return result;
 }
@@ -407,7 +513,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	bool gone;
 
 	if (how->wait)
-		spilled_poll();
+		spilled_fence();
 	else
 		spilled_settle();
 	if (!a)
@@ -422,8 +528,15 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		return how->native(how->cookie, address);
 	}
 	share_withdraw(a);
-	if (a->backing.provider) {
+	if (how->wait && elastic_is(a) && ordered_free(a, how->wait)) {
+		result = CUDA_SUCCESS;
+		gone = true;
+	} else if (a->backing.provider) {
 		gone = spilled_free(a, how, &result);
+		if (gone && elastic_is(a) && a->pool) {
+			pool_elastic(a->pool, -(int64_t)a->pool_live, 0);
+			a->pool_live = 0;
+		}
 	} else {
 		result = how->native(how->cookie, address);
 		gone = result == CUDA_SUCCESS;
@@ -460,6 +573,7 @@ void vmem_leave_context(CUcontext handle, bool alive)
 	struct leaving leaving = {alive};
 	struct context context;
 
+	ordered_leave_context(handle);
 	if (context_find(handle, &context))
 		allocation_each_of_ours(&context, leave_with_context, &leaving);
 	spilled_settle_context(handle, alive);
@@ -473,6 +587,8 @@ void vmem_left_context(struct device_set *devices)
 
 		if (context_of_device(device, &context))
 			continue;
+		spilled_fence();
+		ordered_make_room(device);
 		elastic_trim(device);
 		spare_trim(device, SEGMENT_ON_DEVICE, true);
 		spare_trim(device, SEGMENT_ON_HOST, true);

@@ -78,11 +78,13 @@ int vmem_charge_for_good(struct device *device, uint64_t bytes);
 /* Demotes for memory that cannot be on the host. Whether another try is worth it. */
 bool vmem_demote_for(struct device *device, uint64_t bytes);
 /*
- * Has the driver give back what it keeps for pools and graphs and nobody uses, and what the program has freed already;
- * that is waited for, for at most demote_deadline, in a call that may wait. Whether anything came back, so that what
- * was refused is worth another try.
+ * Room for so many bytes is wanted: has the driver give back what it keeps for pools and graphs and nobody uses, and
+ * gives back what the program has freed already, which is waited for, at most demote_deadline. Whether anything came
+ * back, so that what was refused is worth another try.
  */
-bool vmem_make_room(struct device *device, bool may_wait);
+bool vmem_make_room(struct device *device, uint64_t bytes);
+/* The program has waited for work: what it has freed and need not be kept goes. */
+void vmem_waited(void);
 
 /* Charges bytes for the host side within the host limit of the moment. */
 int vmem_charge_host(struct device *device, uint64_t bytes);

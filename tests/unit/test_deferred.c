@@ -255,7 +255,7 @@ START_TEST(a_capture_is_not_disturbed)
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	spilled_poll();
 	spilled_settle();
-	ck_assert(!spilled_make_room(UINT64_MAX));
+	ck_assert(!spilled_wait());
 	ck_assert_uint_eq(charged(), 16);
 	ck_assert_int_eq(work.asked_in_capture, 0);
 	capture_is_over(captured);

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Memory that is allocated in stream order lives in the arena: it answers as the driver's pools do, is ordered by its
+# streams, is given back, and moves with the limit.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+pools=$build/tests/e2e/pools
+
+alone=$(on_softgpu "$pools")
+has "alone" "$alone" "wrong words: 0"
+# On the device; more than there is room for; nearly nothing on the device; not in the arena.
+for how in "512:auto" "16:auto" "2:auto" "16:managed"; do
+	limit=${how%:*} name=pools-$limit-${how#*:}
+	limit_file "$scratch/$name.ini" $((limit * mib)) "spill = ${how#*:}"
+	out=$("$spillway" run --softgpu --quiet --name "$name" --config "$scratch/$name.ini" timeout $patience "$pools" 2>&1) ||
+		fail "$name: exit status $?: $out"
+	[ "${how#*:}" != auto ] || same "$name" "$alone" "$out"
+	has "$name" "$out" "wrong words: 0"
+	same "$name: all is given back" "0 0" "$(counter "$name" device_used) $(counter "$name" host_used)"
+	[ "$limit" != 2 ] || [ "$(counter "$name" spilled_bytes)" -gt 0 ] || fail "$name: nothing was on the host"
+done
+
+# 48 MiB of a pool, of which a quarter and then all may be on the device.
+limit_file "$scratch/moves.ini" $((256 * mib))
+mkfifo "$scratch/in" "$scratch/out"
+"$spillway" run --softgpu --quiet --name moves --config "$scratch/moves.ini" "$pools" moves <"$scratch/in" >"$scratch/out" &
+job=$!
+exec 8>"$scratch/in" 9<"$scratch/out"
+wants_line() {
+	read -r line <&9 || fail "no line '$1'"
+	same "its line" "$1" "$line"
+}
+look() {
+	printf x >&8
+	wants_line looked
+}
+wants_line filled
+same "not the driver's" 0 "$(counter moves demotions)"
+limit_file "$scratch/moves.ini" $((12 * mib))
+until_true $patience device_within $((12 * mib)) || fail "lowered: $(device_bytes) bytes on the device"
+look
+[ "$(counter moves demotions)" -gt 0 ] || fail "lowered: nothing moved"
+limit_file "$scratch/moves.ini" $((256 * mib))
+until_true $patience device_at_least $((48 * mib)) || fail "raised: $(device_bytes) bytes on the device"
+look
+exec 8>&-
+wants_line "wrong words: 0"
+wait $job || fail "moves: exit status $?"
