@@ -104,9 +104,10 @@ static enum added add(struct plan *plan, struct device *device, const struct can
 	return ADDED;
 }
 
-static bool has(const struct plan *plan, CUdeviceptr address)
+/* Among the first `count`. */
+static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
 {
-	for (size_t i = 0; i < plan->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (plan->moves[i].address == address)
 			return true;
 	}
@@ -123,7 +124,7 @@ static enum added add_whole(struct plan *plan, struct device *device,
 	struct choice whole;
 
 	whole.count = 0;
-	if (kind->choose_whole && !has(plan, candidate->address)) {
+	if (kind->choose_whole && !has(plan, plan->count, candidate->address)) {
 		pthread_mutex_lock(kind->lock(device));
 		kind->choose_whole(device, candidate->address, &whole);
 		pthread_mutex_unlock(kind->lock(device));
@@ -150,10 +151,10 @@ static uint64_t bytes_of(const struct plan *plan)
 bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                uint64_t bytes, uint64_t most, uint64_t limit)
 {
-	bool is_whole = !plan->pins && !mixed_is_possible(device);
 	uint64_t planned = 0;
 
 	plan->count = 0;
+	plan->is_whole = !plan->pins && !mixed_is_possible(device);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
 		enum added added;
@@ -163,7 +164,8 @@ bool plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 		/* What comes back must fit; what leaves must be enough. */
 		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
 			continue;
-		added = is_whole ? add_whole(plan, device, c, limit) : add(plan, device, c, limit);
+		added = plan->is_whole ? add_whole(plan, device, c, limit)
+		                       : add(plan, device, c, limit);
 		if (added == NO_MEMORY)
 			return true;
 		planned = bytes_of(plan);
@@ -183,6 +185,44 @@ static bool is_still(const struct plan *plan, struct device *device, struct move
 	return true;
 }
 
+/* With the locks held: whether the first `count` have all of the allocation that this is in now. */
+static bool has_whole(const struct plan *plan, struct device *device, size_t count,
+                      const struct move *m)
+{
+	struct choice whole;
+
+	whole.count = 0;
+	if (m->kind->choose_whole)
+		m->kind->choose_whole(device, m->address, &whole);
+	for (size_t i = 0; i < whole.count; i++) {
+		if (!has(plan, count, whole.of[i].address))
+			return false;
+	}
+	return whole.count != 0;
+}
+
+/*
+ * Of the first `count` those of whole allocations, first. What was freed and allocated anew meanwhile may be at the same
+ * addresses in part, and in the same memory.
+ */
+static size_t keep_whole(struct plan *plan, struct device *device, size_t count)
+{
+	bool stays[MOVES_MAX];
+	size_t still = 0;
+
+	for (size_t i = 0; i < count; i++)
+		stays[i] = has_whole(plan, device, count, &plan->moves[i]);
+	for (size_t i = 0; i < count; i++) {
+		struct move m = plan->moves[i];
+
+		if (!stays[i])
+			continue;
+		plan->moves[i] = plan->moves[still];
+		plan->moves[still++] = m;
+	}
+	return still;
+}
+
 size_t plan_check(struct plan *plan, struct device *device)
 {
 	size_t still = 0;
@@ -195,7 +235,7 @@ size_t plan_check(struct plan *plan, struct device *device)
 		plan->moves[i] = plan->moves[still];
 		plan->moves[still++] = m;
 	}
-	return still;
+	return plan->is_whole ? keep_whole(plan, device, still) : still;
 }
 
 void plan_lock(struct device *device)

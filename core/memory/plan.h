@@ -13,6 +13,7 @@ struct plan {
 	size_t count;
 	enum segment_side to;
 	bool is_exportable, pins;
+	bool is_whole;  /* no allocation in part; plan_fill() decides */
 	bool spares_go; /* room is wanted: what becomes free is not kept */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
 };
