@@ -36,6 +36,11 @@ enum { STACK = 128 << 10 };
 #define LOOK_AGAIN            (500 * MS) /* where nothing is wanted */
 #define LOOK_SOON             (50 * MS)  /* where something may become possible */
 #define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
+/*
+ * How much longer than an exchange nothing is exchanged again: a program that uses in turns more than fits would have
+ * its memory moved all the time, and gain nothing.
+ */
+enum { REST_AFTER_EXCHANGE = 40 };
 
 /* What another thread wants of the mover, and waits for. */
 struct request {
@@ -60,6 +65,7 @@ static struct {
 /* What the mover knows of a device. */
 static struct tended {
 	uint64_t no_promotion_until; /* CLOCK_MONOTONIC */
+	uint64_t no_exchange_until;
 	uint64_t next_look;
 } tended[DEVICE_MAX];
 
@@ -147,10 +153,15 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 /* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
 static bool swap(struct device *device, struct choice *hot)
 {
+	const _Atomic uint64_t *closed = &device->statistics->move_ns;
+	struct tended *t = &tended[device->id.ordinal];
+	uint64_t before = statistics_get(closed), bytes = 0;
 	struct choice cold;
-	uint64_t bytes = 0;
 	size_t pairs = 0;
+	bool moved;
 
+	if (now_ns() < t->no_exchange_until)
+		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
 	if (!swap_is_worth(&cold, hot))
 		return false;
@@ -159,7 +170,9 @@ static bool swap(struct device *device, struct choice *hot)
 	       bytes < closure_bytes(device))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
-	return demote(device, bytes, &cold, false, is_within_limit);
+	moved = demote(device, bytes, &cold, false, is_within_limit);
+	t->no_exchange_until = now_ns() + REST_AFTER_EXCHANGE * (statistics_get(closed) - before);
+	return moved;
 }
 
 static bool one_fits(const struct choice *choice, uint64_t room)

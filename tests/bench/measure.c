@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = 301, MIN_ROUNDS = 5, BUDGET_MS = 250 };
+enum { MAX_ROUNDS = 301, MIN_ROUNDS = 5, BUDGET_MS = 100 };
 
 void measure_check(CUresult result, const char *call)
 {

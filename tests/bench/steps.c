@@ -24,8 +24,8 @@ enum {
 	BUFFERS = 32,
 	HOT_EVERY = 4,
 	COLD_STEPS = 16,
-	SETTLED_MS = 3000,  /* without a move */
-	WARM_UP_MS = 30000, /* in which a first move must come where heat may want one */
+	SETTLED_MS = 3000,  /* for what stays where it is */
+	WARM_UP_MS = 15000, /* for what heat is to move */
 	MEASURED_MS = 2000,
 	LINE = 128, /* as in the kernel */
 	THREADS = 256,
@@ -79,23 +79,12 @@ static void step(unsigned number)
 	CU(cuCtxSynchronize());
 }
 
-/* Steps until nothing has moved for a while; first, where a move is to be expected, until there was one. */
-static unsigned settle(unsigned number, bool expects_move)
+static unsigned steps_for(unsigned number, int milliseconds)
 {
-	double start = now_ns(), quiet_since = start;
-	uint64_t moves = 0;
+	double until = now_ns() + milliseconds * 1e6;
 
-	do {
-		struct statistics now;
-
+	while (now_ns() < until)
 		step(number++);
-		now = control_statistics();
-		if (now.demotions + now.promotions != moves) {
-			moves = now.demotions + now.promotions;
-			quiet_since = now_ns();
-			expects_move = false;
-		}
-	} while (now_ns() - quiet_since < (expects_move ? WARM_UP_MS : SETTLED_MS) * 1e6);
 	return number;
 }
 
@@ -152,7 +141,8 @@ int main(int argc, char **argv)
 		use_buffer(i);
 	if (control_is_possible())
 		number =
-		    settle(number, strcmp(argv[1], "heat") == 0 && control_statistics().host_used);
+		    steps_for(number, strcmp(argv[1], "heat") == 0 && percent < 100 ? WARM_UP_MS
+		                                                                    : SETTLED_MS);
 	printf("step_%d%% %.2f\n", percent, measure_steps(number));
 	for (int i = 0; i < BUFFERS; i++)
 		CU(cuMemFree(buffers[i]));
