@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	struct allocation *first, **end;
 } kept[BUCKETS];
-static _Atomic size_t kept_count, pending_count;
+static _Atomic size_t kept_count;
 static uint64_t frees;
 
 /* Events that are recorded nowhere now. */
@@ -66,12 +66,6 @@ static CUevent take_event(CUcontext context)
 	return NULL;
 }
 
-static void drop_event(struct stream_point *point)
-{
-	pending_count -= point->event != NULL;
-	point->event = NULL;
-}
-
 static void give_event(struct stream_point *point)
 {
 	if (!point->event)
@@ -82,7 +76,7 @@ static void give_event(struct stream_point *point)
 	} else {
 		driver.cuEventDestroy_v2(point->event);
 	}
-	drop_event(point);
+	point->event = NULL;
 }
 
 /* Records where the stream is now. */
@@ -100,7 +94,6 @@ static bool record(struct stream_point *point)
 	if (!point->event)
 		result = driver.cuEventCreate(&point->event, CU_EVENT_DISABLE_TIMING);
 	if (result == CUDA_SUCCESS) {
-		pending_count++;
 		result = driver.cuEventRecord(point->event, point->stream);
 		if (result != CUDA_SUCCESS) {
 			pthread_mutex_lock(&lock);
@@ -122,7 +115,7 @@ static bool has_passed(struct stream_point *point)
 	if (!point->event)
 		return true;
 	if (driver.cuCtxPushCurrent_v2(point->context) != CUDA_SUCCESS) {
-		drop_event(point); /* it went with its context */
+		point->event = NULL; /* it went with its context */
 		return true;
 	}
 	result = CUDA_ERROR_NOT_READY;
@@ -227,6 +220,7 @@ struct sweep {
 	const struct pool *within;                   /* the last that had nothing to give */
 	const struct stream_point *ahead[AHEAD_MAX]; /* streams that were found not to be so far */
 	size_t count;
+	bool is_pending; /* some could not go for its stream's sake */
 };
 
 static bool is_to_go(struct sweep *sweep, const struct allocation *a)
@@ -250,6 +244,7 @@ static bool may_go(struct sweep *sweep, struct allocation *a)
 	}
 	if (has_passed(&a->freed_at))
 		return true;
+	sweep->is_pending = true;
 	if (sweep->count < AHEAD_MAX)
 		sweep->ahead[sweep->count++] = &a->freed_at;
 	return false;
@@ -312,14 +307,14 @@ void ordered_trim(struct pool *pool, uint64_t keep)
 	sweep(&(struct sweep){.pool = pool, .keep = keep});
 }
 
-uint64_t ordered_make_room(struct device *device)
+uint64_t ordered_make_room(struct device *device, bool *is_pending)
 {
-	return sweep(&(struct sweep){.device = device});
-}
+	struct sweep what = {.device = device};
+	uint64_t bytes = sweep(&what);
 
-bool ordered_is_pending(void)
-{
-	return atomic_load(&pending_count) != 0;
+	if (is_pending)
+		*is_pending = what.is_pending;
+	return bytes;
 }
 
 /* --- what goes --- */
@@ -357,7 +352,7 @@ void ordered_leave_context(CUcontext context)
 				at = &a->freed_next;
 				continue;
 			}
-			drop_event(&a->freed_at);
+			a->freed_at.event = NULL;
 			take_out(i, at);
 			a->freed_next = waiting;
 			waiting = a;

@@ -23,10 +23,8 @@ struct allocation *ordered_take(struct pool *pool, size_t size, CUstream stream)
 void ordered_settle(void);
 /* Likewise of one pool, until no more than so many bytes are reserved for it. */
 void ordered_trim(struct pool *pool, uint64_t keep);
-/* Gives back what nobody uses of a device's. Its bytes. */
-uint64_t ordered_make_room(struct device *device);
-/* Whether work is still to be done on what was freed. */
-bool ordered_is_pending(void);
+/* Gives back what nobody uses of a device's. Its bytes. *is_pending: work is still to be done on more; NULL is fine. */
+uint64_t ordered_make_room(struct device *device, bool *is_pending);
 
 /* The stream is destroyed: another may get its name. */
 void ordered_stream_gone(CUstream stream);

@@ -231,7 +231,7 @@ static void say_held(struct device *device)
 /* What nobody uses goes before anything is moved. Whether there was any. */
 static bool trim(struct device *device)
 {
-	uint64_t bytes = ordered_make_room(device) + elastic_trim(device);
+	uint64_t bytes = ordered_make_room(device, NULL) + elastic_trim(device);
 
 	return spare_trim(device, SEGMENT_ON_DEVICE, true) + bytes != 0;
 }

@@ -85,12 +85,13 @@ static bool wait_for_freed(struct device *device, uint64_t bytes, uint64_t patie
 	const struct timespec pause = {.tv_nsec = 50000};
 	uint64_t before = spilled_came_back(), got = 0, waited = 0;
 	int saved = errno;
+	bool is_pending;
 
 	for (;;) {
 		spilled_fence();
-		got += ordered_make_room(device);
+		got += ordered_make_room(device, &is_pending);
 		if (got + spilled_came_back() - before >= bytes || waited >= patience_ns ||
-		    !(spilled_is_pending() || ordered_is_pending()) || capture_is_active())
+		    !(spilled_is_pending() || is_pending) || capture_is_active())
 			break;
 		nanosleep(&pause, NULL);
 		waited += (uint64_t)pause.tv_nsec;
@@ -441,11 +442,12 @@ static CUresult allocate(const struct context *context, const struct vmem_reques
  */
 static bool wait_before_refusal(const struct context *context, const struct vmem_request *request)
 {
-	bool freed = false;
+	bool freed = false, is_pending;
 
 	if (!request->pool) {
 		freed = spilled_wait();
-		if (ordered_is_pending() && !capture_is_active())
+		freed |= ordered_make_room(context->device, &is_pending) != 0;
+		if (is_pending && !capture_is_active())
 			quiet_wait(NULL);
 	}
 	return wait_for_freed(context->device, request->size,
@@ -588,7 +590,7 @@ void vmem_left_context(struct device_set *devices)
 		if (context_of_device(device, &context))
 			continue;
 		spilled_fence();
-		ordered_make_room(device);
+		ordered_make_room(device, NULL);
 		elastic_trim(device);
 		spare_trim(device, SEGMENT_ON_DEVICE, true);
 		spare_trim(device, SEGMENT_ON_HOST, true);

@@ -1,6 +1,7 @@
 /*
  * pools: memory of pools in stream order. Each line says what was asked and how it was answered, the same on any driver.
- * With "moves" as argument it fills memory of a pool, looks at it for each byte of input, and says whether it stayed right.
+ * With "churn" as argument four threads have and give back memory of a pool. With "moves" it fills memory of a pool,
+ * looks at it for each byte of input, and says whether it stayed right.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -225,6 +226,31 @@ static void ask_threads(void)
 	say("all of it is given back", attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
 }
 
+/* The memory is the pool's, not the context's in whose stream it was freed. */
+static void ask_contexts(void)
+{
+	CUcontext other;
+	CUstream stream;
+	CUdeviceptr p;
+
+	CHECK(cuCtxCreate_v2(&other, 0, device));
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 4; i++) {
+		p = from_own(SIZE, stream);
+		CHECK(cuMemsetD8Async(p, 7, SIZE, stream));
+		CHECK(cuMemFreeAsync(p, stream));
+	}
+	p = from_own(SIZE, stream);
+	CHECK(cuMemFreeAsync(p, stream));
+	CHECK(cuCtxDestroy_v2(other));
+	CHECK(cuCtxSetCurrent(context));
+	p = from_own(SIZE, one);
+	CHECK(cuMemsetD8Async(p, 7, SIZE, one));
+	CHECK(cuMemFreeAsync(p, one));
+	CHECK(cuCtxSynchronize());
+	say("all of it is given back", attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+}
+
 /* --- captures --- */
 
 static void ask_capture(void)
@@ -268,7 +294,7 @@ static void ask_destroyed(void)
 }
 
 /* Many sizes and streams: each piece holds what was put there until it is freed, and the next has its own. */
-static void churn(void)
+static long churn(unsigned int seed)
 {
 	enum { LIVE = 24, ROUNDS = 600 };
 	struct {
@@ -278,7 +304,6 @@ static void churn(void)
 		CUstream stream;
 	} live[LIVE] = {{0}};
 	const CUstream streams[] = {one, two, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
-	unsigned int seed = 5;
 	long wrong = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
@@ -311,7 +336,7 @@ static void churn(void)
 			CHECK(cuMemFreeAsync(live[i].p, live[i].stream));
 	}
 	CHECK(cuCtxSynchronize());
-	say("wrong words", wrong);
+	return wrong;
 }
 
 /* --- while its memory moves --- */
@@ -351,6 +376,33 @@ static void fill_and_look(void)
 	say("wrong words", wrong);
 }
 
+static void *churn_on(void *cookie)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)cookie;
+
+	CHECK(cuCtxSetCurrent(context));
+	return (void *)(uintptr_t)churn(seed);
+}
+
+static void churn_in_threads(void)
+{
+	enum { THREADS = 4 };
+	pthread_t thread[THREADS];
+	long wrong = 0;
+
+	for (uintptr_t i = 0; i < THREADS; i++) {
+		if (pthread_create(&thread[i], NULL, churn_on, (void *)(i + 1)) != 0)
+			exit(1);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		void *answer;
+
+		pthread_join(thread[i], &answer);
+		wrong += (long)(uintptr_t)answer;
+	}
+	say("wrong words", wrong);
+}
+
 int main(int argc, char **argv)
 {
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -365,6 +417,10 @@ int main(int argc, char **argv)
 		fill_and_look();
 		return 0;
 	}
+	if (argc > 1 && strcmp(argv[1], "churn") == 0) {
+		churn_in_threads();
+		return 0;
+	}
 	properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 	CHECK(cuMemPoolCreate(&own, &properties));
 	ask_pointer();
@@ -373,8 +429,9 @@ int main(int argc, char **argv)
 	ask_order(SMALL);
 	ask_streams_that_go();
 	ask_threads();
+	ask_contexts();
 	ask_capture();
-	churn();
+	say("wrong words", churn(5));
 	ask_destroyed();
 	return 0;
 }

@@ -48,3 +48,18 @@ look
 exec 8>&-
 wants_line "wrong words: 0"
 wait $job || fail "moves: exit status $?"
+
+# Four threads, while the limit goes up and down.
+limit_file "$scratch/churn.ini" $((64 * mib))
+"$spillway" run --softgpu --quiet --name churn --config "$scratch/churn.ini" timeout 100 "$pools" churn >"$scratch/churned" 2>&1 &
+job=$!
+limit=64
+while kill -0 $job 2>/dev/null; do
+	limit=$(((limit * 37 + 11) % 90 + 4))
+	limit_file "$scratch/churn.ini" $((limit * mib))
+	sleep 0.05
+done
+wait $job || fail "churn: exit status $?: $(cat "$scratch/churned")"
+same "churn" "wrong words: 0" "$(cat "$scratch/churned")"
+[ "$(counter churn demotions)" -gt 0 ] || fail "churn: nothing moved"
+same "churn: all is given back" "0 0" "$(counter churn device_used) $(counter churn host_used)"
