@@ -1,7 +1,7 @@
 /*
  * pools: memory of pools in stream order. Each line says what was asked and how it was answered, the same on any driver.
  * With "churn" as argument four threads have and give back memory of a pool. With "moves" it fills memory of a pool,
- * looks at it for each byte of input, and says whether it stayed right.
+ * looks at it for each byte of input, and says whether it stayed right. With "peer" a second device uses it.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -376,6 +376,39 @@ static void fill_and_look(void)
 	say("wrong words", wrong);
 }
 
+/* Another device that has rights to a pool reaches what it gives out, whether it was given out before or after. */
+static void ask_peer(void)
+{
+	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	struct elastic peer = {0};
+	CUmodule module;
+	CUdeviceptr before = from_own(SIZE, one), after;
+	uint32_t words[2] = {0};
+
+	CHECK(cuDeviceGet(&peer.device, 1));
+	access.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = peer.device};
+	CHECK(cuMemPoolSetAccess(own, &access, 1));
+	after = from_own(SIZE, one);
+	CHECK(cuMemsetD32Async(before, 1, SIZE / 4, one));
+	CHECK(cuMemsetD32Async(after, 2, SIZE / 4, one));
+	CHECK(cuStreamSynchronize(one));
+	CHECK(cuDevicePrimaryCtxRetain(&peer.context, peer.device));
+	CHECK(cuCtxSetCurrent(peer.context));
+	CHECK(cuModuleLoadData(&module, elastic_kernels));
+	CHECK(cuModuleGetFunction(&peer.mix, module, "mix"));
+	CHECK(elastic_mix(&peer, before, after, SIZE, 0, NULL));
+	CHECK(elastic_mix(&peer, after, before, SIZE, 0, NULL));
+	CHECK(cuCtxSynchronize());
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuMemcpyDtoH_v2(&words[0], before, 4));
+	CHECK(cuMemcpyDtoH_v2(&words[1], after, 4));
+	say("a peer wrote there", words[0]);
+	say("and there", words[1]);
+	CHECK(cuMemFreeAsync(before, one));
+	CHECK(cuMemFreeAsync(after, one));
+	CHECK(cuStreamSynchronize(one));
+}
+
 static void *churn_on(void *cookie)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)cookie;
@@ -423,6 +456,10 @@ int main(int argc, char **argv)
 	}
 	properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 	CHECK(cuMemPoolCreate(&own, &properties));
+	if (argc > 1 && strcmp(argv[1], "peer") == 0) {
+		ask_peer();
+		return 0;
+	}
 	ask_pointer();
 	ask_use();
 	ask_order(SIZE);

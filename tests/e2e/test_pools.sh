@@ -22,6 +22,16 @@ for how in "512:auto" "16:auto" "2:auto" "16:managed"; do
 	[ "$limit" != 2 ] || [ "$(counter "$name" spilled_bytes)" -gt 0 ] || fail "$name: nothing was on the host"
 done
 
+# Two devices: rights to a pool are rights to what the arena serves for it.
+export SOFTGPU_DEVICES=2
+for limit in 512 8; do
+	limit_file "$scratch/peer.ini" $((limit * mib))
+	has "a peer, alone" "$(on_softgpu "$pools" peer)" "a peer wrote there"
+	same "a peer, $limit" "$(on_softgpu "$pools" peer)" \
+		"$("$spillway" run --softgpu --quiet --name peer --config "$scratch/peer.ini" "$pools" peer 2>&1)"
+done
+unset SOFTGPU_DEVICES
+
 # 48 MiB of a pool, of which a quarter and then all may be on the device.
 limit_file "$scratch/moves.ini" $((256 * mib))
 mkfifo "$scratch/in" "$scratch/out"
