@@ -378,6 +378,31 @@ static CUresult make_elastic(const struct context *context, const struct config_
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 
+/*
+ * What the driver thinks of allocating now: a capture may forbid it, and is invalidated by it; in a broken context nothing
+ * is allocated, which the driver is left to say. Memory of the arena needs no context, and would not show it.
+ */
+static CUresult judge(const struct vmem_request *request)
+{
+	CUdeviceptr tiny;
+	CUresult result;
+
+	if (capture_sync_enter()) {
+		result = driver.cuStreamQuery(CU_STREAM_LEGACY);
+		capture_sync_leave();
+		return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ||
+		               quiet_is_refused(result)
+		           ? CUDA_SUCCESS
+		           : CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (request->pool) /* that is allowed in other streams */
+		return CUDA_SUCCESS;
+	result = driver.cuMemAlloc_v2(&tiny, 1);
+	if (result == CUDA_SUCCESS)
+		driver.cuMemFree_v2(tiny);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
 /* NOT_SUPPORTED: the driver's own allocation is asked instead. */
 static CUresult allocate_elastic(const struct context *context, const struct config_gpu *settings,
                                  const struct vmem_request *request, CUdeviceptr *address)
@@ -391,6 +416,9 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 	    !device_can_hold(device, request->size) ||
 	    (request->pool && !may_be_elastic(device, request->pool)))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	result = judge(request);
+	if (result != CUDA_SUCCESS)
+		return result;
 	a = request->pool ? ordered_take(request->pool, request->size, request->stream) : NULL;
 	if (a) {
 		a->context = *context;
