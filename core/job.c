@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "core/base/gate.h"
 #include "core/base/log.h"
+#include "core/base/thread.h"
 #include "core/config/listener.h"
 #include "core/job_config.h"
 #include "core/memory/graph_memory.h"
@@ -33,8 +33,6 @@
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 #include "core/pace/pacer.h"
-
-enum { HELPER_STACK = 1 << 20 };
 
 static struct statistics uncounted; /* launches outside the job */
 struct job_launch job_launch;
@@ -54,7 +52,6 @@ static struct {
 	struct pacer *pacer[DEVICE_MAX];
 	bool reload; /* the helper's: a file changed */
 
-	pthread_t helper;
 	sem_t joined, ready;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -197,25 +194,16 @@ static void *help(void *cookie)
 
 static int start_helper(void)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
 	int error;
 
 	sem_init(&job.joined, 0, 0);
 	sem_init(&job.ready, 0, 0);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, HELPER_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&job.helper, &attributes, help, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	error = thread_start(help);
 	if (!error) {
 		while (sem_wait(&job.joined) != 0 && errno == EINTR)
 			;
 	}
-	return -error;
+	return error;
 }
 
 /* --- start, fork, exit --- */

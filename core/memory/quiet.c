@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/thread.h"
 #include "core/pace/capture.h"
 
 struct known {
@@ -141,20 +141,10 @@ static void *answer_questions(void *cookie)
 
 static bool start(void)
 {
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, before;
-
 	if (waiter.started)
 		return true;
 	sem_init(&waiter.asked, 0, 0);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	waiter.started = pthread_create(&thread, &attributes, answer_questions, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	waiter.started = thread_start(answer_questions) == 0;
 	return waiter.started;
 }
 

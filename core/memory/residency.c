@@ -8,11 +8,11 @@
 #include "core/memory/residency.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/thread.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
 #include "core/memory/closure.h"
@@ -28,8 +28,6 @@
 #include "core/pace/capture.h"
 
 #define MS 1000000ull
-
-enum { STACK = 128 << 10 };
 
 /* Promotions are not worth more than a natural moment for so long. */
 #define PROMOTE_DEADLINE      (500 * MS)
@@ -448,9 +446,6 @@ static void *move_on(void *cookie)
 static bool start(void)
 {
 	pthread_condattr_t by_monotonic;
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
 
 	if (mover.started || mover.stopping)
 		return mover.started;
@@ -459,14 +454,7 @@ static bool start(void)
 	pthread_cond_init(&mover.changed, &by_monotonic);
 	pthread_cond_init(&mover.done, &by_monotonic);
 	pthread_condattr_destroy(&by_monotonic);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	mover.started = pthread_create(&thread, &attributes, move_on, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	mover.started = thread_start(move_on) == 0;
 	if (!mover.started)
 		log_once(LOG_WARNING,
 		         "no thread for moving memory: what is live stays where it is");

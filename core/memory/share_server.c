@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,10 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/thread.h"
 #include "core/driver.h"
 
-enum { SERVER_STACK = 1 << 20, CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50 };
+enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50 };
 #define IDLE_NS 1000000000ull /* less than the patience of who waits for its place */
 
 struct connection {
@@ -170,24 +170,6 @@ static void *serve(void *cookie)
 	return NULL;
 }
 
-static int start_thread(void)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, SERVER_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, serve, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return -error;
-}
-
 /* With the lock held. */
 static int start(share_answer *answer, char *message, size_t size)
 {
@@ -202,7 +184,7 @@ static int start(share_answer *answer, char *message, size_t size)
 	server.listener = share_listen(&server.token, message, size);
 	if (server.listener < 0)
 		return server.listener;
-	error = start_thread();
+	error = thread_start(serve);
 	if (error) {
 		snprintf(message, size, "no thread: %s", strerror(-error));
 		share_unlink(&server.token);

@@ -1,0 +1,8 @@
+/* Threads of ours in someone else's process: detached, with every signal blocked. */
+#ifndef SPILLWAY_THREAD_H
+#define SPILLWAY_THREAD_H
+
+/* function is given NULL. 0, or a negative errno. Thread-safe. */
+int thread_start(void *(*function)(void *cookie));
+
+#endif
