@@ -1,0 +1,27 @@
+#!/bin/sh
+# While a program's limit moves all the time, graphs that were captured before a move are replayed after it, captures stay
+# valid, and the demo's training ends with the same weights.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/elastic.sh
+. tests/e2e/elastic.sh
+# shellcheck source=tests/e2e/moving.sh
+. tests/e2e/moving.sh
+
+of_mode graphs 50
+of_mode captures 40
+
+# The demo's training.
+train=$build/clients/train_mlp
+epochs=40
+alone=$(on_softgpu "$train" --epochs $epochs --quiet)
+working_set=$(field working_set "$alone")
+limit_file "$scratch/train.ini" "$working_set"
+disturb "$scratch/train.ini" "$working_set"
+got=$("$spillway" run --softgpu --quiet --name train --config "$scratch/train.ini" "$train" --epochs $epochs --quiet) ||
+	fail "the training: exit status $?"
+calm
+book train
+same "weights" "$(field checksum "$alone")" "$(field checksum "$got")"
+[ $moves -gt 0 ] || fail "training: nothing moved"
