@@ -1,12 +1,16 @@
 /* Contexts. Rules: runs inside the user's process; changes no current context. */
 #include "core/context.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/log.h"
 #include "core/registry/object.h"
+
+enum { CLOSING_PAUSE_NS = 100000, CLOSING_PAUSES = 50000 };
 
 static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct context *contexts;
@@ -177,6 +181,81 @@ bool context_at(size_t i, struct context *context)
 		*context = contexts[i];
 	pthread_rwlock_unlock(&contexts_lock);
 	return found;
+}
+
+static bool borrow(CUcontext handle)
+{
+	struct context *known;
+	bool may;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	may = known && !known->is_closing;
+	if (may)
+		known->borrowed++;
+	pthread_rwlock_unlock(&contexts_lock);
+	return may;
+}
+
+static void give_back(CUcontext handle)
+{
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known && known->borrowed)
+		known->borrowed--;
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+CUresult context_push(CUcontext handle)
+{
+	CUresult result;
+
+	if (!borrow(handle))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	result = driver.cuCtxPushCurrent_v2(handle);
+	if (result != CUDA_SUCCESS)
+		give_back(handle);
+	return result;
+}
+
+void context_pop(CUcontext handle)
+{
+	CUcontext popped;
+
+	driver.cuCtxPopCurrent_v2(&popped);
+	give_back(handle);
+}
+
+/* Whether it is borrowed. */
+static bool set_closing(CUcontext handle, bool is_closing)
+{
+	struct context *known;
+	bool borrowed;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known)
+		known->is_closing = is_closing;
+	borrowed = known && known->borrowed;
+	pthread_rwlock_unlock(&contexts_lock);
+	return borrowed;
+}
+
+void context_close(CUcontext handle)
+{
+	const struct timespec pause = {.tv_nsec = CLOSING_PAUSE_NS};
+	int saved = errno;
+
+	for (int i = 0; set_closing(handle, true) && i < CLOSING_PAUSES; i++)
+		nanosleep(&pause, NULL);
+	errno = saved;
+}
+
+void context_reopen(CUcontext handle)
+{
+	set_closing(handle, false);
 }
 
 unsigned int context_generation(void)

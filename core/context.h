@@ -15,6 +15,8 @@ struct context {
 	char container[REGISTRY_NAME_MAX]; /* "ctx1", ... */
 	CUgreenCtx green;                  /* the green context it was made from; NULL: none */
 	unsigned int uses;                 /* creating it, and each cuCtxAttach() */
+	unsigned int borrowed;             /* by context_push(); guarded */
+	bool is_closing;                   /* likewise */
 };
 
 /* Before any other call: until then no context is known. */
@@ -31,6 +33,16 @@ void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
 unsigned int context_use(CUcontext handle, int change);
 /* The known context that was made from a green one. */
 bool context_of_green(CUgreenCtx green, struct context *context);
+/*
+ * Makes a known context current, which its owner may be about to destroy: until context_pop() he waits. Also of the
+ * caller's own. CUDA_ERROR_CONTEXT_IS_DESTROYED: it goes, or is not known.
+ */
+CUresult context_push(CUcontext handle);
+void context_pop(CUcontext handle);
+/* Before it may be destroyed: nobody borrows it any more; waits for those who have, at most 5 s. */
+void context_close(CUcontext handle);
+/* It was not destroyed. */
+void context_reopen(CUcontext handle);
 /* Some known context of the device; false: it has none. */
 bool context_of_device(const struct device *device, struct context *context);
 /* The i-th known context; false past the last. */

@@ -148,10 +148,13 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 		return PASSING_GATE(real(ctx));
 	job_leave_context(ctx, true);
 	cost = begin_forgetting(HANDLE(ctx));
+	context_close(ctx);
 	result = PASSING_GATE(real(ctx));
 	end_forgetting(&cost, result);
 	if (result == CUDA_SUCCESS)
 		job_left_context(ctx);
+	else
+		context_reopen(ctx);
 	return result;
 }
 
@@ -209,8 +212,11 @@ static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
-	CUresult result = PASSING_GATE(real(dev));
+	CUresult result;
 
+	if (known)
+		context_close(primary);
+	result = PASSING_GATE(real(dev));
 	/* Whether this was the last reference is known only now. */
 	if (known && result == CUDA_SUCCESS && !primary_is_active(dev)) {
 		struct side_leaving cost = begin_forgetting(HANDLE(primary));
@@ -218,6 +224,8 @@ static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
 		job_leave_context(primary, false);
 		end_forgetting(&cost, result);
 		job_left_context(primary);
+	} else if (known) {
+		context_reopen(primary);
 	}
 	return result;
 }
@@ -243,12 +251,15 @@ static CUresult reset_primary(CUdevice dev, CUresult (*real)(CUdevice))
 	if (known) {
 		job_leave_context(primary, true);
 		cost = begin_forgetting(HANDLE(primary));
+		context_close(primary);
 	}
 	result = PASSING_GATE(real(dev));
 	if (known) {
 		end_forgetting(&cost, result);
 		if (result == CUDA_SUCCESS)
 			job_left_context(primary);
+		else
+			context_reopen(primary);
 	}
 	return result;
 }
@@ -314,11 +325,15 @@ HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 	bool has_context = job_is_active() && context_of_green(hCtx, &own);
 	CUresult result;
 
-	if (has_context)
+	if (has_context) {
 		job_leave_context(own.handle, true);
+		context_close(own.handle);
+	}
 	result =
 	    DESTROYED_MEASURED(PASSING_GATE(REAL(cuGreenCtxDestroy)(hCtx)), green_context, hCtx);
 	if (has_context && result == CUDA_SUCCESS)
 		job_left_context(own.handle);
+	else if (has_context)
+		context_reopen(own.handle);
 	return result;
 }

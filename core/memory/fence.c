@@ -41,9 +41,8 @@ static struct point *make_point(CUcontext context)
 static bool set_in(CUcontext context)
 {
 	struct point *p;
-	CUcontext popped;
 
-	if (driver.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+	if (context_push(context) != CUDA_SUCCESS)
 		return false;
 	p = point_of(context);
 	if (!p)
@@ -54,7 +53,7 @@ static bool set_in(CUcontext context)
 	} else {
 		p = NULL;
 	}
-	driver.cuCtxPopCurrent_v2(&popped);
+	context_pop(context);
 	return p && p->is_ahead;
 }
 
@@ -71,15 +70,14 @@ bool fence_set(void)
 
 static bool is_still_ahead(const struct point *p)
 {
-	CUcontext popped;
 	CUresult result;
 
 	if (!capture_sync_enter())
 		return true;
-	result = driver.cuCtxPushCurrent_v2(p->context);
+	result = context_push(p->context);
 	if (result == CUDA_SUCCESS) {
 		result = driver.cuEventQuery(p->event);
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(p->context);
 	}
 	capture_sync_leave();
 	return result == CUDA_ERROR_NOT_READY || quiet_is_refused(result);

@@ -47,17 +47,15 @@ static bool read_in_current(uint64_t *used)
 static bool read_by_context(const struct device *device, uint64_t *used)
 {
 	struct context context;
-	CUcontext popped;
 	bool known;
 
 	if (context_current(&context) && context.device == device)
 		return read_in_current(used);
 	for (size_t i = 0; context_at(i, &context); i++) {
-		if (context.device != device ||
-		    driver.cuCtxPushCurrent_v2(context.handle) != CUDA_SUCCESS)
+		if (context.device != device || context_push(context.handle) != CUDA_SUCCESS)
 			continue;
 		known = read_in_current(used);
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(context.handle);
 		return known;
 	}
 	return false;

@@ -77,17 +77,15 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 {
 	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	struct context context;
-	CUcontext popped;
 
 	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	access.location.id = device->handle;
 	if (driver.cuMemMap(base + size, UNIT, 0, on_host, 0) != CUDA_SUCCESS)
 		return;
 	if (driver.cuMemSetAccess(base, size + UNIT, &access, 1) == CUDA_SUCCESS &&
-	    context_of_device(device, &context) &&
-	    driver.cuCtxPushCurrent_v2(context.handle) == CUDA_SUCCESS) {
+	    context_of_device(device, &context) && context_push(context.handle) == CUDA_SUCCESS) {
 		mixed_try(device, base + size);
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(context.handle);
 	}
 	mapping_remove(base + size, UNIT);
 }

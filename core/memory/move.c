@@ -103,12 +103,11 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 {
 	struct context context;
 	CUstream stream;
-	CUcontext popped;
 	CUresult result, waited;
 
 	if (!context_of_device(device, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = driver.cuCtxPushCurrent_v2(context.handle);
+	result = context_push(context.handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = find_stream(device, context.handle, &stream);
@@ -122,7 +121,7 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 		if (result == CUDA_SUCCESS)
 			result = waited;
 	}
-	driver.cuCtxPopCurrent_v2(&popped);
+	context_pop(context.handle);
 	return result;
 }
 

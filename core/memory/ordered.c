@@ -82,11 +82,11 @@ static void give_event(struct stream_point *point)
 /* Records where the stream is now. */
 static bool record(struct stream_point *point)
 {
-	CUcontext current = NULL, popped;
+	CUcontext current = NULL;
 	CUresult result = CUDA_SUCCESS;
 
 	driver.cuCtxGetCurrent(&current);
-	if (current != point->context && driver.cuCtxPushCurrent_v2(point->context) != CUDA_SUCCESS)
+	if (current != point->context && context_push(point->context) != CUDA_SUCCESS)
 		return false;
 	pthread_mutex_lock(&lock);
 	point->event = take_event(point->context);
@@ -102,19 +102,18 @@ static bool record(struct stream_point *point)
 		}
 	}
 	if (current != point->context)
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(point->context);
 	return result == CUDA_SUCCESS;
 }
 
 /* With the lock held: whether the work before the free is done. */
 static bool has_passed(struct stream_point *point)
 {
-	CUcontext popped;
 	CUresult result;
 
 	if (!point->event)
 		return true;
-	if (driver.cuCtxPushCurrent_v2(point->context) != CUDA_SUCCESS) {
+	if (context_push(point->context) != CUDA_SUCCESS) {
 		point->event = NULL; /* it went with its context */
 		return true;
 	}
@@ -123,7 +122,7 @@ static bool has_passed(struct stream_point *point)
 		result = driver.cuEventQuery(point->event);
 		capture_sync_leave();
 	}
-	driver.cuCtxPopCurrent_v2(&popped);
+	context_pop(point->context);
 	/* With any other error the context is broken and runs nothing more. */
 	if (result == CUDA_ERROR_NOT_READY || quiet_is_refused(result))
 		return false;

@@ -81,11 +81,13 @@ static CUresult wait_for(CUcontext context)
 	driver.cuCtxGetCurrent(&current);
 	if (current == context)
 		return synchronize();
-	result = driver.cuCtxPushCurrent_v2(context);
+	result = context_push(context);
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		return CUDA_SUCCESS; /* its owner waits for its work */
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = synchronize();
-	driver.cuCtxPopCurrent_v2(&current);
+	context_pop(context);
 	return result;
 }
 
@@ -187,13 +189,11 @@ static enum quiet ask_streams(void)
 
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < count && quiet == QUIET; i++) {
-		CUcontext popped;
-
-		if (driver.cuCtxPushCurrent_v2(streams[i].context) != CUDA_SUCCESS)
+		if (context_push(streams[i].context) != CUDA_SUCCESS)
 			continue;
 		if (driver.cuStreamQuery(streams[i].stream) == CUDA_ERROR_NOT_READY)
 			quiet = QUIET_BUSY;
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(streams[i].context);
 	}
 	pthread_mutex_unlock(&lock);
 	return quiet;

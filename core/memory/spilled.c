@@ -51,15 +51,15 @@ static bool defer(struct allocation *a)
 /* The driver frees its own kinds of memory in some context alone. */
 static CUresult give_back(const struct allocation *a)
 {
-	CUcontext current = NULL, popped;
+	CUcontext current = NULL;
 	CUresult result;
 	bool pushed;
 
 	driver.cuCtxGetCurrent(&current);
-	pushed = !current && driver.cuCtxPushCurrent_v2(a->context.handle) == CUDA_SUCCESS;
+	pushed = !current && context_push(a->context.handle) == CUDA_SUCCESS;
 	result = a->backing.provider->release(&a->backing);
 	if (pushed)
-		driver.cuCtxPopCurrent_v2(&popped);
+		context_pop(a->context.handle);
 	return result;
 }
 
