@@ -6,10 +6,11 @@
 
 #include "core/memory/provider.h"
 
-enum { SIDES = 2, SIZES = 3, SPARES_MAX = 32, KEPT_MS = 1000, PREFILL = 4 };
+enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 
-/* At most so much is kept of a size: of the largest chunks two. */
-#define KEPT_BYTES ((uint64_t)64 << 20)
+/* So much is kept of a size: of the largest chunks two; and more where there is much. */
+#define KEPT_LEAST ((uint64_t)64 << 20)
+enum { KEPT_PART = 16 };
 
 struct shelf {
 	struct physical_chunk chunk[SPARES_MAX];
@@ -120,14 +121,23 @@ void spare_release(struct device *device, const struct physical_chunk *chunk)
 	device_uncharge(device, chunk->side, chunk->size);
 }
 
+static uint64_t kept_most(struct device *device)
+{
+	uint64_t limit = device_limit(device), memory = device->id.memory;
+	uint64_t part = (limit < memory ? limit : memory) / KEPT_PART;
+
+	return part > KEPT_LEAST ? part : KEPT_LEAST;
+}
+
 void spare_give(struct device *device, const struct physical_chunk *chunk)
 {
 	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
 	struct shelf *shelf = shelf_of(device, chunk);
+	uint64_t most = kept_most(device);
 	bool kept;
 
 	pthread_mutex_lock(lock);
-	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= KEPT_BYTES;
+	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= most;
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
 		shelf->since[shelf->count++] = milliseconds();

@@ -9,6 +9,7 @@
  *   free NAME, free_async NAME                  the error
  *   sync                                        the error
  *   memops NAME, range NAME, ipc NAME           SYNC_MEMOPS of a part, a range handle, an IPC handle: the error
+ *   tokens NAME                                 P2P tokens: 0
  *   describe NAME KIB                           of the address so far in: start and size, as from the beginning of
  *                                               NAME; memory type, device, whether there is a host pointer, managed
  *   info                                        free and total bytes
@@ -213,6 +214,15 @@ static CUresult set_memops(const struct memory *memory)
 	return cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory->address);
 }
 
+/* The software GPU has none to give; that they were asked for is what counts. */
+static CUresult tokens(const struct memory *memory)
+{
+	CUDA_POINTER_ATTRIBUTE_P2P_TOKENS both;
+
+	cuPointerGetAttribute(&both, CU_POINTER_ATTRIBUTE_P2P_TOKENS, memory->address);
+	return CUDA_SUCCESS;
+}
+
 static CUresult range_handle(const struct memory *memory)
 {
 	int descriptor = -1;
@@ -327,6 +337,8 @@ static int with_memory(const char *command, struct memory *memory, char **words)
 		return cuMemFreeAsync(memory->address, NULL);
 	if (strcmp(command, "memops") == 0)
 		return set_memops(memory);
+	if (strcmp(command, "tokens") == 0)
+		return tokens(memory);
 	if (strcmp(command, "range") == 0)
 		return range_handle(memory);
 	if (strcmp(command, "ipc") == 0)

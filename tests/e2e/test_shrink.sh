@@ -64,7 +64,7 @@ end_driven
 same "nothing is left" "0 0" "$(counter shrink device_used) $(counter shrink host_used)"
 
 # What must stay on the device: named at some point inside, exported.
-for pin in memops range ipc; do
+for pin in memops range ipc tokens; do
 	limit_file "$ini" $((64 * mib))
 	start_driven "$pin" "$ini"
 	wants 0 alloc a 16384
