@@ -6,18 +6,15 @@
 #define SPILLWAY_ELASTIC_H
 
 #include "core/context.h"
+#include "core/memory/run.h"
 
 struct allocation;
-struct arena;
-
-/* Where new chunks go: the device as far as the limit allows, or the host at once (the device is full). */
-enum elastic_place { ELASTIC_DEVICE_FIRST, ELASTIC_HOST };
 
 /*
  * An allocation that is not in the books yet, with a reference that is the caller's. CUDA_ERROR_OUT_OF_MEMORY: neither
  * side may take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
  */
-CUresult elastic_allocate(const struct context *context, size_t size, enum elastic_place place,
+CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
                           struct allocation **allocation);
 /* Bytes that an allocation of this size takes: a block, or whole units. */
 uint64_t elastic_span(size_t size);

@@ -240,7 +240,7 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 		return refuse(device, SPILL_NONE);
 	/* Where it can come back from. */
 	if (!request->pool) {
-		CUresult result = elastic_allocate(context, size, ELASTIC_HOST, &a);
+		CUresult result = elastic_allocate(context, size, RUN_ON_HOST, &a);
 
 		if (result == CUDA_SUCCESS)
 			return enter_elastic(a, request, address);
@@ -374,7 +374,7 @@ static CUresult make_elastic(const struct context *context, const struct config_
 	    is_beyond_limit(device, request->size) &&
 	    (!vmem_make_room(device, request->size) || is_beyond_limit(device, request->size)))
 		return refuse(device, SPILL_NONE);
-	result = elastic_allocate(context, request->size, ELASTIC_DEVICE_FIRST, a);
+	result = elastic_allocate(context, request->size, RUN_ON_DEVICE_FIRST, a);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 

@@ -1,0 +1,246 @@
+/* Placing runs. Rules: runs inside the user's process, within its calls; the driver is called without a lock. */
+#include "core/memory/run.h"
+
+#include "core/memory/mapping.h"
+#include "core/memory/mixed.h"
+#include "core/memory/peer.h"
+#include "core/memory/residency.h"
+#include "core/memory/spare.h"
+#include "core/memory/vmem.h"
+
+CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
+{
+	return arena->base + unit * ARENA_UNIT;
+}
+
+/* Of a run of so many units: 2, 8 or 32 MiB, smaller ones at its end. */
+static uint32_t chunk_units(const struct run *run)
+{
+	uint32_t left = run->units - run->done;
+	uint32_t wanted = run->units >= 128 ? 16 : run->units >= 16 ? 4 : 1;
+
+	while (wanted > left)
+		wanted /= 4;
+	return wanted;
+}
+
+static CUresult take_charged(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+{
+	CUresult result;
+
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	if (device_charge(device, chunk->side, chunk->size, limit) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS)
+		device_uncharge(device, chunk->side, chunk->size);
+	return result;
+}
+
+static CUresult take_on_device(struct run *run, struct physical_chunk *chunk)
+{
+	struct device *device = run->arena->device;
+	uint64_t limit = device_limit(device), left = (run->units - run->done) * ARENA_UNIT;
+	CUresult result = take_charged(device, chunk, limit);
+	bool made_room;
+
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
+		run->made_room = true;
+		made_room = vmem_make_room(device, left);
+		if (spare_trim(device, SEGMENT_ON_DEVICE, true) || made_room)
+			result = take_charged(device, chunk, limit);
+	}
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		run->reason = device_charged(device, SEGMENT_ON_DEVICE) + chunk->size > limit
+		                  ? SPILL_LIMIT
+		                  : SPILL_DEVICE_FULL;
+	return result;
+}
+
+static CUresult take_on_host(struct run *run, struct physical_chunk *chunk)
+{
+	struct device *device = run->arena->device;
+	CUresult result;
+
+	chunk->side = SEGMENT_ON_HOST;
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	if (vmem_charge_host(device, chunk->size) != 0 &&
+	    !(vmem_make_room(device, chunk->size) && vmem_charge_host(device, chunk->size) == 0)) {
+		run->reason = SPILL_HOST_LIMIT;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS)
+		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
+	return result;
+}
+
+static CUresult place_chunk(struct run *run)
+{
+	uint32_t units = chunk_units(run);
+	struct physical_chunk chunk = {.size = units * ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
+	struct unit *first = &run->arena->units[run->first + run->done];
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (run->place == RUN_ON_DEVICE_FIRST)
+		result = take_on_device(run, &chunk);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		run->place = RUN_ON_HOST; /* the rest as well: limits seldom rise within a call */
+		result = take_on_host(run, &chunk);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuMemMap(run_address(run->arena, run->first + run->done), chunk.size, 0,
+	                         chunk.handle, 0);
+	if (result != CUDA_SUCCESS) {
+		spare_release(run->arena->device, &chunk);
+		return result;
+	}
+	for (uint32_t i = 0; i < units; i++)
+		atomic_store_explicit(&first[i].run, run->first, memory_order_relaxed);
+	first->handle = chunk.handle;
+	first->units = (uint8_t)units;
+	first->side = (uint8_t)chunk.side;
+	first->pins = 0;
+	first->is_exportable = false;
+	run->done += units;
+	if (chunk.side == SEGMENT_ON_HOST)
+		run->on_host += chunk.size;
+	return CUDA_SUCCESS;
+}
+
+void run_clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
+{
+	if (units)
+		mapping_remove(run_address(arena, first), units * ARENA_UNIT);
+	for (uint32_t i = first; i < first + units;) {
+		struct unit *unit = &arena->units[i];
+		struct physical_chunk chunk = {.handle = unit->handle,
+		                               .size = unit->units * ARENA_UNIT,
+		                               .side = (enum segment_side)unit->side,
+		                               .is_exportable = unit->is_exportable};
+
+		i += unit->units;
+		unit->handle = 0;
+		unit->units = 0;
+		if (keep)
+			spare_give(arena->device, &chunk);
+		else
+			spare_release(arena->device, &chunk);
+	}
+}
+
+void run_give_addresses(struct arena *arena, uint32_t first, uint32_t units)
+{
+	pthread_mutex_lock(&arena->lock);
+	address_space_give(&arena->space, first, units);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+/* Maps all of the run and gives the rights. */
+static CUresult place_chunks(struct run *run)
+{
+	CUmemAccessDesc access[DEVICE_MAX];
+	CUresult result = CUDA_SUCCESS;
+
+	while (run->done < run->units && result == CUDA_SUCCESS)
+		result = place_chunk(run);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return driver.cuMemSetAccess(run_address(run->arena, run->first), run->units * ARENA_UNIT,
+	                             access, peer_access(run->arena->device, access));
+}
+
+static bool is_mixed(const struct run *run)
+{
+	return run->on_host && run->on_host < run->units * ARENA_UNIT;
+}
+
+/* Where its chunks on the host begin: behind those on the device. */
+static CUdeviceptr border_of(const struct run *run)
+{
+	return run_address(run->arena, run->first + run->units) - run->on_host;
+}
+
+CUresult run_place(struct run *run)
+{
+	struct arena *arena = run->arena;
+	CUresult result;
+
+	pthread_mutex_lock(&arena->lock);
+	run->first = address_space_take(&arena->space, run->units, 1);
+	if (run->first != ADDRESS_NONE && arena->top < run->first + run->units)
+		arena->top = run->first + run->units;
+	pthread_mutex_unlock(&arena->lock);
+	if (run->first == ADDRESS_NONE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = place_chunks(run);
+	if (result == CUDA_SUCCESS && is_mixed(run))
+		mixed_try(arena->device, border_of(run));
+	if (result == CUDA_SUCCESS && is_mixed(run) && !mixed_is_possible(arena->device)) {
+		run_clear(arena, run->first, run->done, true);
+		run->done = 0;
+		run->on_host = 0;
+		result = place_chunks(run); /* all on the host, where the last one was */
+	}
+	if (result == CUDA_SUCCESS)
+		return result;
+	run_clear(arena, run->first, run->done, false);
+	run_give_addresses(arena, run->first, run->units);
+	return result;
+}
+
+void run_pin_new(struct arena *arena, struct unit *unit)
+{
+	if (!unit->units || unit->pins || unit->side != SEGMENT_ON_DEVICE ||
+	    !device_settings(arena->device).pin_new)
+		return;
+	unit->pins = 1;
+	statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+}
+
+void run_unpin(struct arena *arena, struct unit *unit)
+{
+	if (unit->pins)
+		statistics_sub(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+	unit->pins = 0;
+}
+
+void run_publish(const struct run *run, enum chunk_kind kind)
+{
+	struct unit *unit = &run->arena->units[run->first];
+
+	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < run->units; i++) {
+		unit[i].kind = (uint8_t)kind;
+		if (kind == UNIT_OF_ALLOCATION)
+			run_pin_new(run->arena, &unit[i]);
+	}
+	run->arena->on_host += run->on_host;
+}
+
+void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
+{
+	for (uint32_t i = first; i < first + units; i++) {
+		struct unit *unit = &arena->units[i];
+
+		unit->kind = UNIT_FREE;
+		unit->owner.allocation = NULL;
+		if (!unit->units)
+			continue;
+		if (unit->side == SEGMENT_ON_HOST)
+			arena->on_host -= unit->units * ARENA_UNIT;
+		run_unpin(arena, unit);
+	}
+}
+
+void run_remove(struct arena *arena, uint32_t first, uint32_t units)
+{
+	run_clear(arena, first, units, true);
+	run_give_addresses(arena, first, units);
+	/* What it leaves free, others may come back to. */
+	if (arena->on_host)
+		residency_wake(arena->device);
+}
