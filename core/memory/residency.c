@@ -55,7 +55,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* for the mover */
 	pthread_cond_t done;    /* for those who asked */
-	bool started, stopping;
+	bool started;
+	_Atomic bool stopping; /* looked at without the lock too */
 	bool woken; /* something changed since the mover looked last */
 	struct request *requests;
 } mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -476,12 +477,34 @@ void residency_wake(struct device *device)
 	errno = saved;
 }
 
+/* With the lock held. */
+static void enter(struct request *r)
+{
+	struct request **last = &mover.requests;
+
+	while (*last)
+		last = &(*last)->next;
+	*last = r;
+}
+
+/* With the lock held. False: it is no longer in the queue. */
+static bool withdraw(struct request *r)
+{
+	struct request **at = &mover.requests;
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = r->next;
+	return true;
+}
+
 /* An asker waits for as long as an insisting closure and a shrink before it may take. */
 #define ANSWER_TIME_S 5
 
 static CUresult ask(struct request *r)
 {
-	struct request **last;
 	struct timespec until;
 	int saved = errno, error = 0;
 
@@ -494,16 +517,11 @@ static CUresult ask(struct request *r)
 		pthread_mutex_unlock(&mover.lock);
 		return CUDA_ERROR_NOT_READY;
 	}
-	for (last = &mover.requests; *last; last = &(*last)->next)
-		;
-	*last = r;
+	enter(r);
 	pthread_cond_signal(&mover.changed);
 	while (!r->is_done && !error)
 		error = pthread_cond_timedwait(&mover.done, &mover.lock, &until);
-	for (last = &mover.requests; *last && *last != r; last = &(*last)->next)
-		;
-	if (*last) {
-		*last = r->next; /* not even begun */
+	if (withdraw(r)) { /* not even begun */
 		r->is_done = true;
 		r->result = CUDA_ERROR_NOT_READY;
 	}

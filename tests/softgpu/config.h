@@ -25,7 +25,7 @@ struct config {
 	bool mps;                  /* kernels of different processes run together */
 	bool quiet;
 	bool no_vmm, no_host_vmm, no_host_numa;
-	bool no_mixed_copies; /* one side of a copy is all on a device or all on the host */
+	bool no_mixed_copies;        /* one side of a copy is all on a device or all on the host */
 	const char *visible_devices; /* NULL: all */
 	const char *fail;            /* "name:nth=result,..." or NULL */
 	const char *hide;            /* "name,name" or NULL */
