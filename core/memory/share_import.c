@@ -463,6 +463,7 @@ void share_leave_context(CUcontext context, bool alive)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&turn);
 	HASH_ITER (hh, by_key, m, next) {
+		/* cppcheck-suppress uninitvar ; the macro sets it */
 		if (m->key.context != context)
 			continue;
 		leave(m);

@@ -113,7 +113,7 @@ static uint32_t *pattern(size_t size, uint32_t seed)
 {
 	uint32_t *words = malloc(size);
 
-	CHECK(words);
+	CHECK(words != NULL);
 	for (size_t i = 0; i < size / 4; i++)
 		words[i] = (uint32_t)i * 2654435761u + seed;
 	return words;
@@ -132,7 +132,7 @@ static bool has_pattern(CUdeviceptr address, size_t size, uint32_t seed)
 	uint32_t *words = pattern(size, seed), *found = malloc(size);
 	bool same;
 
-	CHECK(found);
+	CHECK(found != NULL);
 	OK(cuMemcpyDtoH_v2(found, address, size));
 	same = memcmp(words, found, size) == 0;
 	free(words);
@@ -673,7 +673,8 @@ static void open_from_file(const char *file)
 	CUipcMemHandle handle;
 	CUdeviceptr address;
 
-	CHECK(in && fread(&handle, sizeof(handle), 1, in) == 1 && fclose(in) == 0);
+	CHECK(in && fread(&handle, sizeof(handle), 1, in) == 1);
+	fclose(in);
 	start_cuda(0);
 	printf("%d\n", (int)cuIpcOpenMemHandle_v2(&address, handle, LAZY));
 }
