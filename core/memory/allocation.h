@@ -28,8 +28,8 @@ struct allocation {
 	size_t size; /* as asked for */
 	enum segment_side side;
 	bool is_managed;
-	_Atomic bool is_in_books; /* else it was freed, and goes as soon as may be */
-	bool is_shared; /* another process or device may have it open: it must stay where it is */
+	_Atomic bool is_in_books;   /* else it was freed, and goes as soon as may be */
+	_Atomic bool is_shared;     /* others may have it open: it must stay where it is */
 	_Atomic uint64_t shared_as; /* its number in share_export.c; 0: it has none */
 	uint64_t charged;
 	struct backing

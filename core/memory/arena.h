@@ -28,7 +28,7 @@ struct unit {
 		struct allocation *allocation;
 		struct slab *slab;
 	} owner;
-	uint32_t run;             /* first unit of the run it is in */
+	_Atomic uint32_t run;     /* first unit of the run it is in */
 	_Atomic uint32_t touched; /* of the run's first unit: heat.h */
 	uint16_t pins;            /* the chunk must stay where it is */
 	uint8_t units;            /* of the chunk; 0: not the first of one */

@@ -181,6 +181,7 @@ __attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdevicep
 {
 	const struct arena *arena = arena_at(address);
 	const struct unit *unit;
+	uint32_t first;
 
 	if (!arena) {
 		*run = address - address % TOUCHED_UNIT;
@@ -190,8 +191,9 @@ __attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdevicep
 	if (unit->kind == UNIT_FREE)
 		return NULL;
 	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
-	*run = arena->base + unit->run * ARENA_UNIT;
-	return &arena->units[unit->run].touched;
+	first = atomic_load_explicit(&unit->run, memory_order_relaxed);
+	*run = arena->base + first * ARENA_UNIT;
+	return &arena->units[first].touched;
 }
 
 CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)

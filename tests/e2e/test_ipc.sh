@@ -58,7 +58,7 @@ same "by a job that nobody named" 0 "$(under_shim "$ipc" open "$scratch/handle")
 same "by another job" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/handle")"
 kill $!
 wait $! || :
-under_shim "$ipc" give "$scratch/native" &
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$ipc" give "$scratch/native" &
 until_true 20 test -e "$scratch/native" || fail "no handle of the driver"
 same "the driver's own" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/native")"
 kill $!
