@@ -178,6 +178,14 @@ static CUresult refuse(struct device *device, enum spill_reason reason)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* The driver knows nothing of what it did not allocate. */
+static CUresult free_nothing(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	(void)address;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 /* Of a job whose memory is given to other devices behind the driver's back. */
 static CUresult pin_new(struct device *device, CUdeviceptr address)
 {
@@ -190,7 +198,7 @@ static CUresult pin_new(struct device *device, CUdeviceptr address)
 		    "gpu %d: pin_new: there is no room on the device for memory that must stay "
 		    "there: the program gets out of memory",
 		    device->id.ordinal);
-		vmem_free(address, &(struct vmem_free){0});
+		vmem_free(address, &(struct vmem_free){.native = free_nothing});
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return result;
