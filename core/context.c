@@ -269,8 +269,8 @@ void context_forget(CUcontext handle)
 	struct resource *access;
 	char container[REGISTRY_NAME_MAX];
 
-	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_wrlock(&contexts_lock);
+	atomic_fetch_add(&generation, 1);
 	for (size_t i = 0; i < context_count; i++) {
 		if (contexts[i].handle == handle) {
 			gone = contexts[i];

@@ -45,7 +45,10 @@ void context_close(CUcontext handle);
 void context_reopen(CUcontext handle);
 /* Some known context of the device; false: it has none. */
 bool context_of_device(const struct device *device, struct context *context);
-/* The i-th known context; false past the last. */
+/*
+ * The i-th known context; false past the last. Where one is forgotten meanwhile a walk may miss another, and
+ * context_generation() has changed.
+ */
 bool context_at(size_t i, struct context *context);
 /* Changes whenever a context is forgotten: its handle may come again for another. */
 unsigned int context_generation(void);

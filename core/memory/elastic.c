@@ -130,6 +130,7 @@ static CUresult take_block_of_new(struct run *run, unsigned int class, struct al
 	while (result == CUDA_SUCCESS && !take_block(run->arena, class, a)) {
 		run->units = 1;
 		run->done = 0;
+		run->on_host = 0;
 		result = run_place(run);
 		if (result == CUDA_SUCCESS && !make_slab(run, class))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -202,10 +203,11 @@ static void release_run(struct arena *arena, uint32_t first)
 	run_remove(arena, first, units);
 }
 
-/* The last empty slab of a class stays for the next block. */
+/* The last empty slab of a class stays for the next block, but not where another process may have it open. */
 static bool may_go(const struct arena *arena, const struct slab *slab)
 {
-	return slab->next || arena->slabs.with_room[slab->class] != slab;
+	return arena->units[slab->unit].is_exportable || slab->next ||
+	       arena->slabs.with_room[slab->class] != slab;
 }
 
 static void release_block(struct arena *arena, CUdeviceptr address)

@@ -59,12 +59,17 @@ static bool set_in(CUcontext context)
 
 bool fence_set(void)
 {
+	unsigned int generation;
 	struct context context;
 
-	for (size_t i = 0; context_at(i, &context); i++) {
-		if (!set_in(context.handle))
-			return false;
-	}
+	/* What is forgotten while the others are gone through may hide one. */
+	do {
+		generation = context_generation();
+		for (size_t i = 0; context_at(i, &context); i++) {
+			if (!set_in(context.handle))
+				return false;
+		}
+	} while (generation != context_generation());
 	return true;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "core/memory/move.h"
 
+#include <string.h>
+
 #include "core/base/log.h"
 #include "core/context.h"
 #include "core/memory/mapping.h"
@@ -19,8 +21,8 @@ static struct scratch {
 
 /* The mover's own stream, in whichever context of the device it was used last. */
 static struct {
-	CUcontext context;
-	unsigned int generation;
+	char context
+	    [REGISTRY_NAME_MAX]; /* its container, which no other ever has; a handle may come again */
 	CUstream stream;
 } copying[DEVICE_MAX];
 
@@ -83,17 +85,17 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 }
 
 /* With the context current: the stream that copies. */
-static CUresult find_stream(const struct device *device, CUcontext context, CUstream *stream)
+static CUresult find_stream(const struct device *device, const struct context *context,
+                            CUstream *stream)
 {
 	int i = device->id.ordinal;
 	CUresult result = CUDA_SUCCESS;
 
-	if (copying[i].context != context || copying[i].generation != context_generation()) {
+	if (strcmp(copying[i].context, context->container) != 0) {
 		result = driver.cuStreamCreate(&copying[i].stream, CU_STREAM_NON_BLOCKING);
 		if (result != CUDA_SUCCESS)
 			return result;
-		copying[i].context = context;
-		copying[i].generation = context_generation();
+		memcpy(copying[i].context, context->container, sizeof(copying[i].context));
 	}
 	*stream = copying[i].stream;
 	return result;
@@ -110,7 +112,7 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 	result = context_push(context.handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = find_stream(device, context.handle, &stream);
+	result = find_stream(device, &context, &stream);
 	if (result == CUDA_SUCCESS) {
 		for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 			result = driver.cuMemcpyAsync(moves[i].scratch, moves[i].address,

@@ -65,11 +65,16 @@ void quiet_forget_context(CUcontext context)
 static CUresult synchronize(void)
 {
 	CUresult result;
+	int cancel;
 
-	if (!capture_sync_enter())
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	result = driver.cuCtxSynchronize();
-	capture_sync_leave();
+	/* A thread that went while it waits would be waited for by each capture that begins. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (capture_sync_enter()) {
+		result = driver.cuCtxSynchronize();
+		capture_sync_leave();
+	}
+	pthread_setcancelstate(cancel, NULL);
 	return result;
 }
 
@@ -97,7 +102,8 @@ bool quiet_is_refused(CUresult result)
 	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-CUresult quiet_wait(CUcontext own)
+/* For all but one. */
+static CUresult wait_for_others(CUcontext own)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct context context;
@@ -110,7 +116,20 @@ CUresult quiet_wait(CUcontext own)
 		if (result == CUDA_SUCCESS)
 			result = waited;
 	}
-	return own ? wait_for(own) : result;
+	return result;
+}
+
+CUresult quiet_wait(CUcontext own)
+{
+	unsigned int generation;
+	CUresult result;
+
+	/* What is forgotten while the others are gone through may hide one. */
+	do {
+		generation = context_generation();
+		result = wait_for_others(own);
+	} while (!quiet_is_refused(result) && generation != context_generation());
+	return own && !quiet_is_refused(result) ? wait_for(own) : result;
 }
 
 /* --- the thread that waits --- */

@@ -57,7 +57,7 @@ static struct {
 	pthread_cond_t done;    /* for those who asked */
 	bool started;
 	_Atomic bool stopping; /* looked at without the lock too */
-	bool woken; /* something changed since the mover looked last */
+	bool woken;            /* something changed since the mover looked last */
 	struct request *requests;
 } mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -318,20 +318,41 @@ static void answer_room(struct request *r)
 		r->result = CUDA_SUCCESS;
 }
 
-/* Once more than it should take; then the asker is told that it is not ready. */
+/* In a row without anything having moved; then the asker is told that it is not ready. */
 enum { PIN_TRIES = 64 };
+
+/* What pins it, one closure on: why nothing has moved, or MOVE_NONE. */
+static enum move_pending move_to_pin(struct request *r, const struct choice *choice, uint64_t limit)
+{
+	bool no_memory;
+
+	plan = (struct plan){.to = SEGMENT_ON_DEVICE,
+	                     .is_exportable = r->is_exportable,
+	                     .pins = true,
+	                     .spares_go = true};
+	no_memory =
+	    plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device), limit);
+	if (plan.count)
+		return closure_carry_out(&plan, r->device, 0);
+	if (!no_memory)
+		return MOVE_PINNED;
+	return shrink(r->device, choice->of[0].size, NULL)
+	           ? MOVE_NONE
+	           : (enum move_pending)statistics_get(&r->device->statistics->move_pending);
+}
 
 static void answer_pin(struct request *r)
 {
 	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
+	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
+	uint64_t before = statistics_get(demoted);
 	enum move_pending why = MOVE_NONE;
 
 	/* What makes room for it shall be other memory. */
 	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
-	for (int i = 0; i < PIN_TRIES; i++) {
+	for (int left = PIN_TRIES; left;) {
 		uint64_t limit = device_limit(r->device);
 		struct choice choice;
-		bool no_memory;
 
 		choice.count = 0;
 		pthread_mutex_lock(kind->lock(r->device));
@@ -343,22 +364,26 @@ static void answer_pin(struct request *r)
 			r->result = CUDA_SUCCESS;
 			return;
 		}
-		plan = (struct plan){.to = SEGMENT_ON_DEVICE,
-		                     .is_exportable = r->is_exportable,
-		                     .pins = true,
-		                     .spares_go = true};
-		no_memory = plan_fill(&plan, r->device, &choice, UINT64_MAX,
-		                      closure_bytes(r->device), limit);
-		if (plan.count)
-			why = closure_carry_out(&plan, r->device, 0);
-		else if (no_memory && !shrink(r->device, choice.of[0].size, NULL))
+		/* All else has left by then: it would make room for itself. */
+		if (statistics_get(demoted) - before > limit)
 			break;
-		if (why == MOVE_CAPTURE || why == MOVE_FAILED)
+		why = move_to_pin(r, &choice, limit);
+		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
 			break;
+		left = why == MOVE_NONE ? PIN_TRIES : left - 1;
 	}
-	r->result = why == MOVE_NONE     ? CUDA_ERROR_OUT_OF_MEMORY
-	            : why == MOVE_FAILED ? CUDA_ERROR_MAP_FAILED
-	                                 : CUDA_ERROR_NOT_READY;
+	switch (why) {
+	case MOVE_WORK:
+	case MOVE_INSIDE:
+	case MOVE_CAPTURE:
+		r->result = CUDA_ERROR_NOT_READY;
+		break;
+	case MOVE_FAILED:
+		r->result = CUDA_ERROR_MAP_FAILED;
+		break;
+	default:
+		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 }
 
 static void answer_requests(void)
@@ -506,15 +531,18 @@ static bool withdraw(struct request *r)
 static CUresult ask(struct request *r)
 {
 	struct timespec until;
-	int saved = errno, error = 0;
+	int saved = errno, error = 0, cancel;
 
 	if (!arena_on(r->device) || capture_is_active())
 		return CUDA_ERROR_NOT_READY;
+	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += ANSWER_TIME_S;
 	pthread_mutex_lock(&mover.lock);
-	if (!start()) {
+	if (!start() || mover.stopping) {
 		pthread_mutex_unlock(&mover.lock);
+		pthread_setcancelstate(cancel, NULL);
 		return CUDA_ERROR_NOT_READY;
 	}
 	enter(r);
@@ -529,6 +557,7 @@ static CUresult ask(struct request *r)
 	while (!r->is_done)
 		pthread_cond_wait(&mover.done, &mover.lock);
 	pthread_mutex_unlock(&mover.lock);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return r->result;
 }

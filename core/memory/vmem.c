@@ -84,9 +84,11 @@ static bool wait_for_freed(struct device *device, uint64_t bytes, uint64_t patie
 {
 	const struct timespec pause = {.tv_nsec = 50000};
 	uint64_t before = spilled_came_back(), got = 0, waited = 0;
-	int saved = errno;
+	int saved = errno, cancel;
 	bool is_pending;
 
+	/* The caller may hold a lock, or addresses that nobody knows of yet. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (;;) {
 		spilled_fence();
 		got += ordered_make_room(device, &is_pending);
@@ -96,6 +98,7 @@ static bool wait_for_freed(struct device *device, uint64_t bytes, uint64_t patie
 		nanosleep(&pause, NULL);
 		waited += (uint64_t)pause.tv_nsec;
 	}
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return got + spilled_came_back() - before != 0;
 }

@@ -33,11 +33,14 @@ void capture_sync_leave(void)
 void capture_announce(void)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
-	int saved = errno;
+	int saved = errno, cancel;
 
+	/* A thread that went here would leave the capture announced for good. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	atomic_fetch_add(&announced, 1);
 	for (int i = 0; atomic_load(&waiting) && i < ANNOUNCED_FOR_PAUSES; i++)
 		nanosleep(&pause, NULL);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 

@@ -423,6 +423,27 @@ static void demoted(void)
 	end_other();
 }
 
+/* --- in exchange for as much, in many closures --- */
+
+static void exchanged(void)
+{
+	enum { SIZE = 254 }; /* MiB, in more chunks than a closure could be tried */
+	CUdeviceptr first, second;
+	CUipcMemHandle handle;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&first, SIZE * MIB));
+	OK(cuMemAlloc_v2(&second, SIZE * MIB));
+	fill(first, SIZE * MIB, 1);
+	fill(second, SIZE * MIB, 2);
+	OK(cuIpcGetMemHandle(&handle, second));
+	CHECK(has_pattern(first, SIZE * MIB, 1));
+	CHECK(has_pattern(second, SIZE * MIB, 2));
+	/* What must stay leaves no room for the other, however often it is tried. */
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuIpcGetMemHandle(&handle, first));
+	CHECK(has_pattern(first, SIZE * MIB, 1));
+}
+
 /* --- large --- */
 
 static void give_much(void)
@@ -689,7 +710,8 @@ int main(int argc, char **argv)
 	             {"demoted", demoted},     {"much", much},
 	             {"threads", threads},     {"captured", captured},
 	             {"devices", devices},     {"with_its_context", with_its_context},
-	             {"elsewhere", elsewhere}, {"refused", refused}};
+	             {"elsewhere", elsewhere}, {"refused", refused},
+	             {"exchanged", exchanged}};
 
 	if (argc == 3 && strcmp(argv[1], "give") == 0)
 		give_to_file(argv[2]);

@@ -5,6 +5,7 @@
  *   cancel     threads are cancelled inside calls: what they held of ours is not held for ever
  *   wait       a thread is cancelled while it waits for the segment's lock, which LIFE_HOLDER holds
  *   slot       a thread is cancelled in an idle slot
+ *   room       a thread that is to be cancelled waits for other memory to leave the device
  *   loading    a library that is being loaded, LIFE_LIBRARY, calls the driver while another thread
  *              makes the first call
  *   contexts   a context per task, hundreds of them: all are in the books, and out again
@@ -206,6 +207,44 @@ static void slot(void)
 	EXPECT(book("launches") == launches + 1);
 }
 
+/* --- room --- */
+
+static void make_exportable(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                            .requestedHandleTypes =
+	                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemGenericAllocationHandle handle;
+
+	CHECK(cuMemCreate(&handle, 8 * MIB, &prop, 0));
+}
+
+/* With a cancellation pending it would end at the first wait that is no place to be cancelled. */
+static void *make_and_end(void *returned)
+{
+	CHECK(cuCtxSetCurrent(context));
+	pthread_cancel(pthread_self());
+	make_exportable();
+	*(bool *)returned = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void room(void)
+{
+	bool returned = false;
+	pthread_t thread;
+
+	context = begin_cuda();
+	take_mib(64); /* the limit */
+	EXPECT(pthread_create(&thread, NULL, make_and_end, &returned) == 0);
+	pthread_join(thread, NULL);
+	EXPECT(returned);
+	make_exportable(); /* who makes room is asked once more */
+	EXPECT(book("demotions") > 0);
+}
+
 /* --- loading --- */
 
 static void *load_library(void *cookie)
@@ -263,6 +302,8 @@ int main(int argc, char **argv)
 		cancel();
 	else if (strcmp(argv[1], "wait") == 0)
 		wait_for_the_lock();
+	else if (strcmp(argv[1], "room") == 0)
+		room();
 	else if (strcmp(argv[1], "loading") == 0)
 		loading();
 	else if (strcmp(argv[1], "contexts") == 0)

@@ -35,3 +35,5 @@ jobs=5
 guest "$softgpu" "$life_threads" contexts
 jobs=6
 guest "$softgpu" LIFE_LIBRARY="$build/tests/e2e/loading.so" "$life_threads" loading
+jobs=7
+guest "$build/bench/null" SPILLWAY_MEMORY_LIMIT=64MiB "$life_threads" room

@@ -22,6 +22,7 @@ for name in plain freed threads captured with_its_context; do
 done
 a_case demoted 64MiB
 has "demoted" "$("$spillway" stat demoted --json)" '"promotions":'
+a_case exchanged 256MiB
 a_case killed 512MiB
 a_case silent 512MiB
 (
