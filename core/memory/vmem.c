@@ -389,29 +389,34 @@ static CUresult make_elastic(const struct context *context, const struct config_
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? refuse(device, SPILL_NONE) : result;
 }
 
+static CUresult try_tiny(void)
+{
+	CUdeviceptr tiny;
+	CUresult result = driver.cuMemAlloc_v2(&tiny, 1);
+
+	if (result == CUDA_SUCCESS)
+		driver.cuMemFree_v2(tiny);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
 /*
  * What the driver thinks of allocating now: a capture may forbid it, and is invalidated by it; in a broken context nothing
  * is allocated, which the driver is left to say. Memory of the arena needs no context, and would not show it.
  */
 static CUresult judge(const struct vmem_request *request)
 {
-	CUdeviceptr tiny;
 	CUresult result;
 
 	if (capture_sync_enter()) {
 		result = driver.cuStreamQuery(CU_STREAM_LEGACY);
 		capture_sync_leave();
 		return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ||
-		               quiet_is_refused(result)
+		               quiet_is_refused(result) || try_tiny() == CUDA_SUCCESS
 		           ? CUDA_SUCCESS
 		           : CUDA_ERROR_NOT_SUPPORTED;
 	}
-	if (request->pool) /* that is allowed in other streams */
-		return CUDA_SUCCESS;
-	result = driver.cuMemAlloc_v2(&tiny, 1);
-	if (result == CUDA_SUCCESS)
-		driver.cuMemFree_v2(tiny);
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+	/* Of a pool it is allowed in other streams. */
+	return request->pool ? CUDA_SUCCESS : try_tiny();
 }
 
 /* NOT_SUPPORTED: the driver's own allocation is asked instead. */
