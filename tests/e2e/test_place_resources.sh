@@ -33,7 +33,7 @@ export SPILLWAY_MEMORY_LIMIT=16MiB
 # No thread: forwards, with no trace of us in the process.
 prefix="$build/tests/e2e/deny clone3=EAGAIN clone=EAGAIN --"
 null_guest init context alloc:8:4 free threads files
-has "no thread" "$out" "alloc=4 result=0 total=17179869184 errno=kept"
+has "no thread" "$out" "alloc=4 result=0 total=137438953472 errno=kept"
 has "no thread" "$out" "threads=1"
 has "no thread" "$out" "files=0"
 has "no thread" "$err" "no helper thread (Resource temporarily unavailable): Spillway is off in this process"
