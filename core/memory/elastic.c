@@ -68,6 +68,7 @@ static CUresult allocate_run(const struct context *context, struct run *run, siz
 		run->arena->units[run->first + i].owner.allocation = a;
 	run_publish(run, UNIT_OF_ALLOCATION);
 	pthread_mutex_unlock(&run->arena->lock);
+	run_open(run);
 	*out = a;
 	return CUDA_SUCCESS;
 }
@@ -97,8 +98,10 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 		count_empty(arena, slab, 1);
 	}
 	pthread_mutex_unlock(&arena->lock);
-	if (slab)
+	if (slab) {
+		run_open(run);
 		return slab;
+	}
 	run_clear(arena, run->first, 1, false);
 	run_give_addresses(arena, run->first, 1);
 	return NULL;

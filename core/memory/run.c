@@ -1,6 +1,7 @@
 /* Placing runs. Rules: runs inside the user's process, within its calls; the driver is called without a lock. */
 #include "core/memory/run.h"
 
+#include "core/base/gate.h"
 #include "core/memory/mapping.h"
 #include "core/memory/mixed.h"
 #include "core/memory/peer.h"
@@ -145,6 +146,7 @@ static CUresult place_chunks(struct run *run)
 	CUmemAccessDesc access[DEVICE_MAX];
 	CUresult result = CUDA_SUCCESS;
 
+	run->reached_by = atomic_load(&run->arena->device->reached_by);
 	while (run->done < run->units && result == CUDA_SUCCESS)
 		result = place_chunk(run);
 	if (result != CUDA_SUCCESS)
@@ -219,6 +221,20 @@ void run_publish(const struct run *run, enum chunk_kind kind)
 			run_pin_new(run->arena, &unit[i]);
 	}
 	run->arena->on_host += run->on_host;
+}
+
+/* Who comes to reach the memory after that finds the run by itself; see peer_reaches(). */
+void run_open(const struct run *run)
+{
+	struct device *device = run->arena->device;
+	CUmemAccessDesc access[DEVICE_MAX];
+
+	if (atomic_load(&device->reached_by) == run->reached_by)
+		return;
+	gate_enter(); /* the mover might have it unmapped */
+	mapping_allow(run_address(run->arena, run->first), run->units * ARENA_UNIT, access,
+	              peer_access(device, access));
+	gate_leave();
 }
 
 void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)

@@ -21,6 +21,7 @@ struct run {
 	uint64_t on_host;      /* bytes of them */
 	enum spill_reason reason;
 	bool made_room;
+	uint32_t reached_by; /* peers that have the right to it */
 };
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
@@ -31,6 +32,8 @@ CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
 CUresult run_place(struct run *run);
 /* With the arena's lock held: from here on others find it. The units' owner is the caller's to set. */
 void run_publish(const struct run *run, enum chunk_kind kind);
+/* After it: gives the right to who has come to reach the device's memory meanwhile. */
+void run_open(const struct run *run);
 /* With the arena's lock held: from here on the units are nobody's but the caller's. */
 void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
 /* With the arena's lock held: where pin_new says so, a chunk that is on the device stays there. And no longer. */
