@@ -69,7 +69,7 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 		graph_memory_expect();
 		return native(r, dptr);
 	}
-	request.pool = r->alloc ? current_pool(stream) : pool_find(r->pool);
+	request.pool = r->names_pool ? pool_find(r->pool) : current_pool(stream);
 	/* A pool that is not known is none of a device's; and there may be no pools at all. */
 	if (!request.pool)
 		return native(r, dptr);

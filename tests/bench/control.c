@@ -39,7 +39,7 @@ void control_limit(uint64_t bytes)
 		die("cannot replace SPILLWAY_CONFIG");
 }
 
-struct statistics control_statistics(void)
+static struct statistics statistics_now(void)
 {
 	char message[256];
 
@@ -48,9 +48,9 @@ struct statistics control_statistics(void)
 	return view.job_total[0];
 }
 
-static uint64_t counter(const char *name)
+uint64_t control_counter(const char *name)
 {
-	struct statistics now = control_statistics();
+	struct statistics now = statistics_now();
 
 #define X(field, how, unit, meaning)   \
 	if (strcmp(name, #field) == 0) \
@@ -67,13 +67,13 @@ void control_wait(const char *name, bool at_least, uint64_t value)
 	char message[256];
 
 	for (time_t until = time(NULL) + PATIENCE_S; time(NULL) < until; nanosleep(&pause, NULL)) {
-		uint64_t now = counter(name);
+		uint64_t now = control_counter(name);
 
 		if (at_least ? now >= value : now <= value)
 			return;
 	}
 	snprintf(message, sizeof(message),
-	         "%s is %" PRIu64 " after %d s and was to be at %s %" PRIu64, name, counter(name),
-	         PATIENCE_S, at_least ? "least" : "most", value);
+	         "%s is %" PRIu64 " after %d s and was to be at %s %" PRIu64, name,
+	         control_counter(name), PATIENCE_S, at_least ? "least" : "most", value);
 	die(message);
 }

@@ -8,13 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/state/statistics.h"
-
 /* Whether there is a Spillway to be told. */
 bool control_is_possible(void);
 void control_limit(uint64_t bytes);
-/* The job's counters on its first device. */
-struct statistics control_statistics(void);
+/* A counter of the job on its first device, by the name of its field; ends the program where there is none. */
+uint64_t control_counter(const char *name);
 /* Waits until the counter is at least (or at most) so many; ends the program when it takes unreasonably long. */
 void control_wait(const char *name, bool at_least, uint64_t value);
 

@@ -44,31 +44,31 @@ static void copy_rounds(struct times *times)
 /* Changes the limit and waits until so many bytes more have moved. */
 static void move(uint64_t limit, const char *counter, uint64_t before, double *took, double *closed)
 {
-	uint64_t closed_before = control_statistics().move_ns;
+	uint64_t closed_before = control_counter("move_ns");
 	double start = now_ns();
 
 	control_limit(limit);
 	control_wait(counter, true, before + size);
 	*took = now_ns() - start;
-	*closed = (double)(control_statistics().move_ns - closed_before);
+	*closed = (double)(control_counter("move_ns") - closed_before);
 }
 
 static void move_rounds(struct times *times)
 {
-	uint64_t all = control_statistics().device_used;
+	uint64_t all = control_counter("device_used");
 
 	for (int i = 0; i < ROUNDS; i++) {
-		move(all - size, "demoted_bytes", control_statistics().demoted_bytes,
+		move(all - size, "demoted_bytes", control_counter("demoted_bytes"),
 		     &times->demote[i], &times->demote_closed[i]);
 		control_wait("device_used", false, all - size);
-		move(2 * all, "promoted_bytes", control_statistics().promoted_bytes,
+		move(2 * all, "promoted_bytes", control_counter("promoted_bytes"),
 		     &times->promote[i], &times->promote_closed[i]);
 	}
 }
 
 static void print(const char *name, double *values)
 {
-	printf("%s_1MiB %.2f\n", name, median(values, ROUNDS) / (double)(size / MIB));
+	printf("%s_1MiB %.2f\n", name, median(values, ROUNDS) / ((double)size / (double)MIB));
 }
 
 int main(void)

@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 	CU(cuModuleGetFunction(&use, module, "use"));
 	CU(cuMemAlloc(&table, sizeof(buffers)));
 	if (control_is_possible()) {
-		uint64_t limit = control_statistics().device_used +
+		uint64_t limit = control_counter("device_used") +
 		                 (uint64_t)percent * BUFFERS * buffer_size / 100;
 
 		if (strcmp(argv[1], "host") == 0)

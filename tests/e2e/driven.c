@@ -61,6 +61,11 @@ static uint32_t number(const char *text)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
+static uint64_t bytes(const char *text)
+{
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
 static CUresult create(struct memory *memory)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -372,9 +377,9 @@ static void obey(const char *command, char **words)
 	} else if (strcmp(command, "limit") == 0) {
 		printf("%d\n", write_limit(words));
 	} else if (strcmp(command, "settle") == 0) {
-		printf("%d\n", settle(0, strtoull(words[0], NULL, 10)));
+		printf("%d\n", settle(0, bytes(words[0])));
 	} else if (strcmp(command, "rise") == 0) {
-		printf("%d\n", settle(strtoull(words[0], NULL, 10), UINT64_MAX));
+		printf("%d\n", settle(bytes(words[0]), UINT64_MAX));
 	} else if (strcmp(command, "held") == 0) {
 		printf("%llu\n", (unsigned long long)on_device());
 	} else if (strcmp(command, "try") == 0) {

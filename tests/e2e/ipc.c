@@ -640,7 +640,9 @@ static void devices(void)
 
 static void give_elsewhere(void)
 {
-	CHECK(setenv("SPILLWAY_STATE_DIR", getenv("ELSEWHERE_STATE"), 1) == 0);
+	const char *directory = getenv("ELSEWHERE_STATE");
+
+	CHECK(directory && setenv("SPILLWAY_STATE_DIR", directory, 1) == 0);
 	give_one();
 }
 
