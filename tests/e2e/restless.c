@@ -3,7 +3,7 @@
  * and MOST bytes, the LINEs behind it, again and again after so many milliseconds, until it is killed. A whole file at a
  * time, as an editor does it.
  */
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -37,8 +37,8 @@ int main(int argc, char **argv)
 		file = fopen(next, "w");
 		if (!file)
 			break;
-		fprintf(file, "[gpu]\nmemory_limit = %llu\n",
-		        (unsigned long long)(least + draw(&state) % (most - least + 1)));
+		fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "\n",
+		        least + draw(&state) % (most - least + 1));
 		for (int i = 5; i < argc; i++)
 			fprintf(file, "%s\n", argv[i]);
 		if (fclose(file) != 0 || rename(next, argv[1]) != 0)
