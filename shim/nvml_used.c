@@ -78,8 +78,15 @@ static bool used_by_process(const struct config_device *device, uint64_t *used)
 	return false;
 }
 
-void nvml_tells_used(void)
+static void tell_used(void)
 {
 	measured_without_context = used_without_context;
 	measured_by_process = used_by_process;
+}
+
+void nvml_tells_used(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, tell_used);
 }

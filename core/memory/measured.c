@@ -4,8 +4,8 @@
 #include "core/base/log.h"
 #include "core/pace/capture.h"
 
-bool (*_Atomic measured_without_context)(const struct config_device *device, uint64_t *used);
-bool (*_Atomic measured_by_process)(const struct config_device *device, uint64_t *used);
+bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
+bool (*measured_by_process)(const struct config_device *device, uint64_t *used);
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };

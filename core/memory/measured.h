@@ -61,11 +61,11 @@ void measured_forget(const void *owner);
  * Device memory in use on a device, when there is no context to ask in. NULL: it cannot be told, and the first
  * context of a process is then not charged. Set before the first context is made.
  */
-extern bool (*_Atomic measured_without_context)(const struct config_device *device, uint64_t *used);
+extern bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
 /*
  * What this process has on the device. NULL or false: not known. Where it is, no more is charged than the process has
  * beyond what is charged already, so that nothing of others is.
  */
-extern bool (*_Atomic measured_by_process)(const struct config_device *device, uint64_t *used);
+extern bool (*measured_by_process)(const struct config_device *device, uint64_t *used);
 
 #endif

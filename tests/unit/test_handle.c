@@ -154,6 +154,7 @@ int main(void)
 {
 	Suite *suite = suite_create("handle");
 	TCase *tests = tcase_create("handle");
+	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, names_a_resource);
 	tcase_add_loop_test(tests, refuses, 0, sizeof bad / sizeof bad[0]);
 	tcase_add_test(tests, survives_random_text);

@@ -140,7 +140,7 @@ static struct shared {
 
 static void tell_lie(struct share_reply *reply)
 {
-	switch (shared->lie) {
+	switch (atomic_load(&shared->lie)) {
 	case NO_PIECES:
 		reply->total = 0;
 		break;
