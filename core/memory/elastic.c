@@ -59,8 +59,7 @@ static CUresult allocate_run(const struct context *context, struct run *run, siz
 		return result;
 	a = create(context, run_address(run->arena, run->first), size);
 	if (!a) {
-		run_clear(run->arena, run->first, run->units, false);
-		run_give_addresses(run->arena, run->first, run->units);
+		run_remove(run->arena, run->first, run->units, false);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_lock(&run->arena->lock);
@@ -102,8 +101,7 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 		run_open(run);
 		return slab;
 	}
-	run_clear(arena, run->first, 1, false);
-	run_give_addresses(arena, run->first, 1);
+	run_remove(arena, run->first, 1, false);
 	return NULL;
 }
 
@@ -203,7 +201,7 @@ static void release_run(struct arena *arena, uint32_t first)
 		units++;
 	run_withdraw(arena, first, units);
 	pthread_mutex_unlock(&arena->lock);
-	run_remove(arena, first, units);
+	run_remove(arena, first, units, true);
 }
 
 /* The last empty slab of a class stays for the next block, but not where another process may have it open. */
@@ -233,7 +231,7 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 	}
 	pthread_mutex_unlock(&arena->lock);
 	if (goes)
-		run_remove(arena, unit, 1);
+		run_remove(arena, unit, 1, true);
 }
 
 /* The mover may be at work on it: it is inside the gate that memory goes. */
@@ -275,8 +273,7 @@ uint64_t elastic_trim(struct device *device)
 		if (!slab)
 			continue;
 		gate_enter();
-		run_clear(arena, unit, 1, false);
-		run_give_addresses(arena, unit, 1);
+		run_remove(arena, unit, 1, false);
 		gate_leave();
 		released += ARENA_UNIT;
 	}
@@ -319,20 +316,22 @@ void elastic_try_mixed(struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+	struct mixed_trial trial = {.base = 0};
 
 	if (!arena)
 		return;
-	/* It stays as it is while the lock is held. */
 	pthread_mutex_lock(&arena->lock);
-	for (uint32_t i = 0; i < arena->top; i++) {
+	for (uint32_t i = 0; i < arena->top && !trial.base; i++) {
 		const struct unit *unit = &arena->units[i];
 
-		if (unit->kind == UNIT_FREE || !unit->units || unit->side != SEGMENT_ON_DEVICE)
-			continue;
-		mixed_try_beside(device, unit->handle, unit->units * ARENA_UNIT);
-		break;
+		if (unit->kind != UNIT_FREE && unit->units && unit->side == SEGMENT_ON_DEVICE &&
+		    !mixed_begin(&trial, unit->handle, unit->units * ARENA_UNIT))
+			break;
 	}
 	pthread_mutex_unlock(&arena->lock);
+	/* Mapped once more, the memory lives as long as the trial. */
+	if (trial.base)
+		mixed_end(&trial, device);
 }
 
 void elastic_each_run(struct device *device,

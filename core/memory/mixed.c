@@ -90,25 +90,40 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 	mapping_remove(base + size, UNIT);
 }
 
-void mixed_try_beside(struct device *device, CUmemGenericAllocationHandle on_device, uint64_t size)
+bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
+{
+	trial->size = size;
+	if (driver.cuMemAddressReserve(&trial->base, size + UNIT, 0, 0, 0) != CUDA_SUCCESS) {
+		trial->base = 0;
+		return false;
+	}
+	if (mapping_make(trial->base, size, on_device) == CUDA_SUCCESS)
+		return true;
+	driver.cuMemAddressFree(trial->base, size + UNIT);
+	trial->base = 0;
+	return false;
+}
+
+static bool get_host(struct device *device, struct physical_chunk *host)
+{
+	if (spare_take(device, host))
+		return true;
+	if (vmem_charge_host(device, UNIT) != 0)
+		return false;
+	if (spare_create(device, host) == CUDA_SUCCESS)
+		return true;
+	device_uncharge(device, SEGMENT_ON_HOST, UNIT);
+	return false;
+}
+
+void mixed_end(struct mixed_trial *trial, struct device *device)
 {
 	struct physical_chunk host = {.size = UNIT, .side = SEGMENT_ON_HOST};
-	CUdeviceptr base;
 
-	if (!spare_take(device, &host)) {
-		if (vmem_charge_host(device, UNIT) != 0)
-			return;
-		if (spare_create(device, &host) != CUDA_SUCCESS) {
-			device_uncharge(device, SEGMENT_ON_HOST, UNIT);
-			return;
-		}
+	if (get_host(device, &host)) {
+		map_and_try(device, trial->base, trial->size, host.handle);
+		spare_give(device, &host);
 	}
-	if (driver.cuMemAddressReserve(&base, size + UNIT, 0, 0, 0) == CUDA_SUCCESS) {
-		if (driver.cuMemMap(base, size, 0, on_device, 0) == CUDA_SUCCESS) {
-			map_and_try(device, base, size, host.handle);
-			mapping_remove(base, size);
-		}
-		driver.cuMemAddressFree(base, size + UNIT);
-	}
-	spare_give(device, &host);
+	mapping_remove(trial->base, trial->size);
+	driver.cuMemAddressFree(trial->base, trial->size + UNIT);
 }

@@ -17,8 +17,16 @@ bool mixed_is_possible(struct device *device);
  * the host meet. A context of the device is current. While a capture is active nothing is tried.
  */
 void mixed_try(struct device *device, CUdeviceptr border);
-/* Likewise, where no memory meets yet: beside other mappings of the chunk, which stay. By the mover. */
-void mixed_try_beside(struct device *device, CUmemGenericAllocationHandle on_device, uint64_t size);
+/*
+ * Likewise, where no memory meets yet: beside another mapping of a chunk that is on the device. By the mover.
+ * mixed_begin() makes that mapping, so that the chunk may go meanwhile, and does nothing else; mixed_end() tries.
+ */
+struct mixed_trial {
+	CUdeviceptr base; /* 0: none */
+	uint64_t size;
+};
+bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size);
+void mixed_end(struct mixed_trial *trial, struct device *device);
 /* Whether that is still to be found out. */
 bool mixed_is_unknown(struct device *device);
 

@@ -2,6 +2,7 @@
 #include "core/memory/run.h"
 
 #include "core/base/gate.h"
+#include "core/base/log.h"
 #include "core/memory/mapping.h"
 #include "core/memory/mixed.h"
 #include "core/memory/peer.h"
@@ -112,10 +113,14 @@ static CUresult place_chunk(struct run *run)
 	return CUDA_SUCCESS;
 }
 
-void run_clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
+/* Unmaps units that nobody knows of; keep: their memory becomes spare, else it is released. */
+static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 {
-	if (units)
-		mapping_remove(run_address(arena, first), units * ARENA_UNIT);
+	if (units &&
+	    mapping_remove(run_address(arena, first), units * ARENA_UNIT) != CUDA_SUCCESS) {
+		log_once(LOG_ERROR, "the driver does not unmap memory: it stays taken");
+		return false;
+	}
 	for (uint32_t i = first; i < first + units;) {
 		struct unit *unit = &arena->units[i];
 		struct physical_chunk chunk = {.handle = unit->handle,
@@ -131,9 +136,10 @@ void run_clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 		else
 			spare_release(arena->device, &chunk);
 	}
+	return true;
 }
 
-void run_give_addresses(struct arena *arena, uint32_t first, uint32_t units)
+static void give_addresses(struct arena *arena, uint32_t first, uint32_t units)
 {
 	pthread_mutex_lock(&arena->lock);
 	address_space_give(&arena->space, first, units);
@@ -182,15 +188,14 @@ CUresult run_place(struct run *run)
 	if (result == CUDA_SUCCESS && is_mixed(run))
 		mixed_try(arena->device, border_of(run));
 	if (result == CUDA_SUCCESS && is_mixed(run) && !mixed_is_possible(arena->device)) {
-		run_clear(arena, run->first, run->done, true);
+		if (!clear(arena, run->first, run->done, true))
+			return CUDA_ERROR_OUT_OF_MEMORY;
 		run->done = 0;
 		run->on_host = 0;
 		result = place_chunks(run); /* all on the host, where the last one was */
 	}
-	if (result == CUDA_SUCCESS)
-		return result;
-	run_clear(arena, run->first, run->done, false);
-	run_give_addresses(arena, run->first, run->units);
+	if (result != CUDA_SUCCESS && clear(arena, run->first, run->done, false))
+		give_addresses(arena, run->first, run->units);
 	return result;
 }
 
@@ -252,10 +257,10 @@ void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 	}
 }
 
-void run_remove(struct arena *arena, uint32_t first, uint32_t units)
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 {
-	run_clear(arena, first, units, true);
-	run_give_addresses(arena, first, units);
+	if (clear(arena, first, units, keep))
+		give_addresses(arena, first, units);
 	/* What it leaves free, others may come back to. */
 	if (arena->on_host)
 		residency_wake(arena->device);

@@ -39,10 +39,10 @@ void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
 /* With the arena's lock held: where pin_new says so, a chunk that is on the device stays there. And no longer. */
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);
-/* Unmaps units that nobody knows of; keep: their memory becomes spare, else it is released. */
-void run_clear(struct arena *arena, uint32_t first, uint32_t units, bool keep);
-void run_give_addresses(struct arena *arena, uint32_t first, uint32_t units);
-/* Both, of a run that was withdrawn. */
-void run_remove(struct arena *arena, uint32_t first, uint32_t units);
+/*
+ * Unmaps a run that nobody knows of any more, and gives its addresses back; keep: its memory becomes spare, else it is
+ * released. What the driver refuses to unmap stays as it is, addresses and charge too.
+ */
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep);
 
 #endif
