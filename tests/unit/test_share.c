@@ -456,6 +456,7 @@ START_TEST(a_stopped_exporter_is_not_waited_for_long)
 	CUipcMemHandle handle = handle_of(7);
 
 	kill(exporter, SIGSTOP);
+	waitpid(exporter, NULL, WUNTRACED); /* not all its threads stop at once */
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
 	kill(exporter, SIGCONT);
 	expect_open_and_close(3);
