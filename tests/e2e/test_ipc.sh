@@ -26,6 +26,7 @@ a_case exchanged 256MiB
 a_case killed 512MiB
 a_case silent 512MiB
 (
+	# shellcheck disable=SC3045 # dash has it
 	ulimit -Sn 256
 	a_case much 2GiB
 )
