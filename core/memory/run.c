@@ -116,9 +116,15 @@ static CUresult place_chunk(struct run *run)
 /* Unmaps units that nobody knows of; keep: their memory becomes spare, else it is released. */
 static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 {
-	if (units &&
-	    mapping_remove(run_address(arena, first), units * ARENA_UNIT) != CUDA_SUCCESS) {
-		log_once(LOG_ERROR, "the driver does not unmap memory: it stays taken");
+	CUresult result = CUDA_SUCCESS;
+
+	if (units)
+		result = mapping_remove(run_address(arena, first), units * ARENA_UNIT);
+	if (result != CUDA_SUCCESS) {
+		if (result != CUDA_ERROR_DEINITIALIZED) /* the process ends */
+			log_once(LOG_ERROR,
+			         "the driver does not unmap memory (error %d): it stays taken",
+			         (int)result);
 		return false;
 	}
 	for (uint32_t i = first; i < first + units;) {
