@@ -430,7 +430,7 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 
 	if (!vmem_is_elastic() || settings->spill == SPILL_OFF ||
 	    !device_can_hold(device, request->size) ||
-	    (request->pool && !may_be_elastic(device, request->pool)))
+	    (request->pool && !may_be_elastic(device, request->pool)) || !arena_of(device))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = judge(request);
 	if (result != CUDA_SUCCESS)
