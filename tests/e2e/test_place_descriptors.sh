@@ -22,7 +22,12 @@ export SPILLWAY_MEMORY_LIMIT=16MiB
 plain=$(field fds "$(LD_LIBRARY_PATH=$build/bench/null "$guest" init fds)")
 null_guest init context alloc:8:4 fds free
 has "plain" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
-[ "$(field fds "$out")" -le $((plain + 1)) ] || fail "more than one descriptor is ours: $out"
+# The mover may just be reading what host memory there is.
+few() {
+	null_guest init context alloc:8:4 fds free
+	[ "$(field fds "$out")" -le $((plain + 1)) ]
+}
+until_true 10 few || fail "more than one descriptor is ours: $out"
 lines 0
 
 # None before the driver can even be opened: as where there is none.
