@@ -1,5 +1,5 @@
 # tests/clients: programs that know CUDA and nothing of Spillway, with their data beside them.
-clients_out := $(BUILD)/clients/train_mlp $(BUILD)/clients/gpu_busy
+clients_out := $(addprefix $(BUILD)/clients/,train_mlp gpu_busy pace_load)
 client_tests := tests/clients/test_train.sh
 
 clients_beside := $(addprefix $(BUILD)/clients/,train_kernels.ptx busy_kernels.ptx digits.csv)
@@ -7,6 +7,7 @@ client_objects = $(patsubst %,$(BUILD)/tests/clients/%.o,$(1) client program)
 
 $(BUILD)/clients/train_mlp: $(call client_objects,train_mlp digits)
 $(BUILD)/clients/gpu_busy: $(call client_objects,gpu_busy)
+$(BUILD)/clients/pace_load: $(call client_objects,pace_load pace_lane pace_ranks)
 
 # Linked against the software GPU, but by SONAME alone: where there is a real driver, that is used.
 $(clients_out): | $(clients_beside) $(BUILD)/softgpu/libcuda.so.1

@@ -86,11 +86,14 @@ static void read_environment(void)
 	settings.no_vmm = is_set("SOFTGPU_NO_VMM");
 	settings.no_host_vmm = settings.no_vmm || is_set("SOFTGPU_NO_HOST_VMM");
 	settings.no_host_numa = settings.no_host_vmm || is_set("SOFTGPU_NO_HOST_NUMA");
+	const char *nvml = getenv("SOFTGPU_NVML");
+	settings.nvml_totals = nvml && strcmp(nvml, "totals") == 0;
 	settings.no_mixed_copies = is_set("SOFTGPU_NO_MIXED_COPIES");
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");
 	settings.hide = getenv("SOFTGPU_HIDE");
 	settings.attributes = getenv("SOFTGPU_ATTRIBUTES");
+	settings.trace = getenv("SOFTGPU_TRACE");
 
 	const char *state = getenv("SOFTGPU_STATE_DIR");
 	const char *scratch = getenv("TMPDIR");

@@ -25,11 +25,13 @@ struct config {
 	bool mps;                  /* kernels of different processes run together */
 	bool quiet;
 	bool no_vmm, no_host_vmm, no_host_numa;
+	bool nvml_totals;            /* NVML tells the use of a device by totals alone */
 	bool no_mixed_copies;        /* one side of a copy is all on a device or all on the host */
 	const char *visible_devices; /* NULL: all */
 	const char *fail;            /* "name:nth=result,..." or NULL */
 	const char *hide;            /* "name,name" or NULL */
 	const char *attributes;      /* "NAME=value,..." or NULL */
+	const char *trace;           /* file or NULL */
 	char state_dir[512];
 };
 

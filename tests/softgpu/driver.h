@@ -208,6 +208,7 @@ struct stream {
 	int references;
 	struct work *queue;
 	uint64_t issued, done; /* tickets */
+	uint64_t free_ns;      /* when its last piece of work was over */
 	pthread_cond_t has_work;
 	struct stream *prev, *next;
 };
@@ -234,6 +235,10 @@ struct work {
 	struct dependency *dependencies;
 	int dependency_count;
 	uint64_t ticket;
+	/* By the device's clock, on which the simulator's own work between two pieces takes no time. */
+	uint64_t queued_ns;
+	uint64_t start_ns; /* queued, and all it waits for is over */
+	uint64_t end_ns;   /* run() may say; else when it returned */
 	struct work *prev, *next;
 };
 

@@ -7,6 +7,7 @@
 
 #include "tests/softgpu/capture.h"
 #include "tests/softgpu/graph.h"
+#include "tests/softgpu/trace.h"
 #include "tests/softgpu/work.h"
 
 struct launch {
@@ -294,7 +295,10 @@ static CUresult cuGraphLaunch_on(const char *call, CUgraphExec handle, CUstream 
 	struct graph_exec *exec = exec_find(handle);
 	if (!exec)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	return leave(stream->capture ? capture_add_exec(stream, exec) : exec_launch(exec, stream));
+	if (stream->capture)
+		return leave(capture_add_exec(stream, exec));
+	trace_launch(exec, "graph", NULL, NULL);
+	return leave(exec_launch(exec, stream));
 }
 EXPORT_ON_STREAM(cuGraphLaunch, (CUgraphExec exec, CUstream stream), exec, stream)
 

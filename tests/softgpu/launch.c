@@ -4,11 +4,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/softgpu/capture.h"
 #include "tests/softgpu/memory.h"
 #include "tests/softgpu/occupancy.h"
+#include "tests/softgpu/trace.h"
 #include "tests/softgpu/work.h"
 
 /* Warp instructions between two looks at the clock: well below a slice. */
@@ -29,15 +29,14 @@ static int poll_slice(void *cookie)
 	return 0;
 }
 
-/* Keeps the device, asleep, until the kernel has had it for as long as wanted. */
-static void stretch(struct slice *slice, uint64_t wanted)
+static uint64_t held_so_far(void *cookie)
 {
-	for (uint64_t held; (held = slice_held(slice)) < wanted; slice_poll(slice)) {
-		uint64_t left = wanted - held;
-		uint64_t rest = left < SLICE_NS / 2 ? left : SLICE_NS / 2;
-		struct timespec pause = {.tv_nsec = (long)rest};
-		nanosleep(&pause, NULL);
-	}
+	return slice_held(cookie);
+}
+
+static void rest_in_slice(void *cookie, uint64_t until)
+{
+	slice_rest(cookie, until);
 }
 
 static CUresult result_of_run(enum ptx_status status)
@@ -80,17 +79,19 @@ static CUresult run_launch(struct work *work, CUresult broken)
 	struct device *device = launch->context->device;
 	struct slice slice;
 	pthread_mutex_lock(&device->kernel_lock);
-	slice_begin(&slice, device->machine_index);
+	slice_begin(&slice, device->machine_index, work->start_ns);
 	launch->grid.poll = poll_slice;
 	launch->grid.poll_cookie = &slice;
 	launch->grid.poll_instructions = POLL_INSTRUCTIONS;
+	launch->grid.clock = held_so_far;
+	launch->grid.rest = rest_in_slice;
 	host_traffic_begin(device);
 	CUresult result = result_of_run(ptx_run(launch->ptx, &launch->grid, &launch->fault));
 	uint64_t fetched = host_traffic_end(device), link_ns = host_link_ns(fetched);
 	machine_count_fetched(device->machine_index, fetched);
 	uint64_t kernel_ns = config()->kernel_time_ns;
-	stretch(&slice, link_ns > kernel_ns ? link_ns : kernel_ns);
-	slice_end(&slice);
+	slice_rest(&slice, link_ns > kernel_ns ? link_ns : kernel_ns);
+	work->end_ns = slice_end(&slice);
 	pthread_mutex_unlock(&device->kernel_lock);
 	if (result != CUDA_SUCCESS)
 		report(launch, result);
@@ -291,6 +292,7 @@ static CUresult launch_kernel(const char *call, const CUlaunchConfig *shape, CUs
 	if (stream->capture)
 		return leave(capture_launch(stream, (CUfunction)function, shape, cooperative,
 		                            pointers, extra));
+	trace_launch(function, function->info->name, grid.grid, grid.block);
 	return leave(submit(stream, function, &grid, pointers, extra));
 }
 

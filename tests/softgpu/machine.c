@@ -81,6 +81,7 @@ static void sweep(struct machine *books)
 		process->found_dead_ns = 0;
 		process->host = 0;
 		memset(process->device, 0, sizeof(process->device));
+		slices_forget(books, i);
 	}
 }
 
@@ -108,10 +109,6 @@ static struct machine *map_books(bool create)
 	}
 	if (!books->ready) {
 		robust_init(&books->lock);
-		for (int i = 0; i < MAX_DEVICES; i++) {
-			robust_init(&books->devices[i].next);
-			robust_init(&books->devices[i].running);
-		}
 		for (int i = 0; i < MAX_PROCESSES; i++)
 			robust_init(&books->processes[i].alive);
 		books->ready = 1;
@@ -139,6 +136,8 @@ static bool take_slot(void)
 		robust_lock(&slot->alive);
 		slot->pid = getpid();
 		self = slot;
+		if (machine->process_count <= slot - machine->processes)
+			machine->process_count = (int32_t)(slot - machine->processes) + 1;
 	}
 	/* The first one in says what the machine has; it stays so until all have left. */
 	if (!others) {
@@ -257,92 +256,6 @@ void machine_count_fetched(int device, uint64_t bytes)
 void machine_count_host(int64_t bytes)
 {
 	__atomic_fetch_add(&self->host, (uint64_t)bytes, __ATOMIC_RELAXED);
-}
-
-/*
- * Two locks make the device change hands fairly: whoever waits for `running` holds `next`, so the
- * one that just gave the device up queues behind it.
- */
-static void take_device(int device)
-{
-	if (config()->mps)
-		return;
-	robust_lock(&machine->devices[device].next);
-	robust_lock(&machine->devices[device].running);
-	pthread_mutex_unlock(&machine->devices[device].next);
-}
-
-static void give_device(int device)
-{
-	if (!config()->mps)
-		pthread_mutex_unlock(&machine->devices[device].running);
-}
-
-void slice_begin(struct slice *slice, int device)
-{
-	slice->device = device;
-	slice->held_ns = 0;
-	__atomic_fetch_add(&self->device[device].launches, 1, __ATOMIC_RELAXED);
-	take_device(device);
-	slice->begin_ns = now_ns();
-}
-
-static void add_recent(uint64_t *recent, uint64_t now, uint64_t busy_ns)
-{
-	uint64_t tick = now / TICK_NS & UINT32_MAX;
-	uint64_t *word = &recent[tick % TICKS], changed;
-	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	do {
-		uint64_t before = old >> 32 == tick ? old & UINT32_MAX : 0;
-		changed = tick << 32 | (before + busy_ns / 1000);
-	} while (!__atomic_compare_exchange_n(word, &old, changed, true, __ATOMIC_RELAXED,
-	                                      __ATOMIC_RELAXED));
-}
-
-/* The share of the last second's whole ticks that was busy, in percent. */
-static unsigned int recent_percent(const uint64_t *recent)
-{
-	uint64_t now = now_ns() / TICK_NS & UINT32_MAX, busy_us = 0;
-	for (int i = 0; i < TICKS; i++) {
-		uint64_t word = __atomic_load_n(&recent[i], __ATOMIC_RELAXED);
-		uint64_t age = now - (word >> 32);
-		if (age >= 1 && age <= TICKS_RECENT)
-			busy_us += word & UINT32_MAX;
-	}
-	uint64_t percent = busy_us * 100 / (TICKS_RECENT * TICK_NS / 1000);
-	return percent < 100 ? (unsigned int)percent : 100;
-}
-
-static void account(struct slice *slice)
-{
-	uint64_t now = now_ns();
-	uint64_t held = now - slice->begin_ns;
-	slice->held_ns += held;
-	slice->begin_ns = now;
-	__atomic_fetch_add(&self->device[slice->device].busy_ns, held, __ATOMIC_RELAXED);
-	add_recent(self->device[slice->device].recent, now, held);
-	add_recent(machine->devices[slice->device].recent, now, held);
-}
-
-void slice_poll(struct slice *slice)
-{
-	if (now_ns() - slice->begin_ns < SLICE_NS)
-		return;
-	account(slice);
-	give_device(slice->device);
-	take_device(slice->device);
-	slice->begin_ns = now_ns();
-}
-
-void slice_end(struct slice *slice)
-{
-	account(slice);
-	give_device(slice->device);
-}
-
-uint64_t slice_held(const struct slice *slice)
-{
-	return slice->held_ns + (now_ns() - slice->begin_ns);
 }
 
 /* The books, joined or not; NULL where there are none. */

@@ -1,5 +1,5 @@
 /*
- * The layout of the file that processes share; for machine.c and machine_share.c alone.
+ * The layout of the file that processes share; for machine.c, machine_share.c and slice.c alone.
  *
  * Whoever holds the lock may be killed in the middle of a change. So each change is a store, or a
  * few in an order in which bytes are counted twice rather than not at all until the sweep.
@@ -13,7 +13,7 @@
 #include "tests/softgpu/machine.h"
 
 /* The version is part of the file's name: raise it with any change of the layout. */
-#define MACHINE_VERSION 3
+#define MACHINE_VERSION 5
 #define MAX_PROCESSES   128
 #define MAX_SHARED      4096
 #define MAX_EVENTS      1024
@@ -29,7 +29,10 @@ struct machine_use {
 	uint64_t mapped;   /* bytes; atomic, like the rest */
 	uint64_t busy_ns;
 	uint64_t launches;
-	uint64_t fetched; /* bytes */
+	uint64_t fetched;  /* bytes */
+	uint64_t free_ns;  /* when its last kernel was over; kernels of a process do not overlap */
+	uint64_t wants_ns; /* since when it waits for the device; 0: it does not */
+	uint64_t lost_ns;  /* when the device was taken from it, as it did not run; 0: it was not */
 	uint64_t recent[TICKS];
 };
 
@@ -43,7 +46,9 @@ struct machine_process {
 
 struct machine_device {
 	uint64_t total;
-	pthread_mutex_t next, running;
+	uint32_t owner;   /* a process by its index + 1; 0: the device is free */
+	uint32_t changes; /* of what those who wait look at, who sleep on it */
+	uint64_t free_ns; /* when the last slice was over; the owner's */
 	uint64_t recent[TICKS];
 };
 
@@ -71,6 +76,7 @@ struct machine_event {
 struct machine {
 	uint32_t ready;
 	int32_t device_count;
+	int32_t process_count; /* places in `processes` that have ever been taken */
 	uint64_t release_delay_ns;
 	pthread_mutex_t lock;
 	struct machine_device devices[MAX_DEVICES];
@@ -86,6 +92,10 @@ void books_lock(struct machine *books);
 void books_unlock(struct machine *books);
 /* Takes note of processes that have died; the books are not locked. */
 void machine_sweep(void);
+/* slice.c: the share of the last second's whole ticks that was busy, in percent. */
+unsigned int recent_percent(const uint64_t *recent);
+/* And takes a dead process's devices from it. The books are locked. */
+void slices_forget(struct machine *books, int process);
 /* machine_share.c: takes a dead process out of all it held. The books are locked. */
 void shares_forget(struct machine *books, int process);
 

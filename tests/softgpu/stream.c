@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "tests/softgpu/capture.h"
+#include "tests/softgpu/machine.h"
 
 /* Broadcast whenever work of any stream is done. */
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
@@ -117,21 +118,37 @@ static void run(struct stream *stream, struct work *work)
 	if (work->run && (broken == CUDA_SUCCESS || work->even_if_broken)) {
 		pthread_mutex_unlock(&driver_lock);
 		CUresult result = work->run(work, broken);
+		if (!work->end_ns)
+			work->end_ns = now_ns();
 		pthread_mutex_lock(&driver_lock);
 		if (result != CUDA_SUCCESS && context->error == CUDA_SUCCESS)
 			context->error = result;
 	}
+	stream->free_ns = work->end_ns > work->start_ns ? work->end_ns : work->start_ns;
 	if (work->mark) {
-		struct timespec now;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		work->mark->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+		work->mark->time_ns = stream->free_ns;
 		work->mark->done = true;
 	}
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* When the work could begin; waited: it had to wait for another stream until now. */
+static uint64_t start_of(const struct stream *stream, const struct work *work, bool waited)
+{
+	uint64_t start = later(work->queued_ns, stream->free_ns);
+	if (work->wait)
+		start = later(start, work->wait->time_ns);
+	return waited && work->dependency_count ? later(start, now_ns()) : start;
 }
 
 static void *work_through(void *argument)
 {
 	struct stream *stream = argument;
+	slice_wakes_on_time();
 	pthread_mutex_lock(&driver_lock);
 	for (;;) {
 		while (!stream->queue && !stream->closing)
@@ -139,8 +156,10 @@ static void *work_through(void *argument)
 		struct work *work = stream->queue;
 		if (!work)
 			break;
-		while (!is_ready(work))
+		bool waited = false;
+		for (; !is_ready(work); waited = true)
 			wait_for_progress();
+		work->start_ns = start_of(stream, work, waited);
 		run(stream, work);
 		DL_DELETE(stream->queue, work);
 		stream->done = work->ticket;
@@ -216,6 +235,7 @@ CUresult stream_submit(struct stream *stream, struct work *work)
 		return result;
 	}
 	work->ticket = ++stream->issued;
+	work->queued_ns = now_ns();
 	DL_APPEND(stream->queue, work);
 	pthread_cond_signal(&stream->has_work);
 	return CUDA_SUCCESS;

@@ -88,6 +88,8 @@ static double run_kernels(int count)
 	return (double)(now() - begin) / 1e6;
 }
 
+#define SLICE_NS 2000000ULL
+
 /* Runs 30 kernels here and as many in another process at the same time. */
 static double run_against_another(void)
 {
@@ -130,11 +132,11 @@ static void together(void)
 	CHECK(milliseconds >= 300 && milliseconds < 500);
 }
 
-/* A process that is killed while it has the device does not keep it. */
-static void killed_in_its_slice(void)
+/* A process with an endless kernel. */
+static pid_t start_endless(void)
 {
 	struct signal_pipe ready = pipe_new();
-	pid_t other = fork();
+	pid_t other = fork_bound();
 	if (other == 0) {
 		start();
 		CUmodule module;
@@ -151,13 +153,66 @@ static void killed_in_its_slice(void)
 	start();
 	await(&ready);
 	usleep(5000);
+	return other;
+}
+
+/* A process that is killed while it has the device does not keep it. */
+static void killed_in_its_slice(void)
+{
+	struct signal_pipe ready = pipe_new(), go = pipe_new();
+	pid_t idle = fork_bound();
+	if (idle == 0) {
+		await(&go);
+		start();
+		tell(&ready);
+		for (;;)
+			pause();
+	}
+	pid_t other = start_endless();
 	double shared = run_kernels(1);
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
+	/* Nor does whoever has its place in the books next. */
+	tell(&go);
+	await(&ready);
 	double alone = run_kernels(10);
+	kill(idle, SIGKILL);
+	waitpid(idle, NULL, 0);
 	printf("      10 ms took %.0f ms beside an endless kernel, 100 ms %.0f ms alone\n", shared,
 	       alone);
 	CHECK(alone < 1000);
+}
+
+static uint64_t busy_ns_of(pid_t pid)
+{
+	struct softgpu_truth truth[4];
+	int count = softgpu_truth(0, truth, 4);
+	for (int i = 0; i < count && i < 4; i++)
+		if (truth[i].pid == pid)
+			return truth[i].busy_ns;
+	return 0;
+}
+
+/* Nor does one that is stopped; what others have meanwhile is not in its books, and it gets its turns again. */
+static void stopped_in_its_slice(void)
+{
+	uint64_t begin = now();
+	pid_t other = start_endless();
+	for (int i = 0; i < 5; i++) {
+		int status;
+		kill(other, SIGSTOP);
+		CHECK(waitpid(other, &status, WUNTRACED) == other && WIFSTOPPED(status));
+		double beside = run_kernels(10);
+		CHECK(beside >= 100 && beside < 1000);
+		uint64_t before = busy_ns_of(other);
+		kill(other, SIGCONT);
+		while (busy_ns_of(other) < before + SLICE_NS * 2)
+			usleep(1000);
+	}
+	uint64_t elapsed = now() - begin, busy = busy_ns_of(other);
+	CHECK(busy + 5 * 10 * 10000000ULL <= elapsed + 5 * SLICE_NS);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
 }
 
 int main(void)
@@ -167,5 +222,6 @@ int main(void)
 	failed += RUN(slices, "SOFTGPU_KERNEL_TIME_US=10000");
 	failed += RUN(together, "SOFTGPU_KERNEL_TIME_US=10000 SOFTGPU_MODE=mps");
 	failed += RUN(killed_in_its_slice, "SOFTGPU_KERNEL_TIME_US=10000");
+	failed += RUN(stopped_in_its_slice, "SOFTGPU_KERNEL_TIME_US=10000");
 	return failed != 0;
 }

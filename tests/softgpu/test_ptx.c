@@ -131,6 +131,7 @@ int main(int argc, char **argv)
 	}
 	test_garbage(SAMPLES "nvcc13.0-sm_75/train.ptx");
 	test_garbage(SAMPLES "nvcc13.0-sm_100/integer.ptx");
+	test_sleep();
 	test_parallel();
 	test_foreign_signal();
 	test_texts();

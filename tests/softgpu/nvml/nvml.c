@@ -413,6 +413,8 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 {
 	int device;
 	nvmlReturn_t result = enter_device(handle, count, &device);
+	if (result == NVML_SUCCESS && config()->nvml_totals)
+		result = NVML_ERROR_NOT_SUPPORTED;
 	if (result != NVML_SUCCESS)
 		return result;
 	struct timespec time;

@@ -123,8 +123,10 @@ static void decode_simple(struct decoder *d, int control)
 static void decode_nanosleep(struct decoder *d, int unused)
 {
 	(void)unused;
-	modifier_type(d);
-	emit_control(d, CONTROL_YIELD);
+	enum type type = modifier_type(d);
+	uint32_t slot = source(d, operand(d, 0), type);
+	emit_control(d, CONTROL_SLEEP)->s[0] = slot;
+	d->function->serial = true; /* helpers do not share the clock of the caller's rests */
 }
 
 static void decode_nothing(struct decoder *d, int unused)

@@ -3,8 +3,9 @@
 #include "warp.h"
 
 enum {
-	TURN_BRANCHES = 256, /* backward branches before another warp has its turn */
-	PATIENCE = 256,      /* such turns in a row before lanes no longer wait at joins */
+	TURN_BRANCHES = 256,        /* backward branches before another warp has its turn */
+	PATIENCE = 256,             /* such turns in a row before lanes no longer wait at joins */
+	LONGEST_SLEEP_NS = 1000000, /* as PTX has it */
 };
 
 /* --- collectives --- */
@@ -120,6 +121,28 @@ static void end_turn(struct warp *w)
 }
 
 /*
+ * Where a part of the warp sleeps the others would, too: it only waits for its next turn. A nap may be shorter by half than
+ * asked for, as PTX has it; so naps one after another take as long as all together, though each ends a little late.
+ */
+static void fall_asleep(struct warp *w, const struct insn *in, uint32_t mask)
+{
+	const struct ptx_launch *launch = w->grid->launch;
+	const uint32_t *wanted = lanes(w, in->s[0]);
+	uint64_t longest = 0;
+	if (!launch->rest || w->split_count > 1)
+		return;
+	for (uint32_t left = mask; left; left &= left - 1)
+		if (longest < wanted[__builtin_ctz(left)])
+			longest = wanted[__builtin_ctz(left)];
+	longest = longest < LONGEST_SLEEP_NS ? longest : LONGEST_SLEEP_NS;
+	uint64_t least = launch->clock(launch->poll_cookie) + longest / 2;
+	w->slept_until += longest;
+	if (w->slept_until < least)
+		w->slept_until = least;
+	w->asleep = true;
+}
+
+/*
  * One control instruction of the current split, whose `at` is already the one after. False: the
  * split no longer runs, or another one was chosen.
  */
@@ -228,9 +251,10 @@ void warp_run(struct warp *w)
 		w->mask = mask;
 		w->splits[w->current].at = (uint32_t)(in - code) + 1;
 		bool backward = in->control == CONTROL_BRANCH && in->target <= in - code;
-		if (in->control == CONTROL_YIELD) {
+		if (in->control == CONTROL_SLEEP) {
 			w->polled = true;
 			w->budget = 0;
+			fall_asleep(w, in, mask);
 			end_turn(w);
 			return;
 		}

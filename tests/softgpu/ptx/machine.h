@@ -78,6 +78,8 @@ struct warp {
 	uint32_t spins;  /* turns that ended without anything but backward branches */
 	bool polled;     /* this turn had polling instructions */
 	bool met;        /* several splits may be at one place */
+	bool asleep;
+	uint64_t slept_until; /* by the launch's clock; of the last nap */
 
 	struct frame *entry_frame, *free_frames, *all_frames;
 	uint8_t *special;
@@ -112,6 +114,7 @@ struct worker {
 	uint32_t block_count;
 	uint64_t executed;            /* warp instructions */
 	uint64_t look_up;             /* at so many of them: time to poll */
+	uint64_t next_wake;           /* of the warps that slept in this pass; 0: one was awake */
 	uint64_t host_low, host_high; /* host memory that may be touched right now */
 
 	struct warp *volatile running;
@@ -173,6 +176,8 @@ void worker_run(struct worker *worker);
 void worker_free(struct worker *worker);
 /* Between turns: obeys signals, and polls when it is time. */
 void worker_look_up(struct worker *worker);
+/* Every warp that could run sleeps until then at least. */
+void worker_rest(struct worker *worker, uint64_t until);
 
 /* A turn of a warp: runs until it blocks, ends or has used up its budget. */
 void warp_run(struct warp *w);

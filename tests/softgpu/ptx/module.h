@@ -72,7 +72,7 @@ enum control {
 	CONTROL_BARRIER,
 	CONTROL_BARRIER_ARRIVE,
 	CONTROL_COLLECTIVE, /* run inner() once all lanes named in s[3] are here */
-	CONTROL_YIELD,
+	CONTROL_SLEEP,      /* for s[0] nanoseconds; a turn ends here in any case */
 	CONTROL_TRAP,
 	CONTROL_ASSERT,
 	CONTROL_PRINT,

@@ -68,6 +68,14 @@ void worker_look_up(struct worker *k)
 	fault_guard(k);
 }
 
+void worker_rest(struct worker *k, uint64_t until)
+{
+	const struct ptx_launch *launch = k->grid->launch;
+	fault_unguard();
+	launch->rest(launch->poll_cookie, until);
+	fault_guard(k);
+}
+
 /* --- threads --- */
 
 /* Stops all workers; what the first of them says is the grid's. */

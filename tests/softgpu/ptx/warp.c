@@ -392,6 +392,8 @@ void warp_start(struct warp *w, struct block *block, uint32_t index)
 	w->split_count = 0;
 	w->spins = 0;
 	w->met = false;
+	w->asleep = false;
+	w->slept_until = 0;
 	memset(w->joins, 0, sizeof w->joins);
 	split_add(w, w->entry_frame, 0, w->live, NO_JOIN);
 	split_select(w, 0);

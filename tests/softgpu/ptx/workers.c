@@ -77,6 +77,19 @@ static bool start_block(struct block *block)
 	return true;
 }
 
+/* A warp that sleeps on is noted for the worker's rest. */
+static bool sleeps(struct warp *w)
+{
+	const struct ptx_launch *launch = w->grid->launch;
+	struct worker *k = w->worker;
+	w->asleep = w->asleep && launch->clock(launch->poll_cookie) < w->slept_until;
+	if (!w->asleep)
+		k->next_wake = 0;
+	else if (w->slept_until < k->next_wake)
+		k->next_wake = w->slept_until;
+	return w->asleep;
+}
+
 static bool can_run(const struct warp *w)
 {
 	for (uint32_t i = 0; i < w->split_count; i++)
@@ -104,6 +117,8 @@ static bool run_block(struct block *block)
 		if (!can_run(w))
 			continue;
 		moved = true;
+		if (sleeps(w))
+			continue;
 		warp_run(w);
 		waiting &= w->polled && !w->budget;
 		worker_look_up(block->worker);
@@ -137,6 +152,7 @@ void worker_run(struct worker *k)
 	uint32_t waited = 0;
 	for (;;) {
 		bool active = false, waiting = true;
+		k->next_wake = UINT64_MAX;
 		while (k->block_count < wanted)
 			if (!add_block(k))
 				no_memory(k);
@@ -148,6 +164,8 @@ void worker_run(struct worker *k)
 		}
 		if (!active)
 			return;
+		if (k->next_wake && k->next_wake != UINT64_MAX)
+			worker_rest(k, k->next_wake);
 		waited = waiting ? waited + 1 : 0;
 		if (waited > WAITING_ROUNDS && (wanted + 1) * g->threads <= MAX_RESIDENT &&
 		    __atomic_load_n(&g->next_block, __ATOMIC_RELAXED) < g->total_blocks) {

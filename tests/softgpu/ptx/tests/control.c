@@ -259,6 +259,81 @@ static void test_print(const struct ptx_module *m)
 	      "printed '%s'", text);
 }
 
+/* --- nanosleep --- */
+
+static uint64_t time_now, rested;
+
+static uint64_t clock_read(void *cookie)
+{
+	return *(uint64_t *)cookie;
+}
+
+static void clock_rest(void *cookie, uint64_t until)
+{
+	rested += until - *(uint64_t *)cookie;
+	*(uint64_t *)cookie = until;
+}
+
+/* The time a launch of those threads takes by a clock that moves in rests alone. */
+static uint64_t time_asleep(const struct ptx_module *m, const char *name, uint32_t threads,
+                            uint32_t rounds, uint64_t out)
+{
+	uint64_t begin = time_now;
+	rested = 0;
+	next_launch.clock = clock_read;
+	next_launch.rest = clock_rest;
+	next_launch.poll_cookie = &time_now;
+	run_ok(m, name, 1, 1, threads, 1, &rounds, &out);
+	check_int(time_now - begin, rested);
+	time_now = 0;
+	return rested;
+}
+
+void test_sleep(void)
+{
+	static const char text[] =
+	    ".version 6.4\n.target sm_75\n.address_size 64\n"
+	    /* Every thread: `rounds` naps of 300 ns and as many of (thread) ns. */
+	    ".visible .entry naps(.param .u32 rounds, .param .u64 out)\n{\n"
+	    ".reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b64 %d;\n"
+	    "ld.param.u32 %r0, [rounds];\nld.param.u64 %d, [out];\nmov.u32 %r1, %tid.x;\n"
+	    "again:\nnanosleep.u32 300;\nnanosleep.u32 %r1;\n"
+	    "sub.s32 %r0, %r0, 1;\nsetp.ne.s32 %p, %r0, 0;\n@%p bra again;\n"
+	    "red.global.add.u32 [%d], 1;\nret;\n}\n"
+	    /* One nap that is longer than any may be. */
+	    ".visible .entry nap(.param .u32 ns, .param .u64 out)\n{\n"
+	    ".reg .b32 %r;\nld.param.u32 %r, [ns];\nnanosleep.u32 %r;\nret;\n}\n"
+	    /* Thread 0 sleeps until thread 1 of the same warp has spoken. */
+	    ".visible .entry wait(.param .u32 ns, .param .u64 out)\n{\n"
+	    ".reg .pred %p;\n.reg .b32 %r<4>;\n.reg .b64 %d;\n"
+	    "ld.param.u32 %r0, [ns];\nld.param.u64 %d, [out];\nmov.u32 %r1, %tid.x;\n"
+	    "setp.eq.s32 %p, %r1, 1;\n@%p bra speak;\n"
+	    "again:\nnanosleep.u32 %r0;\nld.volatile.global.u32 %r2, [%d];\n"
+	    "setp.eq.s32 %p, %r2, 0;\n@%p bra again;\nret;\n"
+	    "speak:\nst.volatile.global.u32 [%d], 1;\nret;\n}\n";
+	struct ptx_module *m = load_text(text, sizeof text - 1, "sleep");
+	uint64_t out = buffer(NULL, 4);
+	check_int(time_asleep(m, "naps", 1, 5, out), 5 * 300);
+	/* A warp sleeps as long as the lane that sleeps longest; warps do so side by side. */
+	check_int(time_asleep(m, "naps", 32, 5, out), 5 * 331);
+	check_int(time_asleep(m, "naps", 64, 5, out), 5 * 363);
+	check_int(*(int *)on_host(out), 1 + 32 + 64);
+	check_int(time_asleep(m, "nap", 1, 2000000000, out), 1000000);
+	/* What a kernel is late a nap may make good, but half of it at most. */
+	time_now = 200;
+	check_int(time_asleep(m, "nap", 1, 1000, out), 800);
+	time_now = 5000;
+	check_int(time_asleep(m, "nap", 1, 1000, out), 500);
+	*(int *)on_host(out) = 0;
+	time_asleep(m, "wait", 2, 100, out);
+	check_int(*(int *)on_host(out), 1);
+	/* Without a clock it is a turn for the others. */
+	uint32_t rounds = 3;
+	run_ok(m, "naps", 1, 1, 64, 1, &rounds, &out);
+	check_int(*(int *)on_host(out), 1 + 64);
+	ptx_module_unload(m);
+}
+
 void test_runtime(const struct ptx_module *m)
 {
 	test_programs(m);

@@ -71,6 +71,7 @@ void check_floats(const float *got, const float *expected, int n, float toleranc
 void test_training(const struct ptx_module *train);
 void test_integers(const struct ptx_module *integer);
 void test_control(const struct ptx_module *integer);
+void test_sleep(void);
 void test_runtime(const struct ptx_module *runtime);
 void test_faults(const struct ptx_module *integer);
 void catch_signals(void); /* before the first launch */

@@ -1,0 +1,159 @@
+/* A stream that is kept busy; see pace_load.h. */
+#include "tests/clients/pace_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/clients/client.h"
+#include "tests/clients/program.h"
+
+enum { LONGEST_NAP_US = 1000, TRIES = 3 };
+
+uint64_t load_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+CUmodule load_module(void)
+{
+	return client_load_module("busy_kernels.ptx");
+}
+
+static void launch_kernel(struct lane *lane, unsigned us)
+{
+	unsigned loops, nap_ns = 0;
+
+	if (load_options.asleep) {
+		loops = (us + LONGEST_NAP_US - 1) / LONGEST_NAP_US;
+		nap_ns = us * 1000 / loops;
+	} else {
+		loops = (unsigned)(load_options.loops_per_ms * us / 1e3) + 1;
+	}
+	CLIENT_LAUNCH(lane->work, 1, 1, 1, lane->stream, &lane->done, &loops, &nap_ns);
+}
+
+static CUgraphExec make_graph(struct lane *lane, unsigned us)
+{
+	CUgraphExec executable;
+	CUgraph graph;
+	CUstream stream = lane->stream, captured;
+
+	/* Not every stream can be captured. */
+	CU(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+	CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	lane->stream = captured;
+	for (unsigned i = 0; i < load_options.nodes; i++)
+		launch_kernel(lane, us);
+	lane->stream = stream;
+	CU(cuStreamEndCapture(captured, &graph));
+	CU(cuGraphInstantiateWithFlags(&executable, graph, 0));
+	CU(cuGraphDestroy(graph));
+	CU(cuStreamDestroy(captured));
+	return executable;
+}
+
+void lane_open(struct lane *lane, CUmodule module, CUstream stream, unsigned seed)
+{
+	memset(lane, 0, sizeof(*lane));
+	lane->work = client_function(module, "work");
+	lane->random = seed * 2654435761u + 1;
+	lane->stream = stream;
+	if (!stream)
+		CU(cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING));
+	CU(cuMemAlloc(&lane->done, 2 * sizeof(unsigned)));
+	CU(cuMemsetD32(lane->done, 0, 2));
+	CU(cuCtxSynchronize());
+	for (unsigned i = 0; i < LANE_MARKS; i++)
+		CU(cuEventCreate(&lane->marks[i], CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0; load_options.nodes && i < load_options.length_count; i++)
+		lane->graphs[i] = make_graph(lane, load_options.lengths_us[i]);
+}
+
+void lane_mark(struct lane *lane)
+{
+	CUevent mark = lane->marks[lane->mark % LANE_MARKS];
+
+	if (lane->mark++ >= LANE_MARKS)
+		CU(cuEventSynchronize(mark));
+	CU(cuEventRecord(mark, lane->stream));
+	lane->unmarked_ms = 0;
+}
+
+void lane_launch(struct lane *lane)
+{
+	unsigned choice, kernels = load_options.nodes ? load_options.nodes : 1;
+
+	lane->random = lane->random * 1664525u + 1013904223u;
+	choice = (lane->random >> 16) % load_options.length_count;
+	if (load_options.nodes)
+		CU(cuGraphLaunch(lane->graphs[choice], lane->stream));
+	else
+		launch_kernel(lane, load_options.lengths_us[choice]);
+	double ms = load_options.lengths_us[choice] / 1e3 * kernels;
+	lane->counts.launches++;
+	lane->counts.kernels += kernels;
+	lane->counts.work_ms += ms;
+	lane->unmarked_ms += ms;
+	if (load_options.wait)
+		CU(cuStreamSynchronize(lane->stream));
+	else if (lane->unmarked_ms * LANE_MARKS >= load_options.ahead_ms)
+		lane_mark(lane);
+}
+
+void lane_close(struct lane *lane)
+{
+	unsigned done;
+
+	CU(cuStreamSynchronize(lane->stream));
+	CU(cuMemcpyDtoH(&done, lane->done, sizeof(done)));
+	if (done != (unsigned)lane->counts.kernels)
+		program_die("%u kernels have run, not %lu", done, lane->counts.kernels);
+	for (unsigned i = 0; load_options.nodes && i < load_options.length_count; i++)
+		CU(cuGraphExecDestroy(lane->graphs[i]));
+	for (unsigned i = 0; i < LANE_MARKS; i++)
+		CU(cuEventDestroy(lane->marks[i]));
+	CU(cuMemFree(lane->done));
+	if (lane->stream != CU_STREAM_PER_THREAD)
+		CU(cuStreamDestroy(lane->stream));
+}
+
+static double milliseconds_of(CUfunction work, CUdeviceptr done, unsigned loops)
+{
+	CUevent start, stop;
+	float ms, least = 1e30f;
+	unsigned nap_ns = 0;
+
+	CU(cuEventCreate(&start, CU_EVENT_DEFAULT));
+	CU(cuEventCreate(&stop, CU_EVENT_DEFAULT));
+	for (int i = 0; i < TRIES; i++) {
+		CU(cuEventRecord(start, NULL));
+		CLIENT_LAUNCH(work, 1, 1, 1, NULL, &done, &loops, &nap_ns);
+		CU(cuEventRecord(stop, NULL));
+		CU(cuEventSynchronize(stop));
+		CU(cuEventElapsedTime(&ms, start, stop));
+		if (least > ms)
+			least = ms;
+	}
+	CU(cuEventDestroy(start));
+	CU(cuEventDestroy(stop));
+	return least;
+}
+
+double load_calibrate(CUmodule module)
+{
+	CUfunction work = client_function(module, "work");
+	CUdeviceptr done;
+	unsigned loops = 1024;
+	double ms;
+
+	CU(cuMemAlloc(&done, 2 * sizeof(unsigned)));
+	while ((ms = milliseconds_of(work, done, loops)) < 10 && loops < 1u << 30)
+		loops *= 2;
+	CU(cuMemFree(done));
+	return loops / ms;
+}

@@ -1,0 +1,64 @@
+/* What the parts of pace_load share: its options, and lanes, each a stream that is kept busy. */
+#ifndef PACE_LOAD_H
+#define PACE_LOAD_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MAX_LENGTHS = 8, MAX_LANES = 64, MAX_RANKS = 8 };
+
+struct load_options {
+	unsigned lengths_us[MAX_LENGTHS]; /* of kernels; several: by chance */
+	unsigned length_count;
+	unsigned seconds;
+	unsigned long launches; /* 0: as many as there is time for */
+	unsigned streams, threads, ranks;
+	unsigned nodes; /* of a graph; 0: no graphs */
+	unsigned ahead_ms;
+	unsigned burst_ms, pause_ms;
+	double loops_per_ms; /* of a spinning kernel; 0: to be measured */
+	bool asleep, wait, processes;
+};
+
+extern struct load_options load_options;
+
+struct load_counts {
+	unsigned long launches, kernels, steps;
+	double work_ms; /* that the kernels take when nothing holds them up */
+};
+
+enum { LANE_MARKS = 8 };
+
+struct lane {
+	CUstream stream;
+	CUfunction work;
+	CUdeviceptr done; /* two words: the first counts kernels */
+	CUgraphExec graphs[MAX_LENGTHS];
+	CUevent marks[LANE_MARKS];
+	unsigned mark; /* the next one, ever upwards */
+	double unmarked_ms;
+	unsigned random;
+	struct load_counts counts;
+};
+
+/* The module of kernels, in the current context. */
+CUmodule load_module(void);
+/* stream: NULL for a new one. Calls are for one thread at a time. */
+void lane_open(struct lane *lane, CUmodule module, CUstream stream, unsigned seed);
+/* Launches one kernel or graph, and waits first while too much is queued. */
+void lane_launch(struct lane *lane);
+/* After other work was queued behind the last launch. */
+void lane_mark(struct lane *lane);
+/* Waits for the stream; ends the program unless every kernel has run. Closes the lane. */
+void lane_close(struct lane *lane);
+
+/* How many loops a spinning kernel makes in a millisecond, measured in the current context. */
+double load_calibrate(CUmodule module);
+
+/* pace_ranks.c: runs the ranks, and says what they came to. Times are of CLOCK_MONOTONIC. */
+struct load_counts ranks_run(uint64_t *start_ns, uint64_t *stop_ns, uint64_t *end_ns);
+
+uint64_t load_now_ns(void);
+
+#endif
