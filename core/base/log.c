@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 
 static const char *const level_names[] = {"off", "error", "warning", "info", "debug"};
@@ -27,9 +28,9 @@ static const char *const level_names[] = {"off", "error", "warning", "info", "de
 static struct {
 	atomic_int level;
 	atomic_int fd;             /* -1: not open */
-	char file[PATH_MAX];       /* "": stderr. Set by log_configure() alone */
 	_Atomic uint64_t identity; /* of the file behind fd */
 } state = {.level = LOG_WARNING, .fd = -1};
+static char log_file[PATH_MAX]; /* "": stderr. Set by log_configure() alone */
 
 /* A pipe that nobody reads or a file at its size limit must not kill the user's process. */
 static void write_line(int fd, const char *line, size_t length)
@@ -70,20 +71,6 @@ static bool still_ours(int fd)
 	return fd >= 0 && identify(fd) == atomic_load(&state.identity);
 }
 
-/* Never 0 to 2: a program that runs without them would take the log for its input or output. */
-static int open_above_stdio(const char *path)
-{
-	int fd =
-	    open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-	int above = fd;
-
-	if (fd >= 0 && fd <= STDERR_FILENO) {
-		above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-		close(fd);
-	}
-	return above;
-}
-
 /* The log file or -1. Threads that come here together open it each; the first to publish wins. */
 static int open_file(void)
 {
@@ -92,7 +79,8 @@ static int open_file(void)
 
 	if (still_ours(current))
 		return current;
-	fd = open_above_stdio(state.file);
+	fd = descriptor_above_stdio(open(
+	    log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
 	if (fd < 0)
 		return -1;
 	atomic_store(&state.identity, identify(fd));
@@ -109,7 +97,7 @@ static int destination(void)
 	char line[LOG_LINE_MAX];
 	int fd;
 
-	if (state.file[0] == '\0')
+	if (log_file[0] == '\0')
 		return STDERR_FILENO;
 	fd = open_file();
 	if (fd >= 0)
@@ -117,7 +105,7 @@ static int destination(void)
 	if (!atomic_flag_test_and_set(&said)) {
 		snprintf(line, sizeof(line),
 		         "spillway: error: SPILLWAY_LOG: cannot open %.512s: %m; using stderr\n",
-		         state.file);
+		         log_file);
 		write_line(STDERR_FILENO, line, strlen(line));
 	}
 	return STDERR_FILENO;
@@ -168,7 +156,7 @@ static bool parse_spec(const char *spec, int *level, const char **file)
 	size_t length = strcspn(spec, ":");
 
 	*file = spec[length] == ':' ? spec + length + 1 : "";
-	if ((spec[length] == ':' && **file == '\0') || strlen(*file) >= sizeof(state.file))
+	if ((spec[length] == ':' && **file == '\0') || strlen(*file) >= sizeof(log_file))
 		return false;
 	for (int i = LOG_OFF; i <= LOG_DEBUG; i++) {
 		if (strlen(level_names[i]) == length &&
@@ -193,7 +181,7 @@ void log_configure(const char *spec)
 	old = atomic_exchange(&state.fd, -1);
 	if (still_ours(old))
 		close(old);
-	strcpy(state.file, file);
+	strcpy(log_file, file);
 	atomic_store(&state.level, level);
 	if (bad)
 		log_once(LOG_ERROR,

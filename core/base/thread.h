@@ -4,5 +4,7 @@
 
 /* function is given NULL. 0, or a negative errno. Thread-safe. */
 int thread_start(void *(*function)(void *cookie));
+/* How many the process has, ours too; -1: not known. Opens no file: one that closes descriptors and opens others is not disturbed. */
+int thread_count(void);
 
 #endif

@@ -1,0 +1,36 @@
+/*
+ * What a forked child finds zero, however it was forked (fork, _Fork, raw clone): pages of their own that the kernel
+ * wipes. It is what a launch looks at, and all that an unpaced one does: a child takes part in nothing, nothing acts on its
+ * calls, and it is paid for by no look at the process number. Each field is its owner's to read and write.
+ */
+#ifndef SPILLWAY_WIPED_H
+#define SPILLWAY_WIPED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* The largest there is. */
+#if defined(__aarch64__)
+#define WIPED_PAGE 65536
+#else
+#define WIPED_PAGE 4096
+#endif
+enum { WIPED_GROUPS = 6 };
+
+struct action_list;
+struct statistics;
+
+struct wiped {
+	_Alignas(WIPED_PAGE) _Atomic bool is_active; /* this process takes part in the job: job.h */
+	_Atomic(struct statistics *) statistics;     /* of the only device; NULL: ask: job.h */
+	/* By group; NULL: nothing acts. registry/actions.h */
+	_Atomic(const struct action_list *) actions[WIPED_GROUPS];
+};
+extern struct wiped wiped;
+
+/* From here on the kernel does it. False: it cannot (before Linux 4.14). */
+bool wiped_start(void);
+/* By hand. */
+void wiped_clear(void);
+
+#endif
