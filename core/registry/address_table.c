@@ -6,12 +6,11 @@
 
 enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 
-static size_t home_of(const struct address_table *table, const struct resource_type *type,
-                      uint64_t address)
+static size_t home_of(const struct address_table *table, uint64_t address)
 {
 	/* Fibonacci hashing: what differs in the middle of an address reaches the top bits, and
-	 * addresses at even distances are spread evenly */
-	return ((address ^ (uintptr_t)type << 5) * 0x9e3779b97f4a7c15u) >> table->shift;
+	 * addresses at even distances are spread evenly. An address that is of several types is of few. */
+	return address * 0x9e3779b97f4a7c15u >> table->shift;
 }
 
 static size_t next_place(const struct address_table *table, size_t i)
@@ -19,11 +18,10 @@ static size_t next_place(const struct address_table *table, size_t i)
 	return (i + 1) & (table->capacity - 1);
 }
 
-/* Where the next resource of this key would go; needs capacity. */
-static struct address_entry *free_place(const struct address_table *table,
-                                        const struct resource_type *type, uint64_t address)
+/* Where the next resource of this address would go; needs capacity. */
+static struct address_entry *free_place(const struct address_table *table, uint64_t address)
 {
-	size_t i = home_of(table, type, address);
+	size_t i = home_of(table, address);
 	while (table->entry[i].resource)
 		i = next_place(table, i);
 	return &table->entry[i];
@@ -37,10 +35,10 @@ struct address_entry *address_table_find_any(const struct address_table *table,
 
 	if (!table->capacity)
 		return NULL;
-	for (size_t i = home_of(table, type, address); table->entry[i].resource;
+	for (size_t i = home_of(table, address); table->entry[i].resource;
 	     i = next_place(table, i)) {
 		struct address_entry *entry = &table->entry[i];
-		if (entry->address != address || entry->type != type)
+		if (entry->address != address || entry->resource->type != type)
 			continue;
 		if (entry->container == preferred)
 			return entry;
@@ -62,8 +60,7 @@ struct address_entry *address_table_find_resource(const struct address_table *ta
 {
 	if (!table->capacity)
 		return NULL;
-	for (size_t i = home_of(table, resource->type, address); table->entry[i].resource;
-	     i = next_place(table, i))
+	for (size_t i = home_of(table, address); table->entry[i].resource; i = next_place(table, i))
 		if (table->entry[i].resource == resource)
 			return &table->entry[i];
 	return NULL;
@@ -82,29 +79,60 @@ static int grow(struct address_table *table)
 	for (size_t i = 0; i < table->capacity; i++) {
 		const struct address_entry *entry = &table->entry[i];
 		if (entry->resource)
-			*free_place(&larger, entry->type, entry->address) = *entry;
+			*free_place(&larger, entry->address) = *entry;
 	}
 	free(table->entry);
 	*table = larger;
 	return 0;
 }
 
+/* Where it would go; NULL: there is one already. */
+static struct address_entry *new_place(const struct address_table *table,
+                                       const struct container *container,
+                                       const struct resource_type *type, uint64_t address)
+{
+	size_t i = home_of(table, address);
+
+	for (; table->entry[i].resource; i = next_place(table, i)) {
+		const struct address_entry *entry = &table->entry[i];
+		if (entry->address == address && entry->container == container &&
+		    entry->resource->type == type)
+			return NULL;
+	}
+	return &table->entry[i];
+}
+
 int address_table_insert(struct address_table *table, struct container *container, uint64_t address,
                          struct resource *resource)
 {
-	if (address_table_find(table, container, resource->type, address))
-		return -EEXIST;
+	struct address_entry *place;
+
 	if (table->count >= table->capacity / 4 * 3) {
+		if (address_table_find(table, container, resource->type, address))
+			return -EEXIST;
 		int error = grow(table);
 		if (error)
 			return error;
 	}
-	*free_place(table, resource->type, address) = (struct address_entry){.type = resource->type,
-	                                                                     .address = address,
-	                                                                     .container = container,
-	                                                                     .resource = resource};
+	place = new_place(table, container, resource->type, address);
+	if (!place)
+		return -EEXIST;
+	*place = (struct address_entry){
+	    .address = address, .container = container, .resource = resource};
 	table->count++;
 	return 0;
+}
+
+void address_table_expect(const struct address_table *table, uint64_t address)
+{
+	if (table->capacity)
+		__builtin_prefetch(&table->entry[home_of(table, address)]);
+}
+
+void address_table_expect_resource(const struct address_table *table, uint64_t address)
+{
+	if (table->capacity) /* mostly it is where it belongs; prefetching NULL is harmless */
+		__builtin_prefetch(table->entry[home_of(table, address)].resource, 1);
 }
 
 struct resource *address_table_remove(struct address_table *table, struct address_entry *removed)
@@ -115,7 +143,7 @@ struct resource *address_table_remove(struct address_table *table, struct addres
 	size_t mask = table->capacity - 1, gap = (size_t)(removed - table->entry);
 	for (size_t i = (gap + 1) & mask; table->entry[i].resource; i = (i + 1) & mask) {
 		const struct address_entry *entry = &table->entry[i];
-		size_t home = home_of(table, entry->type, entry->address);
+		size_t home = home_of(table, entry->address);
 		if (((i - home) & mask) >= ((i - gap) & mask)) {
 			table->entry[gap] = *entry;
 			gap = i;

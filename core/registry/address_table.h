@@ -1,7 +1,7 @@
 /*
  * Address table: (type, address, container) -> resource, for names that are addresses. One for all
  * containers of a registry, so that an object is found whichever it is in. Flat, linear probing, no
- * allocation per resource, so that a look-up touches one line. Not locked; holds no reference. Private.
+ * allocation per resource, so that a look-up touches one line, and the resource's own. Not locked; holds no reference. Private.
  */
 #ifndef SPILLWAY_ADDRESS_TABLE_H
 #define SPILLWAY_ADDRESS_TABLE_H
@@ -10,8 +10,8 @@
 
 struct container;
 
+/* 24 bytes, so that a resource takes few. Its type stands in the resource, which who looks it up will touch anyway. */
 struct address_entry {
-	const struct resource_type *type; /* the resource's own, here to spare a look there */
 	uint64_t address;
 	struct container *container;
 	struct resource *resource; /* NULL: free */
@@ -39,6 +39,10 @@ struct address_entry *address_table_find_resource(const struct address_table *ta
 /* 0, -EEXIST or -ENOMEM. */
 int address_table_insert(struct address_table *table, struct container *container, uint64_t address,
                          struct resource *resource);
+/* Asks for the line where an entry of this address would be, for who is about to look. */
+void address_table_expect(const struct address_table *table, uint64_t address);
+/* The same, a little later, for the resource itself. */
+void address_table_expect_resource(const struct address_table *table, uint64_t address);
 /* What was taken out; afterwards another entry may stand in its place. */
 struct resource *address_table_remove(struct address_table *table, struct address_entry *entry);
 void address_table_free(struct address_table *table);

@@ -83,6 +83,14 @@ int handle_parse(const char *text, struct handle *handle)
 	return 0;
 }
 
+const char *registry_type_name(struct registry *registry, uint64_t hash)
+{
+	pthread_mutex_lock(&registry->lock);
+	const struct resource_type *type = registry_find_type(registry, hash);
+	pthread_mutex_unlock(&registry->lock);
+	return type ? type->name : NULL;
+}
+
 /* 0 and the type it names here, -EXDEV or -ENOENT. */
 static int find_type(struct registry *registry, const struct handle *handle,
                      const struct resource_type **type)
@@ -108,6 +116,66 @@ int registry_lookup_handle(struct registry *registry, const struct handle *handl
 		return -ENOENT;
 	*resource = found;
 	return 0;
+}
+
+/* What stands under the handle's name instead: *other a type, or NULL. Whether there is its container. */
+static bool look_around(struct registry *registry, const struct handle *handle,
+                        const struct resource_type **other)
+{
+	struct resource_name name = name_from_text(handle->name);
+	const struct container *container;
+
+	*other = NULL;
+	pthread_mutex_lock(&registry->lock);
+	container = registry_find_container(registry, handle->container);
+	for (const struct known_type *known = registry->types; container && known && !*other;
+	     known = known->next)
+		if (container_find(container, known->type, name))
+			*other = known->type;
+	pthread_mutex_unlock(&registry->lock);
+	return container != NULL;
+}
+
+static void say_absent(struct registry *registry, const struct handle *handle, char *message,
+                       size_t size)
+{
+	char text[REGISTRY_HANDLE_MAX];
+	const struct resource_type *other;
+	bool has_container = look_around(registry, handle, &other);
+
+	handle_format(handle, text, sizeof text);
+	if (other)
+		snprintf(message, size, "%s: is not there, but one of type %s is", text,
+		         other->name);
+	else if (has_container)
+		snprintf(message, size, "%s: is not there", text);
+	else
+		snprintf(message, size, "%s: there is no container %s", text, handle->container);
+}
+
+int registry_lookup_verified(struct registry *registry, const struct handle *handle,
+                             const struct resource_type *type, struct resource **resource,
+                             char *message, size_t size)
+{
+	char text[REGISTRY_HANDLE_MAX];
+	const char *named;
+	int error;
+
+	handle_format(handle, text, sizeof text);
+	if (handle->type_hash != registry_type_hash(type->name)) {
+		named = registry_type_name(registry, handle->type_hash);
+		snprintf(message, size, "%s: names a resource of type %s, expected type %s", text,
+		         named ? named : handle->type_name, type->name);
+		return -EPROTOTYPE;
+	}
+	error = registry_lookup_handle(registry, handle, resource);
+	if (error == -EXDEV)
+		snprintf(message, size,
+		         "%s: is of another device, expected /job:%s/process:%d/gpu:%d", text,
+		         registry->job, registry->process, registry->gpu);
+	else if (error)
+		say_absent(registry, handle, message, size);
+	return error;
 }
 
 int registry_delete_handle(struct registry *registry, const struct handle *handle)

@@ -1,30 +1,48 @@
 /* Objects. Rules: runs inside the user's process; never calls the driver. */
 #include "core/registry/object.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
+
+#include "core/base/log.h"
 
 struct object {
 	struct resource resource;
 	struct registry *registry;
 	uint64_t address;
-	struct object_weight weight; /* under owned_lock */
 
 	/* Under owned_lock; no reference is held either way. */
 	struct object *owner;
 	struct object *owned; /* the first; they are chained by next */
 	struct object *next, **link;
-	struct object *next_going;
+
+	unsigned int flags;
 	bool was_linked; /* to an owner or as one; set by who holds a reference */
 };
+static_assert(sizeof(struct object) <= 88, "the most are events: 96 bytes of the heap");
 
-/* One for all: owner and owned may be of different devices. Taken after a registry's lock was left. */
+struct weighed {
+	struct object object;
+	struct object_weight weight;   /* under owned_lock */
+	struct resource *_Atomic kept; /* set once; its reference is ours */
+};
+static_assert(sizeof(struct weighed) <= 136, "144 bytes of the heap");
+
+/* One for all: owner and owned may be of different devices. Nothing is locked under it. */
 static pthread_mutex_t owned_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct object *object_of(struct resource *resource)
 {
 	return (struct object *)resource;
+}
+
+/* NULL: of a type that weighs nothing. */
+static struct object_weight *weight_of(struct object *o)
+{
+	return o->resource.type->memory_used ? &((struct weighed *)o)->weight : NULL;
 }
 
 /* With the lock held. */
@@ -49,38 +67,43 @@ static void link_to_owner(struct object *o, struct object *owner)
 	owner->owned = o;
 }
 
-/* With the lock held: what it owned, with a reference for each; chained by next_going. */
+/* The first that it owns, with a reference and owned no more; NULL: nothing. */
 static struct object *part(struct object *owner)
 {
-	struct object *o, *going = NULL;
+	struct object *o;
 
-	while ((o = owner->owned)) {
-		unlink_from_owner(o);
+	pthread_mutex_lock(&owned_lock);
+	do {
+		o = owner->owned;
+		if (o)
+			unlink_from_owner(o);
 		/* Else it is being destroyed now, and waits for the lock. */
-		if (resource_hold_if_alive(&o->resource)) {
-			o->next_going = going;
-			going = o;
-		}
-	}
-	return going;
+	} while (o && !resource_hold_if_alive(&o->resource));
+	pthread_mutex_unlock(&owned_lock);
+	return o;
+}
+
+static void unlink_if_owned(struct object *o)
+{
+	pthread_mutex_lock(&owned_lock);
+	unlink_from_owner(o);
+	pthread_mutex_unlock(&owned_lock);
 }
 
 /* The last reference is gone: nobody else can give it something any more. */
 static void object_destroy(struct resource *resource)
 {
-	struct object *o = object_of(resource), *next, *going = NULL;
+	struct object *o = object_of(resource), *going;
 
 	if (o->was_linked) {
-		pthread_mutex_lock(&owned_lock);
-		unlink_from_owner(o);
-		going = part(o);
-		pthread_mutex_unlock(&owned_lock);
+		unlink_if_owned(o);
+		while ((going = part(o))) {
+			object_leave(&going->resource);
+			resource_release(&going->resource);
+		}
 	}
-	for (; going; going = next) {
-		next = going->next_going;
-		object_leave(&going->resource);
-		resource_release(&going->resource);
-	}
+	if (weight_of(o))
+		resource_release(atomic_load(&((struct weighed *)o)->kept));
 	free(o);
 }
 
@@ -89,10 +112,15 @@ static uint64_t object_memory_used(const struct resource *resource)
 	return object_weight((struct resource *)resource).bytes;
 }
 
+#define X(type_name)                                                              \
+	const struct resource_type object_type_##type_name = {.name = #type_name, \
+	                                                      .destroy = object_destroy};
+OBJECT_TYPES_LIGHT(X)
+#undef X
 #define X(type_name)                                           \
 	const struct resource_type object_type_##type_name = { \
 	    .name = #type_name, .memory_used = object_memory_used, .destroy = object_destroy};
-OBJECT_TYPES(X)
+OBJECT_TYPES_WEIGHED(X)
 #undef X
 
 void object_leave(struct resource *object)
@@ -122,12 +150,14 @@ struct object_weight object_owned_weight(struct resource *owner, const struct re
 	struct object_weight sum = {0};
 
 	pthread_mutex_lock(&owned_lock);
-	for (const struct object *o = object_of(owner)->owned; o; o = o->next) {
-		if (o->resource.type != type)
+	for (struct object *o = object_of(owner)->owned; o; o = o->next) {
+		const struct object_weight *weight = weight_of(o);
+
+		if (o->resource.type != type || !weight)
 			continue;
-		sum.bytes = add(sum.bytes, o->weight.bytes);
-		sum.threads = add(sum.threads, o->weight.threads);
-		sum.kernels += o->weight.kernels;
+		sum.bytes = add(sum.bytes, weight->bytes);
+		sum.threads = add(sum.threads, weight->threads);
+		sum.kernels += weight->kernels;
 	}
 	pthread_mutex_unlock(&owned_lock);
 	return sum;
@@ -147,31 +177,79 @@ uint64_t object_owner(struct resource *object)
 
 struct object_weight object_weight(struct resource *object)
 {
-	struct object_weight weight;
+	const struct object_weight *has = weight_of(object_of(object));
+	struct object_weight weight = {0};
 
 	pthread_mutex_lock(&owned_lock);
-	weight = object_of(object)->weight;
+	if (has)
+		weight = *has;
 	pthread_mutex_unlock(&owned_lock);
 	return weight;
 }
 
+unsigned int object_flags(const struct resource *object)
+{
+	return ((const struct object *)object)->flags;
+}
+
 void object_weigh(struct resource *object, const struct object_weight *weight)
 {
-	struct object *o = object_of(object);
+	struct object_weight *has = weight_of(object_of(object));
 	unsigned int changes;
 
+	if (!has)
+		return;
 	pthread_mutex_lock(&owned_lock);
-	changes = o->weight.changes + 1;
-	o->weight = *weight;
-	o->weight.changes = changes;
+	changes = has->changes + 1;
+	*has = *weight;
+	has->changes = changes;
 	pthread_mutex_unlock(&owned_lock);
 }
 
 void object_use(struct resource *object, int64_t change)
 {
+	struct object_weight *has = weight_of(object_of(object));
+
+	if (!has)
+		return;
 	pthread_mutex_lock(&owned_lock);
-	object_of(object)->weight.uses += change;
+	has->uses += change;
 	pthread_mutex_unlock(&owned_lock);
+}
+
+/* NULL, and says so: of another type. */
+static struct resource *verified(struct resource *kept, const struct resource_type *type,
+                                 const struct object *o)
+{
+	if (kept->type == type)
+		return kept;
+	log_error("%s %016" PRIx64 ": keeps one of type %s, expected type %s",
+	          o->resource.type->name, o->address, kept->type->name, type->name);
+	return NULL;
+}
+
+struct resource *object_kept(struct resource *object, const struct resource_type *type,
+                             struct resource *(*create)(void *cookie), void *cookie)
+{
+	struct object *o = object_of(object);
+	struct resource *_Atomic *slot = &((struct weighed *)object)->kept;
+	struct resource *kept, *made;
+
+	if (!weight_of(o))
+		return NULL;
+	kept = atomic_load_explicit(slot, memory_order_acquire);
+	if (!kept) {
+		made = create(cookie);
+		if (!made || !verified(made, type, o)) {
+			resource_release(made);
+			return NULL;
+		}
+		if (atomic_compare_exchange_strong(slot, &kept, made))
+			kept = made;
+		else /* another thread was quicker */
+			resource_release(made);
+	}
+	return verified(kept, type, o) ? resource_hold(kept) : NULL;
 }
 
 static bool is_known(struct registry *registry, const char *container,
@@ -190,6 +268,23 @@ static bool is_known(struct registry *registry, const char *container,
 	return is_same;
 }
 
+static struct object *create(struct registry *registry, const struct object_entry *entry)
+{
+	/* calloc() goes past the thread's cache. */
+	struct object *o = malloc(entry->type->memory_used ? sizeof(struct weighed) : sizeof(*o));
+
+	if (!o)
+		return NULL;
+	*o =
+	    (struct object){.registry = registry, .address = entry->address, .flags = entry->flags};
+	resource_init(&o->resource, entry->type);
+	if (weight_of(o)) {
+		*weight_of(o) = entry->weight;
+		atomic_init(&((struct weighed *)o)->kept, NULL);
+	}
+	return o;
+}
+
 int object_enter(struct registry *registry, const char *container, const struct object_entry *entry)
 {
 	struct object *o;
@@ -197,13 +292,9 @@ int object_enter(struct registry *registry, const char *container, const struct 
 
 	if (entry->owner && is_known(registry, container, entry))
 		return 0;
-	o = calloc(1, sizeof(*o));
+	o = create(registry, entry);
 	if (!o)
 		return -ENOMEM;
-	resource_init(&o->resource, entry->type);
-	o->registry = registry;
-	o->address = entry->address;
-	o->weight = entry->weight;
 	if (entry->owner)
 		object_give(&o->resource, entry->owner);
 	error = registry_replace_object(registry, container, o->address, &o->resource);

@@ -64,20 +64,31 @@ static struct container *find_container(struct registry *registry, const char *n
 	return found;
 }
 
-static struct container *make_container(struct registry *registry, const char *name)
+const struct container *registry_find_container(struct registry *registry, const char *name)
+{
+	return find_container(registry, name);
+}
+
+/* 0, -EINVAL (there can be none of this name) or -ENOMEM. */
+static int make_container(struct registry *registry, const char *name, struct container **made)
 {
 	struct container *container = find_container(registry, name);
+	*made = container;
 	if (container)
-		return container;
-	container = container_new(registry_container_name(name), &registry->addresses);
+		return 0;
+	name = registry_container_name(name);
+	if (!name)
+		return -EINVAL;
+	container = container_new(name, &registry->addresses);
 	if (!container)
-		return NULL;
+		return -ENOMEM;
 	HASH_ADD_STR(registry->containers, name, container);
 	if (!container->hh.tbl) {
 		container_free(container);
-		return NULL;
+		return -ENOMEM;
 	}
-	return container;
+	*made = container;
+	return 0;
 }
 
 /* Calls come in runs of one type: it is moved to the front. */
@@ -127,13 +138,12 @@ static int add(struct registry *registry, const char *container_name, struct res
                struct resource *resource)
 {
 	struct known_type *known;
-	int error = know_type(registry, resource->type, &known);
-	if (error)
-		return error;
-	struct container *container = make_container(registry, container_name);
-	if (!container)
-		return -ENOMEM;
-	error = container_insert(container, name, resource);
+	struct container *container;
+	int error = make_container(registry, container_name, &container);
+	if (!error)
+		error = know_type(registry, resource->type, &known);
+	if (!error)
+		error = container_insert(container, name, resource);
 	if (!error)
 		known->count++;
 	return error;
@@ -187,8 +197,6 @@ static void end_creation(struct registry *registry, const struct creation *ended
 static int locked_add(struct registry *registry, const char *container, struct resource_name name,
                       struct resource *resource)
 {
-	if (!registry_container_name(container))
-		return -EINVAL;
 	pthread_mutex_lock(&registry->lock);
 	int error = add(registry, container, name, resource);
 	pthread_mutex_unlock(&registry->lock);
@@ -258,13 +266,81 @@ int registry_delete_object(struct registry *registry, const char *container,
 	return locked_delete(registry, container, type, name_from_address(object));
 }
 
+/* With the lock held; n at most LOOKUP_BATCH. */
+static size_t find_batch(struct registry *registry, const char *container_name,
+                         const struct resource_type *type, const struct resource_name *names,
+                         size_t n, struct resource **found)
+{
+	const struct container *container = find_container(registry, container_name);
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (names[i].is_address)
+			address_table_expect(&registry->addresses, names[i].address);
+	for (size_t i = 0; i < n; i++)
+		if (names[i].is_address)
+			address_table_expect_resource(&registry->addresses, names[i].address);
+	for (size_t i = 0; i < n; i++) {
+		found[i] = container ? container_find(container, type, names[i]) : NULL;
+		if (found[i])
+			resource_hold(found[i]);
+		count += found[i] != NULL;
+	}
+	return count;
+}
+
+static size_t locked_find_batch(struct registry *registry, const char *container,
+                                const struct resource_type *type, const struct resource_name *names,
+                                size_t n, struct resource **found)
+{
+	pthread_mutex_lock(&registry->lock);
+	size_t count = find_batch(registry, container, type, names, n, found);
+	pthread_mutex_unlock(&registry->lock);
+	return count;
+}
+
+static size_t batch_of(size_t left)
+{
+	return left < LOOKUP_BATCH ? left : LOOKUP_BATCH;
+}
+
+size_t registry_lookup_many(struct registry *registry, const char *container,
+                            const struct resource_type *type, const char *const *names, size_t n,
+                            struct resource **found)
+{
+	struct resource_name batch[LOOKUP_BATCH];
+	size_t count = 0;
+
+	for (size_t done = 0; done < n; done += LOOKUP_BATCH) {
+		size_t size = batch_of(n - done);
+		for (size_t i = 0; i < size; i++)
+			batch[i] = name_from_text(names[done + i]);
+		count += locked_find_batch(registry, container, type, batch, size, found + done);
+	}
+	return count;
+}
+
+size_t registry_lookup_objects(struct registry *registry, const char *container,
+                               const struct resource_type *type, const uint64_t *objects, size_t n,
+                               struct resource **found)
+{
+	struct resource_name batch[LOOKUP_BATCH];
+	size_t count = 0;
+
+	for (size_t done = 0; done < n; done += LOOKUP_BATCH) {
+		size_t size = batch_of(n - done);
+		for (size_t i = 0; i < size; i++)
+			batch[i] = name_from_address(objects[done + i]);
+		count += locked_find_batch(registry, container, type, batch, size, found + done);
+	}
+	return count;
+}
+
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource)
 {
 	struct resource *before = NULL;
 
-	if (!registry_container_name(container))
-		return -EINVAL;
 	pthread_mutex_lock(&registry->lock);
 	int error = replace(registry, container, name_from_address(object), resource, &before);
 	pthread_mutex_unlock(&registry->lock);
@@ -289,7 +365,7 @@ struct resource *registry_find_object(struct registry *registry, const char *pre
 /* Under the lock: out of the books, into the caller's hands. */
 static struct resource *take(struct registry *registry, struct address_entry *entry)
 {
-	find_known(registry, entry->type)->count--;
+	find_known(registry, entry->resource->type)->count--;
 	return container_remove_entry(entry->container, entry);
 }
 
@@ -367,6 +443,9 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 		found = resource_hold(made);
 	end_creation(registry, &mine);
 	pthread_mutex_unlock(&registry->lock);
+	if (unwanted && unwanted->type != type)
+		log_error("resource \"%s\": one of type %s was made, expected type %s", name,
+		          unwanted->type->name, type->name);
 	resource_release(unwanted);
 	return found;
 }

@@ -2,9 +2,9 @@
  * The registry: every CUDA resource the process holds, by name. One per device.
  *
  * resource   reference-counted; has a type, a name, memory_used(), describe(), destroy()
- * container  a named group of resources; one per CUDA context, and a default one
+ * container  a named group of resources; one per CUDA context and per step of the program, and a default one
  * handle     names a resource for good: device, container, type, name; has a text form
- *            "/job:bert/process:4711/gpu:0/ctx1/allocation/17"
+ *            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f1234000000"
  *
  * container -> (type hash, name) -> resource. A resource is born with one reference, which create()
  * gives to the registry; lookup and lookup_or_create add one for the caller; deleting drops the
@@ -25,8 +25,10 @@ struct resource;
 
 /* One per kind of resource, static; `name` is the type's name and must be unique. */
 struct resource_type {
-	const char *name;                                         /* "allocation", "stream", ... */
-	uint64_t (*memory_used)(const struct resource *resource); /* NULL: none */
+	const char *name; /* "allocation", "stream", ... */
+	uint64_t (*memory_used)(
+	    const struct resource
+	        *resource); /* NULL: none; may be called under the registry's lock */
 	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
 	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
 };
@@ -35,7 +37,7 @@ struct resource_type {
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
-	uint64_t born_ns;            /* CLOCK_MONOTONIC */
+	uint64_t born_ns;            /* CLOCK_MONOTONIC, to some milliseconds */
 	struct resource *next_taken; /* the registry's, while it lets go of many */
 };
 
@@ -61,7 +63,7 @@ struct resource *registry_lookup(struct registry *registry, const char *containe
 /*
  * With a reference for the caller. create() runs outside the registry's lock, once under races:
  * others who want the same wait for it and, when it fails, try themselves. NULL when it fails,
- * answers another type, or asks for the very resource it is to make.
+ * answers another type (which is said), or asks for the very resource it is to make.
  */
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
@@ -81,6 +83,15 @@ struct resource *registry_lookup_object(struct registry *registry, const char *c
                                         const struct resource_type *type, uint64_t object);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
+/* Many at once: found[i] NULL where there is none, else with a reference for the caller. How many were found. Cheaper each
+ * than one by one, because memory is asked for ahead; the lock is taken anew after every LOOKUP_BATCH. */
+enum { LOOKUP_BATCH = 32 };
+size_t registry_lookup_many(struct registry *registry, const char *container,
+                            const struct resource_type *type, const char *const *names, size_t n,
+                            struct resource **found);
+size_t registry_lookup_objects(struct registry *registry, const char *container,
+                               const struct resource_type *type, const uint64_t *objects, size_t n,
+                               struct resource **found);
 /* As registry_add_object(), but what the address stood for before is deleted. */
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource);
@@ -111,9 +122,18 @@ int handle_parse(const char *text, struct handle *handle); /* 0 or -EINVAL */
 /* Whether the resource exists now; nothing is created. -EXDEV: a handle of another device. */
 int registry_lookup_handle(struct registry *registry, const struct handle *handle,
                            struct resource **resource);
+/*
+ * The resource that a handle names, for who expects it to be of this type. 0; -EXDEV: of another device; -EPROTOTYPE: of
+ * another type; -ENOENT: it is not there. Then message says why, for people: what the handle names and what there is.
+ */
+int registry_lookup_verified(struct registry *registry, const struct handle *handle,
+                             const struct resource_type *type, struct resource **resource,
+                             char *message, size_t size);
 int registry_delete_handle(struct registry *registry, const struct handle *handle);
 bool handle_is_initialized(struct registry *registry, const struct handle *handle);
 uint64_t registry_type_hash(const char *type_name); /* FNV-1a */
+/* Of a type that was registered here; NULL: none of this hash was. */
+const char *registry_type_name(struct registry *registry, uint64_t hash);
 
 /* Walks a copy of what was there at the call; each() holds no lock. Number of entries, 0 also when
  * there is no memory for the copy. */
@@ -123,6 +143,16 @@ struct registry_entry {
 };
 size_t registry_walk(struct registry *registry,
                      void (*each)(void *cookie, const struct registry_entry *entry), void *cookie);
+struct registry_listing {
+	char container[REGISTRY_NAME_MAX], name[REGISTRY_NAME_MAX];
+	const struct resource_type *type;
+	uint64_t bytes, born_ns;
+};
+/*
+ * Lists what is there, `most` at most, without taking a reference: who asks never destroys anything. memory_used() runs
+ * under the registry's lock. How many there are.
+ */
+size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most);
 /* Live resources of a type, NULL: of all; and their memory. */
 size_t registry_count(struct registry *registry, const struct resource_type *type);
 uint64_t registry_memory(struct registry *registry, const struct resource_type *type);

@@ -28,6 +28,7 @@ struct registry {
 	char job[64];
 	int process;
 	int gpu;
+	_Atomic uint64_t unique_names;  /* given so far */
 	pthread_mutex_t lock;           /* guards all below; never held while foreign code runs */
 	pthread_cond_t created;         /* a creation ended */
 	struct container *containers;   /* uthash */
@@ -39,6 +40,8 @@ struct registry {
 
 /* container NULL or "": the default one. NULL when there can be none of this name. */
 const char *registry_container_name(const char *container);
+/* Under the lock; NULL: there is none. */
+const struct container *registry_find_container(struct registry *registry, const char *name);
 /* By hash; under the lock. NULL: never met. */
 const struct resource_type *registry_find_type(const struct registry *registry, uint64_t hash);
 

@@ -64,6 +64,39 @@ size_t registry_walk(struct registry *registry,
 	return count;
 }
 
+struct listing {
+	struct registry_listing *listing;
+	size_t count, most;
+	const struct container *container;
+};
+
+static void list_one(void *cookie, const char *name, struct resource *resource)
+{
+	struct listing *listing = cookie;
+	const struct resource_type *type = resource->type;
+	if (listing->count++ >= listing->most)
+		return;
+	struct registry_listing *one = &listing->listing[listing->count - 1];
+	strcpy(one->container, listing->container->name);
+	strcpy(one->name, name);
+	one->type = type;
+	one->bytes = type->memory_used ? type->memory_used(resource) : 0;
+	one->born_ns = resource->born_ns;
+}
+
+size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most)
+{
+	struct listing all = {.listing = listing, .most = most};
+
+	pthread_mutex_lock(&registry->lock);
+	for (const struct container *c = registry->containers; c; c = c->hh.next) {
+		all.container = c;
+		container_each(c, list_one, &all);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return all.count;
+}
+
 size_t registry_count(struct registry *registry, const struct resource_type *type)
 {
 	size_t count = 0;

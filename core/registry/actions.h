@@ -1,0 +1,76 @@
+/*
+ * The action registry: what is done around a launch and an allocation, at the end of a step and with new settings.
+ *
+ * group    the occasion; its actions get its subject
+ * phase    their order, ascending; within a phase they come in the order in which they were added
+ *
+ * Running a group calls its actions until one answers something else than CUDA_SUCCESS, which is the group's answer. An
+ * empty group costs a relaxed load and a predictable branch. Running takes no lock and never waits for who adds or removes:
+ * a group is an immutable list behind one pointer. Lists are kept, and published again when the same actions stand again,
+ * so that what is switched on and off takes no more memory than its first time. Thread-safe. In a forked child all
+ * groups are empty.
+ */
+#ifndef SPILLWAY_ACTIONS_H
+#define SPILLWAY_ACTIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/base/wiped.h"
+#include "core/driver.h"
+
+/* Each with its subject, and what becomes of its answer. */
+enum action_group {
+	ACTION_PRE_LAUNCH, /* struct job_launch (job.h); refused: nothing is launched, and that is the call's answer */
+	ACTION_POST_LAUNCH, /* the same, after the driver or the refusal; what the call answered stands */
+	ACTION_PRE_ALLOC, /* struct vmem_act (memory/vmem.h); refused: nothing is allocated */
+	ACTION_POST_ALLOC, /* the same, after the allocation or the refusal; what it answered stands */
+	ACTION_STEP_END,       /* struct device: a step of the program has ended there */
+	ACTION_CONFIG_CHANGED, /* struct job_change (job.h): new settings are to take effect */
+	ACTION_GROUPS
+};
+
+enum { ACTION_STATISTICS = 1, ACTION_RESOURCES = 2 }; /* phases */
+
+enum {
+	ACTIONS_MAX = 8,
+	ACTION_LISTS_MAX = 64
+}; /* at once in a group; different lists a group has ever had */
+
+struct action {
+	int phase;
+	const char *name; /* not two alike in a phase; lives as long as the process */
+	CUresult (*run)(void *cookie, void *subject);
+	void *cookie;
+};
+
+/*
+ * 0 or a negative errno: -EEXIST (of that phase and name there is one), -ENOSPC, -ENOMEM. Calls of the group that have begun
+ * may not see it yet.
+ */
+int action_add(enum action_group group, const struct action *action);
+/* Whether there is one; *action is set then, and may be NULL. */
+bool action_find(enum action_group group, int phase, const char *name, struct action *action);
+/*
+ * 0 or a negative errno, and it is still there: -ENOENT, -ENOSPC, -ENOMEM. Calls of the group that have begun may call it
+ * after that: what it needs must stay.
+ */
+int action_remove(enum action_group group, int phase, const char *name);
+/* In a forked child, whose other threads may have held the lock. The groups are wiped. */
+void actions_forked(void);
+
+CUresult actions_run_listed(enum action_group group, void *subject);
+
+static inline bool actions_are_any(enum action_group group)
+{
+	return __builtin_expect(
+	    atomic_load_explicit(&wiped.actions[group], memory_order_relaxed) != NULL, 0);
+}
+
+/* The answer of the first action that says no, else CUDA_SUCCESS. */
+static inline CUresult actions_run(enum action_group group, void *subject)
+{
+	return actions_are_any(group) ? actions_run_listed(group, subject) : CUDA_SUCCESS;
+}
+
+#endif

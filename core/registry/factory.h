@@ -1,0 +1,30 @@
+/*
+ * Factories: ways of making one kind of thing, of which the one with the highest priority that works is chosen.
+ *
+ * They are tried in that order, whatever the order they stand in; no two of a kind have the same priority.
+ */
+#ifndef SPILLWAY_FACTORY_H
+#define SPILLWAY_FACTORY_H
+
+#include <stddef.h>
+
+/* First member of whatever makes something. */
+struct factory {
+	const char *name;
+	int priority;
+};
+
+/* The one to try after `before` (NULL: first) failed; NULL: none is left. */
+static inline const struct factory *factory_next(const struct factory *const *factories, size_t n,
+                                                 const struct factory *before)
+{
+	const struct factory *next = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if ((!before || factories[i]->priority < before->priority) &&
+		    (!next || factories[i]->priority > next->priority))
+			next = factories[i];
+	return next;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* Step containers. Rules: runs inside the user's process; no lock but the registry's. */
+#include "core/registry/step_container.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { IS_USED = 1, HAS_ENDED = 2 };
+
+void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number)
+{
+	step->registry = registry;
+	snprintf(step->name, sizeof step->name, "step%" PRIu64, number);
+	atomic_store(&step->state, 0);
+}
+
+static bool has_ended(struct step_container *step)
+{
+	return atomic_load(&step->state) & HAS_ENDED;
+}
+
+/* Before anything is put in: whoever ends the step later cleans up. Whoever has ended it may have done so before that. */
+static bool use(struct step_container *step)
+{
+	return !(atomic_fetch_or(&step->state, IS_USED) & HAS_ENDED);
+}
+
+/* It ended while something was put in. */
+static bool came_too_late(struct step_container *step)
+{
+	if (!has_ended(step))
+		return false;
+	registry_cleanup(step->registry, step->name);
+	return true;
+}
+
+int step_container_add(struct step_container *step, const char *name, struct resource *resource)
+{
+	int error;
+
+	if (!use(step))
+		return -ECANCELED;
+	resource_hold(resource); /* so that it is the caller's, if it was too late */
+	error = registry_add(step->registry, step->name, name, resource);
+	if (!error && came_too_late(step))
+		return -ECANCELED;
+	resource_release(resource);
+	return error;
+}
+
+struct resource *step_container_lookup_or_create(struct step_container *step,
+                                                 const struct resource_type *type, const char *name,
+                                                 struct resource *(*create)(void *cookie),
+                                                 void *cookie)
+{
+	struct resource *found;
+
+	if (!use(step))
+		return NULL;
+	found = registry_lookup_or_create(step->registry, step->name, type, name, create, cookie);
+	if (!came_too_late(step))
+		return found;
+	resource_release(found);
+	return NULL;
+}
+
+size_t step_container_end(struct step_container *step)
+{
+	unsigned int before = atomic_fetch_or(&step->state, HAS_ENDED);
+
+	return before == IS_USED ? registry_cleanup(step->registry, step->name) : 0;
+}
