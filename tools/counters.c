@@ -18,6 +18,32 @@ bool counter_busy_is_known(const struct statistics *statistics)
 	return statistics->busy_ns > 0 || statistics->share_set != 100000;
 }
 
+bool counter_held_is_known(const struct statistics *statistics)
+{
+	/* By weight it may be paced at 100 %, too. */
+	return statistics->share_set < 100000 || statistics->share_held > 0;
+}
+
+/* 0 is the answer of the provider that serves; those after it were not tried. */
+static bool error_is_known(const struct counter *counter, const struct statistics *statistics,
+                           uint64_t error)
+{
+	static const struct {
+		size_t offset;
+		unsigned int provider;
+	} of[] = {
+	    {offsetof(struct statistics, numa_error), PROVIDER_NUMA},
+	    {offsetof(struct statistics, host_error), PROVIDER_HOST},
+	    {offsetof(struct statistics, managed_error), PROVIDER_MANAGED},
+	    {offsetof(struct statistics, pinned_error), PROVIDER_PINNED},
+	};
+
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		if (counter->offset == of[i].offset)
+			return error || statistics->provider == of[i].provider;
+	return true;
+}
+
 bool counter_read(const struct counter *counter, const struct statistics *statistics,
                   uint64_t *value)
 {
@@ -26,12 +52,24 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 	*value = statistics_get((const _Atomic uint64_t *)(base + counter->offset));
 	if (counter->offset == offsetof(struct statistics, busy_ns))
 		return counter_busy_is_known(statistics);
+	if (counter->offset == offsetof(struct statistics, share_held) ||
+	    counter->offset == offsetof(struct statistics, share_estimated))
+		return counter_held_is_known(statistics);
+	if (counter->offset == offsetof(struct statistics, step_ns))
+		return *value > 0;
+	if (counter->unit == COUNTER_error)
+		return error_is_known(counter, statistics, *value);
 	return *value != CONFIG_UNLIMITED;
 }
 
 bool counter_is_code(const struct counter *counter)
 {
-	switch (counter->unit) {
+	return counter_unit_is_code(counter->unit);
+}
+
+bool counter_unit_is_code(enum counter_unit unit)
+{
+	switch (unit) {
 #define X(unit) case COUNTER_##unit:
 		CODES(X)
 #undef X
@@ -48,6 +86,8 @@ static const char *const pending[] = {CODES_pending(X) NULL};
 static const char *const elastic[] = {CODES_elastic(X) NULL};
 static const char *const held[] = {CODES_held(X) NULL};
 static const char *const provider[] = {CODES_provider(X) NULL};
+static const char *const side[] = {CODES_side(X) NULL};
+static const char *const idle[] = {CODES_idle(X) NULL};
 #undef X
 
 static const char *const *const words[COUNTER_UNITS] = {
@@ -58,7 +98,12 @@ static const char *const *const words[COUNTER_UNITS] = {
 
 const char *counter_word(const struct counter *counter, uint64_t code)
 {
-	const char *const *word = words[counter->unit];
+	return counter_unit_word(counter->unit, code);
+}
+
+const char *counter_unit_word(enum counter_unit unit, uint64_t code)
+{
+	const char *const *word = words[unit];
 
 	for (; word && *word; word++)
 		if (code-- == 0)

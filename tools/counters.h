@@ -15,12 +15,14 @@ struct counter {
 	const char *name;
 	const char *meaning;
 	enum { COUNTER_SUM, COUNTER_NOW, COUNTER_MOST, COUNTER_PEAK, COUNTER_SAME } how;
-	enum {
+	enum counter_unit {
 		COUNTER_bytes,
 		COUNTER_count,
 		COUNTER_ns,
 		COUNTER_millipercent,
 		COUNTER_error,
+		COUNTER_flag, /* of events alone, as the next */
+		COUNTER_none,
 #define X(unit) COUNTER_##unit,
 		CODES(X)
 #undef X
@@ -37,10 +39,14 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
                   uint64_t *value);
 /* Whether GPU time was measured, which it is while the job is paced. */
 bool counter_busy_is_known(const struct statistics *statistics);
+/* Whether the share held is known, which it is in the same time. */
+bool counter_held_is_known(const struct statistics *statistics);
 /* Whether its values are codes of core/state/codes.h. */
 bool counter_is_code(const struct counter *counter);
+bool counter_unit_is_code(enum counter_unit unit);
 /* The word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the last. */
 const char *counter_word(const struct counter *counter, uint64_t code);
+const char *counter_unit_word(enum counter_unit unit, uint64_t code);
 /* For text: the same by the counter's field, as in COUNTER_WORD(total, spill_reason). */
 #define COUNTER_WORD(of, field) counter_field_word(offsetof(struct statistics, field), (of)->field)
 const char *counter_field_word(size_t offset, uint64_t code);

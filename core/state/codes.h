@@ -7,16 +7,19 @@
 #ifndef SPILLWAY_CODES_H
 #define SPILLWAY_CODES_H
 
-#define CODES(X)   \
-	X(spill)   \
-	X(pending) \
-	X(elastic) \
-	X(held)    \
-	X(provider)
+#define CODES(X)    \
+	X(spill)    \
+	X(pending)  \
+	X(elastic)  \
+	X(held)     \
+	X(provider) \
+	X(side)     \
+	X(idle)
 
 /* Why memory was placed on the host, or refused. */
 #define CODES_spill(X)                      \
 	X(SPILL_NONE, "-")                  \
+	X(SPILL_EVICTED, "evicted")         \
 	X(SPILL_LIMIT, "limit")             \
 	X(SPILL_DEVICE_FULL, "device_full") \
 	X(SPILL_HOST_LIMIT, "host_limit")
@@ -42,7 +45,7 @@
 	X(ELASTIC_SPILL, "spill")     /* spill = managed or pinned: such memory cannot move */     \
 	X(ELASTIC_NO_ADDRESSES, "no_addresses")
 
-/* Why limit_held is above limit_set: what of the memory beyond it cannot be moved. */
+/* Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot be moved. */
 #define CODES_held(X)                                                                          \
 	X(HELD_NONE, "-")                                                                      \
 	X(HELD_PENDING, "pending")     /* it will move; see move_pending */                    \
@@ -58,12 +61,26 @@
 	X(PROVIDER_MANAGED, "managed") \
 	X(PROVIDER_PINNED, "pinned")
 
+/* Where memory is; as enum segment_side. */
+#define CODES_side(X)            \
+	X(SIDE_DEVICE, "device") \
+	X(SIDE_HOST, "host")
+
+/* Why a launch was held back. */
+#define CODES_idle(X)                                           \
+	X(IDLE_NONE, "-")                                       \
+	X(IDLE_SHARE, "share") /* the account is in debt */     \
+	X(IDLE_TURN, "turn")   /* another job has the device */ \
+	X(IDLE_PAUSE, "pause") /* the share is 0 */
+
 #define X(constant, word) constant,
 enum spill_reason { CODES_spill(X) };
 enum move_pending { CODES_pending(X) };
 enum elastic { CODES_elastic(X) };
 enum held_reason { CODES_held(X) };
 enum provider_code { CODES_provider(X) };
+enum side_code { CODES_side(X) };
+enum idle_reason { CODES_idle(X) };
 #undef X
 
 #endif

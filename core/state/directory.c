@@ -19,13 +19,31 @@
 #include "core/base/file_status.h"
 #include "core/state/refuse.h"
 
+static char kept[PATH_MAX];
+static _Atomic bool is_kept;
+
+void directory_keep(void)
+{
+	if (is_kept)
+		return;
+	directory_path(kept, sizeof kept);
+	is_kept = true;
+}
+
 const char *directory_path(char *path, size_t size)
 {
-	const char *given = secure_getenv("SPILLWAY_STATE_DIR");
+	const char *given = is_kept ? kept : secure_getenv("SPILLWAY_STATE_DIR");
 	if (given && *given)
 		snprintf(path, size, "%s", given);
 	else
 		snprintf(path, size, "/dev/shm/spillway-%u", (unsigned)geteuid());
+	return path;
+}
+
+const char *directory_of_node(char *path, size_t size)
+{
+	const char *given = secure_getenv("SPILLWAY_NODE_DIR");
+	snprintf(path, size, "%s", given && *given ? given : "/run/spillway");
 	return path;
 }
 

@@ -13,6 +13,13 @@ enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message 
 
 /* Fills path with the directory's name, without touching the file system. */
 const char *directory_path(char *path, size_t size);
+/*
+ * From now on the directory is the one it is now, whatever becomes of the environment, which no thread of ours may read while
+ * the program runs. Once, before there are such threads.
+ */
+void directory_keep(void);
+/* The node's directory, for all users' jobs: SPILLWAY_NODE_DIR, else /run/spillway. Likewise. */
+const char *directory_of_node(char *path, size_t size);
 /* The directory, made if create is non-zero and it is missing, checked. A read-only fd (CLOEXEC) or
  * a negative errno; message (may be NULL) then says why, naming the path. */
 int directory_open(int create, char *message, size_t size);

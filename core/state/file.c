@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -42,7 +43,7 @@ size_t segment_read_line(const char *path, char *buf, size_t size)
 	return length > 0 ? (size_t)length : 0;
 }
 
-static void read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
+void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
 {
 	memset(id, 0, SEGMENT_BOOT_ID_MAX);
 	segment_read_line("/proc/sys/kernel/random/boot_id", id, SEGMENT_BOOT_ID_MAX - 1);
@@ -52,7 +53,7 @@ static void read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
 bool segment_is_of_this_boot(const struct segment_header *header)
 {
 	char now[SEGMENT_BOOT_ID_MAX];
-	read_boot_id(now);
+	segment_read_boot_id(now);
 	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
 }
 
@@ -139,11 +140,21 @@ struct segment_file *segment_map(int fd)
 	return address == MAP_FAILED ? NULL : address;
 }
 
-/* A file beyond the limit would be SIGXFSZ, which ends the process. */
-static bool may_have_size(size_t size)
+int segment_reserve_pages(int fd, size_t size)
 {
 	struct rlimit limit;
-	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
+	/* a file beyond the limit would be SIGXFSZ, which ends the process */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+		return -EFBIG;
+	/* every page now: a full tmpfs would be SIGBUS later */
+	return -posix_fallocate(fd, 0, (off_t)size);
+}
+
+int segment_reserve_file(int fd, size_t size)
+{
+	int error = segment_reserve_pages(fd, size);
+	/* the user's umask may have taken even our own rights away */
+	return !error && fchmod(fd, 0600) != 0 ? -errno : error;
 }
 
 /* The file is all zero. */
@@ -156,8 +167,11 @@ static int initialise(struct segment_file *file, const char *job)
 	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
 	header->version = SEGMENT_VERSION;
 	header->size = sizeof *file;
-	read_boot_id(header->boot_id);
+	segment_read_boot_id(header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, job);
+	if (getrandom(&header->token, sizeof header->token, GRND_NONBLOCK) !=
+	    (ssize_t)sizeof header->token)
+		header->token = segment_clock(CLOCK_REALTIME) ^ (uint64_t)getpid() << 48;
 	return error;
 }
 
@@ -179,14 +193,11 @@ static int create(int directory, const char *job, char *message, size_t size)
 		error = -errno;
 		goto failed;
 	}
-	/* reserve every page now: a full tmpfs would be SIGBUS later */
-	error = may_have_size(sizeof *file) ? -posix_fallocate(fd, 0, sizeof *file) : -EFBIG;
+	error = segment_reserve_file(fd, sizeof *file);
+	if (!error && (file = segment_map(fd)) == NULL)
+		error = -errno;
 	if (error)
 		goto failed;
-	if (fchmod(fd, 0600) != 0 || (file = segment_map(fd)) == NULL) {
-		error = -errno;
-		goto failed;
-	}
 	error = initialise(file, job);
 	munmap(file, sizeof *file);
 	if (!error && renameat(directory, unfinished, directory, name) != 0)
@@ -203,10 +214,10 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
-/* Pages somebody cut out of an existing file. Not by posix_fallocate(), whose substitute writes. */
-static int fill_holes(int fd)
+/* Not by posix_fallocate(), whose substitute writes. */
+int segment_fill_holes(int fd, size_t size)
 {
-	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, sizeof(struct segment_file)) == 0)
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0)
 		return 0;
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
 }
@@ -230,7 +241,7 @@ int segment_open_or_create(int directory, const char *job, char *message, size_t
 		close(fd);
 		return create(directory, job, message, size);
 	}
-	error = fill_holes(fd);
+	error = segment_fill_holes(fd, sizeof(struct segment_file));
 	if (error) {
 		char path[512];
 

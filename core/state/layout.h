@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "core/state/lanes.h"
 #include "core/state/segment.h"
 
 #define SEGMENT_MAGIC "SPILLSEG"
@@ -43,6 +44,7 @@ struct segment_slot {
 	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining slot is released */
 	_Atomic uint64_t exiting_ns; /* CLOCK_REALTIME; when it began to exit, or 0 */
 	_Atomic uint64_t override_hash;
+	_Atomic uint32_t threads, contexts; /* one more than there are; 0: not known */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	char command[64];
 	char complaint[256];
@@ -70,6 +72,10 @@ struct segment_header {
 	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
 	_Atomic uint32_t retiring; /* slot index + 1 while ended_next replaces ended, else 0 */
 	_Atomic uint32_t device_count;
+	uint64_t token; /* random; no other segment has it */
+	_Atomic uint64_t
+	    page_ns; /* CLOCK_MONOTONIC; when its page (page.h) was looked after last, or 0 */
+	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Alignas(64) union segment_mutex lock;
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES]; /* sum over slots in use */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -82,30 +88,45 @@ struct segment_header {
 struct segment_file {
 	struct segment_header header;
 	struct segment_slot slot[SEGMENT_SLOTS];
+	struct lanes lanes; /* a lane per slot */
 };
 
-static_assert(sizeof(struct statistics) == 38 * 8, "a counter more or less: raise SEGMENT_VERSION");
+static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
+static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
+
+static_assert(sizeof(struct statistics) == (43 + 2) * 8,
+              "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 13376, "layout changed: raise SEGMENT_VERSION");
-static_assert(offsetof(struct segment_slot, charged) == 104,
+static_assert(sizeof(struct segment_header) == 15168, "layout changed: raise SEGMENT_VERSION");
+static_assert(offsetof(struct segment_slot, charged) == 112,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 5568, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 6464, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
 static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
+
+enum page_state { PAGE_RESTS, PAGE_WRITING, PAGE_WITHDRAWN, PAGE_GONE };
 
 /* One process's hold on a segment. */
 struct segment {
 	struct segment_file *file;
 	struct segment_slot *slot;
 	char *directory; /* in which the file is */
+	char *node;      /* in which its page is */
+	_Atomic int page_state;
+	bool has_published; /* the helper's */
+	bool begins_run;    /* its process was the first of a run */
 	/* given back while the lock could not be had; settled with the next one that is */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 };
 
+/* How long who looks waits for changes of counters to end, for all of a segment, unless a test does longer. */
+extern uint64_t segment_view_patience_ns;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
@@ -116,13 +137,21 @@ const char *segment_path(const char *job, char *path, size_t size);
 /* Whether header and file size are those of this job's segment. 0 or -EPROTO and message. */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size);
-/* Whether it was written since the machine was started. */
+/* What the machine said of itself when it was started; "" when it cannot be read. */
+void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
+/* Whether it was written since. */
 bool segment_is_of_this_boot(const struct segment_header *header);
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
 /* A segment that fits, found or made; under the job lock. A descriptor, else as segment_open(). */
 int segment_open_or_create(int directory, const char *job, char *message, size_t size);
+/* Gives a new file all its pages. 0 or a negative errno. */
+int segment_reserve_pages(int fd, size_t size);
+/* And us alone the rights. */
+int segment_reserve_file(int fd, size_t size);
+/* Pages that somebody cut out of an existing file. 0 or a negative errno. */
+int segment_fill_holes(int fd, size_t size);
 /* NULL and errno when it cannot be. */
 struct segment_file *segment_map(int fd);
 /* Reads up to size bytes of a small file. Number of bytes, 0 when it cannot be read. */
@@ -133,6 +162,8 @@ void segment_copy_text(char *to, size_t size, const char *from);
 /* lock.c */
 /* Nanoseconds; no system call where the kernel offers a clock page. */
 uint64_t segment_clock(clockid_t clock);
+/* Sleeps, and is no place to be cancelled: callers hold locks of their own. */
+void segment_nap(long nanoseconds);
 int segment_mutex_init(union segment_mutex *mutex);
 /* 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);

@@ -25,8 +25,7 @@ uint64_t segment_clock(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Callers hold locks of their own: no place to be cancelled. */
-static void wait_a_little(long nanoseconds)
+void segment_nap(long nanoseconds)
 {
 	struct timespec pause = {.tv_nsec = nanoseconds};
 	int cancel;
@@ -77,7 +76,7 @@ int segment_lock(struct segment_file *file)
 			deadline = now + LOCK_WAIT_NS;
 		if (now >= deadline)
 			return -EBUSY;
-		wait_a_little(LOCK_SLEEP_NS);
+		segment_nap(LOCK_SLEEP_NS);
 	}
 }
 
@@ -127,7 +126,7 @@ int segment_job_lock(int directory, const char *job)
 		int error = errno;
 		if (error == EAGAIN || error == EACCES) {
 			if (segment_clock(CLOCK_MONOTONIC) < deadline) {
-				wait_a_little(JOB_LOCK_SLEEP_NS);
+				segment_nap(JOB_LOCK_SLEEP_NS);
 				continue;
 			}
 			error = EBUSY;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/state/directory.h"
-#include "core/state/layout.h"
+#include "core/state/ring_layout.h"
 
 /* -EBUSY while a process other than `but` lives, or a dead one's memory may still be held. */
 static int check_is_over(struct segment_file *file, const struct segment_slot *but)
@@ -48,11 +48,12 @@ static int check_file_is_over(int directory, const char *job, bool unnamed)
 	return error;
 }
 
-/* own: the caller's hold on the job, or NULL. */
+/* own: the caller's hold on the job, whose directory is known whatever became of the environment; or NULL. */
 static int remove_job(const char *job, struct segment *own, bool unnamed)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
-	int directory = directory_open(0, NULL, 0);
+	int directory =
+	    own ? directory_open_path(own->directory, 0, NULL, 0) : directory_open(0, NULL, 0);
 	if (directory < 0)
 		return directory;
 	int lock = segment_job_lock(directory, job), error = lock;
@@ -64,6 +65,7 @@ static int remove_job(const char *job, struct segment *own, bool unnamed)
 		bool removed = unlinkat(directory, name, 0) == 0;
 		snprintf(name, sizeof name, "%s.override.ini", job);
 		removed |= unlinkat(directory, name, 0) == 0;
+		rings_remove(directory, job, NULL, 0);
 		error = removed ? 0 : -ENOENT;
 	}
 	if (lock >= 0)

@@ -16,6 +16,7 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
+#include "core/state/ring_layout.h"
 
 /* "python3 train.py": program without its folder, and arguments; by /proc, else the program alone.
  */
@@ -87,9 +88,12 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 	struct segment_slot *slot = slots_take(file);
 	if (slot) {
 		segment_change_begin(&file->header);
-		if (live == 0)
+		if (live == 0) {
 			memset(file->header.claim, 0, sizeof file->header.claim);
-		if (live == 0 && is_another_run(&file->header, joiner))
+			memset(&file->lanes, 0, sizeof file->lanes);
+		}
+		segment->begins_run = live == 0 && is_another_run(&file->header, joiner);
+		if (segment->begins_run)
 			begin_run(file, joiner);
 		slot->pid = pid;
 		slot->started_ns = now;
@@ -112,21 +116,26 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 		return fd;
 	struct segment *segment = calloc(1, sizeof *segment);
 	int error = -ENOMEM;
-	if (segment)
+	if (segment) {
 		segment->directory = strdup(directory_path(path, sizeof path));
-	if (segment && segment->directory) {
+		segment->node = strdup(directory_of_node(path, sizeof path));
+	}
+	if (segment && segment->directory && segment->node) {
 		segment->file = segment_map(fd);
 		error = segment->file ? take_slot(segment, joiner) : -errno;
 	}
 	close(fd);
 	if (!error) {
+		rings_remove(directory, job, segment->file, segment->begins_run ? 0 : RING_KEPT);
 		*result = segment;
 		return 0;
 	}
 	if (segment && segment->file)
 		munmap(segment->file, sizeof *segment->file);
-	if (segment)
+	if (segment) {
 		free(segment->directory);
+		free(segment->node);
+	}
 	free(segment);
 	segment_path(job, path, sizeof path);
 	if (error == -EUSERS)
@@ -178,12 +187,19 @@ void segment_leave(struct segment *segment)
 	pthread_mutex_unlock(&segment->slot->life.mutex);
 	munmap(file, sizeof *file);
 	free(segment->directory);
+	free(segment->node);
 	free(segment);
 }
 
 void segment_abandon(const struct segment *segment)
 {
 	munmap(segment->file, sizeof *segment->file);
+}
+
+void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns)
+{
+	*token = segment->file->header.token;
+	*started_ns = segment->slot->started_ns;
 }
 
 void segment_tend(struct segment *segment)
@@ -241,9 +257,21 @@ struct statistics *segment_statistics(struct segment *segment, int device)
 	return &segment->slot->device[device];
 }
 
+struct lanes *segment_lanes(struct segment *segment, int *lane)
+{
+	*lane = (int)(segment->slot - segment->file->slot);
+	return &segment->file->lanes;
+}
+
 void segment_follow(struct segment *segment, uint64_t override_hash)
 {
 	atomic_store(&segment->slot->override_hash, override_hash);
+}
+
+void segment_count(struct segment *segment, int threads, int contexts)
+{
+	atomic_store(&segment->slot->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
+	atomic_store(&segment->slot->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
 }
 
 void segment_complain(struct segment *segment, const char *message)

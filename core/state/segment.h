@@ -25,7 +25,7 @@
 #include "core/state/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 3, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 4, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
 };
@@ -34,6 +34,7 @@ enum {
 #define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, at least */
 
 struct segment;
+struct lanes;
 
 struct segment_device {
 	char uuid[48];
@@ -81,11 +82,20 @@ int segment_remove_own(struct segment *segment);
  * locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
 
+/* What no other process has, as those who look find it in segment_view and segment_process. */
+void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns);
+
 /* Index of this device, by UUID, else PCI bus id; added if new. -ENOSPC or -EBUSY. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
 /* Counters of the calling process on one device; valid until leave. NULL for no valid index. */
 struct statistics *segment_statistics(struct segment *segment, int device);
+
+/*
+ * What the job's processes tell each other about pacing (lanes.h); valid until leave. *lane: the calling process's own,
+ * zero when it joins. With the first of the processes that live at a time all of it is.
+ */
+struct lanes *segment_lanes(struct segment *segment, int *lane);
 
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 
@@ -124,6 +134,8 @@ uint64_t segment_owed(const struct segment *segment, int device);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);
+/* How many threads and CUDA contexts this process has, for stat; negative: not known. */
+void segment_count(struct segment *segment, int threads, int contexts);
 /* The last configuration error or warning of this process, for stat; "" clears. */
 void segment_complain(struct segment *segment, const char *message);
 
@@ -137,6 +149,7 @@ struct segment_process {
 	char command[64];
 	uint64_t started_ns; /* CLOCK_REALTIME */
 	uint64_t override_hash;
+	int threads, contexts; /* of a live one, as it said lately; -1: not known */
 	char complaint[256];
 	struct statistics device[SEGMENT_DEVICES];
 };
@@ -144,6 +157,7 @@ struct segment_process {
 struct segment_view {
 	char job[64];
 	char labels[256];
+	uint64_t token;      /* no other segment has it */
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */
 	int device_count;

@@ -58,8 +58,10 @@ uint64_t slot_drain_left(const struct segment_header *header, const struct segme
 	return left < most ? left : most;
 }
 
-static void clear(struct segment_slot *slot)
+static void clear(struct segment_file *file, struct segment_slot *slot)
 {
+	struct lane *lane = &file->lanes.lane[slot - file->slot];
+
 	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		for (int s = 0; s < SEGMENT_SIDES; s++)
@@ -68,10 +70,15 @@ static void clear(struct segment_slot *slot)
 		STATISTICS(X)
 #undef X
 	}
+	atomic_store(&lane->seen_ns, 0);
+	atomic_store(&lane->devices, 0);
+	atomic_store(&lane->flying, 0);
 	slot->pid = 0;
 	slot->started_ns = slot->drained_ns = 0;
 	atomic_store(&slot->exiting_ns, 0);
 	atomic_store(&slot->override_hash, 0);
+	atomic_store(&slot->threads, 0);
+	atomic_store(&slot->contexts, 0);
 	memset(slot->command, 0, sizeof slot->command);
 	memset(slot->complaint, 0, sizeof slot->complaint);
 }
@@ -85,7 +92,7 @@ void slots_finish_retiring(struct segment_file *file)
 	struct segment_slot *slot = &file->slot[retiring - 1];
 	memcpy(header->ended, header->ended_next, sizeof header->ended);
 	atomic_store(&slot->state, SLOT_FREE);
-	clear(slot);
+	clear(file, slot);
 	atomic_exchange(&header->retiring, 0);
 }
 
@@ -130,7 +137,7 @@ struct segment_slot *slots_take(struct segment_file *file)
 		struct segment_slot *slot = &file->slot[i];
 		if (atomic_load(&slot->state) != SLOT_FREE || !try_life(slot))
 			continue;
-		clear(slot);
+		clear(file, slot);
 		return slot;
 	}
 	return NULL;

@@ -4,7 +4,9 @@
  * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Slots come and go under
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
- * repair the file. A counter is an aligned word, which the kernel copies whole. A process lives
+ * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
+ * together are read again until no change of them was under way, or for so long that its process
+ * must be stopped or killed within one. A process lives
  * when its slot's futex word says so (slot_owner_lives): the mutex's own truth, readable without a
  * trylock, and unlike pids and record locks right across pid namespaces, fork and closed
  * descriptors.
@@ -12,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +24,9 @@
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
 
-enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000 };
+uint64_t segment_view_patience_ns = 20000000;
+
+enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000, READ_COUNTERS_PAUSE_NS = 20000 };
 
 /* 0, or a negative errno; -EPROTO: shorter than asked. */
 static int read_fully(int fd, void *buf, size_t size, off_t offset)
@@ -38,16 +43,61 @@ static int read_fully(int fd, void *buf, size_t size, off_t offset)
 	return 0;
 }
 
+/* Of one process on one device: as many changes had ended before the counters were read as had begun thereafter. */
+static int read_counters(int fd, off_t at, struct statistics *counters, bool *is_whole)
+{
+	uint64_t ended, begun;
+	int error =
+	    read_fully(fd, &ended, sizeof ended, at + (off_t)offsetof(struct statistics, ended));
+
+	atomic_thread_fence(memory_order_acquire);
+	if (!error)
+		error = read_fully(fd, counters, sizeof *counters, at);
+	atomic_thread_fence(memory_order_acquire);
+	if (!error)
+		error = read_fully(fd, &begun, sizeof begun,
+		                   at + (off_t)offsetof(struct statistics, begun));
+	if (!error)
+		*is_whole = ended == begun;
+	return error;
+}
+
+/* Counters that belong together, together. The rest of the file was read. */
+static int read_whole_counters(int fd, struct segment_file *copy, uint64_t deadline)
+{
+	uint32_t devices = atomic_load(&copy->header.device_count);
+
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		struct segment_slot *slot = &copy->slot[i];
+		for (uint32_t d = 0; slot->state == SLOT_LIVE && d < devices; d++) {
+			off_t at = (const char *)&slot->device[d] - (const char *)copy;
+			bool is_whole = false;
+			for (;;) {
+				int error = read_counters(fd, at, &slot->device[d], &is_whole);
+				if (error)
+					return error;
+				if (is_whole || segment_clock(CLOCK_MONOTONIC) >= deadline)
+					break;
+				segment_nap(READ_COUNTERS_PAUSE_NS);
+			}
+		}
+	}
+	return 0;
+}
+
 /* The whole file; slots neither came nor went meanwhile. */
 static int read_still(int fd, struct segment_file *copy)
 {
 	const off_t at = offsetof(struct segment_header, sequence);
-	uint64_t before, after;
+	uint64_t before, after,
+	    deadline = segment_clock(CLOCK_MONOTONIC) + segment_view_patience_ns;
 
 	for (int tries = 0;; tries++) {
 		int error = read_fully(fd, &before, sizeof before, at);
 		if (!error)
 			error = read_fully(fd, copy, sizeof *copy, 0);
+		if (!error && atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES)
+			error = read_whole_counters(fd, copy, deadline);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
@@ -113,6 +163,12 @@ static enum segment_slot_state state_now(const struct segment_file *copy,
 	return slot_is_drained(slot, segment_clock(CLOCK_MONOTONIC)) ? SLOT_FREE : SLOT_DRAINING;
 }
 
+/* Of one more than there are, whatever stands in the file. */
+static int counted(uint32_t count)
+{
+	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
+}
+
 static void add_process(struct segment_view *view, const struct segment_slot *slot,
                         enum segment_slot_state state)
 {
@@ -122,6 +178,8 @@ static void add_process(struct segment_view *view, const struct segment_slot *sl
 	memcpy(process->command, slot->command, sizeof process->command);
 	process->started_ns = slot->started_ns;
 	process->override_hash = slot->override_hash;
+	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
+	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
 	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
 	memcpy(process->device, slot->device, sizeof process->device);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
@@ -139,6 +197,7 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 	memset(view, 0, sizeof *view);
 	memcpy(view->job, header->job, sizeof view->job);
 	memcpy(view->labels, header->labels, sizeof view->labels);
+	view->token = header->token;
 	view->created_ns = header->created_ns;
 	view->device_count = (int)header->device_count;
 	memcpy(view->device, header->device, sizeof view->device);

@@ -1,0 +1,79 @@
+/*
+ * Events: what happened when, on which device; each process writes its own into its ring (ring.h).
+ *
+ * EVENTS(X): X(kind, time, meaning, and three values, each a name and its unit). time: SPAN (has a begin and a duration) or
+ * MOMENT (a begin alone). Unit: bytes, count, ns, millipercent, flag (0 or 1), a code of codes.h, or none, whose name is _.
+ * `used` is the device memory, host_used the host memory in its place that this process holds just then.
+ *
+ * event_note() may be called in any thread, with any lock held, and in a signal handler: no lock, no system call, no
+ * allocation. Where nobody reads along there is no ring, and it is one load and one branch.
+ */
+#ifndef SPILLWAY_EVENT_H
+#define SPILLWAY_EVENT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/state/codes.h"
+
+#define EVENTS(X)                                                                                  \
+	X(burst, SPAN, "work of the device, as measured", launches, count, _, none, _, none)       \
+	X(slot, SPAN, "idle slot before a launch", why, idle, _, none, _, none)                    \
+	X(turn, SPAN, "time in which this job had the device", _, none, _, none, _, none)          \
+	X(move, SPAN, "memory moved, while calls were held", bytes, bytes, to, side, used, bytes)  \
+	X(spill, MOMENT, "memory was placed on the host", bytes, bytes, reason, spill, used,       \
+	  bytes)                                                                                   \
+	X(refusal, MOMENT, "an allocation was answered with out of memory", bytes, bytes, limit,   \
+	  bytes, used, bytes)                                                                      \
+	X(limit, MOMENT, "the memory limit in force is another, or is held now", set, bytes, held, \
+	  bytes, used, bytes)                                                                      \
+	X(share, MOMENT, "the share of GPU time is another", set, millipercent, _, none, _, none)  \
+	X(pause, MOMENT, "launches wait from now on", _, none, _, none, _, none)                   \
+	X(resume, MOMENT, "launches go on", _, none, _, none, _, none)                             \
+	X(step, SPAN, "one period of the launch sequence", number, count, _, none, _, none)        \
+	X(configuration, MOMENT, "settings were read again", accepted, flag, _, none, _, none)     \
+	X(allocation, MOMENT, "more than 1 MiB was allocated", bytes, bytes, used, bytes,          \
+	  host_used, bytes)                                                                        \
+	X(free, MOMENT, "more than 1 MiB was freed", bytes, bytes, used, bytes, host_used, bytes)  \
+	X(context, MOMENT, "a context was met, or is gone", alive, flag, _, none, _, none)
+
+enum event_kind {
+#define X(kind, time, meaning, ...) EVENT_##kind,
+	EVENTS(X)
+#undef X
+	    EVENT_KINDS
+};
+
+/* allocation and free are noted above this, which is what lies in slabs. */
+#define EVENT_ALLOCATION_LEAST ((uint64_t)1 << 20)
+#define EVENT_NO_DEVICE        (-1)
+
+struct event {
+	enum event_kind kind;
+	int device;                     /* ordinal in this process, or EVENT_NO_DEVICE */
+	uint64_t begin_ns, duration_ns; /* CLOCK_MONOTONIC; begin 0: now */
+	uint64_t a, b, c;               /* as EVENTS says */
+	uint64_t object;                /* the address by which a handle names it; 0: none */
+	uint32_t context;               /* of the object: N of its container "ctxN"; 0: none */
+};
+
+struct ring;
+
+/* The process's ring; NULL: events are not kept. */
+extern _Atomic(struct ring *) event_ring;
+
+void ring_write(struct ring *ring, const struct event *event);
+
+/* N of "ctxN"; 0: another container. */
+uint32_t event_context(const char *container);
+
+/* event_note(.kind = EVENT_burst, .device = ordinal, ...): what is said is evaluated only if it is kept. */
+#define event_note(...)                                                                          \
+	do {                                                                                     \
+		struct ring *event_to = atomic_load_explicit(&event_ring, memory_order_acquire); \
+		if (__builtin_expect(event_to != NULL, 0))                                       \
+			ring_write(event_to, &(const struct event){__VA_ARGS__});                \
+	} while (0)
+
+#endif

@@ -1,0 +1,421 @@
+/*
+ * Pages: writing one's own, and reading anybody's.
+ *
+ * Runs inside the user's process, on the helper thread: a file is new, complete and then renamed; nothing of others is
+ * followed, mapped, waited for or removed. Of what is read only the file's owner is sure. page_withdraw() runs on whatever
+ * thread exits, in a signal handler perhaps: no lock, no allocation.
+ */
+#include "core/state/page.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_status.h"
+#include "core/state/layout.h"
+#include "core/state/refuse.h"
+
+#define PAGE_MAGIC "SPILPAGE"
+#define ENDING     ".page"
+
+enum { NAME_SIZE = 128, WITHDRAW_TRIES = 50, WITHDRAW_NAP_NS = 1000000 };
+
+static_assert(sizeof(struct page_device) == 168, "layout changed: raise PAGE_VERSION");
+static_assert(sizeof(struct page) == 3528, "layout changed: raise PAGE_VERSION");
+static_assert(offsetof(struct page, device) == 840, "layout changed: raise PAGE_VERSION");
+
+static void name_of(uid_t owner, const char *job, uint64_t token, char name[NAME_SIZE])
+{
+	snprintf(name, NAME_SIZE, "job-%u-%s-%016llx" ENDING, (unsigned)owner, job,
+	         (unsigned long long)token);
+}
+
+static bool is_name(const char *name)
+{
+	size_t length = strlen(name), tail = sizeof ENDING - 1;
+	return length > tail && strncmp(name, "job-", 4) == 0 &&
+	       strcmp(name + length - tail, ENDING) == 0;
+}
+
+static int open_directory(const char *path)
+{
+	return path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+/* --- who wrote it --- */
+
+static uint64_t own_pid_namespace(void)
+{
+	struct stat found;
+	return file_status("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
+
+/* When a process started; no other of this number did so then. 0: nobody says. */
+static uint64_t started_at(pid_t pid)
+{
+	enum { FIELDS = 20 }; /* from behind the command, in parentheses, to the time */
+	char path[32], line[512];
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	size_t length = segment_read_line(path, line, sizeof line - 1);
+	line[length] = '\0';
+	const char *at = strrchr(line, ')');
+	for (int field = 0; at && field < FIELDS; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* --- writing --- */
+
+static bool slot_is_in_use(const struct segment_slot *slot)
+{
+	return atomic_load(&slot->state) == SLOT_LIVE && slot_owner_lives(slot);
+}
+
+static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
+{
+	const struct segment_header *header = &file->header;
+	filled->device = header->device[index];
+	for (int side = 0; side < SEGMENT_SIDES; side++)
+		filled->charged[side] = atomic_load(&header->charged[index][side]);
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &file->slot[i];
+		const struct statistics *statistics = &slot->device[index];
+		if (atomic_load(&slot->state) != SLOT_LIVE ||
+		    statistics_get(&statistics->limit_set) == 0)
+			continue;
+		filled->limit = statistics_get(&statistics->limit_set);
+		filled->share = statistics_get(&statistics->share_set);
+		return;
+	}
+}
+
+static void fill(const struct segment *segment, struct page *page)
+{
+	const struct segment_file *file = segment->file;
+	const struct segment_header *header = &file->header;
+
+	memset(page, 0, sizeof *page);
+	memcpy(page->magic, PAGE_MAGIC, sizeof page->magic);
+	page->version = PAGE_VERSION;
+	page->size = sizeof *page;
+	memcpy(page->boot_id, header->boot_id, sizeof page->boot_id);
+	page->token = header->token;
+	page->created_ns = header->created_ns;
+	page->written_ns = segment_clock(CLOCK_MONOTONIC);
+	page->pid = getpid();
+	page->pid_namespace = own_pid_namespace();
+	page->pid_started = started_at(page->pid);
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		page->processes += slot_is_in_use(&file->slot[i]);
+	segment_copy_text(page->job, sizeof page->job, header->job);
+	segment_copy_text(page->labels, sizeof page->labels, header->labels);
+	segment_copy_text(page->directory, sizeof page->directory, segment->directory);
+	page->device_count = atomic_load(&header->device_count);
+	for (uint32_t i = 0; i < page->device_count && i < SEGMENT_DEVICES; i++)
+		fill_device(file, (int)i, &page->device[i]);
+}
+
+/* Nothing to tell that does not stand there, and it was told lately. */
+static bool is_told(int directory, const char *name, const struct page *page)
+{
+	struct page told = {0};
+	uid_t owner;
+
+	if (page_read(directory, name, &told, &owner, NULL, 0) != 0 ||
+	    page->written_ns - told.written_ns >= PAGE_BEAT_NS)
+		return false;
+	told.written_ns = page->written_ns;
+	told.pid = page->pid;
+	told.pid_started = page->pid_started;
+	told.pid_namespace = page->pid_namespace;
+	return memcmp(&told, page, sizeof told) == 0;
+}
+
+/* For everybody to read, whatever the umask. A name that was squatted stays as it is. */
+static void write_page(int directory, const char *name, const struct segment *segment,
+                       const struct page *page)
+{
+	char unfinished[NAME_SIZE + 16];
+
+	/* of a slot, so of one process; what a killed one left is in nobody's way */
+	snprintf(unfinished, sizeof unfinished, ".%s.%d", name,
+	         (int)(segment->slot - segment->file->slot));
+	unlinkat(directory, unfinished, 0);
+	int fd = openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	                0600);
+	if (fd < 0)
+		return;
+	bool done = segment_reserve_pages(fd, sizeof *page) == 0 &&
+	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
+	            fchmod(fd, 0644) == 0;
+	close(fd);
+	if (!done || renameat(directory, unfinished, directory, name) != 0)
+		unlinkat(directory, unfinished, 0);
+}
+
+static void remove_own(const struct segment *segment)
+{
+	const struct segment_header *header = &segment->file->header;
+	char name[NAME_SIZE];
+	int directory = open_directory(segment->node);
+
+	if (directory < 0)
+		return;
+	name_of(geteuid(), header->job, header->token, name);
+	unlinkat(directory, name, 0);
+	close(directory);
+}
+
+static bool others_live(const struct segment *segment)
+{
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &segment->file->slot[i];
+		if (slot != segment->slot && atomic_load(&slot->exiting_ns) == 0 &&
+		    slot_is_in_use(slot))
+			return true;
+	}
+	return false;
+}
+
+static void publish(struct segment *segment)
+{
+	const struct segment_header *header = &segment->file->header;
+	char name[NAME_SIZE];
+	struct page page;
+	int directory = open_directory(segment->node);
+
+	if (directory < 0)
+		return;
+	fill(segment, &page);
+	name_of(geteuid(), page.job, header->token, name);
+	if (!is_told(directory, name, &page))
+		write_page(directory, name, segment, &page);
+	close(directory);
+}
+
+/* In the directory that was found as the job was joined: this thread reads no environment, which is the program's. */
+static int sweep(const char *node);
+
+/* Whether this process is the one of the job that looks after the page now. */
+static bool is_due(struct segment_header *header)
+{
+	uint64_t now = segment_clock(CLOCK_MONOTONIC), last = atomic_load(&header->page_ns);
+	return (last == 0 || now - last >= PAGE_CHANGED_NS) &&
+	       atomic_compare_exchange_strong(&header->page_ns, &last, now);
+}
+
+void page_publish(struct segment *segment)
+{
+	int resting = PAGE_RESTS, writing = PAGE_WRITING;
+
+	if (!is_due(&segment->file->header) ||
+	    !atomic_compare_exchange_strong(&segment->page_state, &resting, PAGE_WRITING))
+		return;
+	if (!segment->has_published) {
+		segment->has_published = true;
+		sweep(segment->node);
+	}
+	publish(segment);
+	if (atomic_compare_exchange_strong(&segment->page_state, &writing, PAGE_RESTS))
+		return;
+	/* the process exits meanwhile */
+	if (!others_live(segment))
+		remove_own(segment);
+	atomic_store(&segment->page_state, PAGE_GONE);
+}
+
+void page_withdraw(struct segment *segment)
+{
+	bool writes = atomic_exchange(&segment->page_state, PAGE_WITHDRAWN) == PAGE_WRITING;
+
+	if (atomic_load(&segment->file->header.page_ns) == 0 || others_live(segment))
+		return;
+	for (int tries = 0; writes && tries < WITHDRAW_TRIES; tries++) {
+		writes = atomic_load(&segment->page_state) == PAGE_WITHDRAWN;
+		if (writes)
+			segment_nap(WITHDRAW_NAP_NS);
+	}
+	remove_own(segment);
+}
+
+/* --- reading --- */
+
+/* Ends, and holds nothing that a terminal would obey. */
+static bool is_text(const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			return false;
+	return length < size;
+}
+
+static bool is_valid(const struct page *page)
+{
+	if (!is_text(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
+	    !is_text(page->boot_id, sizeof page->boot_id) ||
+	    !is_text(page->labels, sizeof page->labels) ||
+	    !is_text(page->directory, sizeof page->directory) ||
+	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
+		return false;
+	for (uint32_t i = 0; i < page->device_count; i++) {
+		const struct segment_device *device = &page->device[i].device;
+		if (!is_text(device->uuid, sizeof device->uuid) ||
+		    !is_text(device->pci_bus_id, sizeof device->pci_bus_id) ||
+		    !is_text(device->name, sizeof device->name))
+			return false;
+	}
+	return true;
+}
+
+static int check(const struct page *page, ssize_t length, off_t file_size, char *why, size_t size)
+{
+	if (length < (ssize_t)offsetof(struct page, boot_id) ||
+	    memcmp(page->magic, PAGE_MAGIC, sizeof page->magic) != 0)
+		return state_refuse(-EPROTO, why, size, "not a page");
+	if (page->version != PAGE_VERSION)
+		return state_refuse(-EPROTO, why, size, "page of version %u, expected version %d",
+		                    page->version, PAGE_VERSION);
+	if (length != (ssize_t)sizeof *page || file_size != (off_t)sizeof *page ||
+	    page->size != sizeof *page)
+		return state_refuse(-EPROTO, why, size, "page of %lld bytes, expected %zu",
+		                    (long long)file_size, sizeof *page);
+	if (!is_valid(page))
+		return state_refuse(-EPROTO, why, size, "page is damaged");
+	return 0;
+}
+
+int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
+              size_t size)
+{
+	char expected[NAME_SIZE];
+	struct stat found;
+	/* NONBLOCK: it might be a pipe */
+	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		int error = -errno;
+		return state_refuse(error, why, size, "%s", strerror(-error));
+	}
+	memset(page, 0, sizeof *page);
+	int error = file_status_of(fd, &found) != 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EPROTO;
+	ssize_t length = error ? -1 : pread(fd, page, sizeof *page, 0);
+	if (!error && length < 0)
+		error = -errno;
+	close(fd);
+	if (error)
+		return state_refuse(error, why, size, "%s",
+		                    error == -EPROTO ? "not a page" : strerror(-error));
+	error = check(page, length, found.st_size, why, size);
+	if (error)
+		return error;
+	/* a second name of somebody's page would be a second job */
+	name_of(found.st_uid, page->job, page->token, expected);
+	if (strcmp(name, expected) != 0)
+		return state_refuse(-EPROTO, why, size, "page of another name");
+	*owner = found.st_uid;
+	return 0;
+}
+
+/* 1: it lives, 0: it is dead, -1: that cannot be told from here. */
+static int writer_lives(const struct page *page)
+{
+	if (!page->pid_namespace || page->pid_namespace != own_pid_namespace() || page->pid <= 0)
+		return -1;
+	uint64_t started = page->pid_started ? started_at(page->pid) : 0;
+	if (started)
+		return started == page->pid_started;
+	return kill(page->pid, 0) != 0 && errno == ESRCH ? 0 : -1;
+}
+
+bool page_lives(const struct page *page)
+{
+	char boot_id[SEGMENT_BOOT_ID_MAX];
+	segment_read_boot_id(boot_id);
+	if (boot_id[0] && strcmp(boot_id, page->boot_id) != 0)
+		return false;
+	int writer = writer_lives(page);
+	if (writer == 1)
+		return true;
+	if (writer == 0 && page->processes <= 1)
+		return false;
+	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+	return page->written_ns <= now && now - page->written_ns < PAGE_STALE_NS;
+}
+
+static DIR *open_listing(const char *node)
+{
+	int fd = open_directory(node);
+	DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+	if (fd >= 0 && !listing)
+		close(fd);
+	return listing;
+}
+
+/* The next that has a page's name, if not too many have been seen. */
+static const char *next_name(DIR *listing, int *seen)
+{
+	for (const struct dirent *entry; *seen < PAGE_LISTED_MAX && (entry = readdir(listing));) {
+		if (!is_name(entry->d_name))
+			continue;
+		++*seen;
+		return entry->d_name;
+	}
+	return NULL;
+}
+
+int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
+              size_t size)
+{
+	struct page_found found = {0};
+	char node[PATH_MAX];
+	DIR *listing = open_listing(directory_of_node(node, sizeof node));
+	char reason[128] = "";
+	int refused = 0, seen = 0;
+
+	if (!listing)
+		return -1;
+	for (const char *name; (name = next_name(listing, &seen));) {
+		int error = page_read(dirfd(listing), name, &found.page, &found.owner, reason,
+		                      sizeof reason);
+		if (error == -ENOENT)
+			continue;
+		if (error && refused++ == 0)
+			state_refuse(error, why, size, "%s: %s", name, reason);
+		if (error)
+			continue;
+		found.lives = page_lives(&found.page);
+		each(cookie, &found);
+	}
+	closedir(listing);
+	return refused;
+}
+
+static int sweep(const char *node)
+{
+	DIR *listing = open_listing(node);
+	struct page page = {0};
+	int removed = 0, seen = 0;
+	uid_t owner = 0;
+
+	if (!listing)
+		return 0;
+	for (const char *name; (name = next_name(listing, &seen));)
+		if (page_read(dirfd(listing), name, &page, &owner, NULL, 0) == 0 &&
+		    owner == geteuid() && !page_lives(&page))
+			removed += unlinkat(dirfd(listing), name, 0) == 0;
+	closedir(listing);
+	return removed;
+}
+
+int page_sweep(void)
+{
+	char node[PATH_MAX];
+	return sweep(directory_of_node(node, sizeof node));
+}

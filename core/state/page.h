@@ -1,0 +1,91 @@
+/*
+ * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory (directory.h).
+ *
+ * page    job-UID-NAME-TOKEN.page, 0644: name, labels, devices, use, limits and shares of one job, written by one of its
+ *         processes at a time, by rename, when something changed and now and then as a sign of life
+ * owner   the user whose file it is; what a page does not say
+ * token   the job's segment, so that who can read that needs no page of it
+ *
+ * A hint: everybody may put files there. What is read is one fixed size, checked before it is believed, and nothing
+ * depends on it but what is shown, and which directory of its owner's root is led to.
+ */
+#ifndef SPILLWAY_PAGE_H
+#define SPILLWAY_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/state/directory.h"
+#include "core/state/segment.h"
+
+enum { PAGE_VERSION = 1, PAGE_LISTED_MAX = 4096 };
+#define PAGE_CHANGED_NS 2000000000ull  /* it is written at most this often */
+#define PAGE_BEAT_NS    5000000000ull  /* and at least this often */
+#define PAGE_STALE_NS   15000000000ull /* older: its job is dead, where nothing better is known */
+
+struct page_device {
+	struct segment_device device;
+	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t limit;      /* limit_set; 0: not known */
+	uint64_t share;      /* share_set */
+};
+
+struct page {
+	char magic[8]; /* "SPILPAGE" */
+	uint32_t version;
+	uint32_t size;
+	char boot_id[40];
+	uint64_t token;
+	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
+	uint64_t written_ns; /* CLOCK_MONOTONIC */
+	/* Who wrote it; what tells its death sooner, if it was alone, to those in its namespace. */
+	uint64_t pid_namespace; /* 0: not known */
+	uint64_t pid_started;   /* in the kernel's ticks; 0: not known */
+	int32_t pid;
+	uint32_t processes; /* of the job, live */
+	char job[64];
+	char labels[256];
+	char directory[DIRECTORY_MAX + 8]; /* the job's state directory, as its processes call it */
+	uint32_t device_count;
+	uint32_t zero;
+	struct page_device device[SEGMENT_DEVICES];
+};
+
+/* --- for the process that belongs to the job --- */
+
+/*
+ * Writes the job's page if it is due and this process is the one to do it. The helper thread calls it with
+ * segment_tend(). Without a directory of the node nothing is done. Opens files; waits for nobody.
+ */
+void page_publish(struct segment *segment);
+/* As the process exits, after segment_exiting(): the page goes, unless others are in the job. Any thread may call it. */
+void page_withdraw(struct segment *segment);
+
+/* --- for those who look --- */
+
+/*
+ * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative errno and why:
+ * -EPROTO not a page, or of another version.
+ */
+int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
+              size_t size);
+/* Whether its job still runs, as far as can be told from here. */
+bool page_lives(const struct page *page);
+/* PAGE_LISTED_MAX files at most, those that are no pages left out. */
+struct page_found {
+	struct page page;
+	uid_t owner;
+	bool lives;
+};
+/*
+ * Calls each() for every page. Number of files that have a page's name and are none, the first of them said in why; -1:
+ * there is no such directory.
+ */
+int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
+              size_t size);
+/* Removes pages of our user whose jobs are dead. Number removed. */
+int page_sweep(void);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * Writing events.
+ *
+ * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no system call where the kernel
+ * offers a clock page, no allocation.
+ */
+#include "core/state/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/refuse.h"
+#include "core/state/ring_layout.h"
+
+/* What callers hold is the mapped file. */
+struct ring {
+	struct ring_file file;
+};
+
+_Atomic(struct ring *) event_ring;
+
+uint32_t event_context(const char *container)
+{
+	return strncmp(container, "ctx", 3) == 0 ? (uint32_t)strtoul(container + 3, NULL, 10) : 0;
+}
+
+#define PUT(field, what) atomic_store_explicit(&(field), what, memory_order_relaxed)
+
+void ring_write(struct ring *ring, const struct event *event)
+{
+	uint64_t ticket =
+	    atomic_fetch_add_explicit(&ring->file.header.next, 1, memory_order_relaxed);
+	struct ring_record *record = &ring->file.record[ticket % RING_RECORDS];
+	uint64_t begin = event->begin_ns ? event->begin_ns : segment_clock(CLOCK_MONOTONIC);
+	uint64_t found = atomic_load_explicit(&record->sequence, memory_order_relaxed);
+
+	/* Another is at work here, or came after us and was quicker: what we have is lost. */
+	if ((found & 1) || found > 2 * ticket ||
+	    !atomic_compare_exchange_strong_explicit(&record->sequence, &found, 2 * ticket + 1,
+	                                             memory_order_acquire, memory_order_relaxed))
+		return;
+	atomic_thread_fence(memory_order_release);
+	PUT(record->begin_ns, begin);
+	PUT(record->duration_ns, event->duration_ns);
+	PUT(record->value[0], event->a);
+	PUT(record->value[1], event->b);
+	PUT(record->value[2], event->c);
+	PUT(record->object, event->object);
+	PUT(record->what, ring_pack(event));
+	atomic_store_explicit(&record->sequence, 2 * ticket + 2, memory_order_release);
+}
+
+/* The file is all zero. */
+static void initialise(struct ring_header *header, const struct segment *segment)
+{
+	const struct segment_slot *slot = segment->slot;
+
+	memcpy(header->magic, RING_MAGIC, sizeof header->magic);
+	header->version = RING_VERSION;
+	header->records = RING_RECORDS;
+	header->size = sizeof(struct ring_file);
+	memcpy(header->boot_id, segment->file->header.boot_id, sizeof header->boot_id);
+	segment_copy_text(header->job, sizeof header->job, segment->file->header.job);
+	memcpy(header->command, slot->command, sizeof header->command);
+	header->pid = slot->pid;
+	header->started_ns = slot->started_ns;
+	memset(header->device, -1, sizeof header->device);
+	header->realtime_ns = segment_clock(CLOCK_REALTIME);
+	header->monotonic_ns = segment_clock(CLOCK_MONOTONIC);
+}
+
+/* It gets its name when it is complete. */
+static int make(const struct segment *segment, int directory, const char *name, struct ring **ring)
+{
+	char unfinished[RING_NAME_MAX + 1];
+	struct ring *made = MAP_FAILED;
+	int error;
+
+	snprintf(unfinished, sizeof unfinished, ".%s", name);
+	int fd =
+	    openat(directory, unfinished, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	error = segment_reserve_file(fd, sizeof *made);
+	if (!error) {
+		/* populated: a page fault would cost more than many records */
+		made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		            fd, 0);
+		error = made == MAP_FAILED ? -errno : 0;
+	}
+	close(fd);
+	if (!error) {
+		initialise(&made->file.header, segment);
+		error = renameat(directory, unfinished, directory, name) != 0 ? -errno : 0;
+	}
+	if (!error) {
+		*ring = made;
+		return 0;
+	}
+	if (made != MAP_FAILED)
+		munmap(made, sizeof *made);
+	unlinkat(directory, unfinished, 0);
+	return error;
+}
+
+int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size)
+{
+	struct ring_id id = {.pid = segment->slot->pid, .started_ns = segment->slot->started_ns};
+	char name[RING_NAME_MAX];
+	int directory, error;
+
+	memcpy(id.job, segment->file->header.job, sizeof id.job);
+	ring_name(&id, name, sizeof name);
+	directory = directory_open_path(segment->directory, 0, message, size);
+	if (directory < 0)
+		return directory;
+	error = make(segment, directory, name, ring);
+	close(directory);
+	if (error)
+		return state_refuse(error, message, size, "%s/%s: cannot be made: %s",
+		                    segment->directory, name, strerror(-error));
+	return 0;
+}
+
+void ring_name_device(struct ring *ring, int ordinal, int index)
+{
+	if (ordinal >= 0 && ordinal < SEGMENT_DEVICES && index >= 0 && index < SEGMENT_DEVICES)
+		ring->file.header.device[ordinal] = (int8_t)index;
+}
+
+void ring_close(struct ring *ring)
+{
+	if (ring)
+		munmap(ring, sizeof *ring);
+}

@@ -1,0 +1,180 @@
+/*
+ * The files of rings: their names, and when they go.
+ *
+ * Runs inside the user's process: descriptors are CLOEXEC and closed again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/state/directory.h"
+#include "core/state/ring_layout.h"
+#include "core/state/ring_reader.h"
+
+static const char ending[] = ".events";
+
+const char *ring_name(const struct ring_id *id, char *name, size_t size)
+{
+	snprintf(name, size, "%s.%d-%016" PRIx64 "%s", id->job, id->pid, id->started_ns, ending);
+	return name;
+}
+
+bool ring_name_parse(const char *name, struct ring_id *id)
+{
+	size_t length = strlen(name), tail = sizeof ending - 1;
+	struct ring_id read;
+	char again[RING_NAME_MAX];
+	const char *dot;
+	char *end;
+
+	if (length <= tail || length >= sizeof again)
+		return false;
+	dot = memrchr(name, '.', length - tail);
+	if (!dot || (size_t)(dot - name) >= sizeof read.job)
+		return false;
+	segment_copy_text(read.job, (size_t)(dot - name) + 1, name);
+	read.pid = (int)strtol(dot + 1, &end, 10);
+	read.started_ns = *end == '-' ? strtoull(end + 1, NULL, 16) : 0;
+	/* Written again it is the same: no sign, space or zero too many, and the ending. */
+	if (read.pid < 0 || directory_check_name(read.job) != 0 ||
+	    strcmp(name, ring_name(&read, again, sizeof again)) != 0)
+		return false;
+	*id = read;
+	return true;
+}
+
+/* As the kernel gives them. */
+struct entry {
+	uint64_t inode;
+	int64_t offset;
+	unsigned short length;
+	unsigned char type;
+	char name[];
+};
+
+/*
+ * Calls each() with every file of the directory. 0 or a negative errno. Without opendir(), which allocates: a process may
+ * exit in a signal handler, with malloc's lock held.
+ */
+static int walk(int directory, void (*each)(void *cookie, const char *name), void *cookie)
+{
+	_Alignas(struct entry) char room[4096];
+	/* Not dup(): the offset would be shared. */
+	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long got = -1;
+
+	if (fd < 0)
+		return -errno;
+	while ((got = syscall(SYS_getdents64, fd, room, sizeof room)) > 0) {
+		for (long at = 0; at < got;) {
+			const struct entry *entry = (const struct entry *)(room + at);
+
+			each(cookie, entry->name);
+			at += entry->length;
+		}
+	}
+	got = got < 0 ? -errno : 0;
+	close(fd);
+	return (int)got;
+}
+
+struct listing {
+	const char *job;
+	void (*found)(void *cookie, const char *name);
+	void *cookie;
+	int count;
+};
+
+static void list_one(void *cookie, const char *name)
+{
+	struct listing *listing = cookie;
+	struct ring_id id;
+
+	if (!ring_name_parse(name, &id) || (listing->job && strcmp(listing->job, id.job) != 0))
+		return;
+	listing->count++;
+	if (listing->found)
+		listing->found(listing->cookie, name);
+}
+
+int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
+              void *cookie)
+{
+	struct listing listing = {.job = job, .found = found, .cookie = cookie};
+	int error = walk(directory, list_one, &listing);
+
+	return error ? error : listing.count;
+}
+
+/* Rings of one job that may go; where none is kept they go at once, and nothing is allocated. */
+struct removal {
+	int directory, keep;
+	const char *job;
+	struct segment_file *file;
+	struct ring_id *left;
+	int count, room;
+};
+
+static bool is_in(struct segment_file *file, const struct ring_id *id)
+{
+	for (int i = 0; file && i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &file->slot[i];
+
+		if (atomic_load(&slot->state) == SLOT_LIVE && slot->pid == id->pid &&
+		    slot->started_ns == id->started_ns)
+			return true;
+	}
+	return false;
+}
+
+static void consider(void *cookie, const char *name)
+{
+	struct removal *removal = cookie;
+	bool is_unfinished = name[0] == '.';
+	struct ring_id id;
+
+	if (!ring_name_parse(name + is_unfinished, &id) || strcmp(id.job, removal->job) != 0 ||
+	    is_in(removal->file, &id))
+		return;
+	if (is_unfinished || !removal->keep) {
+		unlinkat(removal->directory, name, 0);
+		return;
+	}
+	if (removal->count == removal->room) {
+		int room = removal->room + 64;
+		struct ring_id *left = realloc(removal->left, (size_t)room * sizeof *left);
+
+		if (!left)
+			return; /* it stays for the next time */
+		removal->left = left;
+		removal->room = room;
+	}
+	removal->left[removal->count++] = id;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct ring_id *x = a, *y = b;
+
+	return (x->started_ns < y->started_ns) - (x->started_ns > y->started_ns);
+}
+
+void rings_remove(int directory, const char *job, struct segment_file *file, int keep)
+{
+	struct removal removal = {.directory = directory, .keep = keep, .job = job, .file = file};
+	char name[RING_NAME_MAX];
+
+	(void)walk(directory, consider, &removal);
+	if (!removal.left)
+		return;
+	if (removal.count > keep)
+		qsort(removal.left, (size_t)removal.count, sizeof *removal.left, newest_first);
+	for (int i = keep; i < removal.count; i++)
+		unlinkat(directory, ring_name(&removal.left[i], name, sizeof name), 0);
+	free(removal.left);
+}

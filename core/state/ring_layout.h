@@ -1,0 +1,85 @@
+/*
+ * A ring as it lies in its file, and what the files of this room share about it. Private.
+ *
+ * Whoever changes a struct here, EVENTS, or what a code of an event means (codes.h), raises RING_VERSION. magic, version and size keep their places.
+ *
+ * ticket    number of a record: the first is 0. It lies in place ticket % RING_RECORDS
+ * sequence  of a place: 2 * ticket + 1 while that record is being written, 2 * ticket + 2 once it is whole. A writer that
+ *           finds another one at work there, or come before it, drops its record, so that no record is of two writers
+ */
+#ifndef SPILLWAY_RING_LAYOUT_H
+#define SPILLWAY_RING_LAYOUT_H
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "core/state/layout.h"
+#include "core/state/ring.h"
+
+#define RING_MAGIC "SPILLRNG"
+
+enum { RING_VERSION = 1, RING_NAME_MAX = 128 };
+
+struct ring_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t records;
+	uint64_t size;
+	char boot_id[SEGMENT_BOOT_ID_MAX];
+	char job[64];
+	char command[64];
+	int32_t pid;                    /* in its own namespace */
+	int8_t device[SEGMENT_DEVICES]; /* ordinal -> index in the job; -1: none */
+	uint64_t started_ns;            /* CLOCK_REALTIME; of its slot */
+	uint64_t realtime_ns;           /* both clocks at one moment */
+	uint64_t monotonic_ns;
+	_Alignas(64) _Atomic uint64_t next; /* ticket */
+};
+
+/* Fields are written one by one while others may read: each is atomic. */
+struct ring_record {
+	_Atomic uint64_t sequence;
+	_Atomic uint64_t begin_ns, duration_ns;
+	_Atomic uint64_t value[3];
+	_Atomic uint64_t object;
+	_Atomic uint64_t what; /* ring_pack() */
+};
+
+struct ring_file {
+	_Alignas(4096) struct ring_header header;
+	_Alignas(4096) struct ring_record record[RING_RECORDS];
+};
+
+static_assert(sizeof(struct ring_record) == 64, "layout changed: raise RING_VERSION");
+static_assert(offsetof(struct ring_header, next) == 256, "layout changed: raise RING_VERSION");
+static_assert(offsetof(struct ring_file, record) == 4096, "layout changed: raise RING_VERSION");
+static_assert(EVENT_KINDS == 15, "an event more or less: raise RING_VERSION");
+static_assert((RING_RECORDS & (RING_RECORDS - 1)) == 0, "tickets may wrap");
+
+static inline uint64_t ring_pack(const struct event *event)
+{
+	return (uint64_t)event->context << 32 | (uint64_t)(uint16_t)event->device << 16 |
+	       (uint16_t)event->kind;
+}
+
+/* What the name of a ring's file says: "JOB.PID-STARTED.events" */
+struct ring_id {
+	char job[64];
+	int pid;
+	uint64_t started_ns;
+};
+
+/* ring_reader.c */
+/* How long a unit's records that are being written are waited for; a writer needs nanoseconds. A test may shorten it. */
+extern uint64_t ring_patience_ns;
+
+/* ring_files.c */
+const char *ring_name(const struct ring_id *id, char *name, size_t size);
+bool ring_name_parse(const char *name, struct ring_id *id);
+/*
+ * Removes rings of the job, under the job lock: of processes that are not in the file; all of them with NULL. The newest
+ * `keep` stay.
+ */
+void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
+
+#endif

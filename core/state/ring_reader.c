@@ -1,0 +1,590 @@
+/*
+ * Reading rings.
+ *
+ * A record is copied between two copies of its sequence number: if both say that it is whole and of the ticket that is
+ * looked for, so is the copy. The file may change at any time, by whoever can write to it: nothing read from it is
+ * believed before it was compared, and what was compared is not read again.
+ */
+#include "core/state/ring_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file_status.h"
+#include "core/state/refuse.h"
+#include "core/state/ring_layout.h"
+
+#define SLICE_NS 20000000ull /* between two looks at whether it was cancelled */
+#define PAUSE_NS 1000000
+
+enum { BATCH = 256, RINGS_MOST = 65536 };
+
+uint64_t ring_patience_ns = 50000000;
+
+/* What the reader knows of one ring. */
+struct known {
+	struct known *next;
+	struct ring_id id;
+	struct ring_source source;
+	uint64_t position;
+};
+
+struct ring_reader {
+	int directory;
+	struct known *known;
+	uint64_t produced, completed, lost;
+	_Atomic bool is_cancelled;
+
+	/* The unit at hand; fd is -1 between two. */
+	int fd;
+	struct known *unit;
+	uint64_t end;            /* the ticket it is read up to */
+	uint64_t patience_until; /* for unfinished records; 0: none was met */
+	uint64_t lost_here;      /* not yet told */
+	uint64_t last_begin;
+
+	/* A batch, copied. */
+	int copied, taken;
+	enum { WHOLE, UNFINISHED, GONE } state[BATCH];
+	struct ring_record record[BATCH], other[BATCH];
+	uint64_t before[BATCH];
+};
+
+struct ring_reader *ring_reader_create(int directory)
+{
+	struct ring_reader *reader = calloc(1, sizeof *reader);
+
+	if (!reader) {
+		close(directory);
+		return NULL;
+	}
+	reader->directory = directory;
+	reader->fd = -1;
+	return reader;
+}
+
+static void leave_unit(struct ring_reader *reader)
+{
+	if (reader->fd >= 0)
+		close(reader->fd);
+	reader->fd = -1;
+	reader->unit = NULL;
+	reader->copied = reader->taken = 0;
+	reader->lost_here = reader->patience_until = 0;
+}
+
+void ring_reader_reset(struct ring_reader *reader)
+{
+	leave_unit(reader);
+	for (struct known *known = reader->known, *next; known; known = next) {
+		next = known->next;
+		free(known);
+	}
+	reader->known = NULL;
+	reader->produced = reader->completed = reader->lost = 0;
+	atomic_store(&reader->is_cancelled, false);
+}
+
+void ring_reader_destroy(struct ring_reader *reader)
+{
+	if (!reader)
+		return;
+	ring_reader_reset(reader);
+	close(reader->directory);
+	free(reader);
+}
+
+void ring_reader_cancel(struct ring_reader *reader)
+{
+	atomic_store(&reader->is_cancelled, true);
+}
+
+uint64_t ring_reader_produced(const struct ring_reader *reader)
+{
+	return reader->produced;
+}
+
+uint64_t ring_reader_completed(const struct ring_reader *reader)
+{
+	return reader->completed;
+}
+
+uint64_t ring_reader_lost(const struct ring_reader *reader)
+{
+	return reader->lost;
+}
+
+static struct known **find(struct known **list, const struct ring_id *id)
+{
+	while (*list && ((*list)->id.pid != id->pid || (*list)->id.started_ns != id->started_ns ||
+	                 strcmp((*list)->id.job, id->job) != 0))
+		list = &(*list)->next;
+	return list;
+}
+
+static struct known *meet(struct known **list, const struct ring_id *id)
+{
+	struct known **place = find(list, id);
+
+	if (!*place) {
+		*place = calloc(1, sizeof **place);
+		if (*place)
+			(*place)->id = *id;
+	}
+	return *place;
+}
+
+/* --- one work unit --- */
+
+static bool is_terminated(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) != NULL;
+}
+
+/* 0 or a negative errno and message. */
+static int check_header(const struct ring_header *header, const struct ring_id *id, off_t file_size,
+                        const char *name, char *message, size_t size)
+{
+	struct segment_header boot;
+
+	if (memcmp(header->magic, RING_MAGIC, sizeof header->magic) != 0)
+		return state_refuse(-EPROTO, message, size, "%s: not a ring of events", name);
+	if (header->version != RING_VERSION)
+		return state_refuse(-EPROTO, message, size,
+		                    "%s: events of version %u, expected version %d", name,
+		                    header->version, RING_VERSION);
+	if (header->size != sizeof(struct ring_file) || file_size != sizeof(struct ring_file))
+		return state_refuse(-EPROTO, message, size, "%s: %lld bytes, expected %zu: damaged",
+		                    name, (long long)file_size, sizeof(struct ring_file));
+	if (header->records != RING_RECORDS ||
+	    !is_terminated(header->boot_id, SEGMENT_BOOT_ID_MAX) ||
+	    !is_terminated(header->command, sizeof header->command) ||
+	    strncmp(header->job, id->job, sizeof header->job) != 0 || header->pid != id->pid ||
+	    header->started_ns != id->started_ns)
+		return state_refuse(-EPROTO, message, size, "%s: its header is damaged", name);
+	memcpy(boot.boot_id, header->boot_id, sizeof boot.boot_id);
+	if (!segment_is_of_this_boot(&boot))
+		return state_refuse(-ESTALE, message, size, "%s: of an earlier boot", name);
+	return 0;
+}
+
+static void describe_source(struct known *unit, const struct ring_header *header)
+{
+	struct ring_source *source = &unit->source;
+
+	memcpy(source->job, unit->id.job, sizeof source->job);
+	memcpy(source->command, header->command, sizeof source->command);
+	source->pid = unit->id.pid;
+	source->started_ns = unit->id.started_ns;
+	for (int i = 0; i < SEGMENT_DEVICES; i++)
+		source->device[i] = header->device[i] >= 0 && header->device[i] < SEGMENT_DEVICES
+		                        ? header->device[i]
+		                        : -1;
+	source->realtime_offset_ns = (int64_t)(header->realtime_ns - header->monotonic_ns);
+}
+
+static void lose(struct ring_reader *reader, uint64_t count)
+{
+	reader->unit->position += count;
+	reader->lost_here += count;
+	reader->lost += count;
+}
+
+/* The unit at hand is still the ring it was. */
+static int check_unit(struct ring_reader *reader, struct ring_header *header,
+                      const struct ring_id *id, char *message, size_t size)
+{
+	char name[RING_NAME_MAX];
+	struct stat found;
+	ssize_t length = 0;
+
+	ring_name(id, name, sizeof name);
+	if (file_status_of(reader->fd, &found) != 0)
+		return state_refuse(-errno, message, size, "%s: %s", name, strerror(errno));
+	if (S_ISREG(found.st_mode))
+		length = pread(reader->fd, header, sizeof *header, 0);
+	if (length != sizeof *header)
+		return state_refuse(-EPROTO, message, size, "%s: not a ring of events", name);
+	return check_header(header, id, found.st_size, name, message, size);
+}
+
+static int open_unit(struct ring_reader *reader, const char *name, char *message, size_t size)
+{
+	struct ring_header header = {0};
+	struct ring_id id;
+	int error;
+
+	if (!ring_name_parse(name, &id))
+		return state_refuse(-EPROTO, message, size, "%s: not the name of a ring", name);
+	/* NONBLOCK: it might be a pipe */
+	reader->fd =
+	    openat(reader->directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (reader->fd < 0)
+		return state_refuse(-errno, message, size, "%s: %s", name, strerror(errno));
+	error = check_unit(reader, &header, &id, message, size);
+	if (error)
+		return error;
+	reader->unit = meet(&reader->known, &id);
+	if (!reader->unit)
+		return state_refuse(-ENOMEM, message, size, "%s: %s", name, strerror(ENOMEM));
+	describe_source(reader->unit, &header);
+	reader->end = header.next;
+	if (reader->end < reader->unit->position) {
+		reader->unit->position = reader->end;
+		return state_refuse(-EPROTO, message, size, "%s: has fewer records than before",
+		                    name);
+	}
+	if (reader->end - reader->unit->position > RING_RECORDS)
+		lose(reader, reader->end - reader->unit->position - RING_RECORDS);
+	return 0;
+}
+
+/* The file as it is at this moment; what is in it may be anything. */
+static int copy(struct ring_reader *reader, struct ring_record *to, int count)
+{
+	uint64_t first = reader->unit->position % RING_RECORDS;
+	off_t at = (off_t)(offsetof(struct ring_file, record) + first * sizeof *to);
+	ssize_t bytes = (ssize_t)((size_t)count * sizeof *to);
+	ssize_t length = pread(reader->fd, to, (size_t)bytes, at);
+
+	/* what is copied next is younger */
+	atomic_thread_fence(memory_order_seq_cst);
+	return length == bytes ? 0 : length < 0 ? -errno : -EPROTO;
+}
+
+/* Copies the next records and says of each what it is. */
+static int copy_batch(struct ring_reader *reader, int count)
+{
+	int error = copy(reader, reader->other, count);
+
+	for (int i = 0; !error && i < count; i++)
+		reader->before[i] = reader->other[i].sequence;
+	if (!error)
+		error = copy(reader, reader->record, count);
+	if (!error)
+		error = copy(reader, reader->other, count);
+	for (int i = 0; !error && i < count; i++) {
+		uint64_t whole = 2 * (reader->unit->position + (uint64_t)i) + 2;
+		uint64_t after = reader->other[i].sequence;
+
+		reader->state[i] = after > whole                                  ? GONE
+		                   : after == whole && reader->before[i] == whole ? WHOLE
+		                                                                  : UNFINISHED;
+	}
+	return error;
+}
+
+static int first_unfinished(const struct ring_reader *reader, int count)
+{
+	int i = 0;
+
+	while (i < count && reader->state[i] != UNFINISHED)
+		i++;
+	return i;
+}
+
+static void wait_a_little(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+/* Makes a batch of what is left of the unit. 0 or a negative errno and message. */
+static int fill(struct ring_reader *reader, char *message, size_t size)
+{
+	uint64_t left = reader->end - reader->unit->position;
+	uint64_t to_turn = RING_RECORDS - reader->unit->position % RING_RECORDS;
+	int count = (int)(left < to_turn ? left : to_turn), whole, error;
+	struct ring_header header = {0};
+
+	if (count > BATCH)
+		count = BATCH;
+	for (;;) {
+		error = copy_batch(reader, count);
+		if (error)
+			return state_refuse(error, message, size, "ring of process %d: %s",
+			                    reader->unit->id.pid,
+			                    error == -EPROTO ? "cut short" : strerror(-error));
+		error = check_unit(reader, &header, &reader->unit->id, message, size);
+		if (error)
+			return error;
+		whole = first_unfinished(reader, count);
+		if (whole > 0 || atomic_load(&reader->is_cancelled))
+			break;
+		/* Its writer was killed, or dropped it, or needs a moment: one for each unit. Then what is not whole
+		 * is lost. */
+		uint64_t now = segment_clock(CLOCK_MONOTONIC);
+		if (!reader->patience_until)
+			reader->patience_until = now + ring_patience_ns;
+		if (now >= reader->patience_until) {
+			whole = count;
+			break;
+		}
+		wait_a_little();
+	}
+	reader->copied = whole;
+	reader->taken = 0;
+	return 0;
+}
+
+/* Whether the record is one; it may have been made by anybody. */
+static bool read_event(const struct ring_record *record, struct event *event)
+{
+	uint64_t what = record->what;
+	unsigned int kind = what & 0xffff;
+	int device = (int16_t)(what >> 16);
+
+	if (kind >= EVENT_KINDS || device < EVENT_NO_DEVICE || device >= SEGMENT_DEVICES)
+		return false;
+	*event = (struct event){.kind = (enum event_kind)kind,
+	                        .device = device,
+	                        .begin_ns = record->begin_ns,
+	                        .duration_ns = record->duration_ns,
+	                        .a = record->value[0],
+	                        .b = record->value[1],
+	                        .c = record->value[2],
+	                        .object = record->object,
+	                        .context = (uint32_t)(what >> 32)};
+	return true;
+}
+
+static void tell_lost(struct ring_reader *reader, struct ring_entry *entry, uint64_t begin_ns)
+{
+	*entry = (struct ring_entry){
+	    .source = &reader->unit->source,
+	    .lost = reader->lost_here,
+	    .event = {.device = EVENT_NO_DEVICE, .begin_ns = begin_ns},
+	};
+	reader->lost_here = 0;
+}
+
+/* 1: an entry; 0: the unit is done; or a negative errno. */
+static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, char *message,
+                        size_t size)
+{
+	struct event event;
+
+	for (;;) {
+		if (reader->taken == reader->copied) {
+			int error;
+
+			if (reader->unit->position == reader->end)
+				break;
+			error = fill(reader, message, size);
+			if (error && !reader->lost_here)
+				return error;
+			if (error)
+				break; /* told first; then it is met again */
+			if (atomic_load(&reader->is_cancelled))
+				return -ECANCELED;
+		}
+		if (reader->state[reader->taken] != WHOLE ||
+		    !read_event(&reader->record[reader->taken], &event)) {
+			reader->taken++;
+			lose(reader, 1);
+			continue;
+		}
+		if (reader->lost_here) {
+			tell_lost(reader, entry, event.begin_ns);
+			return 1;
+		}
+		reader->taken++;
+		reader->unit->position++;
+		reader->produced++;
+		reader->last_begin = event.begin_ns;
+		*entry = (struct ring_entry){.source = &reader->unit->source, .event = event};
+		return 1;
+	}
+	if (!reader->lost_here)
+		return 0;
+	tell_lost(reader, entry, reader->last_begin);
+	return 1;
+}
+
+/* --- reading --- */
+
+/* 0: there is a unit at hand; else as ring_reader_read_up_to(), but 1 for no more work. */
+static int next_unit(struct ring_reader *reader, struct queue *work, uint64_t patience_ns,
+                     char *message, size_t size)
+{
+	uint64_t slice;
+	void *item;
+	int error;
+
+	do {
+		slice = patience_ns < SLICE_NS ? patience_ns : SLICE_NS;
+		patience_ns -= slice;
+		if (atomic_load(&reader->is_cancelled))
+			return -ECANCELED;
+		error = queue_take(work, &item, slice);
+	} while (error == -ETIMEDOUT && patience_ns > 0);
+	if (error)
+		return 1;
+	error = open_unit(reader, item, message, size);
+	free(item);
+	if (error)
+		leave_unit(reader);
+	return error;
+}
+
+int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
+                           int n, uint64_t patience_ns, char *message, size_t size)
+{
+	int count = 0;
+
+	while (count < n) {
+		int got;
+
+		if (atomic_load(&reader->is_cancelled))
+			return count ? count : -ECANCELED;
+		if (!reader->unit) {
+			if (count)
+				break; /* what there is, before waiting */
+			got = next_unit(reader, work, patience_ns, message, size);
+			if (got)
+				return got > 0 ? 0 : got;
+		}
+		got = next_of_unit(reader, &entry[count], message, size);
+		if (got > 0) {
+			count++;
+			continue;
+		}
+		if (got < 0 && count)
+			return count; /* what is at fault now will be then */
+		if (got == 0)
+			reader->completed++;
+		if (got != -ECANCELED)
+			leave_unit(reader);
+		if (got < 0)
+			return got;
+	}
+	return count;
+}
+
+int ring_reader_read(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
+                     uint64_t patience_ns, char *message, size_t size)
+{
+	return ring_reader_read_up_to(reader, work, entry, 1, patience_ns, message, size);
+}
+
+/* --- state --- */
+
+static const char first_line[] = "spillway ring reader 1";
+
+char *ring_reader_serialize_state(const struct ring_reader *reader)
+{
+	char name[RING_NAME_MAX], *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		return NULL;
+	fprintf(out, "%s\nproduced %" PRIu64 "\ncompleted %" PRIu64 "\nlost %" PRIu64 "\n",
+	        first_line, reader->produced, reader->completed, reader->lost);
+	for (const struct known *known = reader->known; known; known = known->next) {
+		ring_name(&known->id, name, sizeof name);
+		if (faccessat(reader->directory, name, F_OK, 0) == 0)
+			fprintf(out, "ring %s %" PRIu64 "\n", name, known->position);
+	}
+	fputs("end\n", out);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* "KEY NUMBER", as it was written. */
+static bool parse_count(const char *line, const char *key, uint64_t *value)
+{
+	char again[64];
+
+	if (strncmp(line, key, strlen(key)) != 0)
+		return false;
+	*value = strtoull(line + strlen(key), NULL, 10);
+	snprintf(again, sizeof again, "%s%" PRIu64, key, *value);
+	return strcmp(line, again) == 0;
+}
+
+static bool parse_ring(char *line, struct known **list)
+{
+	char *number = strrchr(line, ' ');
+	struct known *known;
+	struct ring_id id;
+	uint64_t position;
+
+	if (strncmp(line, "ring ", 5) != 0 || number < line + 5 ||
+	    !parse_count(number, " ", &position))
+		return false;
+	*number = '\0';
+	if (!ring_name_parse(line + 5, &id) || *find(list, &id))
+		return false;
+	known = meet(list, &id);
+	if (known)
+		known->position = position;
+	return known;
+}
+
+/* What is between two newlines, each in its turn; NULL: no more. */
+static char *next_line(char **rest)
+{
+	char *line = *rest, *end = strchr(line, '\n');
+
+	if (!end)
+		return NULL;
+	*end = '\0';
+	*rest = end + 1;
+	return line;
+}
+
+static bool parse_state(char *text, struct ring_reader *to)
+{
+	const char *line = next_line(&text);
+
+	if (!line || strcmp(line, first_line) != 0)
+		return false;
+	if (!(line = next_line(&text)) || !parse_count(line, "produced ", &to->produced) ||
+	    !(line = next_line(&text)) || !parse_count(line, "completed ", &to->completed) ||
+	    !(line = next_line(&text)) || !parse_count(line, "lost ", &to->lost))
+		return false;
+	for (int rings = 0; rings < RINGS_MOST; rings++) {
+		char *ring = next_line(&text);
+
+		if (ring && strcmp(ring, "end") == 0)
+			return *text == '\0';
+		if (!ring || !parse_ring(ring, &to->known))
+			return false;
+	}
+	return false;
+}
+
+int ring_reader_restore_state(struct ring_reader *reader, const char *state, char *message,
+                              size_t size)
+{
+	struct ring_reader *read = ring_reader_create(-1);
+	char *text = strdup(state);
+	bool valid = read && text && parse_state(text, read);
+	int error = 0;
+
+	if (!read || !text)
+		error = state_refuse(-ENOMEM, message, size, "%s", strerror(ENOMEM));
+	else if (!valid)
+		error = state_refuse(-EINVAL, message, size,
+		                     "not the state of a reader of events, or damaged");
+	if (!error) {
+		struct known *list = read->known;
+
+		ring_reader_reset(reader);
+		reader->known = list;
+		reader->produced = read->produced;
+		reader->completed = read->completed;
+		reader->lost = read->lost;
+		read->known = NULL;
+	}
+	free(text);
+	ring_reader_destroy(read);
+	return error;
+}

@@ -1,0 +1,190 @@
+/*
+ * The status file: what stands in it, and pushing it.
+ *
+ * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a rename; what others may have put in
+ * its place is replaced, never written to.
+ */
+#include "core/state/status.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/state/layout.h"
+
+/* --- what stands in it --- */
+
+/* "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. Data from others: nothing to be escaped. */
+static void short_pci_bus_id(const char given[16], char name[16])
+{
+	char id[17] = "";
+	memcpy(id, given, 16);
+	const char *colon = strchr(id, ':');
+	bool has_domain = colon && strchr(colon + 1, ':');
+
+	snprintf(name, 16, "%s", has_domain ? colon + 1 : id);
+	for (char *c = name; *c; c++)
+		*c = (char)(isxdigit((unsigned char)*c) || *c == ':' || *c == '.'
+		                ? tolower((unsigned char)*c)
+		                : '?');
+}
+
+static size_t format_device(const struct status_device *device, char *text, size_t size)
+{
+	const int on_device = SEGMENT_ON_DEVICE, on_host = SEGMENT_ON_HOST;
+	char name[16];
+
+	short_pci_bus_id(device->pci_bus_id, name);
+	/* nothing is charged that holds nothing, so what is held is what AntMan calls stable */
+	return (size_t)snprintf(
+	    text, size,
+	    "\"%s\":{\"deviceMemUsedMax\":%" PRIu64 ",\"deviceMemUsedMin\":%" PRIu64
+	    ",\"deviceMemPoolSize\":%" PRIu64 ",\"deviceMemStable\":%" PRIu64
+	    ",\"hostMemUsedMax\":%" PRIu64 ",\"hostMemUsedMin\":%" PRIu64
+	    ",\"hostMemPoolSize\":%" PRIu64 ",\"swapReason\":\"%s\",\"deviceMemUsedNvidia\":-1}",
+	    name, device->peak[on_device], device->used[on_device], device->charged[on_device],
+	    device->used[on_device], device->peak[on_host], device->used[on_host],
+	    device->charged[on_host], device->has_spilled ? "OOM" : "");
+}
+
+size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
+{
+	char *at = stpcpy(text, "{\"gpuUsageInfo\":{");
+	uint64_t step_ns = 0;
+
+	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
+		const struct status_device *device = &status->device[i];
+		if (i > 0)
+			*at++ = ',';
+		at += format_device(device, at, (size_t)(text + STATUS_TEXT_MAX - at));
+		if (device->step_ns > step_ns)
+			step_ns = device->step_ns;
+	}
+	*at++ = '}';
+	if (step_ns)
+		at += sprintf(at, ",\"miniBatchDuration\":%" PRIu64, step_ns / 1000);
+	at = stpcpy(at, "}\n");
+	return (size_t)(at - text);
+}
+
+/* --- pushing it --- */
+
+static void add_slot(const struct segment_slot *slot, int device, struct status_device *sum)
+{
+	const struct statistics *statistics = &slot->device[device];
+	uint64_t step_ns = statistics_get(&statistics->step_ns);
+
+	if (atomic_load(&slot->state) == SLOT_FREE)
+		return;
+	if (statistics_get(&statistics->spill_reason) != SPILL_NONE)
+		sum->has_spilled = true;
+	if (atomic_load(&slot->state) != SLOT_LIVE)
+		return;
+	sum->used[SEGMENT_ON_DEVICE] += statistics_get(&statistics->device_used);
+	sum->used[SEGMENT_ON_HOST] += statistics_get(&statistics->host_used);
+	if (step_ns > sum->step_ns)
+		sum->step_ns = step_ns;
+}
+
+static void read_status(const struct segment_file *file, struct status *status)
+{
+	const struct segment_header *header = &file->header;
+
+	memset(status, 0, sizeof *status);
+	status->count = (int)atomic_load(&header->device_count);
+	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
+		struct status_device *device = &status->device[i];
+		memcpy(device->pci_bus_id, header->device[i].pci_bus_id, sizeof device->pci_bus_id);
+		device->has_spilled = statistics_get(&header->ended[i].spill_reason) != SPILL_NONE;
+		for (int side = 0; side < SEGMENT_SIDES; side++) {
+			device->peak[side] = header->peak[i][side];
+			device->charged[side] = atomic_load(&header->charged[i][side]);
+		}
+		for (int slot = 0; slot < SEGMENT_SLOTS; slot++)
+			add_slot(&file->slot[slot], i, device);
+	}
+}
+
+/* By a hundredth or more, or from or to not being known. */
+static bool has_moved(uint64_t mean, uint64_t told)
+{
+	uint64_t difference = mean > told ? mean - told : told - mean;
+	return (mean == 0) != (told == 0) || (difference && difference >= told / 100);
+}
+
+static bool is_news(const struct status *now, const struct status *told)
+{
+	if (now->count != told->count)
+		return true;
+	for (int i = 0; i < now->count && i < SEGMENT_DEVICES; i++) {
+		const struct status_device *one = &now->device[i], *other = &told->device[i];
+		if (memcmp(one->used, other->used, sizeof one->used) != 0 ||
+		    memcmp(one->peak, other->peak, sizeof one->peak) != 0 ||
+		    memcmp(one->charged, other->charged, sizeof one->charged) != 0 ||
+		    one->has_spilled != other->has_spilled ||
+		    has_moved(one->step_ns, other->step_ns))
+			return true;
+	}
+	return false;
+}
+
+static bool is_time(struct segment_header *header)
+{
+	uint64_t now = segment_clock(CLOCK_MONOTONIC), last = atomic_load(&header->status_ns);
+	return (last == 0 || now - last >= STATUS_PUSH_NS) &&
+	       atomic_compare_exchange_strong(&header->status_ns, &last, now);
+}
+
+static int write_file(int fd, const char *text, size_t length)
+{
+	int error = segment_reserve_pages(fd, length);
+	if (error)
+		return error;
+	ssize_t written = pwrite(fd, text, length, 0);
+	if (written != (ssize_t)length)
+		return written < 0 ? -errno : -EIO;
+	return fchmod(fd, 0644) == 0 ? 0 : -errno;
+}
+
+/* For everybody to read, whatever the umask. */
+static int replace(const char *path, int slot, const char *text, size_t length)
+{
+	char unfinished[PATH_MAX];
+	int length_of_path =
+	    snprintf(unfinished, sizeof unfinished, "%s.new-%d-%d", path, (int)getpid(), slot);
+
+	if (length_of_path < 0 || (size_t)length_of_path >= sizeof unfinished)
+		return -ENAMETOOLONG;
+	unlink(unfinished);
+	int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	int error = write_file(fd, text, length);
+	close(fd);
+	if (!error && rename(unfinished, path) != 0)
+		error = -errno;
+	if (error)
+		unlink(unfinished);
+	return error;
+}
+
+int status_push(struct segment *segment, const char *path, struct status *told)
+{
+	char text[STATUS_TEXT_MAX];
+	struct status now;
+
+	read_status(segment->file, &now);
+	if (!is_news(&now, told) || !is_time(&segment->file->header))
+		return 0;
+	size_t length = status_format(&now, text);
+	int error = replace(path, (int)(segment->slot - segment->file->slot), text, length);
+	if (!error)
+		*told = now;
+	return error;
+}

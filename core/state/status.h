@@ -1,0 +1,43 @@
+/*
+ * The status file: what schedulers made for AntMan read of a job in its GPU_STATUS_FILE. `status_file` names it, and
+ * `spillway stat --format antman` prints the same.
+ *
+ * A process of the job pushes it, by rename, when memory changed or the time of a step moved by 1 %, and not before
+ * STATUS_PUSH_NS after the last time. Names and meanings of the fields are AntMan's.
+ */
+#ifndef SPILLWAY_STATUS_H
+#define SPILLWAY_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/state/segment.h"
+
+#define STATUS_PUSH_NS 10000000000ull
+
+/* Of a job on one device. Bytes; by enum segment_side. */
+struct status_device {
+	char pci_bus_id[16];
+	uint64_t used[2], peak[2], charged[2];
+	bool has_spilled;
+	uint64_t step_ns; /* 0: not known */
+};
+
+struct status {
+	int count;
+	struct status_device device[SEGMENT_DEVICES];
+};
+
+enum { STATUS_TEXT_MAX = 640 * SEGMENT_DEVICES + 128 };
+
+/* One line of JSON. Its length. */
+size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX]);
+
+/*
+ * Writes the file if it is time and *told, what this process knows to stand there, is no longer so. 0, also when there was
+ * nothing to do, or a negative errno. For the helper thread; waits for nobody.
+ */
+int status_push(struct segment *segment, const char *path, struct status *told);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * Finding or making a device's turn file.
+ *
+ * Runs inside the user's process: nothing is followed, believed or waited for without bound that others may have put
+ * there; a descriptor is CLOEXEC and closed again. A file is completed under its lock, so nobody maps a half-made one;
+ * what a killed maker leaves has no magic yet and is completed by the next.
+ */
+#include "core/state/turns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/file_status.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+#include "core/state/refuse.h"
+
+#define TURNS_MAGIC  "SPILTURN"
+#define LOCK_WAIT_NS 1000000000ull
+
+enum { LOCK_NAP_NS = 500000, UUID_MAX = 47 };
+
+struct turns_file {
+	struct turns turns;
+	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no time in the file means anything */
+};
+
+static_assert(sizeof(struct turn_lane) == 64, "layout changed: raise TURNS_VERSION");
+static_assert(offsetof(struct turns, lane) == 64, "layout changed: raise TURNS_VERSION");
+static_assert(sizeof(struct turns_file) == 4224, "layout changed: raise TURNS_VERSION");
+
+/* Where the file may be. In order of preference, as turns.h says. */
+enum place_kind { OF_ROOT, OF_USER_IN_NODE, OF_USER_IN_STATE, PLACES };
+
+struct place {
+	enum place_kind kind;
+	char directory[PATH_MAX];
+	char name[80];
+};
+
+/* Who wants to know why not. */
+struct asker {
+	char *message;
+	size_t size;
+};
+
+static bool is_uuid(const char *uuid)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	                              "0123456789-";
+	size_t length = strspn(uuid, allowed);
+	return length > 0 && length <= UUID_MAX && uuid[length] == '\0';
+}
+
+static void fill_place(struct place *place, enum place_kind kind, const char *uuid)
+{
+	place->kind = kind;
+	if (kind == OF_USER_IN_STATE)
+		directory_path(place->directory, sizeof place->directory);
+	else
+		directory_of_node(place->directory, sizeof place->directory);
+	if (kind == OF_USER_IN_NODE)
+		snprintf(place->name, sizeof place->name, "turns-%s-%u", uuid, (unsigned)geteuid());
+	else
+		snprintf(place->name, sizeof place->name, "turns-%s", uuid);
+}
+
+/* A descriptor or a negative errno. Of the node's directory nothing is asked: each file in it is judged. */
+static int open_directory(const struct place *place, bool make, const struct asker *asker)
+{
+	if (place->kind == OF_USER_IN_STATE)
+		return directory_open(make, asker->message, asker->size);
+	if (place->directory[0] != '/')
+		return state_refuse(-EINVAL, asker->message, asker->size,
+		                    "SPILLWAY_NODE_DIR=%s: expected an absolute path",
+		                    place->directory);
+	int fd = open(place->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	int error = -errno;
+	return state_refuse(error, asker->message, asker->size, "%s: %s", place->directory,
+	                    strerror(-error));
+}
+
+/*
+ * Whoever may write to a file may cut it short, and who then touches the mapping is killed (SIGBUS). So only those may
+ * whom we trust with that: root, ourselves, and the group that root gave it to.
+ */
+static int check_owner(const struct stat *found, const struct place *place,
+                       const struct asker *asker)
+{
+	uid_t owner = place->kind == OF_ROOT ? 0 : geteuid();
+	mode_t others = place->kind == OF_ROOT ? S_IWOTH : S_IWGRP | S_IWOTH;
+
+	if (!S_ISREG(found->st_mode))
+		return state_refuse(-EPROTO, asker->message, asker->size, "%s/%s: not a turn file",
+		                    place->directory, place->name);
+	if (found->st_uid != owner)
+		return state_refuse(-EPERM, asker->message, asker->size,
+		                    "%s/%s: belongs to user %u, expected user %u", place->directory,
+		                    place->name, (unsigned)found->st_uid, (unsigned)owner);
+	if (found->st_mode & others)
+		return state_refuse(-EPERM, asker->message, asker->size,
+		                    "%s/%s: mode %04o lets others cut it short, expected %s",
+		                    place->directory, place->name, (unsigned)found->st_mode & 07777,
+		                    place->kind == OF_ROOT ? "0660" : "0600");
+	/* a link could lead to any file that we may write to */
+	if (found->st_nlink != 1)
+		return state_refuse(-EPERM, asker->message, asker->size,
+		                    "%s/%s: has another name, too", place->directory, place->name);
+	return 0;
+}
+
+/* A descriptor or a negative errno. */
+static int open_file(int directory, const struct place *place, bool make, const struct asker *asker)
+{
+	/* NONBLOCK: it might be a pipe. Made only where there is none: protected_regular refuses O_CREAT on others' */
+	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+	int fd = openat(directory, place->name, flags);
+	if (fd < 0 && errno == ENOENT && make && place->kind != OF_ROOT) {
+		fd = openat(directory, place->name, flags | O_CREAT | O_EXCL, 0600);
+		if (fd >= 0)
+			(void)fchmod(fd, 0600); /* the umask may have taken our own rights away */
+		else if (errno == EEXIST)
+			fd = openat(directory, place->name, flags);
+	}
+	if (fd < 0) {
+		int error = -errno;
+		return state_refuse(error, asker->message, asker->size, "%s/%s: %s",
+		                    place->directory, place->name, strerror(-error));
+	}
+	struct stat found;
+	int error = file_status_of(fd, &found) == 0 ? check_owner(&found, place, asker) : -errno;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+static int lock(int fd)
+{
+	uint64_t deadline = segment_clock(CLOCK_MONOTONIC) + LOCK_WAIT_NS;
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (segment_clock(CLOCK_MONOTONIC) >= deadline)
+			return -EBUSY;
+		segment_nap(LOCK_NAP_NS);
+	}
+	return 0;
+}
+
+static int write_at(int fd, const void *bytes, size_t size, size_t at)
+{
+	ssize_t length = pwrite(fd, bytes, size, (off_t)at);
+	if (length == (ssize_t)size)
+		return 0;
+	return length < 0 ? -errno : -EIO;
+}
+
+/* Everything but what check() looks at, and that last. */
+static int initialise(int fd)
+{
+	static const char none[sizeof(struct turns)];
+	const size_t past = offsetof(struct turns, holder);
+	struct turns_file new = {
+	    .turns = {.version = TURNS_VERSION, .size = sizeof new},
+	};
+	memcpy(new.turns.magic, TURNS_MAGIC, sizeof new.turns.magic);
+	segment_read_boot_id(new.boot_id);
+	int error = write_at(fd, none, sizeof none - past, past);
+	if (!error)
+		error = write_at(fd, new.boot_id, sizeof new.boot_id,
+		                 offsetof(struct turns_file, boot_id));
+	if (!error)
+		error = write_at(fd, &new, past, 0);
+	return error;
+}
+
+/* Under the lock: makes the file whole, or finds that it is. 0 or a negative errno. */
+static int complete(int fd, const struct place *place, const struct asker *asker)
+{
+	static const char unmade[8];
+	struct turns_file file = {0};
+	struct stat found;
+	ssize_t length = pread(fd, &file, sizeof file, 0);
+
+	if (length < 0 || file_status_of(fd, &found) != 0)
+		return -errno;
+	if (memcmp(file.turns.magic, unmade, sizeof unmade) == 0 &&
+	    found.st_size <= (off_t)sizeof file) {
+		int error = segment_reserve_pages(fd, sizeof file);
+		return error ? error : initialise(fd);
+	}
+	if (memcmp(file.turns.magic, TURNS_MAGIC, sizeof file.turns.magic) != 0)
+		return state_refuse(-EPROTO, asker->message, asker->size, "%s/%s: not a turn file",
+		                    place->directory, place->name);
+	if (file.turns.version != TURNS_VERSION)
+		return state_refuse(-EPROTO, asker->message, asker->size,
+		                    "%s/%s: turn file of version %u, expected version %d; let the "
+		                    "jobs end, then remove it",
+		                    place->directory, place->name, file.turns.version,
+		                    TURNS_VERSION);
+	if (found.st_size != (off_t)sizeof file || file.turns.size != sizeof file)
+		return state_refuse(-EPROTO, asker->message, asker->size,
+		                    "%s/%s: turn file of %lld bytes, expected %zu: damaged",
+		                    place->directory, place->name, (long long)found.st_size,
+		                    sizeof file);
+
+	char boot_id[SEGMENT_BOOT_ID_MAX];
+	segment_read_boot_id(boot_id);
+	int error = segment_fill_holes(fd, sizeof file);
+	if (!error && boot_id[0] && strncmp(boot_id, file.boot_id, sizeof boot_id) != 0)
+		error = initialise(fd);
+	return error;
+}
+
+static struct turns *map_file(int fd, const struct place *place, const struct asker *asker)
+{
+	void *address = MAP_FAILED;
+	int error = lock(fd);
+
+	if (!error) {
+		*asker->message = '\0';
+		error = complete(fd, place, asker);
+		/* a child forked meanwhile has the descriptor, too */
+		(void)flock(fd, LOCK_UN);
+	}
+	if (!error) {
+		address = mmap(NULL, sizeof(struct turns_file), PROT_READ | PROT_WRITE, MAP_SHARED,
+		               fd, 0);
+		error = address == MAP_FAILED ? -errno : 0;
+	}
+	if (error && !*asker->message)
+		state_refuse(error, asker->message, asker->size, "%s/%s: %s", place->directory,
+		             place->name, strerror(-error));
+	return error ? NULL : address;
+}
+
+struct turns *turns_open(const char *uuid, char *message, size_t size)
+{
+	const struct asker asker = {message, size};
+	struct turns *turns = NULL;
+	struct place place;
+
+	*message = '\0';
+	if (!is_uuid(uuid)) {
+		state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
+		return NULL;
+	}
+	for (int kind = OF_ROOT; kind < PLACES && !turns; kind++) {
+		fill_place(&place, kind, uuid);
+		int directory = open_directory(&place, true, &asker);
+		if (directory < 0)
+			continue;
+		int fd = open_file(directory, &place, true, &asker);
+		close(directory);
+		if (fd < 0)
+			continue;
+		turns = map_file(fd, &place, &asker);
+		close(fd);
+	}
+	return turns;
+}
+
+/* 0: this one would serve; -ENOENT: not this one, and nothing is wrong. */
+static int find_at(const struct place *place, const struct asker *asker)
+{
+	int directory = open_directory(place, false, asker);
+	if (directory < 0)
+		return place->kind == OF_USER_IN_STATE && directory == -ENOENT ? 0 : directory;
+	int fd = open_file(directory, place, false, asker), error = fd < 0 ? fd : 0;
+	if (fd == -ENOENT && place->kind != OF_ROOT && faccessat(directory, ".", W_OK, 0) == 0)
+		error = 0; /* it would be made */
+	if (fd >= 0)
+		close(fd);
+	close(directory);
+	return error;
+}
+
+bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, char *message,
+                size_t size)
+{
+	struct place place;
+	char why[512];
+	const struct asker asker = {why, sizeof why};
+
+	*message = '\0';
+	if (!is_uuid(uuid))
+		return false;
+	for (int kind = OF_ROOT; kind < PLACES; kind++) {
+		fill_place(&place, kind, uuid);
+		int error = find_at(&place, &asker);
+		if (!error) {
+			*by_root = kind == OF_ROOT;
+			snprintf(path, path_size, "%s/%s", place.directory, place.name);
+			return true;
+		}
+		if (error != -ENOENT && !*message)
+			snprintf(message, size, "%s", why);
+	}
+	return false;
+}

@@ -1,0 +1,60 @@
+/*
+ * The turn file of a device: what processes of all jobs on it tell each other, so that one works at a time.
+ *
+ * Processes of whom any one may write to the file may also cut it short, which kills those who have mapped it. So it is
+ * shared by those alone who could harm each other anyway, or whom the administrator chose. The first that will do:
+ *
+ * turns-UUID      in the node's directory (/run/spillway, SPILLWAY_NODE_DIR), made by root, empty or not, for whoever
+ *                 its mode lets write, others excepted
+ * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all containers that have this directory
+ * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that share that
+ *
+ * What is in it is not trusted all the same: whatever it says, a wait for it ends (core/pace/turn.h).
+ *
+ * lane  one process that paces this device; free while its owner is 0
+ */
+#ifndef SPILLWAY_TURNS_H
+#define SPILLWAY_TURNS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TURN_LANES = 64, TURNS_VERSION = 1 };
+
+struct turn_lane {
+	_Alignas(64) _Atomic uint64_t owner; /* a number that no other process has */
+	_Atomic uint64_t job;                /* likewise, of its job */
+	_Atomic uint64_t seen_ns;            /* CLOCK_MONOTONIC; when it last said that it works */
+	_Atomic uint64_t wants_ns;           /* since when it waits for the turn; 0: it does not */
+	_Atomic uint64_t paid_until;         /* its job's account; the earliest goes first */
+	_Atomic uint32_t share;              /* thousandths of a percent */
+	_Atomic uint32_t policy;             /* enum config_share_policy */
+};
+
+struct turns {
+	char magic[8]; /* "SPILTURN" */
+	uint32_t version;
+	uint32_t size;             /* of the file */
+	_Atomic uint64_t holder;   /* owner of the lane whose turn it is; 0: nobody's */
+	_Atomic uint64_t began_ns; /* when it got it */
+	_Atomic uint32_t changed;  /* whoever waits for the turn waits for this word */
+	_Atomic uint32_t lanes;    /* those at and above this index were never used */
+	struct turn_lane lane[TURN_LANES];
+};
+
+/*
+ * Maps the turn file of the device with this UUID, made when there is none. NULL: there cannot be one, jobs do not
+ * take turns; message says why. The mapping stays for the life of the process. Opens files, waits a second or two at
+ * most for others who do; any thread may call it.
+ */
+struct turns *turns_open(const char *uuid, char *message, size_t size);
+/*
+ * Names the file that turns_open() would map, and makes none. False: none can be. *by_root: it is root's, for more than
+ * one user. message: why one that is there would not do, else "".
+ */
+bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, char *message,
+                size_t size);
+
+#endif
