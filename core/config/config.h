@@ -27,7 +27,12 @@
 #define CONFIG_SYSTEM_FILE "/etc/spillway/spillway.ini"
 #define CONFIG_UNLIMITED   UINT64_MAX
 
-enum { CONFIG_NAME_MAX = 64, CONFIG_LABELS_MAX = 256, CONFIG_MESSAGE_MAX = 512 };
+enum {
+	CONFIG_NAME_MAX = 64,
+	CONFIG_LABELS_MAX = 256,
+	CONFIG_MESSAGE_MAX = 512,
+	CONFIG_PATH_MAX = 4000
+};
 
 enum config_kind {
 	CONFIG_SIZE_OR_PERCENT, /* of the device's memory; "unlimited" */
@@ -42,6 +47,7 @@ enum config_kind {
 enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OFF };
 enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
+enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 
 /*
@@ -60,6 +66,8 @@ enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight",                                        \
 	  "cap: never more than the share; weight: only while others want the device")             \
 	X(share_window, CONFIG_DURATION, "100ms", NULL, "how much unused share may be saved up")   \
+	X(steps, CONFIG_CHOICE, "auto", "auto|on|off",                                             \
+	  "look for steps in the launches; auto: where they are paced or the limit can rise")      \
 	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off",                             \
 	  "how memory is held on the host")                                                        \
 	X(spill_after, CONFIG_COUNT, "0", NULL, "answer out-of-memory this often before spilling") \
@@ -71,7 +79,9 @@ enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 	  "how long a lowered limit waits for a good moment to move memory")                       \
 	X(deferred_free, CONFIG_BOOL, "no", NULL,                                                  \
 	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
-	X(pin_new, CONFIG_BOOL, "no", NULL, "yes: what is allocated from now on never moves")
+	X(pin_new, CONFIG_BOOL, "no", NULL, "yes: what is allocated from now on never moves")      \
+	X(evict, CONFIG_BOOL, "no", NULL,                                                          \
+	  "yes: all that can move is on the host; what pause --evict writes")
 
 /*
  * The settings of one device; host_limit is CONFIG_AUTO when left to the default and no ceiling
@@ -132,6 +142,8 @@ const char *config_labels(const struct config *config);   /* "key=value,..." or 
 /* Whether NVML's memory queries show the job's limit, and where that comes from. */
 bool config_nvml(const struct config *config);
 const char *config_nvml_origin(const struct config *config);
+/* Where the job pushes its status to; NULL: nowhere. */
+const char *config_status_file(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
 /* FNV-1a of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);

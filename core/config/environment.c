@@ -68,10 +68,17 @@ static void spell_variable(const char *key, char *name)
 /* A misspelt SPILLWAY_ variable gives a warning; others with that prefix are not ours to judge. */
 static int warn_if_misspelt(struct config *config, const char *name)
 {
-	static const char *const others[] = {
-	    "SPILLWAY_CONFIG",  "SPILLWAY_JOB",  "SPILLWAY_LABELS",
-	    "SPILLWAY_DISABLE", "SPILLWAY_LOG",  "SPILLWAY_STATE_DIR",
-	    "SPILLWAY_DRIVER",  "SPILLWAY_NVML", NULL};
+	static const char *const others[] = {"SPILLWAY_CONFIG",
+	                                     "SPILLWAY_JOB",
+	                                     "SPILLWAY_LABELS",
+	                                     "SPILLWAY_DISABLE",
+	                                     "SPILLWAY_LOG",
+	                                     "SPILLWAY_STATE_DIR",
+	                                     "SPILLWAY_DRIVER",
+	                                     "SPILLWAY_NVML",
+	                                     "SPILLWAY_NODE_DIR",
+	                                     "SPILLWAY_STATUS_FILE",
+	                                     NULL};
 	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
 	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
 	const char *meant = config_closest(name, others);
@@ -159,6 +166,7 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	const char *name = lookup(environment, "SPILLWAY_JOB");
 	const char *labels = lookup(environment, "SPILLWAY_LABELS");
 	const char *nvml = lookup(environment, "SPILLWAY_NVML");
+	const char *file = lookup(environment, "SPILLWAY_STATUS_FILE");
 	int status = 0;
 
 	if (name)
@@ -170,6 +178,9 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	if (nvml && status == 0)
 		status = config_set_nvml(config, (struct config_place){"SPILLWAY_NVML", 0}, "",
 		                         nvml, error);
+	if (file && status == 0)
+		status = config_set_status_file(
+		    config, (struct config_place){"SPILLWAY_STATUS_FILE", 0}, "", file, error);
 	return status;
 }
 

@@ -10,6 +10,7 @@
  */
 #include "core/config/listener.h"
 
+#include "core/base/descriptor.h"
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -134,15 +135,10 @@ static bool bears_mark(const struct listener *listener)
 struct listener *listener_create(void)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
-	int fd;
 
 	if (!listener)
 		return NULL;
-	/* Never 0 to 2: a program that runs without them would read our events. */
-	fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	listener->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (fd >= 0)
-		close(fd);
+	listener->fd = descriptor_above_stdio(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
 	if (listener->fd >= 0 && !give_mark(listener)) {
 		close(listener->fd);
 		listener->fd = -1;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum job_key { JOB_NAME, JOB_LABELS, JOB_NVML, JOB_KEYS };
-static const char *const job_keys[] = {"name", "labels", "nvml", NULL};
+enum job_key { JOB_NAME, JOB_LABELS, JOB_NVML, JOB_STATUS_FILE, JOB_KEYS };
+static const char *const job_keys[] = {"name", "labels", "nvml", "status_file", NULL};
 
 struct target {
 	struct config *config;
@@ -104,6 +104,9 @@ static int take_job(struct target *target, const struct config_item *item,
 		                         error);
 	if (key == JOB_NVML)
 		return config_set_nvml(target->config, item->place, item->key, item->value, error);
+	if (key == JOB_STATUS_FILE)
+		return config_set_status_file(target->config, item->place, item->key, item->value,
+		                              error);
 	/* The override file is found by the name. */
 	if (target->layer == LAYER_OVERRIDE)
 		return config_fail_value(error, item->place, item->key, item->value,

@@ -42,6 +42,7 @@ void config_release(struct config *config)
 	free(config->settings);
 	free(config->warnings);
 	free(config->nvml_origin);
+	free(config->status_file);
 	free(config);
 }
 
@@ -161,6 +162,23 @@ int config_set_nvml(struct config *config, struct config_place place, const char
 	return 0;
 }
 
+int config_set_status_file(struct config *config, struct config_place place, const char *name,
+                           const char *text, struct config_error *error)
+{
+	size_t length = strlen(text);
+	char *copy;
+
+	if (text[0] != '/' || text[length - 1] == '/' || length > CONFIG_PATH_MAX)
+		return config_fail_value(error, place, name, text,
+		                         "expected the absolute path of a file");
+	copy = strdup(text);
+	if (!copy)
+		return out_of_memory(error, place);
+	free(config->status_file);
+	config->status_file = copy;
+	return 0;
+}
+
 int config_warn(struct config *config, const char *format, ...)
 {
 	const char *before = config->warnings ? config->warnings : "";
@@ -200,6 +218,11 @@ const char *config_labels(const struct config *config)
 bool config_nvml(const struct config *config)
 {
 	return config->nvml;
+}
+
+const char *config_status_file(const struct config *config)
+{
+	return config->status_file;
 }
 
 const char *config_nvml_origin(const struct config *config)

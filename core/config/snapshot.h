@@ -88,6 +88,7 @@ struct config {
 	bool disabled;
 	bool nvml;
 	char *nvml_origin; /* NULL: built-in */
+	char *status_file; /* NULL: none */
 	uint64_t override_hash;
 	char *warnings;
 };
@@ -107,6 +108,8 @@ int config_set_labels(struct config *config, struct config_place place, const ch
                       const char *text, struct config_error *error);
 int config_set_nvml(struct config *config, struct config_place place, const char *name,
                     const char *text, struct config_error *error);
+int config_set_status_file(struct config *config, struct config_place place, const char *name,
+                           const char *text, struct config_error *error);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 
