@@ -35,7 +35,9 @@ say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%
 warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
 	-Wpointer-arith -Wwrite-strings -Wundef
 optimise := -O2 -g
-sanitize := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+# gcc says that the thread sanitizer does not know fences; what they stand between is atomic.
+sanitize := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all) \
+	$(if $(filter thread,$(SANITIZER)),-Wno-error=tsan)
 
 CFLAGS   ?= $(optimise)
 all_cflags = -std=gnu11 $(warnings) -fPIC -fvisibility=hidden -pthread $(CFLAGS) $(sanitize)
@@ -44,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-clients demo bench check-gpu record lint deps clean distclean help format
+front := check check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -85,7 +87,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-clients demo bench check-gpu record lint deps clean distclean help format
+.PHONY: check check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -104,6 +106,10 @@ demo:
 bench:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-bench
+
+bench-pace:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-bench-pace
 
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -137,6 +143,7 @@ help:
 	@echo 'make check      build everything and run all tests'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
+	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make coverage   what is done with each of the driver symbols, and where'

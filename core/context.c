@@ -9,12 +9,14 @@
 
 #include "core/base/log.h"
 #include "core/registry/object.h"
+#include "core/state/event.h"
 
 enum { CLOSING_PAUSE_NS = 100000, CLOSING_PAUSES = 50000 };
 
 static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct context *contexts;
-static size_t context_count, context_room;
+static _Atomic size_t context_count; /* read without the lock too: past the end there is none */
+static size_t context_room;
 static unsigned int contexts_seen;
 static struct device_set *devices;
 static _Atomic unsigned int generation;
@@ -25,6 +27,7 @@ void context_start(struct device_set *set)
 	pthread_rwlock_wrlock(&contexts_lock);
 	devices = set;
 	context_count = 0;
+	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_unlock(&contexts_lock);
 }
 
@@ -89,6 +92,8 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 		c->uses = 1;
 		snprintf(c->container, sizeof(c->container), "ctx%u", ++contexts_seen);
 		object_track(device->registry, NULL, &object_type_context, handle);
+		event_note(.kind = EVENT_context, .device = device->id.ordinal, .a = true,
+		           .object = (uintptr_t)handle);
 		known = c;
 	}
 	if (known)
@@ -142,14 +147,12 @@ bool context_of_green(CUgreenCtx green, struct context *context)
 	return found && green;
 }
 
-bool context_current(struct context *context)
+/* Enters it if need be. */
+static bool meet(CUcontext handle, struct context *context)
 {
-	CUcontext handle = NULL;
 	CUdevice device_handle;
 	struct device *device;
 
-	if (!devices || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
-		return false;
 	if (context_find(handle, context))
 		return true;
 	if (driver.cuCtxGetDevice(&device_handle) != CUDA_SUCCESS)
@@ -159,6 +162,29 @@ bool context_current(struct context *context)
 		return false;
 	if (context_met)
 		context_met(context);
+	return true;
+}
+
+bool context_current(struct context *context)
+{
+	/* The thread's last one: mostly it still is. */
+	static __thread struct {
+		unsigned int generation;
+		struct context context;
+	} last __attribute__((tls_model("initial-exec")));
+	unsigned int now = context_generation();
+	CUcontext handle = NULL;
+
+	if (!devices || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+		return false;
+	if (handle == last.context.handle && now == last.generation) {
+		*context = last.context;
+		return true;
+	}
+	if (!meet(handle, context))
+		return false;
+	last.generation = now;
+	last.context = *context;
 	return true;
 }
 
@@ -175,12 +201,19 @@ bool context_at(size_t i, struct context *context)
 {
 	bool found;
 
+	if (i >= atomic_load_explicit(&context_count, memory_order_relaxed))
+		return false;
 	pthread_rwlock_rdlock(&contexts_lock);
 	found = i < context_count;
 	if (found)
 		*context = contexts[i];
 	pthread_rwlock_unlock(&contexts_lock);
 	return found;
+}
+
+int contexts_known(void)
+{
+	return (int)atomic_load_explicit(&context_count, memory_order_relaxed);
 }
 
 static bool borrow(CUcontext handle)
@@ -281,6 +314,8 @@ void context_forget(CUcontext handle)
 	pthread_rwlock_unlock(&contexts_lock);
 	if (!gone.handle)
 		return;
+	event_note(.kind = EVENT_context, .device = gone.device->id.ordinal, .a = false,
+	           .object = (uintptr_t)handle);
 	registry_cleanup(gone.device->registry, gone.container);
 	registry_delete_object(gone.device->registry, NULL, &object_type_context,
 	                       (uintptr_t)gone.handle);

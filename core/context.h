@@ -21,7 +21,9 @@ struct context {
 
 /* Before any other call: until then no context is known. */
 void context_start(struct device_set *set);
-/* Copies the calling thread's current context; false when there is none or its device is unknown.
+/*
+ * Copies the calling thread's current context: handle, device and container, which stay what they are. False when there
+ * is none or its device is unknown.
  */
 bool context_current(struct context *context);
 /* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
@@ -50,6 +52,8 @@ bool context_of_device(const struct device *device, struct context *context);
  * context_generation() has changed.
  */
 bool context_at(size_t i, struct context *context);
+/* How many are known now, on all devices. */
+int contexts_known(void);
 /* Changes whenever a context is forgotten: its handle may come again for another. */
 unsigned int context_generation(void);
 /* The context is being destroyed: its container is cleaned up and it is forgotten. */

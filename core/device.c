@@ -1,4 +1,4 @@
-/* The device set. Rules: runs inside the user's process; changes no current context. */
+/* Devices: their settings and what is charged to them. Rules: runs inside the user's process; changes no current context. */
 #include "core/device.h"
 
 #include <errno.h>
@@ -10,144 +10,9 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/state/event.h"
 
 enum { DRAIN_PAUSE_NS = 10000000 };
-
-static void format_uuid(const CUuuid *uuid, char *text, size_t size)
-{
-	const unsigned char *b = (const unsigned char *)uuid->bytes;
-
-	snprintf(text, size,
-	         "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-	         b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-	         b[14], b[15]);
-}
-
-/* Fields the driver refuses stay empty: the device is then known by the others. */
-static int identify(struct device *device, int ordinal)
-{
-	CUuuid uuid;
-	size_t memory = 0;
-
-	if (driver.cuDeviceGet(&device->handle, ordinal) != CUDA_SUCCESS)
-		return -ENODEV;
-	device->id.ordinal = ordinal;
-	/* v2 knows MIG instances; drivers before 11.4 have the first version alone. */
-	if (driver.cuDeviceGetUuid_v2(&uuid, device->handle) == CUDA_SUCCESS ||
-	    driver.cuDeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS)
-		format_uuid(&uuid, device->id.uuid, sizeof(device->id.uuid));
-	if (driver.cuDeviceGetPCIBusId(device->id.pci_bus_id, sizeof(device->id.pci_bus_id),
-	                               device->handle) != CUDA_SUCCESS)
-		device->id.pci_bus_id[0] = '\0';
-	if (driver.cuDeviceGetName(device->name, sizeof(device->name), device->handle) !=
-	    CUDA_SUCCESS)
-		device->name[0] = '\0';
-	if (driver.cuDeviceTotalMem_v2(&memory, device->handle) == CUDA_SUCCESS)
-		device->id.memory = memory;
-	return 0;
-}
-
-static int enter_books(struct device *device, struct segment *segment, const char *job)
-{
-	device->statistics = &device->own_statistics;
-	if (segment) {
-		struct segment_device entry = {.memory = device->id.memory};
-
-		memcpy(entry.uuid, device->id.uuid, sizeof(entry.uuid));
-		memcpy(entry.pci_bus_id, device->id.pci_bus_id, sizeof(entry.pci_bus_id));
-		memcpy(entry.name, device->name, sizeof(entry.name));
-		device->index = segment_device(segment, &entry);
-		if (device->index >= 0) {
-			device->segment = segment;
-			device->statistics = segment_statistics(segment, device->index);
-		} else {
-			log_error("gpu %d: the job's segment has no room for another device; its "
-			          "limit holds for this process alone",
-			          device->id.ordinal);
-		}
-	}
-	device->registry = registry_create(job, (int)getpid(), device->id.ordinal);
-	return device->registry ? 0 : -ENOMEM;
-}
-
-int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
-{
-	int found = 0, error = 0;
-
-	memset(set, 0, sizeof(*set));
-	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS)
-		return -ENODEV;
-	if (found > DEVICE_MAX) {
-		log_warning("%d devices: those after the first %d are left alone", found,
-		            DEVICE_MAX);
-		found = DEVICE_MAX;
-	}
-	for (int i = 0; i < found && !error; i++) {
-		struct device *device = &set->device[i];
-
-		pthread_mutex_init(&device->lock, NULL);
-		set->count = i + 1;
-		error = identify(device, i);
-		if (!error)
-			error = enter_books(device, segment, job);
-	}
-	if (error)
-		device_set_clear(set);
-	return error;
-}
-
-void device_set_clear(struct device_set *set)
-{
-	for (int i = set->count - 1; i >= 0; i--) {
-		if (set->device[i].registry)
-			registry_destroy(set->device[i].registry);
-		pthread_mutex_destroy(&set->device[i].lock);
-	}
-	set->count = 0;
-}
-
-static bool is_named(const struct device *device, const char *name)
-{
-	size_t length = strlen(name);
-	const char *pci = device->id.pci_bus_id;
-
-	if (length > 4 && strncasecmp(device->id.uuid, name, length) == 0)
-		return true;
-	/* The PCI domain may be left out. */
-	return pci[0] && (strcasecmp(pci, name) == 0 ||
-	                  (strchr(pci, ':') && strcasecmp(strchr(pci, ':') + 1, name) == 0));
-}
-
-struct device *device_set_find(struct device_set *set, const char *name)
-{
-	const char *gpu = strstr(name, "/gpu:");
-	struct device *found = NULL;
-	char *end;
-	long ordinal;
-
-	if (gpu && name[0] == '/')
-		name = gpu + strlen("/gpu:");
-	ordinal = strtol(name, &end, 10);
-	if (end != name && *end == '\0')
-		return ordinal >= 0 && ordinal < set->count ? &set->device[ordinal] : NULL;
-	for (int i = 0; i < set->count; i++) {
-		if (!is_named(&set->device[i], name))
-			continue;
-		if (found)
-			return NULL; /* ambiguous */
-		found = &set->device[i];
-	}
-	return found;
-}
-
-struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
-{
-	for (int i = 0; i < set->count; i++) {
-		if (set->device[i].handle == handle)
-			return &set->device[i];
-	}
-	return NULL;
-}
 
 static uint64_t grown(const struct device *device)
 {
@@ -167,23 +32,61 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 
 uint64_t device_limit(struct device *device)
 {
-	struct config_gpu settings = device_settings(device);
+	const struct config_gpu settings = {.memory_limit = device_setting(device, memory_limit),
+	                                    .memory_limit_max =
+	                                        device_setting(device, memory_limit_max)};
 
 	return device_limit_by(device, &settings);
+}
+
+bool device_is_evicted(struct device *device)
+{
+	return device_setting(device, evict);
+}
+
+uint64_t device_limit_of_movable(struct device *device)
+{
+	struct config_gpu settings = device_settings(device);
+
+	return settings.evict ? 0 : device_limit_by(device, &settings);
+}
+
+static void note_limit(const struct device *device)
+{
+	const struct statistics *s = device->statistics;
+
+	event_note(.kind = EVENT_limit, .device = device->id.ordinal,
+	           .a = statistics_get(&s->limit_set), .b = statistics_get(&s->limit_held),
+	           .c = statistics_get(&s->device_used));
+}
+
+static void note_share(const struct device *device)
+{
+	event_note(.kind = EVENT_share, .device = device->id.ordinal,
+	           .a = statistics_get(&device->statistics->share_set));
+}
+
+void device_note_settings(struct device *device)
+{
+	note_limit(device);
+	note_share(device);
 }
 
 void device_note_limit(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
 	uint64_t limit = device_limit_by(device, &settings);
-	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE), before, held_before;
 	struct statistics *s = device->statistics;
 
-	statistics_set(&s->limit_set, limit);
+	before = atomic_exchange(&s->limit_set, limit);
 	statistics_set(&s->limit_grown, limit - settings.memory_limit);
 	/* What is in use already is made less by the mover alone, who knows what it cannot move. */
-	statistics_set(&s->limit_held, used > limit ? used : limit);
-	if (used <= limit)
+	held_before = atomic_exchange(&s->limit_held, used > limit ? used : limit);
+	if (limit != before || (held_before > limit && used <= limit))
+		note_limit(device);
+	statistics_set(&s->evicted, settings.evict);
+	if (used <= (settings.evict ? 0 : limit))
 		statistics_set(&s->held_reason, HELD_NONE);
 	else if (statistics_get(&s->held_reason) == HELD_NONE)
 		statistics_set(&s->held_reason, statistics_get(&s->elastic) == ELASTIC_YES
@@ -213,35 +116,62 @@ void device_grow(struct device *device, uint64_t bytes)
 		atomic_store(&device->own_grown, bytes);
 }
 
+/* With the lock held. Who reads a new value has seen the turn become odd. */
+static void write_settings(struct device *device, const struct config_gpu *settings)
+{
+	atomic_fetch_add(&device->settings_turn, 1);
+#define X(field, kind, builtin, choices, meaning) \
+	__atomic_store_n(&device->settings.field, settings->field, __ATOMIC_RELEASE);
+	CONFIG_GPU_KEYS(X)
+#undef X
+	atomic_fetch_add(&device->settings_turn, 1);
+}
+
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
-	uint64_t limit_before;
+	uint64_t limit_before, share_before;
 	bool changed;
 
 	pthread_mutex_lock(&device->lock);
 	limit_before = device->settings.memory_limit;
 	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
-	device->settings = *settings;
+	write_settings(device, settings);
 	pthread_mutex_unlock(&device->lock);
 
 	if (device->segment)
-		segment_claim(device->segment, device->index, settings->memory_limit);
+		/* What is evicted leaves its room to other jobs. */
+		segment_claim(device->segment, device->index,
+		              settings->evict ? 0 : settings->memory_limit);
 	else if (settings->memory_limit != limit_before)
 		atomic_store(&device->own_grown, 0);
 	if (changed) /* what could not move before is tried again */
 		statistics_set(&device->statistics->held_reason, HELD_NONE);
 	device_note_limit(device);
-	statistics_set(&device->statistics->share_set, settings->share);
+	share_before = atomic_exchange(&device->statistics->share_set, settings->share);
+	if (share_before != (uint64_t)settings->share) {
+		note_share(device);
+		if (!share_before || !settings->share)
+			event_note(.kind = settings->share ? EVENT_resume : EVENT_pause,
+			           .device = device->id.ordinal);
+	}
 	return changed;
 }
 
 struct config_gpu device_settings(struct device *device)
 {
+	uint32_t turn = atomic_load_explicit(&device->settings_turn, memory_order_acquire);
 	struct config_gpu settings;
 
-	pthread_mutex_lock(&device->lock);
-	settings = device->settings;
-	pthread_mutex_unlock(&device->lock);
+#define X(field, kind, builtin, choices, meaning) \
+	settings.field = __atomic_load_n(&device->settings.field, __ATOMIC_ACQUIRE);
+	CONFIG_GPU_KEYS(X)
+#undef X
+	if (turn % 2 ||
+	    turn != atomic_load_explicit(&device->settings_turn, memory_order_relaxed)) {
+		pthread_mutex_lock(&device->lock);
+		settings = device->settings;
+		pthread_mutex_unlock(&device->lock);
+	}
 	return settings;
 }
 
@@ -343,7 +273,7 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 	else
 		atomic_fetch_sub(&device->own_charge[side], bytes);
 	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
-	if (statistics_get(&s->limit_held) > statistics_get(&s->limit_set))
+	if (statistics_get(&s->held_reason) != HELD_NONE)
 		device_note_limit(device);
 }
 

@@ -2,6 +2,7 @@
  * The device set: the CUDA devices this process sees, their identity, settings and books.
  *
  * device    one CUDA device as this process sees it
+ * tier      host memory to which devices spill, as a device: "cpu:N"
  * charge    bytes taken from the job's quota on a device, on either side (device or host)
  *
  * The set is made once, after the driver's first successful cuInit, and never changes; only a
@@ -34,35 +35,74 @@ struct device {
 	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
 	_Atomic uint64_t own_grown;       /* likewise */
 	_Atomic uint64_t own_judged_ns;   /* likewise; CLOCK_MONOTONIC */
+	int host_node;                    /* NUMA node to which it spills */
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 
-	pthread_mutex_t lock; /* guards settings */
+	pthread_mutex_t lock;           /* of who changes the settings */
+	_Atomic uint32_t settings_turn; /* odd while they are being changed */
 	struct config_gpu settings;
 };
 
+/* Host memory of one NUMA node, to which devices spill: "cpu:N". */
+struct spill_tier {
+	int index;            /* N */
+	int node;             /* as the driver counts them; 0 where it does not say */
+	unsigned int devices; /* that spill there: a bit per ordinal */
+};
+
+enum device_type { DEVICE_GPU, DEVICE_CPU, DEVICE_TYPES };
+
 struct device_set {
+	char job[64];
+	int process;
 	int count;
 	struct device device[DEVICE_MAX];
+	int tier_count;
+	struct spill_tier tier[DEVICE_MAX];
+	const char *made_by[DEVICE_TYPES]; /* the factory's name */
+};
+
+/* A GPU or a tier; the other is NULL. */
+struct device_ref {
+	enum device_type type;
+	struct device *gpu;
+	struct spill_tier *tier;
 };
 
 /*
- * Fills the set with the process's devices; those past DEVICE_MAX are left out and said. segment
+ * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
+ * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. segment
  * may be NULL. 0 or a negative errno; nothing is left behind on failure.
  */
 int device_set_fill(struct device_set *set, struct segment *segment, const char *job);
 void device_set_clear(struct device_set *set);
 
-/* By ordinal ("0"), UUID or its beginning, PCI bus id, or "/job:NAME/process:PID/gpu:0". NULL:
- * none. */
+int device_set_count(const struct device_set *set, enum device_type type);
+/*
+ * By ordinal ("0"), UUID or its beginning (5 characters or more), PCI bus id with or without the domain, the product's name,
+ * or "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it may be left out, too.
+ * What names several is of none; job and process must be this one's. Whether there is one.
+ */
+bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
+/* Of the GPUs. NULL: none. */
 struct device *device_set_find(struct device_set *set, const char *name);
+/* Bytes of the job's memory on the tier, charged by its devices. */
+uint64_t spill_tier_used(struct device_set *set, const struct spill_tier *tier);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
 
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);
+/* All of them as they were at one time; takes no lock but while they are being changed. */
 struct config_gpu device_settings(struct device *device);
+/* One of them. */
+#define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
 /* Bytes the job may hold on the device now: memory_limit and by how much it has risen. */
 uint64_t device_limit(struct device *device);
-/* The same for who has the settings already. */
+/* Whether all that can move is to be on the host, whatever the limit. What can only be on the device may still be there. */
+bool device_is_evicted(struct device *device);
+/* Bytes above which the mover takes memory away: the limit, or 0 while evicted. */
+uint64_t device_limit_of_movable(struct device *device);
+/* The limit for who has the settings already. */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
 /* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. */
 void device_grow(struct device *device, uint64_t bytes);
@@ -70,6 +110,8 @@ void device_grow(struct device *device, uint64_t bytes);
 bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Tells the statistics which limit is in force. */
 void device_note_limit(struct device *device);
+/* Tells whoever reads the ring which limit and share are in force. */
+void device_note_settings(struct device *device);
 
 /* As segment_reserve() and segment_unreserve(), and keeps the statistics of used and peak bytes. */
 int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit);

@@ -10,10 +10,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/gate.h"
@@ -21,8 +19,13 @@
 #include "core/base/thread.h"
 #include "core/config/listener.h"
 #include "core/job_config.h"
+#include "core/job_pace.h"
+#include "core/job_step_record.h"
+#include "core/job_steps.h"
 #include "core/memory/graph_memory.h"
+#include "core/memory/growth.h"
 #include "core/memory/measured.h"
+#include "core/memory/moment.h"
 #include "core/memory/ordered.h"
 #include "core/memory/parameters.h"
 #include "core/memory/pool.h"
@@ -32,10 +35,14 @@
 #include "core/memory/share_server.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
-#include "core/pace/pacer.h"
+#include "core/pace/clock.h"
+#include "core/resources.h"
+#include "core/state/directory.h"
+#include "core/state/page.h"
+#include "core/state/ring.h"
+#include "core/state/status.h"
 
-static struct statistics uncounted; /* launches outside the job */
-struct job_launch job_launch;
+#define COUNT_NS 1000000000ull
 
 static struct {
 	pthread_mutex_t lock; /* of starting */
@@ -45,19 +52,19 @@ static struct {
 
 	struct job_config config; /* after start, what changes in it is the helper's */
 	_Atomic bool configured;
-	char not_in_effect[128];
 	struct segment *segment;
 	struct listener *listener;
 	struct device_set devices;
-	struct pacer *pacer[DEVICE_MAX];
-	bool reload; /* the helper's: a file changed */
+	bool reload;          /* the helper's: a file changed */
+	struct status status; /* the helper's: what it knows to stand in the status file */
+	bool is_recorded;     /* a ring was made, or could not be */
 
 	sem_t joined, ready;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool job_is_active(void)
 {
-	return atomic_load_explicit(&job_launch.active, memory_order_acquire) &&
+	return atomic_load_explicit(&wiped.is_active, memory_order_acquire) &&
 	       (job.forks_are_wiped || getpid() == job.process);
 }
 
@@ -73,34 +80,120 @@ struct device_set *job_devices(void)
 
 /* --- configuration --- */
 
-/* Settings that are read and checked, but not yet acted upon: said, not swallowed. */
-static void note_what_is_not_in_effect(const struct config_gpu *settings, int ordinal)
+/* The job has a name, a file or a limit: its memory is to be seen and steered. */
+static bool somebody_cares(void)
 {
-	if (settings->share_policy != POLICY_WEIGHT)
-		return;
-	snprintf(job.not_in_effect, sizeof(job.not_in_effect),
-	         "gpu %d: share_policy = weight is not in effect in this version", ordinal);
-	log_once(LOG_WARNING, "%s", job.not_in_effect);
+	bool is_limited = false;
+
+	for (int i = 0; i < job.devices.count; i++)
+		is_limited |=
+		    device_setting(&job.devices.device[i], memory_limit) != CONFIG_UNLIMITED;
+	return !job.config.is_unnamed || job.config.file || is_limited;
 }
 
-/* Settings to devices and pacers; the launch path learns whether it is paced. */
-static void apply(void)
+/* From now on events are kept. */
+static void record(void)
 {
-	bool paced = false;
+	char message[512] = "";
+	struct ring *ring;
 
-	job.not_in_effect[0] = '\0';
-	for (int i = 0; i < job.devices.count; i++) {
-		struct device *device = &job.devices.device[i];
+	if (job.is_recorded || !job.segment)
+		return;
+	job.is_recorded = true;
+	if (ring_create(job.segment, &ring, message, sizeof(message)) != 0) {
+		log_warning("%s; no events are kept", message);
+		return;
+	}
+	for (int i = 0; i < job.devices.count; i++)
+		ring_name_device(ring, job.devices.device[i].id.ordinal,
+		                 job.devices.device[i].index);
+	atomic_store(&event_ring, ring);
+	for (int i = 0; i < job.devices.count; i++)
+		device_note_settings(&job.devices.device[i]);
+}
+
+static CUresult change_devices(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct device *device = &change->devices->device[i];
 		struct config_gpu settings;
 
-		config_for_device(job.config.now, &device->id, &settings);
+		config_for_device(change->config, &device->id, &settings);
 		if (device_apply(device, &settings))
 			residency_wake(device);
-		note_what_is_not_in_effect(&settings, device->id.ordinal);
-		pacer_set(job.pacer[i], (uint32_t)settings.share, settings.share_window);
-		paced |= pacer_is_pacing(job.pacer[i]);
 	}
-	atomic_store(&job_launch.paced, paced);
+	return CUDA_SUCCESS;
+}
+
+static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_paced)
+{
+	bool wanted = settings->steps == STEPS_ON ||
+	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_limit_max));
+
+	if (!job_steps_want(ordinal, wanted))
+		log_once(LOG_WARNING, "out of memory: steps of the program are not found");
+	return wanted;
+}
+
+static CUresult change_pacers(void *cookie, void *subject)
+{
+	struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct config_gpu settings;
+		bool is_paced;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		is_paced = job_pace_set(i, &settings);
+		change->is_paced |= is_paced;
+		change->has_steps |= finds_steps(i, &settings, is_paced);
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Memory moves best where nothing of a step is in flight yet. */
+static CUresult end_step(void *cookie, void *subject)
+{
+	(void)cookie;
+	moment_has_come();
+	if (growth_step_ended(subject, clock_now()))
+		residency_wake(subject);
+	return CUDA_SUCCESS;
+}
+
+/* False: no memory. */
+static bool add_actions(void)
+{
+	static const struct {
+		enum action_group group;
+		struct action action;
+	} ours[] = {
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "devices", change_devices, NULL}},
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "pacing", change_pacers, NULL}},
+	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", end_step, NULL}},
+	};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+		if (action_add(ours[i].group, &ours[i].action) != 0)
+			return false;
+	return job_step_record_start() && job_launches_start();
+}
+
+/* New settings take effect. */
+static void apply(void)
+{
+	struct job_change change = {.config = job.config.now, .devices = &job.devices};
+
+	actions_run(ACTION_CONFIG_CHANGED, &change);
+	if (change.is_paced || somebody_cares())
+		record();
+	if (!job_launches_act(change.is_paced, change.has_steps))
+		log_error("out of memory: launches are %s",
+		          change.is_paced ? "not paced" : "paced as before");
 }
 
 /* For stat, and for those who wait until every process follows. */
@@ -112,8 +205,6 @@ static void tell(void)
 		return;
 	if (!*complaint)
 		complaint = config_warnings(job.config.now);
-	if (!*complaint)
-		complaint = job.not_in_effect;
 	segment_complain(job.segment, complaint);
 	segment_follow(job.segment, config_override_hash(job.config.now));
 }
@@ -121,8 +212,11 @@ static void tell(void)
 /* Reads the layers again; a bad one changes nothing. */
 static void reload(void)
 {
-	if (job_config_reload(&job.config, &job.devices))
+	bool accepted = job_config_reload(&job.config, &job.devices);
+
+	if (accepted)
 		apply();
+	event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
 	tell();
 }
 
@@ -147,11 +241,34 @@ static void watch_files(void)
 		listener_add(job.listener, "override", job.config.override_path, note_change, NULL);
 }
 
+/* For a scheduler that reads it. */
+static void push_status(void)
+{
+	const char *path = config_status_file(job.config.now);
+	int error = path ? status_push(job.segment, path, &job.status) : 0;
+
+	if (error)
+		log_once(LOG_WARNING, "status_file = %s: %s", path, strerror(-error));
+}
+
+/* For stat; every second at most. */
+static void count(void)
+{
+	static uint64_t counted_ns; /* the helper's */
+	uint64_t now = clock_now();
+
+	if (counted_ns && now - counted_ns < COUNT_NS)
+		return;
+	counted_ns = now;
+	segment_count(job.segment, thread_count(), contexts_known());
+}
+
 /* --- the helper --- */
 
 static void *help(void *cookie)
 {
 	char message[512] = "";
+	int look_ms = LISTENER_POLL_MS;
 	int error;
 
 	(void)cookie;
@@ -165,6 +282,8 @@ static void *help(void *cookie)
 	} else if (job.config.is_unnamed) {
 		segment_mark_unnamed(job.segment);
 	}
+	if (!error)
+		resources_start(job.segment);
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)
 		;
@@ -175,12 +294,21 @@ static void *help(void *cookie)
 		struct pollfd fd = {.fd = job.listener ? listener_fd(job.listener) : -1,
 		                    .events = POLLIN};
 
-		poll(&fd, 1, LISTENER_POLL_MS);
-		if (job.segment)
+		poll(&fd, 1, look_ms);
+		look_ms = LISTENER_POLL_MS;
+		if (job.segment) {
 			segment_tend(job.segment);
+			count();
+			page_publish(job.segment);
+			push_status();
+			if (resources_answer(&job.devices))
+				look_ms = RESOURCES_LOOK_MS;
+		}
 		/* Which the job's other processes may have let rise. */
 		for (int i = 0; i < job.devices.count; i++)
 			device_note_limit(&job.devices.device[i]);
+		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
+			look_ms = JOB_PACE_LOOK_MS;
 		if (!job.listener)
 			continue;
 		listener_check(job.listener);
@@ -216,9 +344,9 @@ static void forked(void)
 {
 	int saved = errno;
 
-	atomic_store(&job_launch.active, false);
-	atomic_store(&job_launch.paced, false);
-	atomic_store(&job_launch.statistics, NULL);
+	wiped_clear();
+	actions_forked();
+	atomic_store(&event_ring, NULL);
 	gate_forked();
 	share_forked();
 	pthread_mutex_init(&job.lock, NULL);
@@ -236,40 +364,24 @@ static void watch_for_forks(void)
 	job.process = getpid();
 	pthread_atfork(NULL, NULL, forked);
 	/* Linux 4.14 and later. */
-	job.forks_are_wiped = madvise(&job_launch, sizeof(job_launch), MADV_WIPEONFORK) == 0;
+	job.forks_are_wiped = wiped_start();
 }
+
+/* Not zero at first, so that it is on a page that the loader writes: who knows no CUDA touches no other at his end. */
+static _Atomic bool is_idle = true;
 
 /* A child that shares our memory (vfork) may come here too. */
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
-	if (!job_is_active() || !job.segment || getpid() != job.process)
+	if (atomic_load(&is_idle) || !job_is_active() || !job.segment || getpid() != job.process)
 		return;
+	job_pace_let_go();
 	residency_stop();
 	share_stop();
 	segment_exiting(job.segment);
+	page_withdraw(job.segment);
 	if (job.config.is_unnamed)
 		segment_remove_own(job.segment);
-}
-
-static bool make_pacers(void)
-{
-	for (int i = 0; i < job.devices.count; i++) {
-		job.pacer[i] = pacer_create(&job.devices.device[i]);
-		if (!job.pacer[i])
-			return false;
-	}
-	return true;
-}
-
-/* The job has a name, a file or a limit: its memory is to be seen and steered. */
-static bool somebody_cares(void)
-{
-	bool is_limited = false;
-
-	for (int i = 0; i < job.devices.count; i++)
-		is_limited |=
-		    device_settings(&job.devices.device[i]).memory_limit != CONFIG_UNLIMITED;
-	return !job.config.is_unnamed || job.config.file || is_limited;
 }
 
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
@@ -283,6 +395,7 @@ static void start(void)
 	if (config_disabled(job.config.now))
 		return;
 	watch_for_forks();
+	directory_keep();
 	failed = start_helper();
 	if (failed) {
 		log_error("no helper thread (%s): Spillway is off in this process",
@@ -290,7 +403,8 @@ static void start(void)
 		return;
 	}
 	failed = device_set_fill(&job.devices, job.segment, job.config.name);
-	if (failed || !make_pacers()) {
+	if (failed || !job_pace_start(&job.devices, job.segment, job.config.name) ||
+	    !add_actions()) {
 		log_error("devices cannot be read (%s): Spillway is off in this process",
 		          strerror(failed ? -failed : ENOMEM));
 		return;
@@ -299,7 +413,7 @@ static void start(void)
 	job_config_reload(&job.config, &job.devices);
 	apply();
 	tell();
-	atomic_store(&job_launch.statistics,
+	atomic_store(&wiped.statistics,
 	             job.devices.count == 1 ? job.devices.device[0].statistics : NULL);
 	context_start(&job.devices);
 	graph_memory_start(&job.devices);
@@ -310,7 +424,8 @@ static void start(void)
 	}
 	gate_start();
 	(void)at_quick_exit(leave_nothing_behind);
-	atomic_store(&job_launch.active, true);
+	atomic_store(&is_idle, false);
+	atomic_store(&wiped.is_active, true);
 	sem_post(&job.ready);
 }
 
@@ -332,74 +447,13 @@ void job_start(void)
 	errno = saved;
 }
 
-/* --- launches --- */
-
-struct statistics *job_current_statistics(void)
-{
-	/* Of the context this thread launched in last; a context is rarely changed between launches. */
-	static __thread struct {
-		CUcontext context;
-		unsigned int generation;
-		struct statistics *statistics;
-	} last __attribute__((tls_model("initial-exec")));
-	unsigned int generation = context_generation();
-	struct context context;
-	CUcontext handle = NULL;
-
-	if (!job_is_active() || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
-		return &uncounted;
-	if (handle != last.context || generation != last.generation) {
-		if (!context_current(&context))
-			return &uncounted;
-		last.context = handle;
-		last.generation = generation;
-		last.statistics = context.device->statistics;
-	}
-	return last.statistics;
-}
-
-void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream)
-{
-	struct context context;
-	int cancel;
-
-	launch->pacer = NULL;
-	if (!job_is_active() || !context_current(&context))
-		return;
-	statistics_add(kind == LAUNCH_GRAPH ? &context.device->statistics->graph_launches
-	                                    : &context.device->statistics->launches,
-	               1);
-	launch->pacer = job.pacer[context.device->id.ordinal];
-	if (!pacer_is_pacing(launch->pacer)) {
-		launch->pacer = NULL;
-		return;
-	}
-	launch->context = context.handle;
-	launch->stream = stream;
-	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pacer_before(launch->pacer, context.handle, stream);
-	pthread_setcancelstate(cancel, NULL);
-}
-
-void job_end_launch(const struct job_paced_launch *launch)
-{
-	int cancel;
-
-	if (!launch->pacer)
-		return;
-	/* The driver is called with the pacer's lock held. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pacer_after(launch->pacer, launch->context, launch->stream);
-	pthread_setcancelstate(cancel, NULL);
-}
+/* --- what goes --- */
 
 void job_leave_context(CUcontext context, bool alive)
 {
 	if (!job_is_active())
 		return;
-	for (int i = 0; i < job.devices.count; i++)
-		pacer_forget_context(job.pacer[i], context, alive);
+	job_pace_leave_context(context, alive);
 	parameters_forget();
 	vmem_leave_context(context, alive);
 	share_leave_context(context, alive);
@@ -423,6 +477,5 @@ void job_leave_stream(CUstream stream)
 	capture_is_over(stream);
 	quiet_stream_gone(stream);
 	ordered_stream_gone(stream);
-	for (int i = 0; i < job.devices.count; i++)
-		pacer_forget_stream(job.pacer[i], stream);
+	job_pace_leave_stream(stream);
 }

@@ -14,25 +14,10 @@
 
 #include "core/context.h"
 #include "core/device.h"
+#include "core/pace/pacer.h"
+#include "core/registry/actions.h"
 
 struct job_config;
-
-/*
- * What a launch looks at, and all that an unpaced one does. It has its pages to itself, because a
- * forked child finds them zero, however it was forked: nothing active, nothing paced.
- */
-#if defined(__aarch64__)
-#define JOB_PAGE 65536
-#else
-#define JOB_PAGE 4096
-#endif
-
-struct job_launch {
-	_Alignas(JOB_PAGE) _Atomic bool active; /* this process takes part in the job */
-	_Atomic bool paced;
-	_Atomic(struct statistics *) statistics; /* of the only device; NULL: ask */
-};
-extern struct job_launch job_launch;
 
 /* Becomes part of the job; called after each successful cuInit, acts on the first. */
 void job_start(void);
@@ -43,38 +28,68 @@ struct device_set *job_devices(void);
 /* What the process was configured by when it became part of the job; NULL before. Also in a forked child. */
 const struct job_config *job_configuration(void);
 
-/* Where the calling thread's launches are counted, where job_launch does not say. */
+/* Where the calling thread's launches are counted, where no page says. */
 struct statistics *job_current_statistics(void);
 
 /*
- * Whether a launch is to go through job_begin_launch(); else it is counted here and that is all.
- * Budget: no system call, no lock, no allocation, one predictable branch.
+ * Whether a launch is to go through job_begin_launch(), because something acts on launches: pacing, if nothing else; else
+ * it is counted here and that is all. Budget: no system call, no lock, no allocation, one predictable branch.
  */
 static inline bool job_launch_is_paced(void)
 {
-	return __builtin_expect(atomic_load_explicit(&job_launch.paced, memory_order_relaxed), 0);
+	return actions_are_any(ACTION_PRE_LAUNCH);
 }
 
 static inline struct statistics *job_launch_statistics(void)
 {
-	struct statistics *only =
-	    atomic_load_explicit(&job_launch.statistics, memory_order_acquire);
+	struct statistics *only = atomic_load_explicit(&wiped.statistics, memory_order_acquire);
 
 	return __builtin_expect(only != NULL, 1) ? only : job_current_statistics();
 }
 
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };
 
-/* One launch on its way through the slow path. */
-struct job_paced_launch {
-	struct pacer *pacer; /* NULL: not paced */
+/* One launch on its way through the slow path: what ACTION_PRE_LAUNCH and ACTION_POST_LAUNCH act on. */
+struct job_launch {
+	enum job_launch_kind kind;
+	CUstream stream;            /* NULL replaced as pacer.h says */
+	uint64_t function, threads; /* what is launched, and how many of them, all together */
+	struct device *device;      /* of the current context; NULL: no action is run */
 	CUcontext context;
-	CUstream stream;
+	CUresult result; /* afterwards: what the call answers */
+
+	bool is_counted;
+	struct pacer *pacer; /* NULL: not paced */
+	struct pacer_launch at;
 };
 
-/* Before and after the driver's launch. stream: NULL replaced as pacer.h says. May sleep. */
-void job_begin_launch(struct job_paced_launch *launch, enum job_launch_kind kind, CUstream stream);
-void job_end_launch(const struct job_paced_launch *launch);
+/* Before the driver's launch: whether it is to be. May sleep. */
+CUresult job_begin_launch(struct job_launch *launch);
+/* After it, or instead. */
+void job_end_launch(struct job_launch *launch);
+
+/* What ACTION_CONFIG_CHANGED acts on. */
+struct job_change {
+	const struct config *config;
+	struct device_set *devices;
+	bool is_paced;  /* so far: launches are to be held back on a device */
+	bool has_steps; /* so far: steps are to be found on a device */
+};
+
+void job_break_paced(void);
+void job_before_timing_paced(void);
+/* Before the current context is given anything but a launch, and before it is waited for. */
+static inline void job_break(void)
+{
+	if (job_launch_is_paced())
+		job_break_paced();
+}
+/* Before an event that keeps time is recorded. May sleep. */
+static inline void job_before_timing(void)
+{
+	if (job_launch_is_paced())
+		job_before_timing_paced();
+}
 
 /* A context is about to be destroyed (alive), or was; a stream is about to be. */
 void job_leave_context(CUcontext context, bool alive);

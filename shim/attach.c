@@ -26,13 +26,24 @@ void *shim_real[ENTRY_COUNT];
 void *shim_hook[ENTRY_COUNT];
 struct code shim_inside[2];
 
-static const char *const symbol_names[] = {
-#define FUNCTION(symbol, class, action) #symbol,
+/* Of symbols, in the table's order: by places in one text, because the loader has to write every pointer. */
 #define OBJECT(symbol, bytes)
+static const struct names {
+#define FUNCTION(symbol, class, action) char symbol[sizeof(#symbol)];
 #include "shim/entry_points.h"
 #undef FUNCTION
-#undef OBJECT
+} names = {
+#define FUNCTION(symbol, class, action) #symbol,
+#include "shim/entry_points.h"
+#undef FUNCTION
 };
+_Static_assert(sizeof(names) <= UINT16_MAX, "places of 16 bits");
+static const uint16_t name_places[ENTRY_COUNT] = {
+#define FUNCTION(symbol, class, action) offsetof(struct names, symbol),
+#include "shim/entry_points.h"
+#undef FUNCTION
+};
+#undef OBJECT
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 
@@ -81,9 +92,14 @@ static int compare_addresses(const void *a, const void *b)
 	return (shim_hook[one] == NULL) - (shim_hook[other] == NULL);
 }
 
+static const char *name_at(uint16_t place)
+{
+	return (const char *)&names + place;
+}
+
 static int by_name(const void *key, const void *element)
 {
-	return strcmp(key, *(const char *const *)element);
+	return strcmp(key, name_at(*(const uint16_t *)element));
 }
 
 void *shim_address_for(void *real, bool *known)
@@ -107,21 +123,16 @@ void *shim_address_for(void *real, bool *known)
 	                                            : real;
 }
 
-static const char *const *find_name(const char *symbol)
-{
-	return bsearch(symbol, symbol_names, ENTRY_COUNT, sizeof(*symbol_names), by_name);
-}
-
 bool shim_acts_on(const char *name)
 {
 	size_t length = strlen(name);
 
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		const char *rest;
+		const char *rest = name_at(name_places[i]);
 
-		if (!shim_hook[i] || strncmp(symbol_names[i], name, length) != 0)
+		if (!shim_hook[i] || strncmp(rest, name, length) != 0)
 			continue;
-		rest = symbol_names[i] + length;
+		rest += length;
 		if (*rest == '\0' || strncmp(rest, "_v", 2) == 0 || strncmp(rest, "_pt", 3) == 0)
 			return true;
 	}
@@ -130,9 +141,10 @@ bool shim_acts_on(const char *name)
 
 static bool is_missing(const char *symbol)
 {
-	const char *const *name = find_name(symbol);
+	const uint16_t *name =
+	    bsearch(symbol, name_places, ENTRY_COUNT, sizeof(*name_places), by_name);
 
-	return name && shim_real[name - symbol_names] == (void *)missing_function;
+	return name && shim_real[name - name_places] == (void *)missing_function;
 }
 
 static void fill_core_driver(void)
@@ -158,12 +170,14 @@ static void install_hooks(void **target)
 {
 	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
-		void *real = shim_real[h->entry];
+		uintptr_t trampoline = (uintptr_t)&h->trampoline + (uintptr_t)h->trampoline;
+		size_t entry = (trampoline - (uintptr_t)shim_functions) / sizeof(*shim_functions);
 
-		if (real == (void *)missing_function)
+		if (shim_real[entry] == (void *)missing_function)
 			continue;
-		__atomic_store_n(&shim_hook[h->entry], h->function, __ATOMIC_RELEASE);
-		target[h->entry] = (void *)shim_guards[h->entry];
+		__atomic_store_n(&shim_hook[entry], (char *)&h->function + h->function,
+		                 __ATOMIC_RELEASE);
+		target[entry] = (void *)shim_guards[entry];
 	}
 	address_count = 0; /* a fork may have broken off an attempt before */
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
@@ -202,8 +216,8 @@ static void find_driver(const char *asked)
 
 	found->handle = driver_open(asked, path, sizeof(path));
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		void *real =
-		    found->handle ? dlsym(found->handle, symbol_names[i]) : (void *)without_driver;
+		void *real = found->handle ? dlsym(found->handle, name_at(name_places[i]))
+		                           : (void *)without_driver;
 
 		found->real[i] = real ? real : (void *)missing_function;
 	}

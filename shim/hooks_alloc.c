@@ -3,6 +3,7 @@
 
 #include "core/job.h"
 #include "core/memory/vmem.h"
+#include "shim/allocate.h"
 
 static CUresult native_alloc(void *cookie, CUdeviceptr *address)
 {
@@ -17,7 +18,7 @@ HOOK(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
 
 	if (!job_is_active())
 		return REAL(cuMemAlloc_v2)(dptr, bytesize);
-	return vmem_allocate(&request, dptr);
+	return allocate_acted_on(&request, dptr);
 }
 
 struct pitch_request {
@@ -48,7 +49,7 @@ HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 	    __builtin_mul_overflow(pitch.pitch, Height, &request.size))
 		return REAL(cuMemAllocPitch_v2)(dptr, pPitch, WidthInBytes, Height,
 		                                ElementSizeBytes);
-	result = vmem_allocate(&request, dptr);
+	result = allocate_acted_on(&request, dptr);
 	if (result == CUDA_SUCCESS)
 		*pPitch = pitch.pitch;
 	return result;

@@ -7,7 +7,7 @@
 
 #include "core/job.h"
 #include "core/memory/measured.h"
-#include "core/memory/vmem.h"
+#include "core/memory/room.h"
 
 /* What an array holds, as far as its format is known. */
 struct extent {
@@ -88,7 +88,7 @@ static bool begin(struct making *making, const struct extent *extent)
 	making->bytes = making->has_context ? bytes_of(extent) : 0;
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
-	if (!making->bytes || vmem_charge_for_good(making->context.device, making->bytes) == 0)
+	if (!making->bytes || room_charge_for_good(making->context.device, making->bytes) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
 	return false;
@@ -98,7 +98,7 @@ static bool begin(struct making *making, const struct extent *extent)
 static bool is_full(const struct making *making, CUresult result)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context &&
-	       vmem_demote_for(making->context.device, making->bytes);
+	       room_demote_for(making->context.device, making->bytes);
 }
 
 static void end(const struct making *making, CUresult result, const void *array)

@@ -4,14 +4,16 @@
 #include "core/memory/moment.h"
 
 /* As COPIES, for what returns when the copy is done. */
-#define WAITS(symbol, look, ...)                                                             \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                          \
-	{                                                                                    \
-		CUresult result =                                                            \
-		    SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
-		if (result == CUDA_SUCCESS)                                                  \
-			moment_has_come();                                                   \
-		return result;                                                               \
+#define WAITS(symbol, look, ...)                                                                  \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                               \
+	{                                                                                         \
+		CUresult result;                                                                  \
+                                                                                                  \
+		job_break();                                                                      \
+		result = SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
+		if (result == CUDA_SUCCESS)                                                       \
+			moment_has_come();                                                        \
+		return result;                                                                    \
 	}
 #define WAITS_2(symbol, other, look, ...) \
 	WAITS(symbol, look, __VA_ARGS__) WAITS(other, look, __VA_ARGS__)

@@ -3,7 +3,16 @@
 
 #include "core/job.h"
 
-CREATES(cuEventCreate, event, phEvent, (CUevent *, phEvent), (unsigned int, Flags))
+/* Whether it keeps time is asked when it is recorded. */
+HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)
+{
+	CUresult result = REAL(cuEventCreate)(phEvent, Flags);
+
+	if (result == CUDA_SUCCESS && phEvent)
+		track_flagged(&object_type_event, HANDLE(*phEvent), Flags);
+	return result;
+}
+
 CREATES(cuIpcOpenEventHandle, event, phEvent, (CUevent *, phEvent), (CUipcEventHandle, handle))
 DESTROYS(cuEventDestroy, event, hEvent, (CUevent, hEvent))
 DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
@@ -18,6 +27,34 @@ HOOK(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent event)
 		            HANDLE(event));
 	return result;
 }
+
+/* What is timed does not begin with an idle slot. */
+static void before_record(CUevent event)
+{
+	struct resource *known;
+	bool keeps_time = false;
+
+	if (!job_launch_is_paced() || !job_is_active())
+		return;
+	known = context_find_object(&object_type_event, HANDLE(event));
+	if (known)
+		keeps_time = !(object_flags(known) & CU_EVENT_DISABLE_TIMING);
+	resource_release(known);
+	if (keeps_time)
+		job_before_timing();
+}
+
+#define RECORDS(symbol, ...)                                                     \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
+	{                                                                        \
+		before_record(hEvent);                                           \
+		return PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
+	}
+
+RECORDS(cuEventRecord, (CUevent, hEvent), (CUstream, hStream))
+RECORDS(cuEventRecord_ptsz, (CUevent, hEvent), (CUstream, hStream))
+RECORDS(cuEventRecordWithFlags, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
+RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
 
 HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
 {

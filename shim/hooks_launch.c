@@ -7,45 +7,64 @@
 
 #include "core/job.h"
 #include "core/memory/graph_memory.h"
+#include "shim/track.h"
+
+/* Of a grid, all together. */
+#define THREADS(gx, gy, gz, bx, by, bz) ((uint64_t)(gx) * (gy) * (gz) * (bx) * (by) * (bz))
+#define GRID_THREADS                    THREADS(gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ)
+
+static uint64_t threads_of(const CUlaunchConfig *c)
+{
+	return c ? THREADS(c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,
+	                   c->blockDimZ)
+	         : 0;
+}
 
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
-#define HELD_BACK(kind, stream, call)                     \
-	({                                                \
-		KEEP_ERRNO;                               \
-		struct job_paced_launch launch_;          \
-		CUresult result_;                         \
-		job_begin_launch(&launch_, kind, stream); \
-		result_ = PASSING_GATE(call);             \
-		job_end_launch(&launch_);                 \
-		result_;                                  \
+#define HELD_BACK(kind_, stream_, what, threads_, call)      \
+	({                                                   \
+		KEEP_ERRNO;                                  \
+		struct job_launch launch_;                   \
+		launch_.kind = (kind_);                      \
+		launch_.stream = (stream_);                  \
+		launch_.function = HANDLE(what);             \
+		launch_.threads = (threads_);                \
+		launch_.result = job_begin_launch(&launch_); \
+		if (launch_.result == CUDA_SUCCESS)          \
+			launch_.result = PASSING_GATE(call); \
+		job_end_launch(&launch_);                    \
+		launch_.result;                              \
 	})
 
 /* The plain path: one counter, the gate, the driver. */
 #define COUNTED(counter, call) \
 	(statistics_add(&job_launch_statistics()->counter, 1), PASSING_GATE(call))
 
+/* Said here, too: the compiler loses it on the way. */
+#define IS_ACTED_ON __builtin_expect(job_launch_is_paced(), 0)
+
 /* look: at what it was given, now and then; sampled.h. */
-#define LAUNCH(stream, call, look)                                             \
-	SAMPLED(job_launch_is_paced() ? HELD_BACK(LAUNCH_KERNEL, stream, call) \
-	                              : COUNTED(launches, call),               \
+#define LAUNCH(stream, function, threads, call, look)                                   \
+	SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_KERNEL, stream, function, threads, call) \
+	                    : COUNTED(launches, call),                                  \
 	        look)
 /* Memory that its nodes allocate is the driver's with the first launch. */
-#define GRAPH_LAUNCH(stream, call)                                                        \
-	({                                                                                \
-		CUresult graph_ =                                                         \
-		    SAMPLED(job_launch_is_paced() ? HELD_BACK(LAUNCH_GRAPH, stream, call) \
-		                                  : COUNTED(graph_launches, call),        \
-		            sampled_graph(hGraphExec));                                   \
-		if (graph_memory_is_expected() && job_is_active())                        \
-			graph_memory_settle_all();                                        \
-		graph_;                                                                   \
+#define GRAPH_LAUNCH(stream, call)                                                             \
+	({                                                                                     \
+		CUresult graph_ =                                                              \
+		    SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_GRAPH, stream, hGraphExec, 0, call) \
+		                        : COUNTED(graph_launches, call),                       \
+		            sampled_graph(hGraphExec));                                        \
+		if (graph_memory_is_expected() && job_is_active())                             \
+			graph_memory_settle_all();                                             \
+		graph_;                                                                        \
 	})
 
 HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
-	return LAUNCH(LEGACY(hStream),
+	return LAUNCH(LEGACY(hStream), f, GRID_THREADS,
 	              REAL(cuLaunchKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
 	                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra),
 	              sampled_launch(f, kernelParams, extra));
@@ -55,7 +74,7 @@ HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int grid
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
-	return LAUNCH(PER_THREAD(hStream),
+	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS,
 	              REAL(cuLaunchKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
 	                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
 	                                        kernelParams, extra),
@@ -71,7 +90,7 @@ static CUstream stream_of(const CUlaunchConfig *config)
 HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
      void **extra)
 {
-	return LAUNCH(LEGACY(stream_of(config)),
+	return LAUNCH(LEGACY(stream_of(config)), f, threads_of(config),
 	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra),
 	              sampled_launch(f, kernelParams, extra));
 }
@@ -79,7 +98,7 @@ HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernel
 HOOK(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
      void **extra)
 {
-	return LAUNCH(PER_THREAD(stream_of(config)),
+	return LAUNCH(PER_THREAD(stream_of(config)), f, threads_of(config),
 	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra),
 	              sampled_launch(f, kernelParams, extra));
 }
@@ -88,7 +107,7 @@ HOOK(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX, unsigned in
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	return LAUNCH(LEGACY(hStream),
+	return LAUNCH(LEGACY(hStream), f, GRID_THREADS,
 	              REAL(cuLaunchCooperativeKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
 	                                              blockDimY, blockDimZ, sharedMemBytes, hStream,
 	                                              kernelParams),
@@ -99,7 +118,7 @@ HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsign
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	return LAUNCH(PER_THREAD(hStream),
+	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS,
 	              REAL(cuLaunchCooperativeKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ,
 	                                                   blockDimX, blockDimY, blockDimZ,
 	                                                   sharedMemBytes, hStream, kernelParams),
@@ -108,18 +127,19 @@ HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsign
 
 HOOK(cuLaunch, CUfunction f)
 {
-	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunch)(f), sampled_blind_launch());
+	return LAUNCH(CU_STREAM_LEGACY, f, 0, REAL(cuLaunch)(f), sampled_blind_launch());
 }
 
 HOOK(cuLaunchGrid, CUfunction f, int grid_width, int grid_height)
 {
-	return LAUNCH(CU_STREAM_LEGACY, REAL(cuLaunchGrid)(f, grid_width, grid_height),
-	              sampled_blind_launch());
+	return LAUNCH(CU_STREAM_LEGACY, f, (uint64_t)grid_width * (uint64_t)grid_height,
+	              REAL(cuLaunchGrid)(f, grid_width, grid_height), sampled_blind_launch());
 }
 
 HOOK(cuLaunchGridAsync, CUfunction f, int grid_width, int grid_height, CUstream hStream)
 {
-	return LAUNCH(LEGACY(hStream), REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream),
+	return LAUNCH(LEGACY(hStream), f, (uint64_t)grid_width * (uint64_t)grid_height,
+	              REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream),
 	              sampled_blind_launch());
 }
 
@@ -138,7 +158,7 @@ HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
      unsigned int numDevices, unsigned int flags)
 {
 	return LAUNCH(
-	    CU_STREAM_LEGACY,
+	    CU_STREAM_LEGACY, launchParamsList, numDevices,
 	    REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags),
 	    sampled_launches(launchParamsList, numDevices));
 }

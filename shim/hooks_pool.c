@@ -12,6 +12,7 @@
 #include "core/memory/side.h"
 #include "core/memory/spilled.h"
 #include "core/memory/vmem.h"
+#include "shim/allocate.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
 typedef CUresult alloc_from_pool(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
@@ -73,7 +74,7 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 	/* A pool that is not known is none of a device's; and there may be no pools at all. */
 	if (!request.pool)
 		return native(r, dptr);
-	result = vmem_allocate(&request, dptr);
+	result = allocate_acted_on(&request, dptr);
 	pool_release(request.pool);
 	return result;
 }
@@ -323,13 +324,15 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 }
 
 /* Where work is waited for, the driver gives back what its pools need not keep. */
-#define SETTLED(call)                      \
-	({                                 \
-		KEEP_ERRNO;                \
-		CUresult result_ = (call); \
-		if (job_is_active())       \
-			vmem_waited();     \
-		result_;                   \
+#define SETTLED(call)                  \
+	({                             \
+		KEEP_ERRNO;            \
+		CUresult result_;      \
+		job_break();           \
+		result_ = (call);      \
+		if (job_is_active())   \
+			vmem_waited(); \
+		result_;               \
 	})
 
 static CUresult all_is_done(CUresult result)

@@ -6,9 +6,6 @@
 
 GATED(cuCtxRecordEvent, (CUcontext, hCtx), (CUevent, hEvent))
 GATED(cuCtxWaitEvent, (CUcontext, hCtx), (CUevent, hEvent))
-GATED_2(cuEventRecord, cuEventRecord_ptsz, (CUevent, hEvent), (CUstream, hStream))
-GATED_2(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream),
-        (unsigned int, flags))
 GATED_2(cuGraphicsMapResources, cuGraphicsMapResources_ptsz, (unsigned int, count),
         (CUgraphicsResource *, resources), (CUstream, hStream))
 GATED_2(cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz, (unsigned int, count),

@@ -9,6 +9,7 @@
 
 typedef enum {
 	NVML_SUCCESS = 0,
+	NVML_ERROR_NOT_FOUND = 6,
 	NVML_ERROR_LIBRARY_NOT_FOUND = 12,
 	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
 } nvmlReturn_t;
@@ -32,6 +33,17 @@ typedef struct {
 	unsigned int gpu_instance, compute_instance;
 } nvmlProcessInfo_t;
 
+typedef struct {
+	unsigned int gpu, memory; /* percent of the time of the last sample */
+} nvmlUtilization_t;
+
+/* Of nvmlDeviceGetProcessUtilization: one for each process that did something. */
+typedef struct {
+	unsigned int pid;
+	unsigned long long time_us;                /* CLOCK_REALTIME */
+	unsigned int sm, memory, encoder, decoder; /* percent */
+} nvmlProcessUtilizationSample_t;
+
 /* Of nvmlDeviceGetPciInfo_v3. */
 typedef struct {
 	char busIdLegacy[16];
@@ -43,6 +55,7 @@ typedef struct {
 _Static_assert(sizeof(nvmlMemory_t) == 24, "as NVML lays it out");
 _Static_assert(sizeof(nvmlMemory_v2_t) == 40, "as NVML lays it out");
 _Static_assert(sizeof(nvmlProcessInfo_t) == 24, "as NVML lays it out");
+_Static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32, "as NVML lays it out");
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
 
 #define NVML_DEVICE_MIG_ENABLE 1U

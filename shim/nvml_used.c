@@ -1,11 +1,17 @@
 /*
- * Device memory in use as NVML tells it: without a CUDA context, which is the one way to learn what the first context
- * of a process takes, and by process. NVML is loaded for it, and stays.
+ * A device's use as NVML tells it. Its memory, without a CUDA context, which is the one way to learn what the first context
+ * of a process takes, and by process. Its time, of which events tell a process only what was its own or somebody else's.
+ * NVML is loaded for it, and stays.
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/memory/measured.h"
+#include "core/pace/foreign.h"
 #include "shim/nvml.h"
 #include "shim/shim.h"
 
@@ -15,6 +21,9 @@ static struct {
 	nvmlReturn_t (*memory)(nvmlDevice_t device, nvmlMemory_t *memory);
 	nvmlReturn_t (*processes)(nvmlDevice_t device, unsigned int *count,
 	                          nvmlProcessInfo_t *processes); /* NULL: an old NVML */
+	nvmlReturn_t (*utilisation)(nvmlDevice_t device, nvmlUtilization_t *utilisation);
+	nvmlReturn_t (*by_process)(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
+	                           unsigned int *count, unsigned long long since_us); /* likewise */
 } nvml;
 static bool usable;
 
@@ -33,6 +42,10 @@ static void open_it(void)
 	nvml.memory = (__typeof__(nvml.memory))dlsym(library, "nvmlDeviceGetMemoryInfo");
 	nvml.processes =
 	    (__typeof__(nvml.processes))dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+	nvml.utilisation =
+	    (__typeof__(nvml.utilisation))dlsym(library, "nvmlDeviceGetUtilizationRates");
+	nvml.by_process =
+	    (__typeof__(nvml.by_process))dlsym(library, "nvmlDeviceGetProcessUtilization");
 	usable = init && nvml.by_uuid && nvml.by_pci && nvml.memory && init() == NVML_SUCCESS;
 }
 
@@ -78,8 +91,141 @@ static bool used_by_process(const struct config_device *device, uint64_t *used)
 	return false;
 }
 
+/* --- time --- */
+
+enum { MOST_SAMPLES = 256, MOST_NUMBERS = 8 };
+
+/* The numbers that this process has, the outermost first; as far as /proc tells them. */
+struct numbers {
+	int count;
+	unsigned int number[MOST_NUMBERS];
+	bool are_nvml_s; /* this is the outermost namespace */
+};
+
+static void read_numbers(struct numbers *numbers)
+{
+	char text[4096], *at;
+	ssize_t length;
+	int fd;
+
+	*numbers = (struct numbers){.count = 1, .number = {(unsigned int)getpid()}};
+	length = readlink("/proc/self/ns/pid", text, sizeof(text) - 1);
+	text[length > 0 ? length : 0] = '\0';
+	numbers->are_nvml_s = strcmp(text, "pid:[4026531836]") == 0; /* the kernel's, fixed */
+	fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	at = strstr(text, "\nNSpid:");
+	if (!at)
+		return;
+	at += sizeof("\nNSpid:") - 1;
+	for (int i = 0; i < MOST_NUMBERS; i++) {
+		char *end;
+		unsigned long number = strtoul(at, &end, 10);
+
+		if (end == at || memchr(at, '\n', (size_t)(end - at)))
+			break;
+		numbers->number[i] = (unsigned int)number;
+		numbers->count = i + 1;
+		at = end;
+	}
+}
+
+/* What samples say of one process: percent, or -1 where they say nothing of it. */
+static int sampled_use(const nvmlProcessUtilizationSample_t *samples, unsigned int count,
+                       unsigned int pid)
+{
+	unsigned int sum = 0, found = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (samples[i].pid != pid)
+			continue;
+		sum += samples[i].sm < 100 ? samples[i].sm : 100;
+		found++;
+	}
+	return found ? (int)(sum / found) : -1;
+}
+
+/* Processes that did something. */
+static int count_processes(const nvmlProcessUtilizationSample_t *samples, unsigned int count)
+{
+	int processes = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		bool is_first = true;
+
+		for (unsigned int k = 0; k < i && is_first; k++)
+			is_first = samples[k].pid != samples[i].pid;
+		processes += is_first && sampled_use(samples, count, samples[i].pid) > 0;
+	}
+	return processes;
+}
+
+/* Which of our numbers NVML knows us by; 0: not known, it may be by none of them. */
+static unsigned int own_number(const nvmlProcessUtilizationSample_t *samples, unsigned int count)
+{
+	static struct numbers numbers;
+	static unsigned int known;
+
+	if (!numbers.count)
+		read_numbers(&numbers);
+	if (numbers.are_nvml_s)
+		known = numbers.number[0];
+	for (int i = 0; i < numbers.count && !known; i++)
+		if (sampled_use(samples, count, numbers.number[i]) > 0)
+			known = numbers.number[i];
+	return known;
+}
+
+/* Of the last second. */
+static void read_processes(nvmlDevice_t handle, struct foreign_use *use)
+{
+	static nvmlProcessUtilizationSample_t samples[MOST_SAMPLES];
+	unsigned int count = MOST_SAMPLES, number;
+	nvmlReturn_t result;
+	struct timespec now;
+	int processes;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	result = nvml.by_process(handle, samples, &count,
+	                         (unsigned long long)(now.tv_sec - 1) * 1000000 +
+	                             (unsigned long long)now.tv_nsec / 1000);
+	if (result == NVML_ERROR_NOT_FOUND)
+		count = 0;
+	else if (result != NVML_SUCCESS || count > MOST_SAMPLES)
+		return;
+	number = own_number(samples, count);
+	processes = count_processes(samples, count);
+	if (number) {
+		use->own = sampled_use(samples, count, number);
+		use->own = use->own < 0 ? 0 : use->own;
+		use->others = processes - (use->own > 0);
+	} else {
+		use->others = processes ? processes - 1 : 0; /* we are among them, or at rest */
+	}
+}
+
+/* The helper thread's: one at a time. */
+static bool time_used(const struct config_device *device, struct foreign_use *use)
+{
+	nvmlUtilization_t utilisation;
+	nvmlDevice_t handle;
+
+	*use = (struct foreign_use){-1, -1, -1};
+	if (!find_device(device, &handle))
+		return false;
+	if (nvml.utilisation && nvml.utilisation(handle, &utilisation) == NVML_SUCCESS)
+		use->device = utilisation.gpu < 100 ? (int)utilisation.gpu : 100;
+	if (nvml.by_process)
+		read_processes(handle, use);
+	return use->device >= 0 || use->own >= 0;
+}
+
 static void tell_used(void)
 {
+	foreign_ask = time_used;
 	measured_without_context = used_without_context;
 	measured_by_process = used_by_process;
 }

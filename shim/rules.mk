@@ -8,6 +8,11 @@ shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUIL
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
 
+# The loader runs nothing of ours in a process without CUDA: none of the compiler's own beginnings and ends, whose work
+# only libraries that are unloaded have. This one stays (nodelete).
+no_start = $(if $(SANITIZER),,-nostartfiles -Wl$(comma)-z$(comma)nodelete)
+comma := ,
+
 # inih is linked in, hidden: nothing but glibc is needed at run time. LDFLAGS=-BFOLDER: found there.
 static_inih = $(shell $(CC) $(LDFLAGS) -print-file-name=libinih.a)
 
@@ -21,7 +26,7 @@ $(BUILD)/shim/trampolines.o: shim/entry_points.h
 $(BUILD)/lib/libspillway.so: $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic -Wl,--hash-style=both \
+	$(Q)$(CC) -shared $(no_start) $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic -Wl,--hash-style=both \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
 		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(old_glibc_libs)
 

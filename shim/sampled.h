@@ -70,6 +70,7 @@ void sampled_forget_functions(const void *owner);
 #define COPIES(symbol, look, ...)                                                               \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
 	{                                                                                       \
+		job_break();                                                                    \
 		return SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
 	}
 #define COPIES_2(symbol, other, look, ...) \

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/base/gate.h"
+#include "core/job.h"
 
 enum entry {
 #define FUNCTION(symbol, class, action) ENTRY_##symbol,
@@ -49,20 +50,23 @@ extern struct code {
 
 #define REAL(symbol) ((__typeof__(&(symbol)))shim_real[ENTRY_##symbol])
 
-/* Collected by the linker from all hooks_*.c files; walked once by attach.c. */
+/*
+ * Collected by the linker from all hooks_*.c files; walked once by attach.c. Both are distances from their own place,
+ * which the loader need not write, so a process without CUDA pays nothing for them.
+ */
 struct hook {
-	enum entry entry;
-	void *function;
+	int32_t trampoline, function;
 };
 
 #define HOOK(symbol, ...)                                                                \
-	static CUresult hook_##symbol(__VA_ARGS__);                                      \
+	static CUresult hook_##symbol(__VA_ARGS__) __attribute__((used));                \
 	_Static_assert(                                                                  \
 	    __builtin_types_compatible_p(__typeof__(hook_##symbol), __typeof__(symbol)), \
 	    #symbol " differs from cuda.h");                                             \
-	static const struct hook hook_record_##symbol                                    \
-	    __attribute__((section("shim_hooks"), used)) = {ENTRY_##symbol,              \
-	                                                    (void *)hook_##symbol};      \
+	__asm__(".pushsection shim_hooks, \"a\"\n\t.balign 4\n\t"                        \
+	        ".long shim_at_" #symbol " - .\n\t"                                      \
+	        ".long hook_" #symbol " - .\n\t"                                         \
+	        ".popsection");                                                          \
 	static CUresult hook_##symbol(__VA_ARGS__)
 
 /*
@@ -72,6 +76,7 @@ struct hook {
 #define GATED(symbol, ...)                                                       \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
 	{                                                                        \
+		job_break();                                                     \
 		return PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
 	}
 #define GATED_2(symbol, other, ...) GATED(symbol, __VA_ARGS__) GATED(other, __VA_ARGS__)

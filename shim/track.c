@@ -41,6 +41,15 @@ void track_weighed(const struct resource_type *type, uint64_t object,
 		enter(&entry);
 }
 
+void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags)
+{
+	KEEP_ERRNO;
+	struct object_entry entry = {.type = type, .address = object, .flags = flags};
+
+	if (job_is_active())
+		enter(&entry);
+}
+
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner)

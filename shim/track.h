@@ -106,6 +106,7 @@ struct tracked {
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
 void track_weighed(const struct resource_type *type, uint64_t object,
                    const struct object_weight *weight);
+void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags);
 /* Likewise, one that goes with its owner; nothing happens when it is known. weight NULL: none. */
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,

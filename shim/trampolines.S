@@ -19,10 +19,12 @@
 	.hidden shim_resolve
 
 	.macro function symbol
-	.globl \symbol
+	.globl \symbol, shim_at_\symbol
+	.hidden shim_at_\symbol
 	.type \symbol, @function
 	.p2align 4
 \symbol:
+shim_at_\symbol:
 	.cfi_startproc
 	endbr64
 	jmp *(shim_target + 8 * index)(%rip)
@@ -166,10 +168,12 @@ dlmopen:
 	.hidden shim_resolve
 
 	.macro function symbol
-	.globl \symbol
+	.globl \symbol, shim_at_\symbol
+	.hidden shim_at_\symbol
 	.type \symbol, @function
 	.p2align 4
 \symbol:
+shim_at_\symbol:
 	.cfi_startproc
 	hint #34 /* bti c */
 	adrp x16, shim_target + 8 * index
@@ -297,6 +301,15 @@ dlmopen:
 #else
 #error "Spillway has trampolines for x86-64 and aarch64"
 #endif
+
+/* By which glibc knows whose exit and fork handlers are. The compiler's own, where it is linked in, goes before. */
+	.section .rodata
+	.weak __dso_handle
+	.hidden __dso_handle
+	.p2align 3
+__dso_handle:
+	.quad 0
+	.text
 
 #define OBJECT(symbol, bytes)
 

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/memory/elastic.h"
+#include "core/state/event.h"
+
 /* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *table;
@@ -20,69 +23,9 @@ static int by_range(const void *a, const void *b)
 	return x->address >= y->address + y->size;
 }
 
-static uint64_t allocation_memory_used(const struct resource *resource)
-{
-	return ((const struct allocation *)resource)->charged;
-}
-
-static void allocation_describe(const struct resource *resource, char *buf, size_t size)
-{
-	const struct allocation *a = (const struct allocation *)resource;
-
-	snprintf(buf, size, "%zu bytes on the %s", a->size,
-	         a->side == SEGMENT_ON_DEVICE ? "device" : "host");
-}
-
-static void allocation_destroy(struct resource *resource)
-{
-	struct allocation *a = (struct allocation *)resource;
-
-	if (a->pool && a->pool_span)
-		pool_elastic(a->pool, -(int64_t)a->pool_live, -(int64_t)a->pool_span);
-	else if (a->pool && a->side == SEGMENT_ON_DEVICE)
-		pool_freed(a->pool, a->pool_live);
-	else if (a->pool)
-		pool_unspilled(a->pool, a->charged);
-	pool_release(a->pool);
-	if (a->charged) /* an elastic one's chunks are */
-		device_uncharge(a->context.device, a->side, a->charged);
-	if (a->is_in_books)
-		statistics_sub(&a->context.device->statistics->allocations, 1);
-	free(a);
-}
-
-const struct resource_type allocation_type = {
-    .name = "allocation",
-    .memory_used = allocation_memory_used,
-    .describe = allocation_describe,
-    .destroy = allocation_destroy,
-};
-
-struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
-                                     size_t size, enum segment_side side, uint64_t charged)
-{
-	struct allocation *a = calloc(1, sizeof(*a));
-
-	if (!a)
-		return NULL;
-	resource_init(&a->resource, &allocation_type);
-	a->context = *context;
-	a->address = address;
-	a->size = size;
-	a->side = side;
-	a->charged = charged;
-	return a;
-}
-
 static bool is_in_table(const struct allocation *a)
 {
 	return a->side == SEGMENT_ON_HOST || a->is_managed;
-}
-
-/* Not the driver's to free with its context, or to be found by any address in it. */
-static bool is_ours(const struct allocation *a)
-{
-	return a->backing.provider || a->is_managed;
 }
 
 static int table_add(struct allocation *a)
@@ -109,6 +52,76 @@ static void table_remove(struct allocation *a)
 	pthread_mutex_unlock(&table_lock);
 }
 
+static uint64_t allocation_memory_used(const struct resource *resource)
+{
+	const struct allocation *a = (const struct allocation *)resource;
+
+	/* an elastic one's chunks are charged, and a pool for what comes from it */
+	return a->charged ? a->charged : a->size;
+}
+
+static void allocation_describe(const struct resource *resource, char *buf, size_t size)
+{
+	const struct allocation *a = (const struct allocation *)resource;
+
+	snprintf(buf, size, "%zu bytes on the %s", a->size,
+	         a->side == SEGMENT_ON_DEVICE ? "device" : "host");
+}
+
+static void allocation_destroy(struct resource *resource)
+{
+	struct allocation *a = (struct allocation *)resource;
+
+	if (a->pool && a->pool_span)
+		pool_elastic(a->pool, -(int64_t)a->pool_live, -(int64_t)a->pool_span);
+	else if (a->pool && a->side == SEGMENT_ON_DEVICE)
+		pool_freed(a->pool, a->pool_live);
+	else if (a->pool)
+		pool_unspilled(a->pool, a->charged);
+	pool_release(a->pool);
+	if (a->charged) /* an elastic one's chunks are */
+		device_uncharge(a->context.device, a->side, a->charged);
+	if (a->is_in_books) {
+		statistics_sub(&a->context.device->statistics->allocations, 1);
+		/* The registry let go of what was not freed: it is the book. */
+		if (elastic_is(a))
+			elastic_disown(a);
+		else if (is_in_table(a))
+			table_remove(a);
+	}
+	free(a);
+}
+
+const struct resource_type allocation_type = {
+    .name = "allocation",
+    .memory_used = allocation_memory_used,
+    .describe = allocation_describe,
+    .destroy = allocation_destroy,
+};
+
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged)
+{
+	/* calloc() goes past the thread's cache. */
+	struct allocation *a = malloc(sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct allocation){.context = *context,
+	                         .address = address,
+	                         .size = size,
+	                         .side = side,
+	                         .charged = charged};
+	resource_init(&a->resource, &allocation_type);
+	return a;
+}
+
+/* Not the driver's to free with its context, or to be found by any address in it. */
+static bool is_ours(const struct allocation *a)
+{
+	return a->backing.provider || a->is_managed;
+}
+
 static int enter(struct allocation *a)
 {
 	int error = is_in_table(a) ? table_add(a) : 0;
@@ -122,16 +135,44 @@ static int enter(struct allocation *a)
 	return error;
 }
 
+static void note(const struct allocation *a, enum event_kind kind)
+{
+	const struct statistics *s = a->context.device->statistics;
+
+	if (a->size > EVENT_ALLOCATION_LEAST)
+		event_note(.kind = kind, .device = a->context.device->id.ordinal, .a = a->size,
+		           .b = statistics_get(&s->device_used), .c = statistics_get(&s->host_used),
+		           .object = a->address, .context = event_context(a->context.container));
+}
+
+/* It has left the registry. */
+static void has_left(struct allocation *a)
+{
+	if (atomic_exchange(&a->is_in_books, false))
+		statistics_sub(&a->context.device->statistics->allocations, 1);
+	if (is_in_table(a))
+		table_remove(a);
+	note(a, EVENT_free);
+}
+
 bool allocation_leave(struct allocation *a)
 {
 	if (registry_delete_object(a->context.device->registry, a->context.container,
 	                           &allocation_type, a->address) != 0)
 		return false;
-	if (atomic_exchange(&a->is_in_books, false))
-		statistics_sub(&a->context.device->statistics->allocations, 1);
-	if (is_in_table(a))
-		table_remove(a);
+	has_left(a);
 	return true;
+}
+
+struct allocation *allocation_take(CUdeviceptr address)
+{
+	struct context_place place;
+	struct allocation *a =
+	    (struct allocation *)context_take_object(&allocation_type, address, &place);
+
+	if (a)
+		has_left(a);
+	return a;
 }
 
 static struct allocation *find_in(const struct context *context, CUdeviceptr address)
@@ -159,6 +200,8 @@ int allocation_enter(struct allocation *a)
 		error = enter(a);
 	if (!error && !atomic_exchange(&a->is_in_books, true))
 		statistics_add(&a->context.device->statistics->allocations, 1);
+	if (!error)
+		note(a, EVENT_allocation);
 	return error;
 }
 
@@ -184,10 +227,8 @@ static struct allocation *in_table_at(CUdeviceptr address, bool is_managed)
 		return NULL;
 	pthread_mutex_lock(&table_lock);
 	node = tfind(&key, &table, by_range);
-	if (node && (*node)->is_managed == is_managed) {
+	if (node && (*node)->is_managed == is_managed && resource_hold_if_alive(&(*node)->resource))
 		found = *node;
-		resource_hold(&found->resource);
-	}
 	pthread_mutex_unlock(&table_lock);
 	return found;
 }

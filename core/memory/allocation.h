@@ -52,6 +52,9 @@ int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */
 bool allocation_leave(struct allocation *allocation);
+/* Takes out of both what has this first address, whatever context is current; the books' reference is the caller's. NULL:
+ * none. */
+struct allocation *allocation_take(CUdeviceptr address);
 /* By its first address, whatever context is current. A reference for the caller, or NULL. */
 struct allocation *allocation_find(CUdeviceptr address);
 /* The spilled allocation that holds this address. A reference for the caller, or NULL. */

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "core/base/log.h"
+#include "core/memory/arena_view.h"
 #include "core/memory/heat.h"
 #include "core/memory/provider.h"
 
@@ -80,7 +81,7 @@ static bool make_table(struct arena *arena)
 
 static enum elastic make(struct arena *arena, struct device *device)
 {
-	enum config_spill spill = (enum config_spill)device_settings(device).spill;
+	enum config_spill spill = (enum config_spill)device_setting(device, spill);
 
 	if (spill != SPILL_AUTO && spill != SPILL_VMM)
 		return ELASTIC_SPILL;
@@ -130,6 +131,7 @@ struct arena *arena_of(struct device *device)
 			range->arena = arena;
 			atomic_store(&range->end, arena->base + arena->size);
 			atomic_store_explicit(&range->base, arena->base, memory_order_release);
+			arena_view_register(arena);
 			heat_sample(HEAT_THINLY); /* so that the first shrink knows */
 		} else {
 			say_why_not(device, made);

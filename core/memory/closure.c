@@ -8,6 +8,7 @@
 #include "core/memory/quiet.h"
 #include "core/memory/spare.h"
 #include "core/pace/capture.h"
+#include "core/state/event.h"
 
 #define MS 1000000ull
 
@@ -65,6 +66,7 @@ static void count_move(const struct plan *plan, struct device *device, const str
 {
 	struct statistics *s = device->statistics;
 
+	statistics_begin(s);
 	if (plan->to == SEGMENT_ON_HOST) {
 		statistics_add(&s->demotions, 1);
 		statistics_add(&s->demoted_bytes, m->size);
@@ -74,10 +76,11 @@ static void count_move(const struct plan *plan, struct device *device, const str
 	}
 	if (queued)
 		statistics_add(&s->queued_moves, 1);
+	statistics_end(s);
 }
 
-/* With the gate seized and nothing running. */
-static CUresult move_all(struct plan *plan, struct device *device, bool queued)
+/* With the gate seized and nothing running. moved: bytes. */
+static CUresult move_all(struct plan *plan, struct device *device, bool queued, uint64_t *moved)
 {
 	uint64_t before = now_ns(), bytes = 0, took;
 	CUresult result = CUDA_SUCCESS;
@@ -98,6 +101,7 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued)
 	}
 	plan_unlock(device);
 	took = now_ns() - before;
+	*moved = bytes;
 	if (bytes && took) {
 		struct pace *t = pace_of(device);
 		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
@@ -120,7 +124,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	const struct timespec pause = {.tv_nsec = 100000};
 	struct statistics *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
-	uint64_t began = now_ns(), took;
+	uint64_t began = now_ns(), took, moved = 0;
 	bool queued = false;
 
 	if (!gate_hold(patience_ns, EXPIRY))
@@ -139,8 +143,8 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 		}
 		quiet = quiet_now(PATIENCE);
 		if (quiet == QUIET) {
-			why = move_all(plan, device, queued) == CUDA_SUCCESS ? MOVE_NONE
-			                                                     : MOVE_FAILED;
+			why = move_all(plan, device, queued, &moved) == CUDA_SUCCESS ? MOVE_NONE
+			                                                             : MOVE_FAILED;
 			break;
 		}
 		why = quiet == QUIET_BROKEN ? MOVE_FAILED : MOVE_WORK;
@@ -152,9 +156,15 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	} while (now_ns() - began < hold_ns);
 	gate_open();
 	took = now_ns() - began;
+	statistics_begin(s);
 	statistics_add(&s->move_ns, took);
 	if (took > statistics_get(&s->move_longest_ns))
 		statistics_set(&s->move_longest_ns, took);
+	statistics_end(s);
+	if (moved)
+		event_note(.kind = EVENT_move, .device = device->id.ordinal, .begin_ns = began,
+		           .duration_ns = took, .a = moved, .b = plan->to,
+		           .c = statistics_get(&s->device_used));
 	return why;
 }
 

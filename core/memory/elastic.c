@@ -6,8 +6,8 @@
 #include "core/memory/arena.h"
 #include "core/memory/mixed.h"
 #include "core/memory/residency.h"
+#include "core/memory/room.h"
 #include "core/memory/run.h"
-#include "core/memory/vmem.h"
 
 static CUresult elastic_release(const struct backing *backing);
 
@@ -18,7 +18,7 @@ static size_t elastic_rounded(struct device *device, size_t size)
 }
 
 static const struct provider provider_elastic = {
-    .name = "elastic",
+    .factory = {"elastic", 0},
     .kind = SPILL_AUTO,
     .outlives_context = true,
     .release = elastic_release,
@@ -30,11 +30,11 @@ bool elastic_is(const struct allocation *allocation)
 	return allocation->backing.provider == &provider_elastic;
 }
 
-static void note_spill(const struct run *run)
+static void note_spill(const struct run *run, const struct allocation *a)
 {
 	if (run->on_host) {
-		vmem_note_spill(run->arena->device, run->on_host,
-		                run->reason ? run->reason : SPILL_DEVICE_FULL);
+		room_note_spill(run->arena->device, run->on_host,
+		                run->reason ? run->reason : SPILL_DEVICE_FULL, a);
 		residency_wake(run->arena->device);
 	}
 }
@@ -49,10 +49,28 @@ static struct allocation *create(const struct context *context, CUdeviceptr addr
 	return a;
 }
 
+/* While the device is evicted, on the host; where that has no room, what the limit allows is still the program's. */
+static CUresult place(struct run *run)
+{
+	CUresult result;
+
+	if (run->place != RUN_ON_DEVICE_FIRST || !device_is_evicted(run->arena->device))
+		return run_place(run);
+	run->place = RUN_ON_HOST;
+	run->reason = SPILL_EVICTED;
+	result = run_place(run);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	run->place = RUN_ON_DEVICE_FIRST;
+	run->done = 0;
+	run->on_host = 0;
+	return run_place(run);
+}
+
 static CUresult allocate_run(const struct context *context, struct run *run, size_t size,
                              struct allocation **out)
 {
-	CUresult result = run_place(run);
+	CUresult result = place(run);
 	struct allocation *a;
 
 	if (result != CUDA_SUCCESS)
@@ -132,7 +150,7 @@ static CUresult take_block_of_new(struct run *run, unsigned int class, struct al
 		run->units = 1;
 		run->done = 0;
 		run->on_host = 0;
-		result = run_place(run);
+		result = place(run);
 		if (result == CUDA_SUCCESS && !make_slab(run, class))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -185,7 +203,7 @@ CUresult elastic_allocate(const struct context *context, size_t size, enum run_p
 			               SPILL_HOST_LIMIT);
 		return result;
 	}
-	note_spill(&run);
+	note_spill(&run, *allocation);
 	return CUDA_SUCCESS;
 }
 
@@ -278,6 +296,23 @@ uint64_t elastic_trim(struct device *device)
 		released += ARENA_UNIT;
 	}
 	return released;
+}
+
+void elastic_disown(const struct allocation *a)
+{
+	static struct allocation nobody; /* of no bytes: no address is in it */
+	struct arena *arena = arena_at(a->address);
+	struct unit *unit = arena_unit(arena, a->address);
+
+	pthread_mutex_lock(&arena->lock);
+	if (unit->kind == UNIT_OF_SLAB)
+		slab_set_owner(unit->owner.slab,
+		               (uint32_t)((a->address - arena->base) % ARENA_UNIT), &nobody);
+	for (uint32_t i = unit->run; unit->kind == UNIT_OF_ALLOCATION && i < arena->top &&
+	                             arena->units[i].owner.allocation == a;
+	     i++)
+		arena->units[i].owner.allocation = &nobody;
+	pthread_mutex_unlock(&arena->lock);
 }
 
 /* --- looking --- */

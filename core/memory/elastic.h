@@ -22,6 +22,8 @@ uint64_t elastic_span(size_t size);
 bool elastic_pin(struct device *device, CUdeviceptr address);
 /* Whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
+/* The allocation is gone without having been freed: its memory stays where it is, and nobody's. */
+void elastic_disown(const struct allocation *allocation);
 /* The allocation around an address of an arena, with a reference for the caller, or NULL. */
 struct allocation *elastic_at(CUdeviceptr address);
 

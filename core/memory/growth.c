@@ -1,6 +1,8 @@
 /* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
 #include "core/memory/growth.h"
 
+#include <time.h>
+
 #include "core/device.h"
 #include "core/memory/measured.h"
 #include "core/pace/capture.h"
@@ -55,14 +57,52 @@ static bool look(struct device *device, const struct config_gpu *settings, struc
 	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
 }
 
+/* What this process has seen of its steps on a device. */
+static struct stepping {
+	_Atomic uint64_t ended_ns, woken_ns;
+	_Atomic bool is_new; /* one has ended since growth was judged */
+} stepping[DEVICE_MAX];
+
+bool growth_step_ended(struct device *device, uint64_t now_ns)
+{
+	struct stepping *s = &stepping[device->id.ordinal];
+
+	if (device_setting(device, memory_limit_max) <= device_setting(device, memory_limit))
+		return false;
+	atomic_store(&s->ended_ns, now_ns);
+	atomic_store(&s->is_new, true);
+	if (now_ns - atomic_load(&s->woken_ns) < GROWTH_INTERVAL_NS)
+		return false;
+	atomic_store(&s->woken_ns, now_ns);
+	return true;
+}
+
+bool growth_is_due(struct device *device, uint64_t now_ns)
+{
+	struct stepping *s = &stepping[device->id.ordinal];
+	uint64_t ended_ns = atomic_load(&s->ended_ns);
+
+	return !ended_ns || (now_ns > ended_ns && now_ns - ended_ns >= GROWTH_STEPLESS_NS) ||
+	       atomic_exchange(&s->is_new, false);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 bool growth_tick(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
 	struct growth g = {0};
 
-	if (!look(device, &settings, &g))
+	if (settings.evict || !look(device, &settings, &g))
 		return false;
-	if (!capture_is_active() && device_judges_growth(device, GROWTH_INTERVAL_NS)) {
+	if (!capture_is_active() && growth_is_due(device, now_ns()) &&
+	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
 		if (device->segment)
 			g.owed = segment_owed(device->segment, device->index);
 		if (measured_free(device, &g.free))

@@ -41,4 +41,14 @@ uint64_t growth_limit(const struct growth *growth);
  */
 bool growth_tick(struct device *device);
 
+/*
+ * A step of the program has ended there: the time to judge growth, once in GROWTH_INTERVAL_NS; between steps it is not,
+ * until none has ended for GROWTH_STEPLESS_NS. Whether the mover is to be woken for it. Any thread; now_ns:
+ * CLOCK_MONOTONIC.
+ */
+#define GROWTH_STEPLESS_NS 2000000000ull
+bool growth_step_ended(struct device *device, uint64_t now_ns);
+/* Whether no step is waited for; each step's end is good for one yes. */
+bool growth_is_due(struct device *device, uint64_t now_ns);
+
 #endif

@@ -10,7 +10,7 @@
 #include "core/memory/touched.h"
 
 _Atomic uint32_t heat_sampling;
-__thread struct heat_countdown heat_countdown;
+__thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
 
 /* --- time --- */
 

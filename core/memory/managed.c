@@ -2,7 +2,7 @@
 #include "core/memory/managed.h"
 
 #include "core/memory/allocation.h"
-#include "core/memory/vmem.h"
+#include "core/memory/room.h"
 
 #define BLOCK ((uint64_t)2 << 20) /* the unit in which the driver moves pages at most */
 
@@ -14,7 +14,7 @@ static uint64_t rounded(uint64_t size)
 /* As much of it as is left; no more than there is when others take it at the same time. */
 static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 {
-	if (vmem_charge(device, bytes) == 0)
+	if (room_charge(device, bytes) == 0)
 		return bytes;
 	for (int tries = 0; tries < 3; tries++) {
 		uint64_t limit = device_limit(device);
@@ -23,7 +23,7 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 
 		if (left == 0 || left >= bytes)
 			return 0;
-		if (vmem_charge(device, left) == 0)
+		if (room_charge(device, left) == 0)
 			return left;
 	}
 	return 0;

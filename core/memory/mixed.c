@@ -6,8 +6,8 @@
 #include "core/base/log.h"
 #include "core/context.h"
 #include "core/memory/mapping.h"
+#include "core/memory/room.h"
 #include "core/memory/spare.h"
-#include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 
 enum { UNKNOWN, POSSIBLE, REFUSED };
@@ -19,7 +19,7 @@ static _Atomic int known[DEVICE_MAX];
 
 static bool is_wanted(struct device *device)
 {
-	return device_settings(device).mixed == MIXED_AUTO;
+	return device_setting(device, mixed) == MIXED_AUTO;
 }
 
 bool mixed_is_possible(struct device *device)
@@ -108,7 +108,7 @@ static bool get_host(struct device *device, struct physical_chunk *host)
 {
 	if (spare_take(device, host))
 		return true;
-	if (vmem_charge_host(device, UNIT) != 0)
+	if (room_charge_host(device, UNIT) != 0)
 		return false;
 	if (spare_create(device, host) == CUDA_SUCCESS)
 		return true;

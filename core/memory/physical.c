@@ -1,7 +1,6 @@
-/* Physical memory of the application. Rules: runs inside the user's process, within its calls. */
+/* Physical memory of the application, and its handles. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/physical.h"
 
-#include <search.h>
 #include <stdlib.h>
 
 #include "core/memory/physical_books.h"
@@ -10,15 +9,13 @@
 #include "core/memory/arena.h"
 #include "core/memory/provider.h"
 #include "core/memory/residency.h"
+#include "core/memory/room.h"
 #include "core/memory/spare.h"
-#include "core/memory/touched.h"
 #include "core/memory/vmem.h"
 
 pthread_mutex_t physical_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Ours as long as they have a name or mapping, the driver's while the program has them. */
 struct physical *physical_by_name;
-
-static void *ranges; /* ordered by address, never overlapping */
 
 /* No address looks like this, and no handle of a driver is known to. */
 #define OURS      ((CUmemGenericAllocationHandle)0x5350 << 48)
@@ -35,49 +32,12 @@ static bool is_ours(const struct physical *p)
 	return physical_is_ours(p->name);
 }
 
-static int by_range(const void *a, const void *b)
-{
-	const struct mapped_range *x = a, *y = b;
-
-	if (x->address + x->size <= y->address)
-		return -1;
-	return x->address >= y->address + y->size;
-}
-
-struct mapped_range *physical_mapping(CUdeviceptr address)
-{
-	const struct mapped_range key = {.address = address, .size = 1};
-	struct mapped_range **node = tfind(&key, &ranges, by_range);
-
-	return node ? *node : NULL;
-}
-
-static struct physical *find(CUmemGenericAllocationHandle name)
+struct physical *physical_find(CUmemGenericAllocationHandle name)
 {
 	struct physical *p;
 
 	HASH_FIND(hh, physical_by_name, &name, sizeof(name), p);
 	return p;
-}
-
-bool physical_is_movable(const struct physical *p)
-{
-	return is_ours(p) && p->mappings && !p->mappings->next && p->mappings->size == p->bytes &&
-	       p->mappings->readable >> p->device->handle & 1;
-}
-
-void physical_recount(struct physical *p)
-{
-	bool counts =
-	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !physical_is_movable(p));
-
-	if (counts == p->is_counted)
-		return;
-	p->is_counted = counts;
-	if (counts)
-		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
-	else
-		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
 }
 
 /* --- making --- */
@@ -105,7 +65,7 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 		p->imported = !prop;
 		if (prop) {
 			p->asked = *prop;
-			p->pinned = side == SEGMENT_ON_DEVICE && device_settings(device).pin_new;
+			p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
 			if (can_move(device, side, prop))
 				p->name = OURS | (++names & ~OURS_MASK);
 		}
@@ -135,7 +95,7 @@ static bool is_for_export(const CUmemAllocationProp *prop)
 /* The program wants to be told first, so that it gives back what it caches. */
 static bool must_refuse_first(struct device *device)
 {
-	return statistics_get(&device->statistics->refusals) < device_settings(device).spill_after;
+	return statistics_get(&device->statistics->refusals) < device_setting(device, spill_after);
 }
 
 static CUresult create_on_host(struct device *device, CUmemGenericAllocationHandle *handle,
@@ -147,9 +107,10 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 
 	if (settings.spill != SPILL_AUTO && settings.spill != SPILL_VMM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (is_for_export(prop) || must_refuse_first(device))
+	/* Told first is who is at its limit, not who is evicted. */
+	if (is_for_export(prop) || (reason != SPILL_EVICTED && must_refuse_first(device)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (vmem_charge_host(device, size) != 0)
+	if (room_charge_host(device, size) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = provider_vmm_create(device, size, prop, handle);
 	if (result != CUDA_SUCCESS) {
@@ -157,7 +118,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	enter(device, SEGMENT_ON_HOST, size, prop, handle);
-	vmem_note_spill(device, size, reason);
+	room_note_spill(device, size, reason, NULL);
 	residency_wake(device);
 	return CUDA_SUCCESS;
 }
@@ -165,7 +126,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 /* What nobody uses. Whether there was any. */
 static bool make_unused_room(struct device *device, size_t size)
 {
-	bool made = vmem_make_room(device, size);
+	bool made = room_make(device, size);
 
 	return spare_trim(device, SEGMENT_ON_DEVICE, true) || made;
 }
@@ -179,7 +140,7 @@ static int charge(struct device *device, size_t size, const CUmemAllocationProp 
 	if (error && make_unused_room(device, size))
 		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
 	return error && is_for_export(prop) && !must_refuse_first(device)
-	           ? vmem_charge_for_good(device, size)
+	           ? room_charge_for_good(device, size)
 	           : error;
 }
 
@@ -187,6 +148,14 @@ static bool make_room_on_device(struct device *device, size_t size, const CUmemA
 {
 	return make_unused_room(device, size) ||
 	       (is_for_export(prop) && residency_make_room(device, size));
+}
+
+/* While the device is evicted; where the host has no room, what the limit allows is still the program's. */
+static bool create_evicted(struct device *device, CUmemGenericAllocationHandle *handle, size_t size,
+                           const CUmemAllocationProp *prop)
+{
+	return device_is_evicted(device) && can_move(device, SEGMENT_ON_HOST, prop) &&
+	       create_on_host(device, handle, size, prop, SPILL_EVICTED) == CUDA_SUCCESS;
 }
 
 CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
@@ -208,6 +177,8 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		reason = SPILL_DEVICE_FULL;
+	} else if (create_evicted(device, handle, size, prop)) {
+		return CUDA_SUCCESS;
 	} else if (charge(device, size, prop) == 0) {
 		result = create(handle, size, prop, flags);
 		if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room_on_device(device, size, prop))
@@ -237,7 +208,7 @@ bool physical_translate(CUmemGenericAllocationHandle *handle)
 	if (!physical_is_ours(*handle))
 		return true;
 	pthread_mutex_lock(&physical_lock);
-	p = find(*handle);
+	p = physical_find(*handle);
 	lives = p && p->handles;
 	if (lives)
 		*handle = p->handle;
@@ -261,7 +232,7 @@ static void forget(struct physical *p)
 }
 
 /* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
-static void drop_unless_used(struct physical *p)
+void physical_drop_unless_used(struct physical *p)
 {
 	if (p->handles || p->mappings)
 		return;
@@ -271,8 +242,7 @@ static void drop_unless_used(struct physical *p)
 	forget(p);
 }
 
-/* What is on the host may come back to the room that was left. Not with the lock held. */
-static void wake_for(struct device *device)
+void physical_wake_for(struct device *device)
 {
 	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
 
@@ -289,7 +259,7 @@ bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
 		return false;
 	*result = CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&physical_lock);
-	p = find(handle);
+	p = physical_find(handle);
 	if (p && p->handles) {
 		*result = CUDA_SUCCESS;
 		device = p->device;
@@ -299,7 +269,7 @@ bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
 			forget(p);
 	}
 	pthread_mutex_unlock(&physical_lock);
-	wake_for(device);
+	physical_wake_for(device);
 	return true;
 }
 
@@ -309,15 +279,15 @@ void physical_released(CUmemGenericAllocationHandle handle)
 	struct physical *p;
 
 	pthread_mutex_lock(&physical_lock);
-	p = find(handle);
+	p = physical_find(handle);
 	if (p) {
 		device = p->device;
 		if (--p->handles == 0)
 			HASH_DEL(physical_by_name, p);
-		drop_unless_used(p);
+		physical_drop_unless_used(p);
 	}
 	pthread_mutex_unlock(&physical_lock);
-	wake_for(device);
+	physical_wake_for(device);
 }
 
 /*
@@ -345,7 +315,7 @@ void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address
 
 	pthread_mutex_lock(&physical_lock);
 	range = physical_mapping(address);
-	p = range ? range->physical : find(*handle);
+	p = range ? range->physical : physical_find(*handle);
 	if (p)
 		add_handle(p, handle);
 	pthread_mutex_unlock(&physical_lock);
@@ -366,7 +336,7 @@ void physical_imported(struct device *device, CUmemGenericAllocationHandle *hand
 	struct physical *p;
 
 	pthread_mutex_lock(&physical_lock);
-	p = find(*handle);
+	p = physical_find(*handle);
 	if (!p)
 		p = exported_by_us(*handle);
 	if (p)
@@ -374,194 +344,6 @@ void physical_imported(struct device *device, CUmemGenericAllocationHandle *hand
 	pthread_mutex_unlock(&physical_lock);
 	if (!p)
 		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
-}
-
-/* --- mappings --- */
-
-void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
-{
-	struct mapped_range *range = malloc(sizeof(*range));
-	struct physical *p;
-
-	pthread_mutex_lock(&physical_lock);
-	p = find(handle);
-	if (p && is_ours(p) && !touched_open(address, size))
-		p->pinned = true;
-	if (range && p) {
-		struct mapped_range **node;
-
-		*range = (struct mapped_range){
-		    .address = address, .size = size, .physical = p, .next = p->mappings};
-		node = tsearch(range, &ranges, by_range);
-		if (node && *node == range) {
-			p->mappings = range;
-			range = NULL;
-			physical_recount(p);
-		}
-	}
-	pthread_mutex_unlock(&physical_lock);
-	free(range);
-}
-
-static void take_out(struct mapped_range *range)
-{
-	struct mapped_range **at = &range->physical->mappings;
-
-	tdelete(range, &ranges, by_range);
-	while (*at != range)
-		at = &(*at)->next;
-	*at = range->next;
-}
-
-void physical_unmapped(CUdeviceptr address, size_t size)
-{
-	struct mapped_range key = {.address = address, .size = size};
-	struct mapped_range **node;
-	struct device *device = NULL;
-
-	pthread_mutex_lock(&physical_lock);
-	/* One call may unmap several neighbouring mappings. */
-	while ((node = tfind(&key, &ranges, by_range)) != NULL) {
-		struct mapped_range *range = *node;
-
-		device = range->physical->device;
-		take_out(range);
-		physical_recount(range->physical);
-		drop_unless_used(range->physical);
-		free(range);
-	}
-	pthread_mutex_unlock(&physical_lock);
-	wake_for(device);
-}
-
-/* Does something with each mapping in [address, address + size); with the lock held. */
-static void each_mapped(CUdeviceptr address, size_t size,
-                        void (*with)(struct mapped_range *range, void *cookie), void *cookie)
-{
-	CUdeviceptr end = size > UINT64_MAX - address ? UINT64_MAX : address + size;
-
-	while (address < end) {
-		struct mapped_range *range = physical_mapping(address);
-
-		if (!range)
-			return; /* programs map without holes what they then use as one range */
-		with(range, cookie);
-		address = range->address + range->size;
-	}
-}
-
-struct allowing {
-	CUdeviceptr address;
-	size_t size;
-	const CUmemAccessDesc *access;
-};
-
-static void allow(struct mapped_range *range, void *cookie)
-{
-	const struct allowing *now = cookie;
-	const CUmemAccessDesc *access = now->access;
-	uint16_t bit = (uint16_t)(1u << (access->location.id & (DEVICE_MAX - 1)));
-
-	/* Rights of the host, of many devices, of a part: such a mapping could not be made anew. */
-	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
-	    access->location.id >= DEVICE_MAX || range->address < now->address ||
-	    range->size > now->size - (range->address - now->address)) {
-		range->physical->pinned = true;
-	} else {
-		range->readable &= (uint16_t)~bit;
-		range->writable &= (uint16_t)~bit;
-		if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-			range->readable |= bit;
-		if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			range->writable |= bit;
-	}
-	physical_recount(range->physical);
-}
-
-void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
-                       size_t count)
-{
-	pthread_mutex_lock(&physical_lock);
-	for (size_t i = 0; i < count; i++) {
-		struct allowing now = {address, size, &access[i]};
-
-		each_mapped(address, size, allow, &now);
-	}
-	pthread_mutex_unlock(&physical_lock);
-}
-
-/* --- staying on the device --- */
-
-static void pin(struct mapped_range *range, void *cookie)
-{
-	(void)cookie;
-	range->physical->pinned = true;
-	physical_recount(range->physical);
-}
-
-/* One that is on the host and could come: where it is mapped. */
-static bool is_to_come(const struct physical *p, CUdeviceptr *address)
-{
-	if (p->side != SEGMENT_ON_HOST || p->pinned || !physical_is_movable(p))
-		return false;
-	*address = p->mappings->address;
-	return true;
-}
-
-CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
-{
-	CUresult result = CUDA_SUCCESS;
-	struct device *device = NULL;
-	CUdeviceptr address = 0;
-	struct physical *p;
-
-	pthread_mutex_lock(&physical_lock);
-	p = find(handle);
-	if (p && (!types || p->asked.requestedHandleTypes & types)) {
-		if (is_to_come(p, &address)) {
-			device = p->device;
-		} else if (p->side == SEGMENT_ON_HOST && types) {
-			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
-		} else {
-			p->pinned = true;
-			physical_recount(p);
-		}
-	}
-	pthread_mutex_unlock(&physical_lock);
-	if (device && residency_pin(device, address, false) != CUDA_SUCCESS)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	return result;
-}
-
-struct coming {
-	CUdeviceptr address;
-	struct device *device;
-};
-
-static void find_to_come(struct mapped_range *range, void *cookie)
-{
-	struct coming *coming = cookie;
-
-	if (!coming->device && is_to_come(range->physical, &coming->address))
-		coming->device = range->physical->device;
-}
-
-void physical_pin_range(CUdeviceptr address, size_t size)
-{
-	struct coming coming;
-	CUresult result;
-
-	do {
-		coming = (struct coming){0};
-		pthread_mutex_lock(&physical_lock);
-		each_mapped(address, size, find_to_come, &coming);
-		pthread_mutex_unlock(&physical_lock);
-		result = coming.device ? residency_pin(coming.device, coming.address, false)
-		                       : CUDA_SUCCESS;
-	} while (coming.device && result == CUDA_SUCCESS);
-	pthread_mutex_lock(&physical_lock);
-	each_mapped(address, size, pin, NULL);
-	pthread_mutex_unlock(&physical_lock);
 }
 
 /* --- what the program is told --- */
@@ -572,61 +354,12 @@ bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationPro
 	bool spilled;
 
 	pthread_mutex_lock(&physical_lock);
-	p = find(handle);
+	p = physical_find(handle);
 	spilled = p && p->side == SEGMENT_ON_HOST;
 	if (spilled)
 		*prop = p->asked;
 	pthread_mutex_unlock(&physical_lock);
 	return spilled;
-}
-
-static CUresult answer(const struct physical *p, CUpointer_attribute attribute, void *data)
-{
-	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = p->device->handle;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		*(unsigned long long *)data = p->asked.requestedHandleTypes;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(int *)data = p->asked.allocFlags.gpuDirectRDMACapable != 0;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
-		return CUDA_ERROR_INVALID_VALUE;
-	default:
-		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_side() */
-	}
-}
-
-static bool differs_by_side(CUpointer_attribute attribute)
-{
-	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
-	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
-	       attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES ||
-	       attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
-	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
-}
-
-bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
-                        CUresult *result)
-{
-	const struct mapped_range *range;
-	bool on_host;
-
-	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
-	    address >= atomic_load(&touched_span.high))
-		return false;
-	pthread_mutex_lock(&physical_lock);
-	range = physical_mapping(address);
-	on_host = range && range->physical->side == SEGMENT_ON_HOST;
-	if (on_host)
-		*result = answer(range->physical, attribute, data);
-	pthread_mutex_unlock(&physical_lock);
-	return on_host;
 }
 
 size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,

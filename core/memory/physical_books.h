@@ -1,5 +1,5 @@
 /*
- * The books of the program's physical memory, of physical.c and physical_move.c alone. All with the lock held.
+ * The books of the program's physical memory, of physical.c, physical_mapping.c and physical_move.c alone. All with the lock held.
  *
  * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
  * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping
@@ -37,6 +37,12 @@ struct physical {
 extern pthread_mutex_t physical_lock;
 extern struct physical *physical_by_name;
 
+/* By the program's handle; NULL: none. */
+struct physical *physical_find(CUmemGenericAllocationHandle name);
+/* A mapping is gone: with the last one goes what has no handle either. */
+void physical_drop_unless_used(struct physical *p);
+/* What is on the host may come back to the room that was left on the device; NULL: none. Not with the lock held. */
+void physical_wake_for(struct device *device);
 /* The mapping that holds the address, or NULL. */
 struct mapped_range *physical_mapping(CUdeviceptr address);
 /* It is mapped as one, with rights that are known, so that its memory could be exchanged. */

@@ -2,8 +2,8 @@
 #include "core/memory/plan.h"
 
 #include "core/memory/mixed.h"
+#include "core/memory/room.h"
 #include "core/memory/spare.h"
-#include "core/memory/vmem.h"
 
 void plan_say_pending(struct device *device, enum move_pending why)
 {
@@ -32,7 +32,7 @@ static CUresult get_memory(struct device *device, struct physical_chunk *chunk, 
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
 	error = chunk->side == SEGMENT_ON_HOST
-	            ? vmem_charge_host(device, chunk->size)
+	            ? room_charge_host(device, chunk->size)
 	            : device_charge(device, SEGMENT_ON_DEVICE, chunk->size, limit);
 	if (error) {
 		plan_say_pending(device, chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT

@@ -3,12 +3,11 @@
 
 #include "core/base/log.h"
 
-/* In the order in which they are preferred. */
-static const struct provider *const providers[] = {&provider_vmm, &provider_managed,
-                                                   &provider_pinned};
+static const struct factory *const providers[] = {&provider_vmm.factory, &provider_managed.factory,
+                                                  &provider_pinned.factory};
 enum { PROVIDER_COUNT = sizeof(providers) / sizeof(*providers) };
 
-/* Providers known not to work on a device: a bit each. */
+/* Providers known not to work on a device: a bit each, by enum config_spill. */
 static _Atomic unsigned int refused[DEVICE_MAX];
 
 static bool is_wanted(const struct provider *provider, enum config_spill wanted)
@@ -16,14 +15,21 @@ static bool is_wanted(const struct provider *provider, enum config_spill wanted)
 	return wanted == SPILL_AUTO || wanted == provider->kind;
 }
 
+/* In order of priority. */
+static const struct provider *next(const struct provider *before)
+{
+	return (const struct provider *)factory_next(providers, PROVIDER_COUNT,
+	                                             before ? &before->factory : NULL);
+}
+
 size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size)
 {
 	size_t most = size;
 
-	for (int i = 0; i < PROVIDER_COUNT; i++) {
-		size_t rounded = providers[i]->rounded(device, size);
+	for (const struct provider *p = next(NULL); p; p = next(p)) {
+		size_t rounded = p->rounded(device, size);
 
-		if (is_wanted(providers[i], wanted) && rounded > most)
+		if (is_wanted(p, wanted) && rounded > most)
 			most = rounded;
 	}
 	return most;
@@ -59,21 +65,23 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
 	_Atomic unsigned int *bad = &refused[device->id.ordinal];
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
-	for (int i = 0; i < PROVIDER_COUNT; i++) {
-		if (!is_wanted(providers[i], wanted) || (*bad & (1u << i)))
+	for (const struct provider *p = next(NULL); p; p = next(p)) {
+		unsigned int bit = 1u << p->kind;
+
+		if (!is_wanted(p, wanted) || (*bad & bit))
 			continue;
-		result = providers[i]->allocate(device, size, backing);
+		result = p->allocate(device, size, backing);
 		if (result == CUDA_SUCCESS) {
-			backing->provider = providers[i];
-			note_served(device, providers[i]);
+			backing->provider = p;
+			note_served(device, p);
 			return result;
 		}
 		if (!is_final(result))
 			continue;
-		note_refused(device, providers[i], result);
-		if (!(atomic_fetch_or(bad, 1u << i) & (1u << i)))
+		note_refused(device, p, result);
+		if (!(atomic_fetch_or(bad, bit) & bit))
 			log_info("gpu %d: provider %s does not work here (error %d)",
-			         device->id.ordinal, providers[i]->name, (int)result);
+			         device->id.ordinal, p->factory.name, (int)result);
 	}
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
 		log_once(LOG_WARNING,

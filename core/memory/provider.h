@@ -1,16 +1,17 @@
 /*
  * Providers: ways of making host memory that kernels reach like device memory.
  *
- *   vmm      host-located physical memory mapped into a reserved range (movable later)
- *   managed  managed memory that prefers the host and is mapped for the device
- *   pinned   page-locked host memory mapped into the device's address space
+ *   vmm      300: host-located physical memory mapped into a reserved range (movable later)
+ *   managed  200: managed memory that prefers the host and is mapped for the device
+ *   pinned   100: page-locked host memory mapped into the device's address space
  *
- * Each is found to work by trying it; the first in this order that works serves the device.
+ * Each is found to work by trying it; the one with the highest priority that works serves the device.
  */
 #ifndef SPILLWAY_PROVIDER_H
 #define SPILLWAY_PROVIDER_H
 
 #include "core/device.h"
+#include "core/registry/factory.h"
 
 struct backing {
 	const struct provider *provider;
@@ -21,7 +22,7 @@ struct backing {
 };
 
 struct provider {
-	const char *name;
+	struct factory factory;
 	enum config_spill kind;
 	bool outlives_context; /* else the memory goes with the context it was made in */
 	/* The device's context is current. Fills *backing on success only. */

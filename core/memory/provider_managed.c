@@ -28,7 +28,7 @@ static CUresult managed_release(const struct backing *backing)
 }
 
 const struct provider provider_managed = {
-    .name = "managed",
+    .factory = {"managed", 200},
     .kind = SPILL_MANAGED,
     .allocate = managed_allocate,
     .release = managed_release,

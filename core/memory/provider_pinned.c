@@ -35,7 +35,7 @@ static CUresult pinned_release(const struct backing *backing)
 }
 
 const struct provider provider_pinned = {
-    .name = "pinned",
+    .factory = {"pinned", 100},
     .kind = SPILL_PINNED,
     .allocate = pinned_allocate,
     .release = pinned_release,

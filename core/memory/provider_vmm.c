@@ -4,17 +4,6 @@
 
 #include "core/base/log.h"
 
-static int host_numa_node(const struct device *device)
-{
-	int node = 0;
-
-	if (driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device->handle) !=
-	        CUDA_SUCCESS ||
-	    node < 0)
-		node = 0;
-	return node;
-}
-
 /* What will not be otherwise as long as the process lives. */
 static bool never_works(uint64_t error)
 {
@@ -43,7 +32,7 @@ CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllo
 		prop.requestedHandleTypes = like->requestedHandleTypes;
 	if (!never_works(statistics_get(&s->numa_error))) {
 		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-		prop.location.id = host_numa_node(device);
+		prop.location.id = device->host_node;
 		result = driver.cuMemCreate(handle, size, &prop, 0);
 		note(device, &s->numa_error, result, PROVIDER_NUMA);
 		if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -65,7 +54,7 @@ size_t provider_vmm_granularity(const struct device *device,
 	size_t answer = 0;
 
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-	prop.location.id = host_numa_node(device);
+	prop.location.id = device->host_node;
 	if (driver.cuMemGetAllocationGranularity(&answer, &prop, option) == CUDA_SUCCESS)
 		return answer;
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
@@ -138,7 +127,7 @@ static CUresult vmm_release(const struct backing *backing)
 }
 
 const struct provider provider_vmm = {
-    .name = "vmm",
+    .factory = {"vmm", 300},
     .kind = SPILL_VMM,
     .outlives_context = true,
     .allocate = vmm_allocate,

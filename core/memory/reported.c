@@ -20,10 +20,11 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 	uint64_t left;
 
 	if (settings->memory_limit == CONFIG_UNLIMITED &&
-	    settings->reported_memory == REPORTED_LIMIT)
+	    settings->reported_memory == REPORTED_LIMIT && !settings->evict)
 		return false;
 	memory->used = on_device;
-	if (settings->reported_memory == REPORTED_LIMIT_AND_HOST)
+	/* What is evicted is still the program's, as far as it can tell. */
+	if (settings->reported_memory == REPORTED_LIMIT_AND_HOST || settings->evict)
 		memory->used += on_host;
 	memory->total = reported_total(settings, memory->total, on_host);
 	/* A limit that has risen, or was lowered, may be below what is held; programs subtract. */

@@ -17,14 +17,16 @@
 #include "core/memory/arena.h"
 #include "core/memory/closure.h"
 #include "core/memory/elastic.h"
+#include "core/memory/graph_memory.h"
 #include "core/memory/growth.h"
 #include "core/memory/heat.h"
 #include "core/memory/mixed.h"
 #include "core/memory/ordered.h"
 #include "core/memory/plan.h"
+#include "core/memory/pool.h"
+#include "core/memory/room.h"
 #include "core/memory/spare.h"
 #include "core/memory/spilled.h"
-#include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 
 #define MS 1000000ull
@@ -98,7 +100,7 @@ static void look_again_in(struct device *device, uint64_t ns)
 
 static bool is_over_limit(struct device *device)
 {
-	return device_charged(device, SEGMENT_ON_DEVICE) > device_limit(device);
+	return device_charged(device, SEGMENT_ON_DEVICE) > device_limit_of_movable(device);
 }
 
 static bool is_within_limit(struct device *device)
@@ -232,7 +234,21 @@ static bool trim(struct device *device)
 {
 	uint64_t bytes = ordered_make_room(device, NULL) + elastic_trim(device);
 
+	if (device_is_evicted(device)) /* nor does what the driver keeps for later stay */
+		bytes += pools_make_room(device) + graph_memory_make_room(device);
 	return spare_trim(device, SEGMENT_ON_DEVICE, true) + bytes != 0;
+}
+
+/* Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the kernel, so only then. */
+static void prefill(struct device *device, uint64_t limit)
+{
+	unsigned int on_device = spare_missing(device, SEGMENT_ON_DEVICE);
+	unsigned int on_host = spare_missing(device, SEGMENT_ON_HOST);
+
+	if (on_device)
+		spare_prefill(device, SEGMENT_ON_DEVICE, on_device, limit);
+	if (on_host && arena_on(device)->on_host)
+		spare_prefill(device, SEGMENT_ON_HOST, on_host, room_host_limit(device));
 }
 
 static bool tend(struct device *device)
@@ -240,7 +256,7 @@ static bool tend(struct device *device)
 	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
 	bool grows = growth_tick(device), moved = false;
-	uint64_t limit = device_limit(device);
+	uint64_t limit = device_limit_of_movable(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
 	t->next_look = now_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
@@ -254,10 +270,12 @@ static bool tend(struct device *device)
 		else
 			moved = shrink(device, charged - limit, is_over_limit);
 		say_held(device);
-		look_again_in(device, LOOK_SOON);
+		/* What must stay is not asked for so often. */
+		if (statistics_get(&device->statistics->move_pending) != MOVE_PINNED)
+			look_again_in(device, LOOK_SOON);
 		return moved;
 	}
-	if (arena->on_host) {
+	if (arena->on_host && limit) {
 		look_again_in(device, LOOK_SOON);
 		if (!capture_is_active())
 			moved = fill_device(device, limit, charged);
@@ -270,8 +288,8 @@ static bool tend(struct device *device)
 			plan_say_pending(device, MOVE_NONE);
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
-		if (context_of_device(device, &(struct context){0}))
-			spare_prefill(device, limit, arena->on_host ? vmem_host_limit(device) : 0);
+		if (limit && context_of_device(device, &(struct context){0}))
+			prefill(device, limit);
 		if (spares)
 			look_again_in(device, LOOK_AGAIN);
 	}

@@ -7,8 +7,8 @@
 #include "core/memory/mixed.h"
 #include "core/memory/peer.h"
 #include "core/memory/residency.h"
+#include "core/memory/room.h"
 #include "core/memory/spare.h"
-#include "core/memory/vmem.h"
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
 {
@@ -49,7 +49,7 @@ static CUresult take_on_device(struct run *run, struct physical_chunk *chunk)
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
 		run->made_room = true;
-		made_room = vmem_make_room(device, left);
+		made_room = room_make(device, left);
 		if (spare_trim(device, SEGMENT_ON_DEVICE, true) || made_room)
 			result = take_charged(device, chunk, limit);
 	}
@@ -68,8 +68,8 @@ static CUresult take_on_host(struct run *run, struct physical_chunk *chunk)
 	chunk->side = SEGMENT_ON_HOST;
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	if (vmem_charge_host(device, chunk->size) != 0 &&
-	    !(vmem_make_room(device, chunk->size) && vmem_charge_host(device, chunk->size) == 0)) {
+	if (room_charge_host(device, chunk->size) != 0 &&
+	    !(room_make(device, chunk->size) && room_charge_host(device, chunk->size) == 0)) {
 		run->reason = SPILL_HOST_LIMIT;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -208,7 +208,7 @@ CUresult run_place(struct run *run)
 void run_pin_new(struct arena *arena, struct unit *unit)
 {
 	if (!unit->units || unit->pins || unit->side != SEGMENT_ON_DEVICE ||
-	    !device_settings(arena->device).pin_new)
+	    !device_setting(arena->device, pin_new))
 		return;
 	unit->pins = 1;
 	statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
 
@@ -91,6 +92,17 @@ static void name_of(const struct share_token *token, char name[NAME_SIZE])
 	strcpy(end, ".socket");
 }
 
+void share_socket_path(const struct share_token *token, char *path, size_t size)
+{
+	char directory[PATH_MAX], name[NAME_SIZE];
+	int length;
+
+	name_of(token, name);
+	length = snprintf(path, size, "%s/%s", directory_path(directory, sizeof(directory)), name);
+	if (length < 0 || (size_t)length >= size)
+		path[0] = '\0';
+}
+
 static bool is_name(const char *name)
 {
 	return strlen(name) ==
@@ -117,21 +129,12 @@ static int address_of(int directory, const char *name, struct sockaddr_un *addre
 	return length > 0 && (size_t)length < sizeof(address->sun_path) ? 0 : -ENAMETOOLONG;
 }
 
-/* Never 0 to 2: a program that runs without them would talk to it. */
 static int new_socket(void)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int high;
+	int fd = descriptor_above_stdio(
+	    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
-	if (fd < 0)
-		return -errno;
-	if (fd > STDERR_FILENO)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (high < 0)
-		high = -errno;
-	close(fd);
-	return high;
+	return fd < 0 ? -errno : fd;
 }
 
 static bool is_of_our_user(int fd)
@@ -152,9 +155,13 @@ static int bind_in(int directory, const char *name)
 
 	if (fd < 0)
 		return fd;
+	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+		error = -errno; /* the name may be another's */
+		close(fd);
+		return error;
+	}
 	/* The user's umask may take away even our own right to connect. */
-	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    fchmodat(directory, name, 0600, 0) != 0 || listen(fd, BACKLOG) != 0) {
+	if (fchmodat(directory, name, 0600, 0) != 0 || listen(fd, BACKLOG) != 0) {
 		error = -errno;
 		unlinkat(directory, name, 0);
 		close(fd);

@@ -68,6 +68,8 @@ int share_token_make(struct share_token *token);
 
 /* The socket of this process, in the state directory, non-blocking and CLOEXEC. The descriptor. */
 int share_listen(const struct share_token *token, char *message, size_t size);
+/* Where that is. Empty where the path is too long. */
+void share_socket_path(const struct share_token *token, char *path, size_t size);
 /* Whether the descriptor is still that socket, or one that was accepted from it: programs close what they do not know. */
 bool share_is_socket_of(int fd, const struct share_token *token);
 /* Takes the socket's name away. */

@@ -115,6 +115,11 @@ bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset)
 	return slab->used == 0;
 }
 
+void slab_set_owner(struct slab *slab, uint32_t offset, void *owner)
+{
+	slab->owners[offset / slab->block_size] = owner;
+}
+
 void *slab_owner(const struct slab *slab, uint32_t offset)
 {
 	uint32_t block = offset / slab->block_size;

@@ -44,6 +44,8 @@ struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
 uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
 /* Gives the block that begins at this offset back. Whether the slab is empty now. */
 bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
+/* Gives a taken block another owner (not NULL). */
+void slab_set_owner(struct slab *slab, uint32_t offset, void *owner);
 /* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */
 void *slab_owner(const struct slab *slab, uint32_t offset);
 /* Whether all its rules hold; for tests. */

@@ -16,7 +16,7 @@ struct shelf {
 	struct physical_chunk chunk[SPARES_MAX];
 	uint32_t since[SPARES_MAX]; /* when it came, oldest first */
 	unsigned int count;
-	unsigned int missed; /* takes in vain since the last prefill */
+	unsigned int missed; /* takes in vain since spare_missing() was asked */
 };
 
 static struct {
@@ -182,31 +182,34 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 	return released;
 }
 
-static void prefill(struct device *device, enum segment_side side, uint64_t limit)
-{
-	/* Large chunks cost little per byte; only small ones are worth being made ahead. */
-	struct physical_chunk chunk = {.size = (uint64_t)2 << 20, .side = side};
-	struct shelf *shelf = shelf_of(device, &chunk);
-	unsigned int missed, wanted;
+/* Large chunks cost little per byte; only small ones are worth being made ahead. */
+#define PREFILLED ((uint64_t)2 << 20)
 
-	pthread_mutex_lock(&store[device->id.ordinal].lock);
-	missed = shelf->missed;
+unsigned int spare_missing(struct device *device, enum segment_side side)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf =
+	    shelf_of(device, &(struct physical_chunk){.size = PREFILLED, .side = side});
+	unsigned int missing;
+
+	pthread_mutex_lock(lock);
+	missing = shelf->missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
 	shelf->missed = 0;
-	wanted = missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
-	pthread_mutex_unlock(&store[device->id.ordinal].lock);
+	pthread_mutex_unlock(lock);
+	return missing;
+}
+
+void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
+                   uint64_t limit)
+{
+	struct physical_chunk chunk = {.size = PREFILLED, .side = side};
+
 	/* Not the last of the limit, which other processes of the job may want. */
-	for (; wanted && device_charge(device, side, chunk.size, limit - limit / 4) == 0;
-	     wanted--) {
+	for (; count && device_charge(device, side, chunk.size, limit - limit / 4) == 0; count--) {
 		if (spare_create(device, &chunk) != CUDA_SUCCESS) {
 			device_uncharge(device, side, chunk.size);
 			return;
 		}
 		spare_give(device, &chunk);
 	}
-}
-
-void spare_prefill(struct device *device, uint64_t device_limit, uint64_t host_limit)
-{
-	prefill(device, SEGMENT_ON_DEVICE, device_limit);
-	prefill(device, SEGMENT_ON_HOST, host_limit);
 }

@@ -27,7 +27,10 @@ void spare_give(struct device *device, const struct physical_chunk *chunk);
 void spare_release(struct device *device, const struct physical_chunk *chunk);
 /* Releases spares of this side: all, or those that nobody took for a while. Their bytes. */
 uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
-/* Makes a few of the kind that was missing lately, within the limits. By the mover. */
-void spare_prefill(struct device *device, uint64_t device_limit, uint64_t host_limit);
+/* How many small ones this side should have more, because some were missing since this was asked last. */
+unsigned int spare_missing(struct device *device, enum segment_side side);
+/* Makes so many small ones, as far as the side's limit allows. By the mover. */
+void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
+                   uint64_t limit);
 
 #endif

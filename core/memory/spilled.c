@@ -95,7 +95,7 @@ bool spilled_free(struct allocation *a, const struct vmem_free *how, CUresult *r
 		*result = how->native(how->cookie, 1);
 		if (quiet_is_refused(*result))
 			return false;
-	} else if ((how->wait || device_settings(a->context.device).deferred_free) && defer(a)) {
+	} else if ((how->wait || device_setting(a->context.device, deferred_free)) && defer(a)) {
 		*result = CUDA_SUCCESS;
 		return true;
 	} else if (wait_and_release(a, how->wait, result)) {

@@ -36,6 +36,14 @@ struct vmem_request {
  */
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
 
+/* What ACTION_PRE_ALLOC and ACTION_POST_ALLOC act on. */
+struct vmem_act {
+	const struct vmem_request *request;
+	/* afterwards: */
+	CUresult result;
+	CUdeviceptr address; /* where it is a success */
+};
+
 /*
  * Enters what the driver made already and what cannot be elsewhere. False: it is beyond the limit, or cannot be kept
  * in the books; the caller frees it.
@@ -68,30 +76,8 @@ void vmem_leave_context(CUcontext context, bool alive);
 /* After that: a device without a context keeps nothing for the next allocation. */
 void vmem_left_context(struct device_set *devices);
 
-/*
- * Charges bytes of device memory that cannot be served by vmem_allocate(). 0 or a negative errno as
- * device_charge(). The limit of the moment applies.
- */
-int vmem_charge(struct device *device, uint64_t bytes);
-/* Likewise for what cannot be on the host: what can goes there first. May wait for the mover; not in the gate. */
-int vmem_charge_for_good(struct device *device, uint64_t bytes);
-/* Demotes for memory that cannot be on the host. Whether another try is worth it. */
-bool vmem_demote_for(struct device *device, uint64_t bytes);
-/*
- * Room for so many bytes is wanted: has the driver give back what it keeps for pools and graphs and nobody uses, and
- * gives back what the program has freed already, which is waited for, at most demote_deadline. Whether anything came
- * back, so that what was refused is worth another try.
- */
-bool vmem_make_room(struct device *device, uint64_t bytes);
 /* The program has waited for work: what it has freed and need not be kept goes. */
 void vmem_waited(void);
-
-/* Charges bytes for the host side within the host limit of the moment. */
-int vmem_charge_host(struct device *device, uint64_t bytes);
-/* The most bytes the job may have on the host now. */
-uint64_t vmem_host_limit(struct device *device);
-/* Books a spill in the statistics. */
-void vmem_note_spill(struct device *device, uint64_t bytes, enum spill_reason reason);
 
 /* What the device has to the application: `limit` bytes instead of the hardware's. */
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware);

@@ -1,39 +1,37 @@
 /* The account of GPU time. */
 #include "core/pace/account.h"
 
-void account_gain(struct account *account, uint64_t now_ns, uint32_t share, uint64_t window_ns)
-{
-	int64_t cap = (int64_t)((unsigned __int128)window_ns * share / ACCOUNT_FULL_SHARE);
-	unsigned __int128 gain;
-	uint64_t elapsed = now_ns - account->last_ns;
+/* 40 ms of a window of 100: with what a kernel may overrun, less than a point of five seconds. */
+#define MOST_SAVED 40000u
 
-	if (!account->last_ns || now_ns < account->last_ns)
-		elapsed = 0;
-	account->last_ns = now_ns;
-	gain = (unsigned __int128)elapsed * share + account->remainder;
-	account->remainder = (uint32_t)(gain % ACCOUNT_FULL_SHARE);
-	gain /= ACCOUNT_FULL_SHARE;
-	/* Compared before it is added: elapsed may be years. */
-	if (gain > (unsigned __int128)(cap - account->balance_ns))
-		account->balance_ns = cap;
-	else
-		account->balance_ns += (int64_t)gain;
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
-void account_pay(struct account *account, uint64_t busy_ns)
+/* a * b / c, which fits wherever it is used: what is multiplied is bounded first. */
+static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 {
-	if (busy_ns > (uint64_t)(account->balance_ns + ACCOUNT_MAX_DEBT_NS))
-		account->balance_ns = -ACCOUNT_MAX_DEBT_NS;
-	else
-		account->balance_ns -= (int64_t)busy_ns;
+	unsigned __int128 product = (unsigned __int128)a * b / c;
+
+	return product > INT64_MAX ? INT64_MAX : (uint64_t)product;
 }
 
-uint64_t account_slot(const struct account *account, uint32_t share)
+uint64_t account_credit(uint32_t share, uint64_t window_ns)
 {
-	unsigned __int128 debt;
+	return share > MOST_SAVED ? scaled(window_ns, MOST_SAVED, share) : window_ns;
+}
 
-	if (account->balance_ns >= 0 || !share)
-		return 0;
-	debt = (unsigned __int128)(-account->balance_ns) * ACCOUNT_FULL_SHARE;
-	return (uint64_t)((debt + share - 1) / share);
+uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uint32_t share,
+                     uint64_t window_ns)
+{
+	uint64_t credit = account_credit(share, window_ns);
+	uint64_t busy = smaller(busy_ns, ACCOUNT_MAX_DEBT_NS);
+	/* What is being paid for was no pause. */
+	uint64_t earliest = now_ns > credit + busy ? now_ns - credit - busy : 0;
+	uint64_t latest = now_ns + scaled(ACCOUNT_MAX_DEBT_NS, ACCOUNT_FULL_SHARE, share);
+	uint64_t paid = paid_until > earliest ? smaller(paid_until, latest) : earliest;
+
+	/* Both summands are below 2^63. */
+	return smaller(paid + scaled(busy, ACCOUNT_FULL_SHARE, share), latest);
 }

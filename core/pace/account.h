@@ -1,9 +1,13 @@
 /*
  * The account of GPU time: the arithmetic of pacing, without clocks, locks or the driver.
  *
- * balance   nanoseconds of GPU time the job may still use; negative: a debt
- * It gains share x elapsed time, up to share x window; it pays measured busy time. A debt is paid
- * by an idle slot. So busy time over elapsed time converges to the share, whatever single slots do.
+ * paid until  the time by which what was used is paid for. A busy nanosecond pays for 1/share ns, from
+ *             then on; while it lies ahead of now there is a debt, which an idle slot until then pays. It
+ *             lags at most the credit behind now: a pause that lasted longer is forgotten.
+ *
+ * So busy time over elapsed time converges to the share, whatever single slots do, and the account of all
+ * processes of a job on a device is one word of shared memory, changed by compare-and-swap: nobody who is
+ * killed leaves it half changed.
  */
 #ifndef SPILLWAY_ACCOUNT_H
 #define SPILLWAY_ACCOUNT_H
@@ -12,19 +16,13 @@
 
 /* Shares are in thousandths of a percent: 60 % is 60000. */
 #define ACCOUNT_FULL_SHARE 100000u
-/* The most that can be owed: one kernel of a minute is paid for like one of ten seconds. */
-#define ACCOUNT_MAX_DEBT_NS 10000000000ll
+/* The most busy time that is owed: one kernel of a minute is paid for like one of ten seconds. */
+#define ACCOUNT_MAX_DEBT_NS 10000000000ull
 
-struct account {
-	int64_t balance_ns;
-	uint64_t last_ns;   /* when it last gained; 0: never */
-	uint32_t remainder; /* of the last gain, in 1/ACCOUNT_FULL_SHARE ns */
-};
-
-/* Gains for the time since the last call. now_ns: any clock that never runs backwards. */
-void account_gain(struct account *account, uint64_t now_ns, uint32_t share, uint64_t window_ns);
-void account_pay(struct account *account, uint64_t busy_ns);
-/* Length of the idle slot that pays the debt; 0 when there is none. share must not be 0. */
-uint64_t account_slot(const struct account *account, uint32_t share);
+/* How far paid_until may lag: of a window's length the share, but at most 40 % of it, may be saved as busy time. */
+uint64_t account_credit(uint32_t share, uint64_t window_ns);
+/* The new paid_until, once the busy time is over. now_ns: any clock that never runs backwards and stays below 2^63. */
+uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uint32_t share,
+                     uint64_t window_ns);
 
 #endif

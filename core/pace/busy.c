@@ -1,30 +1,57 @@
-/* Busy time. Rules: runs inside the user's process; no unbounded wait, no allocation per launch. */
+/* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
 #include "core/pace/busy.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/pace/clock.h"
+
+/* Launches further apart are recorded one by one, and looked behind for a stream that ran dry. */
+#define SPARSE_NS 20000u
+/* A launch that takes longer was stopped (SIGSTOP, a debugger, a busy machine). */
+#define TORN_NS 1000000u
+/* What a launch takes the driver at most, undisturbed. */
+#define USUAL_LAUNCH_NS 20000u
 
 struct burst {
 	CUcontext context;
 	CUstream stream;
 	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
 	CUevent begin, end;
-	bool open;     /* takes more launches */
+	uint64_t last_ns;           /* of its last launch */
+	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
+	uint64_t cost_ns;           /* what all of its launches should cost */
+	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
+	uint64_t
+	    begun_ns; /* when begin was recorded, until the first launch was made; 0: the stream was busy */
+	uint64_t idle_ns; /* from begin until its first kernel could start */
+	bool is_sparse;   /* launches come one by one */
+	bool is_torn; /* the process stood still within a launch: the stream had a gap nobody saw */
+	bool open;    /* takes more launches */
 	bool recorded; /* end was recorded at least once */
+	bool closed;   /* its round is */
 };
 
 struct round {
 	uint64_t began_ns;
-	uint64_t launches;
+	struct tally tally;
 	int count;
 	struct burst burst[BUSY_BURSTS];
 };
 
+/* The last one collected stays as it is: its first event is what the next one's times are compared with. */
+enum { PLACES = BUSY_ROUNDS + 2 };
+
 struct busy {
-	struct round *open;
+	struct round *open, *last;
 	struct round *closed[BUSY_ROUNDS]; /* oldest first */
 	int closed_count;
-	struct round rounds[BUSY_ROUNDS + 1]; /* those above point in here */
+	bool is_sparse;  /* as the last launch was that had another before it on its stream */
+	double until_ms; /* where the last one's union ended, from its first event on */
+	struct round rounds[PLACES];
 };
 
 struct busy *busy_create(void)
@@ -32,14 +59,14 @@ struct busy *busy_create(void)
 	return calloc(1, sizeof(struct busy));
 }
 
+const struct tally *busy_open_round(const struct busy *busy)
+{
+	return busy->open ? &busy->open->tally : NULL;
+}
+
 uint64_t busy_round_began(const struct busy *busy)
 {
 	return busy->open ? busy->open->began_ns : 0;
-}
-
-uint64_t busy_round_launches(const struct busy *busy)
-{
-	return busy->open ? busy->open->launches : 0;
 }
 
 bool busy_is_full(const struct busy *busy)
@@ -47,24 +74,21 @@ bool busy_is_full(const struct busy *busy)
 	return busy->open && busy->open->count == BUSY_BURSTS;
 }
 
-static bool is_in_use(const struct busy *busy, const struct round *round)
+int busy_running(const struct busy *busy)
 {
-	for (int i = 0; i < busy->closed_count; i++) {
-		if (busy->closed[i] == round)
-			return true;
-	}
-	return busy->open == round;
+	return busy->closed_count;
 }
 
-/* There is always one: as many as can be closed and one to be open. */
-static struct round *unused_round(struct busy *busy)
+uint64_t busy_expected(const struct busy *busy)
 {
-	struct round *r = busy->rounds;
+	uint64_t sum = 0;
 
-	while (is_in_use(busy, r))
-		r++;
-	return r;
+	for (int i = 0; i < busy->closed_count; i++)
+		sum += busy->closed[i]->tally.ns;
+	return sum;
 }
+
+/* --- bursts --- */
 
 /* Events stay with their place in the table and are made again when the context changes. */
 static bool make_events(struct burst *burst, CUcontext context)
@@ -93,67 +117,227 @@ static uintptr_t thread_of(CUstream stream)
 	return stream == CU_STREAM_PER_THREAD ? (uintptr_t)pthread_self() : 0;
 }
 
+/* See busy.h: whose end cannot be recorded later. */
+static bool is_recorded_at_once(const struct burst *burst)
+{
+	return burst->stream == CU_STREAM_PER_THREAD || burst->stream == CU_STREAM_LEGACY ||
+	       burst->is_sparse || burst->closed;
+}
+
+static void record_end(struct burst *burst)
+{
+	if (driver.cuEventRecord(burst->end, burst->stream) == CUDA_SUCCESS) {
+		burst->recorded = true;
+		burst->unrecorded_ns = 0;
+	}
+}
+
 static struct burst *open_burst(struct busy *busy, CUcontext context, CUstream stream)
 {
+	uintptr_t thread = thread_of(stream);
+
 	if (!busy->open)
 		return NULL;
 	for (int i = busy->open->count - 1; i >= 0; i--) {
 		struct burst *b = &busy->open->burst[i];
 
-		if (b->open && b->stream == stream && b->context == context &&
-		    b->thread == thread_of(stream))
+		if (b->open && b->stream == stream && b->context == context && b->thread == thread)
 			return b;
 	}
 	return NULL;
 }
 
-void busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t now_ns)
+/*
+ * Whether nothing of the burst runs any more. The stream is asked only where no event says, and not of a burst that has
+ * ended: what was not recorded then had run dry, and the stream may be gone.
+ */
+static bool ran_dry(const struct burst *burst)
 {
-	struct burst *b = open_burst(busy, context, stream);
+	if (burst->launching)
+		return false;
+	if (burst->unrecorded_ns && burst->open)
+		return (!burst->thread || burst->thread == thread_of(burst->stream)) &&
+		       driver.cuStreamQuery(burst->stream) == CUDA_SUCCESS;
+	return !burst->recorded || driver.cuEventQuery(burst->end) != CUDA_ERROR_NOT_READY;
+}
 
-	if (b && b->recorded && driver.cuEventQuery(b->end) == CUDA_SUCCESS &&
-	    !busy_is_full(busy)) {
-		b->open = false; /* the stream had run dry */
-		b = NULL;
-	}
-	if (!busy->open) {
-		busy->open = unused_round(busy);
-		busy->open->count = 0;
-		busy->open->launches = 0;
-		busy->open->began_ns = now_ns;
-	}
-	busy->open->launches++;
-	if (b)
+/* Where the last launch was a while ago the stream may have run dry: an event would come too late. */
+static void end_burst(struct burst *burst, uint64_t now_ns)
+{
+	uint64_t gap = now_ns - burst->last_ns;
+
+	if (!burst->unrecorded_ns || (gap >= SPARSE_NS && ran_dry(burst)))
 		return;
-	if (busy_is_full(busy))
-		return; /* not measured; the pacer closes full rounds whenever it can */
-	b = &busy->open->burst[busy->open->count];
+	burst->is_torn |= gap > TORN_NS;
+	record_end(burst);
+}
+
+static struct burst *begin_burst(struct round *round, CUcontext context, CUstream stream)
+{
+	struct burst *b;
+	uint64_t begun_ns;
+	bool is_idle;
+
+	if (round->count == BUSY_BURSTS)
+		return NULL;
+	b = &round->burst[round->count];
 	if (!make_events(b, context))
-		return;
-	b->context = context;
-	b->stream = stream;
-	b->thread = thread_of(stream);
-	b->recorded = false;
-	b->open = driver.cuEventRecord(b->begin, stream) == CUDA_SUCCESS;
-	busy->open->count += b->open;
+		return NULL;
+	*b = (struct burst){.context = context,
+	                    .stream = stream,
+	                    .thread = thread_of(stream),
+	                    .begin = b->begin,
+	                    .end = b->end};
+	/* On an idle stream the begin is passed at once, and the kernel starts when the driver has launched it. */
+	is_idle = driver.cuStreamQuery(stream) == CUDA_SUCCESS;
+	begun_ns = clock_now(); /* the device may be past it before the call returns */
+	if (driver.cuEventRecord(b->begin, stream) != CUDA_SUCCESS)
+		return NULL;
+	b->begun_ns = is_idle ? begun_ns : 0;
+	b->open = true;
+	round->count++;
+	return b;
 }
 
-void busy_after(struct busy *busy, CUcontext context, CUstream stream)
+static bool is_in_use(const struct busy *busy, const struct round *round)
+{
+	for (int i = 0; i < busy->closed_count; i++) {
+		if (busy->closed[i] == round)
+			return true;
+	}
+	return busy->open == round || busy->last == round;
+}
+
+static void open_round(struct busy *busy, uint64_t now_ns)
+{
+	struct round *r = busy->rounds;
+
+	if (busy->open)
+		return;
+	while (is_in_use(busy, r))
+		r++;
+	r->count = 0;
+	r->tally = (struct tally){0};
+	r->began_ns = now_ns;
+	busy->open = r;
+}
+
+struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
+                          uint64_t cost_ns, uint64_t now_ns)
 {
 	struct burst *b = open_burst(busy, context, stream);
 
-	if (b && driver.cuEventRecord(b->end, stream) == CUDA_SUCCESS)
-		b->recorded = true;
+	open_round(busy, now_ns);
+	tally_add(&busy->open->tally, key, cost_ns);
+	if (b && now_ns - b->last_ns >= SPARSE_NS && !b->launching) {
+		b->is_sparse = busy->is_sparse = true;
+		if (!busy_is_full(busy) && ran_dry(b)) {
+			b->open = false;
+			b = NULL;
+		} else if (now_ns - b->last_ns > TORN_NS) {
+			b->is_torn = true;
+		}
+	} else if (b) {
+		b->is_sparse = busy->is_sparse = false;
+	}
+	if (!b) {
+		b = begin_burst(busy->open, context, stream);
+		if (!b)
+			return NULL;
+		b->is_sparse = busy->is_sparse;
+	}
+	b->launching++;
+	return b;
 }
 
-bool busy_close_round(struct busy *busy)
+static void count(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 {
-	if (busy->open) {
-		if (busy->closed_count == BUSY_ROUNDS)
-			return false;
-		busy->closed[busy->closed_count++] = busy->open;
-		busy->open = NULL;
+	burst->last_ns = now_ns;
+	burst->unrecorded_ns += cost_ns ? cost_ns : 1;
+	burst->cost_ns += cost_ns;
+}
+
+bool busy_count_ahead(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
+{
+	if (!burst || burst->begun_ns || burst->launching != 1 || is_recorded_at_once(burst))
+		return false;
+	count(burst, cost_ns, now_ns);
+	return true;
+}
+
+void busy_leave(struct burst *burst)
+{
+	uint32_t launching = burst ? atomic_load(&burst->launching) : 0;
+
+	while (launching &&
+	       !atomic_compare_exchange_weak(&burst->launching, &launching, launching - 1))
+		;
+}
+
+void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
+{
+	if (!burst || !atomic_load(&burst->launching))
+		return; /* its context went meanwhile */
+	busy_leave(burst);
+	count(burst, cost_ns, now_ns);
+	if (burst->begun_ns)
+		burst->idle_ns = clock_now() - burst->begun_ns;
+	burst->begun_ns = 0;
+	burst->is_torn |= clock_now() - now_ns > TORN_NS;
+	if (is_recorded_at_once(burst))
+		end_burst(burst, clock_now());
+}
+
+void busy_end_bursts(struct busy *busy, CUcontext context, uint64_t now_ns)
+{
+	for (int i = 0; busy->open && i < busy->open->count; i++) {
+		struct burst *b = &busy->open->burst[i];
+
+		if (!b->open || b->context != context || b->launching)
+			continue;
+		end_burst(b, now_ns);
+		b->open = false;
 	}
+}
+
+/* --- rounds --- */
+
+bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns)
+{
+	if (!busy->open)
+		return true;
+	if (busy->closed_count == BUSY_ROUNDS)
+		return false;
+	for (int i = 0; i < busy->open->count; i++) {
+		struct burst *b = &busy->open->burst[i];
+		bool borrowed = b->context != context;
+
+		b->closed = true; /* who is launching records the end */
+		if (!b->open || !b->unrecorded_ns || b->launching)
+			continue;
+		if (borrowed && context_push(b->context) != CUDA_SUCCESS)
+			continue;
+		end_burst(b, now_ns);
+		if (borrowed)
+			context_pop(b->context);
+	}
+	busy->closed[busy->closed_count++] = busy->open;
+	busy->open = NULL;
+	return true;
+}
+
+bool busy_open_round_is_done(struct busy *busy)
+{
+	if (!busy->open || busy->closed_count == BUSY_ROUNDS)
+		return false;
+	for (int i = 0; i < busy->open->count; i++) {
+		if (!ran_dry(&busy->open->burst[i]))
+			return false;
+	}
+	for (int i = 0; i < busy->open->count; i++)
+		busy->open->burst[i].closed = true;
+	busy->closed[busy->closed_count++] = busy->open;
+	busy->open = NULL;
 	return true;
 }
 
@@ -161,34 +345,68 @@ struct interval {
 	double begin_ms, end_ms;
 };
 
-static int by_begin(const void *a, const void *b)
+/* By their begins; they are nearly in order, and qsort() allocates. */
+static void sort(struct interval *interval, int count)
 {
-	double x = ((const struct interval *)a)->begin_ms;
-	double y = ((const struct interval *)b)->begin_ms;
+	for (int i = 1; i < count; i++) {
+		struct interval one = interval[i];
+		int j = i;
 
-	return x < y ? -1 : x > y;
+		for (; j > 0 && interval[j - 1].begin_ms > one.begin_ms; j--)
+			interval[j] = interval[j - 1];
+		interval[j] = one;
+	}
 }
 
-static double union_of(struct interval *interval, int count)
+/* What lies after *until, which it moves on. */
+static double union_of(struct interval *interval, int count, double *until)
 {
-	double sum = 0, until = -1e300;
+	double sum = 0;
 
-	/* cppcheck-suppress uninitvar ; the first `count` are set */
-	qsort(interval, (size_t)count, sizeof(*interval), by_begin);
+	sort(interval, count);
 	for (int i = 0; i < count; i++) {
-		double begin = interval[i].begin_ms > until ? interval[i].begin_ms : until;
+		double begin = interval[i].begin_ms > *until ? interval[i].begin_ms : *until;
 
 		if (interval[i].end_ms > begin) {
 			sum += interval[i].end_ms - begin;
-			until = interval[i].end_ms;
+			*until = interval[i].end_ms;
 		}
 	}
 	return sum;
 }
 
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Of what lies between its events (whole): what was no work at its begin. A thread that stood still there may have done
+ * so before the kernel was launched or after it; what the launches should cost tells, but for a fifth.
+ */
+static double idle_ms(const struct burst *b, double whole_ms)
+{
+	double idle = (double)b->idle_ns / 1e6, cost = (double)b->cost_ns / 1e6;
+	double work = whole_ms - idle;
+
+	if (!b->cost_ns)
+		return smaller(idle, USUAL_LAUNCH_NS / 1e6);
+	return work > 0.8 * cost ? idle : whole_ms - smaller(whole_ms, 0.8 * cost);
+}
+
+static struct interval interval_of(const struct burst *b, double begin_ms, double measured_ms)
+{
+	double whole = measured_ms + (double)b->unrecorded_ns / 1e6;
+	double idle = idle_ms(b, whole), cost = (double)b->cost_ns / 1e6;
+
+	if (b->is_torn && b->cost_ns)
+		whole = smaller(whole, idle + cost);
+	return (struct interval){.begin_ms = begin_ms + idle, .end_ms = begin_ms + whole};
+}
+
 /* The bursts of one context against its first one's begin: events of two contexts cannot be
- * compared. */
-static double busy_ms_of_context(const struct round *round, int first)
+ * compared. until: where work that is paid for ended, by the same clock. */
+static double busy_ms_of_context(const struct round *round, int first, double *until)
 {
 	struct interval interval[BUSY_BURSTS];
 	CUcontext context = round->burst[first].context;
@@ -198,28 +416,46 @@ static double busy_ms_of_context(const struct round *round, int first)
 		const struct burst *b = &round->burst[i];
 		float begin = 0, length = 0;
 
-		if (b->context != context || !b->recorded)
+		if (b->context != context)
 			continue;
-		if ((i != first && driver.cuEventElapsedTime(&begin, round->burst[first].begin,
-		                                             b->begin) != CUDA_SUCCESS) ||
+		if (i != first && driver.cuEventElapsedTime(&begin, round->burst[first].begin,
+		                                            b->begin) != CUDA_SUCCESS)
+			continue;
+		if (b->recorded &&
 		    driver.cuEventElapsedTime(&length, b->begin, b->end) != CUDA_SUCCESS)
 			continue;
-		interval[count++] = (struct interval){begin, (double)begin + length};
+		interval[count++] = interval_of(b, begin, length);
 	}
-	return union_of(interval, count);
+	return union_of(interval, count, until);
 }
 
-static double busy_ms(const struct round *round)
+/* Where the last round's union ended, from this round's first event on. */
+static double until_by(const struct busy *busy, const struct round *round)
+{
+	float distance;
+
+	if (!busy->last || !busy->last->count || !round->count ||
+	    busy->last->burst[0].context != round->burst[0].context ||
+	    driver.cuEventElapsedTime(&distance, busy->last->burst[0].begin,
+	                              round->burst[0].begin) != CUDA_SUCCESS)
+		return -1e300;
+	return busy->until_ms - distance;
+}
+
+static double busy_ms(struct busy *busy, const struct round *round)
 {
 	double sum = 0;
 
 	for (int i = 0; i < round->count; i++) {
 		bool first = round->burst[i].context != NULL;
+		double until = i ? -1e300 : until_by(busy, round);
 
 		for (int j = 0; j < i && first; j++)
 			first = round->burst[j].context != round->burst[i].context;
 		if (first)
-			sum += busy_ms_of_context(round, i);
+			sum += busy_ms_of_context(round, i, &until);
+		if (i == 0)
+			busy->until_ms = until;
 	}
 	return sum;
 }
@@ -231,8 +467,8 @@ static bool is_running(const struct round *round)
 	for (int i = round->count - 1; i >= 0; i--) {
 		const struct burst *b = &round->burst[i];
 
-		if (b->context && b->recorded &&
-		    driver.cuEventQuery(b->end) == CUDA_ERROR_NOT_READY)
+		if (b->context && (b->launching || (b->recorded && driver.cuEventQuery(b->end) ==
+		                                                       CUDA_ERROR_NOT_READY)))
 			return true;
 	}
 	return false;
@@ -240,26 +476,21 @@ static bool is_running(const struct round *round)
 
 bool busy_collect(struct busy *busy, struct busy_sum *sum)
 {
-	int left = 0;
+	struct round *r = busy->closed[0];
 
-	*sum = (struct busy_sum){0};
-	for (int i = 0; i < busy->closed_count; i++) {
-		struct round *r = busy->closed[i];
-		uint64_t busy_ns;
-
-		if (is_running(r)) {
-			busy->closed[left++] = r;
-			continue;
-		}
-		busy_ns = (uint64_t)(busy_ms(r) * 1e6);
-		sum->busy_ns += busy_ns;
-		sum->launches += r->launches;
-		if (busy_ns > sum->longest_ns)
-			sum->longest_ns = busy_ns;
-	}
-	busy->closed_count = left;
-	return left > 0;
+	if (!busy->closed_count || is_running(r))
+		return false;
+	sum->began_ns = r->began_ns;
+	sum->busy_ns = (uint64_t)(busy_ms(busy, r) * 1e6);
+	sum->tally = r->tally;
+	busy->last = r;
+	busy->closed_count--;
+	memmove(&busy->closed[0], &busy->closed[1],
+	        (size_t)busy->closed_count * sizeof(struct round *));
+	return true;
 }
+
+/* --- what goes --- */
 
 static void forget(struct burst *b, bool alive)
 {
@@ -272,7 +503,7 @@ static void forget(struct burst *b, bool alive)
 
 void busy_forget_context(struct busy *busy, CUcontext context, bool alive)
 {
-	for (int i = 0; i < BUSY_ROUNDS + 1; i++) {
+	for (int i = 0; i < PLACES; i++) {
 		for (int j = 0; j < BUSY_BURSTS; j++) {
 			if (busy->rounds[i].burst[j].context == context)
 				forget(&busy->rounds[i].burst[j], alive);
@@ -283,7 +514,13 @@ void busy_forget_context(struct busy *busy, CUcontext context, bool alive)
 void busy_forget_stream(struct busy *busy, CUstream stream)
 {
 	for (int i = 0; busy->open && i < busy->open->count; i++) {
-		if (busy->open->burst[i].stream == stream)
-			busy->open->burst[i].open = false;
+		struct burst *b = &busy->open->burst[i];
+
+		if (b->stream == stream && b->open) {
+			/* Destroying does not wait for what runs. */
+			if (b->unrecorded_ns && !b->launching)
+				record_end(b);
+			b->open = false;
+		}
 	}
 }

@@ -1,48 +1,24 @@
-/* The pacer. Rules: runs inside the user's process, on its launch path when paced. */
-#include "core/pace/pacer.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
+/*
+ * The pacer. Rules: runs inside the user's process, on its launch path when paced. No wait without an end, none with the
+ * lock held, no allocation; no driver call while a capture is active.
+ */
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/device.h"
-#include "core/pace/account.h"
-#include "core/pace/busy.h"
+#include "core/context.h"
 #include "core/pace/capture.h"
+#include "core/pace/pacer_private.h"
+#include "core/pace/watch.h"
 
-/* How long to nap between two looks at work in flight. */
-#define NAP_NS 50000ull
-/* How often a paused launch counts the time it waited. */
-#define PAUSE_TICK_NS 100000000ull
-
-struct pacer {
-	struct device *device;
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* the share */
-	_Atomic uint32_t share;
-	uint64_t window_ns;
-	struct account account;
-	struct busy *busy;
-	uint64_t launch_ns;  /* what a launch cost lately; 0: not known yet */
-	uint64_t longest_ns; /* the longest round lately */
-	uint64_t
-	    idle_until; /* idle time is counted up to here: threads that wait together wait once */
-};
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+/* A round is charged after so long, however little was launched. */
+#define ROUND_LIFE_NS 20000000ull
+/* With nothing in flight for so long the turn is passed on. */
+#define IDLE_NS 300000u
+#define LOOK_NS 500000u /* how often the watcher looks while others depend on it */
 
 struct pacer *pacer_create(struct device *device)
 {
 	struct pacer *p = calloc(1, sizeof(*p));
-	pthread_condattr_t monotonic;
 
 	if (!p)
 		return NULL;
@@ -53,172 +29,253 @@ struct pacer *pacer_create(struct device *device)
 	}
 	p->device = device;
 	p->share = ACCOUNT_FULL_SHARE;
+	p->own_thousandths = 1000;
+	p->paid_until = &p->own_paid_until;
+	p->due = true;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	return p;
 }
 
-void pacer_set(struct pacer *p, uint32_t share, uint64_t window_ns)
+void pacer_meet(struct pacer *p, const struct pacer_place *place)
 {
 	pthread_mutex_lock(&p->lock);
-	if (share != p->share) {
-		/* What was owed or saved under another share is not carried over. */
-		p->account = (struct account){0};
-	}
-	p->share = share;
-	p->window_ns = window_ns;
-	pthread_cond_broadcast(&p->changed);
+	p->place = *place;
+	p->turn = (struct turn){.turns = place->turns, .owner = place->owner, .job = place->job};
+	p->align =
+	    (struct align){.lanes = place->lanes, .lane = place->lane, .device = place->device};
+	p->paid_until =
+	    place->lanes ? &place->lanes->paid_until[place->device] : &p->own_paid_until;
 	pthread_mutex_unlock(&p->lock);
+}
+
+static void wake_all(struct pacer *p)
+{
+	pace_clock->wake(&p->changed);
+	if (p->place.lanes)
+		pace_clock->wake(&p->place.lanes->changed);
+	if (p->place.turns)
+		pace_clock->wake(&p->place.turns->changed);
+}
+
+void pacer_set(struct pacer *p, const struct pacer_settings *settings)
+{
+	/* Single words, so that whoever has the lock need not be waited for. */
+	bool differs = settings->share != p->share || settings->policy != p->policy;
+
+	/* What was owed or saved under another share is not carried over; who joins a job owes what it owes. */
+	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
+		atomic_store(p->paid_until, clock_now());
+	p->window_ns = settings->window_ns;
+	p->policy = settings->policy;
+	p->share = settings->share;
+	p->paces = pacer_would_pace(settings);
+	if (differs)
+		wake_all(p);
+}
+
+bool pacer_would_pace(const struct pacer_settings *settings)
+{
+	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT;
 }
 
 bool pacer_is_pacing(const struct pacer *p)
 {
-	return p->share < ACCOUNT_FULL_SHARE;
+	return p->paces && !p->lets_go;
 }
 
-/* Sleeps with the lock released; wakes early when the share changes. */
-static void sleep_until(struct pacer *p, uint64_t deadline_ns)
+void pacer_let_go(struct pacer *p)
 {
-	struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-	                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
-
-	pthread_cond_timedwait(&p->changed, &p->lock, &deadline);
-}
-
-static void note_idle(struct pacer *p, uint64_t began)
-{
-	uint64_t now = now_ns();
-
-	if (began > p->idle_until)
-		statistics_add(&p->device->statistics->idle_slots, 1);
-	else
-		began = p->idle_until;
-	if (now > began)
-		statistics_add(&p->device->statistics->idle_ns, now - began);
-	p->idle_until = now;
-}
-
-static void wait_while_paused(struct pacer *p)
-{
-	statistics_set(&p->device->statistics->paused, 1);
-	while (p->share == 0) {
-		uint64_t began = now_ns();
-
-		sleep_until(p, began + PAUSE_TICK_NS); /* now and then, so that stat sees it grow */
-		note_idle(p, began);
+	p->lets_go = true;
+	/* Others need not find out by its silence. Whoever holds the lock is not waited for. */
+	if (pthread_mutex_trylock(&p->lock) == 0) {
+		pacer_pass_turn(p, clock_now());
+		pthread_mutex_unlock(&p->lock);
 	}
-	statistics_set(&p->device->statistics->paused, 0);
+	wake_all(p);
 }
 
-/* Follows up quickly, falls off slowly. */
-static uint64_t recent_longest(uint64_t before, uint64_t now)
+void pacer_correct(struct pacer *p, uint32_t thousandths)
 {
-	return now > before ? now : before - (before - now) / 16;
+	atomic_store(&p->own_thousandths, thousandths);
 }
 
-/* Charges finished rounds. Whether any is still running. */
-static bool settle(struct pacer *p)
+/* --- the lock --- */
+
+/* The settable clock, as the call wants it: set back while the lock is held it makes the wait longer. */
+static bool lock_in_time(struct pacer *p)
 {
-	struct busy_sum sum;
-	bool running = busy_collect(p->busy, &sum);
+	struct timespec until;
 
-	if (sum.launches) {
-		uint64_t cost = sum.busy_ns / sum.launches;
-
-		statistics_add(&p->device->statistics->busy_ns, sum.busy_ns);
-		account_pay(&p->account, sum.busy_ns);
-		p->launch_ns = p->launch_ns ? (3 * p->launch_ns + cost) / 4 : cost;
-		p->longest_ns = recent_longest(p->longest_ns, sum.longest_ns);
-	}
-	account_gain(&p->account, now_ns(), p->share, p->window_ns);
-	return running;
+	if (pthread_mutex_trylock(&p->lock) == 0)
+		return true;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	return pthread_mutex_timedlock(&p->lock, &until) == 0;
 }
 
-static uint64_t patience(const struct pacer *p)
+bool pacer_enter(struct pacer *p)
 {
-	uint64_t twice = 2 * p->longest_ns;
-
-	return twice < PACER_PATIENCE_MIN_NS   ? PACER_PATIENCE_MIN_NS
-	       : twice > PACER_PATIENCE_MAX_NS ? PACER_PATIENCE_MAX_NS
-	                                       : twice;
-}
-
-/* Waits for what is in flight, but only so long. */
-static void wait_for_rounds(struct pacer *p)
-{
-	uint64_t deadline = now_ns() + patience(p);
-
-	while (settle(p) && now_ns() < deadline && p->share && !capture_is_active())
-		sleep_until(p, now_ns() + NAP_NS);
-}
-
-/* Is what was launched since the round began a quantum's work? Unknown cost counts as one. */
-static bool round_is_due(const struct pacer *p)
-{
-	uint64_t began = busy_round_began(p->busy), launches = busy_round_launches(p->busy);
-
-	if (!began)
+	if (!pacer_is_pacing(p) || !capture_sync_enter())
 		return false;
-	return !p->launch_ns || launches * p->launch_ns >= PACER_QUANTUM_NS ||
-	       now_ns() - began >= PACER_QUANTUM_NS || busy_is_full(p->busy);
+	if (lock_in_time(p))
+		return true;
+	capture_sync_leave();
+	return false;
 }
 
-static void insert_slot(struct pacer *p)
+void pacer_leave(struct pacer *p)
 {
-	/* A changed share ends the wait; the account says anew what is owed. */
-	while (p->share && !capture_is_active()) {
-		uint64_t began = now_ns();
-		uint64_t slot = account_slot(&p->account, p->share);
+	pthread_mutex_unlock(&p->lock);
+	capture_sync_leave();
+}
 
-		if (!slot)
-			break;
-		sleep_until(p, began + slot);
-		note_idle(p, began);
-		account_gain(&p->account, now_ns(), p->share, p->window_ns);
+/* --- launches --- */
+
+/* Within a round: the whole cost of a paced launch. */
+static void admit(struct pacer *p, struct pacer_launch *launch)
+{
+	uint64_t now = clock_now();
+	uint64_t cost = cost_of(&p->costs, launch->key);
+	const struct tally *tally;
+
+	/* What is not known is measured by itself. */
+	if (!cost && busy_open_round(p->busy))
+		pacer_close_round(p, launch->context, now);
+	if (!busy_open_round(p->busy)) {
+		align_fly(&p->align, now);
+		watch_call(); /* it looks once we have left the lock: then there is something in flight */
 	}
+	launch->burst =
+	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
+	tally = busy_open_round(p->busy);
+	p->timed = false;
+	p->landed_ns = 0;
+	p->context = launch->context;
+	p->due = p->due || !cost || p->one || busy_is_full(p->busy) ||
+	         tally->ns + cost / 2 >= p->quantum_ns ||
+	         now - busy_round_began(p->busy) > ROUND_LIFE_NS;
+	if (p->is_joint)
+		align_count(&p->align, cost, p->levels);
+	p->one = p->levels = false;
+	p->expected_ns = (p->expected_ns > now ? p->expected_ns : now) + cost;
+	launch->cost_ns = cost;
+	launch->now_ns = now;
+	launch->is_counted = !p->due && busy_count_ahead(launch->burst, cost, now);
 }
 
-void pacer_before(struct pacer *p, CUcontext context, CUstream stream)
+void pacer_before(struct pacer *p, struct pacer_launch *launch)
 {
-	if (capture_is_active())
+	launch->burst = NULL;
+	if (!pacer_enter(p))
 		return;
-	pthread_mutex_lock(&p->lock);
-	do {
-		if (p->share == 0)
-			wait_while_paused(p);
-		if (round_is_due(p))
-			busy_close_round(p->busy);
-		if (settle(p))
-			wait_for_rounds(p);
-		insert_slot(p);
-	} while (p->share == 0);
-	if (!capture_is_active())
-		busy_before(p->busy, context, stream, now_ns());
-	pthread_mutex_unlock(&p->lock);
+	if (__builtin_expect(p->due, 0) && !pacer_hold_back(p, launch->context))
+		return;
+	admit(p, launch);
+	pacer_leave(p);
 }
 
-void pacer_after(struct pacer *p, CUcontext context, CUstream stream)
+void pacer_after(struct pacer *p, struct pacer_launch *launch)
 {
-	if (capture_is_active())
+	if (!launch->burst)
+		return; /* it is not measured */
+	if (launch->is_counted || !pacer_enter(p)) {
+		busy_leave(launch->burst);
 		return;
-	pthread_mutex_lock(&p->lock);
-	busy_after(p->busy, context, stream);
-	pthread_mutex_unlock(&p->lock);
+	}
+	busy_after(launch->burst, launch->cost_ns, launch->now_ns);
+	if (p->due)
+		pacer_close_round(p, launch->context, clock_now());
+	pacer_leave(p);
+}
+
+void pacer_break(struct pacer *p, CUcontext context)
+{
+	if (!pacer_enter(p))
+		return;
+	busy_end_bursts(p->busy, context, clock_now());
+	pacer_leave(p);
+}
+
+void pacer_before_timing(struct pacer *p, CUcontext context)
+{
+	if (!pacer_enter(p))
+		return;
+	/* With work before it this one may end what is timed, and must not come late. */
+	if (p->due && !p->timed) {
+		p->due |= busy_open_round_is_done(p->busy);
+		pacer_settle(p, clock_now());
+	}
+	if (p->due && (p->timed || p->landed_ns) && !pacer_hold_back(p, context))
+		return;
+	p->timed = true;
+	pacer_leave(p);
 }
 
 void pacer_forget_context(struct pacer *p, CUcontext context, bool alive)
 {
+	/* However long: its events go with it, and must not be asked for after that. */
 	pthread_mutex_lock(&p->lock);
 	busy_forget_context(p->busy, context, alive);
+	if (p->context == context)
+		p->context = NULL;
 	pthread_mutex_unlock(&p->lock);
 }
 
 void pacer_forget_stream(struct pacer *p, CUstream stream)
 {
-	pthread_mutex_lock(&p->lock);
+	/* In vain: the worst is a burst that ends late. */
+	if (!lock_in_time(p))
+		return;
 	busy_forget_stream(p->busy, stream);
 	pthread_mutex_unlock(&p->lock);
+}
+
+/* --- the watcher --- */
+
+static uint64_t look(struct pacer *p)
+{
+	uint64_t now = clock_now();
+	bool alone, joint;
+
+	p->due |= busy_open_round_is_done(p->busy);
+	pacer_settle(p, now);
+	if (p->landed_ns && now - p->landed_ns > TURN_ACTIVE_NS)
+		return 0;
+	alone = pacer_is_alone(p, now);
+	joint = align_has_others(&p->align, now);
+	if (p->landed_ns) {
+		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
+			pacer_pass_turn(p, now);
+	} else {
+		turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
+		if (joint)
+			align_fly(&p->align, now);
+		if (now > p->expected_ns + OVERDUE_NS)
+			align_stuck(&p->align, now);
+	}
+	return alone && !joint ? TURN_SILENCE_NS / 2 : LOOK_NS;
+}
+
+uint64_t pacer_watch(struct pacer *p)
+{
+	uint64_t again = LOOK_NS;
+	CUcontext context;
+
+	if (!pacer_is_pacing(p))
+		return 0;
+	/* While a capture is active, or about to begin, nothing is asked. */
+	if (!pacer_enter(p))
+		return again;
+	context = p->context;
+	pacer_leave(p);
+	if (!context)
+		return 0;
+	if (context_push(context) != CUDA_SUCCESS)
+		return again;
+	if (pacer_enter(p)) {
+		again = look(p);
+		pacer_leave(p);
+	}
+	context_pop(context);
+	return again;
 }

@@ -1,13 +1,18 @@
 /*
- * The pacer: holds launches back so that a process takes only its share of a device.
+ * The pacer: holds launches back so that a job takes only its share of a device.
  *
- * A paced launch goes through pacer_before(), the driver, pacer_after(). pacer_before() waits while the
- * share is 0 (pause), waits for what is in flight once that is a quantum of GPU time, by the cost of
- * the launches before, and inserts the idle slot that pays the account's debt.
+ * quantum  2 ms of GPU time (pacer_quantum()), by what launches cost lately; what is in flight while paced is no more
+ *          than that and one launch; two of 1 ms while nobody is to be let in
+ * round    the launches of one quantum, measured and charged together
+ * slot     after a round, once nothing of it runs any more, until the account has no debt
  *
- * It never waits for a kernel's completion without bound: a running kernel may need the very launch that
- * is held back. The bound is twice the longest round seen, within PACER_PATIENCE_MIN and _MAX. While a
- * capture is active nothing is measured and no slot inserted. One pacer per device; thread-safe.
+ * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs a lock, a look into
+ * two small tables and a clock; events are recorded where a burst begins and where it ends. Between rounds
+ * pacer_before() waits: while the share is 0 (pause); for what is in flight; for the slot; for the turn, where other
+ * jobs want the device (turn.h); for the common slot of a job's devices (align.h).
+ *
+ * Nothing is waited for without bound: a running kernel may need the very launch that is held back. While a capture is
+ * active nothing is measured and no slot inserted. One pacer per device and process; thread-safe.
  */
 #ifndef SPILLWAY_PACER_H
 #define SPILLWAY_PACER_H
@@ -15,26 +20,84 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/config/config.h"
 #include "core/driver.h"
+#include "core/state/lanes.h"
+#include "core/state/turns.h"
 
-#define PACER_QUANTUM_NS      2000000ull
-#define PACER_PATIENCE_MIN_NS 20000000ull
-#define PACER_PATIENCE_MAX_NS 1000000000ull
+#define PACER_QUANTUM_NS 2000000ull
+/* The least gap that is worth stopping and starting for, also on a busy machine. */
+#define PACER_GAP_NS 400000ull
+
+/* A quantum at this share (thousandths of a percent) with no other device or job: 2 ms, above 83 % as long as that gap needs. */
+static inline uint64_t pacer_quantum(uint32_t share)
+{
+	uint64_t for_gap = share < 100000 ? PACER_GAP_NS * share / (100000 - share) : 0;
+
+	return for_gap > PACER_QUANTUM_NS ? for_gap : PACER_QUANTUM_NS;
+}
 
 struct pacer;
 struct device;
 
+/* Where a pacer meets those of other processes, jobs and devices. */
+struct pacer_place {
+	struct turns *turns; /* of the device; NULL: jobs do not take turns */
+	struct lanes *lanes; /* of the job; NULL: the process paces alone */
+	int lane, device;    /* of the process and the device in lanes */
+	uint64_t owner, job; /* numbers that no other process and no other job has; not 0 */
+};
+
+struct pacer_settings {
+	uint32_t share; /* thousandths of a percent */
+	uint64_t window_ns;
+	int policy; /* POLICY_CAP or POLICY_WEIGHT */
+};
+
 struct pacer *pacer_create(struct device *device); /* NULL: no memory */
-/* Takes a new share into account at once, also by those who wait. share in thousandths of a
- * percent. */
-void pacer_set(struct pacer *pacer, uint32_t share, uint64_t window_ns);
+/* Alone until then. */
+void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
+/* Takes new settings into account at once, also by those who wait. */
+void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
+/* Whether launches are to go through it: a share below 100 %, or one that is a weight. */
+bool pacer_would_pace(const struct pacer_settings *settings);
 bool pacer_is_pacing(const struct pacer *pacer);
 
-/* stream: with NULL replaced by CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. */
-void pacer_before(struct pacer *pacer, CUcontext context, CUstream stream);
-void pacer_after(struct pacer *pacer, CUcontext context, CUstream stream);
+/* One launch on its way: between pacer_before() and pacer_after(). */
+struct pacer_launch {
+	CUcontext context;
+	CUstream stream; /* with NULL replaced by CU_STREAM_LEGACY or CU_STREAM_PER_THREAD */
+	uint64_t key;    /* what is launched: alike for launches that cost about the same */
+	/* private */
+	struct burst *burst;
+	uint64_t cost_ns, now_ns;
+	bool is_counted; /* nothing is left to do but to say that it was made */
+};
+
+/* The context is current. May sleep, with no lock held. */
+void pacer_before(struct pacer *pacer, struct pacer_launch *launch);
+void pacer_after(struct pacer *pacer, struct pacer_launch *launch);
+/*
+ * Before the current context is given anything but a launch, and before it is waited for: what is measured ends here, so
+ * that waits of streams, copies and pauses of the program are not taken for work.
+ */
+void pacer_break(struct pacer *pacer, CUcontext context);
+/* Before an event that keeps time is recorded: a slot that is due comes now, not between it and the work it times. */
+void pacer_before_timing(struct pacer *pacer, CUcontext context);
+
 /* The context goes; alive: not yet, so its events can still be destroyed. */
 void pacer_forget_context(struct pacer *pacer, CUcontext context, bool alive);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
+
+/*
+ * For the watcher (watch.h): collects what is done while no thread launches, so that others need not wait for this
+ * process. Nanoseconds until it wants to be called again; 0: not before the next launch.
+ */
+uint64_t pacer_watch(struct pacer *pacer);
+/* The process exits: nobody is held back any more. */
+void pacer_let_go(struct pacer *pacer);
+
+/* Of what is measured so many thousandths are the program's own (foreign.h). */
+void pacer_correct(struct pacer *pacer, uint32_t thousandths);
 
 #endif

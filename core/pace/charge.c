@@ -1,0 +1,74 @@
+/* Charging: what rounds took, once they are done, and what a launch costs. Rules: as pacer.c. */
+#include "core/pace/pacer_private.h"
+#include "core/state/event.h"
+
+/* How long a lag lasts that comes of waiting for turns. */
+#define TURN_WINDOW_NS 250000000ull
+
+bool pacer_is_alone(const struct pacer *p, uint64_t now)
+{
+	return !turn_is_contended(&p->turn, now);
+}
+
+uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
+{
+	uint32_t share = p->share;
+
+	return p->policy == POLICY_WEIGHT ? turn_weighted(&p->turn, now, share) : share;
+}
+
+static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
+{
+	uint32_t share = pacer_share_now(p, now);
+	uint64_t window = p->window_ns, paid = atomic_load(p->paid_until);
+
+	if (!share)
+		return;
+	if (!pacer_is_alone(p, now) && window < TURN_WINDOW_NS)
+		window = TURN_WINDOW_NS;
+	/* By weight, what was left unused while nobody else wanted anything is no claim against who comes. */
+	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
+		window = 0;
+	while (!atomic_compare_exchange_weak(p->paid_until, &paid,
+	                                     account_pay(paid, now, busy_ns, share, window)))
+		;
+}
+
+/* Follows up quickly, falls off slowly. */
+static uint64_t recent_longest(uint64_t before, uint64_t now)
+{
+	return now > before ? now : before - (before - now) / 16;
+}
+
+void pacer_settle(struct pacer *p, uint64_t now)
+{
+	struct busy_sum sum;
+
+	while (busy_collect(p->busy, &sum)) {
+		uint64_t own = sum.busy_ns * p->own_thousandths / 1000;
+
+		statistics_add(&p->device->statistics->busy_ns, own);
+		/* What spun through a slot, for another device, does not cost that. */
+		if (sum.busy_ns < sum.tally.ns + sum.tally.ns / 2 || !sum.tally.ns ||
+		    !align_has_others(&p->align, now))
+			cost_learn(&p->costs, &sum.tally, sum.busy_ns);
+		p->longest_ns = recent_longest(p->longest_ns, sum.busy_ns);
+		event_note(.kind = EVENT_burst, .device = p->device->id.ordinal,
+		           .begin_ns = sum.began_ns, .duration_ns = own, .a = sum.tally.launches);
+		pay(p, own, now);
+		p->waits_ns = 0;
+	}
+	if (busy_running(p->busy) || busy_open_round(p->busy)) {
+		p->landed_ns = 0;
+		return;
+	}
+	align_land(&p->align);
+	if (!p->landed_ns)
+		p->landed_ns = now;
+}
+
+void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now)
+{
+	if (busy_open_round(p->busy))
+		busy_close_round(p->busy, context, now);
+}

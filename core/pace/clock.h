@@ -1,0 +1,32 @@
+/*
+ * Time as pacing sees it: now, and waiting until then. A simulation puts its own in place of the kernel's.
+ *
+ * word  a counter that changes when what is waited for may have happened; in shared memory it wakes other
+ *       processes too
+ */
+#ifndef SPILLWAY_CLOCK_H
+#define SPILLWAY_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct clock {
+	/* CLOCK_MONOTONIC, nanoseconds; the same for all processes of the machine. No system call. */
+	uint64_t (*now)(void);
+	/* Returns when the word is not `seen`, at the deadline, or for no reason. No cancellation point; keeps errno. */
+	void (*wait)(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns);
+	/* Changes the word and wakes all who wait for it. */
+	void (*wake)(_Atomic uint32_t *word);
+};
+
+/* The kernel's, by futexes. */
+extern const struct clock clock_of_kernel;
+/* What core/pace uses. */
+extern const struct clock *pace_clock;
+
+static inline uint64_t clock_now(void)
+{
+	return pace_clock->now();
+}
+
+#endif

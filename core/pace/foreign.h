@@ -1,0 +1,77 @@
+/*
+ * Foreign tenants: programs that use a device without taking turns with us. While both have work the device runs them
+ * by time slices, and what events measure of our work contains their slices. How much of it was ours is estimated here,
+ * from what NVML says of the last second or so.
+ *
+ * look     what was known at one time
+ * verdict  what that comes to: of measured busy time so many thousandths were our own
+ *
+ * By process: NVML tells how long our kernels ran; measured time is compared with it. By totals, where it does not (a
+ * container in which processes have other numbers, old GPUs): what others do while we are idle tells how much they want.
+ * One that always wants the device has as much of it as we while we do, or half as much where our rounds fit into a
+ * slice: taken as three quarters, five points from the truth on average, and fifteen at worst.
+ *
+ * Nothing is corrected unless somebody foreign is seen to work: NVML's figures are whole percents of whole samples, worse
+ * than what events measure of a device that nobody else uses. Not thread-safe.
+ */
+#ifndef SPILLWAY_FOREIGN_H
+#define SPILLWAY_FOREIGN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/config/config.h"
+#include "core/state/turns.h"
+
+enum { FOREIGN_LOOKS = 16, FOREIGN_WHOLE = 1000 };
+
+/* What NVML says of the use of a device lately. */
+struct foreign_use {
+	int own;    /* percent of the time in which kernels of this process ran; -1: not told */
+	int device; /* of any process; -1: not told */
+	int others; /* how many other processes had kernels that ran; -1: not told */
+};
+
+struct foreign_look {
+	uint64_t time_ns;    /* CLOCK_MONOTONIC */
+	uint64_t counted_ns; /* busy time ever counted, corrected by the verdicts so far */
+	struct foreign_use use;
+	int known; /* how many processes take turns with us and worked lately */
+	uint32_t
+	    known_share; /* the most that these can have had together, thousandths of a percent */
+};
+
+struct foreign_verdict {
+	uint32_t thousandths; /* FOREIGN_WHOLE: all was ours */
+	bool estimated;
+};
+
+/* Begins zeroed. */
+struct foreign {
+	struct {
+		uint64_t time_ns, measured_ns; /* busy time without corrections */
+		struct foreign_use use;
+		int known;
+		uint32_t known_share;
+	} look[FOREIGN_LOOKS];
+	uint64_t looks; /* ever; the last is at (looks - 1) % FOREIGN_LOOKS */
+	uint64_t counted_ns;
+	struct foreign_verdict verdict;
+};
+
+/*
+ * A pure function of the looks since the beginning. After a gap of seconds, or where time stands still, what was known last
+ * holds until there is enough to judge by.
+ */
+struct foreign_verdict foreign_judge(struct foreign *foreign, const struct foreign_look *look);
+
+/* Fills known and known_share of a look from the lanes of others. turns may be NULL. */
+void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner);
+
+/*
+ * Asks NVML. False: nothing is known. NULL where nobody can ask. Loads NVML, which stays, into the process: called while
+ * paced alone, by one thread.
+ */
+extern bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use);
+
+#endif

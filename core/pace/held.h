@@ -1,0 +1,45 @@
+/*
+ * The share of a device that this process has held over the last seconds, by the best of what is known: what events
+ * measured, corrected where foreign tenants were in it (foreign.h). In the statistics as share_held, share_estimated.
+ *
+ * The helper thread looks, every HELD_EVERY_NS, and only while the device is paced. Not thread-safe.
+ */
+#ifndef SPILLWAY_HELD_H
+#define SPILLWAY_HELD_H
+
+#include "core/device.h"
+#include "core/pace/foreign.h"
+
+#define HELD_EVERY_NS UINT64_C(250000000) /* how often it is looked, about */
+#define HELD_OVER_NS  UINT64_C(5000000000)
+
+enum { HELD_LOOKS = 24 };
+
+/* Begins zeroed. */
+struct held {
+	struct {
+		uint64_t time_ns, busy_ns;
+	} look[HELD_LOOKS];
+	uint64_t looks;                 /* ever */
+	uint64_t counted_ns, worked_ns; /* busy time as counted last, and when it last grew */
+	struct foreign foreign;
+};
+
+/*
+ * Pure: what of the time since a look some HELD_OVER_NS ago, or the first one, was busy; thousandths of a percent. busy_ns:
+ * ever counted. One that comes too early for the table is not remembered.
+ */
+uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns);
+
+/*
+ * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our lane's. What pacer_correct() is to be told: of what is
+ * measured so many thousandths are ours.
+ */
+uint32_t held_look(struct held *held, struct device *device, const struct turns *turns,
+                   uint64_t owner, uint64_t now_ns);
+/* Nothing has run for so long that looking changes nothing. */
+bool held_rests(const struct held *held, uint64_t now_ns);
+/* The device is not paced: nothing is known. */
+void held_forget(struct held *held, struct device *device);
+
+#endif

@@ -1,0 +1,282 @@
+/*
+ * Holding back: what a launch waits for between rounds. Rules: as pacer.c; a wait is without the lock, and has an end.
+ */
+#include "core/pace/pacer_private.h"
+#include "core/state/event.h"
+
+/* Of a job on several devices: what it loses by stopping all of them together is spread over more work. */
+#define JOINT_QUANTUM_NS 16000000ull
+/* How long work in flight is waited for: twice the longest round, within these. In vain, it is waited for twice as
+ * long the next time, and a launch passes. */
+#define PATIENCE_MIN_NS     20000000ull
+#define PATIENCE_UNKNOWN_NS 250000000ull
+#define PATIENCE_MAX_NS     1000000000ull
+/* Naps while work is in flight, or others have the turn. */
+#define NAP_MIN_NS    30000u
+#define NAP_MAX_NS    500000u
+#define NAP_FLIGHT_NS 250000u
+#define NAP_JOINT_NS  150000u
+#define NAP_HELP_NS   1000000u
+#define NAP_TURN_NS   5000000u
+/* How often a launch that is held back counts the time it has waited. */
+#define TICK_NS 100000000ull
+
+enum wait_for { NOTHING, RESUME, FLIGHT, SLOT, TURN, HELP };
+
+struct wait {
+	enum wait_for what;
+	uint64_t until_ns;
+};
+
+static uint64_t quantum(const struct pacer *p)
+{
+	uint64_t alone = pacer_quantum(p->share), joint = JOINT_QUANTUM_NS;
+
+	/* Of those that follow each other at once two are in flight. */
+	if (p->streams)
+		return PACER_QUANTUM_NS / 2;
+	if (!p->is_joint)
+		return alone;
+	/* In a slot of 2 ms a device that spins costs most: it is too long, and over before it is helped. */
+	if (p->share > 80000)
+		joint = JOINT_QUANTUM_NS * 3 / 8;
+	return joint > alone ? joint : alone;
+}
+
+/* By what rounds took lately. */
+static uint64_t patience(const struct pacer *p)
+{
+	uint64_t twice = p->longest_ns ? 2 * p->longest_ns : PATIENCE_UNKNOWN_NS;
+
+	return twice < PATIENCE_MIN_NS   ? PATIENCE_MIN_NS
+	       : twice > PATIENCE_MAX_NS ? PATIENCE_MAX_NS
+	                                 : twice;
+}
+
+/* While more than `most` rounds are in flight, but only so long. */
+static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wait *wait)
+{
+	uint64_t nap;
+
+	if (busy_running(p->busy) <= most)
+		return false;
+	if (!p->waits_ns) {
+		p->waits_ns = now;
+		p->patience_ns = patience(p);
+	}
+	if (now - p->waits_ns >= p->patience_ns) {
+		/* What runs may need this very launch. One at a time, until something is done. */
+		p->waits_ns = now;
+		p->patience_ns =
+		    p->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * p->patience_ns : PATIENCE_MAX_NS;
+		p->one = true;
+		return false;
+	}
+	nap = (now - p->waits_ns) / 16;
+	nap = nap < NAP_MIN_NS ? NAP_MIN_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
+	*wait = (struct wait){FLIGHT, now + nap};
+	/* Not before it should be done; but what is expected may be too much. */
+	if (!most && p->expected_ns > wait->until_ns + 2 * NAP_MIN_NS) {
+		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
+		uint64_t grown_ns = NAP_MIN_NS + (now - p->waits_ns) / 2;
+
+		if (most_ns < NAP_FLIGHT_NS)
+			most_ns = NAP_FLIGHT_NS;
+		/* Launches alike by what is seen of them may differ by far: what is short is seen soon. */
+		if (most_ns > grown_ns)
+			most_ns = grown_ns;
+		if (align_has_others(&p->align, now))
+			most_ns = NAP_JOINT_NS; /* it may well have been a spin */
+		wait->until_ns = now + (left < most_ns ? left : most_ns);
+	}
+	if (!most && now > p->expected_ns + OVERDUE_NS)
+		align_stuck(&p->align, now);
+	if (wait->until_ns > p->waits_ns + p->patience_ns)
+		wait->until_ns = p->waits_ns + p->patience_ns;
+	return true;
+}
+
+static uint64_t slot_end(struct pacer *p, uint64_t now)
+{
+	uint64_t paid = atomic_load(p->paid_until);
+	uint64_t common = align_slot(&p->align, now, align_has_others(&p->align, now) ? paid : now);
+
+	return common > paid ? common : paid;
+}
+
+/* Nobody is to be let in, so the device need not fall idle between rounds. */
+static bool goes_on(const struct pacer *p, uint64_t now, uint32_t share, bool alone)
+{
+	if (alone)
+		return share == ACCOUNT_FULL_SHARE;
+	if (!turn_is_ours(&p->turn))
+		return false;
+	if (turn_age(&p->turn, now) + busy_expected(p->busy) < turn_length(&p->turn, now, share))
+		return true;
+	return share == ACCOUNT_FULL_SHARE && !turn_is_wanted(&p->turn, now);
+}
+
+void pacer_pass_turn(struct pacer *p, uint64_t now)
+{
+	uint64_t age = turn_age(&p->turn, now);
+
+	if (turn_pass(&p->turn, now))
+		event_note(.kind = EVENT_turn, .device = p->device->id.ordinal,
+		           .begin_ns = now - age, .duration_ns = age);
+}
+
+/* What the next round waits for now. The lock is held, the last round closed. */
+static struct wait next_wait(struct pacer *p, uint64_t now)
+{
+	struct wait wait = {NOTHING, 0};
+	uint32_t share = pacer_share_now(p, now);
+	bool alone;
+	uint64_t end;
+
+	if (!p->share)
+		return (struct wait){RESUME, now + TICK_NS};
+	turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
+	alone = pacer_is_alone(p, now);
+	p->streams = goes_on(p, now, share, alone);
+	if (p->streams) {
+		waits_for_flight(p, 1, now, &wait);
+		if (wait.what == NOTHING && !turn_take(&p->turn, now))
+			wait = (struct wait){TURN, now + NAP_TURN_NS};
+		return wait;
+	}
+	p->levels = align_is_behind(&p->align, now);
+	if (p->levels) {
+		p->one = !waits_for_flight(p, 1, now, &wait);
+		return wait;
+	}
+	if (waits_for_flight(p, 0, now, &wait) || busy_running(p->busy))
+		return wait;
+	if (!alone)
+		pacer_pass_turn(p, now);
+	end = slot_end(p, now);
+	/* By weight the order of turns is all there is: while nobody else has work, nothing is owed to anybody. */
+	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
+		end = now;
+	if (end > now) {
+		if (align_helps(&p->align, now)) {
+			if (!turn_take(&p->turn, now))
+				return (struct wait){TURN, now + NAP_TURN_NS};
+			p->one = true;
+			return wait;
+		}
+		turn_want(&p->turn, now);
+		wait = (struct wait){SLOT, end < now + TICK_NS ? end : now + TICK_NS};
+		/* Who leaves lets it go on. */
+		if (p->policy == POLICY_WEIGHT && end > now + NAP_TURN_NS)
+			wait.until_ns = now + NAP_TURN_NS;
+		if (align_has_others(&p->align, now) && end > now + NAP_HELP_NS)
+			wait =
+			    (struct wait){HELP, end < now + NAP_HELP_NS ? end : now + NAP_HELP_NS};
+		return wait;
+	}
+	if (!turn_take(&p->turn, now))
+		wait = (struct wait){TURN, now + NAP_TURN_NS};
+	return wait;
+}
+
+/* --- waiting --- */
+
+/* Threads that wait together wait once. */
+static void count_idle(struct pacer *p, uint64_t began, uint64_t now)
+{
+	if (began < p->idle_until)
+		began = p->idle_until;
+	if (now > began)
+		statistics_add(&p->device->statistics->idle_ns, now - began);
+	p->idle_until = now;
+}
+
+/* Waits for the same, one after the other, are one slot. */
+struct slot {
+	enum wait_for what;
+	uint64_t began_ns;
+};
+
+static const enum idle_reason idle_reason[] = {
+    [RESUME] = IDLE_PAUSE,
+    [SLOT] = IDLE_SHARE,
+    [HELP] = IDLE_SHARE,
+    [TURN] = IDLE_TURN,
+};
+
+static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, uint64_t now)
+{
+	if (idle_reason[what] == idle_reason[slot->what])
+		return;
+	if (idle_reason[slot->what])
+		event_note(.kind = EVENT_slot, .device = p->device->id.ordinal,
+		           .begin_ns = slot->began_ns, .duration_ns = now - slot->began_ns,
+		           .a = idle_reason[slot->what]);
+	if (idle_reason[what] && now > p->idle_until)
+		statistics_add(&p->device->statistics->idle_slots, 1);
+	*slot = (struct slot){what, now};
+}
+
+/* What may change while it is decided what to wait for. */
+struct words {
+	uint32_t own, turns, lanes;
+};
+
+static struct words words_now(const struct pacer *p)
+{
+	return (struct words){
+	    .own = atomic_load(&p->changed),
+	    .turns = p->place.turns ? atomic_load(&p->place.turns->changed) : 0,
+	    .lanes = p->place.lanes ? atomic_load(&p->place.lanes->changed) : 0,
+	};
+}
+
+static void wait_for(struct pacer *p, const struct wait *wait, const struct words *seen)
+{
+	if (wait->what == RESUME)
+		statistics_set(&p->device->statistics->paused, 1);
+	if (wait->what == TURN)
+		pace_clock->wait(&p->place.turns->changed, seen->turns, wait->until_ns);
+	else if (wait->what == HELP)
+		pace_clock->wait(&p->place.lanes->changed, seen->lanes, wait->until_ns);
+	else
+		pace_clock->wait(&p->changed, seen->own, wait->until_ns);
+	if (wait->what == RESUME && (p->share || !pacer_is_pacing(p)))
+		statistics_set(&p->device->statistics->paused, 0);
+}
+
+static void begin_round(struct pacer *p, uint64_t now)
+{
+	p->due = false;
+	p->is_joint = align_has_others(&p->align, now);
+	p->quantum_ns = quantum(p);
+	align_go(&p->align);
+}
+
+bool pacer_hold_back(struct pacer *p, CUcontext context)
+{
+	struct slot slot = {NOTHING, 0};
+	bool entered = true;
+
+	while (entered && p->due) {
+		struct words seen = words_now(p);
+		uint64_t now = clock_now();
+		struct wait wait;
+
+		pacer_close_round(p, context, now);
+		pacer_settle(p, now);
+		wait = next_wait(p, now);
+		note_slot(p, &slot, wait.what, now);
+		if (wait.what == NOTHING) {
+			begin_round(p, now);
+			break;
+		}
+		pacer_leave(p);
+		wait_for(p, &wait, &seen);
+		entered = pacer_enter(p);
+		if (entered && idle_reason[wait.what])
+			count_idle(p, now, clock_now());
+	}
+	note_slot(p, &slot, NOTHING, clock_now());
+	return entered;
+}

@@ -1,0 +1,80 @@
+/* What the files of the pacer share: pacer.c, charge.c, hold.c; nobody else includes it. */
+#ifndef SPILLWAY_PACER_PRIVATE_H
+#define SPILLWAY_PACER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/device.h"
+#include "core/pace/account.h"
+#include "core/pace/align.h"
+#include "core/pace/busy.h"
+#include "core/pace/clock.h"
+#include "core/pace/pacer.h"
+#include "core/pace/turn.h"
+
+/* Work in flight that should have been done so long ago may wait for work of another device. */
+#define OVERDUE_NS 1000000u
+
+struct pacer {
+	struct device *device;
+	pthread_mutex_t lock;
+	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
+	_Atomic uint32_t share;
+	_Atomic uint64_t window_ns;
+	_Atomic int policy;
+	_Atomic bool paces, lets_go;
+	_Atomic uint32_t own_thousandths; /* of what is measured */
+
+	struct pacer_place place;
+	struct turn turn;
+	struct align align;
+	_Atomic uint64_t own_paid_until;
+	_Atomic uint64_t *paid_until; /* the job's, or our own */
+
+	struct busy *busy;
+	struct costs costs;
+	uint64_t quantum_ns;  /* of this round */
+	bool is_joint;        /* the job works on other devices, too */
+	bool due;             /* the round is full: the next launch asks anew */
+	bool streams;         /* rounds follow each other at once */
+	bool levels;          /* that launch is to get level with other devices */
+	bool one;             /* the next launch is a round by itself */
+	uint64_t longest_ns;  /* the longest round lately */
+	uint64_t expected_ns; /* when what is in flight should be done */
+	uint64_t waits_ns;    /* since when somebody waits for what is in flight; 0: nobody does */
+	uint64_t patience_ns; /* at most; doubles each time that waiting is in vain */
+	uint64_t
+	    landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something is */
+	uint64_t
+	    idle_until; /* idle time is counted up to here: threads that wait together wait once */
+	CUcontext context; /* of the last launch */
+	bool timed;        /* nothing was launched since an event that keeps time */
+};
+
+/*
+ * The lock, and leave to call the driver. False: a capture is active or about to begin, launches are paced no more, or
+ * the lock was not had within a second: whoever has it may be in the driver, which waits for what this thread does.
+ */
+bool pacer_enter(struct pacer *p);
+void pacer_leave(struct pacer *p);
+
+/* --- charge.c: what was used, and what is owed; the lock is held --- */
+
+/* Nobody else wants the device. */
+bool pacer_is_alone(const struct pacer *p, uint64_t now);
+/* In force now: under share_policy = weight the share binds only while others want the device. */
+uint32_t pacer_share_now(const struct pacer *p, uint64_t now);
+/* Ends the open round, if there is one. context: the current one. */
+void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now);
+/* Charges rounds that are done. */
+void pacer_settle(struct pacer *p, uint64_t now);
+
+/* --- hold.c: what a launch waits for --- */
+
+/* Between rounds. Returns when a new one may begin, or another thread began one; false: without pacer_enter(). */
+bool pacer_hold_back(struct pacer *p, CUcontext context);
+/* The device is the others', if it was ours. */
+void pacer_pass_turn(struct pacer *p, uint64_t now);
+
+#endif

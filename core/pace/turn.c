@@ -1,0 +1,246 @@
+/* Turns. Rules: the table is written by others; nothing it holds is an index, a size or a reason to wait. */
+#include "core/pace/turn.h"
+
+#include "core/config/config.h"
+#include "core/pace/account.h"
+#include "core/pace/clock.h"
+
+/* After so long without a word a lane is anybody's. */
+#define LANE_LIFE_NS 10000000000ull
+
+#define LOAD(word)     atomic_load_explicit(&(word), memory_order_acquire)
+#define STORE(word, x) atomic_store_explicit(&(word), x, memory_order_release)
+
+static uint32_t lane_count(const struct turns *turns)
+{
+	uint32_t count = LOAD(turns->lanes);
+
+	return count < TURN_LANES ? count : TURN_LANES;
+}
+
+static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
+{
+	return then + within > now && then < now + within;
+}
+
+static bool take_lane(struct turn *turn, struct turn_lane *lane, uint64_t now)
+{
+	uint64_t owner = LOAD(lane->owner);
+
+	if (owner && is_recent(LOAD(lane->seen_ns), now, LANE_LIFE_NS))
+		return false;
+	if (!atomic_compare_exchange_strong(&lane->owner, &owner, turn->owner))
+		return false;
+	STORE(lane->wants_ns, 0);
+	STORE(lane->job, turn->job);
+	turn->lane = lane;
+	return true;
+}
+
+/* A lane of ours; more processes than lanes: NULL, and no turns are taken. */
+static struct turn_lane *own_lane(struct turn *turn, uint64_t now)
+{
+	if (turn->lane && LOAD(turn->lane->owner) == turn->owner)
+		return turn->lane;
+	turn->lane = NULL;
+	for (uint32_t i = 0; i < TURN_LANES; i++) {
+		uint32_t count = LOAD(turn->turns->lanes);
+
+		if (!take_lane(turn, &turn->turns->lane[i], now))
+			continue;
+		while (count <= i &&
+		       !atomic_compare_exchange_weak(&turn->turns->lanes, &count, i + 1))
+			;
+		break;
+	}
+	return turn->lane;
+}
+
+void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, uint64_t paid_until)
+{
+	struct turn_lane *lane = turn->turns ? own_lane(turn, now_ns) : NULL;
+
+	if (!lane)
+		return;
+	STORE(lane->share, share);
+	STORE(lane->policy, (uint32_t)policy);
+	STORE(lane->paid_until, paid_until);
+	STORE(lane->seen_ns, now_ns);
+}
+
+/* Who is in a slot says nothing, but will come back. */
+static bool is_active(const struct turn_lane *lane, uint64_t now)
+{
+	return LOAD(lane->owner) && (is_recent(LOAD(lane->seen_ns), now, TURN_ACTIVE_NS) ||
+	                             is_recent(LOAD(lane->paid_until), now, TURN_SLOT_NS));
+}
+
+static bool takes_part(const struct turn *turn)
+{
+	return turn->turns && turn->lane && LOAD(turn->lane->owner) == turn->owner;
+}
+
+bool turn_is_contended(const struct turn *turn, uint64_t now_ns)
+{
+	if (!takes_part(turn))
+		return false;
+	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
+		const struct turn_lane *lane = &turn->turns->lane[i];
+
+		if (lane != turn->lane && is_active(lane, now_ns))
+			return true;
+	}
+	return false;
+}
+
+bool turn_is_wanted(const struct turn *turn, uint64_t now_ns)
+{
+	if (!takes_part(turn))
+		return false;
+	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
+		const struct turn_lane *lane = &turn->turns->lane[i];
+
+		if (lane != turn->lane && is_active(lane, now_ns) && LOAD(lane->wants_ns) &&
+		    LOAD(lane->paid_until) <= now_ns)
+			return true;
+	}
+	return false;
+}
+
+bool turn_is_ours(const struct turn *turn)
+{
+	return !takes_part(turn) || LOAD(turn->turns->holder) == turn->owner;
+}
+
+uint64_t turn_age(const struct turn *turn, uint64_t now_ns)
+{
+	uint64_t began = takes_part(turn) ? LOAD(turn->turns->began_ns) : now_ns;
+
+	return began < now_ns ? now_ns - began : 0;
+}
+
+/* Has the turn, waits for it, or is in a slot before it. */
+static bool has_work(const struct turns *turns, const struct turn_lane *lane, uint64_t now)
+{
+	return is_active(lane, now) &&
+	       (LOAD(lane->wants_ns) || LOAD(lane->owner) == LOAD(turns->holder));
+}
+
+/* Whether a lane before this one is of the same job. */
+static bool is_counted(const struct turns *turns, uint32_t index, uint64_t now)
+{
+	for (uint32_t i = 0; i < index; i++) {
+		if (LOAD(turns->lane[i].job) == LOAD(turns->lane[index].job) &&
+		    has_work(turns, &turns->lane[i], now))
+			return true;
+	}
+	return false;
+}
+
+uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share)
+{
+	uint64_t sum = share;
+
+	if (!takes_part(turn) || !share)
+		return share ? ACCOUNT_FULL_SHARE : 0;
+	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
+		const struct turn_lane *lane = &turn->turns->lane[i];
+		uint32_t other = LOAD(lane->share);
+
+		if (has_work(turn->turns, lane, now_ns) && LOAD(lane->job) != turn->job &&
+		    !is_counted(turn->turns, i, now_ns))
+			sum += other < ACCOUNT_FULL_SHARE ? other : ACCOUNT_FULL_SHARE;
+	}
+	return (uint32_t)((uint64_t)share * ACCOUNT_FULL_SHARE / sum);
+}
+
+uint64_t turn_length(const struct turn *turn, uint64_t now_ns, uint32_t share)
+{
+	uint64_t of_job = TURN_CYCLE_NS * share / ACCOUNT_FULL_SHARE;
+	uint64_t lanes = 0;
+
+	if (!takes_part(turn))
+		return of_job;
+	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
+		const struct turn_lane *lane = &turn->turns->lane[i];
+
+		lanes += is_active(lane, now_ns) && LOAD(lane->job) == turn->job;
+	}
+	return of_job / (lanes ? lanes : 1);
+}
+
+static const struct turn_lane *lane_of(const struct turns *turns, uint64_t owner)
+{
+	for (uint32_t i = 0; i < lane_count(turns); i++) {
+		if (LOAD(turns->lane[i].owner) == owner)
+			return &turns->lane[i];
+	}
+	return NULL;
+}
+
+/* Whose account lags most; of one job, whose processes have one account, who has waited longest. */
+static bool goes_first(const struct turn_lane *a, const struct turn_lane *b)
+{
+	uint64_t a_paid = LOAD(a->paid_until), b_paid = LOAD(b->paid_until);
+	uint64_t a_wants = LOAD(a->wants_ns), b_wants = LOAD(b->wants_ns);
+
+	if (LOAD(a->job) != LOAD(b->job) && a_paid != b_paid)
+		return a_paid < b_paid;
+	return a_wants != b_wants ? a_wants < b_wants : a < b;
+}
+
+static bool somebody_goes_first(const struct turn *turn, uint64_t now)
+{
+	for (uint32_t i = 0; i < lane_count(turn->turns); i++) {
+		const struct turn_lane *lane = &turn->turns->lane[i];
+
+		if (lane != turn->lane && is_active(lane, now) && LOAD(lane->wants_ns) &&
+		    goes_first(lane, turn->lane))
+			return true;
+	}
+	return false;
+}
+
+bool turn_take(struct turn *turn, uint64_t now_ns)
+{
+	uint64_t holder;
+
+	if (turn_is_ours(turn))
+		return true;
+	if (!LOAD(turn->lane->wants_ns))
+		STORE(turn->lane->wants_ns, now_ns);
+	STORE(turn->lane->seen_ns, now_ns);
+	holder = LOAD(turn->turns->holder);
+	if (holder) {
+		const struct turn_lane *lane = lane_of(turn->turns, holder);
+
+		if (lane && is_recent(LOAD(lane->seen_ns), now_ns, TURN_SILENCE_NS))
+			return false;
+	} else if (turn_age(turn, now_ns) < TURN_CLAIM_NS && somebody_goes_first(turn, now_ns)) {
+		return false;
+	}
+	if (!atomic_compare_exchange_strong(&turn->turns->holder, &holder, turn->owner))
+		return false;
+	STORE(turn->turns->began_ns, now_ns);
+	STORE(turn->lane->wants_ns, 0);
+	return true;
+}
+
+void turn_want(struct turn *turn, uint64_t now_ns)
+{
+	if (takes_part(turn) && !LOAD(turn->lane->wants_ns))
+		STORE(turn->lane->wants_ns, now_ns);
+}
+
+bool turn_pass(struct turn *turn, uint64_t now_ns)
+{
+	uint64_t holder = turn->owner;
+
+	if (!takes_part(turn) || LOAD(turn->turns->holder) != holder)
+		return false;
+	STORE(turn->turns->began_ns, now_ns);
+	if (!atomic_compare_exchange_strong(&turn->turns->holder, &holder, 0))
+		return false;
+	pace_clock->wake(&turn->turns->changed);
+	return true;
+}

@@ -1,0 +1,53 @@
+/*
+ * Turns: of the processes that pace a device one works at a time, so that the time its kernels take is its own.
+ *
+ * active  a process that has worked or waited lately; where another one is, the device is contended
+ * turn    up to 40 ms times the share: together the active jobs take about 40 ms for a cycle
+ *
+ * Who has the turn keeps it while nobody else is active. Else he passes it on when its length is used up or he has
+ * nothing to do, once nothing of his runs; of those who wait the one whose account lags most takes it. Who does not
+ * say for 50 ms that he works (killed, stopped) loses it. Nobody holds a lock: one word says whose turn it is.
+ *
+ * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock guards it.
+ */
+#ifndef SPILLWAY_TURN_H
+#define SPILLWAY_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/state/turns.h"
+
+#define TURN_CYCLE_NS   40000000ull
+#define TURN_ACTIVE_NS  100000000ull /* without a word for longer: not active */
+#define TURN_SLOT_NS    500000000ull /* unless it is in a slot of at most this length */
+#define TURN_SILENCE_NS 50000000ull  /* whoever has the turn and is silent for longer loses it */
+#define TURN_CLAIM_NS   2000000ull   /* who is first in line has so long to take a free turn */
+
+struct turn {
+	struct turns *turns; /* NULL: there are none; all below then says that the device is ours */
+	struct turn_lane *lane;
+	uint64_t owner, job;
+};
+
+/* We are active: the share and the account are told to the others. */
+void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, uint64_t paid_until);
+/* Whether another process is active. */
+bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
+/* Whether another active process waits for the turn, and may have it now. */
+bool turn_is_wanted(const struct turn *turn, uint64_t now_ns);
+bool turn_is_ours(const struct turn *turn);
+/* How long we have had it. */
+uint64_t turn_age(const struct turn *turn, uint64_t now_ns);
+/* How long it lasts. share: of the job. */
+uint64_t turn_length(const struct turn *turn, uint64_t now_ns, uint32_t share);
+/* What a job with share_policy = weight gets: all, or by its share of the sum of those that have work for the device. */
+uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share);
+/* Takes it if it is free, or its holder is gone, and nobody who waits goes first. Else we wait for it from now on. */
+bool turn_take(struct turn *turn, uint64_t now_ns);
+/* We are in a slot: we will want the turn when it is over. */
+void turn_want(struct turn *turn, uint64_t now_ns);
+/* If it is ours it is the others' to take from now on. Nothing of ours runs. Whether it was. */
+bool turn_pass(struct turn *turn, uint64_t now_ns);
+
+#endif

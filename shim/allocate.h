@@ -1,0 +1,23 @@
+/* Allocating, with what acts on allocations around it. */
+#ifndef SPILLWAY_SHIM_ALLOCATE_H
+#define SPILLWAY_SHIM_ALLOCATE_H
+
+#include "core/memory/vmem.h"
+#include "core/registry/actions.h"
+
+/* As vmem_allocate(). */
+static inline CUresult allocate_acted_on(const struct vmem_request *request, CUdeviceptr *address)
+{
+	struct vmem_act act = {.request = request};
+
+	act.result = actions_run(ACTION_PRE_ALLOC, &act);
+	if (act.result == CUDA_SUCCESS)
+		act.result = vmem_allocate(request, address);
+	if (actions_are_any(ACTION_POST_ALLOC)) {
+		act.address = act.result == CUDA_SUCCESS && address ? *address : 0;
+		actions_run(ACTION_POST_ALLOC, &act);
+	}
+	return act.result;
+}
+
+#endif
