@@ -11,16 +11,20 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
+#include "core/state/page.h"
+#include "core/state/turns.h"
 #include "tools/arguments.h"
 #include "tools/cleanup.h"
 #include "tools/counters.h"
 #include "tools/driver.h"
+#include "tools/finding.h"
 #include "tools/jobs.h"
 #include "tools/paths.h"
 #include "tools/program.h"
 #include "tools/room.h"
 #include "tools/selectors.h"
 #include "tools/settings.h"
+#include "tools/surroundings.h"
 #include "tools/tool.h"
 
 struct doctor {
@@ -60,10 +64,7 @@ static const struct argp argp = {
            "Exit status: 0 when a job could run, else 1.",
 };
 
-/* Returns what it was given, so that findings add up. */
-static bool finding(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool finding(bool good, const char *format, ...)
+bool finding(bool good, const char *format, ...)
 {
 	va_list list;
 
@@ -124,6 +125,31 @@ static void print_providers(int gpu, const struct driver_features *features)
 		        error ? counter_error(error, meaning, sizeof meaning) : "");
 	}
 	print_choice(gpu, features);
+	if (features->charge == CHARGE_UNKNOWN)
+		finding(true,
+		        "gpu %d: spilled memory: whether a memory cgroup is charged with it is not "
+		        "known",
+		        gpu);
+	else
+		finding(true, "gpu %d: spilled memory: %s to this memory cgroup", gpu,
+		        features->charge == CHARGE_YES ? "is charged" : "is not charged");
+	finding(features->ipc_error == 0, "gpu %d: IPC%s%s", gpu, features->ipc_error ? ": " : "",
+	        features->ipc_error ? counter_error(features->ipc_error, meaning, sizeof meaning)
+	                            : "");
+}
+
+/* Who takes turns on a GPU. */
+static void print_turns(const struct config_device *device)
+{
+	char path[2 * PATH_MAX], message[2 * PATH_MAX];
+	bool by_root, found;
+
+	found = turns_find(device->uuid, path, sizeof path, &by_root, message, sizeof message);
+	if (*message)
+		finding(false, "gpu %d: turns: %s", device->ordinal, message);
+	if (found)
+		finding(true, "gpu %d: turns: by %s, among %s", device->ordinal, path,
+		        by_root ? "jobs of all users who may write to it" : "jobs of this user");
 }
 
 static void print_device(const struct config_device *device, const struct driver_features *features)
@@ -136,6 +162,7 @@ static void print_device(const struct config_device *device, const struct driver
 	finding(features->vmm, "gpu %d: virtual memory management%s", device->ordinal,
 	        features->vmm ? "" : ": not supported, memory cannot move");
 	print_providers(device->ordinal, features);
+	print_turns(device);
 }
 
 static bool no_driver(const char *from)
@@ -203,7 +230,7 @@ static void check_override(const struct segment_view *view)
 static void check_ended(bool clean)
 {
 	struct job_list list;
-	int ended = 0;
+	int ended = 0, pages = clean ? page_sweep() : 0;
 
 	jobs_list(&list);
 	for (int i = 0; i < list.count; i++) {
@@ -222,9 +249,17 @@ static void check_ended(bool clean)
 		if (!clean)
 			continue;
 		rc = cleanup_job(list.name[i]);
-		finding(rc == 0, "ended job %s: %s", list.name[i],
-		        rc == 0 ? "removed" : strerror(-rc));
+		if (rc == -EPROTO) /* of another version, and perhaps in use, or damaged */
+			finding(false,
+			        "job %s: cannot be read, so it is left alone; remove its "
+			        "file if no process uses it",
+			        list.name[i]);
+		else
+			finding(rc == 0, "ended job %s: %s", list.name[i],
+			        rc == 0 ? "removed" : strerror(-rc));
 	}
+	if (pages)
+		finding(true, "pages of killed jobs: %d removed", pages);
 	if (!clean)
 		finding(true, "jobs: %d, of which %d ended%s", list.count, ended,
 		        ended ? "; 'spillway doctor --clean' removes those" : "");
@@ -263,8 +298,6 @@ static const char *why_not_obeyed(const struct setting *setting)
 	const struct config_gpu *settings = setting->settings;
 	const char *written = setting->written;
 
-	if (setting->key == CONFIG_KEY_share_policy && settings->share_policy != POLICY_CAP)
-		return ": not in effect yet";
 	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
 	    is_unknown(setting,
 	               config_written(setting->config, setting->device, CONFIG_KEY_memory_limit)))
@@ -336,8 +369,11 @@ static bool check_config(const struct driver_report *report)
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
 	                : "the environment disables Spillway");
 	print_warnings(config_warnings(config));
+	surroundings_hami(environ);
 	finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
 	        config_nvml_origin(config));
+	if (config_status_file(config))
+		finding(true, "job: status_file = %s", config_status_file(config));
 	for (int i = 0; i < report->device_count; i++) {
 		char which[16];
 
@@ -373,6 +409,7 @@ int command_doctor(int argc, char **argv)
 	good = check_shim(&paths);
 	good = check_driver(paths.shim, &report) && good;
 	good = check_state(doctor.clean) && good;
+	surroundings_container();
 	good = check_config(&report) && good;
 	if (doctor.program)
 		good = check_program(doctor.program) && good;

@@ -11,11 +11,16 @@
 
 enum { DRIVER_DEVICES = 16 };
 
+/* Whether memory on the host is charged to this process's memory cgroup. */
+enum driver_charge { CHARGE_UNKNOWN, CHARGE_YES, CHARGE_NO };
+
 struct driver_features {
 	char name[64];
 	bool vmm; /* virtual memory management: movable memory */
 	bool providers_tried;
 	unsigned int context_error; /* a CUresult: why they could not be tried */
+	unsigned int ipc_error;     /* of sharing memory with another process; 0: it works */
+	enum driver_charge charge;  /* of what the first provider that works makes */
 	unsigned int provider_error[PROVIDER_PINNED + 1]; /* by enum provider_code; 0: it works */
 };
 

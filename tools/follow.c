@@ -13,6 +13,7 @@
 #include "core/state/directory.h"
 #include "tools/arguments.h"
 #include "tools/jobs.h"
+#include "tools/moving.h"
 #include "tools/report.h"
 #include "tools/report_moves.h"
 #include "tools/tool.h"
@@ -119,50 +120,114 @@ static void print_limits(const struct segment_view *view)
 	}
 }
 
-/* Whether memory beyond a limit may still be on its way. */
-static bool is_moving(const struct segment_view *view)
-{
-	for (int i = 0; i < view->device_count; i++) {
-		const struct statistics *total = &view->job_total[i];
+/* What is waited for, and until when. */
+struct wait {
+	const char *job;
+	uint64_t timeout_ns;
+	bool is_eviction;
+	uint64_t deadline, moved;
+};
 
-		if (view->charged[i][SEGMENT_ON_DEVICE] > total->limit_set &&
-		    total->elastic == ELASTIC_YES && total->held_reason <= HELD_PENDING)
-			return true;
+/* An eviction has time as long as it goes on. */
+static bool is_over(struct wait *wait, const struct segment_view *view)
+{
+	uint64_t now = now_ns(), moved = moving_bytes(view);
+
+	if (wait->is_eviction && moved != wait->moved)
+		wait->deadline = now + wait->timeout_ns;
+	wait->moved = moved;
+	return now >= wait->deadline;
+}
+
+static void complain_of(const struct wait *wait, const struct segment_process *late)
+{
+	char limit[32];
+
+	complain("process %d (%s) of job '%s' does not follow within %s%s%s", (int)late->pid,
+	         late->command, wait->job,
+	         units_format_duration(wait->timeout_ns, limit, sizeof limit),
+	         *late->complaint ? ": " : "", late->complaint);
+}
+
+static int report(const struct wait *wait, const struct segment_view *view)
+{
+	print_limits(view);
+	return !wait->is_eviction || moving_report_eviction(view) ? TOOL_OK : TOOL_FAILED;
+}
+
+/* True: it is over, and *status says how. */
+static bool look(struct wait *wait, int *status)
+{
+	struct segment_view *view = jobs_read(wait->job);
+	const struct segment_process *late;
+	bool over, done;
+	uint64_t hash;
+
+	*status = TOOL_FAILED;
+	if (!view || !current_hash(wait->job, &hash)) {
+		free(view);
+		return true;
 	}
-	return false;
+	over = is_over(wait, view);
+	late = lagging(view, hash);
+	done = !late && (over || !moving_goes_on(view));
+	moving_show(done || over ? NULL : view);
+	if (done)
+		*status = report(wait, view);
+	else if (over)
+		complain_of(wait, late);
+	free(view);
+	return done || over;
+}
+
+static int follow_until(struct wait *wait)
+{
+	const struct timespec interval = {.tv_nsec = 20000000};
+	int status;
+
+	wait->deadline = now_ns() + wait->timeout_ns;
+	while (!look(wait, &status))
+		nanosleep(&interval, NULL);
+	return status;
 }
 
 int follow(const char *job, uint64_t timeout_ns)
 {
-	const struct timespec interval = {.tv_nsec = 20000000};
-	uint64_t deadline = now_ns() + timeout_ns;
+	return follow_until(&(struct wait){.job = job, .timeout_ns = timeout_ns});
+}
 
-	for (;;) {
+int follow_eviction(const char *job, uint64_t timeout_ns)
+{
+	return follow_until(
+	    &(struct wait){.job = job, .timeout_ns = timeout_ns, .is_eviction = true});
+}
+
+/* A mover that has something to do has done some of it by then. */
+#define STANDSTILL_NS 1000000000ull
+
+void follow_return(const char *job, uint64_t timeout_ns)
+{
+	const struct timespec interval = {.tv_nsec = 20000000};
+	uint64_t now = now_ns(), last = now, moved = 0, hash;
+	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
+	bool goes_on = true;
+
+	for (; goes_on && now - last < timeout_ns; now = now_ns()) {
 		struct segment_view *view = jobs_read(job);
-		const struct segment_process *late;
-		uint64_t hash;
 
 		if (!view || !current_hash(job, &hash)) {
 			free(view);
-			return TOOL_FAILED;
+			break;
 		}
-		late = lagging(view, hash);
-		if (!late && (!is_moving(view) || now_ns() >= deadline)) {
-			print_limits(view);
-			free(view);
-			return TOOL_OK;
-		}
-		if (late && now_ns() >= deadline) {
-			char limit[32];
-
-			complain("process %d (%s) of job '%s' does not follow within %s%s%s",
-			         (int)late->pid, late->command, job,
-			         units_format_duration(timeout_ns, limit, sizeof limit),
-			         *late->complaint ? ": " : "", late->complaint);
-			free(view);
-			return TOOL_FAILED;
-		}
+		if (moving_back_bytes(view) != moved)
+			last = now;
+		moved = moving_back_bytes(view);
+		goes_on =
+		    lagging(view, hash) || (moving_back_goes_on(view) && now - last < patience_ns);
+		moving_back_show(view);
 		free(view);
-		nanosleep(&interval, NULL);
+		if (goes_on)
+			nanosleep(&interval, NULL);
 	}
+	moving_back_show(NULL);
 }

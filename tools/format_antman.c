@@ -1,54 +1,39 @@
 /*
- * AntMan's GPU_STATUS_FILE, for schedulers that read it. Names and meanings as in AntMan's source
+ * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/state/status.h). Names and meanings as in AntMan's source
  * (TensorFlow 1.15 port, tensorflow/contrib/resource_management/gpu_statistics.{h,cc}).
  */
 #include "tools/formats.h"
 
-#include <ctype.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "core/state/status.h"
 
-/* "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. */
-static void short_pci_bus_id(const char *id, char *name, size_t size)
-{
-	const char *colon = strchr(id, ':');
-	bool has_domain = colon && strchr(colon + 1, ':');
-
-	snprintf(name, size, "%s", has_domain ? colon + 1 : id);
-	for (char *c = name; *c; c++)
-		*c = (char)tolower((unsigned char)*c);
-}
-
-static void put_device(struct json *json, const struct row *row)
+static void add(struct status *status, const struct row *row)
 {
 	const struct statistics *total = &row->total;
-	char name[sizeof row->device.pci_bus_id];
+	struct status_device *device;
 
-	short_pci_bus_id(row->device.pci_bus_id, name, sizeof name);
-	json_open(json, name, '{');
-	json_number(json, "deviceMemUsedMax", total->device_peak);
-	json_number(json, "deviceMemUsedMin", total->device_used);
-	json_number(json, "deviceMemPoolSize", row->charged[SEGMENT_ON_DEVICE]);
-	json_number(json, "deviceMemStable", total->device_used);
-	json_number(json, "hostMemUsedMax", total->host_peak);
-	json_number(json, "hostMemUsedMin", total->host_used);
-	json_number(json, "hostMemPoolSize", row->charged[SEGMENT_ON_HOST]);
-	json_text(json, "swapReason", total->spill_reason == SPILL_NONE ? "" : "OOM");
-	json_integer(json, "deviceMemUsedNvidia", -1);
-	json_close(json, '}');
+	if (row->gpu < 0 || status->count == SEGMENT_DEVICES)
+		return;
+	device = &status->device[status->count++];
+	memcpy(device->pci_bus_id, row->device.pci_bus_id, sizeof device->pci_bus_id);
+	memcpy(device->charged, row->charged, sizeof device->charged);
+	device->used[SEGMENT_ON_DEVICE] = total->device_used;
+	device->used[SEGMENT_ON_HOST] = total->host_used;
+	device->peak[SEGMENT_ON_DEVICE] = total->device_peak;
+	device->peak[SEGMENT_ON_HOST] = total->host_peak;
+	device->has_spilled = total->spill_reason != SPILL_NONE;
+	device->step_ns = total->step_ns;
 }
 
 void format_antman(FILE *out, const struct rows *rows)
 {
-	struct json json = {.out = out};
+	struct status status = {0};
+	char text[STATUS_TEXT_MAX] = "";
+	size_t length;
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "gpuUsageInfo", '{');
 	for (int i = 0; i < rows->count; i++)
-		if (rows->row[i].gpu >= 0)
-			put_device(&json, &rows->row[i]);
-	json_close(&json, '}');
-	json_close(&json, '}');
-	putc('\n', out);
+		add(&status, &rows->row[i]);
+	length = status_format(&status, text);
+	fwrite(text, 1, length, out);
 }

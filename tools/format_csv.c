@@ -45,7 +45,7 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 	uint64_t value;
 
 	putc(',', out);
-	if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
+	if (row->gpu < 0 || !row_counter(row, counter, &value))
 		return;
 	word = counter_word(counter, value);
 	if (counter_is_code(counter))
@@ -60,7 +60,7 @@ static void put_counter(FILE *out, const struct counter *counter, const struct r
 
 static void put_header(FILE *out)
 {
-	fputs("job,labels,state,processes,gpu,uuid,pci_bus_id,name,"
+	fputs("job,user,labels,state,processes,gpu,uuid,pci_bus_id,name,"
 	      "memory [B],device_charged [B],host_charged [B]",
 	      out);
 	for (const struct counter *counter = counters; counter->name; counter++) {
@@ -74,6 +74,8 @@ static void put_header(FILE *out)
 static void put_row(FILE *out, const struct row *row, bool with_unit)
 {
 	put_text(out, row->job);
+	putc(',', out);
+	put_text(out, row->user);
 	putc(',', out);
 	put_text(out, row->labels);
 	fprintf(out, ",%s,%d,", row->running ? "running" : "ended", row->processes);

@@ -71,6 +71,12 @@ void json_integer(struct json *json, const char *key, int64_t value)
 	fprintf(json->out, "%" PRId64, value);
 }
 
+void json_micros(struct json *json, const char *key, uint64_t ns)
+{
+	begin(json, key);
+	fprintf(json->out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
 	begin(json, key);

@@ -21,6 +21,8 @@ void json_close(struct json *json, char bracket);                 /* '}' or ']' 
 void json_text(struct json *json, const char *key, const char *value);
 void json_number(struct json *json, const char *key, uint64_t value);
 void json_integer(struct json *json, const char *key, int64_t value);
+/* Microseconds with three decimals. */
+void json_micros(struct json *json, const char *key, uint64_t ns);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 

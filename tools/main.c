@@ -21,6 +21,7 @@ static const struct command {
     {"set", command_set, "change the limits of a running job"},
     {"pause", command_pause, "stop a job at its next kernel launch"},
     {"resume", command_resume, "let a paused job go on"},
+    {"events", command_events, "show what happened when, or draw it"},
     {"doctor", command_doctor, "say what works on this machine, and why not"},
     {NULL, NULL, NULL},
 };

@@ -1,4 +1,6 @@
-/* spillway pause, resume: the share set to 0, and back to what it was. */
+/*
+ * spillway pause, resume: the share set to 0, and back to what it was; with --evict the memory leaves the GPU meanwhile.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +11,21 @@
 #include "tools/arguments.h"
 #include "tools/follow.h"
 #include "tools/jobs.h"
+#include "tools/node.h"
 #include "tools/shares.h"
 #include "tools/tool.h"
 
 struct request {
 	const char *job;
 	uint64_t timeout_ns;
+	bool evict;
+};
+
+enum { OPTION_EVICT = 0x200 };
+
+static const struct argp_option pause_options[] = {
+    {"evict", OPTION_EVICT, NULL, 0, "Move the job's memory to the host, too", 0},
+    {0},
 };
 
 static const struct argp_child children[] = {{&follow_argp, 0, NULL, 0}, {0}};
@@ -27,6 +38,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &request->timeout_ns;
 		return 0;
+	case OPTION_EVICT:
+		request->evict = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		arguments_job(&request->job, argument);
 		return 0;
@@ -37,17 +51,42 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	}
 }
 
-/* value NULL: back to what the weaker layers say. */
-static bool write_share(const char *path, const char *selector, const char *value)
+static bool write_keys(const char *path, const char *selector, const char *const *keys,
+                       const char *const *values)
 {
-	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
-	const char *const values[] = {value, NULL};
 	struct config_error error;
 
 	if (config_override_write(path, selector, keys, values, &error) == 0)
 		return true;
 	complain("%s", error.message);
 	return false;
+}
+
+/* value NULL: back to what the weaker layers say. */
+static bool write_share(const char *path, const char *selector, const char *value)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
+	const char *const values[] = {value, NULL};
+
+	return write_keys(path, selector, keys, values);
+}
+
+/* A job that is told both at once is never seen half way. */
+static bool pause_and_evict(const char *path)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
+	                            config_key_name(CONFIG_KEY_evict), NULL};
+	const char *const values[] = {"0", "yes", NULL};
+
+	return write_keys(path, "", keys, values);
+}
+
+static bool let_return(const char *path)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_evict), NULL};
+	const char *const values[] = {NULL, NULL};
+
+	return write_keys(path, "", keys, values);
 }
 
 /* A share for one GPU is stronger than that for all, so every one that stands is set. */
@@ -72,21 +111,34 @@ static bool resume_shares(const char *path, const struct shares *standing,
 	return true;
 }
 
-static bool pause_job(const char *job, const char *path, const char *saved_file)
+static bool pause_job(const struct request *request, const char *path, const char *saved_file)
 {
 	struct shares saved, standing;
 
 	shares_read(path, &standing);
 	if (shares_read(saved_file, &saved))
-		printf("%s is paused already\n", job);
+		printf("%s is paused already\n", request->job);
 	else if (!shares_write(saved_file, &standing))
 		return false;
-	return pause_shares(path, &standing);
+	return pause_shares(path, &standing) && (!request->evict || pause_and_evict(path));
 }
 
-static bool resume_job(const char *job, const char *path, const char *saved_file)
+static bool is_evicted(const char *job)
 {
+	struct segment_view *view = jobs_read(job);
+	bool evicted = false;
+
+	for (int i = 0; view && i < view->device_count; i++)
+		evicted |= view->job_total[i].evicted != 0;
+	free(view);
+	return evicted;
+}
+
+static bool resume_job(const struct request *request, const char *path, const char *saved_file)
+{
+	const char *job = request->job;
 	struct shares saved, standing;
+	bool evicted = is_evicted(job);
 
 	shares_read(path, &standing);
 	if (!shares_read(saved_file, &saved)) {
@@ -99,6 +151,11 @@ static bool resume_job(const char *job, const char *path, const char *saved_file
 		       job, job);
 		return true;
 	}
+	/* While nothing is launched memory moves fastest. */
+	if (!let_return(path))
+		return false;
+	if (evicted)
+		follow_return(job, request->timeout_ns);
 	if (!resume_shares(path, &standing, &saved))
 		return false;
 	if (unlink(saved_file) == 0)
@@ -107,35 +164,51 @@ static bool resume_job(const char *job, const char *path, const char *saved_file
 	return false;
 }
 
-static int change(int argc, char **argv, const char *name, const char *doc,
-                  bool (*act)(const char *job, const char *path, const char *saved_file))
+static int change(int argc, char **argv, const char *name, const struct argp *argp,
+                  bool (*act)(const struct request *request, const char *path,
+                              const char *saved_file))
 {
-	const struct argp argp = {
-	    .parser = parse, .args_doc = "JOB", .doc = doc, .children = children};
 	struct request request = {0};
 	char *path, *saved_file;
 	bool done;
 
-	arguments_read(name, &argp, argc, argv, &request);
+	arguments_read(name, argp, argc, argv, &request);
+	if (!node_reach(&request.job))
+		return TOOL_FAILED;
 	path = follow_override_path(request.job);
 	if (!path)
 		return TOOL_FAILED;
 	saved_file = jobs_file(request.job, "paused");
-	done = act(request.job, path, saved_file);
+	done = act(&request, path, saved_file);
 	free(path);
 	free(saved_file);
-	return done ? follow(request.job, request.timeout_ns) : TOOL_FAILED;
+	if (!done)
+		return TOOL_FAILED;
+	return request.evict ? follow_eviction(request.job, request.timeout_ns)
+	                     : follow(request.job, request.timeout_ns);
 }
 
 int command_pause(int argc, char **argv)
 {
-	return change(argc, argv, "spillway pause",
-	              "Sets a running job's share of GPU time to 0: it stops at its next launch.",
-	              pause_job);
+	static const struct argp argp = {
+	    .options = pause_options,
+	    .parser = parse,
+	    .args_doc = "JOB",
+	    .doc = "Sets a running job's share of GPU time to 0: it stops at its next launch.",
+	    .children = children,
+	};
+
+	return change(argc, argv, "spillway pause", &argp, pause_job);
 }
 
 int command_resume(int argc, char **argv)
 {
-	return change(argc, argv, "spillway resume",
-	              "Lets a paused job go on with the share it had.", resume_job);
+	static const struct argp argp = {
+	    .parser = parse,
+	    .args_doc = "JOB",
+	    .doc = "Lets a paused job go on with the share it had, and its memory come back.",
+	    .children = children,
+	};
+
+	return change(argc, argv, "spillway resume", &argp, resume_job);
 }

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/counters.h"
 #include "tools/jobs.h"
+#include "tools/node.h"
 #include "tools/report_moves.h"
 #include "tools/table.h"
 
@@ -32,6 +34,17 @@ const char *report_busy(const struct statistics *total, char *buf, size_t size)
 	if (!counter_busy_is_known(total))
 		return "-";
 	return units_format_duration(total->busy_ns, buf, size);
+}
+
+const char *report_share_held(const struct statistics *of, char *buf, size_t size)
+{
+	double percent = (double)of->share_held / 1000;
+
+	if (!counter_held_is_known(of))
+		return "-";
+	/* In a column of six. */
+	snprintf(buf, size, "%s%.*f%%", of->share_estimated ? "~" : "", percent < 99.95, percent);
+	return buf;
 }
 
 static const char *format_time(uint64_t ns, char *buf, size_t size)
@@ -94,8 +107,10 @@ static void print_memory(const struct segment_view *view)
 
 static void print_pace(const struct segment_view *view)
 {
-	static const char *const headings[] = {"GPU",   "LAUNCHES", "GRAPHS", "BUSY",    "IDLE",
-	                                       "SLOTS", "SHARE",    "PAUSED", "REFUSED", NULL};
+	static const char *const headings[] = {"GPU",   "LAUNCHES", "GRAPHS", "BUSY",   "IDLE",
+	                                       "SLOTS", "SHARE",    "HELD",   "PAUSED", "STEPS",
+	                                       "STEP",  "REFUSED",  NULL};
+	bool runs = jobs_live_process(view) != NULL;
 	struct table table;
 
 	table_start(&table, headings);
@@ -111,7 +126,14 @@ static void print_pace(const struct segment_view *view)
 		           units_format_duration(total->idle_ns, value, sizeof value));
 		table_cell(&table, "%" PRIu64, total->idle_slots);
 		table_cell(&table, "%s", report_share(total->share_set, value, sizeof value));
+		table_cell(&table, "%s",
+		           runs ? report_share_held(total, value, sizeof value) : "-");
 		table_cell(&table, "%s", total->paused ? "yes" : "no");
+		table_cell(&table, "%" PRIu64, total->steps);
+		table_cell(&table, "%s",
+		           total->step_ns
+		               ? units_format_duration(total->step_ns, value, sizeof value)
+		               : "-");
 		table_cell(&table, "%" PRIu64, total->refusals);
 	}
 	table_end(&table, stdout);
@@ -126,10 +148,20 @@ static const char *state_name(const struct segment_view *view,
 	return jobs_live_process(view) ? "draining" : "ended";
 }
 
+/* Negative: not known. */
+static void cell_count(struct table *table, int count)
+{
+	if (count < 0)
+		table_cell(table, "-");
+	else
+		table_cell(table, "%d", count);
+}
+
 static void print_processes(const struct segment_view *view)
 {
-	static const char *const headings[] = {"PID",         "<STATE",   "DEVICE",   "HOST",
-	                                       "ALLOCATIONS", "LAUNCHES", "<COMMAND", NULL};
+	static const char *const headings[] = {"PID",         "<STATE",   "DEVICE",  "HOST",
+	                                       "ALLOCATIONS", "LAUNCHES", "THREADS", "CONTEXTS",
+	                                       "<COMMAND",    NULL};
 	struct table table;
 
 	table_start(&table, headings);
@@ -149,6 +181,8 @@ static void print_processes(const struct segment_view *view)
 		table_cell(&table, "%s", units_format_size(all.host_used, size, sizeof size));
 		table_cell(&table, "%" PRIu64, all.allocations);
 		table_cell(&table, "%" PRIu64, all.launches);
+		cell_count(&table, process->threads);
+		cell_count(&table, process->contexts);
 		table_cell(&table, "%s", process->command);
 	}
 	table_end(&table, stdout);
@@ -211,6 +245,15 @@ static void json_statistics(struct json *json, const struct statistics *statisti
 	}
 }
 
+/* Negative: not known. */
+static void json_count(struct json *json, const char *key, int count)
+{
+	if (count < 0)
+		json_null(json, key);
+	else
+		json_number(json, key, (uint64_t)count);
+}
+
 static void json_process(struct json *json, const struct segment_view *view,
                          const struct segment_process *process)
 {
@@ -222,6 +265,8 @@ static void json_process(struct json *json, const struct segment_view *view,
 	json_text(json, "command", process->command);
 	json_text(json, "state", state_name(view, process));
 	json_number(json, "started_ns", process->started_ns);
+	json_count(json, "threads", process->threads);
+	json_count(json, "contexts", process->contexts);
 	json_text(json, "override_hash", hash);
 	json_text(json, "complaint", process->complaint);
 	json_open(json, "devices", '[');
@@ -236,9 +281,12 @@ static void json_process(struct json *json, const struct segment_view *view,
 
 void report_json(struct json *json, const struct segment_view *view)
 {
+	char user[NODE_USER_MAX];
+
 	json_open(json, NULL, '{');
 	json_text(json, "job", view->job);
 	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
+	json_text(json, "user", node_user(geteuid(), user, sizeof user));
 	json_text(json, "labels", view->labels);
 	json_number(json, "created_ns", view->created_ns);
 	json_limit(json, "ended_ns", view->ended_ns ? view->ended_ns : CONFIG_UNLIMITED);
@@ -260,4 +308,47 @@ void report_json(struct json *json, const struct segment_view *view)
 		json_process(json, view, &view->process[i]);
 	json_close(json, ']');
 	json_close(json, '}');
+}
+
+static void json_node_device(struct json *json, const struct page_device *device)
+{
+	json_open(json, NULL, '{');
+	json_text(json, "name", device->device.name);
+	json_text(json, "uuid", device->device.uuid);
+	json_text(json, "pci_bus_id", device->device.pci_bus_id);
+	json_number(json, "memory", device->device.memory);
+	json_number(json, "device_charged", device->charged[SEGMENT_ON_DEVICE]);
+	json_number(json, "host_charged", device->charged[SEGMENT_ON_HOST]);
+	/* without a limit nobody knows the share, either: no process has met the device */
+	json_limit(json, "limit_set", device->limit ? device->limit : CONFIG_UNLIMITED);
+	json_limit(json, "share_set", device->limit ? device->share : CONFIG_UNLIMITED);
+	json_close(json, '}');
+}
+
+void report_node_json(struct json *json)
+{
+	struct node_jobs jobs;
+
+	node_jobs_read(&jobs);
+	json_open(json, "node_jobs", '[');
+	for (int i = 0; i < jobs.count; i++) {
+		const struct page *page = &jobs.job[i].page;
+
+		json_open(json, NULL, '{');
+		json_text(json, "job", page->job);
+		json_text(json, "state", jobs.job[i].running ? "running" : "ended");
+		json_text(json, "user", jobs.job[i].user);
+		json_number(json, "uid", jobs.job[i].owner);
+		json_text(json, "labels", page->labels);
+		json_text(json, "state_directory", page->directory);
+		json_number(json, "created_ns", page->created_ns);
+		json_number(json, "process_count", jobs.job[i].running ? page->processes : 0);
+		json_open(json, "devices", '[');
+		for (uint32_t device = 0; device < page->device_count; device++)
+			json_node_device(json, &page->device[device]);
+		json_close(json, ']');
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	node_jobs_free(&jobs);
 }

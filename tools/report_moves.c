@@ -11,6 +11,7 @@
 
 /* What follows a word that says little by itself. */
 static const char *const why_not_elastic[] = {
+    [ELASTIC_UNUSED] = "it is the driver's own, as that of a job that nobody named or limited",
     [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
     [ELASTIC_NO_HOST] = "no virtual memory on the host, or it is not permitted",
     [ELASTIC_SPILL] = "what spill names is memory that stays where it is",
@@ -18,6 +19,7 @@ static const char *const why_not_elastic[] = {
 };
 
 static const char *const why_pending[] = {
+    [MOVE_NONE] = "there is much of it",
     [MOVE_SOON] = "it is being prepared",
     [MOVE_CAPTURE] = "a stream capture is active",
     [MOVE_INSIDE] = "a thread stays inside a call of the driver",
@@ -84,6 +86,21 @@ const char *report_held(const struct statistics *total)
 	return COUNTER_WORD(total, held_reason);
 }
 
+const char *report_pending(const struct statistics *statistics)
+{
+	return MEANING(why_pending, statistics->move_pending);
+}
+
+const char *report_held_meaning(uint64_t held_reason)
+{
+	return MEANING(why_held, held_reason);
+}
+
+const char *report_inelastic(const struct statistics *statistics)
+{
+	return MEANING(why_not_elastic, statistics->elastic);
+}
+
 /* "vmm_host (vmm_numa: not permitted)" */
 static void print_provider(const struct statistics *total)
 {
@@ -116,13 +133,18 @@ static void print_notes(int gpu, const struct statistics *total)
 	char size[32];
 
 	if (total->elastic > ELASTIC_YES)
-		printf("gpu %d: elastic no: %s\n", gpu, MEANING(why_not_elastic, total->elastic));
+		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(total));
+	if (total->evicted)
+		printf("gpu %d: evicted by pause --evict, %s on the GPU\n", gpu,
+		       units_format_size(total->device_used, size, sizeof size));
+	if (total->evicted && total->held_reason != HELD_NONE)
+		printf("gpu %d: what is left there: %s (%s)\n", gpu,
+		       COUNTER_WORD(total, held_reason), report_held_meaning(total->held_reason));
 	if (total->move_pending != MOVE_NONE)
-		printf("gpu %d: a move waits: %s\n", gpu,
-		       MEANING(why_pending, total->move_pending));
+		printf("gpu %d: a move waits: %s\n", gpu, report_pending(total));
 	if (report_held(total))
 		printf("gpu %d: limit held above limit set: %s (%s)\n", gpu, report_held(total),
-		       MEANING(why_held, total->held_reason));
+		       report_held_meaning(total->held_reason));
 	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
 		printf("gpu %d: limit set has grown by %s\n", gpu,
 		       units_format_size(total->limit_grown, size, sizeof size));

@@ -12,4 +12,9 @@ void report_moves(const struct segment_view *view);
 /* "pinned": why the limit held is above the limit set, NULL: it is not. */
 const char *report_held(const struct statistics *total);
 
+/* In words: why a move waits, what keeps memory on a GPU (enum held_reason), why memory of a process cannot move. */
+const char *report_pending(const struct statistics *statistics);
+const char *report_held_meaning(uint64_t held_reason);
+const char *report_inelastic(const struct statistics *statistics);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/jobs.h"
 #include "tools/tool.h"
@@ -24,6 +25,7 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 	*row = (struct row){.gpu = gpu};
 	memcpy(row->job, view->job, sizeof row->job);
 	memcpy(row->labels, view->labels, sizeof row->labels);
+	node_user(geteuid(), row->user, sizeof row->user);
 	row->processes = jobs_live_count(view);
 	row->running = row->processes > 0;
 	if (gpu < 0)
@@ -61,6 +63,49 @@ void rows_read(struct rows *rows, const char *job)
 	for (int i = 0; i < list.count; i++)
 		add_job(rows, list.name[i]);
 	jobs_list_free(&list);
+}
+
+static void add_page(struct rows *rows, const struct node_job *job, int gpu)
+{
+	const struct page *page = &job->page;
+	struct row *row = add(rows);
+
+	*row = (struct row){.gpu = gpu, .is_of_page = true, .running = job->running};
+	memcpy(row->job, page->job, sizeof row->job);
+	memcpy(row->labels, page->labels, sizeof row->labels);
+	memcpy(row->user, job->user, sizeof row->user);
+	row->processes = job->running ? (int)page->processes : 0;
+	if (gpu < 0)
+		return;
+	row->device = page->device[gpu].device;
+	memcpy(row->charged, page->device[gpu].charged, sizeof row->charged);
+	statistics_set(&row->total.limit_set, page->device[gpu].limit);
+	statistics_set(&row->total.share_set, page->device[gpu].share);
+}
+
+void rows_add_node(struct rows *rows)
+{
+	struct node_jobs jobs;
+
+	node_jobs_read(&jobs);
+	for (int i = 0; i < jobs.count; i++) {
+		int count = (int)jobs.job[i].page.device_count;
+
+		for (int gpu = count ? 0 : -1; gpu < count; gpu++)
+			add_page(rows, &jobs.job[i], gpu);
+	}
+	node_jobs_free(&jobs);
+}
+
+bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value)
+{
+	bool known = counter_read(counter, &row->total, value);
+
+	if (!row->is_of_page)
+		return known;
+	return known && *value != 0 &&
+	       (counter->offset == offsetof(struct statistics, limit_set) ||
+	        counter->offset == offsetof(struct statistics, share_set));
 }
 
 void rows_free(struct rows *rows)

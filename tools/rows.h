@@ -7,12 +7,16 @@
 #include <stdbool.h>
 
 #include "core/state/segment.h"
+#include "tools/counters.h"
+#include "tools/node.h"
 
 struct row {
 	char job[64];
+	char user[NODE_USER_MAX];
 	char labels[256];
 	bool running;
-	int processes; /* live ones */
+	int processes;   /* live ones */
+	bool is_of_page; /* of total limit_set and share_set are known, no more */
 	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
 	struct segment_device device;
 	uint64_t charged[2]; /* by enum segment_side */
@@ -27,6 +31,10 @@ struct rows {
 
 /* Of one job, or of all when job is NULL. The caller frees them. */
 void rows_read(struct rows *rows, const char *job);
+/* Adds the other jobs of the node. */
+void rows_add_node(struct rows *rows);
+/* As counter_read(): also false where nobody says. */
+bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value);
 void rows_free(struct rows *rows);
 
 #endif

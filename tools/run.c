@@ -331,11 +331,12 @@ static void sum_up(const char *job, uint64_t since_ns)
 		complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
 		         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
 		         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
-		         "; promoted_bytes=%" PRIu64,
+		         "; promoted_bytes=%" PRIu64 "; steps=%" PRIu64,
 		         job, units_format_size(total.device_peak, device, sizeof device),
 		         units_format_size(total.host_peak, host, sizeof host), total.spills,
 		         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
-		         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes);
+		         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes,
+		         total.steps);
 	free(view);
 }
 

@@ -155,7 +155,8 @@ static void put(struct lines *lines, const char *section, const char *key, const
 static int take(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct save *save = cookie;
-	bool is_set_aside = save->paused && strcmp(key, config_key_name(CONFIG_KEY_share)) == 0;
+	bool is_set_aside = save->paused && (strcmp(key, config_key_name(CONFIG_KEY_share)) == 0 ||
+	                                     strcmp(key, config_key_name(CONFIG_KEY_evict)) == 0);
 
 	if (!is_set_aside)
 		put(&save->lines, section, key, value);

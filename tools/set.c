@@ -6,6 +6,7 @@
 #include "tools/arguments.h"
 #include "tools/follow.h"
 #include "tools/jobs.h"
+#include "tools/node.h"
 #include "tools/save.h"
 #include "tools/selectors.h"
 #include "tools/settings.h"
@@ -144,6 +145,8 @@ int command_set(int argc, char **argv)
 	bool done, saved;
 
 	arguments_read("spillway set", &argp, argc, argv, &set);
+	if (!node_reach(&set.job))
+		return TOOL_FAILED;
 	path = follow_override_path(set.job);
 	if (!path)
 		return TOOL_FAILED;

@@ -11,8 +11,10 @@
 #include "tools/arguments.h"
 #include "tools/formats.h"
 #include "tools/jobs.h"
+#include "tools/node.h"
 #include "tools/replace.h"
 #include "tools/report.h"
+#include "tools/resources.h"
 #include "tools/rows.h"
 #include "tools/serve.h"
 #include "tools/table.h"
@@ -25,11 +27,19 @@ struct stat_options {
 	enum format format;
 	bool is_given; /* the format */
 	bool header, units;
+	bool resources;
 	const char *listen, *textfile;
 	uint64_t watch_ns; /* 0: once */
 };
 
-enum { OPTION_JSON = 0x200, OPTION_WATCH, OPTION_FORMAT, OPTION_LISTEN, OPTION_TEXTFILE };
+enum {
+	OPTION_JSON = 0x200,
+	OPTION_WATCH,
+	OPTION_FORMAT,
+	OPTION_LISTEN,
+	OPTION_TEXTFILE,
+	OPTION_RESOURCES
+};
 
 static const struct argp_option options[] = {
     {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
@@ -37,6 +47,8 @@ static const struct argp_option options[] = {
      "text, json, csv[,noheader][,nounits], prometheus or antman", 0},
     {"listen", OPTION_LISTEN, "ADDRESS:PORT", 0, "Serve Prometheus' format over HTTP", 0},
     {"textfile", OPTION_TEXTFILE, "FILE", 0, "Write Prometheus' format to a file", 0},
+    {"resources", OPTION_RESOURCES, NULL, 0,
+     "What the job's processes hold, each with bytes and age", 0},
     {"watch", OPTION_WATCH, "SECONDS", 0, "Again and again, in this interval", 0},
     {0},
 };
@@ -102,6 +114,10 @@ static void check_together(const struct stat_options *stat)
 	if ((stat->listen || stat->textfile) && stat->is_given && stat->format != FORMAT_PROMETHEUS)
 		usage_error("--%s: expected the format prometheus",
 		            stat->listen ? "listen" : "textfile");
+	if (stat->resources && !stat->job)
+		usage_error("--resources: expected a job");
+	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
+		usage_error("--resources: expected the format text or json");
 	if (stat->format == FORMAT_ANTMAN && !stat->job)
 		usage_error("--format antman: expected a job");
 }
@@ -116,6 +132,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_FORMAT:
 		parse_format(stat, argument);
+		return 0;
+	case OPTION_RESOURCES:
+		stat->resources = true;
 		return 0;
 	case OPTION_LISTEN:
 		serve_check(argument);
@@ -154,34 +173,49 @@ static const struct argp argp = {
 static void table_row(struct table *table, const struct row *row)
 {
 	const struct statistics *total = &row->total;
+	bool is_known = !row->is_of_page || total->limit_set;
 	char value[32];
 
 	table_cell(table, "%s", row->job);
+	table_cell(table, "%s", row->user);
 	table_cell(table, "%s", row->running ? "running" : "ended");
 	table_cell(table, "%d", row->processes);
 	if (row->gpu < 0) {
 		table_cell(table, "-");
-		for (int i = 0; i < 7; i++)
+		for (int i = 0; i < 8; i++)
 			table_cell(table, " ");
+		table_cell(table, "%s", *row->labels ? row->labels : "-");
 		return;
 	}
 	table_cell(table, "%d", row->gpu);
 	table_cell(table, "%s",
 	           units_format_size(row->charged[SEGMENT_ON_DEVICE], value, sizeof value));
-	table_cell(table, "%s", report_limit(total->limit_set, value, sizeof value));
+	table_cell(table, "%s",
+	           is_known ? report_limit(total->limit_set, value, sizeof value) : "-");
 	table_cell(table, "%s",
 	           units_format_size(row->charged[SEGMENT_ON_HOST], value, sizeof value));
-	table_cell(table, "%s", units_format_size(total->spilled_bytes, value, sizeof value));
-	table_cell(table, "%s", report_share(total->share_set, value, sizeof value));
-	table_cell(table, "%s", report_busy(total, value, sizeof value));
-	table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
+	table_cell(table, "%s",
+	           row->is_of_page ? "-"
+	                           : units_format_size(total->spilled_bytes, value, sizeof value));
+	table_cell(table, "%s",
+	           is_known ? report_share(total->share_set, value, sizeof value) : "-");
+	if (row->is_of_page) {
+		for (int i = 0; i < 3; i++)
+			table_cell(table, "-");
+	} else {
+		table_cell(table, "%s",
+		           row->running ? report_share_held(total, value, sizeof value) : "-");
+		table_cell(table, "%s", report_busy(total, value, sizeof value));
+		table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
+	}
+	table_cell(table, "%s", *row->labels ? row->labels : "-");
 }
 
 static void print_table(const struct rows *rows)
 {
-	static const char *const headings[] = {"<JOB",  "<STATE", "PROCESSES", "GPU",
-	                                       "USED",  "LIMIT",  "HOST",      "SPILLED",
-	                                       "SHARE", "BUSY",   "IDLE",      NULL};
+	static const char *const headings[] = {"<JOB", "<USER", "<STATE", "PROCESSES", "GPU",
+	                                       "USED", "LIMIT", "HOST",   "SPILLED",   "SHARE",
+	                                       "HELD", "BUSY",  "IDLE",   "<LABELS",   NULL};
 	char directory[PATH_MAX];
 	struct table table;
 
@@ -228,6 +262,8 @@ static int show_rows(const struct stat_options *stat, bool first)
 	bool whole;
 
 	rows_read(&rows, stat->job);
+	if (!stat->job && (stat->format == FORMAT_TEXT || stat->format == FORMAT_CSV))
+		rows_add_node(&rows);
 	whole = rows.unreadable == 0;
 	if (whole || !stat->job)
 		print_rows(stat, &rows, first);
@@ -256,27 +292,31 @@ static int show_all_json(void)
 		free(view);
 	}
 	json_close(&json, ']');
+	report_node_json(&json);
 	json_close(&json, '}');
 	putchar('\n');
 	jobs_list_free(&list);
 	return status;
 }
 
-static int show_one(const char *job, bool as_json)
+static int show_one(const struct stat_options *stat, bool as_json)
 {
-	struct segment_view *view = jobs_read(job);
+	struct segment_view *view = jobs_read(stat->job);
+	int status = TOOL_OK;
 	struct json json = {.out = stdout};
 
 	if (!view)
 		return TOOL_FAILED;
-	if (as_json) {
+	if (stat->resources) {
+		status = resources_show(view, as_json);
+	} else if (as_json) {
 		report_json(&json, view);
 		putchar('\n');
 	} else {
 		report_text(view);
 	}
 	free(view);
-	return TOOL_OK;
+	return status;
 }
 
 static void page(FILE *out, void *cookie)
@@ -295,7 +335,7 @@ static int show(const struct stat_options *stat, bool first)
 	int status;
 
 	if (stat->job && (as_json || stat->format == FORMAT_TEXT))
-		status = show_one(stat->job, as_json);
+		status = show_one(stat, as_json);
 	else
 		status = as_json ? show_all_json() : show_rows(stat, first);
 	if (fflush(stdout) != 0 || ferror(stdout))
@@ -319,6 +359,8 @@ int command_stat(int argc, char **argv)
 	bool first = true;
 
 	arguments_read("spillway stat", &argp, argc, argv, &stat);
+	if (stat.job && !node_reach(&stat.job))
+		return TOOL_FAILED;
 	if (stat.listen)
 		serve(stat.listen, page, &stat);
 	for (;;) {

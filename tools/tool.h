@@ -24,6 +24,7 @@ int command_top(int argc, char **argv);
 int command_set(int argc, char **argv);
 int command_pause(int argc, char **argv);
 int command_resume(int argc, char **argv);
+int command_events(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */

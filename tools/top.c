@@ -135,7 +135,7 @@ static void ask(struct top *top, int purpose)
 	*top->view.typed = '\0';
 }
 
-/* option may be NULL. One change at a time. */
+/* option and value may be NULL. One change at a time. */
 static void begin_change(struct top *top, const char *command, const char *option,
                          const char *value, const struct top_row *row, bool this_gpu)
 {
@@ -147,10 +147,10 @@ static void begin_change(struct top *top, const char *command, const char *optio
 		show_complaint("the change before is still going on");
 		return;
 	}
-	if (option) {
+	if (option)
 		arguments[count++] = option;
+	if (value)
 		arguments[count++] = value;
-	}
 	if (this_gpu) {
 		snprintf(gpu, sizeof gpu, "--limit-gpu=%s", row->device.uuid);
 		arguments[count++] = gpu;
@@ -217,9 +217,11 @@ static void act(struct top *top, int key)
 		ask(top, key);
 		break;
 	case 'z':
+	case 'e':
 	case 'r':
 		if (row)
-			begin_change(top, key == 'z' ? "pause" : "resume", NULL, NULL, row, false);
+			begin_change(top, key == 'r' ? "resume" : "pause",
+			             key == 'e' ? "--evict" : NULL, NULL, row, false);
 		break;
 	case KEY_UP:
 		view->selected--;

@@ -14,6 +14,8 @@
 
 /* --- rows: one per process and device --- */
 
+enum { TOP_PAST = 16 };
+
 enum top_order { TOP_BY_JOB, TOP_BY_DEVICE, TOP_BY_HOST, TOP_BY_HELD, TOP_BY_SPILLS, TOP_ORDERS };
 
 struct top_row {
@@ -26,8 +28,11 @@ struct top_row {
 	struct segment_device device;
 	struct statistics statistics; /* of the process; limits and share are the job's */
 	uint64_t job_used;            /* device memory the job is charged for */
-	double held;     /* share of GPU time since the rows before, percent; -1: unknown */
-	bool spills_now; /* more than in the rows before */
+	bool spills_now;              /* more than in the rows before */
+	bool moves_now;               /* likewise, memory between device and host */
+	uint64_t
+	    past[TOP_PAST]; /* times of a step, in ns, as they were seen; the latest is the last */
+	int past_count;
 };
 
 struct top_rows {
@@ -61,6 +66,7 @@ enum top_column {
 	TOP_SHARE,
 	TOP_HELD,
 	TOP_SPILLS,
+	TOP_STEP,
 	TOP_COMMAND,
 	TOP_COLUMNS
 };
@@ -70,6 +76,8 @@ const char *top_heading(enum top_column column, bool *left);
 /* A cell; bars are drawn width wide. Returns buf. */
 const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
                      size_t size);
+/* Times of a step as they were seen, each a character as high as its part of the longest. Returns buf. */
+const char *top_sparkline(const struct top_row *row, char *buf, size_t size);
 /* All of it as text, for where there is no terminal. */
 void top_print(const struct top_rows *rows, FILE *out);
 

@@ -1,19 +1,21 @@
 /* spillway top: the text of a row. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "tools/counters.h"
+#include "tools/report.h"
 #include "tools/table.h"
 #include "tools/top.h"
 
 /* As tools/table.h has them: "<" stands on the left. Bars have no heading. */
 static const char *const headings[TOP_COLUMNS] = {
-    [TOP_PID] = "PID",     [TOP_JOB] = "<JOB",      [TOP_GPU] = "GPU",
-    [TOP_DEVICE_BAR] = "", [TOP_DEVICE] = "DEVICE", [TOP_HOST_BAR] = "",
-    [TOP_HOST] = "HOST",   [TOP_LIMIT] = "LIMIT",   [TOP_SHARE] = "SHARE",
-    [TOP_HELD] = "HELD",   [TOP_SPILLS] = "SPILLS", [TOP_COMMAND] = "<COMMAND",
+    [TOP_PID] = "PID",          [TOP_JOB] = "<JOB",  [TOP_GPU] = "GPU",       [TOP_DEVICE_BAR] = "",
+    [TOP_DEVICE] = "DEVICE",    [TOP_HOST_BAR] = "", [TOP_HOST] = "HOST",     [TOP_LIMIT] = "LIMIT",
+    [TOP_SHARE] = "SHARE",      [TOP_HELD] = "HELD", [TOP_SPILLS] = "SPILLS", [TOP_STEP] = "STEP",
+    [TOP_COMMAND] = "<COMMAND",
 };
 
 const char *top_heading(enum top_column column, bool *left)
@@ -71,12 +73,14 @@ static void host_bar(const struct top_row *row, int width, char *bar)
 
 static const char *held(const struct top_row *row, char *buf, size_t size)
 {
-	if (row->statistics.paused)
+	if (row->statistics.evicted)
+		snprintf(buf, size, "evict");
+	else if (row->statistics.paused)
 		snprintf(buf, size, "paused");
-	else if (row->held < 0)
+	else if (row->gpu < 0)
 		snprintf(buf, size, "-");
 	else
-		snprintf(buf, size, "%.1f%%", row->held);
+		return report_share_held(&row->statistics, buf, size);
 	return buf;
 }
 
@@ -109,8 +113,35 @@ static const char *device_cell(const struct top_row *row, enum top_column column
 	case TOP_SPILLS:
 		snprintf(buf, size, "%" PRIu64, statistics->spills);
 		break;
+	case TOP_STEP:
+		if (statistics->step_ns)
+			return units_format_duration(statistics->step_ns, buf, size);
+		snprintf(buf, size, "-");
+		break;
 	default:
 		*buf = '\0';
+	}
+	return buf;
+}
+
+const char *top_sparkline(const struct top_row *row, char *buf, size_t size)
+{
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const plain[] = {"_", ".", "-", "~", "=", "+", "*", "#"};
+	const char *const *level = MB_CUR_MAX > 1 ? blocks : plain;
+	uint64_t most = 1;
+	size_t length = 0;
+
+	for (int i = 0; i < row->past_count; i++)
+		if (row->past[i] > most)
+			most = row->past[i];
+	*buf = '\0';
+	for (int i = 0; i < row->past_count; i++) {
+		int height = (int)((double)row->past[i] / (double)most * 7);
+
+		if (length + strlen(level[height]) >= size)
+			break;
+		length += (size_t)snprintf(buf + length, size - length, "%s", level[height]);
 	}
 	return buf;
 }

@@ -47,18 +47,29 @@ static const struct top_row *find(const struct top_rows *rows, const struct top_
 }
 
 /* What happened since the rows before. */
-static void compare(struct top_row *row, const struct top_rows *before, uint64_t now_ns)
+static void compare(struct top_row *row, const struct top_rows *before)
 {
 	const struct top_row *was = find(before, row);
-	const struct statistics *new = &row->statistics;
+	const struct statistics *now = &row->statistics;
 
-	row->held = -1;
-	if (!was || now_ns <= before->read_ns)
+	if (was) {
+		const struct statistics *then = &was->statistics;
+
+		row->spills_now = now->spills > then->spills;
+		row->moves_now = now->demoted_bytes > then->demoted_bytes ||
+		                 now->promoted_bytes > then->promoted_bytes;
+		memcpy(row->past, was->past, sizeof row->past);
+		row->past_count = was->past_count;
+		if (now->steps == then->steps)
+			return;
+	}
+	if (now->step_ns == 0)
 		return;
-	row->spills_now = new->spills > was->statistics.spills;
-	if (row->gpu >= 0 && counter_busy_is_known(new) && new->busy_ns >= was->statistics.busy_ns)
-		row->held = 100.0 * (double)(new->busy_ns - was->statistics.busy_ns) /
-		            (double)(now_ns - before->read_ns);
+	if (row->past_count == TOP_PAST)
+		memmove(row->past, row->past + 1, sizeof row->past - sizeof *row->past);
+	else
+		row->past_count++;
+	row->past[row->past_count - 1] = now->step_ns;
 }
 
 static void add(struct top_rows *rows, const struct top_rows *before,
@@ -83,7 +94,7 @@ static void add(struct top_rows *rows, const struct top_rows *before,
 		row->statistics = of->device[gpu];
 		row->job_used = view->charged[gpu][SEGMENT_ON_DEVICE];
 	}
-	compare(row, before, rows->read_ns);
+	compare(row, before);
 }
 
 static void add_process(struct top_rows *rows, const struct top_rows *before,
@@ -153,7 +164,8 @@ static int by(const void *a, const void *b, void *cookie)
 		result = descending((double)one->statistics.host_used,
 		                    (double)other->statistics.host_used);
 	else if (sorting->order == TOP_BY_HELD)
-		result = descending(one->held, other->held);
+		result = descending((double)one->statistics.share_held,
+		                    (double)other->statistics.share_held);
 	else if (sorting->order == TOP_BY_SPILLS)
 		result =
 		    descending((double)one->statistics.spills, (double)other->statistics.spills);

@@ -22,7 +22,7 @@
 #include "tools/tool.h"
 #include "tools/top.h"
 
-enum { LINES_ABOVE = 3, LINES_BELOW = 3, LEAST_LINES = 9, LEAST_COLUMNS = 64 };
+enum { LINES_ABOVE = 3, LINES_BELOW = 4, LEAST_LINES = 9, LEAST_COLUMNS = 64 };
 enum { PAIR_HOST = 1, PAIR_OVER };
 
 static SCREEN *screen;
@@ -114,11 +114,12 @@ static void put_field(int width, bool left, const char *text)
 static void choose_widths(int width[TOP_COLUMNS])
 {
 	static const int least[TOP_COLUMNS] = {
-	    [TOP_PID] = 7,    [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
-	    [TOP_DEVICE] = 6, [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
-	    [TOP_SHARE] = 5,  [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_COMMAND] = 0,
+	    [TOP_PID] = 7,     [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
+	    [TOP_DEVICE] = 6,  [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
+	    [TOP_SHARE] = 5,   [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_STEP] = 0,
+	    [TOP_COMMAND] = 0,
 	};
-	int left = COLS - (TOP_COLUMNS - 2), grown;
+	int left = COLS - (TOP_COLUMNS - 3), grown; /* the last two have their spaces in them */
 
 	for (int column = 0; column < TOP_COLUMNS; column++) {
 		width[column] = least[column];
@@ -134,6 +135,10 @@ static void choose_widths(int width[TOP_COLUMNS])
 	width[TOP_JOB] += grown < 14 ? grown : 14;
 	width[TOP_DEVICE_BAR] += grown < 12 ? grown : 12;
 	left -= width[TOP_JOB] - least[TOP_JOB] + grown;
+	if (left > 8) {
+		width[TOP_STEP] = 7;
+		left -= 8;
+	}
 	width[TOP_COMMAND] = left > 10 ? left - 1 : 0;
 }
 
@@ -179,6 +184,8 @@ static attr_t cell_colour(const struct top_row *row, enum top_column column)
 {
 	if (column == TOP_SPILLS && row->spills_now)
 		return A_BOLD | COLOR_PAIR(PAIR_OVER);
+	if ((column == TOP_DEVICE || column == TOP_HOST) && row->moves_now)
+		return A_BOLD | COLOR_PAIR(PAIR_HOST);
 	if (column == TOP_DEVICE_BAR && row->gpu >= 0 && row->job_used > row->statistics.limit_set)
 		return COLOR_PAIR(PAIR_OVER);
 	if ((column == TOP_HOST || column == TOP_HOST_BAR) && row->statistics.host_used)
@@ -208,21 +215,44 @@ static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUM
 	attrset(A_NORMAL);
 }
 
+/* What the selected row's program does, and its memory. */
+static void draw_work(const struct top_row *row)
+{
+	const struct statistics *statistics = &row->statistics;
+	char out[32], in[32], spilled[32], step[32], past[4 * TOP_PAST + 1], *line;
+
+	line =
+	    text("%smoved %s out, %s in; spilled %s; steps %" PRIu64 "%s%s %s",
+	         row->moves_now ? "moving: " : "",
+	         units_format_size(statistics->demoted_bytes, out, sizeof out),
+	         units_format_size(statistics->promoted_bytes, in, sizeof in),
+	         units_format_size(statistics->spilled_bytes, spilled, sizeof spilled),
+	         statistics->steps, statistics->step_ns ? " of " : "",
+	         statistics->step_ns ? units_format_duration(statistics->step_ns, step, sizeof step)
+	                             : "",
+	         top_sparkline(row, past, sizeof past));
+	move(LINES - 3, 0);
+	put_field(COLS, true, line);
+	free(line);
+}
+
 static void draw_detail(const struct top_row *row)
 {
 	const struct statistics *statistics = &row->statistics;
 	char held[32], peak[32], idle[32], *line;
 
-	move(LINES - 3, 0);
+	move(LINES - 4, 0);
 	line = text("%s, process %d%s: %s", row->job, (int)row->pid,
 	            row->draining ? " (draining)" : "", row->command);
 	put_field(COLS, true, line);
 	free(line);
-	move(LINES - 2, 0);
 	if (row->gpu < 0)
 		return;
-	line = text("gpu %d: limit held %s, peak %s, refused %" PRIu64 ", idle %s; %s, %s",
-	            row->gpu, report_limit(statistics->limit_held, held, sizeof held),
+	draw_work(row);
+	move(LINES - 2, 0);
+	line = text("gpu %d: %slimit held %s, peak %s, refused %" PRIu64 ", idle %s; %s, %s",
+	            row->gpu, statistics->evicted ? "evicted, " : "",
+	            report_limit(statistics->limit_held, held, sizeof held),
 	            units_format_size(statistics->device_peak, peak, sizeof peak),
 	            statistics->refusals,
 	            units_format_duration(statistics->idle_ns, idle, sizeof idle), row->device.name,
@@ -272,14 +302,17 @@ static void draw_help(void)
 	    "  m  M                         memory limit of the job; on this GPU alone",
 	    "  p  P                         share of GPU time; on this GPU alone",
 	    "  z  r                         pause the job, let it go on",
+	    "  e                            pause it and move its memory to the host",
 	    "  h ?                          this",
 	    "  q                            quit",
 	    "",
 	    "DEVICE  memory held; of the GPU's: # held, . free within the limit,",
 	    "        ! beyond the limit",
 	    "HOST    memory held in its place; # is its part of all that is held",
-	    "LIMIT SHARE   what is set; HELD: measured, \"-\" while nobody measures",
-	    "SPILLS  allocations placed on the host",
+	    "LIMIT SHARE   what is set; HELD: over the last 5 s, ~ an estimate, - unknown",
+	    "SPILLS  allocations placed on the host; STEP: time of a step",
+	    "Below   the selected row: memory moved to the host and back, steps and",
+	    "        their times as they were seen",
 	};
 
 	for (size_t i = 0; i < sizeof lines / sizeof *lines && (int)i < LINES - 1; i++)

@@ -1,0 +1,35 @@
+/*
+ * Jobs of the node that are not in our state directory: those of other users, and of containers. They are known by the
+ * page that each puts into the node's directory (core/state/page.h), and reached by root alone.
+ */
+#ifndef SPILLWAY_NODE_H
+#define SPILLWAY_NODE_H
+
+#include "core/state/page.h"
+
+enum { NODE_USER_MAX = 33 };
+
+struct node_jobs {
+	struct node_job {
+		struct page page;
+		char user[NODE_USER_MAX];
+		uid_t owner;
+		bool running;
+	} * job;
+	int count;
+};
+
+/* In order of user and name. What has a page's name and is none is said in one line. The caller frees it. */
+void node_jobs_read(struct node_jobs *jobs);
+void node_jobs_free(struct node_jobs *jobs);
+
+/* A user's name, or the number where there is none. Returns buf. */
+const char *node_user(uid_t owner, char *buf, size_t size);
+
+/*
+ * For root: when the job, "NAME" or "USER/NAME", is not in our state directory but on the node, becomes its user for good,
+ * with its state directory. *job is its plain name then. False after one line that says why not.
+ */
+bool node_reach(const char **job);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * spillway stat JOB --resources: asks the live processes of a job what they hold.
+ */
+#ifndef SPILLWAY_TOOL_RESOURCES_H
+#define SPILLWAY_TOOL_RESOURCES_H
+
+#include <stdbool.h>
+
+#include "core/state/segment.h"
+
+/* Shows them. Returns the exit status: a process that does not answer in time is said, and the others are shown. */
+int resources_show(const struct segment_view *view, bool as_json);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * What stands around a job and changes what Spillway does: the container, and the variables of HAMi.
+ */
+#ifndef SPILLWAY_SURROUNDINGS_H
+#define SPILLWAY_SURROUNDINGS_H
+
+#include <stdbool.h>
+
+/* Each prints findings. None of them keeps a job from running. */
+void surroundings_container(void);
+void surroundings_hami(char *const *environment);
+
+/* Bytes that are charged to this process's memory cgroup now. False: there is none that can be read. */
+bool surroundings_cgroup_memory(unsigned long long *bytes);
+
+#endif
