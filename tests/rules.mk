@@ -7,6 +7,7 @@ include tests/e2e/rules.mk
 include tests/bench/rules.mk
 include tests/gpu/rules.mk
 include tests/conformance/rules.mk
+include tests/fuzz/rules.mk
 
 .PHONY: run-check
 run-check: all $(unit_out) $(e2e_out) $(gpu_out)

@@ -7,6 +7,19 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libcore.a
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
+# Between two copies of a record the test changes it.
+$(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
+
+# Fuzz targets of tests/fuzz, run for a moment.
+$(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
+
+# Those over recorded or generated launches.
+$(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUILD)/tests/unit/trace.o $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(check_libs)
+
 # The shim's own objects in one program, and a driver that writes down how it was called.
 $(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=moment_tell
 $(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(BUILD)/libcore.a \
@@ -19,7 +32,7 @@ $(BUILD)/tests/unit/recorder.so: $(BUILD)/tests/unit/recorder.o
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
 # The same over a driver that hands out handles.
-tracking_obj := $(patsubst %,$(BUILD)/tests/unit/%.o,test_tracking tracking tracking_lines tracking_changes tracking_soak)
+tracking_obj := $(patsubst %,$(BUILD)/tests/unit/%.o,test_tracking tracking tracking_lines tracking_changes tracking_actions tracking_soak)
 $(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(BUILD)/libcore.a | $(BUILD)/tests/unit/giver.so
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
@@ -27,3 +40,16 @@ $(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(BUILD)/libcore.
 $(BUILD)/tests/unit/giver.so: $(BUILD)/tests/unit/giver.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
+
+# core/pace in a world of its own: virtual time, threads, devices. pace_world_run looks at one scenario by hand.
+comma := ,
+pace_world_obj := $(patsubst %,$(BUILD)/tests/unit/pace_%.o,coroutine world_time world_device world_driver world_process \
+	world_measure programs scenarios)
+pace_world_wrap := $(patsubst %,-Wl$(comma)--wrap=pthread_%,mutex_lock mutex_trylock mutex_unlock cond_timedwait self)
+$(BUILD)/tests/unit/test_pace_%: $(BUILD)/tests/unit/test_pace_%.o $(pace_world_obj) $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) $(pace_world_wrap) -o $@ $^ -linih $(check_libs) -lm -lrt
+
+$(BUILD)/tests/unit/pace_world_run: $(BUILD)/tests/unit/pace_world_run.o $(pace_world_obj) $(BUILD)/libcore.a
+	$(call say,LD)
+	$(Q)$(CC) $(all_ldflags) $(pace_world_wrap) -o $@ $^ -linih -lrt

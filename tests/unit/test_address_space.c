@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/memory/address_space.h"
+#include "suite.h"
 
 static struct address_space space;
 
@@ -267,9 +268,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("address_space");
 	TCase *tests = tcase_create("address_space");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, one_unit_is_taken_and_given);
@@ -282,9 +281,5 @@ int main(void)
 	tcase_add_test(tests, untouched_units_cost_nothing);
 	tcase_add_test(tests, no_memory_is_said_and_undone);
 	tcase_add_test(tests, random_sequences_agree_with_the_model);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("address_space", tests);
 }

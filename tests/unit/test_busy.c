@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/pace/busy.h"
+#include "core/pace/clock.h"
+#include "suite.h"
 
 struct driver driver;
 
@@ -78,6 +80,14 @@ static CUresult event_query(CUevent event)
 	return event_of(event)->at_ms <= model.now_ms ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static CUresult stream_query(CUstream stream)
+{
+	if (model.query_answer != CUDA_SUCCESS)
+		return model.query_answer;
+	return model.tail_ms[stream_index(stream)] <= model.now_ms ? CUDA_SUCCESS
+	                                                           : CUDA_ERROR_NOT_READY;
+}
+
 static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
 {
 	if (!event_of(begin)->recorded || !event_of(end)->recorded)
@@ -86,8 +96,31 @@ static CUresult event_elapsed(float *ms, CUevent begin, CUevent end)
 	return CUDA_SUCCESS;
 }
 
+static uint64_t now_ns(void)
+{
+	return (uint64_t)(model.now_ms * 1e6);
+}
+
+static CUresult is_busy(CUstream stream)
+{
+	(void)stream;
+	return CUDA_ERROR_NOT_READY;
+}
+
+static const struct clock model_clock = {.now = now_ns};
+
+static int recorded_at_once;
+
+static CUresult record_at_once(CUevent event, CUstream stream)
+{
+	(void)event, (void)stream;
+	recorded_at_once++;
+	return CUDA_SUCCESS;
+}
+
 static void start(void)
 {
+	pace_clock = &model_clock;
 	memset(&model, 0, sizeof(model));
 	model.now_ms = 1;
 	driver.cuEventCreate = event_create;
@@ -95,20 +128,23 @@ static void start(void)
 	driver.cuEventRecord = event_record;
 	driver.cuEventQuery = event_query;
 	driver.cuEventElapsedTime = event_elapsed;
+	driver.cuStreamQuery = stream_query;
 }
 
 static const CUcontext context = (CUcontext)(uintptr_t)0xc0de;
 
+/* Whose cost is known. */
 static void launch(struct busy *busy, CUcontext in, int stream, double kernel_ms)
 {
+	uint64_t cost = (uint64_t)(kernel_ms * 1e6);
+	struct burst *burst = busy_before(busy, in, stream_at(stream), 1, cost, now_ns());
 	double begin;
 
-	busy_before(busy, in, stream_at(stream), (uint64_t)(model.now_ms * 1e6));
 	begin = stream_free_at(stream);
 	model.tail_ms[stream] = begin + kernel_ms;
 	ck_assert_int_lt(model.kernel_count, KERNELS);
 	model.kernel[model.kernel_count++] = (struct interval){begin, begin + kernel_ms};
-	busy_after(busy, in, stream_at(stream));
+	busy_after(burst, cost, now_ns());
 }
 
 static int by_begin(const void *a, const void *b)
@@ -136,15 +172,16 @@ static double model_busy_ms(void)
 	return sum;
 }
 
+/* All that is done; whether anything is still running. */
 static bool collect(struct busy *busy, uint64_t *busy_ns)
 {
 	struct busy_sum sum;
-	bool running = busy_collect(busy, &sum);
 
-	*busy_ns += sum.busy_ns;
-	ck_assert_uint_le(sum.longest_ns, sum.busy_ns);
-	ck_assert(sum.launches || !sum.busy_ns);
-	return running;
+	while (busy_collect(busy, &sum)) {
+		ck_assert(sum.tally.launches || !sum.busy_ns);
+		*busy_ns += sum.busy_ns;
+	}
+	return busy_running(busy) > 0;
 }
 
 static double random_ms(unsigned int *seed, double most)
@@ -176,7 +213,7 @@ START_TEST(busy_time_is_the_union_of_the_kernels)
 			launch(busy, context, rand_r(&seed) % STREAMS, random_ms(&seed, 3));
 			model.now_ms += random_ms(&seed, rand_r(&seed) % 3 ? 0.1 : 8);
 		}
-		ck_assert(busy_close_round(busy));
+		ck_assert(busy_close_round(busy, context, now_ns()));
 		drain();
 		ck_assert(!collect(busy, &measured_ns));
 		expected = model_busy_ms();
@@ -188,6 +225,77 @@ START_TEST(busy_time_is_the_union_of_the_kernels)
 }
 END_TEST
 
+/* What a stream waits for, and copies, are no work: before them the burst ends. */
+START_TEST(what_is_not_a_launch_is_not_charged)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	for (int i = 0; i < 5; i++) {
+		launch(busy, context, 0, 2);
+		busy_end_bursts(busy, context, now_ns());
+		model.tail_ms[0] += 30; /* a copy */
+	}
+	busy_close_round(busy, context, now_ns());
+	drain();
+	ck_assert(!collect(busy, &measured_ns));
+	ck_assert_msg(measured_ns > 9990000 && measured_ns < 10010000, "%ju ns",
+	              (uintmax_t)measured_ns);
+	free(busy);
+}
+END_TEST
+
+/* Work of a stream in one round while that of another in the next runs: counted once. */
+START_TEST(rounds_that_overlap_count_once)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	for (int i = 0; i < 100; i++) {
+		launch(busy, context, i % 2, 10);
+		busy_close_round(busy, context, now_ns());
+		model.now_ms += 5;
+		collect(busy, &measured_ns);
+	}
+	drain();
+	collect(busy, &measured_ns);
+	double expected = model_busy_ms();
+	ck_assert_msg(fabs((double)measured_ns * 1e-6 - expected) < 1e-3 * expected,
+	              "measured %f ms, kernels took %f ms", (double)measured_ns * 1e-6, expected);
+	free(busy);
+}
+END_TEST
+
+/* On the legacy stream the end is recorded with each launch: later it would bind other streams. */
+START_TEST(legacy_work_ends_where_it_was_launched)
+{
+	struct busy *busy = busy_create();
+	struct burst *burst;
+
+	start();
+	driver.cuEventRecord = record_at_once;
+	driver.cuStreamQuery = is_busy;
+	recorded_at_once = 0;
+	for (int i = 0; i < 10; i++) {
+		burst = busy_before(busy, context, CU_STREAM_LEGACY, 1, 1000, now_ns());
+		busy_after(burst, 1000, now_ns());
+		ck_assert_int_eq(recorded_at_once, i + 2);
+	}
+	busy_close_round(busy, context, now_ns());
+	ck_assert_int_eq(recorded_at_once, 11);
+	/* On a stream with a name two events are enough. */
+	for (int i = 0; i < 10; i++) {
+		burst = busy_before(busy, context, stream_at(0), 1, 1000, now_ns());
+		busy_after(burst, 1000, now_ns());
+	}
+	busy_close_round(busy, context, now_ns());
+	ck_assert_int_eq(recorded_at_once, 13);
+	free(busy);
+}
+END_TEST
+
 START_TEST(a_running_round_is_not_charged_yet)
 {
 	struct busy *busy = busy_create();
@@ -195,7 +303,7 @@ START_TEST(a_running_round_is_not_charged_yet)
 
 	start();
 	launch(busy, context, 0, 50);
-	ck_assert(busy_close_round(busy));
+	ck_assert(busy_close_round(busy, context, now_ns()));
 	ck_assert(collect(busy, &measured_ns));
 	ck_assert_uint_eq(measured_ns, 0);
 	model.now_ms += 50;
@@ -214,12 +322,12 @@ START_TEST(rounds_that_cannot_be_closed_go_on)
 	start();
 	for (int i = 0; i < 3 * BUSY_ROUNDS; i++) {
 		launch(busy, context, 0, 10);
-		busy_close_round(busy);
+		busy_close_round(busy, context, now_ns());
 	}
-	ck_assert(!busy_close_round(busy));
+	ck_assert(!busy_close_round(busy, context, now_ns()));
 	drain();
 	ck_assert(!collect(busy, &measured_ns));
-	ck_assert(busy_close_round(busy));
+	ck_assert(busy_close_round(busy, context, now_ns()));
 	ck_assert(!collect(busy, &measured_ns));
 	ck_assert_uint_eq(measured_ns, 3ull * BUSY_ROUNDS * 10000000);
 	free(busy);
@@ -231,10 +339,9 @@ START_TEST(more_streams_than_places_are_bounded)
 	struct busy *busy = busy_create();
 
 	start();
-	/* One long kernel per stream, on more streams than a round has bursts. */
+	/* One kernel per stream, on more streams than a round has bursts. */
 	for (int i = 0; i < 2 * BUSY_BURSTS; i++) {
-		busy_before(busy, context, stream_at(0), 1);
-		busy_after(busy, context, stream_at(0));
+		launch(busy, context, 0, 1);
 		busy_forget_stream(busy, stream_at(0)); /* the handle comes again */
 	}
 	ck_assert(busy_is_full(busy));
@@ -252,9 +359,10 @@ START_TEST(a_context_that_goes_takes_its_events_along)
 	start();
 	launch(busy, context, 0, 2);
 	launch(busy, other, 1, 3);
+	busy_end_bursts(busy, other, now_ns());
 	busy_forget_context(busy, context, true);
 	ck_assert_int_eq(model.live_events, 2);
-	busy_close_round(busy);
+	busy_close_round(busy, context, now_ns());
 	drain();
 	ck_assert(!collect(busy, &measured_ns));
 	ck_assert_uint_eq(measured_ns, 3000000);
@@ -263,6 +371,31 @@ START_TEST(a_context_that_goes_takes_its_events_along)
 END_TEST
 
 /* A broken context answers every query with its error: that must not hold launches up for ever. */
+static CUresult no_such_stream(CUstream stream)
+{
+	(void)stream;
+	ck_abort_msg("a stream is asked that may be gone");
+}
+
+START_TEST(a_stream_that_goes_is_not_asked_any_more)
+{
+	struct busy *busy = busy_create();
+	struct busy_sum sum;
+
+	start();
+	launch(busy, context, 0, 0.01);
+	model.now_ms += 1;
+	/* It ran dry long ago, so no event is recorded. */
+	busy_end_bursts(busy, context, now_ns());
+	busy_forget_stream(busy, stream_at(0));
+	driver.cuStreamQuery = no_such_stream;
+	ck_assert(busy_open_round_is_done(busy));
+	ck_assert(busy_collect(busy, &sum));
+	ck_assert_uint_eq(sum.busy_ns, 10000);
+	free(busy);
+}
+END_TEST
+
 START_TEST(errors_count_as_done)
 {
 	struct busy *busy = busy_create();
@@ -270,7 +403,7 @@ START_TEST(errors_count_as_done)
 
 	start();
 	launch(busy, context, 0, 50);
-	busy_close_round(busy);
+	busy_close_round(busy, context, now_ns());
 	model.query_answer = CUDA_ERROR_ILLEGAL_ADDRESS;
 	ck_assert(!collect(busy, &measured_ns));
 	free(busy);
@@ -279,20 +412,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("busy");
 	TCase *tests = tcase_create("busy");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, busy_time_is_the_union_of_the_kernels, 0, 20);
+	tcase_add_test(tests, what_is_not_a_launch_is_not_charged);
+	tcase_add_test(tests, rounds_that_overlap_count_once);
+	tcase_add_test(tests, legacy_work_ends_where_it_was_launched);
 	tcase_add_test(tests, a_running_round_is_not_charged_yet);
 	tcase_add_test(tests, rounds_that_cannot_be_closed_go_on);
 	tcase_add_test(tests, more_streams_than_places_are_bounded);
 	tcase_add_test(tests, a_context_that_goes_takes_its_events_along);
+	tcase_add_test(tests, a_stream_that_goes_is_not_asked_any_more);
 	tcase_add_test(tests, errors_count_as_done);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("busy", tests);
 }

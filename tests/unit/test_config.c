@@ -98,6 +98,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.share, 100000);
 	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
 	ck_assert_uint_eq(settings.share_window, 100000000);
+	ck_assert_uint_eq(settings.steps, STEPS_AUTO);
 	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
 	ck_assert_uint_eq(settings.spill_after, 0);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
@@ -258,10 +259,12 @@ START_TEST(layers)
 	struct config_sources sources = {
 	    .system_file =
 	        scratch_write("system.ini", "[job]\nname = from-system\nlabels = a=b\nnvml = yes\n"
+	                                    "status_file = /of/the/system\n"
 	                                    "[gpu]\nmemory_limit = 1G\nshare = 10\nspill = off\n"
 	                                    "spill_after = 1\nhost_limit = 1G\n"
 	                                    "[gpu 0]\nhost_limit = 2G\n"),
 	    .file = scratch_write("job.ini", "[job]\nname = from-file\nnvml = no\n"
+	                                     "status_file = /of/the/job\n"
 	                                     "[gpu]\nmemory_limit = 2G\nshare = 20\n"
 	                                     "spill_after = 2\nhost_limit = 3G\n"),
 	    .environment = environment,
@@ -272,6 +275,7 @@ START_TEST(layers)
 
 	ck_assert_str_eq(config_job_name(config), "from-environment");
 	ck_assert_str_eq(config_labels(config), "a=b");
+	ck_assert_str_eq(config_status_file(config), "/of/the/job");
 	ck_assert(!config_nvml(config));
 	ck_assert_ptr_nonnull(strstr(config_nvml_origin(config), "job.ini:3"));
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
@@ -355,10 +359,12 @@ END_TEST
 
 START_TEST(first_of_two_variables)
 {
-	char *const *environment = ENVIRON("SPILLWAY_SHARE=10", "SPILLWAY_SHARE=20",
-	                                   "SPILLWAY_NVML=off", "SPILLWAY_NVML=on");
+	char *const *environment =
+	    ENVIRON("SPILLWAY_SHARE=10", "SPILLWAY_SHARE=20", "SPILLWAY_NVML=off",
+	            "SPILLWAY_NVML=on", "SPILLWAY_STATUS_FILE=/a", "SPILLWAY_STATUS_FILE=/b");
 	struct config *config = load_environment(environment);
 
+	ck_assert_str_eq(config_status_file(config), "/a");
 	ck_assert_uint_eq(settings_of(config, gpu0).share, 10000);
 	ck_assert(!config_nvml(config));
 	ck_assert_str_eq(config_nvml_origin(config), "environment SPILLWAY_NVML");
@@ -552,13 +558,14 @@ START_TEST(bad_text)
 	     "job.ini:2: share_window = soon: expected a duration such as 100ms or 2s"},
 	    {"[gpu]\nreported_memory = all\n",
 	     "job.ini:2: reported_memory = all: expected limit or limit+host"},
+	    {"[gpu]\nsteps = maybe\n", "job.ini:2: steps = maybe: expected auto, on or off"},
 	    {"[gpu]\nmixed = half\n", "job.ini:2: mixed = half: expected auto or whole"},
 	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
-	     "share_window, spill, spill_after, reported_memory, mixed, demote_deadline, "
-	     "deferred_free, pin_new"},
+	     "share_window, steps, spill, spill_after, reported_memory, mixed, demote_deadline, "
+	     "deferred_free, pin_new, evict"},
 	    {"[gpu]\nname = x\n", "job.ini:2: name: unknown key in [gpu]; expected one of"},
 	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
 	    {"[job]\nshare = 5\n",
@@ -570,6 +577,11 @@ START_TEST(bad_text)
 	    {"[job]\nname = a b\n", "job.ini:2: name = a b: expected 1 to 63 letters"},
 	    {"[job]\nname = .hidden\n", "job.ini:2: name = .hidden: expected"},
 	    {"[job]\nnvml = maybe\n", "job.ini:2: nvml = maybe: expected yes or no"},
+	    {"[job]\nstatus_file = relative\n",
+	     "job.ini:2: status_file = relative: expected the absolute path of a file"},
+	    {"[job]\nstatus_file = /folder/\n", "job.ini:2: status_file = /folder/: expected"},
+	    {"[job]\nstatus_file = /a\nstatus_file = /b\n",
+	     "job.ini:3: status_file = /b: already set in line 2"},
 	    {"[job]\nnvml = no\nnvml = no\n", "job.ini:3: nvml = no: already set in line 2"},
 	    {"[job]\nlabels = a=b,\n", "job.ini:2: labels = a=b,: expected labels"},
 	    {"[job]\nlabels = a=\"b\"\n", "job.ini:2: labels = a=\"b\": expected labels"},
@@ -722,8 +734,10 @@ START_TEST(values_round_trip)
 			number %= 100001;
 		else if (key == CONFIG_KEY_share_policy || key == CONFIG_KEY_reported_memory ||
 		         key == CONFIG_KEY_mixed || key == CONFIG_KEY_deferred_free ||
-		         key == CONFIG_KEY_pin_new)
+		         key == CONFIG_KEY_pin_new || key == CONFIG_KEY_evict)
 			number %= 2;
+		else if (key == CONFIG_KEY_steps)
+			number %= 3;
 		else if (key == CONFIG_KEY_spill)
 			number %= 5;
 		else if (key == CONFIG_KEY_host_limit && number % 8 == 0)
@@ -881,6 +895,7 @@ START_TEST(example_file)
 	ck_assert_str_ne(config_job_name(config), "");
 	ck_assert_str_ne(config_labels(config), "");
 	ck_assert_str_ne(config_nvml_origin(config), "built-in");
+	ck_assert_ptr_nonnull(config_status_file(config));
 	config_release(config);
 	free(text);
 }
@@ -891,6 +906,9 @@ START_TEST(man_page)
 	static const char *const more[] = {"*name*",
 	                                   "*labels*",
 	                                   "*nvml*",
+	                                   "*status_file*",
+	                                   "SPILLWAY_STATUS_FILE*",
+	                                   "*SPILLWAY_NODE_DIR*",
 	                                   "*SPILLWAY_NVML*",
 	                                   "*[ceiling]*",
 	                                   "*SPILLWAY_CONFIG*",

@@ -7,6 +7,8 @@
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
 #include "fake_driver.h"
+#include "calls.h"
+#include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -64,13 +66,14 @@ static CUresult wait_for_all(void)
 	return CUDA_SUCCESS;
 }
 
-static void set_limits(uint64_t limit, uint64_t host)
+static void set_limits(uint64_t limit, uint64_t host, uint64_t spill_after)
 {
 	struct config_gpu settings = {.memory_limit = limit,
 	                              .host_limit = host,
 	                              .share = 100000,
 	                              .spill = SPILL_AUTO,
 	                              .deferred_free = true,
+	                              .spill_after = spill_after,
 	                              .demote_deadline = AT_ONCE};
 
 	device_apply(gpu, &settings);
@@ -97,33 +100,14 @@ static void start(void)
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
 	gpu = &devices.device[0];
 	context_start(&devices);
-	set_limits(0, 64 * MIB);
+	set_limits(0, 64 * MIB, 0);
 }
 
-static CUresult native_alloc(void *cookie, CUdeviceptr *address)
+static CUdeviceptr make(size_t size)
 {
-	return driver.cuMemAlloc_v2(address, *(size_t *)cookie);
-}
-
-static CUresult native_free(void *cookie, CUdeviceptr address)
-{
-	(void)cookie;
-	return driver.cuMemFree_v2(address);
-}
-
-static CUresult release(CUdeviceptr address)
-{
-	const struct vmem_free how = {.native = native_free};
-
-	return vmem_free(address, &how);
-}
-
-static CUdeviceptr allocate(size_t size)
-{
-	struct vmem_request request = {.size = size, .native = native_alloc, .cookie = &size};
 	CUdeviceptr address = 0;
 
-	ck_assert_int_eq(vmem_allocate(&request, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(size, &address), CUDA_SUCCESS);
 	return address;
 }
 
@@ -137,9 +121,9 @@ START_TEST(it_goes_when_all_that_was_in_flight_is_done)
 	CUdeviceptr a, b, c;
 
 	start();
-	a = allocate(8 * MIB);
-	b = allocate(4 * MIB);
-	c = allocate(2 * MIB);
+	a = make(8 * MIB);
+	b = make(4 * MIB);
+	c = make(2 * MIB);
 	work.issued = 1;
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(work.waits, 0);
@@ -176,7 +160,7 @@ START_TEST(one_fence_serves_many_frees)
 
 	start();
 	for (int i = 0; i < 32; i++)
-		p[i] = allocate(2 * MIB);
+		p[i] = make(2 * MIB);
 	work.issued = 1;
 	for (int i = 0; i < 32; i++)
 		ck_assert_int_eq(release(p[i]), CUDA_SUCCESS);
@@ -196,11 +180,11 @@ START_TEST(what_would_be_refused_waits_for_it)
 	CUdeviceptr a;
 
 	start();
-	a = allocate(40 * MIB);
+	a = make(40 * MIB);
 	work.issued = 1;
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(work.waits, 0);
-	a = allocate(40 * MIB);
+	a = make(40 * MIB);
 	ck_assert_int_ge(work.waits, 1);
 	ck_assert_uint_eq(charged(), 40);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
@@ -209,13 +193,41 @@ START_TEST(what_would_be_refused_waits_for_it)
 }
 END_TEST
 
+/* Waiting for what was freed is another try of the same call, not another answer to the program. */
+START_TEST(a_refusal_is_what_the_program_is_told)
+{
+	CUdeviceptr a, refused = 42;
+
+	start();
+	a = make(8 * MIB);
+	set_limits(0, 64 * MIB, 2);
+	for (unsigned int told = 1; told <= 2; told++) {
+		work.issued++;
+		ck_assert_int_eq(release(a), CUDA_SUCCESS);
+		ck_assert_uint_eq(charged(), 8);
+		ck_assert_int_eq(allocate(8 * MIB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+		ck_assert_uint_eq(refused, 42);
+		ck_assert_uint_eq(charged(), 0);
+		ck_assert_uint_eq(gpu->statistics->refusals, told);
+		set_limits(0, 64 * MIB, 0);
+		a = make(8 * MIB);
+		set_limits(0, 64 * MIB, 2);
+	}
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	work.issued++;
+	a = make(8 * MIB);
+	ck_assert_uint_eq(gpu->statistics->refusals, 2);
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+}
+END_TEST
+
 START_TEST(without_a_fence_it_waits)
 {
 	CUdeviceptr a, b;
 
 	start();
-	a = allocate(8 * MIB);
-	b = allocate(8 * MIB);
+	a = make(8 * MIB);
+	b = make(8 * MIB);
 	work.issued = 1;
 	work.no_records = true;
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
@@ -224,7 +236,7 @@ START_TEST(without_a_fence_it_waits)
 	/* Also for those that were to be behind the next one. */
 	work.no_records = false;
 	work.issued = 2;
-	a = allocate(8 * MIB);
+	a = make(8 * MIB);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	work.waits = 0;
@@ -245,8 +257,8 @@ START_TEST(a_capture_is_not_disturbed)
 	CUdeviceptr a, b;
 
 	start();
-	a = allocate(8 * MIB);
-	b = allocate(8 * MIB);
+	a = make(8 * MIB);
+	b = make(8 * MIB);
 	work.issued = 1;
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	capture_began(captured);
@@ -272,8 +284,8 @@ START_TEST(it_goes_with_its_context)
 
 	for (int alive = 0; alive < 2; alive++) {
 		start();
-		a = allocate(8 * MIB);
-		b = allocate(8 * MIB);
+		a = make(8 * MIB);
+		b = make(8 * MIB);
 		work.issued = 1;
 		ck_assert_int_eq(release(a), CUDA_SUCCESS);
 		work.issued = 2;
@@ -288,20 +300,15 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("deferred");
 	TCase *tests = tcase_create("deferred");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_add_test(tests, it_goes_when_all_that_was_in_flight_is_done);
 	tcase_add_test(tests, one_fence_serves_many_frees);
 	tcase_add_test(tests, what_would_be_refused_waits_for_it);
+	tcase_add_test(tests, a_refusal_is_what_the_program_is_told);
 	tcase_add_test(tests, without_a_fence_it_waits);
 	tcase_add_test(tests, a_capture_is_not_disturbed);
 	tcase_add_test(tests, it_goes_with_its_context);
-	suite_add_tcase(suite, tests);
 	tcase_add_checked_fixture(tests, NULL, finish);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("deferred", tests);
 }

@@ -48,6 +48,20 @@ START_TEST(has_a_name)
 }
 END_TEST
 
+/* As a process of a job does, whose environment is the program's to change. */
+START_TEST(stays_when_it_is_kept)
+{
+	char path[512];
+
+	directory_keep();
+	setenv("SPILLWAY_STATE_DIR", "/elsewhere", 1);
+	directory_keep();
+	ck_assert_str_eq(directory_path(path, sizeof path), inner);
+	unsetenv("SPILLWAY_STATE_DIR");
+	ck_assert_str_eq(directory_path(path, sizeof path), inner);
+}
+END_TEST
+
 START_TEST(checks_names)
 {
 	char longest[65];
@@ -156,6 +170,7 @@ int main(void)
 	TCase *tests = tcase_create("directory");
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, has_a_name);
+	tcase_add_test(tests, stays_when_it_is_kept);
 	tcase_add_test(tests, checks_names);
 	tcase_add_test(tests, is_made_private);
 	tcase_add_test(tests, refuses_what_others_may_write);

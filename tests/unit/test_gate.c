@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/gate.h"
+#include "suite.h"
 
 enum { THREADS = 8, CLOSURES = 50, SEIZURES = 100, SHORT_NS = 1000000 };
 #define LONG_NS 60000000000u
@@ -55,17 +56,29 @@ static void *pass_again_and_again(void *cookie)
 }
 
 /* fences: as where the kernel has no membarrier */
-static void run_against_passages(bool fences)
+static void start_passing(pthread_t threads[THREADS], void *(*pass)(void *cookie), bool fences)
 {
-	pthread_t threads[THREADS];
-	int closed = 0;
-
 	gate_start();
 	if (fences)
 		atomic_fetch_or(&gate_state, GATE_FENCES);
 	atomic_store(&stop, false);
 	for (int i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, pass_again_and_again, NULL);
+		pthread_create(&threads[i], NULL, pass, NULL);
+}
+
+static void stop_passing(const pthread_t threads[THREADS])
+{
+	atomic_store(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void run_against_passages(bool fences)
+{
+	pthread_t threads[THREADS];
+	int closed = 0;
+
+	start_passing(threads, pass_again_and_again, fences);
 	/* A busy machine may not have begun with them yet. */
 	while (!atomic_load(&passages))
 		pause_ns(10000);
@@ -83,9 +96,7 @@ static void run_against_passages(bool fences)
 		ck_assert_uint_le(atomic_load(&passages) - before, THREADS);
 		gate_open();
 	}
-	atomic_store(&stop, true);
-	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+	stop_passing(threads);
 	ck_assert_int_eq(closed, CLOSURES);
 }
 
@@ -321,12 +332,7 @@ static void seize_against_passages(bool fences, uint64_t expiry_ns)
 	pthread_t threads[THREADS];
 	int seized = 0;
 
-	gate_start();
-	if (fences)
-		atomic_fetch_or(&gate_state, GATE_FENCES);
-	atomic_store(&stop, false);
-	for (int i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, look_again_and_again, NULL);
+	start_passing(threads, look_again_and_again, fences);
 	while (seized < SEIZURES) {
 		if (!gate_hold(LONG_NS, expiry_ns))
 			continue;
@@ -348,9 +354,7 @@ static void seize_against_passages(bool fences, uint64_t expiry_ns)
 		}
 		gate_open();
 	}
-	atomic_store(&stop, true);
-	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
+	stop_passing(threads);
 	ck_assert_uint_eq(shared.a, shared.b);
 	ck_assert_uint_ge(shared.a, SEIZURES);
 }
@@ -424,10 +428,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("gate");
 	TCase *tests = tcase_create("gate");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, closed_means_nobody_is_inside);
@@ -443,9 +444,5 @@ int main(void)
 	tcase_add_loop_test(tests, so_it_does_without_membarrier, 0, 2);
 	tcase_add_loop_test(tests, a_forked_child_finds_a_seized_gate_open, 0, 2);
 	tcase_add_test(tests, seats_are_used_again);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("gate", tests);
 }

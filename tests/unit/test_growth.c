@@ -1,4 +1,5 @@
 /* Growth: the rule by itself, and jobs that share a device by it. */
+#include "core/device.h"
 #include "core/driver.h"
 #include "core/memory/growth.h"
 #include "tests/unit/scratch.h"
@@ -220,6 +221,38 @@ START_TEST(jobs_share_a_device)
 }
 END_TEST
 
+static struct device devices[2] = {
+    {.id.ordinal = 0, .settings = {.memory_limit = GIB, .memory_limit_max = 2 * GIB}},
+    {.id.ordinal = 1, .settings = {.memory_limit = GIB}},
+};
+
+START_TEST(judged_where_steps_end)
+{
+	uint64_t now = 5 * GROWTH_STEPLESS_NS;
+
+	/* Without steps at any time. */
+	ck_assert(growth_is_due(&devices[0], now));
+	ck_assert(growth_is_due(&devices[0], now));
+	/* With steps once after each; the mover is woken for no more than what is judged. */
+	ck_assert(growth_step_ended(&devices[0], now));
+	ck_assert(!growth_step_ended(&devices[0], now + 1));
+	ck_assert(growth_is_due(&devices[0], now + 2));
+	ck_assert(!growth_is_due(&devices[0], now + 3));
+	ck_assert(!growth_is_due(&devices[0], now + GROWTH_STEPLESS_NS));
+	ck_assert(growth_step_ended(&devices[0], now + GROWTH_INTERVAL_NS));
+	ck_assert(growth_is_due(&devices[0], now + GROWTH_INTERVAL_NS));
+	/* A clock that another thread has read before is no long time. */
+	ck_assert(!growth_is_due(&devices[0], now));
+	/* Once steps stay away, at any time. */
+	now += GROWTH_INTERVAL_NS + GROWTH_STEPLESS_NS;
+	ck_assert(growth_is_due(&devices[0], now));
+	ck_assert(growth_is_due(&devices[0], now));
+	/* What cannot grow is nothing to wake for. */
+	ck_assert(!growth_step_ended(&devices[1], now));
+	ck_assert(growth_is_due(&devices[1], now));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("growth");
@@ -230,6 +263,7 @@ int main(void)
 	tcase_add_test(tests, leaves_alone_what_others_are_owed);
 	tcase_add_test(tests, falls_back_when_others_need_it);
 	tcase_add_test(tests, jobs_share_a_device);
+	tcase_add_test(tests, judged_where_steps_end);
 	suite_add_tcase(suite, tests);
 	return scratch_run(suite);
 }

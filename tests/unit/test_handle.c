@@ -1,4 +1,4 @@
-/* Handles: there and back, by resource, and whatever else is thrown at the parser. */
+/* Handles: there and back, by resource, and what is none (more of that: test_fuzz_handle.c). */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/registry/registry.h"
+#include "suite.h"
 
 static int destroyed;
 
@@ -44,9 +45,13 @@ START_TEST(names_a_resource)
 	ck_assert_int_eq(handle_parse(text, &read), 0);
 	expect_same(&handle, &read);
 
+	/* to ask creates nothing, not even a container */
 	ck_assert(!handle_is_initialized(here, &handle));
+	ck_assert_uint_eq(registry_cleanup(here, "ctx1"), 0);
+	ck_assert_ptr_null(registry_type_name(here, handle.type_hash));
 	ck_assert_int_eq(registry_add(here, "ctx1", "17", &resource), 0);
 	ck_assert(handle_is_initialized(here, &read));
+	ck_assert_str_eq(registry_type_name(here, read.type_hash), "allocation");
 	ck_assert_int_eq(registry_lookup_handle(here, &read, &found), 0);
 	ck_assert_ptr_eq(found, &resource);
 	ck_assert_uint_eq(resource.references, 2);
@@ -98,41 +103,6 @@ START_TEST(refuses)
 }
 END_TEST
 
-START_TEST(survives_random_text)
-{
-	static const char good[] = "/job:bert/process:4711/gpu:0/ctx1/allocation/17";
-	static const char letters[] = "/:jobprcesgu0123456789x\n\xff";
-	srand(1);
-	for (int round = 0; round < 200000; round++) {
-		char text[REGISTRY_HANDLE_MAX * 2], again[REGISTRY_HANDLE_MAX];
-		struct handle handle, read;
-		strcpy(text, good);
-		for (int edits = rand() % 4; edits >= 0; edits--) {
-			size_t length = strlen(text), at = (size_t)rand() % (length + 1);
-			char letter = letters[(size_t)rand() % (sizeof letters - 1)];
-			switch (rand() % 3) {
-			case 0:
-				text[at] = at < length ? letter : '\0';
-				break;
-			case 1:
-				memmove(text + at + 1, text + at, length - at + 1);
-				text[at] = letter;
-				break;
-			default:
-				if (at < length)
-					memmove(text + at, text + at + 1, length - at);
-			}
-		}
-		/* what is read is written the same */
-		if (handle_parse(text, &handle) == 0) {
-			ck_assert_str_eq(handle_format(&handle, again, sizeof again), text);
-			ck_assert_int_eq(handle_parse(again, &read), 0);
-			expect_same(&handle, &read);
-		}
-	}
-}
-END_TEST
-
 START_TEST(the_longest_fits)
 {
 	char job[64], part[REGISTRY_NAME_MAX], text[512];
@@ -152,17 +122,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("handle");
 	TCase *tests = tcase_create("handle");
+
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, names_a_resource);
 	tcase_add_loop_test(tests, refuses, 0, sizeof bad / sizeof bad[0]);
-	tcase_add_test(tests, survives_random_text);
 	tcase_add_test(tests, the_longest_fits);
-	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("handle", tests);
 }

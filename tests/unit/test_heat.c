@@ -13,6 +13,7 @@
 #include "core/memory/heat.h"
 #include "core/memory/heat_graph.h"
 #include "core/memory/parameters.h"
+#include "suite.h"
 
 enum { UNITS = 1024, RUN = 4 /* units each */ };
 #define BASE ((CUdeviceptr)0x7f1200000000)
@@ -601,9 +602,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("heat");
 	TCase *tests = tcase_create("heat");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tests, 120);
 	tcase_add_checked_fixture(tests, set_up, NULL);
@@ -627,9 +626,5 @@ int main(void)
 	tcase_add_test(tests, a_launch_of_a_captured_graph_touches_what_was_captured);
 	tcase_add_test(tests, nodes_clones_and_updates);
 	tcase_add_test(tests, a_graph_may_be_blind);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("heat", tests);
 }

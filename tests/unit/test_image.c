@@ -4,25 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/memory/image.h"
+#include "images.h"
+#include "suite.h"
 
 #define MIB    ((uint64_t)1 << 20)
 #define BESIDE (64 * MIB)
-
-/* The image at the very end of a page: one byte more faults. */
-static void *at_the_edge(const void *image, size_t size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page;
-	char *room = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
-	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert_ptr_ne(room, MAP_FAILED);
-	ck_assert_int_eq(mprotect(room + pages * page, page, PROT_NONE), 0);
-	return memcpy(room + pages * page - size, image, size);
-}
 
 static uint64_t most_of_text(const char *ptx)
 {
@@ -93,32 +81,22 @@ START_TEST(a_cubin_is_its_sections)
 }
 END_TEST
 
-struct entry {
-	uint16_t kind, version;
-	uint32_t header_size;
-	uint64_t size;
-	uint32_t packed_size, more[11];
-};
+enum { PTX_ROOM = 32 };
 
 struct fat {
-	uint32_t magic;
-	uint16_t version, header_size;
-	uint64_t size;
-	struct entry elf;
+	struct fat_header header;
+	struct fat_entry elf;
 	struct cubin cubin;
-	struct entry text;
-	char ptx[32];
+	struct fat_entry text;
+	char ptx[PTX_ROOM];
 };
 
 static struct fat fat(void)
 {
-	return (struct fat){.magic = 0xba55ed50U,
-	                    .version = 1,
-	                    .header_size = 16,
-	                    .size = sizeof(struct fat) - 16,
-	                    .elf = {2, 1, sizeof(struct entry), sizeof(struct cubin), 0, {0}},
+	return (struct fat){.header = fat_header(sizeof(struct fat)),
+	                    .elf = fat_entry(FAT_CUBIN, sizeof(struct cubin)),
 	                    .cubin = cubin(),
-	                    .text = {1, 1, sizeof(struct entry), 32, 0, {0}},
+	                    .text = fat_entry(FAT_PTX, PTX_ROOM),
 	                    .ptx = ".global .b8 a[4294967296];"};
 }
 
@@ -158,7 +136,7 @@ START_TEST(a_broken_fat_binary_is_not_followed)
 	f.cubin.header.e_shoff = sizeof(struct cubin);
 	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), BESIDE + 26 * 16 + 4096 * MIB);
 	f = fat();
-	f.header_size = 4;
+	f.header.header_size = 4;
 	ck_assert_uint_eq(image_most(at_the_edge(&f, sizeof(f))), IMAGE_MOST_UNKNOWN);
 	ck_assert_uint_eq(image_most(NULL), IMAGE_MOST_UNKNOWN);
 	/* Intermediate code of some kind. */
@@ -168,18 +146,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("image");
 	TCase *tests = tcase_create("image");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tests, ptx_is_its_variables);
 	tcase_add_test(tests, a_cubin_is_its_sections);
 	tcase_add_test(tests, a_fat_binary_is_its_largest_piece);
 	tcase_add_test(tests, a_broken_fat_binary_is_not_followed);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("image", tests);
 }

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/memory/image_kernels.h"
 #include "core/memory/parameters.h"
+#include "images.h"
+#include "suite.h"
 
 /* Before the driver told of parameters. */
 static CUresult version(int *number)
@@ -25,18 +25,6 @@ static CUresult no_info(CUfunction function, size_t index, size_t *offset, size_
 }
 
 struct driver driver = {.cuDriverGetVersion = version, .cuFuncGetParamInfo = no_info};
-
-/* The image at the very end of a page: one byte more faults. */
-static void *at_the_edge(const void *image, size_t size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size + page - 1) / page;
-	char *room = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
-	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert_ptr_ne(room, MAP_FAILED);
-	ck_assert_int_eq(mprotect(room + pages * page, page, PROT_NONE), 0);
-	return memcpy(room + pages * page - size, image, size);
-}
 
 /* --- what is found, as text: "name(index:words ...) ..." --- */
 
@@ -165,38 +153,24 @@ START_TEST(cubins)
 }
 END_TEST
 
-struct entry {
-	uint16_t kind, version;
-	uint32_t header_size;
-	uint64_t size;
-	uint32_t packed_size, more[11];
-};
+enum { PTX_ROOM = 64 };
 
 struct fat {
-	uint32_t magic;
-	uint16_t version, header_size;
-	uint64_t size;
-	struct entry elf;
+	struct fat_header header;
+	struct fat_entry elf;
 	_Alignas(8) struct cubin cubin;
-	struct entry text;
-	char ptx[64];
+	struct fat_entry text;
+	char ptx[PTX_ROOM];
 };
 
 static struct fat fat(void)
 {
-	return (struct fat){.magic = 0xba55ed50U,
-	                    .version = 1,
-	                    .header_size = 16,
-	                    .size = sizeof(struct fat) - 16,
-	                    .elf = {2,
-	                            1,
-	                            sizeof(struct entry),
-	                            offsetof(struct fat, text) - offsetof(struct fat, cubin),
-	                            0,
-	                            {0}},
-	                    .cubin = cubin(),
-	                    .text = {1, 1, sizeof(struct entry), 64, 0, {0}},
-	                    .ptx = ".entry three(.param .u64 a)"};
+	return (struct fat){
+	    .header = fat_header(sizeof(struct fat)),
+	    .elf = fat_entry(FAT_CUBIN, offsetof(struct fat, text) - offsetof(struct fat, cubin)),
+	    .cubin = cubin(),
+	    .text = fat_entry(FAT_PTX, PTX_ROOM),
+	    .ptx = ".entry three(.param .u64 a)"};
 }
 
 START_TEST(fat_binaries)
@@ -298,10 +272,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("parameters");
 	TCase *tests = tcase_create("parameters");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, ptx);
@@ -309,9 +280,5 @@ int main(void)
 	tcase_add_test(tests, fat_binaries);
 	tcase_add_test(tests, random_damage);
 	tcase_add_test(tests, functions_have_what_their_image_says);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("parameters", tests);
 }

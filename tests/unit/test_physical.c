@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include "core/context.h"
+#include "core/memory/allocation.h"
 #include "core/memory/arena.h"
+#include "core/memory/arena_view.h"
+#include "core/memory/elastic.h"
 #include "core/memory/heat.h"
 #include "core/memory/movable.h"
 #include "core/memory/physical.h"
@@ -11,6 +14,7 @@
 #include "core/memory/touched.h"
 #include "core/memory/vmem.h"
 #include "fake_driver.h"
+#include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -327,21 +331,76 @@ START_TEST(the_coldest_leaves_first)
 }
 END_TEST
 
+/* The registry has the arena as a table. */
+START_TEST(the_arena_is_a_table_in_the_registry)
+{
+	struct lookup_table *table;
+	struct chunk_view view;
+	struct arena *arena;
+	uint64_t key;
+
+	start();
+	arena = arena_of(gpu);
+	table =
+	    (struct lookup_table *)registry_lookup(gpu->registry, NULL, &arena_view_type, "arena");
+	ck_assert_ptr_nonnull(table);
+	ck_assert_uint_eq(table->resource.references, 2);
+	ck_assert_uint_eq(lookup_table_count(table), 0);
+	arena->units[5].kind = UNIT_OF_ALLOCATION;
+	arena->units[5].units = 1;
+	arena->top = 6;
+	key = arena->base + 5 * ARENA_UNIT + 77;
+	ck_assert_uint_eq(lookup_table_find(table, &key, 1, &view, NULL), 1);
+	ck_assert_uint_eq(view.address, key - 77);
+	ck_assert_uint_eq(lookup_table_count(table), 1);
+	resource_release(&table->resource);
+}
+END_TEST
+
+static CUresult free_by_driver(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	return driver.cuMemFree_v2(address);
+}
+
+/* Whoever the registry forgets has nothing in the arena, either: neither a run nor a block. */
+START_TEST(without_the_registry_nobody_owns_the_arena)
+{
+	static const size_t sizes[] = {20 * MIB, 512};
+	const struct vmem_free how = {.native = free_by_driver};
+
+	struct allocation *a, *known;
+	struct context context;
+	CUdeviceptr address;
+
+	start();
+	ck_assert(context_current(&context));
+	ck_assert_int_eq(elastic_allocate(&context, sizes[_i], RUN_ON_DEVICE_FIRST, &a),
+	                 CUDA_SUCCESS);
+	address = a->address;
+	ck_assert_int_eq(allocation_enter(a), 0);
+	known = vmem_at(address + 100);
+	ck_assert_ptr_eq(known, a);
+	resource_release(&known->resource);
+	registry_clear(gpu->registry);
+	ck_assert_ptr_null(vmem_at(address));
+	ck_assert_ptr_null(vmem_at(address + 100));
+	ck_assert_int_eq(vmem_free(address, &how), CUDA_ERROR_INVALID_VALUE);
+	/* The memory is still there, and charged. */
+	ck_assert_uint_ge(device_charged(gpu, SEGMENT_ON_DEVICE), sizes[_i]);
+}
+END_TEST
+
 int main(void)
 {
-	Suite *suite = suite_create("physical");
 	TCase *tests = tcase_create("physical");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tests, a_handle_of_ours_stands_for_the_drivers);
 	tcase_add_test(tests, it_lives_while_it_has_a_handle_or_a_mapping);
 	tcase_add_test(tests, what_is_mapped_once_with_known_rights_can_be_moved);
 	tcase_add_test(tests, the_memory_behind_a_handle_is_exchanged);
 	tcase_add_test(tests, the_coldest_leaves_first);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	tcase_add_loop_test(tests, without_the_registry_nobody_owns_the_arena, 0, 2);
+	tcase_add_test(tests, the_arena_is_a_table_in_the_registry);
+	return suite_run("physical", tests);
 }

@@ -10,59 +10,8 @@
 #include "core/base/log.h"
 #include "core/registry/container.h"
 #include "core/registry/registry.h"
-
-static _Atomic int alive;
-
-struct thing {
-	struct resource resource;
-	int value;
-};
-
-static uint64_t thing_memory(const struct resource *resource)
-{
-	return (uint64_t)((const struct thing *)resource)->value;
-}
-
-static void thing_destroy(struct resource *resource)
-{
-	atomic_fetch_sub(&alive, 1);
-	free(resource);
-}
-
-static const struct resource_type type[] = {
-    {.name = "thing", .memory_used = thing_memory, .destroy = thing_destroy},
-    {.name = "other", .destroy = thing_destroy},
-    {.name = "third", .destroy = thing_destroy},
-};
-
-static struct resource *thing_new(const struct resource_type *of, int value)
-{
-	struct thing *thing = malloc(sizeof *thing);
-	thing->value = value;
-	resource_init(&thing->resource, of);
-	atomic_fetch_add(&alive, 1);
-	return &thing->resource;
-}
-
-static int value_of(const struct resource *resource)
-{
-	return ((const struct thing *)resource)->value;
-}
-
-static struct registry *registry;
-
-static void setup(void)
-{
-	alive = 0;
-	registry = registry_create("job", 4711, 0);
-	ck_assert_ptr_nonnull(registry);
-}
-
-static void teardown(void)
-{
-	registry_destroy(registry);
-	ck_assert_int_eq(alive, 0);
-}
+#include "suite.h"
+#include "thing.h"
 
 START_TEST(references)
 {
@@ -460,6 +409,50 @@ START_TEST(an_object_is_found_whichever_container_it_is_in)
 }
 END_TEST
 
+START_TEST(many_are_looked_up_at_once)
+{
+	enum { MANY = LOOKUP_BATCH * 3 + 1 };
+	uint64_t objects[MANY];
+	char text[MANY][17];
+	const char *asked[MANY];
+	struct resource *found[MANY], *named[MANY];
+
+	for (uint64_t i = 0; i < MANY; i++) {
+		objects[i] = (i + 1) << 9;
+		/* every third is missing, every fifth is of another type, every seventh elsewhere */
+		if (i % 3)
+			registry_add_object(registry, i % 7 ? "ctx1" : "ctx2", objects[i],
+			                    thing_new(&type[i % 5 == 0], (int)i));
+		snprintf(text[i], sizeof text[i], "%016llx", (unsigned long long)objects[i]);
+		asked[i] = text[i];
+	}
+	registry_add(registry, "ctx1", "plain", thing_new(&type[0], 0));
+	asked[0] = "plain";
+	asked[3] = "no such";
+	size_t count = registry_lookup_objects(registry, "ctx1", &type[0], objects, MANY, found);
+	ck_assert_uint_eq(registry_lookup_many(registry, "ctx1", &type[0], asked, MANY, named),
+	                  count + 1);
+	for (uint64_t i = 0; i < MANY; i++) {
+		struct resource *one =
+		    registry_lookup_object(registry, "ctx1", &type[0], objects[i]);
+		ck_assert_ptr_eq(found[i], one);
+		if (i)
+			ck_assert_ptr_eq(named[i], one);
+		count -= one != NULL;
+		/* the registry's, and one of each look-up */
+		if (one)
+			ck_assert_uint_eq(one->references, 4);
+		resource_release(one);
+		resource_release(found[i]);
+		resource_release(named[i]);
+	}
+	ck_assert_uint_eq(count, 0);
+	ck_assert_uint_eq(registry_lookup_objects(registry, "none", &type[0], objects, MANY, found),
+	                  0);
+	ck_assert_ptr_null(found[MANY - 1]);
+}
+END_TEST
+
 START_TEST(an_address_that_comes_again_stands_for_the_new_object)
 {
 	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
@@ -487,8 +480,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("registry");
 	TCase *tests = tcase_create("registry");
+
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, references);
@@ -503,11 +496,7 @@ int main(void)
 	tcase_add_loop_test(tests, as_the_model, 0, 5);
 	tcase_add_test(tests, the_address_table_keeps_what_it_was_given);
 	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
+	tcase_add_test(tests, many_are_looked_up_at_once);
 	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);
-	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run("registry", tests);
 }

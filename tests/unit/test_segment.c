@@ -112,6 +112,41 @@ START_TEST(a_process_is_seen)
 }
 END_TEST
 
+START_TEST(threads_and_contexts_are_known_while_it_lives)
+{
+	struct segment *segment = join(NULL);
+
+	look();
+	ck_assert_int_eq(view.process[0].threads, -1);
+	ck_assert_int_eq(view.process[0].contexts, -1);
+	segment_count(segment, 7, 0);
+	look();
+	ck_assert_int_eq(view.process[0].threads, 7);
+	ck_assert_int_eq(view.process[0].contexts, 0);
+	segment_count(segment, -1, 2);
+	look();
+	ck_assert_int_eq(view.process[0].threads, -1);
+	ck_assert_int_eq(view.process[0].contexts, 2);
+	segment_leave(segment);
+	/* the next one in the slot begins anew */
+	segment = join(NULL);
+	look();
+	ck_assert_int_eq(view.process[0].contexts, -1);
+	segment_leave(segment);
+	pid_t child = fork();
+	if (child == 0) {
+		segment_count(join(NULL), 3, 1);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	look();
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[0].threads, -1);
+	ck_assert_int_eq(view.process[0].contexts, -1);
+}
+END_TEST
+
 START_TEST(a_new_run_begins_at_zero)
 {
 	struct segment *segment = join("first");
@@ -238,6 +273,60 @@ START_TEST(the_dead_drain_and_then_go)
 	look();
 	ck_assert_uint_eq(view.job_total[0].launches, 5);
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
+	segment_leave(segment);
+}
+END_TEST
+
+static void child_joins_and_paces(void *unused)
+{
+	struct segment *segment;
+	int own;
+
+	(void)unused;
+	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
+		_exit(1);
+	struct lanes *lanes = segment_lanes(segment, &own);
+	atomic_store(&lanes->lane[own].seen_ns, 5);
+	atomic_store(&lanes->lane[own].devices, 6);
+	atomic_store(&lanes->lane[own].flying, 7);
+	atomic_store(&lanes->paid_until[1], 8);
+}
+
+START_TEST(a_lane_begins_at_zero)
+{
+	struct segment *segment = join(NULL);
+	int own, other;
+	struct lanes *lanes = segment_lanes(segment, &own);
+
+	ck_assert_int_eq(own, 0);
+	for (int i = 0; i < LANES_MAX; i++)
+		ck_assert_uint_eq(lanes->lane[i].seen_ns, 0);
+	atomic_store(&lanes->lane[own].seen_ns, 3);
+
+	/* What the processes say is common; a killed one's lane is empty for whoever has its slot next. */
+	pid_t child = child_start(child_joins_and_paces, NULL);
+	ck_assert_uint_eq(lanes->lane[1].flying, 7);
+	ck_assert_uint_eq(lanes->paid_until[1], 8);
+	child_kill(child);
+	segment_tend(segment);
+	pause_ms(100);
+	struct segment *next = join(NULL);
+	ck_assert_ptr_eq(segment_lanes(segment, &other), lanes);
+	segment_lanes(next, &other);
+	ck_assert_int_eq(other, 1);
+	ck_assert_uint_eq(lanes->lane[1].seen_ns, 0);
+	ck_assert_uint_eq(lanes->lane[1].devices, 0);
+	ck_assert_uint_eq(lanes->lane[1].flying, 0);
+	ck_assert_uint_eq(lanes->lane[0].seen_ns, 3);
+	ck_assert_uint_eq(lanes->paid_until[1], 8);
+	segment_leave(next);
+
+	/* Nobody lives: nothing of those who did is left. */
+	segment_leave(segment);
+	segment = join(NULL);
+	lanes = segment_lanes(segment, &own);
+	ck_assert_uint_eq(lanes->lane[own].seen_ns, 0);
+	ck_assert_uint_eq(lanes->paid_until[1], 0);
 	segment_leave(segment);
 }
 END_TEST
@@ -507,7 +596,7 @@ START_TEST(another_version_is_refused_and_left_alone)
 	uint32_t version = 7;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 7, expected version 3");
+	expect_refused("version 7, expected version 4");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST
@@ -748,6 +837,22 @@ START_TEST(an_unnamed_job_leaves_nothing_behind)
 }
 END_TEST
 
+START_TEST(an_unnamed_job_is_removed_where_it_was_made)
+{
+	struct segment *segment = join(NULL);
+	char directory[512], path[512];
+	ck_assert_int_eq(directory_segment_path("job", path, sizeof path), 0);
+	directory_path(directory, sizeof directory);
+	/* the program has changed its environment since */
+	setenv("SPILLWAY_STATE_DIR", "/nowhere", 1);
+	int error = segment_remove_own(segment);
+	setenv("SPILLWAY_STATE_DIR", directory, 1);
+	ck_assert_int_eq(error, 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(bad_names)
 {
 	struct segment *segment = NULL;
@@ -766,11 +871,13 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, a_process_is_seen);
+	tcase_add_test(tests, threads_and_contexts_are_known_while_it_lives);
 	tcase_add_test(tests, a_new_run_begins_at_zero);
 	tcase_add_test(tests, a_run_that_is_named_goes_on);
 	tcase_add_test(tests, a_second_process_goes_on_with_the_run);
 	tcase_add_test(tests, sums_outlive_processes_and_settings_are_the_living_ones);
 	tcase_add_test(tests, the_dead_drain_and_then_go);
+	tcase_add_test(tests, a_lane_begins_at_zero);
 	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
 	tcase_add_test(tests, a_death_long_ago_is_over_at_once);
 	tcase_add_test(tests, a_death_in_the_future_drains_once);
@@ -792,6 +899,7 @@ int main(void)
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
 	tcase_add_test(tests, an_unnamed_job_leaves_nothing_behind);
+	tcase_add_test(tests, an_unnamed_job_is_removed_where_it_was_made);
 	tcase_add_test(tests, bad_names);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

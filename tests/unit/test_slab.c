@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/memory/slab.h"
+#include "suite.h"
 
 static struct slabs slabs;
 
@@ -220,9 +221,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("slab");
 	TCase *tests = tcase_create("slab");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, every_size_has_the_smallest_class_that_holds_it);
@@ -231,9 +230,5 @@ int main(void)
 	tcase_add_test(tests, a_slab_fills_and_empties);
 	tcase_add_test(tests, slabs_leave_the_list_from_any_place);
 	tcase_add_test(tests, random_sequences_agree_with_the_model);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("slab", tests);
 }

@@ -55,7 +55,7 @@ START_TEST(says_what_is_wrong)
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	patch(offsetof(struct segment_header, version), &version, sizeof version);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
-	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 3"),
+	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 4"),
 	              "%s", message);
 }
 END_TEST
@@ -188,6 +188,63 @@ START_TEST(a_counter_is_never_torn)
 }
 END_TEST
 
+/* Keeps an invariant between two counters, though each is changed while the other is not yet. */
+static void *spill(void *counters)
+{
+	struct statistics *s = counters;
+	while (!done) {
+		statistics_begin(s);
+		statistics_add(&s->spills, 1);
+		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+		statistics_add(&s->spilled_bytes, 4096);
+		statistics_end(s);
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	}
+	return NULL;
+}
+
+START_TEST(what_belongs_together_is_seen_together)
+{
+	enum { LOOKS = 100, WRITERS = 2 };
+	struct segment *segment = join();
+	pthread_t thread[WRITERS];
+	char message[1024];
+	uint64_t last = 0;
+	int news = 0;
+	done = false;
+	segment_view_patience_ns = 60000000000; /* of a busy machine */
+	for (int i = 0; i < WRITERS; i++)
+		pthread_create(&thread[i], NULL, spill, segment_statistics(segment, 0));
+	for (int i = 0; i < LOOKS; i++) {
+		ck_assert_int_eq(look(message, sizeof message), 0);
+		const struct statistics *seen = &view.process[0].device[0];
+		ck_assert_uint_eq(seen->spilled_bytes, 4096 * seen->spills);
+		ck_assert_uint_eq(view.job_total[0].spilled_bytes, 4096 * view.job_total[0].spills);
+		news += seen->spills > last;
+		last = seen->spills;
+	}
+	done = true;
+	for (int i = 0; i < WRITERS; i++)
+		pthread_join(thread[i], NULL);
+	ck_assert_int_gt(news, 2);
+	segment_leave(segment);
+}
+END_TEST
+
+/* Stopped or killed within a change: what there is is seen, after a bounded time. */
+START_TEST(a_change_that_never_ends_keeps_nobody)
+{
+	struct segment *segment = join();
+	struct statistics *s = segment_statistics(segment, 0);
+	char message[1024];
+	statistics_begin(s);
+	statistics_add(&s->spills, 1);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(view.process[0].device[0].spills, 1);
+	segment_leave(segment);
+}
+END_TEST
+
 /* Processes come, count, go or are killed: the job's sum only grows, by what was counted. */
 START_TEST(sums_never_go_back)
 {
@@ -267,6 +324,8 @@ int main(void)
 	tcase_add_test(tests, random_bytes_never_crash);
 	tcase_add_test(tests, looking_writes_nothing);
 	tcase_add_test(tests, a_counter_is_never_torn);
+	tcase_add_test(tests, what_belongs_together_is_seen_together);
+	tcase_add_test(tests, a_change_that_never_ends_keeps_nobody);
 	tcase_add_test(tests, sums_never_go_back);
 	tcase_add_test(tests, sums_hold_while_slots_come_and_go);
 	suite_add_tcase(suite, tests);

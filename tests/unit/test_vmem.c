@@ -2,6 +2,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/context.h"
 #include "core/memory/allocation.h"
@@ -10,6 +11,8 @@
 #include "core/memory/reported.h"
 #include "core/memory/vmem.h"
 #include "fake_driver.h"
+#include "calls.h"
+#include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -38,31 +41,6 @@ static void start(void)
 	gpu = &devices.device[0];
 	context_start(&devices);
 	set_limits(64 * MIB, 64 * MIB);
-}
-
-static CUresult native_alloc(void *cookie, CUdeviceptr *address)
-{
-	return driver.cuMemAlloc_v2(address, *(size_t *)cookie);
-}
-
-static CUresult native_free(void *cookie, CUdeviceptr address)
-{
-	(void)cookie;
-	return driver.cuMemFree_v2(address);
-}
-
-static CUresult release(CUdeviceptr address)
-{
-	const struct vmem_free how = {.native = native_free};
-
-	return vmem_free(address, &how);
-}
-
-static CUresult allocate(size_t size, CUdeviceptr *address)
-{
-	struct vmem_request request = {.size = size, .native = native_alloc, .cookie = &size};
-
-	return vmem_allocate(&request, address);
 }
 
 static void ck_assert_nothing_left(void)
@@ -207,6 +185,16 @@ START_TEST(reported_memory_is_the_limit)
 	ck_assert_uint_eq(grown.total, 64 * MIB);
 	ck_assert_uint_eq(grown.used, 64 * MIB);
 	ck_assert_uint_eq(grown.free, 0);
+	/* Evicted, it is told what it was told before, without a limit too. */
+	settings.evict = true;
+	ck_assert(reported_memory(&settings, 2 * MIB, 14 * MIB, &grown));
+	ck_assert_uint_eq(grown.total, 64 * MIB);
+	ck_assert_uint_eq(grown.free, 48 * MIB);
+	settings = (struct config_gpu){.memory_limit = CONFIG_UNLIMITED, .evict = true};
+	grown = (struct reported){.total = 256 * MIB, .free = 254 * MIB};
+	ck_assert(reported_memory(&settings, 2 * MIB, 14 * MIB, &grown));
+	ck_assert_uint_eq(grown.total, 256 * MIB);
+	ck_assert_uint_eq(grown.free, 240 * MIB);
 
 	start();
 	ck_assert_uint_eq(vmem_reported_total(gpu, 256 * MIB), 64 * MIB);
@@ -348,23 +336,207 @@ END_TEST
 
 START_TEST(devices_are_found_by_every_name)
 {
+	static const char *const other[] = {"1",
+	                                    "-1",
+	                                    "+0",
+	                                    "0x",
+	                                    "GPU-2",
+	                                    "GPU-",
+	                                    "",
+	                                    "gpu:1",
+	                                    "gpu:",
+	                                    "gpu:0x",
+	                                    "/gpu:-0",
+	                                    "//gpu:0",
+	                                    "tpu:0",
+	                                    "/job:other/gpu:0",
+	                                    "/job:tes/gpu:0",
+	                                    "/job:testy/gpu:0",
+	                                    "/process:1/gpu:0",
+	                                    "/job:test/process:99999999999/gpu:0",
+	                                    "/job:test",
+	                                    "gpu:99999999999999999999"};
+	char name[80];
+
 	start();
 	ck_assert_ptr_eq(device_set_find(&devices, "0"), gpu);
 	ck_assert_ptr_eq(device_set_find(&devices, "GPU-1111"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "gpu-1111"), gpu);
 	ck_assert_ptr_eq(device_set_find(&devices, "0000:01:00.0"), gpu);
 	ck_assert_ptr_eq(device_set_find(&devices, "01:00.0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "/job:bert/process:1/gpu:0"), gpu);
-	ck_assert_ptr_null(device_set_find(&devices, "1"));
-	ck_assert_ptr_null(device_set_find(&devices, "GPU-2"));
-	ck_assert_ptr_null(device_set_find(&devices, ""));
+	ck_assert_ptr_eq(device_set_find(&devices, "fake"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "gpu:0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "cuda:0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "/gpu:0"), gpu);
+	ck_assert_ptr_eq(device_set_find(&devices, "/job:test/gpu:0"), gpu);
+	snprintf(name, sizeof(name), "/process:%d/gpu:0", (int)getpid());
+	ck_assert_ptr_eq(device_set_find(&devices, name), gpu);
+	snprintf(name, sizeof(name), "/job:test/process:%d/gpu:0", (int)getpid());
+	ck_assert_ptr_eq(device_set_find(&devices, name), gpu);
+	for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++)
+		ck_assert_msg(!device_set_find(&devices, other[i]), "%s", other[i]);
+}
+END_TEST
+
+/* Where memory is spilled is a device, too. */
+START_TEST(spill_tiers_are_devices)
+{
+	struct device_ref found = {.type = DEVICE_TYPES};
+	CUdeviceptr address;
+	char name[80];
+
+	start();
+	ck_assert_int_eq(device_set_count(&devices, DEVICE_GPU), 1);
+	ck_assert_int_eq(device_set_count(&devices, DEVICE_CPU), 1);
+	ck_assert(!device_set_lookup(&devices, "cpu:1", &found));
+	ck_assert_int_eq(found.type, DEVICE_TYPES);
+	ck_assert_ptr_null(device_set_find(&devices, "cpu:0"));
+	snprintf(name, sizeof(name), "/job:test/process:%d/cpu:0", (int)getpid());
+	ck_assert(device_set_lookup(&devices, name, &found));
+	ck_assert_int_eq(found.type, DEVICE_CPU);
+	ck_assert_ptr_null(found.gpu);
+	ck_assert_int_eq(found.tier->index, 0);
+	ck_assert_uint_eq(found.tier->devices, 1);
+	ck_assert_uint_eq(spill_tier_used(&devices, found.tier), 0);
+	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(2 * MIB, &address), CUDA_SUCCESS);
+	ck_assert_uint_eq(spill_tier_used(&devices, found.tier), 2 * MIB);
+}
+END_TEST
+
+enum { FOUR = 4 };
+
+static CUresult count_four(int *count)
+{
+	*count = FOUR;
+	return CUDA_SUCCESS;
+}
+
+static CUresult name_soft(char *text, int size, CUdevice device)
+{
+	(void)device;
+	snprintf(text, (size_t)size, "Spillway software GPU");
+	return CUDA_SUCCESS;
+}
+
+/* Two nodes, 3 and 1, in turn. */
+static CUresult two_nodes(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	*value = attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ? 3 - device % 2 * 2 : 0;
+	return CUDA_SUCCESS;
+}
+
+START_TEST(the_factory_with_the_highest_priority_that_works_makes_the_devices)
+{
+	struct device_ref found;
+
+	start();
+	ck_assert_str_eq(devices.made_by[DEVICE_GPU], "cuda");
+	ck_assert_str_eq(devices.made_by[DEVICE_CPU], "host");
+	finish();
+	driver.cuDeviceGetCount = count_four;
+	driver.cuDeviceGetName = name_soft;
+	driver.cuDeviceGetAttribute = two_nodes;
+	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	ck_assert_str_eq(devices.made_by[DEVICE_GPU], "soft");
+	ck_assert_int_eq(device_set_count(&devices, DEVICE_GPU), FOUR);
+	ck_assert_int_eq(device_set_count(&devices, DEVICE_CPU), 2);
+	ck_assert_ptr_null(device_set_find(&devices, "Spillway software GPU")); /* several */
+	ck_assert(device_set_lookup(&devices, "cpu:0", &found));
+	ck_assert_int_eq(found.tier->node, 3);
+	ck_assert_uint_eq(found.tier->devices, 1 | 4);
+	ck_assert(device_set_lookup(&devices, "/cpu:1", &found));
+	ck_assert_int_eq(found.tier->node, 1);
+	ck_assert_uint_eq(found.tier->devices, 2 | 8);
+	ck_assert_int_eq(devices.device[2].host_node, 3);
+}
+END_TEST
+
+START_TEST(factories_are_tried_by_priority)
+{
+	static const struct factory low = {"low", 1}, high = {"high", 9}, middle = {"middle", 5};
+	const struct factory *const all[] = {&low, &high, &middle};
+
+	ck_assert_ptr_eq(factory_next(all, 3, NULL), &high);
+	ck_assert_ptr_eq(factory_next(all, 3, &high), &middle);
+	ck_assert_ptr_eq(factory_next(all, 3, &middle), &low);
+	ck_assert_ptr_null(factory_next(all, 3, &low));
+	ck_assert_ptr_null(factory_next(all, 0, NULL));
+}
+END_TEST
+
+/* There is no other book: what the registry forgets, the shim does not know. */
+START_TEST(without_the_registry_nothing_is_known)
+{
+	CUdeviceptr on_device, on_host, base;
+	struct allocation *a;
+	size_t size;
+
+	start();
+	ck_assert_int_eq(allocate(40 * MIB, &on_device), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(40 * MIB, &on_host), CUDA_SUCCESS);
+	a = vmem_at(on_host + MIB);
+	ck_assert_ptr_nonnull(a);
+	resource_release(&a->resource);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
+	ck_assert_uint_eq(gpu->statistics->allocations, 2);
+
+	/* them and the context */
+	ck_assert_uint_eq(registry_clear(gpu->registry), 3);
+	ck_assert_uint_eq(gpu->statistics->allocations, 0);
+	/* the driver has it all, and the shim nothing */
+	ck_assert_uint_eq(fake.device_bytes, 40 * MIB);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
+	ck_assert_ptr_null(vmem_at(on_host));
+	ck_assert_ptr_null(vmem_at(on_host + MIB));
+	ck_assert(!pointer_range(on_host, &base, &size));
+	/* what it spilled it cannot free any more */
+	ck_assert_int_eq(release(on_host), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(fake.misuse, 1);
+	ck_assert_ptr_nonnull(fake_find(FAKE_MAPPED, on_host));
+	/* and it lets more onto the device than the limit */
+	ck_assert_int_eq(allocate(60 * MIB, &base), CUDA_SUCCESS);
+	ck_assert_uint_eq(fake.device_bytes, 100 * MIB);
+}
+END_TEST
+
+enum { CHANGES = 20000 };
+
+static _Atomic bool changing;
+
+static void *change_settings(void *cookie)
+{
+	(void)cookie;
+	for (uint64_t i = 0; i < CHANGES; i++)
+		set_limits(i, i);
+	atomic_store(&changing, false);
+	return NULL;
+}
+
+START_TEST(settings_are_read_as_they_were_at_one_time)
+{
+	pthread_t thread;
+	bool is_over;
+
+	start();
+	atomic_store(&changing, true);
+	ck_assert_int_eq(pthread_create(&thread, NULL, change_settings, NULL), 0);
+	do {
+		struct config_gpu now;
+
+		is_over = !atomic_load(&changing);
+		now = device_settings(gpu);
+		ck_assert_uint_eq(now.memory_limit, now.host_limit);
+	} while (!is_over);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(device_setting(gpu, memory_limit), CHANGES - 1);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("vmem");
 	TCase *tests = tcase_create("vmem");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, beyond_the_limit_memory_is_on_the_host);
@@ -377,10 +549,11 @@ int main(void)
 	tcase_add_test(tests, any_driver_call_may_fail);
 	tcase_add_test(tests, physical_memory_is_charged_while_a_handle_or_mapping_lives);
 	tcase_add_test(tests, devices_are_found_by_every_name);
-	suite_add_tcase(suite, tests);
+	tcase_add_test(tests, spill_tiers_are_devices);
+	tcase_add_test(tests, the_factory_with_the_highest_priority_that_works_makes_the_devices);
+	tcase_add_test(tests, factories_are_tried_by_priority);
+	tcase_add_test(tests, without_the_registry_nothing_is_known);
+	tcase_add_test(tests, settings_are_read_as_they_were_at_one_time);
 	tcase_add_checked_fixture(tests, NULL, finish);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("vmem", tests);
 }

@@ -77,6 +77,8 @@ CUcontext new_context(void); /* current now */
 
 /* Rows that change or ask. */
 void check_changes(void);
+/* What acts on launches and allocations. */
+void check_actions(void);
 /* A million objects. */
 void check_soak(void);
 

@@ -1,0 +1,54 @@
+/*
+ * Changes of a file that is good, as fuzz targets read them from their input: of 4 bytes each and as many as the last of
+ * them says, offset (little endian; above the file's end: counted within its hot part) and bytes to put there.
+ */
+#ifndef SPILLWAY_FUZZ_CHANGES_H
+#define SPILLWAY_FUZZ_CHANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct changed_file {
+	int fd;
+	const void *good;
+	size_t size;
+	size_t hot, hot_size; /* where changes matter most */
+};
+
+static inline void changes_put(const struct changed_file *file, uint64_t at, const void *bytes,
+                               size_t size)
+{
+	if (size && pwrite(file->fd, bytes, size, (off_t)at) != (ssize_t)size)
+		abort();
+}
+
+/* Each change, or with undo what was there before. */
+static inline void changes_apply(const struct changed_file *file, const uint8_t *data, size_t size,
+                                 bool undo)
+{
+	while (size >= 4) {
+		uint64_t at = (uint64_t)data[0] | (uint64_t)data[1] << 8 | (uint64_t)data[2] << 16;
+		size_t length = data[3] < size - 4 ? data[3] : size - 4;
+
+		if (at >= file->size)
+			at = file->hot + at % file->hot_size;
+		if (length > file->size - at)
+			length = file->size - at;
+		changes_put(file, at, undo ? (const uint8_t *)file->good + at : data + 4, length);
+		data += 4 + length;
+		size -= 4 + length;
+	}
+}
+
+/* What two bytes make of the file's length: 0: it stays, else a fraction of it. */
+static inline size_t changes_length(const struct changed_file *file, const uint8_t bytes[2])
+{
+	uint64_t fraction = bytes[0] | (uint64_t)bytes[1] << 8;
+
+	return fraction ? (size_t)(file->size * fraction / 65535) : file->size;
+}
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * libFuzzer target of the reader of rings. How: rules.mk of this folder. Without clang its main part is run by
+ * tests/unit/test_fuzz_ring.c.
+ *
+ * Input: first byte 0: what follows is the state of a reader, as text. Else a ring that is good is changed by it: bytes 1
+ * and 2 are its length, as a fraction of the right one; then changes (changes.h).
+ *
+ * Nothing may crash or hang, whatever the file; what is handed out is an event that there is, and of all records that the
+ * file says it has none is missing in the counts.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/state/ring_layout.h"
+#include "core/state/ring_reader.h"
+#include "tests/fuzz/changes.h"
+
+static const struct ring_id id = {.job = "fuzz", .pid = 7, .started_ns = 99};
+static struct ring_file good;
+static char folder[256], name[RING_NAME_MAX];
+static int directory, file;
+
+static void set_up(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct ring_header *header = &good.header;
+
+	ring_patience_ns = 0; /* nobody writes */
+	snprintf(folder, sizeof folder, "%s/fuzz-ring-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder) || (directory = open(folder, O_RDONLY | O_DIRECTORY)) < 0)
+		abort();
+	ring_name(&id, name, sizeof name);
+	file = openat(directory, name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (file < 0)
+		abort();
+	memcpy(header->magic, RING_MAGIC, sizeof header->magic);
+	header->version = RING_VERSION;
+	header->records = RING_RECORDS;
+	header->size = sizeof good;
+	strcpy(header->job, id.job);
+	header->pid = id.pid;
+	header->started_ns = id.started_ns;
+	header->next = 300;
+	for (uint64_t i = 0; i < header->next; i++) {
+		struct event event = {.kind = (enum event_kind)(i % EVENT_KINDS)};
+
+		good.record[i].sequence = 2 * i + 2;
+		good.record[i].begin_ns = i;
+		good.record[i].what = ring_pack(&event);
+	}
+	if (pwrite(file, &good, sizeof good, 0) != sizeof good)
+		abort();
+}
+
+static void clean_up(void)
+{
+	unlinkat(directory, name, 0);
+	rmdir(folder);
+	close(file);
+	close(directory);
+}
+
+static void read_ring(void)
+{
+	struct queue *work = queue_create(1);
+	struct ring_reader *reader = ring_reader_create(dup(directory));
+	struct ring_entry entry[50];
+	char message[256];
+	uint64_t events = 0, lost = 0, said = 0;
+	int n;
+
+	if (!work || !reader || queue_put(work, strdup(name), 0) != 0)
+		abort();
+	while ((n = ring_reader_read_up_to(reader, work, entry, 50, 0, message, sizeof message)) >
+	       0) {
+		for (int i = 0; i < n; i++) {
+			if (entry[i].lost)
+				lost += entry[i].lost;
+			else if (entry[i].event.kind < EVENT_KINDS &&
+			         entry[i].event.device < SEGMENT_DEVICES)
+				events++;
+			else
+				abort();
+		}
+	}
+	if (events != ring_reader_produced(reader) || lost != ring_reader_lost(reader) ||
+	    events > RING_RECORDS)
+		abort();
+	if (n == 0 && (pread(file, &said, sizeof said, offsetof(struct ring_header, next)) < 0 ||
+	               events + lost != said))
+		abort();
+	ring_reader_destroy(reader);
+	queue_destroy(work, free);
+}
+
+/* What is accepted is written again, and that is accepted too. */
+static void read_state(const uint8_t *data, size_t size)
+{
+	struct ring_reader *reader = ring_reader_create(dup(directory));
+	char *text = strndup((const char *)data, size), *again;
+
+	if (!reader || !text)
+		abort();
+	if (ring_reader_restore_state(reader, text, NULL, 0) == 0) {
+		again = ring_reader_serialize_state(reader);
+		if (!again || ring_reader_restore_state(reader, again, NULL, 0) != 0)
+			abort();
+		free(again);
+	}
+	free(text);
+	ring_reader_destroy(reader);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct changed_file ring = {0, &good, sizeof good, offsetof(struct ring_file, record),
+	                            300 * 64};
+	size_t length;
+
+	if (!directory) {
+		set_up();
+		atexit(clean_up);
+	}
+	if (size < 3)
+		return 0;
+	if (data[0] == 0) {
+		read_state(data + 1, size - 1);
+		return 0;
+	}
+	ring.fd = file;
+	length = changes_length(&ring, data + 1);
+	changes_apply(&ring, data + 3, size - 3, false);
+	if (length != sizeof good && ftruncate(file, (off_t)length) != 0)
+		abort();
+	read_ring();
+	if (length != sizeof good)
+		changes_put(&ring, 0, &good, sizeof good);
+	changes_apply(&ring, data + 3, size - 3, true);
+	return 0;
+}

@@ -1,0 +1,133 @@
+/*
+ * libFuzzer target of what is read as text: INI files, the environment, sizes and other values. How: rules.mk of
+ * this folder. Without clang its main part is run by tests/unit/test_fuzz_text.c.
+ *
+ * Input: the first byte says which, the rest is the text; of an environment its variables, each ended by a newline.
+ * Nothing may crash; what is refused leaves its output alone, and what is accepted is accepted again as it is written.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/units.h"
+#include "core/config/snapshot.h"
+
+static const struct config_device device = {
+    .ordinal = 0, .uuid = "GPU-5ac30000", .pci_bus_id = "0000:3b:00.0", .memory = 1 << 30};
+
+static void use(struct config *config)
+{
+	struct config_error error;
+	struct config_gpu settings;
+	char value[64];
+
+	if (config_check(config, &error) != 0)
+		return;
+	config_for_device(config, &device, &settings);
+	if (settings.memory_limit_max && settings.memory_limit_max < settings.memory_limit)
+		abort();
+	if (settings.share > 100000)
+		abort();
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		const char *written = config_written(config, &device, (enum config_key)key);
+
+		if (!config_origin(config, &device, (enum config_key)key))
+			abort();
+		if (written &&
+		    config_check_value((enum config_key)key, written, value, sizeof value) != 0)
+			abort();
+	}
+}
+
+static void read_ini(const char *text, size_t length)
+{
+	static const enum config_layer layers[] = {LAYER_SYSTEM, LAYER_FILE, LAYER_OVERRIDE};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct config *config = config_create();
+		struct config_error error = {.message = ""};
+
+		if (!config)
+			abort();
+		if (config_add_text(config, layers[i], "fuzz.ini", text, length, &error) == 0)
+			use(config);
+		else if (!error.message[0])
+			abort();
+		config_release(config);
+	}
+}
+
+static void read_environment(char *text)
+{
+	char *variable[17] = {NULL};
+	struct config *config = config_create();
+	struct config_error error = {.message = ""};
+	int count = 0;
+
+	for (char *end; count < 16 && (end = strchr(text, '\n')); text = end + 1) {
+		*end = '\0';
+		variable[count++] = text;
+	}
+	if (!config)
+		abort();
+	if (config_add_environment(config, variable, &error) == 0)
+		use(config);
+	else if (!error.message[0])
+		abort();
+	config_release(config);
+}
+
+static void read_value(const char *text)
+{
+	uint64_t bytes = 12345, again, count = 12345, ns = 12345;
+	double percent = 12345;
+	char written[32];
+	bool flag;
+
+	if (units_parse_size(text, &bytes) != 0 && bytes != 12345)
+		abort();
+	if (units_parse_count(text, &count) != 0 && count != 12345)
+		abort();
+	if (units_parse_duration(text, &ns) != 0 && ns != 12345)
+		abort();
+	if (units_parse_percent(text, &percent) != 0
+	        ? percent < 12345 || percent > 12345
+	        : isnan(percent) || percent < 0 || percent > 100)
+		abort();
+	(void)units_parse_bool(text, &flag);
+	/* to three digits */
+	units_format_size(bytes, written, sizeof written);
+	if (units_parse_size(written, &again) == 0 &&
+	    (again > bytes ? again - bytes : bytes - again) > bytes / 100)
+		abort();
+	units_format_duration(ns, written, sizeof written);
+	if (strlen(written) >= sizeof written)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text;
+
+	if (size == 0)
+		return 0;
+	text = malloc(size);
+	if (!text)
+		return 0;
+	memcpy(text, data + 1, size - 1);
+	text[size - 1] = '\0';
+	switch (data[0] % 3) {
+	case 0:
+		read_ini(text, size - 1);
+		break;
+	case 1:
+		read_environment(text);
+		break;
+	default:
+		read_value(text);
+	}
+	free(text);
+	return 0;
+}

@@ -1,0 +1,214 @@
+/* Traces: see trace.h. */
+#include "tests/unit/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/pace/step.h"
+
+enum { MOST_FUNCTIONS = 4096 };
+
+struct shapes {
+	long long of[MOST_FUNCTIONS];
+};
+
+void trace_start(struct trace *trace, uint64_t seed)
+{
+	*trace = (struct trace){
+	    .random = seed * 0x9e3779b97f4a7c15u + 1, .now_ns = 1000000000, .launch_ns = 5000};
+}
+
+void trace_free(struct trace *trace)
+{
+	free(trace->launches);
+}
+
+uint64_t trace_random(struct trace *trace, uint64_t below)
+{
+	trace->random ^= trace->random << 13;
+	trace->random ^= trace->random >> 7;
+	trace->random ^= trace->random << 17;
+	return (trace->random >> 11) % below;
+}
+
+bool trace_chance(struct trace *trace, double percent)
+{
+	return (double)trace_random(trace, 1000000) < percent * 10000;
+}
+
+void trace_add(struct trace *trace, uint64_t function, uint64_t shape)
+{
+	if (trace->count == trace->room) {
+		trace->room = trace->room ? trace->room * 2 : 4096;
+		trace->launches = realloc(trace->launches, sizeof(*trace->launches) * trace->room);
+		if (!trace->launches) {
+			fputs("out of memory\n", stderr);
+			exit(99);
+		}
+	}
+	trace->now_ns +=
+	    trace->launch_ns * 2 / 3 + trace_random(trace, trace->launch_ns * 2 / 3 + 1);
+	trace->launches[trace->count++] = (struct trace_launch){
+	    .function = function * 64 + 0x7f0000000000, .shape = shape, .ns = trace->now_ns};
+}
+
+void trace_run(struct trace *trace, unsigned library, unsigned first, unsigned count,
+               uint64_t shape)
+{
+	for (unsigned i = 0; i < count; i++)
+		trace_add(trace, library * 1000ull + first + i, shape + i);
+}
+
+void trace_pass(struct trace *trace, uint64_t ns)
+{
+	trace->now_ns += ns;
+}
+
+void trace_step_begins(struct trace *trace)
+{
+	trace->begun_ns = trace->now_ns;
+}
+
+void trace_step_ends(struct trace *trace)
+{
+	if (!trace->count)
+		return;
+	trace->launches[trace->count - 1].step_ns = trace->now_ns - trace->begun_ns;
+	trace->steps++;
+}
+
+void trace_jitter(struct trace *trace, double percent, unsigned distance)
+{
+	for (size_t i = 0; i + distance < trace->count; i++) {
+		struct trace_launch *a = &trace->launches[i], *b;
+
+		if (!trace_chance(trace, percent))
+			continue;
+		b = a + 1 + trace_random(trace, distance);
+		uint64_t function = a->function, shape = a->shape;
+		a->function = b->function;
+		a->shape = b->shape;
+		b->function = function;
+		b->shape = shape;
+	}
+}
+
+struct trace_found trace_detect(const struct trace *trace)
+{
+	struct step_detector *detector = step_create();
+	struct trace_found found = {0};
+	struct step ended = {0};
+	uint64_t ns = 0, timed = 0, number = 0;
+
+	if (!detector)
+		exit(99);
+	for (size_t i = 0; i < trace->count; i++) {
+		const struct trace_launch *launch = &trace->launches[i];
+
+		if (step_launch(detector, launch->function, launch->shape, launch->ns, &ended)) {
+			found.told++;
+			found.at_their_end += launch->step_ns > 0;
+			if (ended.number != number + 1)
+				ns = timed = 0;
+			number = ended.number;
+		}
+		if (launch->step_ns && found.told) {
+			found.true_told++;
+			ns += launch->step_ns;
+			timed++;
+		}
+	}
+	found.steps = step_newest(detector).number;
+	found.mean_ns = step_newest(detector).mean_ns;
+	found.true_mean_ns = trace->mean_ns ? trace->mean_ns : timed ? ns / timed : 0;
+	step_destroy(detector);
+	return found;
+}
+
+static uint64_t difference(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+const char *trace_judge(const char *name, const struct trace *trace, unsigned missed)
+{
+	static char wrong[256];
+	struct trace_found found = trace_detect(trace);
+
+	if (found.told && difference(found.steps, trace->steps) <= missed + trace->steps / 100 &&
+	    difference(found.told, found.true_told) <= 3 + found.true_told / 100 &&
+	    difference(found.mean_ns, found.true_mean_ns) * 50 <= found.true_mean_ns)
+		return NULL;
+	snprintf(
+	    wrong, sizeof(wrong),
+	    "%s: %llu steps found of %llu, %llu told of %llu, mean %llu ns, of the program %llu",
+	    name, (unsigned long long)found.steps, (unsigned long long)trace->steps,
+	    (unsigned long long)found.told, (unsigned long long)found.true_told,
+	    (unsigned long long)found.mean_ns, (unsigned long long)found.true_mean_ns);
+	return wrong;
+}
+
+/* Unsigned number at *text, which is moved past it; -1: there is none. */
+static long long number_at(const char **text)
+{
+	char *end;
+	long long value = strtoll(*text, &end, 10);
+
+	if (end == *text || value < 0)
+		return -1;
+	*text = end;
+	return value;
+}
+
+static bool read_token(struct trace *trace, struct shapes *shapes, const char *token)
+{
+	long long function, us;
+
+	if (*token == '=') {
+		token++;
+		us = number_at(&token);
+		if (us < 0 || !trace->count)
+			return false;
+		/* A step that took nothing is one that began with the first mark. */
+		trace->launches[trace->count - 1].step_ns = us ? (uint64_t)us * 1000 : 1;
+		trace->steps++;
+		return !*token;
+	}
+	if (*token == '@') {
+		token++;
+		us = number_at(&token);
+		trace->mean_ns = us > 0 ? (uint64_t)us * 1000 : 0;
+		return us > 0 && !*token;
+	}
+	function = number_at(&token);
+	if (function < 0 || function >= MOST_FUNCTIONS)
+		return false;
+	if (*token == ':') {
+		token++;
+		shapes->of[function] = number_at(&token);
+	}
+	if (*token++ != '+' || (us = number_at(&token)) < 0)
+		return false;
+	trace->launch_ns = 0;
+	trace->now_ns += (uint64_t)us * 1000;
+	trace_add(trace, (uint64_t)function, (uint64_t)shapes->of[function]);
+	return !*token;
+}
+
+bool trace_read(struct trace *trace, const char *path)
+{
+	FILE *file = fopen(path, "r");
+	struct shapes shapes = {0};
+	char token[64];
+	bool good = file != NULL;
+
+	trace_start(trace, 0);
+	while (good && fscanf(file, "%63s", token) == 1)
+		if (*token == '#')
+			good = fscanf(file, "%*[^\n]") >= 0;
+		else
+			good = read_token(trace, &shapes, token);
+	if (file)
+		fclose(file);
+	return good && trace->count;
+}
