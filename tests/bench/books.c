@@ -1,9 +1,14 @@
 /*
- * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; heat, for a launch on
- * average while nothing is spilled and while something is, and for one that is looked at; and with 1 thousand, 64
- * thousand and 1 million of them alive, looking up, making and deleting a resource, and giving back a run of addresses
- * or a block of a slab, any of them, and taking another.
+ * What Spillway's own books cost, as "MEASURE NS" lines: a passage of the gate, and closing it; a group of actions that is
+ * empty, and one of two that do nothing; heat, for a launch on average while nothing is spilled and while something is, and
+ * for one that is looked at; the end of a step, where nothing was made within it and where something was; noting an event
+ * where no ring is, in a ring, and in one that another thread writes to all the time; and with 1 thousand, 64 thousand and
+ * 1 million of them alive, looking up (alone, and among many), making and deleting a resource, and giving back a run of
+ * addresses or a block of a slab, any of them, and taking another; steps of the program. Last, "resource_bytes BYTES": what
+ * one of a million resources takes, the heap's part included.
  */
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,8 +18,13 @@
 #include "core/memory/arena.h"
 #include "core/memory/heat.h"
 #include "core/memory/slab.h"
+#include "core/pace/step.h"
+#include "core/registry/actions.h"
 #include "core/registry/object.h"
 #include "core/registry/registry.h"
+#include "core/registry/step_container.h"
+#include "core/state/ring.h"
+#include "core/state/segment.h"
 
 enum { ROUNDS = 21, PER_ROUND = 20000, STEP = 512, MOST = 1000000, RUN_MOST = 4 };
 
@@ -70,11 +80,58 @@ static void sample_launch(uint64_t i)
 		look_at_launch(i);
 }
 
+/* --- steps of so many launches, of half as many functions --- */
+
+enum { LEARNING = 2000000 };
+
+static struct step_detector *detector;
+static uint64_t launches_of_step, launch_number;
+
+static void detect(uint64_t i)
+{
+	struct step ended;
+	uint64_t number = launch_number++ % launches_of_step;
+
+	(void)i;
+	step_launch(detector, number / 2 * 256, number, launch_number * 5000, &ended);
+}
+
+static void detect_nothing(uint64_t i)
+{
+	struct step ended;
+
+	(void)i;
+	launch_number++;
+	step_launch(detector,
+	            (launch_number * launch_number * 0x9e3779b97f4a7c15u >> 40) % 100 * 256, 0,
+	            launch_number * 5000, &ended);
+}
+
+static void measure(const char *name, void (*operation)(uint64_t i));
+
+/* After it was learnt what a step is, or that there is none. */
+static void measure_steps(const char *name, uint64_t launches)
+{
+	void (*operation)(uint64_t i) = launches ? detect : detect_nothing;
+
+	detector = step_create();
+	if (!detector)
+		abort();
+	launches_of_step = launches;
+	for (uint64_t i = 0; i < LEARNING; i++)
+		operation(i);
+	if (!step_newest(detector).number != !launches)
+		abort();
+	measure(name, operation);
+	step_destroy(detector);
+}
+
+/* Of this thread's own time, so that other programs count less. */
 static double now_ns(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
@@ -107,6 +164,32 @@ static void close_gate(uint64_t i)
 	gate_open();
 }
 
+static void note_event(uint64_t i)
+{
+	event_note(.kind = EVENT_burst, .begin_ns = i + 1, .duration_ns = 7, .a = i);
+}
+
+static _Atomic bool other_ends;
+
+static void *note_events(void *unused)
+{
+	for (uint64_t i = 0; !other_ends; i++)
+		note_event(i);
+	return unused;
+}
+
+static void run_group(uint64_t i)
+{
+	actions_run(ACTION_PRE_LAUNCH, &i);
+}
+
+static CUresult do_nothing(void *cookie, void *subject)
+{
+	(void)cookie;
+	(void)subject;
+	return CUDA_SUCCESS;
+}
+
 static void look_up(uint64_t i)
 {
 	struct resource *r =
@@ -117,6 +200,27 @@ static void look_up(uint64_t i)
 	resource_release(r);
 }
 
+/* Of all, those that are used again and again. */
+static void look_up_recent(uint64_t i)
+{
+	look_up(i % 1000);
+}
+
+static void look_up_many(uint64_t i)
+{
+	static uint64_t objects[LOOKUP_BATCH];
+	struct resource *found[LOOKUP_BATCH];
+
+	objects[i % LOOKUP_BATCH] = some_object(i);
+	if (i % LOOKUP_BATCH != LOOKUP_BATCH - 1)
+		return;
+	if (registry_lookup_objects(registry, NULL, &object_type_event, objects, LOOKUP_BATCH,
+	                            found) != LOOKUP_BATCH)
+		abort();
+	for (size_t j = 0; j < LOOKUP_BATCH; j++)
+		resource_release(found[j]);
+}
+
 static void make_and_delete(uint64_t i)
 {
 	const void *object = (void *)((live + 1 + i) * STEP);
@@ -124,6 +228,36 @@ static void make_and_delete(uint64_t i)
 	if (object_track(registry, NULL, &object_type_event, object) != 0)
 		abort();
 	registry_delete_object(registry, NULL, &object_type_event, (uintptr_t)object);
+}
+
+/* A step in which nothing was made, and one in which something was. */
+static void end_empty_step(uint64_t i)
+{
+	struct step_container step;
+
+	step_container_begin(&step, registry, i);
+	step_container_end(&step);
+}
+
+static void record_destroy(struct resource *record)
+{
+	free(record);
+}
+
+static void end_step(uint64_t i)
+{
+	static const struct resource_type type = {.name = "step_statistics",
+	                                          .destroy = record_destroy};
+	struct resource *record = malloc(sizeof(*record));
+	struct step_container step;
+
+	if (!record)
+		abort();
+	resource_init(record, &type);
+	step_container_begin(&step, registry, i);
+	if (step_container_add(&step, "record", record) != 0)
+		abort();
+	step_container_end(&step);
 }
 
 static void take_run(struct run *run, uint64_t i)
@@ -191,14 +325,63 @@ static void measure(const char *name, void (*operation)(uint64_t i))
 	printf("%s %.2f\n", name, rounds[ROUNDS / 2]);
 }
 
+static void measure_events(void)
+{
+	struct segment *segment;
+	struct ring *ring;
+	char message[512];
+	pthread_t other;
+
+	measure("event_no_ring", note_event);
+	if (segment_join("bench-books", NULL, NULL, &segment, message, sizeof(message)) != 0 ||
+	    ring_create(segment, &ring, message, sizeof(message)) != 0) {
+		fprintf(stderr, "%s\n", message);
+		exit(1);
+	}
+	atomic_store(&event_ring, ring);
+	measure("event", note_event);
+	if (pthread_create(&other, NULL, note_events, NULL) != 0)
+		abort();
+	measure("event_two_threads", note_event);
+	other_ends = true;
+	pthread_join(other, NULL);
+	atomic_store(&event_ring, NULL);
+	ring_close(ring);
+	segment_leave(segment);
+	(void)segment_remove("bench-books");
+}
+
+/* Of the heap: large tables are mapped, and are in hblkhd. */
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 heap = mallinfo2();
+
+	return heap.uordblks + heap.hblkhd;
+}
+
+static void measure_bytes(void)
+{
+	struct registry *measured = registry_create("bench", 1, 0);
+	size_t before = heap_bytes();
+
+	for (uint64_t i = 1; i <= MOST; i++)
+		if (object_track(measured, NULL, &object_type_event, (void *)(i * STEP)) != 0)
+			abort();
+	printf("resource_bytes %.1f\n", (double)(heap_bytes() - before) / MOST);
+	registry_destroy(measured);
+}
+
 int main(void)
 {
 	static const struct {
 		uint64_t alive;
-		const char *look_up, *make, *run, *block;
-	} sizes[] = {{1000, "lookup_1k", "create_delete_1k", "run_1k", "block_1k"},
-	             {64000, "lookup_64k", "create_delete_64k", "run_64k", "block_64k"},
-	             {MOST, "lookup_1M", "create_delete_1M", "run_1M", "block_1M"}};
+		const char *look_up, *look_up_recent, *look_up_many, *make, *run, *block;
+	} sizes[] = {{1000, "lookup_1k", "lookup_recent_1k", "lookup_many_1k", "create_delete_1k",
+	              "run_1k", "block_1k"},
+	             {64000, "lookup_64k", "lookup_recent_64k", "lookup_many_64k",
+	              "create_delete_64k", "run_64k", "block_64k"},
+	             {MOST, "lookup_1M", "lookup_recent_1M", "lookup_many_1M", "create_delete_1M",
+	              "run_1M", "block_1M"}};
 
 	registry = registry_create("bench", 1, 0);
 	if (!registry || address_space_open(&space, MOST * RUN_MOST) != 0)
@@ -206,12 +389,26 @@ int main(void)
 	gate_start();
 	measure("gate_passage", pass_gate);
 	measure("gate_closure", close_gate);
+	measure("actions_none", run_group);
+	if (action_add(ACTION_PRE_LAUNCH,
+	               &(struct action){ACTION_STATISTICS, "a", do_nothing, NULL}) ||
+	    action_add(ACTION_PRE_LAUNCH,
+	               &(struct action){ACTION_RESOURCES, "b", do_nothing, NULL}))
+		return 1;
+	measure("actions_two", run_group);
 	arena_ranges[0] = (struct arena_range){arena.base, arena.base + arena.size, &arena};
 	heat_sample(HEAT_THINLY);
 	measure("heat_launch", sample_launch);
 	heat_sample(HEAT_CLOSELY);
 	measure("heat_launch_spilled", sample_launch);
 	measure("heat_look", look_at_launch);
+	measure("step_end_empty", end_empty_step);
+	measure("step_end", end_step);
+	measure_steps("step_launch_1", 1);
+	measure_steps("step_launch_14", 14);
+	measure_steps("step_launch_300", 300);
+	measure_steps("step_launch_none", 0);
+	measure_events();
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
 		for (; live < sizes[s].alive; live++) {
 			if (object_track(registry, NULL, &object_type_event,
@@ -221,10 +418,13 @@ int main(void)
 			take_block(&blocks[live], live);
 		}
 		measure(sizes[s].look_up, look_up);
+		measure(sizes[s].look_up_recent, look_up_recent);
+		measure(sizes[s].look_up_many, look_up_many);
 		measure(sizes[s].make, make_and_delete);
 		measure(sizes[s].run, give_and_take_run);
 		measure(sizes[s].block, give_and_take_block);
 	}
+	measure_bytes();
 	while (live)
 		give_block(&blocks[--live]);
 	address_space_close(&space);

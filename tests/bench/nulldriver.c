@@ -1,12 +1,15 @@
 /*
  * A libcuda.so.1 whose calls return at once: what a call costs above it is the cost of who stands
  * in front. It keeps no state and checks nothing; memory is numbers counted upwards.
+ *
+ * NULL_KERNEL_NS: kernels take so long, one after the other, by what events and queries say.
  */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The C name differs from the symbol, so that neither cuda.h's prototypes nor its macros that
  * rename calls are in the way. */
@@ -38,6 +41,50 @@ static uint64_t take_address(size_t size, size_t alignment)
 {
 	size_t taken = (size + alignment - 1) / alignment * alignment;
 	return __atomic_fetch_add(&next_address, taken, __ATOMIC_RELAXED);
+}
+
+/* The device's time, where kernels take any: when it is done with all that was launched. */
+static uint64_t kernel_ns, done_ns;
+
+__attribute__((constructor)) static void read_kernel_time(void)
+{
+	const char *text = getenv("NULL_KERNEL_NS");
+
+	kernel_ns = text ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t reached_ns(void)
+{
+	uint64_t now = now_ns();
+
+	return now < done_ns ? done_ns : now;
+}
+
+static CUresult launch(void)
+{
+	if (kernel_ns)
+		done_ns = reached_ns() + kernel_ns;
+	return CUDA_SUCCESS;
+}
+
+static CUresult query(uint64_t time_ns)
+{
+	return kernel_ns && now_ns() < time_ns ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult wait_until(uint64_t time_ns)
+{
+	while (query(time_ns) != CUDA_SUCCESS)
+		continue;
+	return CUDA_SUCCESS;
 }
 
 SUCCEED(cuInit)
@@ -180,7 +227,10 @@ ANSWER(cuCtxGetCurrent, CUcontext)
 SUCCEED(cuCtxSetCurrent)
 SUCCEED(cuCtxPushCurrent_v2)
 ANSWER(cuCtxPopCurrent_v2, CUcontext)
-SUCCEED(cuCtxSynchronize)
+ENTRY(cuCtxSynchronize, void)
+{
+	return wait_until(done_ns);
+}
 
 ENTRY(cuCtxGetDevice, CUdevice *device)
 {
@@ -208,15 +258,35 @@ ENTRY(cuFuncGetParamInfo, void)
 	return CUDA_ERROR_INVALID_VALUE; /* no function has any parameter */
 }
 
-SUCCEED(cuLaunchKernel)
-SUCCEED(cuLaunchKernelEx)
-SUCCEED(cuLaunchCooperativeKernel)
+ENTRY(cuLaunchKernel, void)
+{
+	return launch();
+}
+
+ENTRY(cuLaunchKernelEx, void)
+{
+	return launch();
+}
+
+ENTRY(cuLaunchCooperativeKernel, void)
+{
+	return launch();
+}
 
 ANSWER(cuStreamCreate, CUstream)
 ANSWER(cuStreamCreateWithPriority, CUstream)
 SUCCEED(cuStreamDestroy_v2)
-SUCCEED(cuStreamQuery)
-SUCCEED(cuStreamSynchronize)
+
+ENTRY(cuStreamQuery, void)
+{
+	return query(done_ns);
+}
+
+ENTRY(cuStreamSynchronize, void)
+{
+	return wait_until(done_ns);
+}
+
 SUCCEED(cuStreamWaitEvent)
 SUCCEED(cuThreadExchangeStreamCaptureMode)
 
@@ -233,21 +303,46 @@ ENTRY(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus *status)
 	return CUDA_SUCCESS;
 }
 
-ANSWER(cuEventCreate, CUevent)
-SUCCEED(cuEventDestroy_v2)
-SUCCEED(cuEventRecord)
-SUCCEED(cuEventQuery)
-SUCCEED(cuEventSynchronize)
-
-ENTRY(cuEventElapsedTime, float *ms)
+/* An event is its time; where kernels take none there is one event. */
+ENTRY(cuEventCreate, CUevent *event)
 {
-	*ms = 0;
+	static uint64_t times[1 << 14];
+	static unsigned int next;
+
+	*event = kernel_ns ? (CUevent)&times[__atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) %
+	                                     (sizeof(times) / sizeof(*times))]
+	                   : (CUevent)(uintptr_t)&the_object;
 	return CUDA_SUCCESS;
 }
 
-ENTRY(cuEventElapsedTime_v2, float *ms)
+SUCCEED(cuEventDestroy_v2)
+
+ENTRY(cuEventRecord, CUevent event)
 {
-	return null_cuEventElapsedTime(ms);
+	if (kernel_ns)
+		*(uint64_t *)event = reached_ns();
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuEventQuery, CUevent event)
+{
+	return kernel_ns ? query(*(uint64_t *)event) : CUDA_SUCCESS;
+}
+
+ENTRY(cuEventSynchronize, CUevent event)
+{
+	return kernel_ns ? wait_until(*(uint64_t *)event) : CUDA_SUCCESS;
+}
+
+ENTRY(cuEventElapsedTime, float *ms, CUevent start, CUevent end)
+{
+	*ms = kernel_ns ? (float)((double)(*(uint64_t *)end - *(uint64_t *)start) / 1e6) : 0;
+	return CUDA_SUCCESS;
+}
+
+ENTRY(cuEventElapsedTime_v2, float *ms, CUevent start, CUevent end)
+{
+	return null_cuEventElapsedTime(ms, start, end);
 }
 
 /* Memory */

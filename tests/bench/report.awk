@@ -36,6 +36,8 @@ function quote(text) {
 # What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct, or "/MEASURE": as that one.
 function set_bars(    i, n, live, kind) {
 	bar["null", "launch", "spillway"] = "+10"
+	bar["null", "launch_50us", "paced"] = bar["gpu", "launch_50us", "paced"] = "+150"
+	bar["null", "launch_50us", "spillway"] = "+10"
 	bar["null", "alloc_free_4KiB", "spillway"] = bar["null", "alloc_free_4KiB", "limited"] = "=300"
 	bar["null", "alloc_free_256KiB", "spillway"] = bar["null", "alloc_free_256KiB", "limited"] = "=300"
 	bar["gpu", "alloc_free_1GiB", "limited"] = "x1.5"
@@ -68,7 +70,7 @@ function bar_text(driver, measure, variant, ns,    text, base) {
 }
 
 END {
-	variants = split("direct spillway limited peer books moved heat order host", variant, " ")
+	variants = split("direct spillway limited stepped paced paced-stepped peer books moved heat order host", variant, " ")
 	set_bars()
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json
@@ -79,7 +81,7 @@ END {
 			if (k > 1)
 				print ""
 			print device[driver]
-			printf "  %-19s %-10s %14s %8s %14s  %s\n", "measure", "variant", "ns", "ratio", "added ns", "bar"
+			printf "  %-19s %-13s %14s %8s %14s  %s\n", "measure", "variant", "ns", "ratio", "added ns", "bar"
 		}
 		# A step is compared with one that has all it needs on the device.
 		base = part[2] ~ /^step_/ ? part[1] SUBSEP "step_100%" : order[k]
@@ -90,9 +92,9 @@ END {
 			ns = median(order[k], variant[v])
 			text = bar_text(part[1], part[2], variant[v], ns)
 			if (direct)
-				line = sprintf("  %-19s %-10s %14.1f %8.3f %+14.1f  %s", part[2], variant[v], ns, ns / direct, ns - direct, text)
+				line = sprintf("  %-19s %-13s %14.1f %8.3f %+14.1f  %s", part[2], variant[v], ns, ns / direct, ns - direct, text)
 			else
-				line = sprintf("  %-19s %-10s %14.1f %23s  %s", part[2], variant[v], ns, "", text)
+				line = sprintf("  %-19s %-13s %14.1f %23s  %s", part[2], variant[v], ns, "", text)
 			sub(/ +$/, "", line)
 			print line
 			if (json)

@@ -1,7 +1,7 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench memory moves steps start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench launches memory moves steps start books empty.so null/libcuda.so.1)
 
-$(BUILD)/bench/bench $(BUILD)/bench/memory: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/bench/bench $(BUILD)/bench/launches $(BUILD)/bench/memory: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
@@ -31,6 +31,10 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench
+.PHONY: run-bench run-bench-pace
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/run $(if $(BENCH_JSON),--json $(BENCH_JSON))
+
+# How exactly shares are held: takes a quarter of an hour, on a machine with nothing else to do. It draws the plot of README.
+run-bench-pace: all
+	@BUILD=$(BUILD) SVG=tests/bench/share.svg tests/bench/pace

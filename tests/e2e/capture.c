@@ -1,5 +1,6 @@
 /*
- * capture: captures a stream while another thread launches, paced, on a second one; replays the graph;
+ * capture: captures a stream, in each of the modes, while another thread launches, paced, on a second one and on the
+ * legacy stream; replays the graph;
  * ends a capture that was invalidated; then launches on. Prints "ok" when every capture stayed
  * valid and the counting kernel ran exactly as often as it should; exit status 1 otherwise.
  */
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CAPTURES = 20, NODES = 10, REPLAYS = 5 };
+enum { CAPTURES = 21, NODES = 10, REPLAYS = 5 };
 
 static const char kernel[] = ".version 6.4\n.target sm_50\n.address_size 64\n"
                              ".visible .entry count(.param .u64 where)\n{\n"
@@ -48,20 +49,21 @@ static void *launch_beside(void *cookie)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	while (!stop) {
-		launch(stream, counters + 4);
+		launch(launched % 2 ? stream : CU_STREAM_LEGACY, counters + 4);
 		if (++launched % 16 == 0)
 			CHECK(cuStreamSynchronize(stream));
 	}
 	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
 	return NULL;
 }
 
-static void capture_and_replay(CUstream stream)
+static void capture_and_replay(CUstream stream, CUstreamCaptureMode mode)
 {
 	CUgraphExec executable;
 	CUgraph graph;
 
-	CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuStreamBeginCapture_v2(stream, mode));
 	for (int i = 0; i < NODES; i++)
 		launch(stream, counters);
 	CHECK(cuStreamEndCapture(stream, &graph));
@@ -75,6 +77,9 @@ static void capture_and_replay(CUstream stream)
 
 int main(void)
 {
+	static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+	                                            CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+	                                            CU_STREAM_CAPTURE_MODE_RELAXED};
 	unsigned int counted[2] = {0};
 	CUstream stream, abandoned;
 	pthread_t beside;
@@ -94,7 +99,7 @@ int main(void)
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	pthread_create(&beside, NULL, launch_beside, NULL);
 	for (int i = 0; i < CAPTURES; i++)
-		capture_and_replay(stream);
+		capture_and_replay(stream, modes[i % 3]);
 	stop = 1;
 	pthread_join(beside, NULL);
 	/* A capture that ends in an error must not stop the pacing of what follows. */

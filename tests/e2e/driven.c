@@ -19,6 +19,7 @@
  *   block, unblock                              a stream waits for a word of the host | which is written; the error
  *   mix_blocked TO FROM SALT                    a kernel behind the wait
  *   resident                                    bytes of the process that are in memory (VmRSS)
+ *   context, thread                             makes one more: not current | until the end; the error
  *   limit FILE BYTES [LINE...]                  writes a configuration
  *   held                                        bytes on the device, by its own books
  *   rise BYTES                                  as settle, until so many are
@@ -26,6 +27,7 @@
  *   settle BYTES                                waits until no more are on the device, by its own books; 0, or 1: too long
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -356,6 +358,28 @@ static int with_memory(const char *command, struct memory *memory, char **words)
 	exit(2);
 }
 
+static CUresult add_context(void)
+{
+	CUcontext made;
+	CUresult result = cuCtxCreate_v2(&made, 0, 0);
+
+	return result ? result : cuCtxPopCurrent_v2(&made);
+}
+
+static void *wait_for_the_end(void *cookie)
+{
+	for (;;)
+		pause();
+	return cookie;
+}
+
+static int add_thread(void)
+{
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, wait_for_the_end, NULL);
+}
+
 static void obey(const char *command, char **words)
 {
 	uint64_t sum = 0;
@@ -374,6 +398,10 @@ static void obey(const char *command, char **words)
 		printf("%d\n", (int)block());
 	} else if (strcmp(command, "unblock") == 0) {
 		printf("%d\n", (int)unblock());
+	} else if (strcmp(command, "context") == 0) {
+		printf("%d\n", (int)add_context());
+	} else if (strcmp(command, "thread") == 0) {
+		printf("%d\n", add_thread());
 	} else if (strcmp(command, "limit") == 0) {
 		printf("%d\n", write_limit(words));
 	} else if (strcmp(command, "settle") == 0) {

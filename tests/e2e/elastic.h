@@ -23,6 +23,21 @@ static inline void check(CUresult result, const char *call, const char *file, in
 }
 #define CHECK(call) check(call, #call, __FILE__, __LINE__)
 
+/* Of a kernel: its word's place in bytes is %d3, salt is %r4; threads past the last word are done. */
+#define ELASTIC_PLACE                       \
+	"	ld.param.u32 %r1, [words];\n"     \
+	"	ld.param.u32 %r2, [first];\n"     \
+	"	ld.param.u32 %r3, [stride];\n"    \
+	"	ld.param.u32 %r4, [salt];\n"      \
+	"	mov.u32 %r5, %ctaid.x;\n"         \
+	"	mov.u32 %r6, %ntid.x;\n"          \
+	"	mov.u32 %r7, %tid.x;\n"           \
+	"	mad.lo.s32 %r8, %r5, %r6, %r7;\n" \
+	"	mad.lo.s32 %r8, %r8, %r3, %r2;\n" \
+	"	setp.ge.u32 %p1, %r8, %r1;\n"     \
+	"	@%p1 bra done;\n"                 \
+	"	mul.wide.u32 %d3, %r8, 4;\n"
+
 /*
  * mix(to, from, words, first, stride, salt): of every stride-th word from `first` on, to = to * 1664525 + from + salt;
  *     one thread for each
@@ -40,20 +55,7 @@ static const char elastic_kernels[] =
     "	.reg .b32 %r<12>;\n"
     "	.reg .b64 %d<6>;\n"
     "	ld.param.u64 %d1, [to];\n"
-    "	ld.param.u64 %d2, [from];\n"
-    "	ld.param.u32 %r1, [words];\n"
-    "	ld.param.u32 %r2, [first];\n"
-    "	ld.param.u32 %r3, [stride];\n"
-    "	ld.param.u32 %r4, [salt];\n"
-    "	mov.u32 %r5, %ctaid.x;\n"
-    "	mov.u32 %r6, %ntid.x;\n"
-    "	mov.u32 %r7, %tid.x;\n"
-    "	mad.lo.s32 %r8, %r5, %r6, %r7;\n"
-    "	mad.lo.s32 %r8, %r8, %r3, %r2;\n"
-    "	setp.ge.u32 %p1, %r8, %r1;\n"
-    "	@%p1 bra done;\n"
-    "	mul.wide.u32 %d3, %r8, 4;\n"
-    "	add.s64 %d4, %d1, %d3;\n"
+    "	ld.param.u64 %d2, [from];\n" ELASTIC_PLACE "	add.s64 %d4, %d1, %d3;\n"
     "	add.s64 %d5, %d2, %d3;\n"
     "	ld.global.u32 %r9, [%d5];\n"
     "	ld.global.u32 %r10, [%d4];\n"
@@ -70,20 +72,7 @@ static const char elastic_kernels[] =
     "	.reg .b32 %r<12>;\n"
     "	.reg .b64 %d<6>;\n"
     "	ld.param.u64 %d1, [table];\n"
-    "	ld.param.u32 %r9, [count];\n"
-    "	ld.param.u32 %r1, [words];\n"
-    "	ld.param.u32 %r2, [first];\n"
-    "	ld.param.u32 %r3, [stride];\n"
-    "	ld.param.u32 %r4, [salt];\n"
-    "	mov.u32 %r5, %ctaid.x;\n"
-    "	mov.u32 %r6, %ntid.x;\n"
-    "	mov.u32 %r7, %tid.x;\n"
-    "	mad.lo.s32 %r8, %r5, %r6, %r7;\n"
-    "	mad.lo.s32 %r8, %r8, %r3, %r2;\n"
-    "	setp.ge.u32 %p1, %r8, %r1;\n"
-    "	@%p1 bra done;\n"
-    "	mul.wide.u32 %d3, %r8, 4;\n"
-    "next:\n"
+    "	ld.param.u32 %r9, [count];\n" ELASTIC_PLACE "next:\n"
     "	ld.global.u64 %d2, [%d1];\n"
     "	add.s64 %d4, %d2, %d3;\n"
     "	ld.global.u32 %r10, [%d4];\n"

@@ -1,13 +1,6 @@
 # Sourced by the tests of elastic memory, after lib.sh.
 # shellcheck shell=sh disable=SC2034,SC2154
 mib=1048576
-if [ -n "${SANITIZER:-}" ]; then patience=120; else patience=30; fi # seconds that nothing should need
-
-# counter JOB NAME: of its first device
-counter() {
-	"$spillway" stat "$1" --json | sed 's/,"processes":.*//' | tr ',{' '\n' |
-		awk -F: -v name="\"$2\"" '$1 == name { gsub("\"", "", $2); print $2; exit }'
-}
 
 # limit_file FILE BYTES [LINE...]: a configuration, written as a whole
 limit_file() {

@@ -4,8 +4,8 @@
  *
  * Joins the job in SPILLWAY_JOB, claims to hold BYTES on the device (-m), to have spilled BYTES
  * (-s), to have been idle (-i) and busy (-b) for NS and to have a GPU of this UUID, with any counter as
- * it is told (-c), and follows the override file until SIGTERM. -d: deaf, follows nothing; -1: leaves at once. Prints "ready" when it
- * is seen by others.
+ * it is told (-c), and follows the override file until SIGTERM. SIGUSR1: it has taken one more step, 10 ms longer than the last,
+ * and moved 1 MiB to the host. -d: deaf, follows nothing; -1: leaves at once. Prints "ready" when it is seen by others.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,6 +18,7 @@
 
 #include "core/config/config.h"
 #include "core/state/directory.h"
+#include "core/state/page.h"
 #include "core/state/segment.h"
 
 static struct segment_device gpu = {
@@ -28,6 +29,13 @@ static struct segment_device gpu = {
 };
 
 static volatile sig_atomic_t asked_to_end;
+static volatile sig_atomic_t steps_asked_for;
+
+static void step(int signal)
+{
+	(void)signal;
+	steps_asked_for++;
+}
 
 static void end(int signal)
 {
@@ -64,6 +72,7 @@ static void apply(const struct config *config, struct segment *segment,
 	statistics_set(&statistics->limit_held, settings.memory_limit);
 	statistics_set(&statistics->share_set, settings.share);
 	statistics_set(&statistics->paused, settings.share == 0);
+	statistics_set(&statistics->evicted, settings.evict);
 	segment_complain(segment, "");
 	segment_follow(segment, config_override_hash(config));
 }
@@ -145,6 +154,13 @@ static void read_options(int argc, char **argv, struct claims *claims)
 	}
 }
 
+static void take_step(struct claims *claims)
+{
+	claims->counter.steps++;
+	claims->counter.step_ns += 10000000;
+	claims->counter.demoted_bytes += 1 << 20;
+}
+
 static struct statistics *claim(struct segment *segment, const struct claims *claims)
 {
 	int device = segment_device(segment, &gpu);
@@ -173,12 +189,15 @@ int main(int argc, char **argv)
 	struct claims claims = {0};
 	struct statistics *statistics;
 	struct segment *segment;
+	int steps_taken = 0;
 
 	read_options(argc, argv, &claims);
 	signal(SIGTERM, end);
+	signal(SIGUSR1, step);
 	if (!job || directory_override_path(job, override_file, sizeof override_file) != 0)
 		fail("SPILLWAY_JOB: expected a job's name");
-	if (segment_join(job, "", getenv("SPILLWAY_RUN"), &segment, message, sizeof message) != 0)
+	if (segment_join(job, getenv("SPILLWAY_LABELS"), getenv("SPILLWAY_RUN"), &segment, message,
+	                 sizeof message) != 0)
 		fail(message);
 	statistics = claim(segment, &claims);
 	follow(override_file, segment, statistics);
@@ -188,11 +207,16 @@ int main(int argc, char **argv)
 	while (!asked_to_end && !claims.once) {
 		nanosleep(&interval, NULL);
 		segment_tend(segment);
+		page_publish(segment);
+		for (; steps_taken < steps_asked_for; steps_taken++)
+			take_step(&claims);
 		if (!claims.deaf) {
 			follow(override_file, segment, statistics);
 			put_counters(&claims.counter, statistics);
 		}
 	}
+	segment_exiting(segment);
+	page_withdraw(segment);
 	segment_leave(segment);
 	return 0;
 }

@@ -6,6 +6,7 @@
  *   open FILE      prints what opening it answers
  */
 #define __CUDA_API_VERSION_INTERNAL
+#include <time.h>
 #include <cuda.h>
 #include <dirent.h>
 #include <errno.h>
@@ -377,6 +378,47 @@ static void killed(void)
 	OK(cuIpcCloseMemHandle(address));
 }
 
+static bool is_stopped(const char *task)
+{
+	char path[64], text[256];
+	const char *state;
+	size_t got;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", (int)other, task);
+	file = fopen(path, "r");
+	if (!file)
+		return true; /* it ended */
+	got = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[got] = '\0';
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'T';
+}
+
+/* Each thread stops by itself, some time after the signal was sent. */
+static void stop_other(void)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	bool stopped = false;
+	char path[32];
+
+	kill(other, SIGSTOP);
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)other);
+	for (int i = 0; i < 5000 && !stopped; i++) {
+		DIR *tasks = opendir(path);
+		const struct dirent *task;
+
+		CHECK(tasks != NULL);
+		stopped = true;
+		while ((task = readdir(tasks)) != NULL)
+			stopped &= task->d_name[0] == '.' || is_stopped(task->d_name);
+		closedir(tasks);
+		nanosleep(&moment, NULL);
+	}
+	CHECK(stopped);
+}
+
 /* Stopped, it cannot answer; killed while it is asked, it can no more. */
 static void silent(void)
 {
@@ -386,7 +428,7 @@ static void silent(void)
 	become_two(give_and_hang);
 	start_cuda(0);
 	get(&handle, sizeof(handle));
-	kill(other, SIGSTOP);
+	stop_other();
 	EXPECT(CUDA_ERROR_MAP_FAILED, cuIpcOpenMemHandle_v2(&address, handle, LAZY));
 	kill(other, SIGCONT);
 	OK(cuIpcOpenMemHandle_v2(&address, handle, LAZY));

@@ -4,6 +4,7 @@ build=$(cd "$BUILD" && pwd)
 shim="$build/lib/libspillway.so $build/lib/libspillway-alias.so"
 spillway=$build/spillway
 softgpu=$build/softgpu
+if [ -n "${SANITIZER:-}" ]; then patience=120; else patience=30; fi # seconds that nothing should need
 scratch=${TMPDIR:?set by tests/run}
 SOFTGPU_STATE_DIR=$scratch/softgpu
 export SOFTGPU_STATE_DIR
@@ -73,4 +74,14 @@ until_true() {
 # device_bytes: what the software GPU itself counts on device 0, over all processes
 device_bytes() {
 	"$softgpu/softgpu-truth" | awk '$1 == "0" { sum += $3 } END { print sum + 0 }'
+}
+
+# counter JOB NAME: of its first device; nothing while there is none
+counter() {
+	"$spillway" stat "$1" --json 2>/dev/null | sed 's/,"processes":.*//' | tr ',{' '\n' |
+		awk -F: -v name="\"$2\"" '$1 == name { gsub("[\"}]", "", $2); print $2; exit }'
+}
+# pid_of JOB: of its first process
+pid_of() {
+	"$spillway" stat "$1" --json | sed 's/.*"processes":\[{"pid":\([0-9]*\),.*/\1/'
 }

@@ -5,7 +5,6 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 capture=$build/tests/e2e/capture
-counter() { "$spillway" stat "$1" --json | sed "s/,\"processes\":.*//; s/.*\"$2\":\\([0-9]*\\).*/\\1/"; }
 
 has "alone" "$(SOFTGPU_KERNEL_TIME_US=200 on_softgpu "$capture")" "ok launches="
 out=$(SOFTGPU_KERNEL_TIME_US=200 "$spillway" run --softgpu --quiet --name graphs --share 50 "$capture") ||

@@ -26,6 +26,16 @@ if [ -z "${SANITIZER:-}" ]; then
 		awk -F'GLIBC_2.' '{ split($2, v, "."); if (v[1] + 0 > 28) print }')
 	[ -z "$newer" ] || fail "imports newer than GLIBC_2.28; see core/base/glibc.h: $newer"
 fi
+# Each process that is started has its loader write what is no distance but an address: one for each entry point, and
+# little else.
+if [ -z "${SANITIZER:-}" ]; then
+	addresses=$(readelf -rW "$build/lib/libspillway.so" | grep -c '_RELATIVE')
+	[ "$addresses" -lt 1200 ] || fail "$addresses addresses for the loader to write"
+	# Nothing of the compiler's is run at the beginning, nor at the end; what it would do is for libraries that go.
+	dynamic=$(readelf -dW "$build/lib/libspillway.so")
+	case $dynamic in *"(INIT"*) fail "the loader has something to run: $dynamic" ;; esac
+	has "it stays" "$dynamic" "NODELETE"
+fi
 has "SONAME of the shim" "$(readelf -d "$build/lib/libspillway.so")" "soname: [libcuda.so.1]"
 alias=$(readelf -d "$build/lib/libspillway-alias.so")
 has "SONAME of the alias" "$alias" "soname: [libcuda.so]"

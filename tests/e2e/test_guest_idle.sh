@@ -1,6 +1,7 @@
 #!/bin/sh
 # A process without CUDA under the preloaded objects: past their loading it makes no system call that it
-# would not make beside two empty ones. So no file, thread, mapping or memory of Spillway's.
+# would not make beside two empty ones. So no file, thread, mapping or memory of Spillway's. One that has memory on the
+# host and does nothing: it is not asked again and again how much of the host's is left.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -57,3 +58,11 @@ fi
 trace cuda "$shim" "$build/tests/e2e/allocate" --count 1
 grep -q "^open $SPILLWAY_STATE_DIR" "$scratch/cuda.all" || fail "the opening of the state directory was not seen"
 grep -q "^shared mapping" "$scratch/cuda.all" || fail "the mapping of the segment was not seen"
+
+# 16 MiB of its 32 are on the host, and stay there.
+reads() { grep -c "^open /proc/meminfo" "$scratch/spilled.all" || true; }
+export SPILLWAY_MEMORY_LIMIT=16MiB
+{ until_true 20 test -e "$scratch/waits" && sleep 1.5 && echo; } |
+	trace spilled "$shim" "$build/tests/e2e/guest" init context alloc:8:4 wait:"$scratch/waits" free
+[ "$(reads)" -gt 0 ] || fail "where the host's memory is asked for was not seen"
+[ "$(reads)" -le 16 ] || fail "an idle program: what is left of the host's memory was read $(reads) times"

@@ -63,8 +63,21 @@ alone "no more files" 'mount -t tmpfs -o nr_inodes=2,mode=0700 none "$SPILLWAY_S
 alone "full by default" "mount -t tmpfs -o size=256k none /dev/shm; unset SPILLWAY_STATE_DIR" \
 	"$own/job.segment: cannot be made: No space left on device"
 
+# Room for the segment and not for the ring of events: limits hold for the whole job, and one line says what is missing.
+in_places 'mount -t tmpfs -o size=16m,mode=0700 none "$SPILLWAY_STATE_DIR"
+	'"$program"' >/dev/null 2>&1
+	size=$(($(stat -c %s "$SPILLWAY_STATE_DIR/job.segment") + 65536))
+	umount "$SPILLWAY_STATE_DIR"
+	mount -t tmpfs -o size=$size,mode=0700 none "$SPILLWAY_STATE_DIR"
+	'"$program"'
+	echo left: $(ls -A "$SPILLWAY_STATE_DIR")' >"$scratch/out" 2>"$scratch/err" || fail "no room for events: $(cat "$scratch/err")"
+has "no room for events" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216 errno=kept"
+same "no room for events: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
+has "no room for events" "$(cat "$scratch/err")" ".events: cannot be made: No space left on device; no events are kept"
+has "no room for events" "$(cat "$scratch/out")" "left: .lock job.segment"
+
 # A segment with a hole, whose page a full file system cannot give: not SIGBUS.
-hole='mount -t tmpfs -o size=2m,mode=0700 none "$SPILLWAY_STATE_DIR"
+hole='mount -t tmpfs -o size=3m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	'$program' >/dev/null
 	fallocate --punch-hole --offset 4096 --length 4096 "$SPILLWAY_STATE_DIR/job.segment"
 	head -c 4M /dev/zero >"$SPILLWAY_STATE_DIR/fill" 2>/dev/null || true'

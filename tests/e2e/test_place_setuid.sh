@@ -52,7 +52,8 @@ echo "\$*:"
 ls -A $place/hold
 EOF
 in_place() { unshare --mount sh "$scratch/inside" "$@" 2>&1; }
-steps='init context alloc:8:4 free threads files loaded'
+# Less than the limit, so that nothing moves.
+steps='init context alloc:2:4 free threads files loaded'
 
 # shellcheck disable=SC2086 # a list of steps
 out=$(in_place guest-secure $steps) || fail "set-uid: $out"
@@ -79,9 +80,6 @@ has "by path" "$out" "$place/driver/libcuda.so.1: driver"
 # shellcheck disable=SC2086
 out=$(in_place guest $steps) || fail "not set-uid: $out"
 has "not set-uid" "$out" "secure=0 shim=1"
-case $out in # its own, the helper, the mover, and perhaps the one that waits for it
-*threads=[34]*) ;;
-*) fail "not set-uid: threads: $out" ;;
-esac
+has "not set-uid" "$out" "threads=2" # its own, and the helper
 has "not set-uid" "$out" "log
 state"

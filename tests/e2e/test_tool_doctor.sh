@@ -45,6 +45,84 @@ says "$out" '^no  gpu 0: provider vmm_numa: not supported$'
 providers SOFTGPU_FAIL=cuDevicePrimaryCtxRetain:1=46
 says "$out" '^no  gpu 0: providers: not tried, a context cannot be had: error 46$'
 
+# Sharing memory; whether a cgroup is charged with what is spilled.
+providers ANY=1
+says "$out" '^ok  gpu 0: IPC$'
+says "$out" '^ok  gpu 0: spilled memory: (is charged|is not charged) to this memory cgroup$|^ok  gpu 0: spilled memory: .* is not known$'
+providers SOFTGPU_FAIL=cuIpcGetMemHandle:1=801
+says "$out" '^no  gpu 0: IPC: not supported$'
+providers SOFTGPU_NO_HOST_VMM=1 # managed memory may be on the GPU
+says "$out" '^ok  gpu 0: spilled memory: .* is not known$'
+# cgroup COMMAND: doctor, where COMMAND has filled what the kernel's files of cgroups hold
+cgroup() {
+	# shellcheck disable=SC2016 # for the inner shell
+	SPILLWAY_DRIVER=$build/softgpu/libcuda.so.1 SOFTGPU_STATE_DIR=$TMPDIR SOFTGPU_QUIET=1 unshare -rm sh -c '
+		mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/memory && eval "$1" && exec "$2" doctor
+	' sh "$1" "$spillway" >"$out" 2>"$err"
+}
+if unshare -rm mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; then
+	cgroup 'for file in memory/memory.usage_in_bytes memory.current; do echo 4096 >/sys/fs/cgroup/$file; done'
+	says "$out" '^ok  gpu 0: spilled memory: is not charged to this memory cgroup$'
+	cgroup true
+	says "$out" '^ok  gpu 0: spilled memory: .* is not known$'
+fi
+
+# What a container refuses.
+deny=$build/tests/e2e/deny
+SPILLWAY_NODE_DIR=$TMPDIR/absent "$spillway" doctor >"$out"
+says "$out" "^no  node directory: $TMPDIR/absent: No such file or directory: jobs of other users"
+mkdir "$TMPDIR/there"
+SPILLWAY_NODE_DIR=$TMPDIR/there "$spillway" doctor >"$out"
+says "$out" "^ok  node directory: $TMPDIR/there$"
+says_not "$out" '^no  container: (inotify|memfd|membarrier)'
+if "$deny" inotify_init1 -- true 2>/dev/null; then
+	"$deny" inotify_init1 memfd_create membarrier=ENOSYS -- "$spillway" doctor >"$out"
+	says "$out" '^no  container: inotify_init1: Operation not permitted: '
+	says "$out" '^no  container: memfd_create: Operation not permitted: '
+	says "$out" '^no  container: membarrier: Function not implemented: '
+fi
+
+# HAMi's variables: those that are honoured, and those that are not, and why.
+CUDA_DEVICE_MEMORY_LIMIT_0=1g CUDA_DEVICE_MEMORY_LIMIT=0 CUDA_DEVICE_SM_LIMIT=30 CUDA_OVERSUBSCRIBE=true \
+	CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/cache CUDA_TASK_PRIORITY=1 ACTIVE_OOM_KILLER=1 LIBCUDA_LOG_LEVEL=3 \
+	GPU_CORE_UTILIZATION_POLICY=force CUDA_DISABLE_CONTROL=no LD_PRELOAD=/nonexistent/libvgpu.so "$spillway" doctor >"$out" 2>/dev/null
+says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT_0=1g: honoured as memory_limit$'
+says "$out" '^ok  hami: CUDA_DEVICE_MEMORY_LIMIT=0: honoured: no memory_limit$'
+says "$out" '^ok  hami: CUDA_DEVICE_SM_LIMIT=30: honoured as share$'
+says "$out" '^ok  hami: GPU_CORE_UTILIZATION_POLICY=force: honoured as '
+says "$out" '^ok  hami: CUDA_DISABLE_CONTROL=no: honoured as SPILLWAY_DISABLE$'
+for variable in CUDA_OVERSUBSCRIBE CUDA_DEVICE_MEMORY_SHARED_CACHE CUDA_TASK_PRIORITY ACTIVE_OOM_KILLER LIBCUDA_LOG_LEVEL; do
+	says "$out" "^no  hami: $variable=.*: not honoured: "
+done
+says "$out" '^no  hami: libvgpu.so is preloaded, too'
+CUDA_DEVICE_SM_LIMIT=30 SPILLWAY_SHARE=20 CUDA_DEVICE_SM_LIMIT_1=40 "$spillway" doctor >"$out"
+says "$out" '^no  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: SPILLWAY_SHARE goes before it$'
+CUDA_DEVICE_SM_LIMIT=30 GPU_CORE_UTILIZATION_POLICY=disable "$spillway" doctor >"$out"
+says "$out" '^no  hami: CUDA_DEVICE_SM_LIMIT=30: not honoured: GPU_CORE_UTILIZATION_POLICY says so$'
+"$spillway" doctor >"$out"
+says_not "$out" ' hami: '
+
+# Who takes turns: what would be used, and what would not.
+uuid=GPU-7370696c-6c77-6179-2073-6f6674677000
+turns() { providers SPILLWAY_NODE_DIR="$1" SOFTGPU_NO_HOST_VMM=1; }
+mkdir "$TMPDIR/node"
+turns "$TMPDIR/absent"
+says "$out" "^ok  gpu 0: turns: by $SPILLWAY_STATE_DIR/turns-$uuid, among jobs of this user\$"
+says_not "$out" '^no  gpu 0: turns'
+turns "$TMPDIR/node"
+says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user\$"
+[ -z "$(ls "$TMPDIR/node")" ] || fail 'doctor has made a turn file'
+touch "$TMPDIR/node/turns-$uuid"
+chmod 666 "$TMPDIR/node/turns-$uuid"
+turns "$TMPDIR/node"
+says "$out" "^no  gpu 0: turns: $TMPDIR/node/turns-$uuid: (mode 0666 lets others cut it short|belongs to user)"
+says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid-$(id -u), among jobs of this user\$"
+if [ "$(id -u)" = 0 ]; then
+	chmod 660 "$TMPDIR/node/turns-$uuid"
+	turns "$TMPDIR/node"
+	says "$out" "^ok  gpu 0: turns: by $TMPDIR/node/turns-$uuid, among jobs of all users who may write to it\$"
+fi
+
 # Values with their sources; a bad configuration.
 printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
@@ -68,7 +146,7 @@ says "$out" "^ok  state directory: $TMPDIR/new$"
 # What cannot take effect.
 expect 1 env SPILLWAY_SHARE_POLICY=weight SPILLWAY_MEMORY_LIMIT=1M \
 	SPILLWAY_MEMORY_LIMIT_MAX=1G "$spillway" doctor
-says "$out" '^no  any gpu: share_policy = weight \(.*\): not in effect yet$'
+says "$out" '^ok  any gpu: share_policy = weight \(.*\)$'
 says "$out" '^ok  any gpu: memory_limit_max = 1GiB \(.*\)$'
 expect 1 env SPILLWAY_MEMORY_LIMIT_MAX=50% "$spillway" doctor
 says "$out" '^no  any gpu: memory_limit_max = 50% \(environment SPILLWAY_MEMORY_LIMIT_MAX\): has no effect without memory_limit$'
@@ -218,4 +296,13 @@ says "$out" '^ok  jobs: 1, of which 1 ended'
 expect 1 "$spillway" doctor --clean
 says "$out" '^ok  ended job gone: removed$'
 [ ! -e "$SPILLWAY_STATE_DIR/gone.segment" ] || fail 'the segment of an ended job is still there'
+# One of another version may be in use.
+start_job newer
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+printf '\143' | dd of="$SPILLWAY_STATE_DIR/newer.segment" bs=1 seek=8 conv=notrunc 2>/dev/null
+expect 1 "$spillway" doctor --clean
+says "$err" 'newer\.segment: segment of version 99, expected version'
+says "$out" '^no  job newer: cannot be read, so it is left alone; '
+[ -e "$SPILLWAY_STATE_DIR/newer.segment" ] || fail 'the segment of another version was removed'
 finish

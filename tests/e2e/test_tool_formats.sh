@@ -31,7 +31,7 @@ expect 0 "$spillway" stat --format prometheus
 python 'assert sample("spillway_unreadable_jobs") == 0'
 
 # shellcheck disable=SC1003 # a backslash
-SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c held_reason=4 -c provider=3 -c host_error=801 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c held_reason=4 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
 one=$pid
 start_job two -m 4096
 
@@ -45,8 +45,13 @@ assert one["uuid"].startswith("GPU-\"\\,\n"), one
 assert one["state"] == "running" and one["processes"] == "1" and one["gpu"] == "0"
 assert one["spilled_bytes [B]"] == "8388608 B" and one["idle_ns [ns]"] == "7000000001 ns"
 assert one["share_set [%]"] == "60.000 %" and one["spill_reason"] == "limit" and one["spills"] == "1"
+assert one["share_held [%]"] == "34.567 %" and one["share_estimated"] == "1", one
+assert two["share_held [%]"] == "" and two["share_estimated"] == "", two
 assert (one["elastic"], one["move_pending"], one["held_reason"], one["provider"]) == ("no_vmm", "inside", "host_full", "managed")
 assert two["elastic"] == "-" and one["host_error"] == "801"
+# Of providers that were not tried, and of steps that nobody found, nothing is known.
+assert (one["numa_error"], one["managed_error"], one["pinned_error"]) == ("", "0", ""), one
+assert two["host_error"] == "" and two["step_ns [ns]"] == "", two
 assert one["limit_set [B]"] == "" and two["busy_ns [ns]"] == "", (one, two)
 assert one["device_charged [B]"] == "12582912 B" and one["memory [B]"] == "1073741824 B"
 names = [re.sub(" .*", "", n) for n in one]
@@ -54,7 +59,7 @@ assert [n for n, _, _ in counters] == names[-len(counters):], names'
 expect 0 "$spillway" stat two --format csv,noheader,nounits
 python '
 rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
-assert len(rows) == 1 and rows[0][0] == "two" and "4096" in rows[0] and " " not in "".join(rows[0][8:]), rows'
+assert len(rows) == 1 and rows[0][0] == "two" and "4096" in rows[0] and " " not in "".join(rows[0][9:]), rows'
 expect 0 "$spillway" stat --format csv,nounits,noheader two
 expect 1 "$spillway" stat --format csv three
 [ ! -s "$out" ] || fail 'output for a job that is not there'
@@ -71,6 +76,8 @@ assert sample("spillway_spills_total", **at) == 1
 assert sample("spillway_idle_seconds_total", **at) == 7.000000001
 assert sample("spillway_busy_seconds_total", **at) == 2.5
 assert sample("spillway_share_set_ratio", **at) == 0.6
+assert sample("spillway_share_held_ratio", **at) == 0.34567 and sample("spillway_share_estimated", **at) == 1
+assert len(m["spillway_share_held_ratio"][2]) == 1
 assert sample("spillway_spill_reason", reason="limit", **at) == 1
 assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
 assert m["spillway_limit_set_bytes"][2] == {}
@@ -113,7 +120,7 @@ expect 0 "$spillway" stat two --format json
 cp "$out" "$TMPDIR/json"
 expect 0 "$spillway" stat two --json
 cmp -s "$out" "$TMPDIR/json" || fail '--json and --format json differ'
-python 'd = json.loads(data)["devices"][0]; assert d["busy_ns"] is None and not [n for n, _, _ in counters if n not in d]'
+python 'd = json.loads(data)["devices"][0]; assert d["busy_ns"] is None and d["share_held"] is None and d["step_ns"] is None and d["numa_error"] is None and not [n for n, _, _ in counters if n not in d]'
 
 # The text file: as one step, readable by its collector; nothing else is left beside it.
 mkdir "$TMPDIR/collector"

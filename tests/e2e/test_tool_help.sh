@@ -30,6 +30,7 @@ for command in $commands; do
 	done
 	for option in $(grep -Eo -- '\*--[a-z-]+\*' "$page" | tr -d '*' | sort -u); do
 		[ $command = pause ] || [ $command = resume ] ||
+			{ [ $command = set ] && "$spillway" help pause | grep -q -- "$option"; } ||
 			grep -q -- "$option" "$TMPDIR/help" || grep -q "spillway doctor $option" "$page" ||
 			fail "$option in $page is none of $command"
 	done

@@ -28,7 +28,12 @@ if command -v scdoc >/dev/null; then
 		grep -q "^\\\\fB$metric\\\\fR" "$prefix/share/man/man1/spillway-stat.1" ||
 			fail "$metric is not in spillway-stat.1"
 	done <"$TMPDIR/metrics"
-	[ -e "$prefix/share/man/man5/spillway.ini.5" ] || fail 'spillway.ini.5 is not installed'
+	for page in man1/spillway.1 man1/spillway-pause.1 man1/spillway-resume.1 man5/spillway.ini.5 man7/spillway.7; do
+		[ -e "$prefix/share/man/$page" ] || fail "$page is not installed"
+	done
+	for command in $("$spillway" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+		[ -e "$prefix/share/man/man1/spillway-$command.1" ] || fail "$command has no page"
+	done
 else
 	says "$out" '^no man pages installed'
 fi

@@ -197,8 +197,8 @@ says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 # The summary: when something spilled, moved or waited, and not else.
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
 says "$err" '^spillway: sum: peak 12\.0 MiB device, 8\.00 MiB host; .*spilled_bytes=8388608; .*idle_ns=7000; '
-expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048
-says "$err" '^spillway: sum: .*; demoted_bytes=4096; promoted_bytes=2048$'
+expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
+says "$err" '^spillway: sum: .*; demoted_bytes=4096; promoted_bytes=2048; steps=17$'
 expect 0 "$spillway" run --name sum true
 says_not "$err" .
 expect 0 "$spillway" run --quiet "$fake_job" -1 -s 8388608

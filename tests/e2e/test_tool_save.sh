@@ -72,7 +72,7 @@ says "$TMPDIR/new.ini" '^memory_limit = 512MiB$'
 expect 0 "$spillway" run --config "$TMPDIR/new.ini" true
 
 # Of a paused job the share it will have again.
-expect 0 "$spillway" pause bert
+expect 0 "$spillway" pause --evict bert
 expect 0 "$spillway" set bert --save "$file"
 cmp -s "$file" "$TMPDIR/before" || fail "paused: $(diff "$TMPDIR/before" "$file")"
 expect 0 "$spillway" set bert --share 25 --save "$file"

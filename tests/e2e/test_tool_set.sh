@@ -47,7 +47,7 @@ says "$out" 'share 0 %'
 expect 0 "$spillway" pause bert
 says "$out" '^bert is paused already$'
 expect 0 "$spillway" stat bert
-says "$out" ' yes +0$'
+says "$out" ' yes +0 +- +0$'
 expect 0 "$spillway" set bert --memory 4MiB
 says "$out" 'limit_set 768 MiB' # the one GPU's own is stronger
 expect 0 "$spillway" set bert --limit-gpu GPU-00000000 --memory 4MiB
@@ -84,6 +84,47 @@ says "$out" 'share 70 %'
 kill "$pid"
 wait "$pid"
 
+# Over limits of the environment, and of a file that nobody may write to, which stays as it is.
+SPILLWAY_MEMORY_LIMIT=8MiB start_job by-environment
+expect 0 "$spillway" set by-environment --memory 16MiB
+says "$out" '^gpu 0: limit_set 16\.0 MiB, .* share 70 %$'
+kill "$pid"
+wait "$pid"
+mkdir "$TMPDIR/fixed"
+printf '[gpu]\nmemory_limit = 8MiB\n' >"$TMPDIR/fixed/job.ini"
+chmod 400 "$TMPDIR/fixed/job.ini"
+chmod 500 "$TMPDIR/fixed"
+before=$(stat -c '%i %y' "$TMPDIR/fixed/job.ini")
+SPILLWAY_CONFIG=$TMPDIR/fixed/job.ini start_job by-file
+expect 0 "$spillway" stat by-file
+says "$out" ' 8\.00 MiB '
+expect 0 "$spillway" set by-file --memory 16MiB
+says "$out" '^gpu 0: limit_set 16\.0 MiB'
+expect 0 "$spillway" pause by-file
+expect 0 "$spillway" resume by-file
+[ "$(stat -c '%i %y' "$TMPDIR/fixed/job.ini")" = "$before" ] || fail 'the file was written to'
+chmod 700 "$TMPDIR/fixed"
+kill "$pid"
+wait "$pid"
+
+# Evicted: both at once in the override, and gone from it after resume.
+start_job away -c elastic=1 -c held_reason=2
+expect 0 "$spillway" pause --evict away
+says "$out" '^gpu 0: evicted, 0 B on the host, 0 B on the GPU$'
+says "$SPILLWAY_STATE_DIR/away.override.ini" '^share = 0$'
+says "$SPILLWAY_STATE_DIR/away.override.ini" '^evict = yes$'
+expect 0 "$spillway" pause away
+says "$SPILLWAY_STATE_DIR/away.override.ini" '^evict = yes$'
+expect 0 "$spillway" resume away
+says_not "$SPILLWAY_STATE_DIR/away.override.ini" evict
+expect 2 "$spillway" resume --evict away
+# Of two processes the one whose memory is still on its way counts.
+start_job away -m 4194304 -c elastic=1 -c held_reason=1 -c move_pending=3
+expect 1 "$spillway" pause --evict away --timeout 2
+says "$err" "^spillway: gpu 0: 4\.00 MiB of job 'away' stay on the GPU: not moved in time: a thread stays inside"
+kill "$pid"
+wait "$pid"
+
 # One process of two does not follow: it is named.
 start_job deaf
 start_job deaf -d
@@ -92,6 +133,4 @@ says "$err" "^spillway: process $pid \(.*fake_job -d\) of job 'deaf' does not fo
 kill "$pid"
 wait "$pid"
 expect 0 "$spillway" set deaf --share 6
-# shellcheck disable=SC2046 # numbers
-kill $(jobs -p)
 finish

@@ -21,20 +21,21 @@ start_job one -m 12582912 -s 8388608 -i 7000000
 one=$pid
 SPILLWAY_CONFIG=$TMPDIR/quarter.ini
 export SPILLWAY_CONFIG
-SPILLWAY_SHARE=60 start_job two -m 4096
+SPILLWAY_SHARE=60 start_job two -m 4096 -c share_held=31400 -c share_estimated=1
 two=$pid
 
 expect 0 "$spillway" stat
-says "$out" '^JOB +STATE +PROCESSES +GPU +USED'
-says "$out" '^one +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % +- +7\.00 ms$'
-says "$out" '^two +running +1 +0 +4\.00 KiB +256 MiB +0 B +0 B +60 % +0 ns '
+says "$out" '^JOB +USER +STATE +PROCESSES +GPU +USED'
+says "$out" '^one +[^ ]+ +running +1 +0 +12\.0 MiB +none +8\.00 MiB +8\.00 MiB +100 % +- +- +7\.00 ms +-$'
+says "$out" '^two +[^ ]+ +running +1 +0 +4\.00 KiB +256 MiB +0 B +0 B +60 % +~31\.4% +0 ns '
 expect 0 "$spillway" stat one
 says "$out" '^job one: running since '
 says "$out" '^ +0  Fake GPU +12\.0 MiB +12\.0 MiB +none +none +8\.00 MiB +8\.00 MiB +1 +8\.00 MiB +limit$'
-says "$out" "^ *$one +live +12\.0 MiB +8\.00 MiB .*fake_job -m 12582912"
+says "$out" "^ *$one +live +12\.0 MiB +8\.00 MiB +0 +0 +- +- +.*fake_job -m 12582912"
 expect 0 "$spillway" stat one --json
 json 'd["state"] == "running" and d["ended_ns"] is None'
 json "d['processes'][0]['pid'] == $one"
+json "d['processes'][0]['threads'] is None and d['processes'][0]['contexts'] is None"
 json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["limit_set"] is None'
 json 'd["devices"][0]["device_charged"] == 12582912 and d["devices"][0]["spill_reason"] == "limit"'
 expect 0 "$spillway" stat --json
@@ -102,8 +103,8 @@ kill "$one"
 kill -9 "$two"
 wait "$one" "$two" 2>/dev/null
 expect 0 "$spillway" stat
-says "$out" '^one +ended +0 '
-says "$out" '^two +ended +0 '
+says "$out" '^one +[^ ]+ +ended +0 '
+says "$out" '^two +[^ ]+ +ended +0 '
 expect 0 "$spillway" stat one --json
 json 'd["state"] == "ended" and d["ended_ns"] > d["created_ns"]'
 json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["device_peak"] == 12582912'
@@ -113,12 +114,12 @@ wait "$pid" 2>/dev/null
 expect 0 "$spillway" stat killed
 says_not "$out" draining
 expect 0 "$spillway" stat
-says "$out" '^killed +ended +0 '
+says "$out" '^killed +[^ ]+ +ended +0 '
 
 # A damaged segment: one clear line, and the others are shown.
 echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
 expect 1 "$spillway" stat damaged
 says "$err" '^spillway: .*damaged'
 expect 1 "$spillway" stat
-says "$out" '^one +ended'
+says "$out" '^one +[^ ]+ +ended'
 finish

@@ -40,16 +40,16 @@ keys() { terminal send-keys -t top "$@"; }
 first_is() { in_time row_is "$1" || fail "expected $1 in the first row"; }
 row_is() { sed -n 4p "$out" | grep -q " $1 "; }
 
-SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096
+SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096 -c share_held=59960
 small=$pid
 start_job beta -m 536870912 -s 268435456 -i 7000000
 large=$pid
 
 # Without a terminal the rows are printed once.
 expect 0 "$spillway" top
-says "$out" '^ *PID +JOB +GPU +DEVICE +HOST +LIMIT +SHARE +HELD +SPILLS +COMMAND$'
-says "$out" "^ *$small +alpha +0 +4\.00K +0 +512M +60% +- +0 +fake_job -m 4096$"
-says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +fake_job -m 536870912"
+says "$out" '^ *PID +JOB +GPU +DEVICE +HOST +LIMIT +SHARE +HELD +SPILLS +STEP +COMMAND$'
+says "$out" "^ *$small +alpha +0 +4\.00K +0 +512M +60% +60\.0% +0 +- +fake_job -m 4096 "
+says "$out" "^ *$large +beta +0 +512M +256M +none +100% +- +1 +- +fake_job -m 536870912"
 [ "$(wc -l <"$out")" -eq 3 ] || fail 'expected a heading and two rows'
 expect 0 "$spillway" top alpha
 says_not "$out" beta
@@ -61,17 +61,17 @@ expect 2 "$spillway" top one two
 # 80x24, to the last character.
 terminal new-session -d -s top -x 80 -y 24 "'$spillway' top --interval 50ms; echo status \$?; exec cat"
 terminal set-option -t top remain-on-exit on
-sees ' 0\.0% '
+sees ' 60\.0% '
 cat >"$TMPDIR/expected" <<'END'
 spillway top  jobs: 2  processes: 2  sort: job                          hh:mm:ss
 
     PID JOB        GPU          DEVICE          HOST  LIMIT SHARE   HELD SPILLS
-(small) alpha        0 #...      4.00K ......      0   512M   60%   0.0%      0
+(small) alpha        0 #...      4.00K ......      0   512M   60%  60.0%      0
 (large) beta         0 ####....   512M ##....   256M   none  100%      -      1
 END
 looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected"; }
 in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
-sees '^alpha, process \(small\): fake_job -m 4096$'
+sees '^alpha, process \(small\): fake_job -m 4096 -c share_held=59960$'
 sees '^gpu 0: limit held 512 MiB, peak 0 B, refused 0, idle 0 ns; Fake GPU, GPU-'
 sees '^q quit  h help '
 [ "$(wc -l <"$out")" -eq 24 ] || fail 'the screen has not 24 lines'
@@ -126,7 +126,14 @@ keys Up z
 sees ' alpha .* paused '
 sees '^gpu 0: .* share 0 %$'
 keys r
-sees ' alpha .* 33\.3% +0\.0% '
+sees ' alpha .* 33\.3% +60\.0% '
+sees '^gpu 0: .* share 33\.33 %$'
+keys e
+sees ' alpha .* evict '
+sees '^gpu 0: evicted, limit held'
+sees '^gpu 0: evicted, 0 B on the host, 4\.00 KiB on the GPU'
+keys r
+sees ' alpha .* 33\.3% +60\.0% '
 
 # A process that does not follow holds up nothing.
 start_job deaf -d
@@ -169,6 +176,25 @@ sees ' more '
 keys Home
 sees ' alpha '
 terminal resize-window -t top -x 80 -y 24
+
+# Steps and moves, as they happen.
+start_job steady -c steps=3 -c step_ns=10000000
+steady=$pid
+keys / s t e a d Enter
+sees '^steady, process'
+sees '^moved 0 B out, 0 B in; spilled 0 B; steps 3 of 10\.0 ms █$'
+kill -USR1 "$steady"
+sees '^moved 1\.00 MiB out, 0 B in; spilled 0 B; steps 4 of 20\.0 ms ▄█$'
+kill -USR1 "$steady"
+sees '^moved 2\.00 MiB out, 0 B in; spilled 0 B; steps 5 of 30\.0 ms ▃▅█$'
+terminal resize-window -t top -x 140 -y 24
+sees ' STEP +COMMAND$'
+sees ' steady .* 30\.0 ms +fake_job'
+terminal resize-window -t top -x 80 -y 24
+keys / Enter
+kill "$steady"
+wait "$steady" 2>/dev/null
+sees_no ' steady '
 
 # Names from other processes move no cursor and colour nothing.
 start_job zeta -u "$(printf 'GPU-\033[2J\303\251\351')"

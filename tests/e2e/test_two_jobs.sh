@@ -44,7 +44,7 @@ ends right four $right
 # Killed: its memory stays held for a while. The one that remains is brought back to the device then.
 starts victim one
 until_true $patience device_at_least $((48 * mib)) || fail "victim: only $(device_bytes) bytes"
-pid=$("$spillway" stat victim --json | sed 's/.*"processes":\[{"pid":\([0-9]*\),.*/\1/')
+pid=$(pid_of victim)
 starts heir one
 heir=$!
 until_true $patience spilled heir || fail "heir: nothing on the host of a device that is full"

@@ -1,5 +1,5 @@
 # tests/gpu: what only a real GPU can show, and the probe, which asks any driver.
-gpu_out := $(BUILD)/gpu/probe $(BUILD)/gpu/probe_kernels.ptx $(BUILD)/gpu/device_free
+gpu_out := $(addprefix $(BUILD)/gpu/,probe probe_kernels.ptx device_free utilisation)
 gpu_tests := tests/gpu/test_probe.sh
 gpu_only_tests := $(wildcard tests/gpu/check_*.sh)
 
@@ -14,6 +14,11 @@ $(BUILD)/gpu/device_free: $(BUILD)/tests/gpu/device_free.o | $(BUILD)/softgpu/li
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
+
+$(BUILD)/gpu/utilisation: $(BUILD)/tests/gpu/utilisation.o
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
 $(BUILD)/gpu/probe_kernels.ptx: tests/gpu/probe_kernels.ptx
 	@mkdir -p $(@D)

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Whatever way a program loads the GPU in, paced it computes what it computes alone, ends, and never has more than its
+# share by the device's own clock. (A busy machine can only make it less; how much less is for the bench to say.)
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+# shellcheck source=tests/e2e/pace.sh
+. tests/e2e/pace.sh
+
+# paced SHARE ARGUMENTS...: the load prints only if every kernel has run once
+paced() {
+	share=$1
+	shift
+	out=$(judged "$spillway" run --softgpu --quiet --name load --share "$share" "$load" --asleep --seconds 2 "$@" 2>&1) ||
+		fail "$*: exit status $?: $out"
+	[ "$(field kernels "$out")" -gt 0 ] || fail "$*: nothing ran: $out"
+	held=$(held_by "$out")
+	# Within two seconds a load may spend what it saved, and three launches, however long, may be still to be paid for.
+	awk -v held="$held" -v share="$share" -v n="$(field launches "$out")" 'BEGIN { exit held * (1 - 3 / n) > share + 4 }' ||
+		fail "$*: held $held % of $share %: $out"
+	[ "$(counter load idle_ns)" -gt 0 ] || fail "$*: no slot: $out"
+	[ "$(counter load busy_ns)" -gt 0 ] || fail "$*: no busy time was measured: $out"
+}
+
+paced 30 --kernel-us 50
+paced 30
+paced 30 --kernel-us 50000
+paced 30 --kernel-us 50,1000,50000
+paced 30 --streams 4
+paced 30 --threads 2
+paced 30 --wait
+paced 30 --wait --kernel-us 50
+paced 30 --ahead-ms 1000
+paced 30 --graph 1
+paced 30 --graph 100 --kernel-us 50
+paced 30 --graph 2000 --kernel-us 50
+paced 30 --burst-ms 30 --pause-ms 30
+
+# Without a share there are no slots.
+out=$("$spillway" run --softgpu --quiet --name free "$load" --asleep --launches 200)
+same "launches without a share" 200 "$(counter free launches)"
+same "idle time without a share" 0 "$(counter free idle_ns)"
+
+# Natural pauses count: a load that wants less than its share is hardly held back.
+out=$("$spillway" run --softgpu --quiet --name pauses --share 90 "$load" --asleep --launches 100 --burst-ms 10 --pause-ms 90)
+[ "$(counter pauses idle_ns)" -le 500000000 ] || fail "$(counter pauses idle_ns) ns of idle time beside a second of pauses: $out"
+
+# Kernels that wait for each other on several devices end, by threads and by processes.
+for ranks in 2 "2 --processes" 4 "4 --processes"; do
+	# shellcheck disable=SC2086 # several words
+	out=$(SOFTGPU_DEVICES=4 judged "$spillway" run --softgpu --quiet --name ranks --share 40 "$load" --asleep --seconds 2 \
+		--kernel-us 2000 --ranks $ranks 2>&1) || fail "ranks $ranks: exit status $?: $out"
+	[ "$(field steps "$out")" -gt 0 ] || fail "ranks $ranks: no step: $out"
+	for device in 0 1; do
+		held=$(held_by "$out" device=$device)
+		[ "$held" -le 46 ] || fail "ranks $ranks: device $device was held $held % of the time: $out"
+	done
+done

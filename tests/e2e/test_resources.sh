@@ -1,0 +1,172 @@
+#!/bin/sh
+# spillway stat JOB --resources: what a process says it holds, how it is asked, and what is made of those that do not answer
+# or answer nonsense. And the page and the status file of a real job.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+allocate=$build/tests/e2e/allocate
+mkdir "$SPILLWAY_NODE_DIR"
+started=
+end_all() {
+	for p in $started; do
+		kill -CONT "$p" && kill "$p"
+	done 2>/dev/null || true
+}
+trap end_all EXIT
+
+# hold COMMAND...: starts it in the background, until it holds its memory; its number in $pid
+hold() {
+	rm -f "$scratch/ready"
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@" --hold-ms 60000 --ready "$scratch/ready" >"$scratch/said" 2>&1 &
+	pid=$!
+	started="$started $pid"
+	until_true 30 test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/said")"
+}
+resources() { "$spillway" stat "$@" --resources; }
+json() { # json EXPRESSION TEXT: of the document d
+	printf '%s\n' "$2" | python3 -c "import json,sys; d=json.load(sys.stdin); sys.exit(not ($1))" || fail "not so: $1: $2"
+}
+# Neither a socket nor a descriptor is left of a question.
+nothing_left() {
+	same "sockets in the state directory" "" "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')"
+	same "descriptors of the process" "$1" "$(find "/proc/$pid/fd" -type l | wc -l)"
+}
+
+SPILLWAY_STATUS_FILE=$scratch/status SPILLWAY_JOB=bert hold "$allocate" --count 3 --mib 8
+descriptors=$(find "/proc/$pid/fd" -type l | wc -l)
+out=$(resources bert)
+has "the process" "$out" "process $pid: "
+same "allocations, with bytes, age and handle" 3 \
+	"$(printf '%s\n' "$out" | grep -Ec "^8\.00 MiB +[0-9.]+ (ms|s)  /job:bert/process:$pid/gpu:0/ctx1/allocation/[0-9a-f]{16}$")"
+has "types" "$out" "3 allocation"
+has "types" "$out" "1 context"
+same "context" 1 "$(printf '%s\n' "$out" | grep -c "/job:bert/process:$pid/gpu:0/default/context/")"
+nothing_left "$descriptors"
+out=$(resources bert --json)
+json "d['job'] == 'bert' and len(d['processes']) == 1 and d['processes'][0]['pid'] == $pid" "$out"
+json "[r['bytes'] for r in d['processes'][0]['resources'] if r['type'] == 'allocation'] == [2**23] * 3" "$out"
+json "all(0 < r['age_ns'] < 600e9 for r in d['processes'][0]['resources'])" "$out"
+json "sum(d['processes'][0]['types'].values()) == len(d['processes'][0]['resources'])" "$out"
+json "d['processes'][0]['types']['allocation'] == 3 and d['processes'][0]['types']['context'] == 1" "$out"
+json "d['processes'][0]['left_out'] == 0 and d['processes'][0]['error'] is None" "$out"
+same "mode of the state directory" 700 "$(stat -c %a "$SPILLWAY_STATE_DIR")"
+
+# What it pushes for a scheduler is what stat says, at the latest 10 seconds after.
+pushed() { "$spillway" stat bert --format antman | cmp -s - "$scratch/status"; }
+until_true 30 pushed || fail "status_file: $(cat "$scratch/status")"
+has "status_file" "$(cat "$scratch/status")" '"deviceMemUsedMin":'
+has "status_file" "$(cat "$scratch/status")" '"swapReason":""'
+
+# Many who ask at once get their answers, one after the other.
+for i in 1 2 3 4; do
+	resources bert >"$scratch/many.$i" 2>&1 &
+	eval "asker$i=\$!"
+done
+for i in 1 2 3 4; do
+	eval "wait \$asker$i" || fail "one of four who ask: $(cat "$scratch/many.$i")"
+	same "allocations for one of four who ask" 3 "$(grep -c /allocation/ "$scratch/many.$i")"
+done
+
+# A process that is stopped is said, in bounded time; the others of its job are shown.
+first=$pid
+SPILLWAY_JOB=bert hold "$allocate" --count 2 --mib 16
+kill -STOP "$first"
+rc=0
+timeout 20 "$spillway" stat bert --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
+same "status with a stopped process" 1 $rc
+has "the stopped process" "$(cat "$scratch/err")" "spillway: process $first: it does not answer; is it stopped?"
+same "allocations of the other" 2 "$(grep -c "^16\.0 MiB .*/process:$pid/" "$scratch/out")"
+kill -CONT "$first"
+same "sockets in the state directory" "" "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')"
+
+# The job's page, as its processes are.
+page() { find "$SPILLWAY_NODE_DIR" -name "job-$(id -u)-bert-*.page"; }
+until_true 20 sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-bert-*.page')\" ]" || fail "no page of the job"
+same "mode of the page" 644 "$(stat -c %a "$(page)")"
+seen() { SPILLWAY_STATE_DIR=$scratch/elsewhere "$spillway" stat | grep -Eq "^bert +[^ ]+ +$1 "; }
+until_true 20 seen 'running +2' || fail "its two processes are not seen"
+kill "$first"
+wait "$first" 2>/dev/null || true
+until_true 20 seen 'running +1' || fail "one of its processes went, and that is not seen"
+kill "$pid"
+wait "$pid" 2>/dev/null || true
+seen 'ended +0' || fail "it was killed, and that is not seen"
+# One that nobody named answers, too; and its page, if it has one, goes when it exits.
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --hold-ms 2500 --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
+pid=$!
+started="$started $pid"
+until_true 30 test -e "$scratch/unnamed" || fail "not ready: $(cat "$scratch/said")"
+has "a job nobody named" "$(resources "allocate-$pid")" "/job:allocate-$pid/process:$pid/gpu:0/ctx1/allocation/"
+until_true 20 sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocate-*.page')\" ]" || fail "no page of a job that nobody named"
+wait "$pid" || fail "allocate: $(cat "$scratch/said")"
+same "page of a job that has ended" "" "$(find "$SPILLWAY_NODE_DIR" -name '*-allocate-*')"
+
+# What answers in place of a process is data from others. A process that answers nothing: a job without the shim.
+SPILLWAY_JOB=liar "$build/tests/e2e/fake_job" >"$scratch/liar" &
+started="$started $!"
+until_true 10 grep -q ready "$scratch/liar" || fail "no liar"
+cat >"$scratch/liar.py" <<'END'
+import glob, os, socket, struct, sys, time
+lie, directory = sys.argv[1], os.environ["SPILLWAY_STATE_DIR"]
+def reply(magic=b"SPILRSRC", version=1, error=0, listed=1, left_out=0, size=0):
+    return struct.pack("<8sIiQQQ", magic, version, error, listed, left_out, size)
+def file(text):
+    fd = os.memfd_create("lie"); os.write(fd, text); return fd
+good = b"1 2 /job:liar/process:1/gpu:0/ctx1/allocation/17\n"
+lies = {
+    "good": lambda: (reply(size=len(good)), [file(good)]),
+    "short": lambda: (reply()[:20], []),
+    "magic": lambda: (reply(magic=b"SPILRSRX"), [file(b"")]),
+    "version": lambda: (reply(version=2), [file(b"")]),
+    "none": lambda: (reply(size=10), []),
+    "huge": lambda: (reply(size=1 << 60, listed=1 << 50), [file(good)]),
+    "cut": lambda: (reply(size=len(good) + 100), [file(good)]),
+    "more": lambda: (reply(size=2 * len(good)), [file(good + good)]),
+    "fewer": lambda: (reply(size=len(good), listed=2), [file(good)]),
+    "noise": lambda: (reply(size=300), [file(b"\xff" * 299 + b"\n")]),
+    "zero": lambda: (reply(size=40), [file(b"\0" * 40)]),
+    "escape": lambda: (reply(size=len(good) + 1), [file(good[:-1] + b"\x1b\n")]),
+    "path": lambda: (reply(size=len(good)), [file(good.replace(b"gpu:0", b"gpu:x"))]),
+    "pipe": lambda: (reply(size=10), [os.pipe()[0]]),
+    "error": lambda: (reply(error=12, listed=0), []),
+    "silent": None,
+}
+while not (names := glob.glob(directory + "/*.socket")):
+    time.sleep(0.005)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+while True:
+    try:
+        s.connect(names[0]); break
+    except ConnectionRefusedError:
+        time.sleep(0.005)
+if lies[lie]:
+    packet, files = lies[lie]()
+    socket.send_fds(s, [packet], files) if files else s.send(packet)
+    s.close()
+else:
+    time.sleep(10)
+END
+for lie in good short magic version none huge cut more fewer noise zero escape path pipe error silent; do
+	timeout 60 python3 "$scratch/liar.py" $lie &
+	liar=$!
+	rc=0
+	timeout 20 "$spillway" stat liar --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
+	if [ $lie = good ]; then
+		same "$lie: status ($(cat "$scratch/err"))" 0 $rc
+		has "$lie" "$(cat "$scratch/out")" "/job:liar/process:1/gpu:0/ctx1/allocation/17"
+	else
+		same "$lie: status ($(cat "$scratch/err"))" 1 $rc
+		same "$lie: lines on stderr" 1 "$(wc -l <"$scratch/err")"
+		! grep -q /job: "$scratch/out" || fail "$lie: it is believed: $(cat "$scratch/out")"
+	fi
+	kill "$liar" 2>/dev/null || true
+	wait "$liar" 2>/dev/null || true
+done
+
+# Wrong command lines.
+for wrong in "--resources" "bert --resources --format csv" "bert --resources --format prometheus"; do
+	rc=0
+	# shellcheck disable=SC2086 # words
+	"$spillway" stat $wrong >"$scratch/out" 2>&1 || rc=$?
+	same "status of stat $wrong" 2 $rc
+done

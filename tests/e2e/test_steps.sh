@@ -1,0 +1,34 @@
+#!/bin/sh
+# Steps are found in a program's launches while it is paced, or where the configuration asks for them; else nothing looks.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+train=$build/clients/train_mlp
+
+check() { # check NAME SETTING: what the program says of its steps is what is told of them
+	# Long enough: nothing is told in the first two seconds.
+	SOFTGPU_KERNEL_TIME_US=300 "$spillway" run --softgpu --quiet --name "$1" --share "$2" "$train" --epochs 24 --quiet >"$scratch/out" 2>&1 ||
+		fail "$1: exit status $?: $(cat "$scratch/out")"
+	said=$(sed -n 's/.* steps=\([0-9]*\).*/\1/p' "$scratch/out") told=$(counter "$1" steps)
+	awk -v told="$told" -v said="$said" 'BEGIN { exit !(told >= 0.98 * said && told <= 1.02 * said) }' ||
+		fail "$1: $told steps told, the program took $said"
+	# How long they took is judged by traces (tests/unit/test_step.c); here by its order alone.
+	awk -v us="$(sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$scratch/out")" -v ns="$(counter "$1" step_ns)" \
+		'BEGIN { exit !(ns > us * 1e6 / 3 && ns < us * 1e6 * 3) }' ||
+		fail "$1: a step of $(counter "$1" step_ns) ns: $(cat "$scratch/out")"
+}
+check paced 95
+
+printf '[gpu]\nsteps = on\n' >"$scratch/on.ini"
+SPILLWAY_CONFIG=$scratch/on.ini check wanted 100
+[ "$(counter wanted idle_ns)" -eq 0 ] || fail "looking for steps has paced the program"
+printf '[gpu]\nsteps = off\n' >"$scratch/off.ini"
+SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwanted --share 95 "$train" --epochs 12 --quiet \
+	>/dev/null
+[ "$(counter unwanted steps)" -eq 0 ] || fail "steps = off: $(counter unwanted steps) steps"
+"$spillway" run --softgpu --quiet --name unpaced "$train" --epochs 12 --quiet >/dev/null
+[ "$(counter unpaced steps)" -eq 0 ] || fail "unpaced: $(counter unpaced steps) steps"
+
+# They are events, too, from when they are found.
+"$spillway" events wanted --json >"$scratch/events"
+grep -q '"event":"step".*"number":[0-9]' "$scratch/events" || fail "no event: $(tail -n 3 "$scratch/events")"

@@ -1,0 +1,190 @@
+#!/bin/sh
+# Jobs of the node: spillway stat lists those of other users and other state directories, root changes them, and pages
+# that somebody forged do no harm.
+# shellcheck source=tests/e2e/tool.sh
+. tests/e2e/tool.sh
+
+# Where other users come to: TMPDIR is ours alone.
+common=$(mktemp -d /dev/shm/spillway-test.XXXXXX)
+chmod 755 "$common"
+# What the trap of tool.sh does, and this folder.
+trap 'end_jobs; rm -rf "$common"' EXIT
+cp -r "$tree" "$common/tree"
+cp "$fake_job" "$common/fake_job"
+chmod -R a+rX "$common"
+spillway=$common/tree/spillway
+fake_job=$common/fake_job
+SPILLWAY_NODE_DIR=$common/node
+export SPILLWAY_NODE_DIR
+elsewhere=$TMPDIR/elsewhere
+me=$(id -un)
+
+json() { # json EXPRESSION: of the document d in $out
+	python3 -c "import json,sys; d=json.load(open('$out')); sys.exit(not ($1))" || fail "not so: $1"
+}
+
+# start_as UID NAME ARGUMENTS...: a job of another user, in that user's state directory; its number in $pid
+start_as() {
+	user=$1 name=$2
+	shift 2
+	log=$TMPDIR/$user-$name.log
+	: >"$log"
+	SPILLWAY_STATE_DIR=$common/state-$user SPILLWAY_JOB=$name \
+		setpriv --reuid "$user" --regid "$user" --clear-groups "$fake_job" "$@" >"$log" 2>&1 &
+	pid=$!
+	jobs_started="${jobs_started:-} $pid"
+	wait_for ready "$log"
+}
+
+# page_of NAME: waits for its page
+page_of() {
+	tries=0
+	until [ -e "$(echo "$SPILLWAY_NODE_DIR"/job-*-"$1"-*.page)" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 200 ] || {
+			fail "no page of $1"
+			return
+		}
+		sleep 0.05
+	done
+	echo "$SPILLWAY_NODE_DIR"/job-*-"$1"-*.page
+}
+
+# Without the directory all is as it was.
+start_job alone -m 4096
+alone=$pid
+expect 0 "$spillway" stat
+says "$out" "^alone +$me +running +1 +0 +4\.00 KiB .* -\$"
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says "$out" '^no jobs in '
+mkdir "$SPILLWAY_NODE_DIR"
+chmod 1777 "$SPILLWAY_NODE_DIR"
+page_of alone >"$out"
+
+# One's own jobs in another state directory, as in another container.
+SPILLWAY_MEMORY_LIMIT=8MiB SPILLWAY_SHARE=60 SPILLWAY_LABELS=pod=train-0,namespace=vision \
+	start_job near -m 12582912 -s 1048576
+near=$pid
+page_of near >"$out"
+expect 0 "$spillway" stat
+[ "$(grep -c '^near ' "$out")" -eq 1 ] || fail 'a job of the state directory is listed once, not by its page, too'
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says "$out" "^near +$me +running +1 +0 +12\.0 MiB +8\.00 MiB +1\.00 MiB +- +60 % +- +- +- +pod=train-0,namespace=vision\$"
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat --json
+json '[j["job"] for j in d["node_jobs"]] == ["alone", "near"] and d["jobs"] == []'
+json 'd["node_jobs"][1]["labels"] == "pod=train-0,namespace=vision" and d["node_jobs"][1]["process_count"] == 1'
+json 'd["node_jobs"][1]["devices"][0]["limit_set"] == 2**23 and d["node_jobs"][1]["devices"][0]["share_set"] == 60000'
+json 'd["node_jobs"][0]["devices"][0]["limit_set"] is None'
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat --format csv
+python3 - "$out" <<'END' || fail 'of a page what is not known is empty in CSV'
+import csv, sys
+for row in csv.DictReader(open(sys.argv[1])):
+    if row["job"] == "near":
+        sys.exit(not (row["device_charged [B]"] == "12582912 B" and row["limit_set [B]"] == "8388608 B"
+                      and row["user"] and row["launches"] == "" and row["spilled_bytes [B]"] == ""))
+sys.exit(1)
+END
+# It is reached there, too.
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" set near --memory 16MiB
+says "$out" '^gpu 0: limit_set 16\.0 MiB'
+
+# What is no page, or a forged one, is said in one line and harms nobody.
+page=$(page_of near)
+mkfifo "$SPILLWAY_NODE_DIR/job-0-pipe-0.page"
+ln -s /etc/passwd "$SPILLWAY_NODE_DIR/job-0-link-0.page"
+truncate -s 1T "$SPILLWAY_NODE_DIR/job-0-huge-0.page"
+head -c 100 "$page" >"$SPILLWAY_NODE_DIR/job-0-short-0.page"
+cp "$page" "$SPILLWAY_NODE_DIR/job-0-copy-0.page"
+{ head -c 8 "$page" && printf '\143\0\0\0' && tail -c +13 "$page"; } >"$SPILLWAY_NODE_DIR/job-0-future-0.page"
+head -c 5000 /dev/urandom >"$SPILLWAY_NODE_DIR/job-0-noise-0.page"
+for format in text json csv prometheus; do
+	expect 0 timeout 20 "$spillway" stat --format $format
+	says "$out" alone
+	[ $format = prometheus ] || says "$err" '^spillway: .*/node: 7 pages not understood and left out: job-0-[a-z]*-0\.page: '
+	[ "$(wc -l <"$err")" -le 1 ] || fail 'one line is enough'
+done
+rm "$SPILLWAY_NODE_DIR"/job-0-*-0.page
+
+# A killed job is known as dead; one that ends takes its page along.
+kill -9 "$near"
+wait "$near" 2>/dev/null
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says "$out" "^near +$me +ended +0 "
+SPILLWAY_STATE_DIR=$elsewhere "$spillway" doctor --clean >"$out" 2>"$err"
+says "$out" 'pages of killed jobs: 1 removed'
+kill "$alone"
+wait "$alone" 2>/dev/null
+expect 0 env SPILLWAY_STATE_DIR="$elsewhere" "$spillway" stat
+says "$out" '^no jobs in '
+rm -f "$SPILLWAY_NODE_DIR"/*
+
+# Of several users, which takes root to try.
+if [ "$(id -u)" -eq 0 ]; then
+	as_other="setpriv --reuid 65533 --regid 65533 --clear-groups env SPILLWAY_STATE_DIR=$common/state-65533"
+	for user in 65532 65533; do
+		install -d -m 700 -o $user -g $user "$common/state-$user"
+	done
+	SPILLWAY_LABELS=SLURM_JOB_ID=4711 start_as 65532 theirs -m 12582912
+	theirs=$pid
+	page_of theirs >"$out"
+	expect 0 "$spillway" stat
+	says "$out" '^theirs +65532 +running +1 +0 +12\.0 MiB .* SLURM_JOB_ID=4711$'
+	# shellcheck disable=SC2086 # words
+	expect 0 $as_other "$spillway" stat
+	says "$out" '^theirs +65532 +running +1 +0 +12\.0 MiB .* SLURM_JOB_ID=4711$'
+
+	# Root changes it, as its user would.
+	expect 0 "$spillway" set theirs --memory 16MiB
+	says "$out" '^gpu 0: limit_set 16\.0 MiB'
+	override=$common/state-65532/theirs.override.ini
+	[ "$(stat -c '%u %g %a' "$override")" = '65532 65532 600' ] || fail "override: $(stat -c '%u %g %a' "$override")"
+	expect 0 "$spillway" pause theirs
+	says "$out" 'share 0 %'
+	expect 0 "$spillway" resume 65532/theirs
+	says "$out" 'share 100 %'
+	expect 0 "$spillway" stat theirs
+	says "$out" '^job theirs: running since'
+	[ -z "$(find "$common/state-65532" ! -user 65532)" ] || fail 'root left files of its own with that user'
+	# Nobody else does.
+	for command in 'set theirs --memory 1MiB' 'pause theirs' 'resume theirs' 'stat theirs'; do
+		# shellcheck disable=SC2086 # words
+		expect 1 $as_other "$spillway" $command
+		says "$err" "^spillway: job 'theirs' is user 65532's: expected that user or root$"
+	done
+	grep -q 16MiB "$override" || fail 'another user changed it'
+
+	# Of the same name: root says whose.
+	start_as 65533 theirs -m 4096
+	tries=0
+	until [ "$(find "$SPILLWAY_NODE_DIR" -name '*.page' | wc -l)" -eq 2 ] || [ $tries -gt 200 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	expect 1 "$spillway" set theirs --memory 1GiB
+	says "$err" "^spillway: which 'theirs'\? There are 65532/theirs in .*, 65533/theirs in .*; expected USER/JOB"
+	expect 0 "$spillway" set 65533/theirs --memory 64MiB
+	says "$out" '^gpu 0: limit_set 64\.0 MiB'
+	grep -q 16MiB "$override" || fail 'the wrong job was changed'
+
+	# A page that leads elsewhere leads no further than its owner could go.
+	kill "$pid"
+	wait "$pid" 2>/dev/null
+	page=$(page_of theirs)
+	# shellcheck disable=SC2086 # words
+	python3 - "$page" "$common/state-65532" <<'END' | $as_other tee "$SPILLWAY_NODE_DIR/job-65533-trap-0000000000000007.page" >"$out"
+import sys
+page = bytearray(open(sys.argv[1], "rb").read())
+job, directory = page.index(b"theirs\0"), page.index(sys.argv[2].encode())
+page[job:job + 7] = b"trap\0\0\0"
+page[56:64] = (7).to_bytes(8, "little")
+sys.stdout.buffer.write(page)
+END
+	expect 0 "$spillway" stat
+	says "$out" '^trap +65533 +running'
+	expect 1 "$spillway" set trap --memory 1MiB
+	says "$err" 'state-65532: (belongs to user 65532, expected a directory of user 65533|Permission denied)'
+	[ ! -e "$common/state-65532/trap.override.ini" ] || fail 'a forged page led root into the directory of another user'
+	kill "$theirs"
+	wait "$theirs" 2>/dev/null
+fi
+finish
