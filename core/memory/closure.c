@@ -233,7 +233,7 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device, ui
 		atomic_store(&is_under_way, false);
 	}
 	clean_up(plan, device);
-	if (why != MOVE_NONE)
-		plan_say_pending(device, why);
+	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
+	plan_say_pending(device, why);
 	return why;
 }
