@@ -85,6 +85,25 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t deadl
 	return 0;
 }
 
+/*
+ * What is charged, after the counters, which tell why it is still so much: a reason seen is one that no later move of
+ * its process has made untrue.
+ */
+static int read_charged(int fd, struct segment_file *copy)
+{
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		struct segment_slot *slot = &copy->slot[i];
+		int error = 0;
+
+		if (slot->state == SLOT_LIVE)
+			error = read_fully(fd, slot->charged, sizeof slot->charged,
+			                   (const char *)&slot->charged - (const char *)copy);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
 /* The whole file; slots neither came nor went meanwhile. */
 static int read_still(int fd, struct segment_file *copy)
 {
@@ -98,6 +117,8 @@ static int read_still(int fd, struct segment_file *copy)
 			error = read_fully(fd, copy, sizeof *copy, 0);
 		if (!error && atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES)
 			error = read_whole_counters(fd, copy, deadline);
+		if (!error)
+			error = read_charged(fd, copy);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
@@ -187,6 +208,15 @@ static void add_process(struct segment_view *view, const struct segment_slot *sl
 			view->charged[d][s] += slot->charged[d][s];
 }
 
+/* What is charged was read later, and may be more. */
+static uint64_t peak(const struct segment_header *header, const struct segment_view *view,
+                     int device, enum segment_side side)
+{
+	uint64_t was = header->peak[device][side], is = view->charged[device][side];
+
+	return is > was ? is : was;
+}
+
 static void summarise(const struct segment_file *copy, struct segment_view *view)
 {
 	const struct segment_header *header = &copy->header;
@@ -221,8 +251,8 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 		for (int i = 0; i < SEGMENT_SLOTS; i++)
 			if (state[i] == SLOT_LIVE)
 				totals_add_live(total, &copy->slot[i].device[d]);
-		statistics_set(&total->device_peak, header->peak[d][SEGMENT_ON_DEVICE]);
-		statistics_set(&total->host_peak, header->peak[d][SEGMENT_ON_HOST]);
+		statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
+		statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
 	}
 	view->ended_ns = live ? 0 : header->seen_ns;
 }

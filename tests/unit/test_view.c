@@ -231,6 +231,47 @@ START_TEST(what_belongs_together_is_seen_together)
 }
 END_TEST
 
+/* Counts what it has been charged for, once it has. */
+static void *allocate(void *cookie)
+{
+	struct segment *segment = cookie;
+
+	while (!done) {
+		ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, UINT64_MAX), 0);
+		statistics_add(&segment_statistics(segment, 0)->allocations, 1);
+	}
+	return NULL;
+}
+
+START_TEST(what_is_charged_is_seen_after_the_counters)
+{
+	enum { LOOKS = 2000 };
+	struct segment *segment = join();
+	pthread_t thread;
+	char message[1024];
+	uint64_t last = 0;
+	int news = 0;
+
+	done = false;
+	pthread_create(&thread, NULL, allocate, segment);
+	for (int i = 0; i < LOOKS; i++) {
+		uint64_t counted;
+
+		ck_assert_int_eq(look(message, sizeof message), 0);
+		counted = view.process[0].device[0].allocations;
+		ck_assert_uint_ge(view.charged[0][SEGMENT_ON_DEVICE], counted);
+		ck_assert_uint_ge(view.job_total[0].device_peak,
+		                  view.charged[0][SEGMENT_ON_DEVICE]);
+		news += counted > last;
+		last = counted;
+	}
+	done = true;
+	pthread_join(thread, NULL);
+	ck_assert_int_gt(news, 2);
+	segment_leave(segment);
+}
+END_TEST
+
 /* Stopped or killed within a change: what there is is seen, after a bounded time. */
 START_TEST(a_change_that_never_ends_keeps_nobody)
 {
@@ -325,6 +366,7 @@ int main(void)
 	tcase_add_test(tests, looking_writes_nothing);
 	tcase_add_test(tests, a_counter_is_never_torn);
 	tcase_add_test(tests, what_belongs_together_is_seen_together);
+	tcase_add_test(tests, what_is_charged_is_seen_after_the_counters);
 	tcase_add_test(tests, a_change_that_never_ends_keeps_nobody);
 	tcase_add_test(tests, sums_never_go_back);
 	tcase_add_test(tests, sums_hold_while_slots_come_and_go);
