@@ -104,7 +104,7 @@ bool device_judges_growth(struct device *device, uint64_t interval_ns)
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 	before = atomic_load(&device->own_judged_ns);
-	return now - before >= interval_ns &&
+	return (!before || now - before >= interval_ns) &&
 	       atomic_compare_exchange_strong(&device->own_judged_ns, &before, now);
 }
 

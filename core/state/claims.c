@@ -52,8 +52,8 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 	if (!claim)
 		return false;
 	before = atomic_load(&claim->judged_ns);
-	/* Later than now: another clock wrote it. */
-	if (before <= now && now - before < interval_ns)
+	/* 0: nobody has yet, on a machine that may just have booted. Later than now: another clock wrote it. */
+	if (before && before <= now && now - before < interval_ns)
 		return false;
 	return atomic_compare_exchange_strong(&claim->judged_ns, &before, now);
 }
