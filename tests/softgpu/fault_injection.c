@@ -60,6 +60,7 @@ CUresult injected_failure(const char *name)
 		say("%s is newer than driver %d", name, config()->driver_version);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
+	CUresult result = CUDA_SUCCESS;
 	pthread_once(&once, read_faults);
 	for (int i = 0; i < fault_count; i++) {
 		struct fault *fault = &faults[i];
@@ -68,7 +69,7 @@ CUresult injected_failure(const char *name)
 		if (__atomic_add_fetch(&fault->uses, 1, __ATOMIC_RELAXED) != fault->use)
 			continue;
 		say("use %lu of %s answers %d", fault->use, name, (int)fault->result);
-		return fault->result;
+		result = fault->result;
 	}
-	return CUDA_SUCCESS;
+	return result;
 }

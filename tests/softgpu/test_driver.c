@@ -210,6 +210,7 @@ static void injected_faults(void)
 	CUdeviceptr memory;
 	OK(cuMemAlloc_v2(&memory, 16));
 	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&memory, 16));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAlloc_v2(&memory, 16));
 	OK(cuMemAlloc_v2(&memory, 16));
 	EXPECT(CUDA_ERROR_UNKNOWN, cuCtxSynchronize());
 	OK(cuCtxSynchronize());
@@ -271,7 +272,8 @@ int main(void)
 	failed += RUN(context_stack, NULL);
 	failed += RUN(proc_address, NULL);
 	failed += RUN(hidden_names, "SOFTGPU_HIDE=cuMemCreate,cuMemMap");
-	failed += RUN(injected_faults, "SOFTGPU_FAIL=cuMemAlloc_v2:2=2,cuCtxSynchronize:1=999");
+	failed += RUN(injected_faults,
+	              "SOFTGPU_FAIL=cuMemAlloc_v2:2=2,cuMemAlloc_v2:3=1,cuCtxSynchronize:1=999");
 	failed += RUN(errors, NULL);
 	failed += RUN(not_supported, "SOFTGPU_QUIET=1");
 	failed += RUN(forked_child, NULL);
