@@ -58,6 +58,7 @@ static struct {
 	bool reload;          /* the helper's: a file changed */
 	struct status status; /* the helper's: what it knows to stand in the status file */
 	bool is_recorded;     /* a ring was made, or could not be */
+	bool is_given_up;     /* what started cannot go on */
 
 	sem_t joined, ready;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -287,6 +288,11 @@ static void *help(void *cookie)
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)
 		;
+	if (job.is_given_up) {
+		if (job.segment) /* which stays mapped: books may lead there */
+			segment_exiting(job.segment);
+		return NULL;
+	}
 	/* From here on the configuration is ours. Files may have changed before they were watched. */
 	watch_files();
 	reload();
@@ -407,6 +413,8 @@ static void start(void)
 	    !add_actions()) {
 		log_error("devices cannot be read (%s): Spillway is off in this process",
 		          strerror(failed ? -failed : ENOMEM));
+		job.is_given_up = true;
+		sem_post(&job.ready);
 		return;
 	}
 	/* With the override, whose place is known now: it holds from the first allocation on. */

@@ -40,6 +40,20 @@ has "no thread" "$err" "no helper thread (Resource temporarily unavailable): Spi
 same "lines" 1 "$lines"
 prefix=
 
+# Devices that cannot be read: forwards, and is in nobody's books.
+mkfifo "$scratch/line"
+SPILLWAY_JOB=unread SOFTGPU_FAIL=cuDeviceGetCount:1=2,cuDeviceGetCount:2=2 under_shim "$guest" init "wait:$scratch/waits" \
+	context alloc:8:4 free <"$scratch/line" >"$scratch/out" 2>"$scratch/err" &
+exec 9>"$scratch/line"
+until_true $patience [ -d "$scratch/waits" ] || fail "unread: $(cat "$scratch/err")"
+has "unread" "$(cat "$scratch/err")" "devices cannot be read (No such device): Spillway is off in this process"
+has_no_process() { case $("$spillway" stat unread --json) in *'"processes":[]'*) ;; *) return 1 ;; esac }
+until_true $patience has_no_process || fail "unread: $("$spillway" stat unread)"
+echo >&9
+exec 9>&-
+wait $! || fail "unread: status $?"
+has "unread" "$(cat "$scratch/out")" "alloc=4 result=0 total=2147483648"
+
 # Little memory at cuInit: the limit holds, or it is said why not.
 limited=0
 for room in 0 1 2 4 8; do
