@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/monotonic.h"
 #include "core/state/event.h"
 
 enum { DRAIN_PAUSE_NS = 10000000 };
@@ -96,13 +97,11 @@ void device_note_limit(struct device *device)
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)
 {
-	struct timespec time;
 	uint64_t now, before;
 
 	if (device->segment)
 		return segment_judges_growth(device->segment, device->index, interval_ns);
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	now = monotonic_ns();
 	before = atomic_load(&device->own_judged_ns);
 	return (!before || now - before >= interval_ns) &&
 	       atomic_compare_exchange_strong(&device->own_judged_ns, &before, now);

@@ -13,6 +13,7 @@
 
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/base/monotonic.h"
 
 static struct {
 	struct share_token token;
@@ -55,12 +56,9 @@ struct text {
 /* Nanoseconds since; its clock is coarse. */
 static uint64_t age_of(uint64_t born_ns)
 {
-	struct timespec now;
-	uint64_t ns;
+	uint64_t now = monotonic_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	return ns > born_ns ? ns - born_ns : 0;
+	return now > born_ns ? now - born_ns : 0;
 }
 
 static void put_line(const struct registry *registry, const struct registry_listing *listing,

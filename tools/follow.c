@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/monotonic.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -89,14 +90,6 @@ static const struct segment_process *lagging(const struct segment_view *view, ui
 	return NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void print_limits(const struct segment_view *view)
 {
 	for (int i = 0; i < view->device_count; i++) {
@@ -131,7 +124,7 @@ struct wait {
 /* An eviction has time as long as it goes on. */
 static bool is_over(struct wait *wait, const struct segment_view *view)
 {
-	uint64_t now = now_ns(), moved = moving_bytes(view);
+	uint64_t now = monotonic_ns(), moved = moving_bytes(view);
 
 	if (wait->is_eviction && moved != wait->moved)
 		wait->deadline = now + wait->timeout_ns;
@@ -185,7 +178,7 @@ static int follow_until(struct wait *wait)
 	const struct timespec interval = {.tv_nsec = 20000000};
 	int status;
 
-	wait->deadline = now_ns() + wait->timeout_ns;
+	wait->deadline = monotonic_ns() + wait->timeout_ns;
 	while (!look(wait, &status))
 		nanosleep(&interval, NULL);
 	return status;
@@ -208,11 +201,11 @@ int follow_eviction(const char *job, uint64_t timeout_ns)
 void follow_return(const char *job, uint64_t timeout_ns)
 {
 	const struct timespec interval = {.tv_nsec = 20000000};
-	uint64_t now = now_ns(), last = now, moved = 0, hash;
+	uint64_t now = monotonic_ns(), last = now, moved = 0, hash;
 	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
 	bool goes_on = true;
 
-	for (; goes_on && now - last < timeout_ns; now = now_ns()) {
+	for (; goes_on && now - last < timeout_ns; now = monotonic_ns()) {
 		struct segment_view *view = jobs_read(job);
 
 		if (!view || !current_hash(job, &hash)) {

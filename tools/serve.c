@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/monotonic.h"
 #include "tools/arguments.h"
 #include "tools/tool.h"
 
@@ -41,14 +42,6 @@ struct server {
 	int listener;
 	struct connection connection[CONNECTIONS];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* The address in numbers, so that no name service is asked; NULL when it is none. */
 static struct addrinfo *resolve(const char *address)
@@ -231,7 +224,7 @@ static void transmit(struct connection *connection)
 	if (connection->sent < connection->size)
 		return;
 	connection->is_answered = true;
-	connection->deadline_ns = now_ns() + LINGER_NS;
+	connection->deadline_ns = monotonic_ns() + LINGER_NS;
 	shutdown(connection->socket, SHUT_WR);
 }
 
@@ -249,13 +242,13 @@ static void accept_one(struct server *server)
 	while (connection->socket >= 0)
 		connection++; /* there is one: else the listener is not polled */
 	connection->socket = socket;
-	connection->deadline_ns = now_ns() + CONNECTION_NS;
+	connection->deadline_ns = monotonic_ns() + CONNECTION_NS;
 }
 
 /* Milliseconds until the first deadline; those that are over it are dropped. */
 static int tend(struct server *server, struct pollfd poll[CONNECTIONS + 1])
 {
-	uint64_t now = now_ns(), first = UINT64_MAX;
+	uint64_t now = monotonic_ns(), first = UINT64_MAX;
 	bool room = false;
 
 	for (int i = 0; i < CONNECTIONS; i++) {

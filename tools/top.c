@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/monotonic.h"
 #include "tools/arguments.h"
 #include "tools/jobs.h"
 #include "tools/tool.h"
@@ -260,11 +260,8 @@ static void take(struct top *top, int key)
 
 static int milliseconds_left(uint64_t since_ns, uint64_t interval_ns)
 {
-	struct timespec now;
-	uint64_t passed;
+	uint64_t passed = monotonic_ns() - since_ns;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	passed = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - since_ns;
 	return passed >= interval_ns ? 0 : (int)((interval_ns - passed) / 1000000) + 1;
 }
 

@@ -2,8 +2,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/monotonic.h"
 #include "tools/counters.h"
 #include "tools/jobs.h"
 #include "tools/tool.h"
@@ -182,11 +182,8 @@ void top_rows_read(struct top_rows *rows, const struct top_rows *before, const c
 {
 	struct sorting sorting = {.order = order, .reverse = reverse};
 	struct job_list list;
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	*rows =
-	    (struct top_rows){.read_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec};
+	*rows = (struct top_rows){.read_ns = monotonic_ns()};
 	if (job) {
 		add_job(rows, before, job);
 	} else {

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/monotonic.h"
+
 /* Whom of those who wait it concerns that the gate is seized no more, or open. */
 enum { WAKE_EXPIRED = 1, WAKE_OTHERS = 2 };
 enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
@@ -95,20 +97,12 @@ __attribute__((noinline)) struct gate_seat *gate_take_seat(void)
 	return seat;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* since: when the thread began to wait; 0: it did not */
 static bool may_pass(uint32_t state, uint64_t since)
 {
 	if (!(state & GATE_CLOSED))
 		return true;
-	return !(state & GATE_SEIZED) && since && now_ns() - since >= atomic_load(&expiry);
+	return !(state & GATE_SEIZED) && since && monotonic_ns() - since >= atomic_load(&expiry);
 }
 
 /* Unless the state is another already. then: CLOCK_MONOTONIC */
@@ -125,7 +119,7 @@ static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 
 	atomic_store(&seat->waits, true);
 	while (!may_pass(state = atomic_load(&gate_state), since)) {
-		uint64_t now = now_ns(), waited = now - since, wanted = atomic_load(&expiry);
+		uint64_t now = monotonic_ns(), waited = now - since, wanted = atomic_load(&expiry);
 		bool is_expired = waited >= wanted;
 		uint64_t look_again = LOOK_AGAIN_NS;
 
@@ -153,7 +147,7 @@ __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
 		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&seat->inside) > 1)
 			break;
 		atomic_store(&seat->inside, 0);
-		since = since ? since : now_ns();
+		since = since ? since : monotonic_ns();
 		wait_at_entrance(seat, since);
 		atomic_store(&seat->inside, 1);
 	}
@@ -182,10 +176,10 @@ static bool nobody_is_inside(void)
 static bool wait_until_nobody_is_inside(uint64_t patience_ns)
 {
 	const struct timespec pause = {0, POLL_NS};
-	uint64_t deadline = now_ns() + patience_ns;
+	uint64_t deadline = monotonic_ns() + patience_ns;
 
 	while (!nobody_is_inside()) {
-		if (now_ns() >= deadline)
+		if (monotonic_ns() >= deadline)
 			return false;
 		nanosleep(&pause, NULL);
 	}

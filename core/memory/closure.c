@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/base/gate.h"
+#include "core/base/monotonic.h"
 #include "core/memory/moment.h"
 #include "core/memory/quiet.h"
 #include "core/memory/spare.h"
@@ -53,14 +54,6 @@ bool closure_is_under_way(void)
 	return atomic_load(&is_under_way);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
-
 static void count_move(const struct plan *plan, struct device *device, const struct move *m,
                        bool queued)
 {
@@ -82,7 +75,7 @@ static void count_move(const struct plan *plan, struct device *device, const str
 /* With the gate seized and nothing running. moved: bytes. */
 static CUresult move_all(struct plan *plan, struct device *device, bool queued, uint64_t *moved)
 {
-	uint64_t before = now_ns(), bytes = 0, took;
+	uint64_t before = monotonic_ns(), bytes = 0, took;
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
 
@@ -100,7 +93,7 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 		m->kind->moved(device, m, plan->to, plan->is_exportable);
 	}
 	plan_unlock(device);
-	took = now_ns() - before;
+	took = monotonic_ns() - before;
 	*moved = bytes;
 	if (bytes && took) {
 		struct pace *t = pace_of(device);
@@ -124,7 +117,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	const struct timespec pause = {.tv_nsec = 100000};
 	struct statistics *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
-	uint64_t began = now_ns(), took, moved = 0;
+	uint64_t began = monotonic_ns(), took, moved = 0;
 	bool queued = false;
 
 	if (!gate_hold(patience_ns, EXPIRY))
@@ -153,9 +146,9 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 		queued = true;
 		gate_unseize();
 		nanosleep(&pause, NULL);
-	} while (now_ns() - began < hold_ns);
+	} while (monotonic_ns() - began < hold_ns);
 	gate_open();
-	took = now_ns() - began;
+	took = monotonic_ns() - began;
 	statistics_begin(s);
 	statistics_add(&s->move_ns, took);
 	if (took > statistics_get(&s->move_longest_ns))
@@ -173,7 +166,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
                                       uint64_t deadline_ns)
 {
 	struct pace *t = pace_of(device);
-	uint64_t began = now_ns();
+	uint64_t began = monotonic_ns();
 	enum move_pending why;
 
 	for (;;) {
@@ -181,7 +174,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
 		plan_say_pending(device, why);
-		if (now_ns() - began >= deadline_ns)
+		if (monotonic_ns() - began >= deadline_ns)
 			break;
 		moment_wait(BETWEEN_GLANCES);
 		if (plan->is_wanted && !plan->is_wanted(device))

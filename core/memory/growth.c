@@ -1,8 +1,7 @@
 /* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
 #include "core/memory/growth.h"
 
-#include <time.h>
-
+#include "core/base/monotonic.h"
 #include "core/device.h"
 #include "core/memory/measured.h"
 #include "core/pace/capture.h"
@@ -86,14 +85,6 @@ bool growth_is_due(struct device *device, uint64_t now_ns)
 	       atomic_exchange(&s->is_new, false);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 bool growth_tick(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
@@ -101,7 +92,7 @@ bool growth_tick(struct device *device)
 
 	if (settings.evict || !look(device, &settings, &g))
 		return false;
-	if (!capture_is_active() && growth_is_due(device, now_ns()) &&
+	if (!capture_is_active() && growth_is_due(device, monotonic_ns()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
 		if (device->segment)
 			g.owed = segment_owed(device->segment, device->index);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/monotonic.h"
 #include "core/memory/arena.h"
 #include "core/memory/heat_graph.h"
 #include "core/memory/parameters.h"
@@ -138,12 +139,8 @@ static uint32_t draw(void)
 
 static uint64_t passed_since_last(void)
 {
-	struct timespec clock;
-	uint64_t now, passed;
+	uint64_t now = monotonic_ns(), passed = now - thread.at;
 
-	clock_gettime(CLOCK_MONOTONIC, &clock);
-	now = (uint64_t)clock.tv_sec * 1000000000 + (uint64_t)clock.tv_nsec;
-	passed = now - thread.at;
 	thread.at = now;
 	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/base/monotonic.h"
 #include "core/base/thread.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
@@ -72,14 +73,6 @@ static struct tended {
 
 static struct plan plan;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
-
 /* The device's arena, or NULL: without one nothing of the device moves. */
 static struct arena *arena_on(const struct device *device)
 {
@@ -92,7 +85,7 @@ static struct arena *arena_on(const struct device *device)
 
 static void look_again_in(struct device *device, uint64_t ns)
 {
-	uint64_t *next = &tended[device->id.ordinal].next_look, then = now_ns() + ns;
+	uint64_t *next = &tended[device->id.ordinal].next_look, then = monotonic_ns() + ns;
 
 	if (then < *next)
 		*next = then;
@@ -161,7 +154,7 @@ static bool swap(struct device *device, struct choice *hot)
 	size_t pairs = 0;
 	bool moved;
 
-	if (now_ns() < t->no_exchange_until)
+	if (monotonic_ns() < t->no_exchange_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
 	if (!swap_is_worth(&cold, hot))
@@ -172,7 +165,8 @@ static bool swap(struct device *device, struct choice *hot)
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = demote(device, bytes, &cold, false, is_within_limit);
-	t->no_exchange_until = now_ns() + REST_AFTER_EXCHANGE * (statistics_get(closed) - before);
+	t->no_exchange_until =
+	    monotonic_ns() + REST_AFTER_EXCHANGE * (statistics_get(closed) - before);
 	return moved;
 }
 
@@ -192,7 +186,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	struct choice hot;
 	uint64_t room = limit > charged ? limit - charged : 0;
 
-	if (now_ns() < t->no_promotion_until) {
+	if (monotonic_ns() < t->no_promotion_until) {
 		look_again_in(device, LOOK_SOON);
 		return false;
 	}
@@ -204,7 +198,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
-			t->no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
+			t->no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
 	} else {
 		plan_say_pending(device, MOVE_NONE);
 	}
@@ -259,7 +253,7 @@ static bool tend(struct device *device)
 	uint64_t limit = device_limit_of_movable(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
-	t->next_look = now_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	t->next_look = monotonic_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	if (charged > limit && !capture_is_active() && trim(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
@@ -316,7 +310,7 @@ static void answer_room(struct request *r)
 	uint64_t before = statistics_get(demoted), done, bytes;
 	int tries = ROOM_TRIES;
 
-	tended[r->device->id.ordinal].no_promotion_until = now_ns() + ROOM_IS_FOR_ITS_ASKER;
+	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
 	if (trim(r->device))
 		r->result = CUDA_SUCCESS;
 	else
@@ -442,7 +436,7 @@ static void set_sampling(void)
 
 static void sleep_until_wanted(void)
 {
-	uint64_t then = now_ns() + 2 * LOOK_AGAIN;
+	uint64_t then = monotonic_ns() + 2 * LOOK_AGAIN;
 	struct timespec until;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {

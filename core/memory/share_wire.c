@@ -17,6 +17,7 @@
 
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/base/monotonic.h"
 #include "core/state/directory.h"
 
 enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_MS = 5 };
@@ -36,22 +37,14 @@ struct share_handle share_handle_new(void)
 	return handle;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint64_t share_deadline(uint64_t patience_ns)
 {
-	return now_ns() + patience_ns;
+	return monotonic_ns() + patience_ns;
 }
 
 static int milliseconds_left(uint64_t deadline)
 {
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 
 	return deadline <= now ? 0 : (int)((deadline - now) / 1000000u + 1);
 }

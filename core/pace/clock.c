@@ -8,13 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+#include "core/base/monotonic.h"
 
 /* FUTEX_WAIT_BITSET takes a point in time, so that an interrupted wait ends when it should. */
 static void wait_for(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
@@ -36,5 +30,5 @@ static void wake(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-const struct clock clock_of_kernel = {.now = now, .wait = wait_for, .wake = wake};
+const struct clock clock_of_kernel = {.now = monotonic_ns, .wait = wait_for, .wake = wake};
 const struct clock *pace_clock = &clock_of_kernel;
