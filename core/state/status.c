@@ -53,22 +53,39 @@ static size_t format_device(const struct status_device *device, char *text, size
 	    device->charged[on_host], device->has_spilled ? "OOM" : "");
 }
 
+/* What AntMan calls a graph is for us what a job repeats on a GPU. Nothing where no steps are known. */
+static size_t format_steps(const struct status *status, char *text)
+{
+	uint64_t longest_ns = 0;
+	char *at = stpcpy(text, ",\"Durations\":{");
+
+	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
+		uint64_t step_ns = status->device[i].step_ns;
+		if (!step_ns)
+			continue;
+		at += sprintf(at, "%s\"graph_%d\":%" PRIu64, longest_ns ? "," : "", i,
+		              step_ns / 1000);
+		if (step_ns > longest_ns)
+			longest_ns = step_ns;
+	}
+	if (!longest_ns)
+		return 0;
+	at += sprintf(at, "},\"miniBatchDuration\":%" PRIu64, longest_ns / 1000);
+	return (size_t)(at - text);
+}
+
 size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
 {
 	char *at = stpcpy(text, "{\"gpuUsageInfo\":{");
-	uint64_t step_ns = 0;
 
 	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
 		const struct status_device *device = &status->device[i];
 		if (i > 0)
 			*at++ = ',';
 		at += format_device(device, at, (size_t)(text + STATUS_TEXT_MAX - at));
-		if (device->step_ns > step_ns)
-			step_ns = device->step_ns;
 	}
 	*at++ = '}';
-	if (step_ns)
-		at += sprintf(at, ",\"miniBatchDuration\":%" PRIu64, step_ns / 1000);
+	at += format_steps(status, at);
 	at = stpcpy(at, "}\n");
 	return (size_t)(at - text);
 }

@@ -29,7 +29,7 @@ struct status {
 	struct status_device device[SEGMENT_DEVICES];
 };
 
-enum { STATUS_TEXT_MAX = 640 * SEGMENT_DEVICES + 128 };
+enum { STATUS_TEXT_MAX = 680 * SEGMENT_DEVICES + 128 };
 
 /* One line of JSON. Its length. */
 size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX]);

@@ -64,6 +64,8 @@ static ino_t file(void)
 	",\"hostMemUsedMin\":" #host ",\"hostMemPoolSize\":" #host_charged     \
 	",\"swapReason\":\"" reason "\",\"deviceMemUsedNvidia\":-1}}" rest "}\n"
 
+#define STEP(us) ",\"Durations\":{\"graph_0\":" #us "},\"miniBatchDuration\":" #us
+
 START_TEST(says_what_a_job_holds)
 {
 	struct stat found;
@@ -82,7 +84,29 @@ START_TEST(says_what_a_job_holds)
 	statistics_set(&counters->spill_reason, SPILL_LIMIT);
 	statistics_set(&counters->step_ns, 12345678);
 	ck_assert_int_eq(push(), 0);
-	expect(LINE(300, 190, 200, 70, 60, 70, "OOM", ",\"miniBatchDuration\":12345"));
+	expect(LINE(300, 190, 200, 70, 60, 70, "OOM", STEP(12345)));
+}
+END_TEST
+
+START_TEST(has_the_steps_of_each_device)
+{
+	static const char steps[] =
+	    "},\"Durations\":{\"graph_0\":5,\"graph_2\":7,\"graph_15\":18446744073709551},"
+	    "\"miniBatchDuration\":18446744073709551}\n";
+	struct status status = {.count = SEGMENT_DEVICES};
+	char text[STATUS_TEXT_MAX];
+
+	status.device[0].step_ns = 5999;
+	status.device[2].step_ns = 7000;
+	status.device[15].step_ns = UINT64_MAX;
+	ck_assert_uint_eq(status_format(&status, text), strlen(text));
+	ck_assert_ptr_nonnull(strstr(text, steps));
+	/* the largest there is */
+	memset(&status, 0xff, sizeof status);
+	status.count = SEGMENT_DEVICES;
+	for (int i = 0; i < SEGMENT_DEVICES; i++)
+		status.device[i].has_spilled = true;
+	ck_assert_uint_lt(status_format(&status, text), sizeof text);
 }
 END_TEST
 
@@ -117,10 +141,10 @@ START_TEST(is_pushed_when_something_changed)
 	/* a byte of memory, of any kind */
 	statistics_set(&counters->device_used, 1);
 	ck_assert_int_eq(push(), 0);
-	expect(LINE(0, 1, 0, 0, 0, 0, "", ",\"miniBatchDuration\":99"));
+	expect(LINE(0, 1, 0, 0, 0, 0, "", STEP(99)));
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_HOST, 1, CONFIG_UNLIMITED), 0);
 	ck_assert_int_eq(push(), 0);
-	expect(LINE(0, 1, 0, 1, 0, 1, "", ",\"miniBatchDuration\":99"));
+	expect(LINE(0, 1, 0, 1, 0, 1, "", STEP(99)));
 	close(held);
 	close(held_too);
 }
@@ -199,6 +223,7 @@ int main(void)
 	TCase *tests = tcase_create("status");
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, says_what_a_job_holds);
+	tcase_add_test(tests, has_the_steps_of_each_device);
 	tcase_add_test(tests, is_pushed_when_something_changed);
 	tcase_add_test(tests, is_pushed_at_most_every_ten_seconds);
 	tcase_add_test(tests, replaces_and_follows_nothing);
