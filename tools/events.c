@@ -381,8 +381,7 @@ static void show(struct round *round, struct trace *trace)
 	round->count = 0;
 	if (trace)
 		trace_flush(trace);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		fail("writing: output is closed");
+	output_flush();
 }
 
 static int open_directory(const struct events_options *events)

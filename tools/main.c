@@ -153,6 +153,7 @@ int main(int argc, char **argv)
 	argp_err_exit_status = TOOL_USAGE;
 	if (argc < 1)
 		return TOOL_USAGE;
+	output_check_at_end();
 	argv[0] = name; /* how every message begins, whatever path we were called by */
 	arguments_read("spillway", &argp, argc, argv, &choice);
 	if (strcmp(argv[choice.index], "help") == 0)

@@ -133,13 +133,24 @@ static const char *choose_name(struct run *run)
 	return name ? name : job_name(run->program, &run->common);
 }
 
+/* Else errno says why not. */
+static bool can_read(const char *file)
+{
+	struct stat found;
+
+	if (stat(file, &found) != 0 || access(file, R_OK) != 0)
+		return false;
+	errno = EISDIR;
+	return !S_ISDIR(found.st_mode);
+}
+
 /* The program may change its folder before it reads this. */
 static void use_config_file(const char *given)
 {
 	const char *file = given ? given : settings_file();
 	char *absolute;
 
-	if (given && access(given, R_OK) != 0) {
+	if (given && !can_read(given)) {
 		complain("--config %s: %s", given, strerror(errno));
 		exit(EX_CONFIG);
 	}

@@ -338,8 +338,7 @@ static int show(const struct stat_options *stat, bool first)
 		status = show_one(stat, as_json);
 	else
 		status = as_json ? show_all_json() : show_rows(stat, first);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		fail("writing: output is closed");
+	output_flush();
 	return status;
 }
 

@@ -1,8 +1,12 @@
 /* How every command reports trouble. */
 #include "tools/tool.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 int tool_failure = TOOL_FAILED;
 void (*complain_to)(const char *line);
@@ -41,6 +45,48 @@ void fail(const char *format, ...)
 	complain_list(format, list);
 	va_end(list);
 	exit(tool_failure);
+}
+
+/* errno, where what was printed could not be written; else 0. */
+static int output_error(void)
+{
+	if (fflush(stdout) != 0)
+		return errno;
+	return ferror(stdout) ? EIO : 0;
+}
+
+static bool output_failed; /* it was said */
+
+static void complain_of_output(int error)
+{
+	output_failed = true;
+	complain("standard output: %s", strerror(error));
+}
+
+void output_flush(void)
+{
+	int error = output_error();
+
+	if (!error)
+		return;
+	complain_of_output(error);
+	exit(tool_failure);
+}
+
+static void at_end(void)
+{
+	int error = output_failed ? 0 : output_error();
+
+	if (!error)
+		return;
+	complain_of_output(error);
+	_exit(tool_failure);
+}
+
+void output_check_at_end(void)
+{
+	if (atexit(at_end) != 0)
+		fail("out of memory");
 }
 
 void *allocate(size_t size)

@@ -38,6 +38,10 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 /* The same, and the end with tool_failure. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What was printed is written now; what cannot be is said, and the end. */
+void output_flush(void);
+/* What was printed and cannot be written makes any command fail. */
+void output_check_at_end(void);
 /* Zeroed memory, or the end. */
 void *allocate(size_t size);
 /* A new string; the caller frees it. */

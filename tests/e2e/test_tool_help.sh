@@ -44,6 +44,15 @@ for variable in $(grep -hoE '"SPILLWAY_[A-Z_]+["=]' core/*/*.c core/*.c shim/*.c
 	grep -q "\*${variable}[*[]" tools/man/*.scd || fail "$variable is on no man page"
 done
 
+# What cannot be printed is said, once, whatever was to be printed.
+for words in --version help 'help stat' stat 'stat --json' doctor; do
+	status=0
+	# shellcheck disable=SC2086 # words
+	"$spillway" $words >/dev/full 2>"$err" || status=$?
+	[ $status -eq 1 ] || fail "$words >/dev/full: status $status"
+	[ "$(cat "$err")" = 'spillway: standard output: No space left on device' ] || fail "$words >/dev/full: $(cat "$err")"
+done
+
 expect 2 "$spillway"
 says "$err" '^spillway: which command'
 expect 2 "$spillway" stta

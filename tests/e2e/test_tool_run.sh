@@ -172,6 +172,8 @@ says "$err" '^spillway: .*/bad\.ini:2: .*200.*expected'
 expect 78 env SPILLWAY_CONFIG="$TMPDIR/bad.ini" "$spillway" run true
 expect 78 "$spillway" run --config "$TMPDIR/missing.ini" true
 says "$err" '^spillway: --config .*/missing\.ini: No such file or directory$'
+expect 78 "$spillway" run --config . true
+says "$err" '^spillway: --config \.: Is a directory$'
 expect 0 env SPILLWAY_CONFIG= "$spillway" run true
 expect 78 env SPILLWAY_MEMORY_LIMIT=lots "$spillway" run true
 says "$err" '^spillway: SPILLWAY_MEMORY_LIMIT.*lots.*expected'
