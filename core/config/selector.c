@@ -89,6 +89,16 @@ bool config_selector_equal(const struct config_selector *a, const struct config_
 	       strcasecmp(a->uuid, b->uuid) == 0;
 }
 
+/* The driver names a MIG device by the bytes of its UUID alone, so here it is "GPU-...", and "MIG-..." elsewhere. */
+static bool begins_uuid(const char *text, const char *uuid)
+{
+	if (strncasecmp(text, "MIG-", 4) == 0 && strncasecmp(uuid, "GPU-", 4) == 0) {
+		text += 4;
+		uuid += 4;
+	}
+	return strncasecmp(uuid, text, strlen(text)) == 0;
+}
+
 bool config_selector_matches(const struct config_selector *selector,
                              const struct config_device *device)
 {
@@ -102,7 +112,7 @@ bool config_selector_matches(const struct config_selector *selector,
 	case SELECT_PCI:
 		return parse_pci(device->pci_bus_id, &pci) == 0 && pci == selector->pci;
 	case SELECT_UUID:
-		return strncasecmp(device->uuid, selector->uuid, strlen(selector->uuid)) == 0;
+		return begins_uuid(selector->uuid, device->uuid);
 	}
 	return false;
 }

@@ -209,6 +209,14 @@ START_TEST(selectors)
 	ck_assert_uint_eq(settings.share, 20000);
 	ck_assert_uint_eq(settings.spill, SPILL_OFF);
 	config_release(config);
+
+	config =
+	    load_text("[gpu MIG-GPU-5ac3/1/0]\nshare = 5\n[gpu MIG-5AC31234]\nmemory_limit = 7G\n"
+	              "[gpu MIG-5ac4]\nshare = 6\n");
+	settings = settings_of(config, gpu0);
+	ck_assert_uint_eq(settings.memory_limit, 7 * GIB);
+	ck_assert_uint_eq(settings.share, 100000);
+	config_release(config);
 }
 END_TEST
 
