@@ -215,7 +215,8 @@ START_TEST(what_belongs_together_is_seen_together)
 	segment_view_patience_ns = 60000000000; /* of a busy machine */
 	for (int i = 0; i < WRITERS; i++)
 		pthread_create(&thread[i], NULL, spill, segment_statistics(segment, 0));
-	for (int i = 0; i < LOOKS; i++) {
+	/* the writers may be late */
+	for (int i = 0; i < LOOKS || news <= 2; i++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
 		const struct statistics *seen = &view.process[0].device[0];
 		ck_assert_uint_eq(seen->spilled_bytes, 4096 * seen->spills);
@@ -226,7 +227,6 @@ START_TEST(what_belongs_together_is_seen_together)
 	done = true;
 	for (int i = 0; i < WRITERS; i++)
 		pthread_join(thread[i], NULL);
-	ck_assert_int_gt(news, 2);
 	segment_leave(segment);
 }
 END_TEST
@@ -254,7 +254,7 @@ START_TEST(what_is_charged_is_seen_after_the_counters)
 
 	done = false;
 	pthread_create(&thread, NULL, allocate, segment);
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < LOOKS || news <= 2; i++) {
 		uint64_t counted;
 
 		ck_assert_int_eq(look(message, sizeof message), 0);
@@ -267,7 +267,6 @@ START_TEST(what_is_charged_is_seen_after_the_counters)
 	}
 	done = true;
 	pthread_join(thread, NULL);
-	ck_assert_int_gt(news, 2);
 	segment_leave(segment);
 }
 END_TEST
@@ -342,13 +341,12 @@ START_TEST(sums_hold_while_slots_come_and_go)
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 		segment_leave(own);
 	}
-	for (int looks = 0; looks < 1000; looks++) {
+	for (int looks = 0; looks < 1000 || last <= 10; looks++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
 		ck_assert_uint_ge(view.job_total[0].launches, last);
 		last = view.job_total[0].launches;
 	}
 	child_kill(child);
-	ck_assert_uint_gt(last, 10);
 	segment_leave(segment);
 }
 END_TEST
