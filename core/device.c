@@ -73,26 +73,51 @@ void device_note_settings(struct device *device)
 	note_share(device);
 }
 
-void device_note_limit(struct device *device)
+/*
+ * With the lock held, so that of those who note it at a time the last has seen what is in force. is_anew: under settings of
+ * which nobody knows yet what they cannot move.
+ */
+static void note_limit_locked(struct device *device, bool is_anew)
 {
-	struct config_gpu settings = device_settings(device);
-	uint64_t limit = device_limit_by(device, &settings);
+	const struct config_gpu *settings = &device->settings;
+	uint64_t limit = device_limit_by(device, settings);
 	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE), before, held_before;
 	struct statistics *s = device->statistics;
 
 	before = atomic_exchange(&s->limit_set, limit);
-	statistics_set(&s->limit_grown, limit - settings.memory_limit);
+	statistics_set(&s->limit_grown, limit - settings->memory_limit);
 	/* What is in use already is made less by the mover alone, who knows what it cannot move. */
 	held_before = atomic_exchange(&s->limit_held, used > limit ? used : limit);
 	if (limit != before || (held_before > limit && used <= limit))
 		note_limit(device);
-	statistics_set(&s->evicted, settings.evict);
-	if (used <= (settings.evict ? 0 : limit))
+	statistics_set(&s->evicted, settings->evict);
+	if (used <= (settings->evict ? 0 : limit))
 		statistics_set(&s->held_reason, HELD_NONE);
-	else if (statistics_get(&s->held_reason) == HELD_NONE)
+	else if (is_anew || statistics_get(&s->held_reason) == HELD_NONE)
 		statistics_set(&s->held_reason, statistics_get(&s->elastic) == ELASTIC_YES
 		                                    ? HELD_PENDING
 		                                    : HELD_FOREIGN);
+}
+
+void device_note_limit(struct device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	note_limit_locked(device, false);
+	pthread_mutex_unlock(&device->lock);
+}
+
+uint32_t device_settings_turn(const struct device *device)
+{
+	return atomic_load(&device->settings_turn);
+}
+
+void device_note_held(struct device *device, uint32_t turn, enum held_reason why)
+{
+	pthread_mutex_lock(&device->lock);
+	if (device_settings_turn(device) == turn)
+		statistics_set(&device->statistics->held_reason, why);
+	note_limit_locked(device, false);
+	pthread_mutex_unlock(&device->lock);
 }
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)
@@ -107,12 +132,14 @@ bool device_judges_growth(struct device *device, uint64_t interval_ns)
 	       atomic_compare_exchange_strong(&device->own_judged_ns, &before, now);
 }
 
-void device_grow(struct device *device, uint64_t bytes)
+void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 {
+	pthread_mutex_lock(&device->lock);
 	if (device->segment)
-		segment_set_grown(device->segment, device->index, bytes);
-	else
+		segment_set_grown(device->segment, device->index, limit, bytes);
+	else if (device->settings.memory_limit == limit)
 		atomic_store(&device->own_grown, bytes);
+	pthread_mutex_unlock(&device->lock);
 }
 
 /* With the lock held. Who reads a new value has seen the turn become odd. */
@@ -128,24 +155,21 @@ static void write_settings(struct device *device, const struct config_gpu *setti
 
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
-	uint64_t limit_before, share_before;
+	uint64_t share_before;
 	bool changed;
 
 	pthread_mutex_lock(&device->lock);
-	limit_before = device->settings.memory_limit;
 	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
-	write_settings(device, settings);
-	pthread_mutex_unlock(&device->lock);
-
+	/* First: what the old limit has grown by is never added to the new one. */
 	if (device->segment)
 		/* What is evicted leaves its room to other jobs. */
 		segment_claim(device->segment, device->index,
 		              settings->evict ? 0 : settings->memory_limit);
-	else if (settings->memory_limit != limit_before)
+	else if (settings->memory_limit != device->settings.memory_limit)
 		atomic_store(&device->own_grown, 0);
-	if (changed) /* what could not move before is tried again */
-		statistics_set(&device->statistics->held_reason, HELD_NONE);
-	device_note_limit(device);
+	write_settings(device, settings);
+	note_limit_locked(device, changed); /* what could not move before is tried again */
+	pthread_mutex_unlock(&device->lock);
 	share_before = atomic_exchange(&device->statistics->share_set, settings->share);
 	if (share_before != (uint64_t)settings->share) {
 		note_share(device);
@@ -199,8 +223,9 @@ static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
 static bool fits_without_the_dead(struct device *device, enum segment_side side, uint64_t bytes,
                                   uint64_t limit)
 {
-	uint64_t charged = segment_charged(device->segment, device->index, side);
+	/* In this order: who is let go meanwhile is not taken for one of the living. */
 	uint64_t draining = segment_draining(device->segment, device->index, side);
+	uint64_t charged = segment_charged(device->segment, device->index, side);
 	uint64_t living = charged > draining ? charged - draining : 0;
 
 	return bytes <= limit && living <= limit - bytes;

@@ -104,12 +104,19 @@ bool device_is_evicted(struct device *device);
 uint64_t device_limit_of_movable(struct device *device);
 /* The limit for who has the settings already. */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
-/* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. */
-void device_grow(struct device *device, uint64_t bytes);
+/* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. limit: that it was judged for. */
+void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
 /* Whether this process is the one of the job that judges growth now: one in interval_ns is. */
 bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Tells the statistics which limit is in force. */
 void device_note_limit(struct device *device);
+/* Another one whenever the settings have changed. */
+uint32_t device_settings_turn(const struct device *device);
+/*
+ * For the mover: tells the statistics what keeps memory on the device beyond the limit, too, unless the settings have
+ * changed since that turn, of which that says nothing.
+ */
+void device_note_held(struct device *device, uint32_t turn, enum held_reason why);
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);
 

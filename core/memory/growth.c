@@ -97,7 +97,7 @@ bool growth_tick(struct device *device)
 		if (device->segment)
 			g.owed = segment_owed(device->segment, device->index);
 		if (measured_free(device, &g.free))
-			device_grow(device, growth_limit(&g) - g.limit);
+			device_grow(device, g.limit, growth_limit(&g) - g.limit);
 	}
 	device_note_limit(device);
 	return true;

@@ -205,10 +205,10 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	return swap(device, &hot);
 }
 
-/* What is still beyond the limit: what keeps it there. */
-static void say_held(struct device *device)
+/* What is still beyond the limit: what keeps it there, under the settings of that turn. */
+static void say_held(struct device *device, uint32_t turn)
 {
-	struct statistics *s = device->statistics;
+	const struct statistics *s = device->statistics;
 	enum held_reason why = HELD_PENDING;
 
 	switch (statistics_get(&s->move_pending)) {
@@ -219,8 +219,7 @@ static void say_held(struct device *device)
 		why = statistics_get(&s->pinned_chunks) ? HELD_PINNED : HELD_FOREIGN;
 		break;
 	}
-	statistics_set(&s->held_reason, why);
-	device_note_limit(device);
+	device_note_held(device, turn, why);
 }
 
 /* What nobody uses goes before anything is moved. Whether there was any. */
@@ -249,6 +248,7 @@ static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
+	uint32_t turn = device_settings_turn(device);
 	bool grows = growth_tick(device), moved = false;
 	uint64_t limit = device_limit_of_movable(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
@@ -263,7 +263,7 @@ static bool tend(struct device *device)
 			plan_say_pending(device, MOVE_CAPTURE);
 		else
 			moved = shrink(device, charged - limit, is_over_limit);
-		say_held(device);
+		say_held(device, turn);
 		/* What must stay is not asked for so often. */
 		if (statistics_get(&device->statistics->move_pending) != MOVE_PINNED)
 			look_again_in(device, LOOK_SOON);

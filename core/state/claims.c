@@ -36,12 +36,16 @@ uint64_t segment_grown(const struct segment *segment, int device)
 	return claim ? atomic_load_explicit(&claim->grown, memory_order_relaxed) : 0;
 }
 
-void segment_set_grown(struct segment *segment, int device, uint64_t bytes)
+void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes)
 {
 	struct segment_claim *claim = claim_of(segment, device);
 
-	if (claim)
-		atomic_store(&claim->grown, bytes);
+	if (!claim || atomic_load(&claim->limit) != limit)
+		return;
+	atomic_store(&claim->grown, bytes);
+	/* Claimed since: who did that may have cleared it before. */
+	if (atomic_load(&claim->limit) != limit)
+		atomic_store(&claim->grown, 0);
 }
 
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns)

@@ -123,7 +123,8 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 void segment_claim(struct segment *segment, int device, uint64_t limit);
 /* Bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
-void segment_set_grown(struct segment *segment, int device, uint64_t bytes);
+/* limit: that it was judged for; of another that was claimed meanwhile it says nothing. */
+void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);
 /* Whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
 /*

@@ -10,6 +10,9 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
 
+# It stops who looks at what is charged.
+$(BUILD)/tests/unit/test_device: LDFLAGS += -Wl,--wrap=segment_charged
+
 # Fuzz targets of tests/fuzz, run for a moment.
 $(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libcore.a
 	$(call say,LD)

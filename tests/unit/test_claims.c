@@ -35,7 +35,7 @@ START_TEST(growth_is_the_whole_job_s)
 	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
 
 	segment_claim(one, 0, 100);
-	segment_set_grown(one, 0, 30);
+	segment_set_grown(one, 0, 100, 30);
 	ck_assert_uint_eq(segment_grown(two, 0), 30);
 	/* The same limit again changes nothing, another one starts anew. */
 	segment_claim(two, 0, 100);
@@ -43,7 +43,10 @@ START_TEST(growth_is_the_whole_job_s)
 	segment_claim(two, 0, 80);
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
 	segment_claim(one, 0, 80);
-	segment_set_grown(two, 0, 20);
+	/* As does growth that was judged for the one before. */
+	segment_set_grown(one, 0, 100, 30);
+	ck_assert_uint_eq(segment_grown(two, 0), 0);
+	segment_set_grown(two, 0, 80, 20);
 	segment_leave(one);
 	ck_assert_uint_eq(segment_grown(two, 0), 20);
 	segment_leave(two);
@@ -52,7 +55,7 @@ START_TEST(growth_is_the_whole_job_s)
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
 	ck_assert_uint_eq(segment_grown(one, -1), 0);
 	segment_claim(one, SEGMENT_DEVICES, 1);
-	segment_set_grown(one, SEGMENT_DEVICES, 1);
+	segment_set_grown(one, SEGMENT_DEVICES, 1, 1);
 	segment_leave(one);
 }
 END_TEST
@@ -87,7 +90,7 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 120, 300), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 180);
 	/* What has risen by itself is owed to nobody. */
-	segment_set_grown(limited, 0, 100);
+	segment_set_grown(limited, 0, 300, 100);
 	ck_assert_uint_eq(segment_owed(own, 0), 180);
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 220, 400), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 0);

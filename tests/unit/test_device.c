@@ -1,0 +1,151 @@
+/* Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/device.h"
+#include "core/driver.h"
+#include "tests/unit/state_directory.h"
+
+struct driver driver; /* is not asked */
+
+#define GIB (UINT64_C(1) << 30)
+
+static struct device *device_of(const struct config_gpu *settings)
+{
+	struct device *device = calloc(1, sizeof(*device));
+
+	pthread_mutex_init(&device->lock, NULL);
+	device->statistics = &device->own_statistics;
+	device->id.memory = 32 * GIB;
+	statistics_set(&device->statistics->elastic, ELASTIC_YES);
+	device_apply(device, settings);
+	return device;
+}
+
+START_TEST(what_is_held_is_said_of_its_own_settings)
+{
+	struct config_gpu settings = {.memory_limit = 4 * GIB};
+	struct device *device = device_of(&settings);
+	const struct statistics *s = device->statistics;
+	uint32_t turn;
+
+	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 2 * GIB, 4 * GIB), 0);
+	ck_assert_uint_eq(s->held_reason, HELD_NONE);
+	settings.memory_limit = GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
+	ck_assert_uint_eq(s->limit_held, 2 * GIB);
+	turn = device_settings_turn(device);
+	device_note_held(device, turn, HELD_HOST_FULL);
+	ck_assert_uint_eq(s->held_reason, HELD_HOST_FULL);
+
+	/* Nobody has tried what is allowed now. */
+	settings.host_limit = GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
+	device_note_held(device, turn, HELD_HOST_FULL);
+	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
+	device_note_held(device, device_settings_turn(device), HELD_PINNED);
+	ck_assert_uint_eq(s->held_reason, HELD_PINNED);
+
+	device_uncharge(device, SEGMENT_ON_DEVICE, 2 * GIB);
+	ck_assert_uint_eq(s->held_reason, HELD_NONE);
+	ck_assert_uint_eq(s->limit_held, GIB);
+	free(device);
+}
+END_TEST
+
+/* Who notes the limit stops here while a test wants it: after it has seen what is in force, and before it says so. */
+static _Atomic bool stops, stands;
+
+uint64_t __real_segment_charged(struct segment *segment, int device, enum segment_side side);
+uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_side side);
+
+uint64_t __wrap_segment_charged(struct segment *segment, int device, enum segment_side side)
+{
+	if (stops && !stands) {
+		stands = true;
+		while (stops)
+			pause_ms(1);
+	}
+	return __real_segment_charged(segment, device, side);
+}
+
+static void *note(void *cookie)
+{
+	device_note_limit(cookie);
+	return NULL;
+}
+
+static const struct config_gpu evicted = {.memory_limit = 3 * GIB, .evict = true};
+static _Atomic bool is_applied;
+
+static void *apply(void *cookie)
+{
+	device_apply(cookie, &evicted);
+	is_applied = true;
+	return NULL;
+}
+
+/* Whoever noted it last, what was in force before is not said any more. */
+START_TEST(the_newest_settings_are_told)
+{
+	static const struct segment_device gpu = {.uuid = "GPU-1"};
+	struct config_gpu settings = {.memory_limit = 4 * GIB};
+	struct device *device = device_of(&settings);
+	const struct statistics *s = device->statistics;
+	pthread_t noting, applying;
+
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &device->segment, NULL, 0), 0);
+	ck_assert_int_eq(segment_device(device->segment, &gpu), 0);
+	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, GIB, 4 * GIB), 0);
+	stops = true;
+	pthread_create(&noting, NULL, note, device);
+	while (!stands)
+		pause_ms(1);
+	pthread_create(&applying, NULL, apply, device);
+	for (int waited_ms = 0; !is_applied && waited_ms < 100; waited_ms++)
+		pause_ms(1); /* in vain where one waits for the other */
+	stops = false;
+	pthread_join(noting, NULL);
+	pthread_join(applying, NULL);
+	ck_assert_uint_eq(s->limit_set, 3 * GIB);
+	ck_assert_uint_eq(s->evicted, 1);
+	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
+	segment_leave(device->segment);
+	free(device);
+}
+END_TEST
+
+START_TEST(growth_is_of_the_limit_it_was_judged_for)
+{
+	struct config_gpu settings = {.memory_limit = 2 * GIB, .memory_limit_max = 16 * GIB};
+	struct device *device = device_of(&settings);
+
+	device_grow(device, 2 * GIB, GIB);
+	ck_assert_uint_eq(device_limit(device), 3 * GIB);
+	settings.memory_limit = 4 * GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(device_limit(device), 4 * GIB);
+	/* It was judged before the limit changed. */
+	device_grow(device, 2 * GIB, 3 * GIB);
+	ck_assert_uint_eq(device_limit(device), 4 * GIB);
+	device_grow(device, 4 * GIB, GIB);
+	ck_assert_uint_eq(device_limit(device), 5 * GIB);
+	free(device);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("device");
+	TCase *tests = tcase_create("device");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
+	tcase_add_test(tests, what_is_held_is_said_of_its_own_settings);
+	tcase_add_test(tests, the_newest_settings_are_told);
+	tcase_add_test(tests, growth_is_of_the_limit_it_was_judged_for);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
