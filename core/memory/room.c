@@ -53,11 +53,11 @@ enum { ROOM_TRIES = 3 };
 
 int room_charge(struct device *device, uint64_t bytes)
 {
-	uint64_t limit = device_limit(device);
-	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
+	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
 
+	/* Making room may take long: the limit may be another by then. */
 	if (error && room_make(device, bytes))
-		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, limit);
+		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
 	return error;
 }
 
