@@ -73,6 +73,7 @@ static void clear(struct segment_file *file, struct segment_slot *slot)
 	atomic_store(&lane->seen_ns, 0);
 	atomic_store(&lane->devices, 0);
 	atomic_store(&lane->flying, 0);
+	atomic_store(&lane->stuck, 0);
 	slot->pid = 0;
 	slot->started_ns = slot->drained_ns = 0;
 	atomic_store(&slot->exiting_ns, 0);

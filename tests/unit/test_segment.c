@@ -295,6 +295,7 @@ static void child_joins_and_paces(void *unused)
 	atomic_store(&lanes->lane[own].seen_ns, 5);
 	atomic_store(&lanes->lane[own].devices, 6);
 	atomic_store(&lanes->lane[own].flying, 7);
+	atomic_store(&lanes->lane[own].stuck, 2);
 	atomic_store(&lanes->paid_until[1], 8);
 }
 
@@ -323,6 +324,7 @@ START_TEST(a_lane_begins_at_zero)
 	ck_assert_uint_eq(lanes->lane[1].seen_ns, 0);
 	ck_assert_uint_eq(lanes->lane[1].devices, 0);
 	ck_assert_uint_eq(lanes->lane[1].flying, 0);
+	ck_assert_uint_eq(lanes->lane[1].stuck, 0);
 	ck_assert_uint_eq(lanes->lane[0].seen_ns, 3);
 	ck_assert_uint_eq(lanes->paid_until[1], 8);
 	segment_leave(next);
