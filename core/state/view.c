@@ -217,6 +217,17 @@ static uint64_t peak(const struct segment_header *header, const struct segment_v
 	return is > was ? is : was;
 }
 
+/* What a process said of its limit, it said by what was charged then; another one may have freed some since. */
+static void settle_limit(struct statistics *total, uint64_t charged)
+{
+	uint64_t limit = total->limit_set, most = charged > limit ? charged : limit;
+
+	if (total->limit_held > most)
+		statistics_set(&total->limit_held, most);
+	if (charged <= (total->evicted ? 0 : limit))
+		statistics_set(&total->held_reason, HELD_NONE);
+}
+
 static void summarise(const struct segment_file *copy, struct segment_view *view)
 {
 	const struct segment_header *header = &copy->header;
@@ -251,6 +262,7 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 		for (int i = 0; i < SEGMENT_SLOTS; i++)
 			if (state[i] == SLOT_LIVE)
 				totals_add_live(total, &copy->slot[i].device[d]);
+		settle_limit(total, view->charged[d][SEGMENT_ON_DEVICE]);
 		statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
 		statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
 	}

@@ -31,7 +31,7 @@ expect 0 "$spillway" stat --format prometheus
 python 'assert sample("spillway_unreadable_jobs") == 0'
 
 # shellcheck disable=SC1003 # a backslash
-SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c held_reason=4 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c evicted=1 -c held_reason=4 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
 one=$pid
 start_job two -m 4096
 

@@ -271,6 +271,50 @@ START_TEST(what_is_charged_is_seen_after_the_counters)
 }
 END_TEST
 
+static void say_limit(struct segment *segment, uint64_t set, uint64_t held, bool evicted)
+{
+	struct statistics *s = segment_statistics(segment, 0);
+
+	statistics_set(&s->limit_set, set);
+	statistics_set(&s->limit_held, held);
+	statistics_set(&s->evicted, evicted);
+	statistics_set(&s->held_reason, HELD_PENDING);
+}
+
+/* A process says of the whole job's memory what it knew last. */
+START_TEST(a_limit_is_held_once_memory_is_gone)
+{
+	struct segment *one = join(), *two = join();
+	const struct statistics *total = &view.job_total[0];
+	char message[1024];
+
+	ck_assert_int_eq(segment_reserve(one, 0, SEGMENT_ON_DEVICE, 80, 100), 0);
+	ck_assert_int_eq(segment_reserve(two, 0, SEGMENT_ON_DEVICE, 20, 100), 0);
+	say_limit(one, 40, 100, false);
+	say_limit(two, 40, 100, false);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(total->limit_held, 100);
+	ck_assert_uint_eq(total->held_reason, HELD_PENDING);
+	segment_unreserve(one, 0, SEGMENT_ON_DEVICE, 50);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(total->limit_held, 50);
+	ck_assert_uint_eq(total->held_reason, HELD_PENDING);
+	segment_unreserve(one, 0, SEGMENT_ON_DEVICE, 30);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(total->limit_held, 40);
+	ck_assert_uint_eq(total->held_reason, HELD_NONE);
+	/* Of what is evicted all is beyond. */
+	say_limit(two, 40, 40, true);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(total->held_reason, HELD_PENDING);
+	segment_unreserve(two, 0, SEGMENT_ON_DEVICE, 20);
+	ck_assert_int_eq(look(message, sizeof message), 0);
+	ck_assert_uint_eq(total->held_reason, HELD_NONE);
+	segment_leave(one);
+	segment_leave(two);
+}
+END_TEST
+
 /* Stopped or killed within a change: what there is is seen, after a bounded time. */
 START_TEST(a_change_that_never_ends_keeps_nobody)
 {
@@ -365,6 +409,7 @@ int main(void)
 	tcase_add_test(tests, a_counter_is_never_torn);
 	tcase_add_test(tests, what_belongs_together_is_seen_together);
 	tcase_add_test(tests, what_is_charged_is_seen_after_the_counters);
+	tcase_add_test(tests, a_limit_is_held_once_memory_is_gone);
 	tcase_add_test(tests, a_change_that_never_ends_keeps_nobody);
 	tcase_add_test(tests, sums_never_go_back);
 	tcase_add_test(tests, sums_hold_while_slots_come_and_go);
