@@ -32,7 +32,6 @@ static bool take_lane(struct turn *turn, struct turn_lane *lane, uint64_t now)
 	if (!atomic_compare_exchange_strong(&lane->owner, &owner, turn->owner))
 		return false;
 	STORE(lane->wants_ns, 0);
-	STORE(lane->job, turn->job);
 	turn->lane = lane;
 	return true;
 }
@@ -62,6 +61,8 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 
 	if (!lane)
 		return;
+	/* Each time: who took the lane just before us, and was late, may have written to it since. */
+	STORE(lane->job, turn->job);
 	STORE(lane->share, share);
 	STORE(lane->policy, (uint32_t)policy);
 	STORE(lane->paid_until, paid_until);
