@@ -241,8 +241,6 @@ static void wait_for(struct pacer *p, const struct wait *wait, const struct word
 		pace_clock->wait(&p->place.lanes->changed, seen->lanes, wait->until_ns);
 	else
 		pace_clock->wait(&p->changed, seen->own, wait->until_ns);
-	if (wait->what == RESUME && (p->share || !pacer_is_pacing(p)))
-		statistics_set(&p->device->statistics->paused, 0);
 }
 
 static void begin_round(struct pacer *p, uint64_t now)
@@ -274,6 +272,9 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		pacer_leave(p);
 		wait_for(p, &wait, &seen);
 		entered = pacer_enter(p);
+		/* Without the pacer it passes, whatever the share; others that wait say so again. */
+		if (wait.what == RESUME && (!entered || p->share))
+			statistics_set(&p->device->statistics->paused, 0);
 		if (entered && idle_reason[wait.what])
 			count_idle(p, now, clock_now());
 	}

@@ -1,6 +1,7 @@
 /* What changes while a program runs: its share, a pause, its contexts; and that nothing waits for ever. */
 #include "tests/unit/state_directory.h"
 
+#include "core/pace/capture.h"
 #include "tests/unit/pace_scenarios.h"
 
 static struct run run;
@@ -203,6 +204,23 @@ START_TEST(a_pause_stops_at_the_next_launch)
 	if (share < 100)
 		ck_assert_uint_le(last, at + 2 * PACER_QUANTUM_NS + 2 * MS);
 	process_set(process(), 0, 30, POLICY_CAP);
+	finish();
+}
+END_TEST
+
+/* During a capture nothing is held back, so nothing waits. */
+START_TEST(a_pause_that_a_capture_ends_is_over)
+{
+	start("deep1ms", 30, 1, 4);
+	world_run_until(2 * S);
+	process_set(process(), 0, 0, POLICY_CAP);
+	world_run_until(world.now + 500 * MS);
+	ck_assert_uint_eq(statistic(&process()->device[0].statistics->paused), 1);
+	capture_began((CUstream)1);
+	world_run_until(world.now + 500 * MS);
+	ck_assert_uint_eq(statistic(&process()->device[0].statistics->paused), 0);
+	process_set(process(), 0, 30, POLICY_CAP);
+	capture_is_over((CUstream)1);
 	finish();
 }
 END_TEST
@@ -537,6 +555,7 @@ int main(void)
 	tcase_add_loop_test(one, another_share_is_in_force_within_two_quanta, 0, CHANGES * PHASES);
 	tcase_add_test(one, another_share_wakes_who_sleeps);
 	tcase_add_loop_test(one, a_pause_stops_at_the_next_launch, 0, 2 * PAUSED);
+	tcase_add_test(one, a_pause_that_a_capture_ends_is_over);
 	tcase_add_loop_test(one, resume_is_at_once, 0, 8);
 	tcase_add_test(one, a_pause_leaves_other_devices_alone);
 	tcase_add_loop_test(one, a_context_is_destroyed_under_a_sleeper, 0, 4);
