@@ -121,7 +121,7 @@ struct segment {
 	_Atomic int page_state;
 	bool has_published; /* the helper's */
 	bool begins_run;    /* its process was the first of a run */
-	/* given back while the lock could not be had; settled with the next one that is */
+	/* given back while the lock could not be had; settled with the next one that is, segment_tend() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 };
 
@@ -181,6 +181,8 @@ int segment_job_lock(int directory, const char *job);
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
 /* quota.c */
+/* Gives back what could not be before for want of the lock; under it. */
+void quota_settle(struct segment *segment);
 /* Makes the totals the sum over slots in use; under the lock. */
 void quota_recount(struct segment_file *file);
 

@@ -64,6 +64,13 @@ static uint64_t settle(struct segment *segment, int device, enum segment_side si
 	return get(owed) ? give_back(segment, device, side, atomic_exchange(owed, 0)) : 0;
 }
 
+void quota_settle(struct segment *segment)
+{
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			settle(segment, d, s);
+}
+
 static bool fits(const struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                  uint64_t limit)
 {

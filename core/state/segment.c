@@ -207,6 +207,7 @@ void segment_tend(struct segment *segment)
 	if (segment_lock(segment->file) != 0)
 		return;
 	slots_probe(segment->file);
+	quota_settle(segment);
 	atomic_store(&segment->file->header.seen_ns, segment_clock(CLOCK_REALTIME));
 	segment_unlock(segment->file);
 }

@@ -502,6 +502,8 @@ START_TEST(a_stopped_holder_delays_for_a_while_and_loses_nothing)
 	child_kill(child);
 	segment_tend(segment);
 	drained();
+	segment_tend(segment);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 50);
 	segment_leave(segment);
