@@ -62,6 +62,18 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 	return *value != CONFIG_UNLIMITED;
 }
 
+bool counter_any(const struct statistics *statistics)
+{
+	for (const struct counter *counter = counters; counter->name; counter++) {
+		uint64_t value;
+
+		counter_read(counter, statistics, &value);
+		if (value)
+			return true;
+	}
+	return false;
+}
+
 bool counter_is_code(const struct counter *counter)
 {
 	return counter_unit_is_code(counter->unit);

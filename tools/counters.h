@@ -37,6 +37,8 @@ extern const struct counter counters[];
 /* False when there is no such value: no limit, a time that nobody measured. */
 bool counter_read(const struct counter *counter, const struct statistics *statistics,
                   uint64_t *value);
+/* Whether a process has met the device: what it has not is all zero, its settings too. */
+bool counter_any(const struct statistics *statistics);
 /* Whether GPU time was measured, which it is while the job is paced. */
 bool counter_busy_is_known(const struct statistics *statistics);
 /* Whether the share held is known, which it is in the same time. */

@@ -98,6 +98,8 @@ static void print_limits(const struct segment_view *view)
 		const char *why = report_held(total);
 		char limit[32], size[32];
 
+		if (!jobs_gpu_is_used(view, i))
+			continue;
 		printf("gpu %d: limit_set %s", i,
 		       report_limit(total->limit_set, limit, sizeof limit));
 		if (total->limit_grown)
@@ -121,10 +123,10 @@ struct wait {
 	uint64_t deadline, moved;
 };
 
-/* An eviction has time as long as it goes on. */
-static bool is_over(struct wait *wait, const struct segment_view *view)
+/* By the time before the view was read. An eviction has time as long as it goes on. */
+static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
 {
-	uint64_t now = monotonic_ns(), moved = moving_bytes(view);
+	uint64_t moved = moving_bytes(view);
 
 	if (wait->is_eviction && moved != wait->moved)
 		wait->deadline = now + wait->timeout_ns;
@@ -151,17 +153,17 @@ static int report(const struct wait *wait, const struct segment_view *view)
 /* True: it is over, and *status says how. */
 static bool look(struct wait *wait, int *status)
 {
+	uint64_t now = monotonic_ns(), hash;
 	struct segment_view *view = jobs_read(wait->job);
 	const struct segment_process *late;
 	bool over, done;
-	uint64_t hash;
 
 	*status = TOOL_FAILED;
 	if (!view || !current_hash(wait->job, &hash)) {
 		free(view);
 		return true;
 	}
-	over = is_over(wait, view);
+	over = is_over(wait, view, now);
 	late = lagging(view, hash);
 	done = !late && (over || !moving_goes_on(view));
 	moving_show(done || over ? NULL : view);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/state/directory.h"
+#include "tools/counters.h"
 #include "tools/tool.h"
 
 static int collect(void *cookie, const char *job)
@@ -130,6 +131,15 @@ int jobs_live_count(const struct segment_view *view)
 	for (int i = 0; i < view->process_count; i++)
 		count += view->process[i].state == SLOT_LIVE;
 	return count;
+}
+
+bool jobs_gpu_is_used(const struct segment_view *view, int gpu)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE &&
+		    counter_any(&view->process[i].device[gpu]))
+			return true;
+	return false;
 }
 
 char *jobs_file(const char *job, const char *suffix)

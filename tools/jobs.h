@@ -27,6 +27,8 @@ struct segment_view *jobs_read_if_any(const char *job);
 const struct segment_process *jobs_live_process(const struct segment_view *view);
 
 int jobs_live_count(const struct segment_view *view);
+/* Whether a live process uses the GPU; those of ended ones are the job's, too. */
+bool jobs_gpu_is_used(const struct segment_view *view, int gpu);
 
 /* DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);

@@ -248,6 +248,6 @@ bool moving_report_eviction(const struct segment_view *view)
 		return false;
 	}
 	for (int i = 0; i < view->device_count; i++)
-		done &= report_device(view, i);
+		done &= !jobs_gpu_is_used(view, i) || report_device(view, i);
 	return done;
 }

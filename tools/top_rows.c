@@ -25,19 +25,6 @@ bool top_row_is_same(const struct top_row *one, const struct top_row *other)
 	       one->started_ns == other->started_ns && strcmp(one->job, other->job) == 0;
 }
 
-/* What a process has not touched is all zero, its settings too. */
-static bool has_met(const struct statistics *statistics)
-{
-	for (const struct counter *counter = counters; counter->name; counter++) {
-		uint64_t value;
-
-		counter_read(counter, statistics, &value);
-		if (value)
-			return true;
-	}
-	return false;
-}
-
 static const struct top_row *find(const struct top_rows *rows, const struct top_row *row)
 {
 	for (int i = 0; rows && i < rows->count; i++)
@@ -103,7 +90,7 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 	bool met = false;
 
 	for (int gpu = 0; gpu < view->device_count; gpu++) {
-		if (!has_met(&view->process[process].device[gpu]))
+		if (!counter_any(&view->process[process].device[gpu]))
 			continue;
 		add(rows, before, view, process, gpu);
 		met = true;

@@ -118,6 +118,12 @@ says "$SPILLWAY_STATE_DIR/away.override.ini" '^evict = yes$'
 expect 0 "$spillway" resume away
 says_not "$SPILLWAY_STATE_DIR/away.override.ini" evict
 expect 2 "$spillway" resume --evict away
+# A GPU that only an ended process of the job has used is no GPU of which something is to follow.
+SPILLWAY_JOB=away "$fake_job" -1 -u GPU-00000000-0000-0000-0000-000000000002 >/dev/null
+expect 0 "$spillway" pause --evict away
+says "$out" '^gpu 0: evicted'
+says_not "$out" '^gpu 1'
+expect 0 "$spillway" resume away
 # Of two processes the one whose memory is still on its way counts.
 start_job away -m 4194304 -c elastic=1 -c held_reason=1 -c move_pending=3
 expect 1 "$spillway" pause --evict away --timeout 2
