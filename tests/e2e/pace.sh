@@ -28,3 +28,13 @@ held_by() {
 	held=$(field held "$(cat "$scratch/held")")
 	echo "${held%.*}"
 }
+
+# undisturbed COMMAND...: again, where it fails, as it may on a busy machine: a kernel that was held up there had the device all
+# the while. What is wrong each time is wrong.
+undisturbed() {
+	for _ in 1 2 3 4 5 6; do
+		("$@") >"$scratch/try" 2>&1 && return 0
+	done
+	cat "$scratch/try"
+	exit 1
+}

@@ -9,7 +9,7 @@
  * With a share that lets it go on
  *   lock         launches are made with a lock held that host functions in the stream need
  *   need         what is in flight ends only after a launch that comes later
- *   timing       the program's own event timings: prints the median of each way
+ *   timing       the program's own event timings: prints the lower quartile of each way
  */
 #include "tests/e2e/life.h"
 
@@ -39,11 +39,13 @@ static void *launch_over_and_over(void *cookie)
 	return cookie;
 }
 
-/* It is in one launch and stays there. */
+/* It is in one launch and stays there, though nothing runs. */
 static bool is_asleep(void)
 {
-	unsigned before = returned;
+	unsigned before;
 
+	CHECK(cuCtxSynchronize());
+	before = returned;
 	nap_ms(500);
 	return before == returned && begun == returned + 1;
 }
@@ -107,7 +109,7 @@ static void make_children(void)
 		EXPECT(waitpid(child, &status, 0) == child);
 		EXPECT(status == STATUS << 8);
 	}
-	EXPECT(is_asleep());
+	EVENTUALLY(is_asleep());
 }
 
 /* --- what others do meanwhile --- */
@@ -127,7 +129,7 @@ static void synchronise(void)
 	CHECK(cuMemFree_v2(memory));
 	EXPECT(word == 5);
 	EXPECT(now_s() - start < SLOW_S);
-	EXPECT(is_asleep());
+	EVENTUALLY(is_asleep());
 }
 
 static void destroy(void)
@@ -223,10 +225,11 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median(float *values)
+/* A busy machine may hold up most of them. */
+static double lower_quartile(float *values)
 {
 	qsort(values, ROUNDS, sizeof(*values), ascending);
-	return (double)values[ROUNDS / 2];
+	return (double)values[ROUNDS / 4];
 }
 
 static void time_kernels(void)
@@ -251,7 +254,7 @@ static void time_kernels(void)
 	CHECK(cuCtxSynchronize());
 	for (int i = 0; i < ROUNDS; i++)
 		CHECK(cuEventElapsedTime(&queued[i], start[i], stop[i]));
-	printf("waited=%.2f queued=%.2f ", median(waited), median(queued));
+	printf("waited=%.2f queued=%.2f ", lower_quartile(waited), lower_quartile(queued));
 }
 
 int main(int argc, char **argv)

@@ -22,19 +22,19 @@ paced() {
 	[ "$(counter load busy_ns)" -gt 0 ] || fail "$*: no busy time was measured: $out"
 }
 
-paced 30 --kernel-us 50
-paced 30
-paced 30 --kernel-us 50000
-paced 30 --kernel-us 50,1000,50000
-paced 30 --streams 4
-paced 30 --threads 2
-paced 30 --wait
-paced 30 --wait --kernel-us 50
-paced 30 --ahead-ms 1000
-paced 30 --graph 1
-paced 30 --graph 100 --kernel-us 50
-paced 30 --graph 2000 --kernel-us 50
-paced 30 --burst-ms 30 --pause-ms 30
+undisturbed paced 30 --kernel-us 50
+undisturbed paced 30
+undisturbed paced 30 --kernel-us 50000
+undisturbed paced 30 --kernel-us 50,1000,50000
+undisturbed paced 30 --streams 4
+undisturbed paced 30 --threads 2
+undisturbed paced 30 --wait
+undisturbed paced 30 --wait --kernel-us 50
+undisturbed paced 30 --ahead-ms 1000
+undisturbed paced 30 --graph 1
+undisturbed paced 30 --graph 100 --kernel-us 50
+undisturbed paced 30 --graph 2000 --kernel-us 50
+undisturbed paced 30 --burst-ms 30 --pause-ms 30
 
 # Without a share there are no slots.
 out=$("$spillway" run --softgpu --quiet --name free "$load" --asleep --launches 200)
@@ -42,17 +42,23 @@ same "launches without a share" 200 "$(counter free launches)"
 same "idle time without a share" 0 "$(counter free idle_ns)"
 
 # Natural pauses count: a load that wants less than its share is hardly held back.
-out=$("$spillway" run --softgpu --quiet --name pauses --share 90 "$load" --asleep --launches 100 --burst-ms 10 --pause-ms 90)
-[ "$(counter pauses idle_ns)" -le 500000000 ] || fail "$(counter pauses idle_ns) ns of idle time beside a second of pauses: $out"
+pauses() {
+	out=$("$spillway" run --softgpu --quiet --name pauses --share 90 "$load" --asleep --launches 100 --burst-ms 10 --pause-ms 90)
+	[ "$(counter pauses idle_ns)" -le 500000000 ] || fail "$(counter pauses idle_ns) ns of idle time beside a second of pauses: $out"
+}
+undisturbed pauses
 
 # Kernels that wait for each other on several devices end, by threads and by processes.
-for ranks in 2 "2 --processes" 4 "4 --processes"; do
-	# shellcheck disable=SC2086 # several words
+ranks() {
 	out=$(SOFTGPU_DEVICES=4 judged "$spillway" run --softgpu --quiet --name ranks --share 40 "$load" --asleep --seconds 2 \
-		--kernel-us 2000 --ranks $ranks 2>&1) || fail "ranks $ranks: exit status $?: $out"
-	[ "$(field steps "$out")" -gt 0 ] || fail "ranks $ranks: no step: $out"
+		--kernel-us 2000 --ranks "$@" 2>&1) || fail "ranks $*: exit status $?: $out"
+	[ "$(field steps "$out")" -gt 0 ] || fail "ranks $*: no step: $out"
 	for device in 0 1; do
 		held=$(held_by "$out" device=$device)
-		[ "$held" -le 46 ] || fail "ranks $ranks: device $device was held $held % of the time: $out"
+		[ "$held" -le 46 ] || fail "ranks $*: device $device was held $held % of the time: $out"
 	done
-done
+}
+undisturbed ranks 2
+undisturbed ranks 2 --processes
+undisturbed ranks 4
+undisturbed ranks 4 --processes

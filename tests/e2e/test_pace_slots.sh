@@ -8,8 +8,7 @@ slots=$build/tests/e2e/slots
 export SPILLWAY_TOOL="$spillway"
 # Processes end with what they have.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0"
-limit=40 # seconds that nothing should need; a slot of share 0.1 % lasts 100 and more
-[ -z "${SANITIZER:-}" ] || limit=90
+limit=90 # seconds that nothing should need; a slot of share 0.1 % lasts 100 and more
 
 # case STATUS NAME SHARE KERNEL_US: its output in $scratch/NAME
 run_case() {

@@ -48,22 +48,30 @@ judged_share() {
 	awk -v from="$from" -v to="$to" -v pids="$1" -f tests/bench/held.awk "$scratch/samples" | sed 's/held=\([0-9]*\).*/\1/'
 }
 
-both 60 30
-[ "$left" -le 64 ] || fail "a share of 60 % held $left %"
-[ "$right" -le 34 ] || fail "a share of 30 % held $right %"
-[ "$left" -gt "$right" ] || fail "60 % held $left, 30 % held $right"
+each_its_share() {
+	both 60 30
+	[ "$left" -le 64 ] || fail "a share of 60 % held $left %"
+	[ "$right" -le 34 ] || fail "a share of 30 % held $right %"
+	[ "$left" -gt "$right" ] || fail "60 % held $left, 30 % held $right"
+}
+undisturbed each_its_share
 
 # Both want all of it, and the weights are their parts.
-both 75 25 SPILLWAY_SHARE_POLICY=weight
-[ "$left" -gt "$right" ] || fail "a weight of 75 held $left %, one of 25 held $right %"
-[ "$right" -le 40 ] || fail "a weight of 25 held $right % beside one of 75"
+each_by_weight() {
+	both 75 25 SPILLWAY_SHARE_POLICY=weight
+	[ "$left" -gt "$right" ] || fail "a weight of 75 held $left %, one of 25 held $right %"
+	[ "$right" -le 40 ] || fail "a weight of 25 held $right % beside one of 75"
+}
+undisturbed each_by_weight
 
 # Alone it may have more than its share, by any policy that says so.
-start alone 10 3 SPILLWAY_SHARE_POLICY=weight
-judged finish "${runners# }" alone
-held=$(held_by "$(cat "$scratch/alone")")
-[ "$held" -gt 30 ] || fail "alone with a weight of 10 it held $held %"
-runners=
+alone() {
+	start alone 10 3 SPILLWAY_SHARE_POLICY=weight
+	judged finish "${runners# }" alone
+	held=$(held_by "$(cat "$scratch/alone")")
+	[ "$held" -gt 30 ] || fail "alone with a weight of 10 it held $held %"
+}
+undisturbed alone
 
 # Stopped in its turn, and killed: the other goes on. (How soon is for the bench to say.)
 for policy in cap weight; do
