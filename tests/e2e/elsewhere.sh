@@ -69,10 +69,10 @@ check_limit() {
 		init context alloc:8:8 free "wait:$scratch/$job.waits" alloc:8:8 "wait:$scratch/$job.holds" free \
 		<"$scratch/$job" >"$scratch/$job.out" 2>"$scratch/$job.err" &
 	exec 3>"$scratch/$job"
-	until_true 60 test -e "$scratch/$job.waits" || fail "$1: not ready: $(cat "$scratch/$job".*)"
+	until_true $patience test -e "$scratch/$job.waits" || fail "$1: not ready: $(cat "$scratch/$job".*)"
 	has "$1: setting a limit" "$("$spillway" set "$job" --memory 40MiB)" "limit_set 40.0 MiB"
 	echo >&3
-	until_true 60 test -e "$scratch/$job.holds" || fail "$1: does not hold its memory: $(cat "$scratch/$job".*)"
+	until_true $patience test -e "$scratch/$job.holds" || fail "$1: does not hold its memory: $(cat "$scratch/$job".*)"
 	json=$("$spillway" stat "$job" --json)
 	echo >&3
 	wait $! || fail "$1: ended with status $?: $(cat "$scratch/$job".*)"

@@ -4,7 +4,7 @@ build=$(cd "$BUILD" && pwd)
 shim="$build/lib/libspillway.so $build/lib/libspillway-alias.so"
 spillway=$build/spillway
 softgpu=$build/softgpu
-if [ -n "${SANITIZER:-}" ]; then patience=120; else patience=30; fi # seconds that nothing should need
+if [ -n "${SANITIZER:-}" ]; then patience=120; else patience=60; fi # seconds that nothing should need
 scratch=${TMPDIR:?set by tests/run}
 SOFTGPU_STATE_DIR=$scratch/softgpu
 export SOFTGPU_STATE_DIR

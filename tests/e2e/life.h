@@ -43,10 +43,10 @@ static inline void nap_ms(long ms)
 		;
 }
 
-/* Waits for a condition that something else makes true; at most 20 s. */
+/* Waits for a condition that something else makes true; at most 100 s. */
 #define EVENTUALLY(condition)                                      \
 	do {                                                       \
-		int tries_ = 2000;                                 \
+		int tries_ = 10000;                                \
 		while (!(condition) && --tries_)                   \
 			nap_ms(10);                                \
 		check(tries_ > 0, #condition, __FILE__, __LINE__); \

@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { HANGS_AFTER_S = 20 };
+enum { HANGS_AFTER_S = 200 };
 
 #ifdef __SANITIZE_THREAD__
 enum { BUSY_CHILDREN = 10 }; /* forking its shadow memory takes a second */

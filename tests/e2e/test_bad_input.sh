@@ -29,8 +29,8 @@ while IFS='|' read -r text line expected; do
 	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 60000 --ready "$scratch/ready" \
 		>/dev/null 2>&1 </dev/null &
 	running=$!
-	until_true 20 test -e "$scratch/ready" || fail "$text: not running"
-	until_true 20 stat_says "$expected" || fail "$text: stat does not show it: $("$spillway" stat bad)"
+	until_true $patience test -e "$scratch/ready" || fail "$text: not running"
+	until_true $patience stat_says "$expected" || fail "$text: stat does not show it: $("$spillway" stat bad)"
 	kill -KILL $running
 	wait $running || true
 done <<'EOF'

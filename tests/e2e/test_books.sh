@@ -42,12 +42,12 @@ follow() {
 			continue
 		fi
 		where="$scenario $step"
-		until_true 10 agree "$1" || fail "$where: the job uses $says bytes, the device says $has"
+		until_true $patience agree "$1" || fail "$where: the job uses $says bytes, the device says $has"
 		if [ "$step" = begin ]; then
 			start=$((has - $(pool "$1")))
 			took=0
 		fi
-		[ "$growth" = -1 ] || until_true 10 grown "$1" "$start" "$growth" "$pid" ||
+		[ "$growth" = -1 ] || until_true $patience grown "$1" "$start" "$growth" "$pid" ||
 			fail "$where: grown by $((has - start)), spares included; expected $growth"
 		[ "$has" -le "$start" ] || took=1
 		[ "$step" != end ] || ended="$ended $scenario:$took"

@@ -30,7 +30,7 @@ same "charged while it cannot go" 8388608 "$(($(host_used) - $(host_pool)))"
 echo >&3
 until_line waited
 nothing_used() { [ "$(host_used)" = 0 ]; }
-until_true 20 nothing_used || fail "charged long after the wait: $(host_used)"
+until_true $patience nothing_used || fail "charged long after the wait: $(host_used)"
 echo >&3
 while read -r line <&4; do :; done
 wait $! || fail "held: exit status $?"

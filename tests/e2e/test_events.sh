@@ -122,7 +122,7 @@ hold() {
 	env "$@" LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" "$build/tests/e2e/allocate" --mib 4 --count 1 --rounds 100000 \
 		--hold-ms 20 >"$scratch/out" 2>&1 &
 	holder=$!
-	until_true 20 grep -q "round 1:" "$scratch/out" || fail "not started: $(cat "$scratch/out")"
+	until_true $patience grep -q "round 1:" "$scratch/out" || fail "not started: $(cat "$scratch/out")"
 	now=$(rings)
 	kill $holder
 	wait $holder || true

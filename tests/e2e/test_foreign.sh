@@ -16,12 +16,12 @@ busy_ns() { "$softgpu/softgpu-truth" | awk -v pid="$1" -v now="$(date +%s%N)" '$
 starts() { # starts JOB SHARE: a paced job that is busy until it is killed
 	"$spillway" run --softgpu --quiet --name "$1" --share "$2" "$busy" --loops 1 --seconds 600 >"$scratch/$1" 2>&1 &
 	pids="$pids $!"
-	until_true 20 launches "$1" || fail "$1 does not start: $(cat "$scratch/$1")"
+	until_true $patience launches "$1" || fail "$1 does not start: $(cat "$scratch/$1")"
 }
 launches() { [ "$(counter "$1" launches)" -gt 0 ]; }
 ends() { # ends JOB
 	kill "$(pid_of "$1")"
-	until_true 20 has_ended "$1" || fail "$1 does not end"
+	until_true $patience has_ended "$1" || fail "$1 does not end"
 }
 has_ended() { "$spillway" stat "$1" --json | grep -q '"state":"ended"'; }
 
@@ -49,7 +49,7 @@ LD_LIBRARY_PATH=$softgpu "$busy" --loops 1 --seconds 600 >"$scratch/foreign" 2>&
 foreign=$!
 pids="$pids $foreign"
 starts beside 30
-until_true 20 is beside share_estimated 1 || fail "beside a program without Spillway nothing is estimated"
+until_true $patience is beside share_estimated 1 || fail "beside a program without Spillway nothing is estimated"
 # Without the correction it would be about half of its share.
 compare beside 5000 22000
 
@@ -58,15 +58,15 @@ export SOFTGPU_NVML=totals
 starts roughly 30
 unset SOFTGPU_NVML
 ends beside
-until_true 20 is roughly share_estimated 1 || fail "by totals nothing is estimated"
+until_true $patience is roughly share_estimated 1 || fail "by totals nothing is estimated"
 compare roughly 15000 0
 ends roughly
 starts beside 30
-until_true 20 is beside share_estimated 1 || fail "nothing is estimated again"
+until_true $patience is beside share_estimated 1 || fail "nothing is estimated again"
 
 # It ends: what is measured is the job's own again.
 kill $foreign
-until_true 20 is beside share_estimated 0 || fail "alone, and still an estimate"
+until_true $patience is beside share_estimated 0 || fail "alone, and still an estimate"
 
 # One that takes turns is not foreign.
 starts other 30
@@ -80,7 +80,7 @@ ends other
 
 # A job that is not paced any more holds nobody knows what.
 "$spillway" set beside --share 100 >/dev/null
-until_true 20 is beside share_held null || fail "unpaced, and share_held is $(counter beside share_held)"
+until_true $patience is beside share_held null || fail "unpaced, and share_held is $(counter beside share_held)"
 is beside share_estimated null || fail "unpaced, and share_estimated is $(counter beside share_estimated)"
 ends beside
 
@@ -93,8 +93,8 @@ SPILLWAY_SHARE=50 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$busy" --loops 1 --
 paced=$!
 pids="$pids $unpaced $paced"
 works() { [ "$(busy_ns "$1" | cut -d ' ' -f 1)" -gt 100000000 ]; }
-until_true 20 loads_nvml $paced || fail "paced, and NVML is not asked"
-until_true 20 works $unpaced || fail "the program that is not paced does not work"
+until_true $patience loads_nvml $paced || fail "paced, and NVML is not asked"
+until_true $patience works $unpaced || fail "the program that is not paced does not work"
 ! loads_nvml $unpaced || fail "NVML is loaded into a program that is not paced"
 kill $unpaced $paced
 mkdir "$scratch/driver"

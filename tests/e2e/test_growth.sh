@@ -15,11 +15,11 @@ export SOFTGPU_MEMORY
 hold() { # hold NAME BLOCKS OPTIONS...: a job that holds blocks of 8 MiB, with the options of spillway run
 	name=$1 blocks=$2
 	shift 2
-	"$spillway" run --softgpu --quiet --name "$name" "$@" "$allocate" --mib 8 --count "$blocks" --hold-ms 90000 \
+	"$spillway" run --softgpu --quiet --name "$name" "$@" "$allocate" --mib 8 --count "$blocks" --hold-ms 600000 \
 		--ready "$scratch/$name.ready" >"$scratch/$name.out" 2>&1 &
 	runner=$!
 	runners="$runners $runner"
-	until_true 30 [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
+	until_true $patience [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
 }
 number() { # number JOB KEY: of its GPU
 	"$spillway" stat "$1" --json | sed "s/\"processes\".*//; s/.*\"$2\":\\([0-9]*\\).*/\\1/"
@@ -35,8 +35,8 @@ small=$runner
 # Alone with room: all of it comes to the device, though the job began with 64 MiB.
 hold grows 40 --memory 64MiB --memory-max 100%
 grows=$runner
-until_true 60 device grows -ge 320 || fail "not grown: $("$spillway" stat grows)"
-until_true 30 host grows -eq 0 || fail "still spilled: $("$spillway" stat grows)"
+until_true $patience device grows -ge 320 || fail "not grown: $("$spillway" stat grows)"
+until_true $patience host grows -eq 0 || fail "still spilled: $("$spillway" stat grows)"
 limit grows -ge 320 || fail "the limit in force: $("$spillway" stat grows --json)"
 same "limit_set less what it has grown" $((64 * mib)) $(($(number grows limit_set) - $(number grows limit_grown)))
 has "stat says so" "$("$spillway" stat grows)" "has grown by"
@@ -46,11 +46,11 @@ wait "$small" || true
 
 # Another job gets what its limit says; of the rest the first one keeps what it can.
 hold other 24 --memory 224MiB
-until_true 60 device other -eq 192 || fail "the other job does not get its own: $("$spillway" stat)"
-until_true 30 host other -eq 0 || fail "the other job is spilled: $("$spillway" stat)"
-until_true 30 limit grows -le 288 || fail "not given up: $("$spillway" stat)"
-until_true 30 device grows -le 288 || fail "nothing was moved: $("$spillway" stat)"
-until_true 30 device grows -ge 240 || fail "gave up more than was needed: $("$spillway" stat)"
+until_true $patience device other -eq 192 || fail "the other job does not get its own: $("$spillway" stat)"
+until_true $patience host other -eq 0 || fail "the other job is spilled: $("$spillway" stat)"
+until_true $patience limit grows -le 288 || fail "not given up: $("$spillway" stat)"
+until_true $patience device grows -le 288 || fail "nothing was moved: $("$spillway" stat)"
+until_true $patience device grows -ge 240 || fail "gave up more than was needed: $("$spillway" stat)"
 [ "$(device_bytes)" -le $((512 * mib)) ] || fail "more than the device has: $(device_bytes)"
 
 # NVML, asked in the job, has the limit the job began with as the GPU's memory.
@@ -59,17 +59,17 @@ has "NVML" "$(SPILLWAY_JOB=grows under_shim "$build/tests/e2e/nvml")" "0 total=$
 # A limit that is set starts anew, and --memory-max 0 ends growth.
 other=$runner
 "$spillway" set grows --memory 48MiB --memory-max 0 >"$scratch/set" || fail "set: $(cat "$scratch/set")"
-until_true 30 device grows -le 48 || fail "set to 48 MiB: $("$spillway" stat grows)"
+until_true $patience device grows -le 48 || fail "set to 48 MiB: $("$spillway" stat grows)"
 same "grown" 0 "$(number grows limit_grown)"
 "$spillway" set grows --memory-max 400MiB >"$scratch/set"
-until_true 60 device grows -ge 240 || fail "does not grow again: $("$spillway" stat grows)"
+until_true $patience device grows -ge 240 || fail "does not grow again: $("$spillway" stat grows)"
 limit other -eq 224 || fail "the other job's limit has changed"
 device other -eq 192 || fail "the other job was pushed out: $("$spillway" stat)"
 
 # The other one ends: all of it comes back.
 kill "$other"
 wait "$other" || true
-until_true 60 device grows -ge 320 || fail "does not take what became free: $("$spillway" stat grows)"
+until_true $patience device grows -ge 320 || fail "does not take what became free: $("$spillway" stat grows)"
 
 kill "$grows"
 wait "$grows" || true
@@ -88,9 +88,9 @@ SPILLWAY_MEMORY_LIMIT=64MiB SPILLWAY_MEMORY_LIMIT_MAX=100% "$spillway" run --sof
 	for i in 1 2; do "$0" --mib 8 --count 16 --hold-ms 60000 --ready "$1.$i" & done; wait' "$allocate" "$scratch/pair" >"$scratch/pair.out" 2>&1 &
 runners="$runners $!"
 for i in 1 2; do
-	until_true 30 [ -e "$scratch/pair.$i" ] || fail "pair: $(cat "$scratch/pair.out")"
+	until_true $patience [ -e "$scratch/pair.$i" ] || fail "pair: $(cat "$scratch/pair.out")"
 done
-until_true 60 device pair -ge 256 || fail "the pair has not grown: $("$spillway" stat pair)"
-until_true 30 host pair -eq 0 || fail "the pair is spilled: $("$spillway" stat pair)"
+until_true $patience device pair -ge 256 || fail "the pair has not grown: $("$spillway" stat pair)"
+until_true $patience host pair -eq 0 || fail "the pair is spilled: $("$spillway" stat pair)"
 "$spillway" stat pair --json | grep -q '"limit_set":67108864,' && fail "one of the pair does not know: $("$spillway" stat pair --json)"
 exit 0

@@ -65,7 +65,7 @@ ends 7 "" "$life_leave" _exit
 ends 137 "" "$life_leave" kill
 left || fail "nothing was left behind by _exit and kill"
 next_leaves_nothing() { ends 7 "" "$life_leave" after && ! left; }
-until_true 10 next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"
+until_true $patience next_leaves_nothing || fail "left behind: $(ls "$SPILLWAY_STATE_DIR")"
 [ -e "$SPILLWAY_STATE_DIR/late-first.segment" ] || fail "the segment of a job with a name was removed"
 
 for process in $waited; do

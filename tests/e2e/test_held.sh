@@ -12,10 +12,10 @@ trap 'kill $runners 2>/dev/null || true' EXIT
 hold() { # hold NAME OPTIONS...: a job that holds 8 blocks of 8 MiB, with the options of spillway run
 	name=$1
 	shift
-	"$spillway" run --softgpu --quiet --name "$name" --memory 128MiB "$@" "$allocate" --mib 8 --count 8 --hold-ms 60000 \
+	"$spillway" run --softgpu --quiet --name "$name" --memory 128MiB "$@" "$allocate" --mib 8 --count 8 --hold-ms 600000 \
 		--ready "$scratch/$name.ready" >"$scratch/$name.out" 2>&1 &
 	runners="$runners $!"
-	until_true 30 [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
+	until_true $patience [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
 }
 stat_has() { "$spillway" stat "$1" | grep -qF "$2"; }
 lower() { # lower NAME: to half of what it holds; set's words in $out
@@ -26,7 +26,7 @@ lower() { # lower NAME: to half of what it holds; set's words in $out
 hold host --host-memory 16MiB
 lower host
 has "host full" "$out" "limit_set 32.0 MiB, limit_held 48.0 MiB: host_full,"
-until_true 20 stat_has host "gpu 0: limit held above limit set: host_full (host_limit, or no memory)" ||
+until_true $patience stat_has host "gpu 0: limit held above limit set: host_full (host_limit, or no memory)" ||
 	fail "stat: $("$spillway" stat host)"
 same "on the device" $((48 * mib)) "$(device_bytes)"
 # With room it goes on by itself, and set waits for that.
@@ -47,7 +47,7 @@ printf '[gpu]\npin_new = yes\n' >"$scratch/pinned.ini"
 hold pinned --config "$scratch/pinned.ini"
 lower pinned
 has "pin_new" "$out" "limit_held 64.0 MiB: pinned,"
-until_true 20 stat_has pinned "gpu 0: a move waits: what is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
+until_true $patience stat_has pinned "gpu 0: a move waits: what is left must stay where it is" || fail "stat: $("$spillway" stat pinned)"
 out=$("$spillway" set pinned --memory 64MiB)
 has "raised again" "$out" "limit_held 64.0 MiB, share"
 

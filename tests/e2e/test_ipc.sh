@@ -54,14 +54,14 @@ same "elsewhere, lines" 1 "$(grep -c "cannot be opened" "$scratch/out")"
 
 # To who does not know Spillway the handle is a strange one; a giver that nobody named has the driver's own.
 "$spillway" run --softgpu --quiet --name giver --memory 512MiB "$ipc" give "$scratch/handle" &
-until_true 20 test -e "$scratch/handle" || fail "no handle"
+until_true $patience test -e "$scratch/handle" || fail "no handle"
 same "without Spillway" 1 "$(on_softgpu "$ipc" open "$scratch/handle")"
 same "by a job that nobody named" 0 "$(under_shim "$ipc" open "$scratch/handle")"
 same "by another job" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/handle")"
 kill $!
 wait $! || :
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$ipc" give "$scratch/native" &
-until_true 20 test -e "$scratch/native" || fail "no handle of the driver"
+until_true $patience test -e "$scratch/native" || fail "no handle of the driver"
 same "the driver's own" 0 "$("$spillway" run --softgpu --quiet --name taker --memory 64MiB "$ipc" open "$scratch/native")"
 kill $!
 wait $! || :

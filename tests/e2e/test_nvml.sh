@@ -98,7 +98,7 @@ hold() { # hold NAME OPTIONS...: a job that has 4 blocks of 8 MiB, with the opti
 	"$spillway" run --softgpu --quiet --name "$name" "$@" "$allocate" --mib 8 --count 4 --hold-ms 60000 \
 		--ready "$scratch/$name.ready" >"$scratch/$name.out" 2>&1 &
 	holders="$holders $!"
-	until_true 20 [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
+	until_true $patience [ -e "$scratch/$name.ready" ] || fail "$name did not start: $(cat "$scratch/$name.out")"
 }
 in_job() { name=$1; shift; SPILLWAY_JOB=$name under_shim "$@"; }
 holders=
@@ -121,9 +121,9 @@ same "what others hold, without spilling" "$(told 0 $whole 0 "$(field free "$tru
 	"$(numbers "$(SPILLWAY_MEMORY_LIMIT=$whole SPILLWAY_SPILL=off in_job other "$nvml")")"
 in_job big "$nvml" --watch 60 >"$scratch/watch" &
 holders="$holders $!"
-until_true 20 grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"
+until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch/watch" || fail "the watcher sees: $(cat "$scratch/watch")"
 "$spillway" set big --memory 128MiB >/dev/null
-until_true 20 grep -qF "total=$((128 * mib)) used=$((32 * mib)) free=$((96 * mib))" "$scratch/watch" ||
+until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib)) free=$((96 * mib))" "$scratch/watch" ||
 	fail "the watcher does not see 128 MiB: $(tail -n 2 "$scratch/watch")"
 
 # Two devices, of which the second is limited, whatever order CUDA has them in.

@@ -62,7 +62,7 @@ start() { # start JOB STEP...
 		>"$scratch/out" 2>"$scratch/err" &
 	pid=$!
 	exec 9>"$scratch/go"
-	until_true 20 test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/err")"
+	until_true $patience test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/err")"
 }
 go_on() {
 	echo >&9
@@ -75,7 +75,7 @@ go_on() {
 start later nofile:64 init context take wait:"$scratch/ready" alloc:8:4 release total:$((12 * mib)) free
 "$spillway" set later --memory 12MiB >/dev/null 2>&1 & # it waits for the process to follow
 setting=$!
-until_true 20 test -e "$SPILLWAY_STATE_DIR/later.override.ini" || fail "nothing was set"
+until_true $patience test -e "$SPILLWAY_STATE_DIR/later.override.ini" || fail "nothing was set"
 go_on
 wait $setting || fail "set: status $?"
 has "none later" "$out" "alloc=4 result=0"
@@ -95,9 +95,9 @@ for kind in inotify other; do
 	start closes-$kind init context alloc:8:4 wait:"$scratch/ready" close own:$kind wait:"$scratch/own" free check
 	"$spillway" set closes-$kind --share 90 >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")" # it watches now
 	echo >&9
-	until_true 20 test -e "$scratch/own" || fail "nothing closed"
+	until_true $patience test -e "$scratch/own" || fail "nothing closed"
 	printf '[gpu]\nmemory_limit = no\n' >"$SPILLWAY_STATE_DIR/closes-$kind.override.ini"
-	until_true 20 grep -q 'memory_limit = no' "$scratch/log" || fail "closed: a change was not followed, or not logged"
+	until_true $patience grep -q 'memory_limit = no' "$scratch/log" || fail "closed: a change was not followed, or not logged"
 	go_on
 	rmdir "$scratch/own"
 	has "closed" "$out" "own: from descriptor 3" # and so what was ours, too

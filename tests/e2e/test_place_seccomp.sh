@@ -69,7 +69,7 @@ same "weights" "$plain" "$weights"
 SPILLWAY_JOB=follows LD_LIBRARY_PATH=$softgpu "$deny" $refused -- env LD_PRELOAD="$shim" "$allocate" \
 	--hold-ms 60000 --ready "$scratch/ready" >/dev/null 2>&1 &
 running=$!
-until_true 20 test -e "$scratch/ready" || fail "not running"
+until_true $patience test -e "$scratch/ready" || fail "not running"
 "$spillway" set follows --memory 64MiB >"$scratch/out" 2>&1 || fail "set: $(cat "$scratch/out")"
 has "set" "$(cat "$scratch/out")" "limit_set 64.0 MiB"
 kill -KILL $running

@@ -11,7 +11,7 @@ export SOFTGPU_CONTEXT_MEMORY=1M
 printf '[job]\nname = race\n[gpu]\nmemory_limit = 36MiB\nspill = off\n' >"$scratch/race.ini"
 export SPILLWAY_CONFIG="$scratch/race.ini"
 for i in 1 2 3 4; do
-	under_shim "$allocate" --mib 2 --count 16 --rounds 60 --hold-ms 5 >"$scratch/out.$i" 2>&1 &
+	under_shim "$allocate" --mib 2 --count 16 --rounds 150 --hold-ms 5 >"$scratch/out.$i" 2>&1 &
 	eval "pid$i=$!"
 done
 most=0 samples=0
@@ -33,10 +33,10 @@ refused=$(cat "$scratch"/out.* | sed -n 's/.*refused=\([0-9]*\).*/\1/p' | sort -
 
 # A process killed while it holds everything: charged until its end is sure, then free again.
 printf '[job]\nname = kill\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/race.ini"
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count 2 --hold-ms 60000 \
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count 2 --hold-ms 600000 \
 	--ready "$scratch/ready" >"$scratch/killed" 2>&1 &
 victim=$!
-until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
+until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
 has "held" "$(under_shim "$allocate" --mib 8 --count 1)" "blocks=0 refused=1"
 kill -KILL $victim
 wait $victim || true
@@ -65,9 +65,9 @@ gone exit
 # The same for a killed one whose death nobody has noticed.
 printf '[job]\nname = alone\n[gpu]\nmemory_limit = 17MiB\n' >"$scratch/race.ini"
 rm "$scratch/ready"
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 60000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --hold-ms 600000 --ready "$scratch/ready" >"$scratch/killed" 2>&1 &
 victim=$!
-until_true 20 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
+until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/killed")"
 kill -KILL $victim
 wait $victim || true
 sleep 3.2

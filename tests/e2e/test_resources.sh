@@ -17,10 +17,10 @@ trap end_all EXIT
 # hold COMMAND...: starts it in the background, until it holds its memory; its number in $pid
 hold() {
 	rm -f "$scratch/ready"
-	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@" --hold-ms 60000 --ready "$scratch/ready" >"$scratch/said" 2>&1 &
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@" --hold-ms 600000 --ready "$scratch/ready" >"$scratch/said" 2>&1 &
 	pid=$!
 	started="$started $pid"
-	until_true 30 test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/said")"
+	until_true $patience test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/said")"
 }
 resources() { "$spillway" stat "$@" --resources; }
 json() { # json EXPRESSION TEXT: of the document d
@@ -53,7 +53,7 @@ same "mode of the state directory" 700 "$(stat -c %a "$SPILLWAY_STATE_DIR")"
 
 # What it pushes for a scheduler is what stat says, at the latest 10 seconds after.
 pushed() { "$spillway" stat bert --format antman | cmp -s - "$scratch/status"; }
-until_true 30 pushed || fail "status_file: $(cat "$scratch/status")"
+until_true $patience pushed || fail "status_file: $(cat "$scratch/status")"
 has "status_file" "$(cat "$scratch/status")" '"deviceMemUsedMin":'
 has "status_file" "$(cat "$scratch/status")" '"swapReason":""'
 
@@ -81,33 +81,33 @@ same "sockets in the state directory" "" "$(find "$SPILLWAY_STATE_DIR" -name '*.
 
 # The job's page, as its processes are.
 page() { find "$SPILLWAY_NODE_DIR" -name "job-$(id -u)-bert-*.page"; }
-until_true 20 sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-bert-*.page')\" ]" || fail "no page of the job"
+until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-bert-*.page')\" ]" || fail "no page of the job"
 same "mode of the page" 644 "$(stat -c %a "$(page)")"
 seen() { SPILLWAY_STATE_DIR=$scratch/elsewhere "$spillway" stat | grep -Eq "^bert +[^ ]+ +$1 "; }
-until_true 20 seen 'running +2' || fail "its two processes are not seen"
+until_true $patience seen 'running +2' || fail "its two processes are not seen"
 kill "$first"
 wait "$first" 2>/dev/null || true
-until_true 20 seen 'running +1' || fail "one of its processes went, and that is not seen"
+until_true $patience seen 'running +1' || fail "one of its processes went, and that is not seen"
 kill "$pid"
 wait "$pid" 2>/dev/null || true
 seen 'ended +0' || fail "it was killed, and that is not seen"
 # One that nobody named answers, too; and its page, if it has one, goes when it exits.
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --hold-ms 2500 --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --hold-ms 6000 --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
 pid=$!
 started="$started $pid"
-until_true 30 test -e "$scratch/unnamed" || fail "not ready: $(cat "$scratch/said")"
+until_true $patience test -e "$scratch/unnamed" || fail "not ready: $(cat "$scratch/said")"
 has "a job nobody named" "$(resources "allocate-$pid")" "/job:allocate-$pid/process:$pid/gpu:0/ctx1/allocation/"
-until_true 20 sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocate-*.page')\" ]" || fail "no page of a job that nobody named"
+until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocate-*.page')\" ]" || fail "no page of a job that nobody named"
 wait "$pid" || fail "allocate: $(cat "$scratch/said")"
 same "page of a job that has ended" "" "$(find "$SPILLWAY_NODE_DIR" -name '*-allocate-*')"
 
 # What answers in place of a process is data from others. A process that answers nothing: a job without the shim.
 SPILLWAY_JOB=liar "$build/tests/e2e/fake_job" >"$scratch/liar" &
 started="$started $!"
-until_true 10 grep -q ready "$scratch/liar" || fail "no liar"
+until_true $patience grep -q ready "$scratch/liar" || fail "no liar"
 cat >"$scratch/liar.py" <<'END'
 import glob, os, socket, struct, sys, time
-lie, directory = sys.argv[1], os.environ["SPILLWAY_STATE_DIR"]
+lie, ready, directory = sys.argv[1], sys.argv[2], os.environ["SPILLWAY_STATE_DIR"]
 def reply(magic=b"SPILRSRC", version=1, error=0, listed=1, left_out=0, size=0):
     return struct.pack("<8sIiQQQ", magic, version, error, listed, left_out, size)
 def file(text):
@@ -131,6 +131,7 @@ lies = {
     "error": lambda: (reply(error=12, listed=0), []),
     "silent": None,
 }
+open(ready, "w").close()
 while not (names := glob.glob(directory + "/*.socket")):
     time.sleep(0.005)
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -147,8 +148,9 @@ else:
     time.sleep(10)
 END
 for lie in good short magic version none huge cut more fewer noise zero escape path pipe error silent; do
-	timeout 60 python3 "$scratch/liar.py" $lie &
+	timeout 60 python3 "$scratch/liar.py" $lie "$scratch/$lie.ready" &
 	liar=$!
+	until_true $patience test -e "$scratch/$lie.ready" || fail "$lie: no liar"
 	rc=0
 	timeout 20 "$spillway" stat liar --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
 	if [ $lie = good ]; then

@@ -32,12 +32,12 @@ ok $#" "$(on_softgpu "$build/tests/e2e/runtimes" ${cudart:+--cudart "$cudart"} "
 	"$spillway" run --softgpu --quiet --name $name --memory 512MiB "$build/tests/e2e/runtimes" ${cudart:+--cudart "$cudart"} "$@" \
 		<"$scratch/go" >"$scratch/out" 2>&1 &
 	exec 3>"$scratch/go"
-	until_true 30 grep -q counted "$scratch/out" || fail "$set: $(cat "$scratch/out")"
+	until_true $patience grep -q counted "$scratch/out" || fail "$set: $(cat "$scratch/out")"
 	# Each holds 4 MiB in a context of 2 MiB, and a counter: all of them in a slab of 2 MiB.
 	json=$("$spillway" stat $name --json)
 	used=$(printf '%s\n' "$json" | sed 's/.*"device_used":\([0-9]*\).*/\1/')
 	held_aside() { [ $(($(device_bytes) - $("$spillway" stat $name --json | sed 's/.*"device_pool":\([0-9]*\).*/\1/'))) = "$1" ]; }
-	until_true 20 held_aside $((($# * (4 + 2) + 2) * mib)) || fail "$set: held, says the device: $(device_bytes); $("$spillway" stat $name --json)"
+	until_true $patience held_aside $((($# * (4 + 2) + 2) * mib)) || fail "$set: held, says the device: $(device_bytes); $("$spillway" stat $name --json)"
 	held=$(device_bytes)
 	if [ "$used" -lt $(($# * (4 * mib + 512))) ] || [ "$used" -gt "$held" ]; then fail "$set: used $used, held $held"; fi
 	has "$set: all on the device" "$json" '"spills":0,'

@@ -3,6 +3,8 @@
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
+# shellcheck source=tests/e2e/pace.sh
+. tests/e2e/pace.sh
 train=$build/clients/train_mlp
 
 check() { # check NAME SETTING: what the program says of its steps is what is told of them
@@ -17,10 +19,10 @@ check() { # check NAME SETTING: what the program says of its steps is what is to
 		'BEGIN { exit !(ns > us * 1e6 / 3 && ns < us * 1e6 * 3) }' ||
 		fail "$1: a step of $(counter "$1" step_ns) ns: $(cat "$scratch/out")"
 }
-check paced 95
+undisturbed check paced 95
 
 printf '[gpu]\nsteps = on\n' >"$scratch/on.ini"
-SPILLWAY_CONFIG=$scratch/on.ini check wanted 100
+SPILLWAY_CONFIG=$scratch/on.ini undisturbed check wanted 100
 [ "$(counter wanted idle_ns)" -eq 0 ] || fail "looking for steps has paced the program"
 printf '[gpu]\nsteps = off\n' >"$scratch/off.ini"
 SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwanted --share 95 "$train" --epochs 12 --quiet \

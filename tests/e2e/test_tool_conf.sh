@@ -71,7 +71,7 @@ for unit in conf/systemd/*@.service; do
 	[ -n "$command" ] || fail "$unit does not start the tool"
 	command=$(echo "$command" | sed "s,/var/lib/prometheus/node-exporter,$TMPDIR,; s/\${LISTEN}/127.0.0.1:0/")
 	# shellcheck disable=SC2086 # options
-	timeout 1 "$spillway" $command >"$out" 2>"$err"
+	timeout 5 "$spillway" $command >"$out" 2>"$err"
 	[ $? -eq 124 ] || fail "$unit: not so: spillway $command"
 	if command -v systemd-analyze >/dev/null; then
 		name=$(basename "$unit" @.service)

@@ -158,7 +158,7 @@ watcher=$!
 jobs_started="$jobs_started $watcher"
 until_three() { [ "$(grep -c '^two,' "$TMPDIR/csv")" -ge 3 ]; }
 tries=0
-until until_three || [ $tries -gt 200 ]; do
+until until_three || [ $tries -gt 1200 ]; do
 	tries=$((tries + 1))
 	sleep 0.05
 done

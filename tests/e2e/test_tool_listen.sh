@@ -94,7 +94,7 @@ for _ in range(50):
     s.close()
 assert len(scrape()) > 15
 tries = 0
-while descriptors() > at_first and tries < 200:
+while descriptors() > at_first and tries < 1200:
     tries += 1
     time.sleep(0.05)
 assert descriptors() == at_first, 'descriptors of ended connections stay open'

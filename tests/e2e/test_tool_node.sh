@@ -41,7 +41,7 @@ page_of() {
 	tries=0
 	until [ -e "$(echo "$SPILLWAY_NODE_DIR"/job-*-"$1"-*.page)" ]; do
 		tries=$((tries + 1))
-		[ $tries -lt 200 ] || {
+		[ $tries -lt 1200 ] || {
 			fail "no page of $1"
 			return
 		}
@@ -156,7 +156,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	# Of the same name: root says whose.
 	start_as 65533 theirs -m 4096
 	tries=0
-	until [ "$(find "$SPILLWAY_NODE_DIR" -name '*.page' | wc -l)" -eq 2 ] || [ $tries -gt 200 ]; do
+	until [ "$(find "$SPILLWAY_NODE_DIR" -name '*.page' | wc -l)" -eq 2 ] || [ $tries -gt 1200 ]; do
 		tries=$((tries + 1))
 		sleep 0.05
 	done

@@ -126,7 +126,7 @@ says_not "$out" '^gpu 1'
 expect 0 "$spillway" resume away
 # Of two processes the one whose memory is still on its way counts.
 start_job away -m 4194304 -c elastic=1 -c held_reason=1 -c move_pending=3
-expect 1 "$spillway" pause --evict away --timeout 2
+expect 1 "$spillway" pause --evict away --timeout 5
 says "$err" "^spillway: gpu 0: 4\.00 MiB of job 'away' stay on the GPU: not moved in time: a thread stays inside"
 kill "$pid"
 wait "$pid"
@@ -134,8 +134,8 @@ wait "$pid"
 # One process of two does not follow: it is named.
 start_job deaf
 start_job deaf -d
-expect 1 "$spillway" set deaf --share 5 --timeout 300ms
-says "$err" "^spillway: process $pid \(.*fake_job -d\) of job 'deaf' does not follow within 300 ms"
+expect 1 "$spillway" set deaf --share 5 --timeout 3s
+says "$err" "^spillway: process $pid \(.*fake_job -d\) of job 'deaf' does not follow within 3\.00? s"
 kill "$pid"
 wait "$pid"
 expect 0 "$spillway" set deaf --share 6

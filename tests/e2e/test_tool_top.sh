@@ -23,12 +23,12 @@ screen() {
 	terminal capture-pane -p -t top | sed -E "s/[0-9]{2}:[0-9]{2}:[0-9]{2}$/hh:mm:ss/; s/^( *)$small /\1(small) /; \
 		s/^( *)$large /\1(large) /; s/process $small/process (small)/; s/process $large/process (large)/; s/ +$//"
 }
-# in_time COMMAND...: it succeeds on a screen within 10 s; what is drawn is not all there at once
+# in_time COMMAND...: it succeeds on a screen within 60 s; what is drawn is not all there at once
 in_time() {
 	tries=0
 	until screen >"$out" && "$@"; do
 		tries=$((tries + 1))
-		[ $tries -le 200 ] || return 1
+		[ $tries -le 1200 ] || return 1
 		sleep 0.05
 	done
 }

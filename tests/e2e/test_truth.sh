@@ -7,7 +7,8 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-load=$build/clients/pace_load
+# shellcheck source=tests/e2e/pace.sh
+. tests/e2e/pace.sh
 export SOFTGPU_CONTEXT_MEMORY=8M
 pid=
 driven=
@@ -32,31 +33,34 @@ at_rest() {
 }
 
 # A burst of kernels, paced so that they are measured, and a long pause.
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=paced SPILLWAY_SHARE=95 "$load" --kernel-us 2000 --asleep \
-	--burst-ms 300 --pause-ms 60000 --seconds 60 >"$scratch/out" 2>&1 &
-pid=$!
-until_true 60 at_rest paced || fail "no rest: $(truth launches) launches; $(cat "$scratch/out")"
-same "launches" "$(truth launches)" "$(shown paced launches)"
-same "device memory" "$(truth physical_bytes)" $(($(shown paced device_used) + $(shown paced device_pool)))
-same "host memory" "$(truth host_bytes)" $(($(shown paced host_used) + $(shown paced host_pool)))
-busy=$(shown paced busy_ns) really=$(truth busy_ns)
-# Of what was launched before it was known how long kernels are a part is an estimate.
-awk -v busy="$busy" -v really="$really" 'BEGIN { exit !(really > 2.5e8 && busy > really * 0.75 && busy < really * 1.25) }' ||
-	fail "busy for $busy ns, expected $really"
-kill "$pid"
-wait "$pid" 2>/dev/null || true
+paced() {
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=paced SPILLWAY_SHARE=95 "$load" --kernel-us 2000 --asleep \
+		--burst-ms 300 --pause-ms 60000 --seconds 60 >"$scratch/out" 2>&1 &
+	pid=$!
+	until_true $patience at_rest paced || fail "no rest: $(truth launches) launches; $(cat "$scratch/out")"
+	same "launches" "$(truth launches)" "$(shown paced launches)"
+	same "device memory" "$(truth physical_bytes)" $(($(shown paced device_used) + $(shown paced device_pool)))
+	same "host memory" "$(truth host_bytes)" $(($(shown paced host_used) + $(shown paced host_pool)))
+	busy=$(shown paced busy_ns) really=$(truth busy_ns)
+	kill "$pid"
+	wait "$pid" 2>/dev/null || true
+	# Of what was launched before it was known how long kernels are a part is an estimate.
+	awk -v busy="$busy" -v really="$really" 'BEGIN { exit !(really > 2.5e8 && busy > really * 0.75 && busy < really * 1.25) }' ||
+		fail "busy for $busy ns, expected $really"
+}
+undisturbed paced
 
 # A job that is not paced is not measured: unknown is null, not zero. Memory beyond the limit is on the host.
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=spills SPILLWAY_MEMORY_LIMIT=40MiB "$build/tests/e2e/allocate" --mib 8 --count 8 \
-	--hold-ms 60000 --ready "$scratch/ready" >"$scratch/out" 2>&1 &
+	--hold-ms 600000 --ready "$scratch/ready" >"$scratch/out" 2>&1 &
 pid=$!
-until_true 30 test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"
+until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"
 agrees() {
 	[ "$(truth physical_bytes)" = $(($(shown spills device_used) + $(shown spills device_pool))) ] &&
 		[ "$(truth host_bytes)" = $(($(shown spills host_used) + $(shown spills host_pool))) ]
 }
 # spare chunks come and go by themselves
-until_true 20 agrees || fail "$(truth physical_bytes) and $(truth host_bytes) bytes; shown: $("$spillway" stat spills)"
+until_true $patience agrees || fail "$(truth physical_bytes) and $(truth host_bytes) bytes; shown: $("$spillway" stat spills)"
 [ "$(truth host_bytes)" -ge $((32 * 1048576)) ] || fail "nothing is on the host"
 same "launches" "$(truth launches)" "$(shown spills launches)"
 same "GPU time that nobody measured" None "$(shown spills busy_ns)"

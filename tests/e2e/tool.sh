@@ -65,12 +65,12 @@ end_jobs() {
 }
 trap end_jobs EXIT
 
-# wait_for PATTERN FILE: at most 10 s
+# wait_for PATTERN FILE: at most 60 s
 wait_for() {
 	tries=0
 	until grep -q "$1" "$2" 2>/dev/null; do
 		tries=$((tries + 1))
-		if [ $tries -gt 200 ]; then
+		if [ $tries -gt 1200 ]; then
 			fail "waited in vain for '$1' in $2"
 			return
 		fi
