@@ -111,8 +111,11 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
 	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device), 0);
 	if (!plan.count) {
+		/* What the program has freed since the spares were let go is among them: it goes next time. */
+		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
+
 		if (!no_memory)
-			plan_say_pending(device, MOVE_PINNED);
+			plan_say_pending(device, has_spares ? MOVE_SOON : MOVE_PINNED);
 		return false;
 	}
 	return closure_carry_out(&plan, device,
