@@ -234,9 +234,12 @@ static void check_ended(bool clean)
 
 	jobs_list(&list);
 	for (int i = 0; i < list.count; i++) {
-		struct segment_view *view = jobs_read(list.name[i]);
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
 		int rc;
 
+		if (has_gone)
+			continue;
 		if (view && !clean)
 			check_override(view);
 		/* One that cannot be read has been complained of; nobody can use it. */

@@ -105,6 +105,18 @@ struct segment_view *jobs_read(const char *job)
 	return view;
 }
 
+struct segment_view *jobs_read_listed(const char *job, bool *has_gone)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view = read_view(job, &rc, message, sizeof message);
+
+	*has_gone = rc == -ENOENT;
+	if (!view && !*has_gone)
+		complain("%s", message);
+	return view;
+}
+
 struct segment_view *jobs_read_if_any(const char *job)
 {
 	char message[512] = "";

@@ -20,6 +20,8 @@ void jobs_list_free(struct job_list *list);
  * are when this one is not.
  */
 struct segment_view *jobs_read(const char *job);
+/* The same for one of a list: no line when it has gone since, which is no fault. */
+struct segment_view *jobs_read_listed(const char *job, bool *has_gone);
 /* The same, but no line and NULL when there is no such job. Anything else wrong ends the tool. */
 struct segment_view *jobs_read_if_any(const char *job);
 

@@ -35,10 +35,9 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 	row->total = view->job_total[gpu];
 }
 
-static void add_job(struct rows *rows, const char *job)
+/* view: NULL if it could not be read; it is freed. */
+static void add_job(struct rows *rows, struct segment_view *view)
 {
-	struct segment_view *view = jobs_read(job);
-
 	if (!view) {
 		rows->unreadable++;
 		return;
@@ -56,12 +55,17 @@ void rows_read(struct rows *rows, const char *job)
 
 	*rows = (struct rows){0};
 	if (job) {
-		add_job(rows, job);
+		add_job(rows, jobs_read(job));
 		return;
 	}
 	jobs_list(&list);
-	for (int i = 0; i < list.count; i++)
-		add_job(rows, list.name[i]);
+	for (int i = 0; i < list.count; i++) {
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
+
+		if (!has_gone)
+			add_job(rows, view);
+	}
 	jobs_list_free(&list);
 }
 

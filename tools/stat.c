@@ -283,11 +283,12 @@ static int show_all_json(void)
 	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
 	json_open(&json, "jobs", '[');
 	for (int i = 0; i < list.count; i++) {
-		struct segment_view *view = jobs_read(list.name[i]);
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
 
 		if (view)
 			report_json(&json, view);
-		else
+		else if (!has_gone)
 			status = TOOL_FAILED;
 		free(view);
 	}

@@ -99,10 +99,9 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 		add(rows, before, view, process, -1);
 }
 
-static void add_job(struct top_rows *rows, const struct top_rows *before, const char *job)
+/* view: NULL if it could not be read; it is freed. */
+static void add_job(struct top_rows *rows, const struct top_rows *before, struct segment_view *view)
 {
-	struct segment_view *view = jobs_read(job);
-
 	if (!view)
 		return;
 	if (jobs_live_process(view))
@@ -172,11 +171,11 @@ void top_rows_read(struct top_rows *rows, const struct top_rows *before, const c
 
 	*rows = (struct top_rows){.read_ns = monotonic_ns()};
 	if (job) {
-		add_job(rows, before, job);
+		add_job(rows, before, jobs_read(job));
 	} else {
 		jobs_list(&list);
 		for (int i = 0; i < list.count; i++)
-			add_job(rows, before, list.name[i]);
+			add_job(rows, before, jobs_read_listed(list.name[i], &(bool){false}));
 		jobs_list_free(&list);
 	}
 	keep_matching(rows, filter);

@@ -125,6 +125,23 @@ says_not "$out" draining
 expect 0 "$spillway" stat
 says "$out" '^killed +[^ ]+ +ended +0 '
 
+# One that goes while all are looked at is none, and no fault.
+flits() {
+	while [ ! -e "$TMPDIR/enough" ]; do
+		mv "$SPILLWAY_STATE_DIR/killed.segment" "$TMPDIR/away" && mv "$TMPDIR/away" "$SPILLWAY_STATE_DIR/killed.segment"
+	done
+}
+flits &
+flitting=$!
+looks=0
+while [ $failures -eq 0 ] && [ $looks -lt 200 ]; do
+	looks=$((looks + 1))
+	expect 0 "$spillway" stat
+	[ ! -s "$err" ] || fail "what is said of one that goes: $(cat "$err")"
+done
+: >"$TMPDIR/enough"
+wait $flitting
+
 # A damaged segment: one clear line, and the others are shown.
 echo 'no segment' >"$SPILLWAY_STATE_DIR/damaged.segment"
 expect 1 "$spillway" stat damaged
