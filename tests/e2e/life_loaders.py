@@ -71,7 +71,7 @@ def main():
         for worker in workers:
             worker.start()
         for _ in workers:
-            expect(f"an allocation by {method}", 0, ready.get(timeout=30))
+            expect(f"an allocation by {method}", 0, ready.get(timeout=100))
         expect(f"processes and MiB beside {method}", (3, 12), books())
         end.set()
         for worker in workers:

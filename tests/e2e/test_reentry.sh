@@ -22,7 +22,7 @@ done
 run() {
 	name=$1 driver=$2
 	shift 2
-	out=$(SPILLWAY_DRIVER=$driver timeout 30 "$spillway" run --quiet --name "$name" --memory 12MiB \
+	out=$(SPILLWAY_DRIVER=$driver timeout $patience "$spillway" run --quiet --name "$name" --memory 12MiB \
 		"$scratch/reentry" "$@" 2>"$scratch/err") ||
 		fail "$name: exit status $?: $out $(cat "$scratch/err")"
 	json=$("$spillway" stat "$name" --json)
@@ -71,7 +71,7 @@ done
 # A profiler's own calls in the midst of the program's are calls like others: counted, once, and nobody waits for
 # himself, held back or not. Seventeen of the program's calls each have an allocation, a launch and a free in them.
 for share in 100 90; do
-	out=$(TINY_INJECTION=$scratch/inside.so SPILLWAY_DRIVER=$scratch/symbolic0.so timeout 30 "$spillway" run --quiet \
+	out=$(TINY_INJECTION=$scratch/inside.so SPILLWAY_DRIVER=$scratch/symbolic0.so timeout $patience "$spillway" run --quiet \
 		--name "inside-$share" --memory 16MiB --share $share "$scratch/reentry" 2>"$scratch/err") ||
 		fail "inside calls, share $share: exit status $?: $out $(cat "$scratch/err")"
 	same "inside calls" "injection: cuInit 0 version 14000 context 0 alloc 0
