@@ -151,9 +151,43 @@ static bool is_news(const struct status *now, const struct status *told)
 	return false;
 }
 
-static bool is_time(struct segment_header *header)
+/* By then who pushed has renamed the file, too. */
+#define RENAMED_NS 1000000000ull
+
+/* Whether the file says that. Of one that is being replaced nobody can tell. */
+static bool stands_there(const struct status *status, const char *path)
 {
-	uint64_t now = segment_clock(CLOCK_MONOTONIC), last = atomic_load(&header->status_ns);
+	char text[STATUS_TEXT_MAX], found[512];
+	size_t length = status_format(status, text), done = 0;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	ssize_t got = 0;
+
+	if (fd < 0)
+		return false;
+	while ((got = pread(fd, found, sizeof found, (off_t)done)) > 0) {
+		if ((size_t)got > length - done || memcmp(found, text + done, (size_t)got) != 0)
+			break;
+		done += (size_t)got;
+	}
+	close(fd);
+	return got == 0 && done == length;
+}
+
+/* Another process of the job has pushed something else, which nobody there may know to be wrong by now. */
+static bool is_pushed_over(const struct status *now, uint64_t pushed_ns, const char *path,
+                           struct status *told)
+{
+	if (pushed_ns == told->pushed_ns || segment_clock(CLOCK_MONOTONIC) - pushed_ns < RENAMED_NS)
+		return false;
+	if (!stands_there(now, path))
+		return true;
+	told->pushed_ns = pushed_ns;
+	return false;
+}
+
+/* When it was pushed last, and is to be now. */
+static bool is_time(struct segment_header *header, uint64_t last, uint64_t now)
+{
 	return (last == 0 || now - last >= STATUS_PUSH_NS) &&
 	       atomic_compare_exchange_strong(&header->status_ns, &last, now);
 }
@@ -193,11 +227,16 @@ static int replace(const char *path, int slot, const char *text, size_t length)
 
 int status_push(struct segment *segment, const char *path, struct status *told)
 {
+	struct segment_header *header = &segment->file->header;
+	uint64_t pushed_ns = atomic_load(&header->status_ns);
 	char text[STATUS_TEXT_MAX];
 	struct status now;
 
 	read_status(segment->file, &now);
-	if (!is_news(&now, told) || !is_time(&segment->file->header))
+	if (!is_news(&now, told) && !is_pushed_over(&now, pushed_ns, path, told))
+		return 0;
+	now.pushed_ns = segment_clock(CLOCK_MONOTONIC);
+	if (!is_time(header, pushed_ns, now.pushed_ns))
 		return 0;
 	size_t length = status_format(&now, text);
 	int error = replace(path, (int)(segment->slot - segment->file->slot), text, length);

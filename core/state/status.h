@@ -25,6 +25,8 @@ struct status_device {
 };
 
 struct status {
+	uint64_t
+	    pushed_ns; /* CLOCK_MONOTONIC; the job's push after which it was known to stand there */
 	int count;
 	struct status_device device[SEGMENT_DEVICES];
 };

@@ -36,6 +36,7 @@ static void teardown(void)
 static int push(void)
 {
 	atomic_store(&segment->file->header.status_ns, 0);
+	told.pushed_ns = 0;
 	return status_push(segment, path, &told);
 }
 
@@ -168,6 +169,50 @@ START_TEST(is_pushed_at_most_every_ten_seconds)
 }
 END_TEST
 
+static void push_more(void *unused)
+{
+	struct segment *other;
+	struct status none = {0};
+
+	(void)unused;
+	if (segment_join("job", "", "", &other, NULL, 0) != 0 ||
+	    segment_reserve(other, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
+		_exit(1);
+	atomic_store(&other->file->header.status_ns, 0);
+	if (status_push(other, path, &none) != 0)
+		_exit(1);
+	segment_leave(other);
+}
+
+/* One that pushed, and ended: what it said of itself does not stay. */
+START_TEST(what_another_one_pushed_does_not_stay)
+{
+	ino_t before;
+	uint64_t then;
+
+	/* The peak has been as high before. */
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX), 0);
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
+	ck_assert_int_eq(push(), 0);
+	before = file();
+	child_kill(child_start(push_more, NULL));
+	ck_assert_uint_ne(file(), before);
+	before = file();
+	/* Not before its time. */
+	ck_assert_int_eq(status_push(segment, path, &told), 0);
+	ck_assert_uint_eq(file(), before);
+	then = segment_clock(CLOCK_MONOTONIC);
+	then = then > STATUS_PUSH_NS ? then - STATUS_PUSH_NS : 1;
+	atomic_store(&segment->file->header.status_ns, then);
+	ck_assert_int_eq(status_push(segment, path, &told), 0);
+	ck_assert_uint_ne(file(), before);
+	/* And then it is known to stand there. */
+	before = file();
+	ck_assert_int_eq(push(), 0);
+	ck_assert_uint_eq(file(), before);
+}
+END_TEST
+
 START_TEST(replaces_and_follows_nothing)
 {
 	char other[600], text[8] = "";
@@ -226,6 +271,7 @@ int main(void)
 	tcase_add_test(tests, has_the_steps_of_each_device);
 	tcase_add_test(tests, is_pushed_when_something_changed);
 	tcase_add_test(tests, is_pushed_at_most_every_ten_seconds);
+	tcase_add_test(tests, what_another_one_pushed_does_not_stay);
 	tcase_add_test(tests, replaces_and_follows_nothing);
 	tcase_add_test(tests, is_json_whatever_a_segment_says);
 	suite_add_tcase(suite, tests);
