@@ -211,6 +211,35 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 	}
 }
 
+static bool is_live(const struct segment_view *view, const struct segment_process *process)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE && view->process[i].pid == process->pid &&
+		    view->process[i].started_ns == process->started_ns)
+			return true;
+	return false;
+}
+
+/* Leaves out those that gave no answer because they have ended since. How many are left. */
+static int leave_out_ended(const struct segment_view *view, struct asked *asked, int count)
+{
+	struct segment_view *now = allocate(sizeof *now);
+	int error = segment_read(view->job, now, NULL, 0), kept = 0;
+	bool is_same = !error && now->token == view->token;
+
+	for (int i = 0; i < count; i++) {
+		if (!asked[i].why || (error && error != -ENOENT) ||
+		    (is_same && is_live(now, asked[i].process))) {
+			asked[kept++] = asked[i];
+		} else {
+			free(asked[i].line);
+			free(asked[i].why);
+		}
+	}
+	free(now);
+	return kept;
+}
+
 static int ask_all(const struct segment_view *view, struct asked *asked)
 {
 	uint64_t deadline = share_deadline(PATIENCE_NS);
@@ -223,7 +252,7 @@ static int ask_all(const struct segment_view *view, struct asked *asked)
 		ask(&asked[count++], view, deadline);
 	}
 	wait_for_answers(asked, count, deadline);
-	return count;
+	return leave_out_ended(view, asked, count);
 }
 
 struct types {

@@ -79,6 +79,26 @@ same "allocations of the other" 2 "$(grep -c "^16\.0 MiB .*/process:$pid/" "$scr
 kill -CONT "$first"
 same "sockets in the state directory" "" "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')"
 
+# One that ends while it is asked is left out. It is asked for 3 s, within which it has to end: else once more.
+second=$pid
+is_asked() { [ -n "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')" ]; }
+ends_while_asked() {
+	SPILLWAY_JOB=bert hold "$allocate" --count 1 --mib 1
+	kill -STOP "$pid"
+	resources bert >"$scratch/out" 2>"$scratch/err" &
+	asker=$!
+	until_true $patience is_asked || fail "nobody is asked: $(cat "$scratch/err")"
+	kill -KILL "$pid"
+	wait $asker
+}
+asked=1
+until ends_while_asked; do
+	[ $asked -lt 5 ] || fail "one that ended: $(cat "$scratch/err")"
+	asked=$((asked + 1))
+done
+same "processes without the one that ended" 2 "$(grep -c '^process ' "$scratch/out")"
+pid=$second
+
 # The job's page, as its processes are.
 page() { find "$SPILLWAY_NODE_DIR" -name "job-$(id -u)-bert-*.page"; }
 until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-bert-*.page')\" ]" || fail "no page of the job"
