@@ -21,7 +21,7 @@ passes() {
 jobs=0
 
 passes "$life_signals" sigwait
-passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=50 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
+passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=5 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
 passes "$life_signals" setxid
 passes "$life_signals" stop
 has "stop" "$(cat "$scratch/said")" "another process of the job holds its segment"
