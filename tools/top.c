@@ -91,8 +91,9 @@ static void say_last_complaint(void)
 static const struct top_row *selected(const struct top *top)
 {
 	const struct top_view *view = &top->view;
+	int row = view->selected; /* since it was drawn a key may have moved it above the first */
 
-	return view->selected < view->rows.count ? &view->rows.row[view->selected] : NULL;
+	return row >= 0 && row < view->rows.count ? &view->rows.row[row] : NULL;
 }
 
 /* Rows come and go; the selection stays with its own. */
