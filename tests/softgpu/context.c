@@ -19,12 +19,8 @@ static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static __thread struct thread *own_thread;
 
-static void thread_ended(void *pointer)
+static void close_streams_of(const struct thread *thread)
 {
-	struct thread *thread = pointer;
-	/* In a forked child the lock may be held by a thread that is not there. */
-	if (!driver_is_ready())
-		return;
 	pthread_mutex_lock(&driver_lock);
 	for (struct context *context = contexts; context; context = context->next) {
 		struct stream *stream, *next;
@@ -35,6 +31,14 @@ static void thread_ended(void *pointer)
 		}
 	}
 	pthread_mutex_unlock(&driver_lock);
+}
+
+static void thread_ended(void *pointer)
+{
+	struct thread *thread = pointer;
+	/* In a forked child the lock may be held by a thread that is not there. */
+	if (driver_is_ready())
+		close_streams_of(thread);
 	own_thread = NULL; /* other destructors may still call the driver */
 	free(thread->stack);
 	free(thread);
