@@ -6,6 +6,13 @@ set -eu
 # shellcheck source=tests/e2e/pace.sh
 . tests/e2e/pace.sh
 
+case ${SANITIZER:-} in
+address | thread)
+	echo "SANITIZER=$SANITIZER has an allocator of its own"
+	exit 77
+	;;
+esac
+
 blocks() { # blocks LAUNCHES: what an allocator counts in a program that is paced, and whose steps are found
 	LD_LIBRARY_PATH=$build/bench/null NULL_KERNEL_NS=5000 SPILLWAY_JOB=blocks SPILLWAY_SHARE=99 SPILLWAY_STEPS=on \
 		LD_PRELOAD="$build/tests/e2e/neighbour_malloc.so $build/lib/libspillway.so $build/lib/libspillway-alias.so" \
