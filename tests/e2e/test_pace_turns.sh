@@ -50,17 +50,17 @@ judged_share() {
 
 each_its_share() {
 	both 60 30
-	[ "$left" -le 64 ] || fail "a share of 60 % held $left %"
-	[ "$right" -le 34 ] || fail "a share of 30 % held $right %"
-	[ "$left" -gt "$right" ] || fail "60 % held $left, 30 % held $right"
+	[ "$left" -le 64 ] || off "a share of 60 % held $left %"
+	[ "$right" -le 34 ] || off "a share of 30 % held $right %"
+	[ "$left" -gt "$right" ] || off "60 % held $left, 30 % held $right"
 }
 undisturbed each_its_share
 
 # Both want all of it, and the weights are their parts.
 each_by_weight() {
 	both 75 25 SPILLWAY_SHARE_POLICY=weight
-	[ "$left" -gt "$right" ] || fail "a weight of 75 held $left %, one of 25 held $right %"
-	[ "$right" -le 40 ] || fail "a weight of 25 held $right % beside one of 75"
+	[ "$left" -gt "$right" ] || off "a weight of 75 held $left %, one of 25 held $right %"
+	[ "$right" -le 40 ] || off "a weight of 25 held $right % beside one of 75"
 }
 undisturbed each_by_weight
 
@@ -69,7 +69,7 @@ alone() {
 	start alone 10 3 SPILLWAY_SHARE_POLICY=weight
 	judged finish "${runners# }" alone
 	held=$(held_by "$(cat "$scratch/alone")")
-	[ "$held" -gt 30 ] || fail "alone with a weight of 10 it held $held %"
+	[ "$held" -gt 30 ] || off "alone with a weight of 10 it held $held %"
 }
 undisturbed alone
 

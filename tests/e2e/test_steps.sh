@@ -17,7 +17,7 @@ check() { # check NAME SETTING: what the program says of its steps is what is to
 	# How long they took is judged by traces (tests/unit/test_step.c); here by its order alone.
 	awk -v us="$(sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$scratch/out")" -v ns="$(counter "$1" step_ns)" \
 		'BEGIN { exit !(ns > us * 1e6 / 3 && ns < us * 1e6 * 3) }' ||
-		fail "$1: a step of $(counter "$1" step_ns) ns: $(cat "$scratch/out")"
+		off "$1: a step of $(counter "$1" step_ns) ns: $(cat "$scratch/out")"
 }
 undisturbed check paced 95
 

@@ -46,7 +46,7 @@ paced() {
 	wait "$pid" 2>/dev/null || true
 	# Of what was launched before it was known how long kernels are a part is an estimate.
 	awk -v busy="$busy" -v really="$really" 'BEGIN { exit !(really > 2.5e8 && busy > really * 0.75 && busy < really * 1.25) }' ||
-		fail "busy for $busy ns, expected $really"
+		off "busy for $busy ns, expected $really"
 }
 undisturbed paced
 
