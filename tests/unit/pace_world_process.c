@@ -7,7 +7,7 @@
 
 enum { KEPT = 4096 };
 
-static struct turns *turns[WORLD_DEVICES];
+static struct turns turns[WORLD_DEVICES];
 static struct job *jobs[WORLD_PROCESSES];
 static int job_count;
 /* A pacer lives as long as its process: these outlive their world. */
@@ -79,7 +79,7 @@ struct process *process_create(struct job *job, uint32_t devices)
 	world.process[world.processes++] = p;
 	p->job = job;
 	for (int i = 0; i < WORLD_DEVICES; i++) {
-		struct pacer_place place = {.turns = turns[i],
+		struct pacer_place place = {.turns = &turns[i],
 		                            .lanes = &job->lanes,
 		                            .lane = job->processes,
 		                            .device = i,
@@ -143,18 +143,14 @@ void process_exit(struct process *p)
 void processes_start(void)
 {
 	for (int i = 0; i < WORLD_DEVICES; i++) {
-		turns[i] = calloc(1, sizeof(*turns[i]));
-		memcpy(turns[i]->magic, "SPILTURN", sizeof(turns[i]->magic));
-		turns[i]->version = TURNS_VERSION;
-		turns[i]->size = sizeof(*turns[i]);
+		turns[i] = (struct turns){.version = TURNS_VERSION, .size = sizeof(turns[i])};
+		memcpy(turns[i].magic, "SPILTURN", sizeof(turns[i].magic));
 	}
 	job_count = 0;
 }
 
 void processes_end(void)
 {
-	for (int i = 0; i < WORLD_DEVICES; i++)
-		free(turns[i]);
 	for (int i = 0; i < job_count; i++)
 		free(jobs[i]);
 }
