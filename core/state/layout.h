@@ -125,8 +125,11 @@ struct segment {
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 };
 
-/* How long who looks waits for changes of counters to end, for all of a segment, unless a test does longer. */
-extern uint64_t segment_view_patience_ns;
+/*
+ * How often who looks naps, for tens of microseconds, until changes of counters have ended, for all of a segment, unless a test
+ * does more often. Not so long by the clock: it goes on while the machine stands still, and writers with it.
+ */
+extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 

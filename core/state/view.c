@@ -24,7 +24,7 @@
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
 
-uint64_t segment_view_patience_ns = 20000000;
+uint64_t segment_view_naps = 500;
 
 enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000, READ_COUNTERS_PAUSE_NS = 20000 };
 
@@ -63,7 +63,7 @@ static int read_counters(int fd, off_t at, struct statistics *counters, bool *is
 }
 
 /* Counters that belong together, together. The rest of the file was read. */
-static int read_whole_counters(int fd, struct segment_file *copy, uint64_t deadline)
+static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps)
 {
 	uint32_t devices = atomic_load(&copy->header.device_count);
 
@@ -76,8 +76,9 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t deadl
 				int error = read_counters(fd, at, &slot->device[d], &is_whole);
 				if (error)
 					return error;
-				if (is_whole || segment_clock(CLOCK_MONOTONIC) >= deadline)
+				if (is_whole || !*naps)
 					break;
+				(*naps)--;
 				segment_nap(READ_COUNTERS_PAUSE_NS);
 			}
 		}
@@ -108,15 +109,14 @@ static int read_charged(int fd, struct segment_file *copy)
 static int read_still(int fd, struct segment_file *copy)
 {
 	const off_t at = offsetof(struct segment_header, sequence);
-	uint64_t before, after,
-	    deadline = segment_clock(CLOCK_MONOTONIC) + segment_view_patience_ns;
+	uint64_t before, after, naps = segment_view_naps;
 
 	for (int tries = 0;; tries++) {
 		int error = read_fully(fd, &before, sizeof before, at);
 		if (!error)
 			error = read_fully(fd, copy, sizeof *copy, 0);
 		if (!error && atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES)
-			error = read_whole_counters(fd, copy, deadline);
+			error = read_whole_counters(fd, copy, &naps);
 		if (!error)
 			error = read_charged(fd, copy);
 		if (!error)

@@ -30,7 +30,7 @@ static void set_up(void)
 	if (!mkdtemp(folder))
 		abort();
 	setenv("SPILLWAY_STATE_DIR", folder, 1);
-	segment_view_patience_ns = 0; /* nobody writes */
+	segment_view_naps = 0; /* nobody writes */
 	if (segment_join("fuzz", "a=b", "", &segment, NULL, 0) != 0 ||
 	    segment_device(segment, &gpu) != 0)
 		abort();
