@@ -120,6 +120,27 @@ resumes pinned
 is_back pinned $((32 * mib))
 end_driven
 
+# Evicted again while it comes back: that all had left but what must stay is no reason for what has returned since.
+limit_file "$ini" $((160 * mib)) 'demote_deadline = 1ms'
+start_driven again "$ini" SOFTGPU_HOST_BANDWIDTH=200M
+wants 0 alloc a 8192
+wants 0 memops a
+wants 0 alloc b 131072
+wants 0 fill b 4
+evicts again
+has 'again: what stays' "$(cat "$said")" ', 8.00 MiB on the GPU (shared, registered or pin_new)'
+"$spillway" resume again >/dev/null 2>&1 &
+runner=$!
+until_true $patience counter_at_least again promoted_bytes $((64 * mib)) || fail 'again: nothing comes back'
+kill -KILL $runner # before it lets launches go on
+wait $runner || true
+evicts again
+has 'again: what stays, once more' "$(cat "$said")" ', 8.00 MiB on the GPU (shared, registered or pin_new)'
+resumes again
+is_back again $((136 * mib))
+wants 0 check b 4
+end_driven
+
 # The host holds what it may; the rest stays, and what is new has its place on the device.
 limit_file "$ini" $((64 * mib)) 'host_limit = 8MiB'
 start_driven host "$ini"
