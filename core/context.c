@@ -1,17 +1,18 @@
 /* Contexts. Rules: runs inside the user's process; changes no current context. */
 #include "core/context.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/registry/object.h"
 #include "core/state/event.h"
 
-enum { CLOSING_PAUSE_NS = 100000, CLOSING_PAUSES = 50000 };
+#define CLOSING_NS 5000000000ull
+
+enum { CLOSING_LOOK_NS = 100000 };
 
 static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct context *contexts;
@@ -278,12 +279,10 @@ static bool set_closing(CUcontext handle, bool is_closing)
 
 void context_close(CUcontext handle)
 {
-	const struct timespec pause = {.tv_nsec = CLOSING_PAUSE_NS};
-	int saved = errno;
+	struct deadline until = DEADLINE_IN(CLOSING_NS);
 
-	for (int i = 0; set_closing(handle, true) && i < CLOSING_PAUSES; i++)
-		nanosleep(&pause, NULL);
-	errno = saved;
+	while (set_closing(handle, true) && deadline_nap(&until, CLOSING_LOOK_NS))
+		;
 }
 
 void context_reopen(CUcontext handle)

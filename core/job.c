@@ -35,7 +35,7 @@
 #include "core/memory/share_server.h"
 #include "core/memory/vmem.h"
 #include "core/pace/capture.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/resources.h"
 #include "core/state/directory.h"
 #include "core/state/page.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/job.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/pace/held.h"
 #include "core/pace/watch.h"
 #include "core/state/directory.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/registry/actions.h"
 #include "core/registry/step_container.h"
 

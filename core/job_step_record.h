@@ -15,7 +15,7 @@ struct step_counts {
 struct step_record {
 	struct resource resource;
 	struct device *device;
-	uint64_t began_ns; /* of core/pace/clock.h */
+	uint64_t began_ns; /* of core/base/clock.h */
 	struct step_counts before;
 };
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "core/pace/capture.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/pace/step.h"
 #include "core/state/event.h"
 

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/driver.h"
@@ -51,7 +51,7 @@ extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 static uint32_t by_address[ENTRY_COUNT];
 static size_t address_count;
 
-enum { PATIENCE_MS = 200 };
+enum { PATIENCE_NS = 200000000, LOOK_NS = 1000000 };
 static _Atomic pid_t first_process; /* that began to attach */
 static _Atomic bool attached;
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
@@ -252,7 +252,7 @@ static void attach(void)
  */
 static void wait_for_the_first(void)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
+	struct deadline until = DEADLINE_IN(PATIENCE_NS);
 	pid_t self = getpid(), first = atomic_load(&first_process);
 
 	/* In a forked child the first thread may be the parent's. */
@@ -261,8 +261,8 @@ static void wait_for_the_first(void)
 			log_configure(getenv("SPILLWAY_LOG"));
 		return;
 	}
-	for (int tries = 0; tries < PATIENCE_MS && !atomic_load(&attached); tries++)
-		nanosleep(&pause, NULL);
+	while (!atomic_load(&attached) && deadline_nap(&until, LOOK_NS))
+		;
 }
 
 static __attribute__((noinline)) void find_and_attach(const char *path)

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/monotonic.h"
 
 /* Whom of those who wait it concerns that the gate is seized no more, or open. */
@@ -175,13 +176,11 @@ static bool nobody_is_inside(void)
 
 static bool wait_until_nobody_is_inside(uint64_t patience_ns)
 {
-	const struct timespec pause = {0, POLL_NS};
-	uint64_t deadline = monotonic_ns() + patience_ns;
+	struct deadline until = DEADLINE_IN(patience_ns);
 
 	while (!nobody_is_inside()) {
-		if (monotonic_ns() >= deadline)
+		if (!deadline_nap(&until, POLL_NS))
 			return false;
-		nanosleep(&pause, NULL);
 	}
 	return true;
 }

@@ -1,8 +1,7 @@
 /* Closures. Rules: by the mover thread, inside the user's process; every wait has an end. */
 #include "core/memory/closure.h"
 
-#include <time.h>
-
+#include "core/base/deadline.h"
 #include "core/base/gate.h"
 #include "core/base/monotonic.h"
 #include "core/memory/moment.h"
@@ -21,6 +20,7 @@
 /* A try at a moment that may be quiet. */
 #define GLANCE          (1 * MS)
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
+#define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
 /* What a closure should take at most, for the bytes it copies. */
 #define COPY_NS     (10 * MS)
@@ -114,7 +114,7 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 static enum move_pending close_and_move(struct plan *plan, struct device *device,
                                         uint64_t patience_ns, uint64_t hold_ns)
 {
-	const struct timespec pause = {.tv_nsec = 100000};
+	struct deadline until = DEADLINE_IN(hold_ns);
 	struct statistics *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
 	uint64_t began = monotonic_ns(), took, moved = 0;
@@ -127,7 +127,6 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 
 		if (!gate_seize()) {
 			why = MOVE_INSIDE;
-			nanosleep(&pause, NULL);
 			continue;
 		}
 		if (capture_is_active()) {
@@ -145,8 +144,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 			break;
 		queued = true;
 		gate_unseize();
-		nanosleep(&pause, NULL);
-	} while (monotonic_ns() - began < hold_ns);
+	} while (deadline_nap(&until, LOOK_NS));
 	gate_open();
 	took = monotonic_ns() - began;
 	statistics_begin(s);

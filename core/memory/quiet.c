@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "core/base/deadline.h"
 #include "core/base/thread.h"
 #include "core/pace/capture.h"
+
+enum { LOOK_NS = 20000 };
 
 struct known {
 	CUcontext context;
@@ -171,13 +173,11 @@ static bool start(void)
 
 static bool wait_for_answer(uint32_t question, uint64_t patience_ns)
 {
-	struct timespec pause = {.tv_nsec = 20000};
+	struct deadline until = DEADLINE_IN(patience_ns);
 
-	for (uint64_t waited = 0; atomic_load(&waiter.answer) != question;
-	     waited += (uint64_t)pause.tv_nsec) {
-		if (waited >= patience_ns)
+	while (atomic_load(&waiter.answer) != question) {
+		if (!deadline_nap(&until, LOOK_NS))
 			return false;
-		nanosleep(&pause, NULL);
 	}
 	return true;
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/monotonic.h"
 #include "core/base/thread.h"
@@ -37,6 +38,7 @@
 #define LOOK_AGAIN            (500 * MS) /* where nothing is wanted */
 #define LOOK_SOON             (50 * MS)  /* where something may become possible */
 #define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
+#define STOP_PATIENCE         (100 * MS) /* who exits is kept waiting so long */
 /*
  * How much longer than an exchange nothing is exchanged again: a program that uses in turns more than fits would have
  * its memory moved all the time, and gain nothing.
@@ -593,9 +595,9 @@ CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_expor
 
 void residency_stop(void)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
+	struct deadline until = DEADLINE_IN(STOP_PATIENCE);
 
 	mover.stopping = true;
-	for (int i = 0; i < 100 && closure_is_under_way(); i++)
-		nanosleep(&pause, NULL);
+	while (closure_is_under_way() && deadline_nap(&until, 1 * MS))
+		;
 }

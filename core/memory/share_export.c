@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
@@ -17,6 +17,7 @@
 #include "core/pace/capture.h"
 
 #define EXPORT_PATIENCE_NS 60000000000ull
+#define EXPORT_LOOK_NS     10000000ull
 
 /* Guards allocations' numbers; while it is held, nothing that has one is freed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,8 +109,7 @@ static bool can_export(const struct device *device)
 /* What is in flight must end first; the mover gives up before a caller that waits anyway need do so. */
 static CUresult make_exportable(struct allocation *a)
 {
-	const struct timespec pause = {.tv_nsec = 10000000};
-	uint64_t deadline = share_deadline(EXPORT_PATIENCE_NS);
+	struct deadline until = DEADLINE_IN(EXPORT_PATIENCE_NS);
 	CUresult result;
 
 	if (!can_export(a->context.device)) {
@@ -120,8 +120,8 @@ static CUresult make_exportable(struct allocation *a)
 		return CUDA_ERROR_MAP_FAILED;
 	}
 	while ((result = elastic_make_exportable(a)) == CUDA_ERROR_NOT_READY &&
-	       !capture_is_active() && share_deadline(0) < deadline)
-		nanosleep(&pause, NULL);
+	       !capture_is_active() && deadline_nap(&until, EXPORT_LOOK_NS))
+		;
 	return result;
 }
 

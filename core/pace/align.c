@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_acquire)
 
@@ -47,7 +47,7 @@ void align_stuck(struct align *align, uint64_t now_ns)
 	if (LOAD(own(align)->stuck) & bit(align))
 		return;
 	atomic_fetch_or(&own(align)->stuck, bit(align));
-	pace_clock->wake(&align->lanes->changed);
+	clock_in_use->wake(&align->lanes->changed);
 }
 
 void align_land(struct align *align)
@@ -56,7 +56,7 @@ void align_land(struct align *align)
 		return;
 	atomic_fetch_and(&own(align)->flying, ~bit(align));
 	atomic_fetch_and(&own(align)->stuck, ~bit(align));
-	pace_clock->wake(&align->lanes->changed);
+	clock_in_use->wake(&align->lanes->changed);
 }
 
 /* Whether an active process has set a bit of another device in the words at this offset of its lane. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/context.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 
 /* Launches further apart are recorded one by one, and looked behind for a stream that ran dry. */
 #define SPARSE_NS 20000u

@@ -1,13 +1,12 @@
 /* Active captures. Rules: runs inside the user's process; makes no driver call. */
 #include "core/pace/capture.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 
-enum { CAPTURES_MAX = 256, ANNOUNCED_FOR_PAUSES = 1000 };
+enum { CAPTURES_MAX = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
 
 _Atomic unsigned int capture_count;
 
@@ -32,16 +31,15 @@ void capture_sync_leave(void)
 
 void capture_announce(void)
 {
-	const struct timespec pause = {.tv_nsec = 100000};
-	int saved = errno, cancel;
+	struct deadline until = DEADLINE_IN(ANNOUNCED_FOR_NS);
+	int cancel;
 
 	/* A thread that went here would leave the capture announced for good. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	atomic_fetch_add(&announced, 1);
-	for (int i = 0; atomic_load(&waiting) && i < ANNOUNCED_FOR_PAUSES; i++)
-		nanosleep(&pause, NULL);
+	while (atomic_load(&waiting) && deadline_nap(&until, ANNOUNCED_LOOK_NS))
+		;
 	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
 }
 
 void capture_announced(void)

@@ -236,11 +236,11 @@ static void wait_for(struct pacer *p, const struct wait *wait, const struct word
 	if (wait->what == RESUME)
 		statistics_set(&p->device->statistics->paused, 1);
 	if (wait->what == TURN)
-		pace_clock->wait(&p->place.turns->changed, seen->turns, wait->until_ns);
+		clock_in_use->wait(&p->place.turns->changed, seen->turns, wait->until_ns);
 	else if (wait->what == HELP)
-		pace_clock->wait(&p->place.lanes->changed, seen->lanes, wait->until_ns);
+		clock_in_use->wait(&p->place.lanes->changed, seen->lanes, wait->until_ns);
 	else
-		pace_clock->wait(&p->changed, seen->own, wait->until_ns);
+		clock_in_use->wait(&p->changed, seen->own, wait->until_ns);
 }
 
 static void begin_round(struct pacer *p, uint64_t now)

@@ -50,11 +50,11 @@ void pacer_meet(struct pacer *p, const struct pacer_place *place)
 
 static void wake_all(struct pacer *p)
 {
-	pace_clock->wake(&p->changed);
+	clock_in_use->wake(&p->changed);
 	if (p->place.lanes)
-		pace_clock->wake(&p->place.lanes->changed);
+		clock_in_use->wake(&p->place.lanes->changed);
 	if (p->place.turns)
-		pace_clock->wake(&p->place.turns->changed);
+		clock_in_use->wake(&p->place.turns->changed);
 }
 
 void pacer_set(struct pacer *p, const struct pacer_settings *settings)

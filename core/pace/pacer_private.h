@@ -9,7 +9,7 @@
 #include "core/pace/account.h"
 #include "core/pace/align.h"
 #include "core/pace/busy.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/pace/pacer.h"
 #include "core/pace/turn.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/config/config.h"
 #include "core/pace/account.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 
 /* After so long without a word a lane is anybody's. */
 #define LANE_LIFE_NS 10000000000ull
@@ -242,6 +242,6 @@ bool turn_pass(struct turn *turn, uint64_t now_ns)
 	STORE(turn->turns->began_ns, now_ns);
 	if (!atomic_compare_exchange_strong(&turn->turns->holder, &holder, 0))
 		return false;
-	pace_clock->wake(&turn->turns->changed);
+	clock_in_use->wake(&turn->turns->changed);
 	return true;
 }

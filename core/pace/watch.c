@@ -48,7 +48,7 @@ static void *watch(void *cookie)
 			if (again)
 				atomic_store(&watch_sleeps, 0);
 		}
-		pace_clock->wait(&watch_called, called, clock_now() + (again ? again : LONG_NS));
+		clock_in_use->wait(&watch_called, called, clock_now() + (again ? again : LONG_NS));
 	}
 	return NULL;
 }

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 
 struct pacer;
 
@@ -23,7 +23,7 @@ static inline void watch_call(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&watch_sleeps, memory_order_relaxed) != 0, 0)) {
 		atomic_store(&watch_sleeps, 0);
-		pace_clock->wake(&watch_called);
+		clock_in_use->wake(&watch_called);
 	}
 }
 

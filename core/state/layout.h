@@ -127,7 +127,7 @@ struct segment {
 
 /*
  * How often who looks naps, for tens of microseconds, until changes of counters have ended, for all of a segment, unless a test
- * does more often. Not so long by the clock: it goes on while the machine stands still, and writers with it.
+ * does more often. Not so long by the clock, which goes on while the machine stands still and no writer does (view.c).
  */
 extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -24,7 +25,7 @@
 #define PAGE_MAGIC "SPILPAGE"
 #define ENDING     ".page"
 
-enum { NAME_SIZE = 128, WITHDRAW_TRIES = 50, WITHDRAW_NAP_NS = 1000000 };
+enum { NAME_SIZE = 128, WITHDRAW_NS = 50000000, WITHDRAW_LOOK_NS = 1000000 };
 
 static_assert(sizeof(struct page_device) == 168, "layout changed: raise PAGE_VERSION");
 static_assert(sizeof(struct page) == 3528, "layout changed: raise PAGE_VERSION");
@@ -234,14 +235,13 @@ void page_publish(struct segment *segment)
 void page_withdraw(struct segment *segment)
 {
 	bool writes = atomic_exchange(&segment->page_state, PAGE_WITHDRAWN) == PAGE_WRITING;
+	struct deadline until = DEADLINE_IN(WITHDRAW_NS);
 
 	if (atomic_load(&segment->file->header.page_ns) == 0 || others_live(segment))
 		return;
-	for (int tries = 0; writes && tries < WITHDRAW_TRIES; tries++) {
-		writes = atomic_load(&segment->page_state) == PAGE_WITHDRAWN;
-		if (writes)
-			segment_nap(WITHDRAW_NAP_NS);
-	}
+	while (writes && atomic_load(&segment->page_state) == PAGE_WITHDRAWN &&
+	       deadline_nap(&until, WITHDRAW_LOOK_NS))
+		;
 	remove_own(segment);
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/state/refuse.h"
 #include "core/state/ring_layout.h"
@@ -408,20 +409,19 @@ static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, ch
 /* --- reading --- */
 
 /* 0: there is a unit at hand; else as ring_reader_read_up_to(), but 1 for no more work. */
-static int next_unit(struct ring_reader *reader, struct queue *work, uint64_t patience_ns,
+static int next_unit(struct ring_reader *reader, struct queue *work, struct deadline *until,
                      char *message, size_t size)
 {
-	uint64_t slice;
 	void *item;
 	int error;
 
 	do {
-		slice = patience_ns < SLICE_NS ? patience_ns : SLICE_NS;
-		patience_ns -= slice;
+		uint64_t left = deadline_left(until);
+
 		if (atomic_load(&reader->is_cancelled))
 			return -ECANCELED;
-		error = queue_take(work, &item, slice);
-	} while (error == -ETIMEDOUT && patience_ns > 0);
+		error = queue_take(work, &item, left < SLICE_NS ? left : SLICE_NS);
+	} while (error == -ETIMEDOUT && !deadline_has_passed(until));
 	if (error)
 		return 1;
 	error = open_unit(reader, item, message, size);
@@ -434,6 +434,7 @@ static int next_unit(struct ring_reader *reader, struct queue *work, uint64_t pa
 int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
                            int n, uint64_t patience_ns, char *message, size_t size)
 {
+	struct deadline until = DEADLINE_IN(patience_ns);
 	int count = 0;
 
 	while (count < n) {
@@ -444,7 +445,7 @@ int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struc
 		if (!reader->unit) {
 			if (count)
 				break; /* what there is, before waiting */
-			got = next_unit(reader, work, patience_ns, message, size);
+			got = next_unit(reader, work, &until, message, size);
 			if (got)
 				return got > 0 ? 0 : got;
 		}

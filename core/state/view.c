@@ -5,8 +5,11 @@
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
  * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
- * together are read again until no change of them was under way, or for so long that its process
- * must be stopped or killed within one. A process lives
+ * together are read again until no change of them was under way, or so often that its process
+ * must be stopped or killed within one. This is the one patience that is counted in looks and is no
+ * deadline: where the machine stands still between two looks a writer has had no time to end its
+ * change, so a deadline would take a living writer for a dead one; and whoever waits here has only
+ * asked for figures. A process lives
  * when its slot's futex word says so (slot_owner_lives): the mutex's own truth, readable without a
  * trylock, and unlike pids and record locks right across pid namespaces, fork and closed
  * descriptors.

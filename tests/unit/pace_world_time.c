@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "core/pace/watch.h"
 #include "tests/unit/pace_world.h"
 
@@ -451,7 +451,7 @@ void world_start(const struct world_settings *settings)
 	devices_start();
 	driver_start();
 	processes_start();
-	pace_clock = &clock_of_world;
+	clock_in_use = &clock_of_world;
 }
 
 void world_run_until(uint64_t at)
@@ -462,7 +462,7 @@ void world_run_until(uint64_t at)
 
 void world_end(void)
 {
-	pace_clock = &clock_of_kernel;
+	clock_in_use = &clock_of_kernel;
 	processes_end();
 	driver_end();
 	devices_end();

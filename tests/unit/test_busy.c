@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/pace/busy.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "suite.h"
 
 struct driver driver;
@@ -120,7 +120,7 @@ static CUresult record_at_once(CUevent event, CUstream stream)
 
 static void start(void)
 {
-	pace_clock = &model_clock;
+	clock_in_use = &model_clock;
 	memset(&model, 0, sizeof(model));
 	model.now_ms = 1;
 	driver.cuEventCreate = event_create;

@@ -5,7 +5,7 @@
 #include "core/job_step_record.h"
 #include "core/memory/growth.h"
 #include "core/memory/vmem.h"
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 #include "tests/unit/tracking.h"
 
 #define TRUE(condition) CHECK(condition, "line %d: not so: %s", __LINE__, #condition)

@@ -1,5 +1,5 @@
 /*
- * Time as pacing sees it: now, and waiting until then. A simulation puts its own in place of the kernel's.
+ * The clock: now, and waiting until then. Simulations and tests put their own in place of the kernel's.
  *
  * word  a counter that changes when what is waited for may have happened; in shared memory it wakes other
  *       processes too
@@ -21,12 +21,12 @@ struct clock {
 
 /* The kernel's, by futexes. */
 extern const struct clock clock_of_kernel;
-/* What core/pace uses. */
-extern const struct clock *pace_clock;
+/* What all of core/ and shim/ use. */
+extern const struct clock *clock_in_use;
 
 static inline uint64_t clock_now(void)
 {
-	return pace_clock->now();
+	return clock_in_use->now();
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* The clock. Rules: runs inside the user's process; a wait ends at its deadline. */
-#include "core/pace/clock.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -31,4 +31,4 @@ static void wake(_Atomic uint32_t *word)
 }
 
 const struct clock clock_of_kernel = {.now = monotonic_ns, .wait = wait_for, .wake = wake};
-const struct clock *pace_clock = &clock_of_kernel;
+const struct clock *clock_in_use = &clock_of_kernel;
