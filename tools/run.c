@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -361,6 +362,15 @@ static void warn_if_out_of_reach(const char *program)
 		complain("%s; no limit will hold for it", message);
 }
 
+/* A program that has ended is not kept from it by whoever does not read what we say of it. */
+static void say(const char *line)
+{
+	char *whole = text("spillway: %s\n", line);
+
+	log_write(STDERR_FILENO, whole, strlen(whole));
+	free(whole);
+}
+
 int command_run(int argc, char **argv)
 {
 	struct run run = {0};
@@ -369,6 +379,7 @@ int command_run(int argc, char **argv)
 	int status;
 
 	tool_failure = argp_err_exit_status = RUN_FAILED;
+	complain_to = say;
 	arguments_read("spillway run", &argp, argc, argv, &run);
 	use_config_file(run.config_file);
 	if (run.softgpu)

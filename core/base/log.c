@@ -2,14 +2,16 @@
  * The log: one line, one write(2).
  *
  * It runs inside the user's process, on any thread, at any time, in a forked child too: errno is
- * preserved, nothing is allocated, no lock is taken, no signal is let through that the write
- * causes, no thread is cancelled here, and no descriptor is trusted to be still ours.
+ * preserved, nothing is allocated, no lock is taken, nobody who reads is waited for, no signal is let
+ * through that the write causes, no thread is cancelled here, and no descriptor is trusted to be still
+ * ours.
  */
 #include "core/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,11 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/base/printable.h"
 
 static const char *const level_names[] = {"off", "error", "warning", "info", "debug"};
 
@@ -32,8 +36,55 @@ static struct {
 } state = {.level = LOG_WARNING, .fd = -1};
 static char log_file[PATH_MAX]; /* "": stderr. Set by log_configure() alone */
 
-/* A pipe that nobody reads or a file at its size limit must not kill the user's process. */
-static void write_line(int fd, const char *line, size_t length)
+static atomic_uint lost;   /* lines since the last that could be written */
+static atomic_bool is_cut; /* the last line that was written has no end */
+
+/*
+ * Writes to the program's own stderr without waiting for whoever reads it. O_NONBLOCK would be the program's, too, and of
+ * everybody who shares the open file: so a pipe or a terminal is opened anew for this line, and a socket is told with the
+ * call. Where it cannot be opened anew (no /proc, not our file by now) only what poll() says has room is written to: for a
+ * pipe a line fits then, unless another thread was faster.
+ */
+static ssize_t write_without_waiting(int fd, const char *text, size_t length)
+{
+	enum { KEPT = O_APPEND | O_DIRECT };
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	char path[40];
+	struct stat file;
+	ssize_t written;
+	int own = -1;
+
+	if (file_status_of(fd, &file) != 0)
+		return -1;
+	if (S_ISREG(file.st_mode))
+		return write(fd, text, length);
+	if (S_ISSOCK(file.st_mode))
+		return send(fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
+	/* opening another device may mean more than opening it */
+	if (S_ISFIFO(file.st_mode) || isatty(fd))
+		own =
+		    descriptor_above_stdio(open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+		                                          (fcntl(fd, F_GETFL) & KEPT)));
+	if (own < 0 && (poll(&room, 1, 0) != 1 || !(room.revents & (POLLOUT | POLLERR)))) {
+		errno = EAGAIN;
+		return -1;
+	}
+	written = write(own < 0 ? fd : own, text, length);
+	if (own >= 0) {
+		int error = errno;
+
+		close(own);
+		errno = error;
+	}
+	return written;
+}
+
+/*
+ * Writes all of it or tells what was left out: a terminal and a stream may take a part. Nothing that the write causes may end
+ * or stop the user's process: a pipe whose reader has gone, a file at its size limit, a terminal that belongs to others.
+ */
+static bool write_line(int fd, bool is_own, const char *line, size_t length)
 {
 	const struct timespec no_time = {0};
 	sigset_t caused, pending, before;
@@ -45,14 +96,50 @@ static void write_line(int fd, const char *line, size_t length)
 	sigaddset(&caused, SIGXFSZ);
 	sigpending(&pending);
 	was_pending = sigismember(&pending, SIGPIPE) || sigismember(&pending, SIGXFSZ);
+	sigaddset(&caused, SIGTTOU);
 	/* On Linux the mask of the calling thread; pthread_sigmask() would need a newer glibc. */
 	sigprocmask(SIG_BLOCK, &caused, &before);
 	do
-		written = write(fd, line, length);
+		written =
+		    is_own ? write(fd, line, length) : write_without_waiting(fd, line, length);
 	while (written < 0 && errno == EINTR);
+	sigdelset(&caused, SIGTTOU);
 	if (written < 0 && (errno == EPIPE || errno == EFBIG) && !was_pending)
 		sigtimedwait(&caused, NULL, &no_time);
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (written > 0)
+		atomic_store(&is_cut, (size_t)written < length);
+	return written == (ssize_t)length;
+}
+
+/* Writes the line behind a word about those before it that nobody took, as one. */
+static void write_or_count(int fd, bool is_own, const char *line, size_t length)
+{
+	char together[LOG_LINE_MAX + 128];
+	unsigned before = atomic_exchange(&lost, 0);
+	int notice = 0;
+
+	if (before)
+		notice = snprintf(together, sizeof together - LOG_LINE_MAX,
+		                  "%sspillway: warning: %u %s before this one could not be written "
+		                  "and %s lost\n",
+		                  atomic_load(&is_cut) ? "\n" : "", before,
+		                  before == 1 ? "line" : "lines", before == 1 ? "is" : "are");
+	memcpy(together + notice, line, length);
+	if (!write_line(fd, is_own, together, (size_t)notice + length))
+		atomic_fetch_add(&lost, before + 1);
+}
+
+bool log_write(int fd, const char *text, size_t length)
+{
+	int cancel, saved_errno = errno;
+	bool written;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	written = write_line(fd, false, text, length);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved_errno;
+	return written;
 }
 
 /* A number for the file behind fd; 0: fd is closed. */
@@ -91,22 +178,27 @@ static int open_file(void)
 	return fd;
 }
 
-static int destination(void)
+/* Returns the descriptor that lines go to, and whether it is one that we opened, so that writing to it never waits. */
+static int destination(bool *is_own)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	char line[LOG_LINE_MAX];
 	int fd;
 
+	*is_own = false;
 	if (log_file[0] == '\0')
 		return STDERR_FILENO;
 	fd = open_file();
+	*is_own = fd >= 0;
 	if (fd >= 0)
 		return fd;
 	if (!atomic_flag_test_and_set(&said)) {
 		snprintf(line, sizeof(line),
 		         "spillway: error: SPILLWAY_LOG: cannot open %.512s: %m; using stderr\n",
 		         log_file);
-		write_line(STDERR_FILENO, line, strlen(line));
+		printable(line);
+		line[strlen(line) - 1] = '\n';
+		write_or_count(STDERR_FILENO, false, line, strlen(line));
 	}
 	return STDERR_FILENO;
 }
@@ -121,7 +213,8 @@ void log_line(enum log_level level, const char *format, ...)
 {
 	char line[LOG_LINE_MAX + 1]; /* one more, for the NUL that is not written */
 	int saved_errno = errno, cancel;
-	int prefix, body;
+	int prefix, body, fd;
+	bool is_own;
 	size_t length;
 	va_list arguments;
 
@@ -141,12 +234,11 @@ void log_line(enum log_level level, const char *format, ...)
 		strcpy(line + length - 3, "...");
 	}
 	/* Text from outside must not look like another line, or drive a terminal. */
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	printable_bytes(line, length);
 	line[length++] = '\n';
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	write_line(destination(), line, length);
+	fd = destination(&is_own);
+	write_or_count(fd, is_own, line, length);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved_errno;
 }

@@ -5,13 +5,16 @@
  * is allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
  * default warning), optionally followed by ":FILE" (appended to, opened on first use, CLOEXEC).
  * log_line() is thread-safe; log_configure() comes before other threads log. Lines longer than
- * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; control characters become "?".
+ * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; what is not printable becomes "?". Nobody who reads is waited
+ * for: a line that a full pipe, a terminal that was stopped or a file does not take is lost and counted, and the
+ * next that is taken follows a line that says how many were.
  */
 #ifndef SPILLWAY_LOG_H
 #define SPILLWAY_LOG_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { LOG_LINE_MAX = 1024 };
 
@@ -22,6 +25,12 @@ enum log_level { LOG_OFF, LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 void log_configure(const char *spec);
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Writes text to somebody's descriptor as a line is written to stderr: it waits for no reader, and no signal comes of it.
+ * Returns whether all of it was taken.
+ */
+bool log_write(int fd, const char *text, size_t length);
 
 #define log_error(...)   log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)

@@ -7,7 +7,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 
 /* stderr as a pipe in packet mode: one read() is one write(). */
 static int packets;
@@ -111,6 +113,9 @@ START_TEST(control_characters_do_not_pass)
 {
 	log_error("a\nspillway: error: forged\x1b[2J\x7f");
 	ck_assert_str_eq(said(), "spillway: error: a?spillway: error: forged?[2J?\n");
+	/* the control sequence introducer in one character of UTF-8, and in one byte */
+	log_error("a\xc2\x9b 2J \x9b 2J \xc3\xa9");
+	ck_assert_str_eq(said(), "spillway: error: a?? 2J ? 2J \xc3\xa9\n");
 }
 END_TEST
 
@@ -128,6 +133,152 @@ START_TEST(reader_of_stderr_is_gone)
 	sigset_t pending;
 
 	close(packets);
+	log_error("nobody hears this");
+	sigpending(&pending);
+	ck_assert_int_eq(sigismember(&pending, SIGPIPE), 0);
+}
+END_TEST
+
+/* Fills what stderr leads to; its reader reads nothing. Returns the bytes. */
+static size_t fill_stderr(void)
+{
+	int flags = fcntl(STDERR_FILENO, F_GETFL);
+	char byte = 'x';
+	size_t filled = 0;
+
+	fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+	while (write(STDERR_FILENO, &byte, 1) == 1)
+		filled++;
+	ck_assert_int_eq(errno, EAGAIN);
+	fcntl(STDERR_FILENO, F_SETFL, flags);
+	return filled;
+}
+
+/* What the reader finds after so many bytes. */
+static const char *read_behind(int reader, size_t filled)
+{
+	static char text[4096];
+	size_t length = 0;
+	ssize_t got;
+
+	fcntl(reader, F_SETFL, O_NONBLOCK);
+	for (char byte; filled > 0; filled--)
+		ck_assert_int_eq(read(reader, &byte, 1), 1);
+	while ((got = read(reader, text + length, sizeof text - 1 - length)) > 0)
+		length += (size_t)got;
+	text[length] = '\0';
+	return text;
+}
+
+/* Lines that are not taken are counted; the next that is taken says so. Nothing is changed of what is the program's. */
+static void judge_full(int reader, int writer)
+{
+	int flags;
+	size_t filled;
+
+	ck_assert_int_ge(dup2(writer, STDERR_FILENO), 0);
+	flags = fcntl(STDERR_FILENO, F_GETFL);
+	filled = fill_stderr();
+	errno = ENOENT;
+	log_error("one");
+	log_error("two");
+	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL), flags);
+	ck_assert_str_eq(read_behind(reader, filled), "");
+	log_error("three");
+	ck_assert_str_eq(read_behind(reader, 0),
+	                 "spillway: warning: 2 lines before this one could not be written and are "
+	                 "lost\nspillway: error: three\n");
+	log_error("four");
+	ck_assert_str_eq(read_behind(reader, 0), "spillway: error: four\n");
+	ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL), flags);
+}
+
+START_TEST(full_pipe)
+{
+	int ends[2];
+
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	judge_full(ends[0], ends[1]);
+}
+END_TEST
+
+START_TEST(full_fifo)
+{
+	const char *path = scratch_path("fifo");
+	int reader;
+
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	judge_full(reader, open(path, O_WRONLY | O_CLOEXEC));
+}
+END_TEST
+
+START_TEST(full_socket)
+{
+	int ends[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	judge_full(ends[0], ends[1]);
+}
+END_TEST
+
+START_TEST(full_terminal)
+{
+	int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int writer;
+	struct termios raw;
+
+	ck_assert_int_ge(reader, 0);
+	ck_assert_int_eq(grantpt(reader) | unlockpt(reader), 0);
+	writer = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert_int_eq(tcgetattr(writer, &raw), 0);
+	cfmakeraw(&raw);
+	ck_assert_int_eq(tcsetattr(writer, TCSANOW, &raw), 0);
+	judge_full(reader, writer);
+}
+END_TEST
+
+/* As ^S does. */
+START_TEST(stopped_terminal)
+{
+	int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	ck_assert_int_eq(grantpt(reader) | unlockpt(reader), 0);
+	ck_assert_int_ge(dup2(open(ptsname(reader), O_RDWR | O_NOCTTY), STDERR_FILENO), 0);
+	ck_assert_int_eq(tcflow(STDERR_FILENO, TCOOFF), 0);
+	log_error("one");
+	ck_assert_int_eq(tcflow(STDERR_FILENO, TCOON), 0);
+	log_error("two");
+	ck_assert_str_eq(read_behind(reader, 0),
+	                 "spillway: warning: 1 line before this one could not be written and is "
+	                 "lost\r\nspillway: error: two\r\n");
+}
+END_TEST
+
+/* Whoever cannot open it anew writes only where there is room: here the file of another user. */
+START_TEST(full_pipe_of_others)
+{
+	int ends[2];
+
+	if (geteuid() != 0)
+		return;
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	ck_assert_int_eq(fchmod(ends[1], 0), 0);
+	ck_assert_int_eq(setuid(65534), 0);
+	ck_assert_int_eq(open("/proc/self/fd/2", O_WRONLY), -1);
+	judge_full(ends[0], ends[1]);
+}
+END_TEST
+
+START_TEST(socket_whose_other_end_is_gone)
+{
+	int ends[2];
+	sigset_t pending;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+	close(ends[0]);
 	log_error("nobody hears this");
 	sigpending(&pending);
 	ck_assert_int_eq(sigismember(&pending, SIGPIPE), 0);
@@ -188,6 +339,32 @@ START_TEST(file_is_not_stdin)
 	ck_assert_int_ge(descriptor_of(path), 3);
 	ck_assert_int_eq(open("/dev/null", O_RDONLY), STDIN_FILENO);
 }
+
+/* Nobody reads it: the line goes to stderr; then somebody does, and stops to. */
+START_TEST(file_is_a_fifo)
+{
+	const char *path = scratch_path("fifo");
+	int reader;
+
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	configure_file("info", path);
+	log_info("one");
+	ck_assert_ptr_nonnull(strstr(said(), "No such device or address; using stderr\n"));
+	ck_assert_str_eq(said(), "spillway: info: one\n");
+	reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	log_info("two");
+	ck_assert_str_eq(read_behind(reader, 0), "spillway: info: two\n");
+	for (int i = 0; i < 10000; i++)
+		log_info("%060d", i);
+	while (*read_behind(reader, 0))
+		;
+	log_info("three");
+	ck_assert_ptr_nonnull(strstr(read_behind(reader, 0), "are lost\nspillway: info: three\n"));
+	close(reader);
+	log_info("four");
+	ck_assert_str_eq(said(), "");
+}
+END_TEST
 
 START_TEST(file_at_its_size_limit)
 {
@@ -299,8 +476,16 @@ int main(void)
 	tcase_add_test(tests, control_characters_do_not_pass);
 	tcase_add_test(tests, once);
 	tcase_add_test(tests, reader_of_stderr_is_gone);
+	tcase_add_test(tests, full_pipe);
+	tcase_add_test(tests, full_fifo);
+	tcase_add_test(tests, full_socket);
+	tcase_add_test(tests, full_terminal);
+	tcase_add_test(tests, stopped_terminal);
+	tcase_add_test(tests, full_pipe_of_others);
+	tcase_add_test(tests, socket_whose_other_end_is_gone);
 	tcase_add_test(tests, file);
 	tcase_add_test(tests, file_is_not_stdin);
+	tcase_add_test(tests, file_is_a_fifo);
 	tcase_add_test(tests, file_at_its_size_limit);
 	tcase_add_test(tests, file_that_cannot_be_opened);
 	tcase_add_test(tests, descriptor_is_taken_over);

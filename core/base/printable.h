@@ -1,0 +1,28 @@
+/*
+ * Text that strangers wrote, made fit for a terminal, a log and a table.
+ *
+ * Names, labels, commands and paths come from other processes, files and environments, and a terminal obeys what stands in
+ * them: escape sequences begin with a control character of C0, or with one of C1, which UTF-8 writes in two bytes and older
+ * terminals read from one. So whatever is printed holds whole characters of UTF-8 only, and no control characters.
+ * No allocation, no lock, errno untouched.
+ */
+#ifndef SPILLWAY_PRINTABLE_H
+#define SPILLWAY_PRINTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns the bytes of the character of UTF-8 that the text begins with, of `left` at most; 0 where there is none. */
+size_t utf8_decode(const char *text, size_t left, uint32_t *code);
+
+/* Puts a "?" for each byte that is not of a printable character. */
+void printable_bytes(char *text, size_t length);
+/* Does the same up to the end of the string. Returns text. */
+char *printable(char *text);
+/* Returns whether the text ends within size bytes and printable() would leave it as it is. */
+bool is_printable(const char *text, size_t size);
+/* Returns whether what is there is a string, and makes it printable: for names that others wrote into their files. */
+bool printable_field(char *text, size_t size);
+
+#endif
