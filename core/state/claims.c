@@ -11,9 +11,6 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-/* A job whose processes have said nothing for so long has none that runs. */
-#define SILENT_NS (3 * SEGMENT_TEND_NS)
-
 static struct segment_claim *claim_of(const struct segment *segment, int device)
 {
 	if (device < 0 || device >= SEGMENT_DEVICES)
@@ -103,9 +100,9 @@ static bool read_header(int directory, const char *job, struct segment_header *h
 
 static bool runs_now(const struct segment_header *header)
 {
-	uint64_t now = segment_clock(CLOCK_REALTIME), seen = header->seen_ns;
+	uint64_t now = segment_clock(CLOCK_MONOTONIC), tended = header->tended_ns;
 
-	return (seen > now ? seen - now : now - seen) < SILENT_NS &&
+	return (tended > now ? tended - now : now - tended) < SEGMENT_SILENT_NS &&
 	       segment_is_of_this_boot(header);
 }
 

@@ -76,6 +76,7 @@ struct segment_header {
 	_Atomic uint64_t
 	    page_ns; /* CLOCK_MONOTONIC; when its page (page.h) was looked after last, or 0 */
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
+	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Alignas(64) union segment_mutex lock;
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES]; /* sum over slots in use */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -198,8 +199,11 @@ void slots_retire(struct segment_file *file, struct segment_slot *slot);
 void slots_finish_retiring(struct segment_file *file);
 /* From the bytes alone, for readers: no trylock, no pid. */
 bool slot_owner_lives(const struct segment_slot *slot);
-/* How long, from now on, the memory of a slot whose owner is dead may still be held. */
-uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot);
+/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still be held. */
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
+                         uint64_t now);
+/* Says that a process of the job runs; any thread may. */
+void slots_tended(struct segment_header *header);
 /* Whether a draining slot's time is over. */
 bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
 

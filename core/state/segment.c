@@ -98,7 +98,7 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 		slot->pid = pid;
 		slot->started_ns = now;
 		memcpy(slot->command, command, sizeof slot->command);
-		atomic_store(&file->header.seen_ns, now);
+		slots_tended(&file->header);
 		atomic_store(&slot->state, SLOT_LIVE);
 		segment_change_end(&file->header);
 	}
@@ -181,7 +181,7 @@ void segment_leave(struct segment *segment)
 	/* without the lock the slot is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
 		slots_retire(file, segment->slot);
-		atomic_store(&file->header.seen_ns, segment_clock(CLOCK_REALTIME));
+		slots_tended(&file->header);
 		segment_unlock(file);
 	}
 	pthread_mutex_unlock(&segment->slot->life.mutex);
@@ -208,15 +208,14 @@ void segment_tend(struct segment *segment)
 		return;
 	slots_probe(segment->file);
 	quota_settle(segment);
-	atomic_store(&segment->file->header.seen_ns, segment_clock(CLOCK_REALTIME));
+	slots_tended(&segment->file->header);
 	segment_unlock(segment->file);
 }
 
 void segment_exiting(struct segment *segment)
 {
-	uint64_t now = segment_clock(CLOCK_REALTIME);
-	atomic_store(&segment->slot->exiting_ns, now);
-	atomic_store(&segment->file->header.seen_ns, now);
+	atomic_store(&segment->slot->exiting_ns, segment_clock(CLOCK_REALTIME));
+	slots_tended(&segment->file->header);
 }
 
 static bool is_same_device(const struct segment_device *a, const struct segment_device *b)

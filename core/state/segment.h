@@ -5,8 +5,8 @@
  * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death, because a driver gives a
- *          killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it exited normally
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a driver
+ *          gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it exited normally
  * run      the processes whose counters are summed up: those that overlap, and those that say the
  *          same run
  *
@@ -25,13 +25,15 @@
 #include "core/state/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 4, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 5, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
 };
 #define SEGMENT_DRAIN_NS      2000000000ull
-#define SEGMENT_EXIT_DRAIN_NS 300000000ull  /* from segment_exiting() on */
-#define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, at least */
+#define SEGMENT_EXIT_DRAIN_NS 300000000ull
+#define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, about */
+/* Whose last segment_tend() is longer ago does not run: on a busy machine they come late. */
+#define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
 
 struct segment;
 struct lanes;
@@ -58,13 +60,13 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
 void segment_leave(struct segment *segment);
 /*
  * Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
- * calls it every SEGMENT_TEND_NS: who does not is taken to have died, once it is dead, that long
- * after its last call, so that its memory drains too short a time.
+ * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no
+ * later than SEGMENT_SILENT_NS after the job's last call.
  */
 void segment_tend(struct segment *segment);
 /*
- * The process exits normally and has nothing more to free: once dead, its slot drains only until
- * SEGMENT_EXIT_DRAIN_NS from now. Any thread may call it; the slot stays valid.
+ * The process exits normally and has nothing more to free: once its death is noticed, its slot drains
+ * only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid.
  */
 void segment_exiting(struct segment *segment);
 /*

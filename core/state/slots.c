@@ -48,14 +48,27 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 	return now >= slot->drained_ns || slot->drained_ns - now > segment_drain_ns;
 }
 
-uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot)
+void slots_tended(struct segment_header *header)
 {
-	uint64_t now = segment_clock(CLOCK_REALTIME), exiting = atomic_load(&slot->exiting_ns);
-	uint64_t most = exiting ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
-	/* the living say so every SEGMENT_TEND_NS, so this is the latest it can have died */
-	uint64_t died = exiting ? exiting : atomic_load(&header->seen_ns) + SEGMENT_TEND_NS;
-	uint64_t left = died + most > now ? died + most - now : 0;
-	return left < most ? left : most;
+	atomic_store(&header->seen_ns, segment_clock(CLOCK_REALTIME));
+	atomic_store(&header->tended_ns, segment_clock(CLOCK_MONOTONIC));
+}
+
+/*
+ * The whole drain begins when the death is noticed: the driver gives memory back after a death, and neither when exit()
+ * began nor when a death came that nobody saw says when that was. Where nobody was there to notice it, it came while
+ * the job was last heard of, at the latest.
+ */
+uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
+                         uint64_t now)
+{
+	uint64_t most = atomic_load(&slot->exiting_ns) ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
+	uint64_t tended = atomic_load(&header->tended_ns);
+	uint64_t silent = now > tended ? now - tended : 0;
+
+	if (silent <= SEGMENT_SILENT_NS)
+		return most;
+	return silent - SEGMENT_SILENT_NS < most ? most - (silent - SEGMENT_SILENT_NS) : 0;
 }
 
 static void clear(struct segment_file *file, struct segment_slot *slot)
@@ -121,7 +134,7 @@ int slots_probe(struct segment_file *file)
 		struct segment_slot *slot = &file->slot[i];
 		uint32_t state = atomic_load(&slot->state);
 		if (state == SLOT_LIVE && owner_is_dead(slot)) {
-			slot->drained_ns = now + slot_drain_left(&file->header, slot);
+			slot->drained_ns = now + slot_drain_left(&file->header, slot, now);
 			state = SLOT_DRAINING;
 			atomic_store(&slot->state, state);
 		}

@@ -177,14 +177,16 @@ static int read_copy(int directory, const char *job, struct segment_file *copy, 
 static enum segment_slot_state state_now(const struct segment_file *copy,
                                          const struct segment_slot *slot, bool this_boot)
 {
+	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+
 	if (slot->state == SLOT_FREE || !this_boot)
 		return SLOT_FREE;
 	if (slot->state == SLOT_LIVE) {
 		if (slot_owner_lives(slot))
 			return SLOT_LIVE;
-		return slot_drain_left(&copy->header, slot) > 0 ? SLOT_DRAINING : SLOT_FREE;
+		return slot_drain_left(&copy->header, slot, now) > 0 ? SLOT_DRAINING : SLOT_FREE;
 	}
-	return slot_is_drained(slot, segment_clock(CLOCK_MONOTONIC)) ? SLOT_FREE : SLOT_DRAINING;
+	return slot_is_drained(slot, now) ? SLOT_FREE : SLOT_DRAINING;
 }
 
 /* Of one more than there are, whatever stands in the file. */

@@ -104,8 +104,8 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
 
 	/* One that has said nothing for long has ended. */
-	then = segment_clock(CLOCK_REALTIME) - 10 * SECOND;
-	patch("limited", offsetof(struct segment_header, seen_ns), &then, sizeof then);
+	then = segment_clock(CLOCK_MONOTONIC) - 10 * SECOND;
+	patch("limited", offsetof(struct segment_header, tended_ns), &then, sizeof then);
 	ck_assert_uint_eq(segment_owed(own, 0), 70);
 	segment_tend(limited);
 	ck_assert_uint_eq(segment_owed(own, 0), 370);

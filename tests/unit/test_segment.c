@@ -67,8 +67,8 @@ static void patch(const char *path, off_t at, const void *bytes, size_t size)
 /* As if the job had last said so long ago that it lives. */
 static void seen(int64_t ns_ago)
 {
-	uint64_t then = segment_clock(CLOCK_REALTIME) - (uint64_t)ns_ago;
-	patch(path_of("job"), offsetof(struct segment_header, seen_ns), &then, sizeof then);
+	int64_t then = (int64_t)segment_clock(CLOCK_MONOTONIC) - ns_ago;
+	patch(path_of("job"), offsetof(struct segment_header, tended_ns), &then, sizeof then);
 }
 
 /* What children do. */
@@ -346,7 +346,7 @@ START_TEST(a_killed_job_is_over_for_those_who_look)
 	look();
 	ck_assert_int_eq(view.process_count, 1);
 	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
-	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
+	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
 	look();
 	ck_assert_int_eq(view.process_count, 0);
 	ck_assert_uint_ne(view.ended_ns, 0);
@@ -365,7 +365,7 @@ START_TEST(a_death_long_ago_is_over_at_once)
 	unlink(path_of("job"));
 
 	child_kill(child_start(child_join, NULL));
-	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
+	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
 	segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
 	segment_leave(segment);
@@ -374,12 +374,12 @@ START_TEST(a_death_long_ago_is_over_at_once)
 	ck_assert_int_eq(segment_remove("job"), -EBUSY);
 	unlink(path_of("job"));
 	child_kill(child_start(child_join, NULL));
-	seen((int64_t)(SEGMENT_TEND_NS + segment_drain_ns));
+	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
 	ck_assert_int_eq(segment_remove("job"), 0);
 }
 END_TEST
 
-/* The clock was set back: no death drains for longer than it ever should. */
+/* Another clock wrote the file: no death drains for longer than it ever should. */
 START_TEST(a_death_in_the_future_drains_once)
 {
 	child_kill(child_start(child_join, NULL));
@@ -404,28 +404,70 @@ static void child_exit(void *unused)
 	segment_exiting(exiting);
 }
 
+/* By the clock in hand: the drain is whole when the death is noticed, however long the process took to exit. */
+START_TEST(a_drain_begins_when_the_death_is_noticed)
+{
+	static struct segment_header header;
+	static struct segment_slot killed, exited;
+	const uint64_t began = 1000 * SEGMENT_TEND_NS, lately = began + 40 * SEGMENT_TEND_NS;
+
+	segment_drain_ns = SEGMENT_DRAIN_NS;
+	atomic_store(&exited.exiting_ns, began); /* its destructors take 40 s */
+	atomic_store(&header.tended_ns, lately);
+	for (uint64_t after = 0; after <= SEGMENT_SILENT_NS; after += SEGMENT_TEND_NS / 4) {
+		ck_assert_uint_eq(slot_drain_left(&header, &exited, lately + after),
+		                  SEGMENT_EXIT_DRAIN_NS);
+		ck_assert_uint_eq(slot_drain_left(&header, &killed, lately + after),
+		                  SEGMENT_DRAIN_NS);
+	}
+
+	/* Nobody was there to notice: they died while the job was last heard of, at the latest. */
+	const uint64_t silent = lately + SEGMENT_SILENT_NS;
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS), 0);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, silent + SEGMENT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, UINT64_MAX), 0);
+
+	/* Another clock wrote the file, or something else did. */
+	ck_assert_uint_eq(slot_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
+	atomic_store(&header.tended_ns, UINT64_MAX);
+	ck_assert_uint_eq(slot_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
+}
+END_TEST
+
+/* How long the slot of the process that died last still drains. */
+static uint64_t drains_for(const struct segment *segment)
+{
+	const struct segment_slot *slot = &segment->file->slot[1];
+
+	ck_assert_int_eq(atomic_load(&slot->state), SLOT_DRAINING);
+	return slot->drained_ns - segment_clock(CLOCK_MONOTONIC);
+}
+
 START_TEST(a_normal_exit_drains_quickly)
 {
 	struct segment *segment = join(NULL);
 	segment_device(segment, &gpu);
 	pid_t child = child_start(child_exit, NULL);
-	/* nothing changes while it lives */
+	/* nothing changes while it lives, as long as its exit may take */
 	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
 	segment_tend(segment);
 	look();
 	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	child_kill(child);
-	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
-	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
-
-	/* one that dies right after, and the next in its slot, which is killed */
-	child_kill(child_start(child_exit, NULL));
+	uint64_t noticed = segment_clock(CLOCK_MONOTONIC);
+	segment_tend(segment);
+	ck_assert_uint_ge(segment->file->slot[1].drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0)
 		pause_ms(10);
 	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
+
+	/* the next in its slot, which is killed, drains as such */
 	child_kill(child_start(child_join, NULL));
-	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
+	segment_tend(segment);
+	ck_assert_uint_gt(drains_for(segment), segment_drain_ns / 2);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), -ENOSPC);
 	segment_leave(segment);
 }
@@ -598,7 +640,7 @@ START_TEST(another_version_is_refused_and_left_alone)
 	uint32_t version = 7;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 7, expected version 4");
+	expect_refused("version 7, expected version 5");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST
@@ -879,6 +921,7 @@ int main(void)
 	tcase_add_test(tests, a_killed_job_is_over_for_those_who_look);
 	tcase_add_test(tests, a_death_long_ago_is_over_at_once);
 	tcase_add_test(tests, a_death_in_the_future_drains_once);
+	tcase_add_test(tests, a_drain_begins_when_the_death_is_noticed);
 	tcase_add_test(tests, a_normal_exit_drains_quickly);
 	tcase_add_test(tests, killed_inside_the_lock);
 	tcase_add_loop_test(tests, killed_while_retiring, 0, 2);
