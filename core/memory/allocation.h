@@ -31,7 +31,8 @@ struct allocation {
 	_Atomic bool is_in_books;   /* else it was freed, and goes as soon as may be */
 	_Atomic bool is_shared;     /* others may have it open: it must stay where it is */
 	_Atomic uint64_t shared_as; /* its number in share_export.c; 0: it has none */
-	uint64_t charged;
+	_Atomic uint64_t
+	    charged; /* of managed memory it grows; who lists resources reads it any time */
 	struct backing
 	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
 	struct pool *pool; /* it was asked of, NULL: none; holds a reference */

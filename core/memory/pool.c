@@ -17,7 +17,8 @@ struct pool {
 
 	pthread_mutex_t lock; /* guards what follows, and stands around the driver's allocations */
 	bool destroyed;       /* its handle means nothing any more */
-	uint64_t charged, live;
+	_Atomic uint64_t charged; /* changed under the lock; who lists resources reads it without */
+	uint64_t live;
 	uint64_t spilled, used_high, reserved_high;
 	uint64_t elastic_used, elastic_reserved;
 	bool has_threshold;

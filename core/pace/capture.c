@@ -1,17 +1,22 @@
 /* Active captures. Rules: runs inside the user's process; makes no driver call. */
 #include "core/pace/capture.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 
-enum { CAPTURES_MAX = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
+enum { FEW = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
 
 _Atomic unsigned int capture_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static CUstream capturing[CAPTURES_MAX];
+/* Those that are active. They are few, else their room grows and stays; guarded by lock. */
+static CUstream few[FEW], *capturing = few;
+static unsigned int room = FEW, known;
 
 static _Atomic unsigned int waiting, announced;
 
@@ -47,20 +52,37 @@ void capture_announced(void)
 	atomic_fetch_sub(&announced, 1);
 }
 
+/* With the lock held. False: no memory. */
+static bool make_room(void)
+{
+	CUstream *more;
+
+	if (known < room)
+		return true;
+	more = malloc(2 * room * sizeof(*more));
+	if (!more)
+		return false;
+	memcpy(more, capturing, known * sizeof(*more));
+	if (capturing != few)
+		free(capturing);
+	capturing = more;
+	room *= 2;
+	return true;
+}
+
 void capture_began(CUstream stream)
 {
-	unsigned int count;
+	int saved = errno;
 
 	pthread_mutex_lock(&lock);
-	count = capture_count;
-	if (count < CAPTURES_MAX) {
-		capturing[count] = stream;
-		capture_count = count + 1;
-	} else {
-		log_once(LOG_WARNING, "more than %d captures at once: pacing may disturb them",
-		         CAPTURES_MAX);
-	}
+	if (make_room())
+		capturing[known++] = stream;
+	else /* nobody will know its end: better no memory moves than it is invalidated */
+		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
+		                      "ends, and no memory moves");
+	capture_count++;
 	pthread_mutex_unlock(&lock);
+	errno = saved;
 }
 
 void capture_is_over(CUstream stream)
@@ -68,9 +90,9 @@ void capture_is_over(CUstream stream)
 	if (!capture_is_active())
 		return;
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < capture_count; i++) {
+	for (unsigned int i = 0; i < known; i++) {
 		if (capturing[i] == stream) {
-			capturing[i] = capturing[capture_count - 1];
+			capturing[i] = capturing[--known];
 			capture_count--;
 			break;
 		}

@@ -1,6 +1,7 @@
 /* The rows that change or ask what is in the books: what is looked at stands above each check. */
 #include "tests/unit/tracking.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include "core/memory/allocation.h"
@@ -236,6 +237,38 @@ static void check_captures(void)
 		call_one(begins[i], stream);
 		CALL(cuStreamDestroy_v2, {0, stream});
 		TRUE(!capture_is_active());
+	}
+}
+
+/* However many there are: one is active until the last has ended, in whatever order they do. */
+static void check_many_captures(void)
+{
+	static const unsigned int counts[] = {300, 1000};
+	static uint64_t streams[1000];
+
+	for (size_t c = 0; c < COUNT_OF(counts); c++) {
+		unsigned int count = counts[c], step = 7; /* divides neither */
+
+		for (unsigned int i = 0; i < count; i++) {
+			streams[i] = new_handle();
+			CALL(cuStreamBeginCapture_v2, {0, streams[i]});
+		}
+		CHECK(capture_count == count, "%u captures: %u are counted", count, capture_count);
+		for (unsigned int i = 0; i < count; i++) {
+			CHECK(capture_count == count - i, "%u captures, %u ended: %u are counted",
+			      count, i, capture_count);
+			if (capture_sync_enter()) {
+				FAIL("%u captures, %u ended: a context would be waited for", count,
+				     i);
+				capture_sync_leave();
+			}
+			CALL(cuStreamEndCapture, {0, streams[i * step % count]}, {1, 0});
+		}
+		TRUE(!capture_is_active());
+		if (capture_sync_enter())
+			capture_sync_leave();
+		else
+			FAIL("no capture is active, and contexts are not waited for");
 	}
 }
 
@@ -555,6 +588,46 @@ static void check_shared(void)
 	CALL(cuMemPoolDestroy, {0, WORD(handle)});
 }
 
+static void *list_often(void *cookie)
+{
+	const _Atomic bool *stops = cookie;
+	uint64_t most = 0;
+
+	while (!atomic_load(stops)) {
+		uint64_t bytes = registry_memory(job_devices()->device[0].registry, NULL);
+
+		most = bytes > most ? bytes : most;
+	}
+	CHECK(most < 1024 * MIB, "%llu bytes are listed", (unsigned long long)most);
+	return NULL;
+}
+
+/* Another thread lists what is there while pools are charged; the thread sanitizer sees who reads without a lock. */
+static void check_listed(void)
+{
+	CUmemPoolProps properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	size_t before = books("allocation");
+	_Atomic bool stops = false;
+	CUmemoryPool pool = NULL;
+	pthread_t lister;
+
+	CALL(cuMemPoolCreate, {0, WORD(&pool)}, {1, WORD(&properties)});
+	if (pthread_create(&lister, NULL, list_often, &stops) != 0) {
+		FAIL("no thread");
+		return;
+	}
+	for (int i = 0; i < 500; i++) {
+		CUdeviceptr memory = 0;
+
+		CALL(cuMemAllocFromPoolAsync, {0, WORD(&memory)}, {1, MIB}, {2, WORD(pool)});
+		CALL(cuMemFreeAsync, {0, memory});
+	}
+	atomic_store(&stops, true);
+	pthread_join(lister, NULL);
+	EXPECT("allocation", before);
+	CALL(cuMemPoolDestroy, {0, WORD(pool)});
+}
+
 void check_changes(void)
 {
 	check_current();
@@ -563,6 +636,7 @@ void check_changes(void)
 	check_peer();
 	check_checkpoints();
 	check_captures();
+	check_many_captures();
 	check_node_changes();
 	check_exec_changes();
 	check_bodies();
@@ -570,4 +644,5 @@ void check_changes(void)
 	check_physical();
 	check_measured();
 	check_shared();
+	check_listed();
 }
