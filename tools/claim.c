@@ -11,17 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
+#include "core/base/own_file.h"
 #include "tools/jobs.h"
 #include "tools/tool.h"
+
+/* By then a launcher has set up its job, or has been stopped. */
+#define SETUP_NS 30000000000ull
 
 static char *path; /* NULL: nothing is claimed */
 static int lock = -1;
 
 static void open_file(void)
 {
-	lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	lock = own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600);
 	if (lock < 0)
-		fail("%s: %s", path, strerror(errno));
+		fail("%s: %s", path, own_file_error(lock));
 }
 
 /* The last to leave removes the file; a lock on a removed one keeps nobody out. */
@@ -60,6 +65,17 @@ static void read_token(char token[CLAIM_TOKEN_MAX])
 		make_token(token);
 }
 
+/* The other launcher has the lock for itself until its job's limits stand. */
+static void wait_for_setup(void)
+{
+	struct deadline deadline = DEADLINE_IN(SETUP_NS);
+	int error = own_file_lock(lock, LOCK_SH, &deadline);
+
+	if (error)
+		fail("%s: %s; the spillway run that holds it does not get on", path,
+		     own_file_error(error));
+}
+
 bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX])
 {
 	path = jobs_file(job, "launch");
@@ -71,7 +87,7 @@ bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_
 		if (!*first && !join)
 			return false;
 		if (!*first)
-			flock(lock, LOCK_SH);
+			wait_for_setup();
 		if (!was_removed())
 			break;
 		close(lock);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/config/config.h"
 #include "tools/arguments.h"
 #include "tools/follow.h"
@@ -18,6 +19,7 @@
 struct request {
 	const char *job;
 	uint64_t timeout_ns;
+	struct deadline *patience; /* for others who write to the override file */
 	bool evict;
 };
 
@@ -51,62 +53,64 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	}
 }
 
-static bool write_keys(const char *path, const char *selector, const char *const *keys,
-                       const char *const *values)
+static bool write_keys(const struct request *request, const char *path, const char *selector,
+                       const char *const *keys, const char *const *values)
 {
 	struct config_error error;
 
-	if (config_override_write(path, selector, keys, values, &error) == 0)
+	if (config_override_write(path, selector, keys, values, request->patience, &error) == 0)
 		return true;
 	complain("%s", error.message);
 	return false;
 }
 
 /* value NULL: back to what the weaker layers say. */
-static bool write_share(const char *path, const char *selector, const char *value)
+static bool write_share(const struct request *request, const char *path, const char *selector,
+                        const char *value)
 {
 	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
 	const char *const values[] = {value, NULL};
 
-	return write_keys(path, selector, keys, values);
+	return write_keys(request, path, selector, keys, values);
 }
 
 /* A job that is told both at once is never seen half way. */
-static bool pause_and_evict(const char *path)
+static bool pause_and_evict(const struct request *request, const char *path)
 {
 	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
 	                            config_key_name(CONFIG_KEY_evict), NULL};
 	const char *const values[] = {"0", "yes", NULL};
 
-	return write_keys(path, "", keys, values);
+	return write_keys(request, path, "", keys, values);
 }
 
-static bool let_return(const char *path)
+static bool let_return(const struct request *request, const char *path)
 {
 	const char *const keys[] = {config_key_name(CONFIG_KEY_evict), NULL};
 	const char *const values[] = {NULL, NULL};
 
-	return write_keys(path, "", keys, values);
+	return write_keys(request, path, "", keys, values);
 }
 
 /* A share for one GPU is stronger than that for all, so every one that stands is set. */
-static bool pause_shares(const char *path, const struct shares *standing)
+static bool pause_shares(const struct request *request, const char *path,
+                         const struct shares *standing)
 {
 	for (int i = 0; i < standing->count; i++)
-		if (!write_share(path, standing->of[i].selector, "0"))
+		if (!write_share(request, path, standing->of[i].selector, "0"))
 			return false;
-	return write_share(path, "", "0");
+	return write_share(request, path, "", "0");
 }
 
-static bool resume_shares(const char *path, const struct shares *standing,
-                          const struct shares *saved)
+static bool resume_shares(const struct request *request, const char *path,
+                          const struct shares *standing, const struct shares *saved)
 {
 	for (int i = 0; i < standing->count; i++)
 		if (!shares_get(saved, standing->of[i].selector) &&
-		    !write_share(path, standing->of[i].selector, NULL))
+		    !write_share(request, path, standing->of[i].selector, NULL))
 			return false;
 	for (int i = 0; i < saved->count; i++)
-		if (!write_share(path, saved->of[i].selector, saved->of[i].value))
+		if (!write_share(request, path, saved->of[i].selector, saved->of[i].value))
 			return false;
 	return true;
 }
@@ -120,7 +124,8 @@ static bool pause_job(const struct request *request, const char *path, const cha
 		printf("%s is paused already\n", request->job);
 	else if (!shares_write(saved_file, &standing))
 		return false;
-	return pause_shares(path, &standing) && (!request->evict || pause_and_evict(path));
+	return pause_shares(request, path, &standing) &&
+	       (!request->evict || pause_and_evict(request, path));
 }
 
 static bool is_evicted(const char *job)
@@ -152,11 +157,11 @@ static bool resume_job(const struct request *request, const char *path, const ch
 		return true;
 	}
 	/* While nothing is launched memory moves fastest. */
-	if (!let_return(path))
+	if (!let_return(request, path))
 		return false;
 	if (evicted)
 		follow_return(job, request->timeout_ns);
-	if (!resume_shares(path, &standing, &saved))
+	if (!resume_shares(request, path, &standing, &saved))
 		return false;
 	if (unlink(saved_file) == 0)
 		return true;
@@ -169,10 +174,13 @@ static int change(int argc, char **argv, const char *name, const struct argp *ar
                               const char *saved_file))
 {
 	struct request request = {0};
+	struct deadline patience;
 	char *path, *saved_file;
 	bool done;
 
 	arguments_read(name, argp, argc, argv, &request);
+	patience = DEADLINE_IN(request.timeout_ns);
+	request.patience = &patience;
 	if (!node_reach(&request.job))
 		return TOOL_FAILED;
 	path = follow_override_path(request.job);

@@ -295,15 +295,20 @@ static uint64_t take_name(const struct run *run, const char *job)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Who holds the override file for so long is no spillway set. */
+#define LOCK_NS 10000000000ull
+
 /* The flags become the job's override; then everything the shim will read has to be right. */
 static void set_limits(const struct run *run, const char *job)
 {
 	char override_file[PATH_MAX];
 	struct config *config;
+	struct deadline patience = DEADLINE_IN(LOCK_NS);
 
 	if (directory_override_path(job, override_file, sizeof override_file) != 0)
 		fail("'%s' cannot be a job's name", job);
-	if (settings_any(&run->settings) && !settings_write(&run->settings, override_file))
+	if (settings_any(&run->settings) &&
+	    !settings_write(&run->settings, override_file, &patience))
 		exit(tool_failure);
 	set_environment("SPILLWAY_JOB", job);
 	config = load_config(override_file);

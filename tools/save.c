@@ -2,7 +2,6 @@
 #include "tools/save.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/config/config.h"
+#include "tools/ini_file.h"
 #include "tools/jobs.h"
 #include "tools/replace.h"
 #include "tools/shares.h"
@@ -211,7 +211,7 @@ static bool save_into(struct save *save, const char *override_file, const char *
 {
 	bool done;
 
-	ini_parse(override_file, take, save); /* a job that was given no limits has none */
+	ini_read(override_file, take, save); /* a job that was given no limits has none */
 	take_set_aside(save);
 	done = write_lines(&save->lines, file, mode);
 	for (int i = 0; i < save->lines.count; i++)

@@ -1,9 +1,10 @@
 /* Which GPUs a selector names. */
 #include "tools/selectors.h"
 
-#include <ini.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "tools/ini_file.h"
 
 int selectors_devices(const struct segment_view *view, struct config_device device[SEGMENT_DEVICES])
 {
@@ -53,5 +54,5 @@ void selectors_check(const char *path, const struct config_device *device, int c
 {
 	struct check check = {.path = path, .device = device, .count = count, .idle = idle};
 
-	ini_parse(path, see, &check); /* what is wrong with the file, those who obey it say */
+	ini_read(path, see, &check); /* what is wrong with the file, those who obey it say */
 }

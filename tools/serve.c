@@ -2,7 +2,8 @@
  * A page served over HTTP, by one thread and poll().
  *
  * Whoever connects is a stranger: a request has at most REQUEST_MAX bytes and a connection
- * CONNECTION_NS from beginning to end; beyond CONNECTIONS of them the others wait in the kernel's queue.
+ * CONNECTION_NS from beginning to end. Who has sent a request is answered at once, however many say nothing: where there
+ * are CONNECTIONS already, or no more descriptors, the one that has been silent for longest makes room for the next.
  * Every answer ends its connection.
  */
 #include "tools/serve.h"
@@ -22,13 +23,14 @@
 #include "tools/arguments.h"
 #include "tools/tool.h"
 
-enum { CONNECTIONS = 16, REQUEST_MAX = 4096, BACKLOG = 64 };
+enum { CONNECTIONS = 128, REQUEST_MAX = 4096, BACKLOG = 256 };
 #define CONNECTION_NS 5000000000ull
 #define LINGER_NS     1000000000ull
 
 struct connection {
 	int socket; /* -1: none */
 	uint64_t deadline_ns;
+	uint64_t number; /* the later it came the greater */
 	size_t received;
 	char request[REQUEST_MAX + 1];
 	char *answer; /* NULL: the request is not complete yet */
@@ -40,6 +42,7 @@ struct server {
 	void (*page)(FILE *out, void *cookie);
 	void *cookie;
 	int listener;
+	uint64_t accepted;
 	struct connection connection[CONNECTIONS];
 };
 
@@ -228,28 +231,75 @@ static void transmit(struct connection *connection)
 	shutdown(connection->socket, SHUT_WR);
 }
 
-static void accept_one(struct server *server)
+/* How little is lost with it: nobody asked, the answer is on its way to who does not end, somebody waits for an answer. */
+static int worth(const struct connection *connection)
 {
-	struct connection *connection = server->connection;
-	int socket = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return !connection->answer ? 0 : connection->is_answered ? 1 : 2;
+}
 
-	if (socket < 0) {
-		/* it has gone again; or we are short of something, and it would be there at once */
-		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-			nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-		return;
+/* Returns a place that is free, or was that of the connection that is worth least, of those the oldest. */
+static struct connection *make_room(struct server *server, bool free_will_do)
+{
+	struct connection *least = NULL;
+
+	for (int i = 0; i < CONNECTIONS; i++) {
+		struct connection *connection = &server->connection[i];
+		int more;
+
+		if (connection->socket < 0 && free_will_do)
+			return connection;
+		if (connection->socket < 0)
+			continue;
+		more = least ? worth(connection) - worth(least) : -1;
+		if (more < 0 || (more == 0 && connection->number < least->number))
+			least = connection;
 	}
-	while (connection->socket >= 0)
-		connection++; /* there is one: else the listener is not polled */
+	if (least)
+		drop(least);
+	return least;
+}
+
+/*
+ * Who has sent a request is answered before another comes, so nobody who does is the oldest that is silent. Returns whether
+ * there may be more.
+ */
+static bool accept_one(struct server *server)
+{
+	int socket = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int error = socket < 0 ? errno : 0;
+	struct connection *connection;
+
+	if (error == EAGAIN)
+		return false;
+	if (error == ECONNABORTED || error == EINTR)
+		return true; /* it has gone again */
+	if (error) {
+		/* we are short of something, of descriptors most likely, and it would be there at once */
+		if (!make_room(server, false))
+			nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+		return false;
+	}
+	connection = make_room(server, true);
 	connection->socket = socket;
+	connection->number = server->accepted++;
 	connection->deadline_ns = monotonic_ns() + CONNECTION_NS;
+	receive(server, connection);
+	return true;
+}
+
+/* As many as there are places, so that others have their turn. */
+static void accept_all(struct server *server)
+{
+	int count = 0;
+
+	while (count < CONNECTIONS && accept_one(server))
+		count++;
 }
 
 /* Milliseconds until the first deadline; those that are over it are dropped. */
 static int tend(struct server *server, struct pollfd poll[CONNECTIONS + 1])
 {
 	uint64_t now = monotonic_ns(), first = UINT64_MAX;
-	bool room = false;
 
 	for (int i = 0; i < CONNECTIONS; i++) {
 		struct connection *connection = &server->connection[i];
@@ -259,11 +309,10 @@ static int tend(struct server *server, struct pollfd poll[CONNECTIONS + 1])
 			drop(connection);
 		else if (connection->socket >= 0 && connection->deadline_ns < first)
 			first = connection->deadline_ns;
-		room = room || connection->socket < 0;
 		poll[i] =
 		    (struct pollfd){.fd = connection->socket, .events = sends ? POLLOUT : POLLIN};
 	}
-	poll[CONNECTIONS] = (struct pollfd){.fd = room ? server->listener : -1, .events = POLLIN};
+	poll[CONNECTIONS] = (struct pollfd){.fd = server->listener, .events = POLLIN};
 	return first == UINT64_MAX ? -1 : (int)((first - now) / 1000000) + 1;
 }
 
@@ -292,6 +341,6 @@ void serve(const char *address, void (*page)(FILE *out, void *cookie), void *coo
 				receive(server, connection);
 		}
 		if (ready[CONNECTIONS].revents)
-			accept_one(server);
+			accept_all(server);
 	}
 }

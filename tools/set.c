@@ -141,10 +141,12 @@ static void warn(const char *override_file)
 int command_set(int argc, char **argv)
 {
 	struct set set = {0};
+	struct deadline patience;
 	char *path;
 	bool done, saved;
 
 	arguments_read("spillway set", &argp, argc, argv, &set);
+	patience = DEADLINE_IN(set.timeout_ns);
 	if (!node_reach(&set.job))
 		return TOOL_FAILED;
 	path = follow_override_path(set.job);
@@ -152,7 +154,7 @@ int command_set(int argc, char **argv)
 		return TOOL_FAILED;
 	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);
 	if (done && settings_any(&set.settings))
-		done = settings_write(&set.settings, path);
+		done = settings_write(&set.settings, path, &patience);
 	if (done)
 		warn(path);
 	saved = done && (!set.save || save_limits(set.job, path, set.save));

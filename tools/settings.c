@@ -1,12 +1,12 @@
 /* The limits that `run` and `set` take as options. */
 #include "tools/settings.h"
 
-#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/units.h"
 #include "tools/arguments.h"
+#include "tools/ini_file.h"
 #include "tools/tool.h"
 
 enum {
@@ -98,7 +98,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 const struct argp settings_argp = {.options = options, .parser = parse};
 
-bool settings_write(const struct settings *settings, const char *path)
+bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline)
 {
 	const char *keys[CONFIG_KEY_COUNT + 1] = {NULL};
 	const char *values[CONFIG_KEY_COUNT + 1] = {NULL};
@@ -111,7 +111,7 @@ bool settings_write(const struct settings *settings, const char *path)
 		keys[count] = config_key_name(key);
 		values[count++] = settings->value[key];
 	}
-	if (config_override_write(path, settings->selector, keys, values, &error) == 0)
+	if (config_override_write(path, settings->selector, keys, values, deadline, &error) == 0)
 		return true;
 	complain("%s", error.message);
 	return false;
@@ -140,7 +140,7 @@ bool settings_stand(const struct settings *settings, const char *path)
 {
 	struct standing standing = {.settings = settings};
 
-	ini_parse(path, see, &standing);
+	ini_read(path, see, &standing);
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		if (settings->value[key] && !standing.key[key])
 			return false;

@@ -7,6 +7,7 @@
 #include <argp.h>
 #include <stdbool.h>
 
+#include "core/base/deadline.h"
 #include "core/config/config.h"
 
 struct settings {
@@ -18,8 +19,8 @@ struct settings {
 extern const struct argp settings_argp;
 
 bool settings_any(const struct settings *settings);
-/* Merges them into an override file. False after saying why not. */
-bool settings_write(const struct settings *settings, const char *path);
+/* Merges them into an override file, waiting for others who write to it until the deadline. False after saying why not. */
+bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline);
 /* Whether all of them stand in an override file already, as they are written. */
 bool settings_stand(const struct settings *settings, const char *path);
 /* The file that SPILLWAY_CONFIG names, or NULL. */

@@ -2,11 +2,11 @@
 #include "tools/shares.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <ini.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/own_file.h"
+#include "tools/ini_file.h"
 #include "tools/replace.h"
 #include "tools/tool.h"
 
@@ -19,19 +19,15 @@ static int collect(void *cookie, const char *section, const char *name, const ch
 
 bool shares_read(const char *path, struct shares *shares)
 {
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	FILE *file;
 	int line;
 
 	*shares = (struct shares){0};
-	if (descriptor < 0 && errno == ENOENT)
+	line = ini_read(path, collect, shares);
+	if (line == -ENOENT)
 		return false;
-	file = descriptor < 0 ? NULL : fdopen(descriptor, "r");
-	if (!file)
-		fail("%s: %s", path, strerror(errno));
-	line = ini_parse_file(file, collect, shares);
-	fclose(file);
-	if (line != 0)
+	if (line < 0)
+		fail("%s: %s", path, own_file_error(line));
+	if (line > 0)
 		fail("%s:%d: expected KEY = VALUE or [SECTION]", path, line);
 	return true;
 }

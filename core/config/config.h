@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct deadline;
+
 #define CONFIG_SYSTEM_FILE "/etc/spillway/spillway.ini"
 #define CONFIG_UNLIMITED   UINT64_MAX
 
@@ -180,11 +182,12 @@ int config_check_selector(const char *text, const struct config_device *device);
 /*
  * Merges settings into an override file by writing a new one and renaming it over the old:
  * keys NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against
- * other writers (flock on "PATH.lock"). 0 or a negative errno with *error filled; the old file
+ * other writers (flock on "PATH.lock"), for whom it waits until the deadline. 0 or a negative errno with *error filled; the old file
  * stands then. The file is 0600 and made of the same sections as any INI; comments in it are not
  * kept.
  */
 int config_override_write(const char *path, const char *selector, const char *const *keys,
-                          const char *const *values, struct config_error *error);
+                          const char *const *values, struct deadline *deadline,
+                          struct config_error *error);
 
 #endif

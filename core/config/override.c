@@ -5,6 +5,9 @@
  */
 #include "core/config/snapshot.h"
 
+#include "core/base/deadline.h"
+#include "core/base/own_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -188,21 +191,20 @@ static int replace(const char *path, const char *text)
 	return status;
 }
 
-/* The descriptor that holds the lock, or a negative errno. */
-static int take_lock(const char *path)
+/* Takes the lock beside the file. Returns the descriptor that holds it, or a negative errno with *error filled. */
+static int take_lock(const char *path, struct deadline *deadline, struct config_error *error)
 {
 	char *name;
-	int fd, status = 0;
+	int fd, status;
 
 	if (asprintf(&name, "%s.lock", path) < 0)
 		return -ENOMEM;
-	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-	if (fd < 0)
-		status = -errno;
+	fd = own_file_open(AT_FDCWD, name, O_RDWR | O_CREAT, 0600);
+	status = fd < 0 ? fd : own_file_lock(fd, LOCK_EX, deadline);
+	if (status != 0)
+		config_fail(error, status, (struct config_place){name, 0},
+		            "cannot be locked, so nothing is changed: %s", own_file_error(status));
 	free(name);
-	while (status == 0 && flock(fd, LOCK_EX) != 0)
-		if (errno != EINTR)
-			status = -errno;
 	if (status != 0 && fd >= 0)
 		close(fd);
 	return status != 0 ? status : fd;
@@ -262,7 +264,8 @@ static int check_arguments(const char *path, const char *selector, const char *c
 }
 
 int config_override_write(const char *path, const char *selector, const char *const *keys,
-                          const char *const *values, struct config_error *error)
+                          const char *const *values, struct deadline *deadline,
+                          struct config_error *error)
 {
 	struct table table = {0};
 	char section[CONFIG_SECTION_MAX + 8];
@@ -272,9 +275,9 @@ int config_override_write(const char *path, const char *selector, const char *co
 	if (status != 0)
 		return status;
 	snprintf(section, sizeof(section), "gpu%s%s", *selector ? " " : "", selector);
-	lock = take_lock(path);
+	lock = take_lock(path, deadline, error);
 	if (lock < 0)
-		return fail(error, path, lock, "lock");
+		return lock;
 	status = merge_locked(path, section, keys, values, &table, error);
 	free_table(&table);
 	close(lock);

@@ -34,6 +34,45 @@ says_not "$err" .
 expect 0 env SPILLWAY_MEMORY_LIMT=32MiB "$spillway" set bert --share 50
 says "$err" '^spillway: SPILLWAY_MEMORY_LIMT: unknown environment variable; did you mean'
 
+# What its user may have put there keeps nobody waiting: a pipe, a lock that is never given back.
+cp "$override" "$TMPDIR/kept"
+for kind in fifo held; do
+	for file in "$override.lock" "$override" "$paused"; do
+		rm -f "$file"
+		if [ $kind = fifo ]; then
+			mkfifo "$file"
+		else
+			cp "$TMPDIR/kept" "$file"
+			flock "$file" sleep 1000 &
+			holder=$!
+			jobs_started="$jobs_started $holder"
+			until ! flock -n "$file" true; do :; done
+		fi
+		for command in 'set bert --share 40' 'pause bert' 'resume bert'; do
+			# shellcheck disable=SC2086 # words
+			timeout 60 "$spillway" $command --timeout 0.2 >"$out" 2>"$err"
+			status=$?
+			[ $status -ne 124 ] || fail "$command waits for a $kind $file"
+			case $kind-$file-$command in
+			held-*.lock-set*--share\ 40)
+				[ $status -eq 1 ] || fail "status $status: $command"
+				says "$err" 'bert\.override\.ini\.lock: cannot be locked, so nothing is changed: locked by another'
+				;;
+			fifo-*.lock-set* | fifo-*.paused-pause* | fifo-*.paused-set*)
+				[ $status -eq 1 ] || fail "status $status: $command"
+				says "$err" '/bert\.(paused|override\.ini\.lock): .*not a regular file$'
+				;;
+			esac
+		done
+		timeout 60 "$spillway" doctor >"$out" 2>"$err"
+		[ $? -ne 124 ] || fail "doctor waits for a $kind $file"
+		[ $kind = fifo ] || kill "$holder"
+		rm -f "$file"
+		[ "$file" != "$override" ] || cp "$TMPDIR/kept" "$override"
+	done
+done
+expect 0 "$spillway" set bert --share 50
+
 # Pause and resume put back what stood before, for each GPU; repeated they do no harm.
 expect 0 "$spillway" resume bert
 says "$out" '^bert is not paused$'

@@ -1,4 +1,5 @@
 /* Configuration without memory: each allocation fails in turn, and the user's process lives on. */
+#include "core/base/deadline.h"
 #include "core/config/config.h"
 #include "core/config/listener.h"
 
@@ -102,7 +103,8 @@ START_TEST(overriding)
 
 		scratch_write("over.ini", old);
 		until_failure = n;
-		status = config_override_write(path, "", keys, values, &error);
+		status = config_override_write(
+		    path, "", keys, values, &(struct deadline){.patience_ns = 20000000000}, &error);
 		failed = until_failure == 0;
 		until_failure = 0;
 		text = scratch_read(path);

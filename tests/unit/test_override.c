@@ -1,10 +1,12 @@
 /* The override file: what is merged, what is refused, and what readers and rivals see meanwhile. */
+#include "core/base/deadline.h"
 #include "core/config/snapshot.h"
 
 #include "tests/unit/scratch.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,7 +19,8 @@ static int set(const char *path, const char *selector, const char *key, const ch
 	const char *const values[] = {value, NULL};
 
 	memset(&error, 0, sizeof(error));
-	return config_override_write(path, selector, keys, values, &error);
+	return config_override_write(path, selector, keys, values,
+	                             &(struct deadline){.patience_ns = 20000000000}, &error);
 }
 
 static void expect_text(const char *path, const char *expected)
@@ -53,8 +56,10 @@ START_TEST(new_file)
 	struct config *config;
 	struct stat status;
 
-	ck_assert_msg(config_override_write(path, "", keys, values, &error) == 0, "%s",
-	              error.message);
+	ck_assert_msg(config_override_write(path, "", keys, values,
+	                                    &(struct deadline){.patience_ns = 20000000000},
+	                                    &error) == 0,
+	              "%s", error.message);
 	expect_text(path, "\n[gpu]\nmemory_limit = 8GiB\nshare = 70\n");
 	ck_assert_int_eq(stat(path, &status), 0);
 	ck_assert_uint_eq(status.st_mode & 07777, 0600);
@@ -156,7 +161,44 @@ END_TEST
 START_TEST(no_folder)
 {
 	ck_assert_int_eq(set(scratch_path("no/o.ini"), "", "share", "70"), -ENOENT);
-	ck_assert_ptr_nonnull(strstr(error.message, "o.ini: cannot lock it: No such file"));
+	ck_assert_ptr_nonnull(strstr(
+	    error.message, "o.ini.lock: cannot be locked, so nothing is changed: No such file"));
+}
+END_TEST
+
+/* In another user's directory, whom root has become, may lie anything; nobody is waited for without end. */
+START_TEST(lock_that_is_none)
+{
+	const char *path = scratch_path("o.ini"), *lock = scratch_path("o.ini.lock");
+	const char *const keys[] = {"share", NULL};
+	const char *const values[] = {"70", NULL};
+	struct deadline deadline = DEADLINE_IN(20000000);
+	int held;
+
+	ck_assert_int_eq(mkfifo(lock, 0600), 0);
+	ck_assert_int_eq(set(path, "", "share", "70"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error.message, "not a regular file"));
+	unlink(lock);
+	ck_assert_int_eq(symlink("/nonexistent", lock), 0);
+	ck_assert_int_eq(set(path, "", "share", "70"), -ELOOP);
+	unlink(lock);
+	held = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(flock(held, LOCK_EX), 0);
+	ck_assert_int_eq(config_override_write(path, "", keys, values, &deadline, &error), -ETIME);
+	ck_assert_ptr_nonnull(strstr(error.message, "o.ini.lock: cannot be locked, so nothing is "
+	                                            "changed: locked by another process"));
+	close(held);
+	deadline = DEADLINE_IN(20000000000);
+	ck_assert_int_eq(config_override_write(path, "", keys, values, &deadline, &error), 0);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chown(lock, 65534, 65534), 0);
+		ck_assert_int_eq(set(path, "", "share", "80"), -EPERM);
+		ck_assert_ptr_nonnull(strstr(error.message, "belongs to another user"));
+	}
+	unlink(path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	unlink(lock);
+	ck_assert_int_eq(set(path, "", "share", "70"), -EINVAL);
 }
 END_TEST
 
@@ -253,6 +295,7 @@ int main(void)
 	tcase_add_test(tests, bad_old_file);
 	tcase_add_test(tests, symlinks);
 	tcase_add_test(tests, no_folder);
+	tcase_add_test(tests, lock_that_is_none);
 	tcase_add_test(tests, full_disk);
 	tcase_add_test(tests, umask_does_not_matter);
 	tcase_add_test(tests, rivals);
