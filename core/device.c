@@ -15,19 +15,16 @@
 
 enum { DRAIN_PAUSE_NS = 10000000 };
 
-static uint64_t grown(const struct device *device)
-{
-	return device->segment ? segment_grown(device->segment, device->index)
-	                       : atomic_load_explicit(&device->own_grown, memory_order_relaxed);
-}
-
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings)
 {
 	uint64_t limit = settings->memory_limit, most = settings->memory_limit_max, growth;
 
+	/* A quota is the whole job's. Who is not in its books cannot know what of it the others have left. */
+	if (!device->segment)
+		return limit == CONFIG_UNLIMITED ? limit : 0;
 	if (most <= limit)
 		return limit;
-	growth = grown(device);
+	growth = segment_grown(device->segment, device->index);
 	return growth < most - limit ? limit + growth : most;
 }
 
@@ -85,7 +82,8 @@ static void note_limit_locked(struct device *device, bool is_anew)
 	struct statistics *s = device->statistics;
 
 	before = atomic_exchange(&s->limit_set, limit);
-	statistics_set(&s->limit_grown, limit - settings->memory_limit);
+	statistics_set(&s->limit_grown,
+	               limit > settings->memory_limit ? limit - settings->memory_limit : 0);
 	/* What is in use already is made less by the mover alone, who knows what it cannot move. */
 	held_before = atomic_exchange(&s->limit_held, used > limit ? used : limit);
 	if (limit != before || (held_before > limit && used <= limit))
@@ -122,14 +120,8 @@ void device_note_held(struct device *device, uint32_t turn, enum held_reason why
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)
 {
-	uint64_t now, before;
-
-	if (device->segment)
-		return segment_judges_growth(device->segment, device->index, interval_ns);
-	now = monotonic_ns();
-	before = atomic_load(&device->own_judged_ns);
-	return (!before || now - before >= interval_ns) &&
-	       atomic_compare_exchange_strong(&device->own_judged_ns, &before, now);
+	return device->segment &&
+	       segment_judges_growth(device->segment, device->index, interval_ns);
 }
 
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
@@ -137,8 +129,6 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 	pthread_mutex_lock(&device->lock);
 	if (device->segment)
 		segment_set_grown(device->segment, device->index, limit, bytes);
-	else if (device->settings.memory_limit == limit)
-		atomic_store(&device->own_grown, bytes);
 	pthread_mutex_unlock(&device->lock);
 }
 
@@ -165,8 +155,6 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 		/* What is evicted leaves its room to other jobs. */
 		segment_claim(device->segment, device->index,
 		              settings->evict ? 0 : settings->memory_limit);
-	else if (settings->memory_limit != device->settings.memory_limit)
-		atomic_store(&device->own_grown, 0);
 	write_settings(device, settings);
 	note_limit_locked(device, changed); /* what could not move before is tried again */
 	pthread_mutex_unlock(&device->lock);
@@ -198,7 +186,7 @@ struct config_gpu device_settings(struct device *device)
 	return settings;
 }
 
-/* The quota of a process that has no segment. */
+/* What a process holds that has no segment. */
 static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
 {
 	uint64_t used = atomic_load(&device->own_charge[side]);

@@ -28,13 +28,12 @@ struct device {
 	char name[64];
 	struct registry *registry;
 
-	struct segment *segment; /* NULL: no segment could be had, quota is this process's alone */
-	int index;               /* of the device in the segment */
+	struct segment
+	    *segment; /* NULL: the process is not in the job's books, and any quota is 0 to it */
+	int index;    /* of the device in the segment */
 	struct statistics *statistics;    /* never NULL */
 	struct statistics own_statistics; /* where there is no segment */
 	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
-	_Atomic uint64_t own_grown;       /* likewise */
-	_Atomic uint64_t own_judged_ns;   /* likewise; CLOCK_MONOTONIC */
 	int host_node;                    /* NUMA node to which it spills */
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 
@@ -72,7 +71,7 @@ struct device_ref {
 /*
  * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
  * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. segment
- * may be NULL. 0 or a negative errno; nothing is left behind on failure.
+ * NULL: the job's books could not be had. 0 or a negative errno; nothing is left behind on failure.
  */
 int device_set_fill(struct device_set *set, struct segment *segment, const char *job);
 void device_set_clear(struct device_set *set);
@@ -96,7 +95,10 @@ bool device_apply(struct device *device, const struct config_gpu *settings);
 struct config_gpu device_settings(struct device *device);
 /* One of them. */
 #define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
-/* Bytes the job may hold on the device now: memory_limit and by how much it has risen. */
+/*
+ * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a process that is not in the
+ * job's books, unless there is no limit.
+ */
 uint64_t device_limit(struct device *device);
 /* Whether all that can move is to be on the host, whatever the limit. What can only be on the device may still be there. */
 bool device_is_evicted(struct device *device);

@@ -63,9 +63,11 @@ static int enter_books(struct device *device, struct segment *segment, const cha
 			device->segment = segment;
 			device->statistics = segment_statistics(segment, device->index);
 		} else {
-			log_error("gpu %d: the job's segment has no room for another device; its "
-			          "limit holds for this process alone",
-			          device->id.ordinal);
+			log_error("gpu %d: cannot be entered in the job's books: %s; where its "
+			          "memory is limited this process holds none of it",
+			          device->id.ordinal,
+			          device->index == -ENOSPC ? "its table of devices is full"
+			                                   : strerror(-device->index));
 		}
 	}
 	device->registry = registry_create(job, (int)getpid(), device->id.ordinal);

@@ -277,7 +277,8 @@ static void *help(void *cookie)
 	error = segment_join(job.config.name, config_labels(job.config.now), job.config.run,
 	                     &job.segment, message, sizeof(message));
 	if (error) {
-		log_error("%s; limits hold for this process alone",
+		log_error("%s; this process is not in the job's books: where memory is limited it "
+		          "holds none on the GPU",
 		          message[0] ? message : strerror(-error));
 		job_config_distrust(&job.config);
 	} else if (job.config.is_unnamed) {

@@ -77,8 +77,12 @@ int room_charge_for_good(struct device *device, uint64_t bytes)
 
 uint64_t room_host_limit(struct device *device)
 {
-	return host_memory_limit(device_setting(device, host_limit),
-	                         device_charged(device, SEGMENT_ON_HOST));
+	uint64_t setting = device_setting(device, host_limit);
+
+	/* As device_limit(): a number of bytes is the whole job's; what the machine has left is nobody's. */
+	if (!device->segment && setting < CONFIG_AUTO)
+		return 0;
+	return host_memory_limit(setting, device_charged(device, SEGMENT_ON_HOST));
 }
 
 int room_charge_host(struct device *device, uint64_t bytes)

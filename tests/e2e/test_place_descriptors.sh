@@ -36,7 +36,7 @@ lines 1
 # None at cuInit: no state, no files, but the environment counts. One line for each.
 null_guest nofile:64 version take init context alloc:8:4 free release
 has "none at cuInit" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
-has "none at cuInit" "$err" "$SPILLWAY_STATE_DIR: Too many open files; limits hold for this process alone"
+has "none at cuInit" "$err" "$SPILLWAY_STATE_DIR: Too many open files; this process is not in the job's books"
 has "none at cuInit" "$err" "cannot read it: Too many open files; only the environment counts"
 lines 2
 # The real driver could not either: its answer is the program's.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Read-only, full and missing file systems: the program runs, its limit holds for it alone, one line says
-# what is missing, and a full one is noticed before it is a SIGBUS.
+# Read-only, full and missing file systems: the program runs with a limit of 0, one line says what is missing, and a
+# full one is noticed before it is a SIGBUS.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -27,7 +27,7 @@ alone() {
 	has "$1" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216 errno=kept"
 	has "$1" "$(cat "$scratch/out")" "free=0"
 	same "$1: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
-	has "$1" "$(cat "$scratch/err")" "$3; limits hold for this process alone"
+	has "$1" "$(cat "$scratch/err")" "$3; this process is not in the job's books"
 }
 state=$SPILLWAY_STATE_DIR
 own=/dev/shm/spillway-$(id -u)
@@ -51,7 +51,7 @@ in_places "$read_only
 	mount -t tmpfs none '$SOFTGPU_STATE_DIR'
 	LD_PRELOAD='$shim' LD_LIBRARY_PATH='$softgpu' SPILLWAY_LOG=warning:/tmp/log '$build/tests/e2e/allocate'" \
 	>"$scratch/out" 2>"$scratch/err" || fail "read-only, software GPU: $(cat "$scratch/err")"
-has "read-only, software GPU" "$(cat "$scratch/out")" "blocks=8 refused=0 free=0 total=16777216"
+has "read-only, software GPU" "$(cat "$scratch/out")" "blocks=8 refused=0 free=16777216 total=16777216"
 has "read-only, software GPU" "$(cat "$scratch/out")" "ok bad=0"
 has "read-only log" "$(cat "$scratch/err")" "SPILLWAY_LOG: cannot open /tmp/log: Read-only file system; using stderr"
 
@@ -63,7 +63,7 @@ alone "no more files" 'mount -t tmpfs -o nr_inodes=2,mode=0700 none "$SPILLWAY_S
 alone "full by default" "mount -t tmpfs -o size=256k none /dev/shm; unset SPILLWAY_STATE_DIR" \
 	"$own/job.segment: cannot be made: No space left on device"
 
-# Room for the segment and not for the ring of events: limits hold for the whole job, and one line says what is missing.
+# Room for the segment and not for the ring of events: the process is in the books, and one line says what is missing.
 in_places 'mount -t tmpfs -o size=16m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	'"$program"' >/dev/null 2>&1
 	size=$(($(stat -c %s "$SPILLWAY_STATE_DIR/job.segment") + 65536))

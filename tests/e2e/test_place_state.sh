@@ -1,6 +1,6 @@
 #!/bin/sh
-# A state directory that cannot be used: the program runs, its limit holds for it alone, one line says
-# which directory and why, and nothing of someone else's is touched.
+# A state directory that cannot be used: the program runs with a limit of 0, one line says which directory and why, and
+# nothing of someone else's is touched.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -21,7 +21,7 @@ alone() {
 	has "$directory" "$(cat "$scratch/out")" "free=0"
 	same "$directory: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
 	has "$directory" "$(cat "$scratch/err")" "$directory"
-	has "$directory" "$(cat "$scratch/err")" "; limits hold for this process alone"
+	has "$directory" "$(cat "$scratch/err")" "; this process is not in the job's books"
 	for why in "$@"; do
 		has "$directory" "$(cat "$scratch/err")" "$why"
 	done
@@ -66,7 +66,7 @@ alone "/$(printf '%0300d' 0)" "cannot be made: File name too long"
 long=$scratch$(printf '%0999d' 0 | sed 's|0|/0|g')
 SPILLWAY_STATE_DIR=$long program || fail "too long: status $?"
 has "too long" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216"
-has "too long" "$(cat "$scratch/err")" "expected at most 400 characters; limits hold for this process alone"
+has "too long" "$(cat "$scratch/err")" "expected at most 400 characters; this process is not in the job's books"
 same "too long: lines" 1 "$(grep -c . "$scratch/err")"
 
 # Things in it that are not what they should be.
@@ -89,5 +89,5 @@ rm -rf "$state"
 	SPILLWAY_STATE_DIR=$state SPILLWAY_JOB=small program
 ) || fail "file-size limit: status $?"
 has "file-size limit" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216"
-has "file-size limit" "$(cat "$scratch/err")" "small.segment: cannot be made: File too large; limits hold for this process alone"
+has "file-size limit" "$(cat "$scratch/err")" "small.segment: cannot be made: File too large; this process is not in the job's books"
 same "what is left" ".lock" "$(ls -A "$state")"

@@ -9,6 +9,7 @@
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"
+#include "test_job.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -97,7 +98,7 @@ static void start(void)
 	driver.cuEventQuery = query;
 	driver.cuCtxRecordEvent = record;
 	driver.cuCtxSynchronize = wait_for_all;
-	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
 	context_start(&devices);
 	set_limits(0, 64 * MIB, 0);

@@ -1,18 +1,27 @@
 /* Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "core/device.h"
 #include "core/driver.h"
+#include "core/memory/room.h"
 #include "tests/unit/state_directory.h"
+#include "tests/unit/test_job.h"
 
 struct driver driver; /* is not asked */
 
 #define GIB (UINT64_C(1) << 30)
 
-static struct device *device_of(const struct config_gpu *settings)
+/* In the job's books, or in none. */
+static struct device *device_in(struct segment *segment, const struct config_gpu *settings)
 {
+	static const struct segment_device gpu = {.uuid = "GPU-1"};
 	struct device *device = calloc(1, sizeof(*device));
+
+	device->segment = segment;
+	if (segment)
+		ck_assert_int_eq(segment_device(segment, &gpu), 0);
 
 	pthread_mutex_init(&device->lock, NULL);
 	device->statistics = &device->own_statistics;
@@ -20,6 +29,11 @@ static struct device *device_of(const struct config_gpu *settings)
 	statistics_set(&device->statistics->elastic, ELASTIC_YES);
 	device_apply(device, settings);
 	return device;
+}
+
+static struct device *device_of(const struct config_gpu *settings)
+{
+	return device_in(test_job(), settings);
 }
 
 START_TEST(what_is_held_is_said_of_its_own_settings)
@@ -90,14 +104,11 @@ static void *apply(void *cookie)
 /* Whoever noted it last, what was in force before is not said any more. */
 START_TEST(the_newest_settings_are_told)
 {
-	static const struct segment_device gpu = {.uuid = "GPU-1"};
 	struct config_gpu settings = {.memory_limit = 4 * GIB};
 	struct device *device = device_of(&settings);
 	const struct statistics *s = device->statistics;
 	pthread_t noting, applying;
 
-	ck_assert_int_eq(segment_join("job", NULL, NULL, &device->segment, NULL, 0), 0);
-	ck_assert_int_eq(segment_device(device->segment, &gpu), 0);
 	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, GIB, 4 * GIB), 0);
 	stops = true;
 	pthread_create(&noting, NULL, note, device);
@@ -112,7 +123,6 @@ START_TEST(the_newest_settings_are_told)
 	ck_assert_uint_eq(s->limit_set, 3 * GIB);
 	ck_assert_uint_eq(s->evicted, 1);
 	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
-	segment_leave(device->segment);
 	free(device);
 }
 END_TEST
@@ -136,6 +146,53 @@ START_TEST(growth_is_of_the_limit_it_was_judged_for)
 }
 END_TEST
 
+/* What the others of the job hold it cannot know: any quota may be used up. */
+START_TEST(without_the_books_any_limit_is_zero)
+{
+	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .host_limit = CONFIG_AUTO};
+	struct device *device = device_in(NULL, &settings);
+	const struct statistics *s = device->statistics;
+
+	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
+	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 20 * GIB, device_limit(device)),
+	                 0);
+	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 20 * GIB);
+	ck_assert_uint_gt(room_host_limit(device), 0);
+
+	/* Limited while it runs: what can move is to go. */
+	settings.memory_limit = 40 * GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(device_limit(device), 0);
+	ck_assert_uint_eq(device_limit_of_movable(device), 0);
+	ck_assert_uint_eq(s->limit_set, 0);
+	ck_assert_uint_eq(s->limit_held, 20 * GIB);
+	ck_assert_uint_eq(s->limit_grown, 0);
+	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 1, device_limit(device)),
+	                 -ENOSPC);
+
+	/* Nor does it rise, and what the host may hold is a quota, too, where it is a number. */
+	settings.memory_limit_max = 60 * GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert(!device_judges_growth(device, 0));
+	device_grow(device, 40 * GIB, 10 * GIB);
+	ck_assert_uint_eq(device_limit(device), 0);
+	ck_assert_uint_gt(room_host_limit(device), 0);
+	settings.host_limit = 8 * GIB;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(room_host_limit(device), 0);
+	settings.host_limit = CONFIG_UNLIMITED;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(room_host_limit(device), CONFIG_UNLIMITED);
+
+	settings.memory_limit = CONFIG_UNLIMITED;
+	settings.memory_limit_max = 0;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
+	ck_assert_uint_eq(s->held_reason, HELD_NONE);
+	free(device);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("device");
@@ -146,6 +203,7 @@ int main(void)
 	tcase_add_test(tests, what_is_held_is_said_of_its_own_settings);
 	tcase_add_test(tests, the_newest_settings_are_told);
 	tcase_add_test(tests, growth_is_of_the_limit_it_was_judged_for);
+	tcase_add_test(tests, without_the_books_any_limit_is_zero);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include "core/memory/vmem.h"
 #include "fake_driver.h"
 #include "suite.h"
+#include "test_job.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -44,7 +45,7 @@ static void start(void)
 
 	fake_driver_reset(256 * MIB);
 	driver.cuDeviceGetAttribute = has_all;
-	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
 	context_start(&devices);
 	device_apply(gpu, &settings);

@@ -13,6 +13,7 @@
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"
+#include "test_job.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -37,7 +38,7 @@ static void start(void)
 {
 	finish();
 	fake_driver_reset(256 * MIB);
-	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
+	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
 	context_start(&devices);
 	set_limits(64 * MIB, 64 * MIB);
