@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
+#include "core/base/units.h"
 #include "core/state/directory.h"
 #include "tools/finding.h"
 #include "tools/tool.h"
@@ -59,6 +61,44 @@ static void check_gpu_files(void)
 			        strerror(errno));
 }
 
+/* --- memory cgroup --- */
+
+static bool read_line(const char *path, char *line, int size)
+{
+	FILE *file = fopen(path, "re");
+	bool good = file && fgets(line, size, file);
+
+	if (file)
+		fclose(file);
+	return good;
+}
+
+bool surroundings_cgroup_memory(unsigned long long *bytes)
+{
+	struct cgroup_memory memory;
+
+	cgroup_memory("", &memory);
+	*bytes = memory.used == UINT64_MAX ? 0 : memory.used;
+	return memory.used != UINT64_MAX;
+}
+
+/* What host_limit = auto reckons with. */
+static void print_host_memory(void)
+{
+	struct cgroup_memory memory;
+	char left[32], limit[32];
+
+	cgroup_memory("", &memory);
+	if (memory.left == UINT64_MAX)
+		finding(true, "host memory: no memory cgroup limits it");
+	else
+		finding(true, "host memory: the memory cgroup %s leaves %s of %s", memory.tightest,
+		        units_format_size(memory.left, left, sizeof left),
+		        units_format_size(memory.limit, limit, sizeof limit));
+}
+
+/* --- all of it --- */
+
 void surroundings_container(void)
 {
 	char path[PATH_MAX];
@@ -75,56 +115,9 @@ void surroundings_container(void)
 		finding(true, "container: processes have numbers of their own here: beside other "
 		              "programs on a GPU, "
 		              "the share held is estimated roughly");
+	print_host_memory();
 	check_gpu_files();
 	check_calls();
-}
-
-/* --- memory cgroup --- */
-
-static bool read_line(const char *path, char *line, int size)
-{
-	FILE *file = fopen(path, "re");
-	bool good = file && fgets(line, size, file);
-
-	if (file)
-		fclose(file);
-	return good;
-}
-
-/* In a container its own cgroup is the root of what is mounted there. */
-static bool read_usage(const char *mount, const char *cgroup, const char *name,
-                       unsigned long long *bytes)
-{
-	char line[64];
-	char *path = text("%s%s/%s", mount, cgroup, name);
-	bool good = read_line(path, line, sizeof line);
-
-	free(path);
-	if (!good && *cgroup)
-		return read_usage(mount, "", name, bytes);
-	*bytes = good ? strtoull(line, NULL, 10) : 0;
-	return good;
-}
-
-bool surroundings_cgroup_memory(unsigned long long *bytes)
-{
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	char line[PATH_MAX + 64];
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof line, file)) {
-		char *cgroup;
-
-		line[strcspn(line, "\n")] = '\0';
-		if ((cgroup = strstr(line, ":memory:")))
-			found = read_usage("/sys/fs/cgroup/memory", cgroup + strlen(":memory:"),
-			                   "memory.usage_in_bytes", bytes);
-		else if (strncmp(line, "0::", 3) == 0)
-			found = read_usage("/sys/fs/cgroup", line + 3, "memory.current", bytes);
-	}
-	if (file)
-		fclose(file);
-	return found;
 }
 
 /* --- HAMi --- */

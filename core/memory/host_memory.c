@@ -1,16 +1,18 @@
-/* Available host memory, from /proc and the cgroup. Rules: runs inside the user's process. */
+/* Available host memory, from /proc and the memory cgroups. Rules: runs inside the user's process. */
 #include "core/memory/host_memory.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
 #include "core/config/config.h"
 
-/* The start of a small file of the kernel's, terminated. False when it cannot be read. */
+/* Reads the start of a small file of the kernel's and terminates it. Returns whether it could be read. */
 static bool read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -26,38 +28,26 @@ static bool read_text(const char *path, char *text, size_t size)
 	return true;
 }
 
-static uint64_t cgroup_left(void)
-{
-	char text[64];
-	uint64_t most, now;
-
-	if (!read_text("/sys/fs/cgroup/memory.max", text, sizeof(text)) || text[0] == 'm')
-		return UINT64_MAX; /* none, or "max" */
-	most = strtoull(text, NULL, 10);
-	if (!read_text("/sys/fs/cgroup/memory.current", text, sizeof(text)))
-		return UINT64_MAX;
-	now = strtoull(text, NULL, 10);
-	return most > now ? most - now : 0;
-}
-
-uint64_t host_memory_available(void)
+uint64_t host_memory_available(const char *root)
 {
 	static const char key[] = "MemAvailable:";
-	char text[1024];
-	uint64_t left, available = UINT64_MAX;
+	struct cgroup_memory cgroup;
+	char text[1024], path[CGROUP_PATH];
+	uint64_t available = UINT64_MAX;
 	const char *line;
 	int cancel;
 
 	/* No allocation is a place where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	left = cgroup_left();
-	if (read_text("/proc/meminfo", text, sizeof(text))) {
+	cgroup_memory(root, &cgroup);
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	if (read_text(path, text, sizeof(text))) {
 		line = strstr(text, key);
 		if (line)
 			available = strtoull(line + sizeof(key) - 1, NULL, 10) << 10;
 	}
 	pthread_setcancelstate(cancel, NULL);
-	return available < left ? available : left;
+	return available < cgroup.left ? available : cgroup.left;
 }
 
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
@@ -66,6 +56,6 @@ uint64_t host_memory_limit(uint64_t setting, uint64_t charged)
 
 	if (setting != CONFIG_AUTO)
 		return setting;
-	available = host_memory_available();
+	available = host_memory_available("");
 	return available == UINT64_MAX ? UINT64_MAX : available / 2 + charged;
 }

@@ -1,0 +1,277 @@
+/* Memory cgroups as machines have them, each a tree of files in a scratch folder. */
+#include "core/base/cgroup.h"
+#include "core/config/config.h"
+#include "core/memory/host_memory.h"
+#include "tests/unit/scratch.h"
+
+#define MIB      (UINT64_C(1) << 20)
+#define NONE_V1  "9223372036854771712\n"
+#define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V1_MOUNT "33 32 0:29 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
+
+/* Writes a file of the tree, with the folders above it. */
+static void put(const char *path, const char *text)
+{
+	char folder[128];
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+		mkdir(scratch_path(folder), 0700);
+	}
+	scratch_write(path, text);
+}
+
+/* A level's files; NULL: the file is not there. */
+static void level_2(const char *directory, const char *max, const char *high, const char *current)
+{
+	static const char *const names[] = {"memory.max", "memory.high", "memory.current"};
+	const char *const texts[] = {max, high, current};
+	char path[128];
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof path, "sys/fs/cgroup%s/%s", directory, names[i]);
+		if (texts[i])
+			put(path, texts[i]);
+	}
+}
+
+static void level_1(const char *directory, const char *limit, const char *usage)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "sys/fs/cgroup/memory%s/memory.limit_in_bytes", directory);
+	put(path, limit);
+	snprintf(path, sizeof path, "sys/fs/cgroup/memory%s/memory.usage_in_bytes", directory);
+	put(path, usage);
+}
+
+static void process(const char *cgroups, const char *mounts)
+{
+	put("proc/self/cgroup", cgroups);
+	put("proc/self/mountinfo", mounts);
+	put("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:  2097152 kB\n");
+}
+
+static struct cgroup_memory look(void)
+{
+	struct cgroup_memory memory;
+
+	cgroup_memory(scratch_folder, &memory);
+	return memory;
+}
+
+static void tightest_is(const struct cgroup_memory *memory, const char *directory)
+{
+	ck_assert_str_eq(memory->tightest, scratch_path(directory));
+}
+
+/* systemd: limits on the slice and on the service, the machine's own cgroup has none. */
+START_TEST(slice_without_namespace)
+{
+	struct cgroup_memory m;
+
+	process("0::/user.slice/user-1000.slice/run-7.scope\n",
+	        "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n" V2_MOUNT);
+	put("sys/fs/cgroup/cgroup.procs", "");
+	level_2("/user.slice", "max\n", "max\n", "209715200\n");
+	level_2("/user.slice/user-1000.slice", "419430400\n", "max\n", "104857600\n");
+	level_2("/user.slice/user-1000.slice/run-7.scope", "max\n", "max\n", "52428800\n");
+	m = look();
+	ck_assert_uint_eq(m.left, 300 * MIB);
+	ck_assert_uint_eq(m.limit, 400 * MIB);
+	ck_assert_uint_eq(m.used, 50 * MIB);
+	tightest_is(&m, "sys/fs/cgroup/user.slice/user-1000.slice");
+	ck_assert_uint_eq(host_memory_available(scratch_folder), 300 * MIB);
+
+	/* The service's own is tighter; then what throttles it is. */
+	level_2("/user.slice/user-1000.slice/run-7.scope", "104857600\n", NULL, NULL);
+	ck_assert_uint_eq(look().left, 50 * MIB);
+	level_2("/user.slice/user-1000.slice/run-7.scope", NULL, "62914560\n", NULL);
+	ck_assert_uint_eq(look().left, 10 * MIB);
+	/* More is used than is allowed. */
+	level_2("/user.slice/user-1000.slice/run-7.scope", NULL, "1048576\n", NULL);
+	ck_assert_uint_eq(look().left, 0);
+	ck_assert_uint_eq(host_memory_available(scratch_folder), 0);
+}
+END_TEST
+
+/* Cache is given up before anybody is killed. */
+START_TEST(file_cache_is_free)
+{
+	process("0::/a/b\n", V2_MOUNT);
+	level_2("/a", "419430400\n", NULL, "314572800\n");
+	level_2("/a/b", "max\n", NULL, "314572800\n");
+	put("sys/fs/cgroup/a/memory.stat",
+	    "anon 104857600\nfile 209715200\nshmem 52428800\ninactive_anon 1\nactive_anon 2\n"
+	    "inactive_file 104857600\nactive_file 52428800\nunevictable 0\n");
+	ck_assert_uint_eq(look().left, 250 * MIB);
+	/* More cache than use: read at two times. */
+	put("sys/fs/cgroup/a/memory.stat", "inactive_file 1073741824\n");
+	ck_assert_uint_eq(look().left, 400 * MIB);
+}
+END_TEST
+
+/* Slurm on version 1: the job's limit stands above the task. */
+START_TEST(slurm_task_of_version_1)
+{
+	struct cgroup_memory m;
+
+	process(
+	    "11:freezer:/slurm/uid_1000/job_42/step_0\n10:cpuset:/slurm/uid_1000/job_42/step_0\n"
+	    "9:name=systemd:/system.slice/slurmd.service\n"
+	    "4:memory:/slurm/uid_1000/job_42/step_0/task_3\n",
+	    "31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755\n"
+	    "35 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n" V1_MOUNT);
+	level_1("", NONE_V1, "8589934592\n");
+	level_1("/slurm", NONE_V1, "2147483648\n");
+	level_1("/slurm/uid_1000", NONE_V1, "2147483648\n");
+	level_1("/slurm/uid_1000/job_42", "1073741824\n", "943718400\n");
+	level_1("/slurm/uid_1000/job_42/step_0", "1073741824\n", "419430400\n");
+	level_1("/slurm/uid_1000/job_42/step_0/task_3", NONE_V1, "209715200\n");
+	m = look();
+	ck_assert_uint_eq(m.left, 124 * MIB);
+	ck_assert_uint_eq(m.used, 200 * MIB);
+	tightest_is(&m, "sys/fs/cgroup/memory/slurm/uid_1000/job_42");
+	put("sys/fs/cgroup/memory/slurm/uid_1000/job_42/memory.stat",
+	    "cache 104857600\ninactive_file 4096\ntotal_inactive_file 52428800\n"
+	    "total_active_file 10485760\n");
+	ck_assert_uint_eq(look().left, 184 * MIB);
+}
+END_TEST
+
+/* A container with a cgroup namespace sees its own cgroup as the root. */
+START_TEST(container_with_namespace)
+{
+	struct cgroup_memory m;
+
+	process("0::/\n", V2_MOUNT);
+	level_2("", "536870912\n", "max\n", "134217728\n");
+	m = look();
+	ck_assert_uint_eq(m.left, 384 * MIB);
+	ck_assert_uint_eq(m.used, 128 * MIB);
+	tightest_is(&m, "sys/fs/cgroup");
+	/* A process that was put elsewhere: what is mounted has to do. */
+	process("0::/../other\n", V2_MOUNT);
+	ck_assert_uint_eq(look().left, 384 * MIB);
+	/* The mount came from outside of the namespace. */
+	process("0::/\n", "30 23 0:26 /.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	ck_assert_uint_eq(look().left, 384 * MIB);
+	process("0::/../other/x\n",
+	        "30 23 0:26 /../other /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	level_2("/x", "20971520\n", "max\n", "0\n");
+	ck_assert_uint_eq(look().left, 20 * MIB);
+}
+END_TEST
+
+/* Docker without a namespace on version 1: the mount shows the container's own cgroup alone. */
+START_TEST(container_without_namespace)
+{
+	process("4:memory:/docker/0123abcd/inner\n0::/\n",
+	        "33 32 0:29 /docker/0123abcd /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+	        "34 32 0:29 /docker/0123 /other ro - cgroup cgroup rw,memory\n");
+	level_1("", "209715200\n", "104857600\n");
+	level_1("/inner", NONE_V1, "0\n");
+	ck_assert_uint_eq(look().left, 100 * MIB);
+	level_1("/inner", "10485760\n", "0\n");
+	ck_assert_uint_eq(look().left, 10 * MIB);
+}
+END_TEST
+
+/* Both at once: version 2 has no memory there, or has it instead of version 1. */
+START_TEST(hybrid)
+{
+	process("4:cpu,memory:/job\n1:name=systemd:/job.service\n0::/job.service\n",
+	        "31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"
+	        "33 32 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
+	        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+	level_1("", NONE_V1, "1048576\n");
+	level_1("/job", "314572800\n", "104857600\n");
+	put("sys/fs/cgroup/unified/job.service/cgroup.procs", "");
+	ck_assert_uint_eq(look().left, 200 * MIB);
+	level_2("/unified/job.service", "104857600\n", "max\n", "94371840\n");
+	ck_assert_uint_eq(look().left, 10 * MIB);
+}
+END_TEST
+
+/* Of two mounts the one that shows more levels counts; names may hold blanks. */
+START_TEST(several_mounts)
+{
+	process("0::/kube pods/pod/main\n",
+	        "29 23 0:26 /kube\\040pods/pod/main /mnt/own rw - cgroup2 cgroup2 rw\n"
+	        "30 23 0:26 /kube\\040pods /sys/fs/cgroup/all\\040here rw - cgroup2 cgroup2 rw\n"
+	        "31 23 0:27 / /sys/fs/cgroup/bpf rw - bpf bpf rw\n");
+	put("mnt/own/memory.max", "314572800\n");
+	level_2("/all here/pod", "209715200\n", "max\n", "0\n");
+	level_2("/all here/pod/main", "314572800\n", "max\n", "0\n");
+	ck_assert_uint_eq(look().left, 200 * MIB);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_limits_nothing)
+{
+	char mounts[8192];
+	struct cgroup_memory m = look();
+
+	ck_assert_uint_eq(m.left, UINT64_MAX);
+	ck_assert_uint_eq(m.used, UINT64_MAX);
+	ck_assert_str_eq(m.tightest, "");
+	ck_assert_uint_eq(host_memory_available(scratch_folder), UINT64_MAX);
+	ck_assert_uint_eq(host_memory_limit(42, 7), 42);
+
+	process("0::/a/b\n", V2_MOUNT); /* no such folders */
+	ck_assert_uint_eq(look().left, UINT64_MAX);
+	ck_assert_uint_eq(host_memory_available(scratch_folder), 2048 * MIB);
+	level_2("/a", "", "nonsense\n", "-5\n");
+	level_2("/a/b", "99999999999999999999999\n", "12x\n", "0\n");
+	ck_assert_uint_eq(look().left, UINT64_MAX);
+	/* A limit beside use that cannot be read. */
+	level_2("/a", "10485760\n", NULL, "?\n");
+	ck_assert_uint_eq(look().left, 10 * MIB);
+
+	/* Lines that are cut short, empty, or longer than anything. */
+	process("\n:\n0:\nmemory\n4:memory\n", "\n- - -\n1 2 3 / - cgroup2 c rw\n - cgroup2 \n");
+	ck_assert_uint_eq(look().left, UINT64_MAX);
+	memset(mounts, 'x', sizeof mounts);
+	memcpy(mounts + sizeof mounts - 1 - strlen("\n" V2_MOUNT), "\n" V2_MOUNT,
+	       strlen("\n" V2_MOUNT) + 1);
+	process("0::/a/b\n", mounts);
+	ck_assert_uint_eq(look().left, 10 * MIB);
+	memset(mounts, '/', sizeof mounts - 1);
+	mounts[0] = '0', mounts[1] = mounts[2] = ':';
+	process(mounts, V2_MOUNT);
+	ck_assert_uint_eq(look().left, UINT64_MAX);
+}
+END_TEST
+
+/* The process is moved to another cgroup while it runs. */
+START_TEST(follows_a_move)
+{
+	process("0::/a\n", V2_MOUNT);
+	level_2("/a", "104857600\n", "max\n", "0\n");
+	level_2("/b", "209715200\n", "max\n", "0\n");
+	ck_assert_uint_eq(look().left, 100 * MIB);
+	put("proc/self/cgroup", "0::/b\n");
+	ck_assert_uint_eq(look().left, 200 * MIB);
+	level_2("/b", "10485760\n", NULL, NULL);
+	ck_assert_uint_eq(look().left, 10 * MIB);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cgroup");
+	TCase *tests = tcase_create("trees");
+
+	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
+	tcase_add_test(tests, slice_without_namespace);
+	tcase_add_test(tests, file_cache_is_free);
+	tcase_add_test(tests, slurm_task_of_version_1);
+	tcase_add_test(tests, container_with_namespace);
+	tcase_add_test(tests, container_without_namespace);
+	tcase_add_test(tests, hybrid);
+	tcase_add_test(tests, several_mounts);
+	tcase_add_test(tests, what_cannot_be_read_limits_nothing);
+	tcase_add_test(tests, follows_a_move);
+	suite_add_tcase(suite, tests);
+	return scratch_run(suite);
+}
