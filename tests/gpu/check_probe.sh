@@ -1,8 +1,10 @@
 #!/bin/sh
-# Puts the probe's questions to the real driver and keeps the answers as probe.txt and probe.json in
-# build/gpu/.
+# Puts the probe's questions to the real driver. The answers are left as probe.tsv in $RESULTS.
 set -eu
 . tests/gpu/needs.sh
 need_gpu
-"$BUILD/gpu/probe" >"$BUILD/gpu/probe.txt" || { cat "$BUILD/gpu/probe.txt"; exit 1; }
-"$BUILD/gpu/probe" --json >"$BUILD/gpu/probe.json"
+status=0
+"$BUILD/gpu/probe" --tsv >"$RESULTS/probe.tsv" || status=$?
+# Processes that died are answers, too; none at all are not.
+[ -s "$RESULTS/probe.tsv" ] || fail "the probe ended with $status and said nothing"
+awk -F '\t' '{ print $1 ": " $2 ($3 == "" ? "" : " (" $3 ")") }' "$RESULTS/probe.tsv"

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# For the tests of this folder, which source it: what they need, and how they read results.
-: "${BUILD:=build}" "${NVCC:=nvcc}" "${GPU:=real}"
+# For the tests of this folder, which source it: what they need, and how they read results. Files that are worth keeping
+# go to $RESULTS, a folder, which is the test's own scratch where nobody wants them.
+: "${BUILD:=build}" "${NVCC:=nvcc}" "${GPU:=real}" "${RESULTS:=$TMPDIR}"
 if [ "$GPU" = soft ]; then # to try the scripts themselves
 	LD_LIBRARY_PATH=$(cd "$BUILD" && pwd)/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH

@@ -3,163 +3,27 @@
  *
  * question  a name that never changes, so that answers of two machines can be compared
  * answer    one word or a few figures; what it rests on is the evidence
- * group     questions asked in one process of their own, so that a crash costs only the group
- * attempt   driver calls of which each is made only if all before it succeeded
+ * group     questions of one kind; each is asked in a process of its own (see apart.h)
  */
 #ifndef PROBE_H
 #define PROBE_H
 
-#include <cuda.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "tests/gpu/gpu.h"
 
-/* Every call the probe makes. Found by name, so that an old driver misses answers and not the
- * start. */
-#define PROBE_CALLS(CALL)                       \
-	CALL(cuInit)                            \
-	CALL(cuDriverGetVersion)                \
-	CALL(cuGetErrorName)                    \
-	CALL(cuDeviceGet)                       \
-	CALL(cuDeviceGetCount)                  \
-	CALL(cuDeviceGetName)                   \
-	CALL(cuDeviceGetAttribute)              \
-	CALL(cuDeviceCanAccessPeer)             \
-	CALL(cuDevicePrimaryCtxRetain)          \
-	CALL(cuDevicePrimaryCtxReset)           \
-	CALL(cuCtxSetCurrent)                   \
-	CALL(cuCtxEnablePeerAccess)             \
-	CALL(cuCtxSynchronize)                  \
-	CALL(cuModuleLoadData)                  \
-	CALL(cuModuleGetFunction)               \
-	CALL(cuLaunchKernel)                    \
-	CALL(cuStreamCreate)                    \
-	CALL(cuStreamSynchronize)               \
-	CALL(cuStreamQuery)                     \
-	CALL(cuThreadExchangeStreamCaptureMode) \
-	CALL(cuStreamBeginCapture)              \
-	CALL(cuStreamEndCapture)                \
-	CALL(cuGraphInstantiate)                \
-	CALL(cuGraphLaunch)                     \
-	CALL(cuGraphExecDestroy)                \
-	CALL(cuGraphDestroy)                    \
-	CALL(cuEventCreate)                     \
-	CALL(cuEventRecord)                     \
-	CALL(cuEventSynchronize)                \
-	CALL(cuEventQuery)                      \
-	CALL(cuEventElapsedTime)                \
-	CALL(cuEventDestroy)                    \
-	CALL(cuMemAlloc)                        \
-	CALL(cuMemAllocManaged)                 \
-	CALL(cuMemFree)                         \
-	CALL(cuMemHostAlloc)                    \
-	CALL(cuMemHostGetDevicePointer)         \
-	CALL(cuMemFreeHost)                     \
-	CALL(cuMemGetInfo)                      \
-	CALL(cuMemGetAddressRange)              \
-	CALL(cuMemGetHandleForAddressRange)     \
-	CALL(cuIpcGetMemHandle)                 \
-	CALL(cuPointerGetAttribute)             \
-	CALL(cuMemGetAllocationGranularity)     \
-	CALL(cuMemAddressReserve)               \
-	CALL(cuMemAddressFree)                  \
-	CALL(cuMemCreate)                       \
-	CALL(cuMemRelease)                      \
-	CALL(cuMemMap)                          \
-	CALL(cuMemUnmap)                        \
-	CALL(cuMemSetAccess)                    \
-	CALL(cuMemExportToShareableHandle)      \
-	CALL(cuMemcpy)                          \
-	CALL(cuMemcpyAsync)                     \
-	CALL(cuMemcpyHtoD)                      \
-	CALL(cuMemcpyHtoDAsync)                 \
-	CALL(cuMemcpyDtoH)                      \
-	CALL(cuMemcpyDtoHAsync)                 \
-	CALL(cuMemcpyDtoD)                      \
-	CALL(cuMemcpyDtoDAsync)                 \
-	CALL(cuArrayCreate)                     \
-	CALL(cuArrayDestroy)                    \
-	CALL(cuMemcpyDtoA)                      \
-	CALL(cuMemcpyAtoD)                      \
-	CALL(cuMemcpyHtoA)                      \
-	CALL(cuMemcpyAtoH)                      \
-	CALL(cuMemcpyPeer)                      \
-	CALL(cuMemcpyPeerAsync)                 \
-	CALL(cuMemcpy2D)                        \
-	CALL(cuMemcpy2DUnaligned)               \
-	CALL(cuMemcpy2DAsync)                   \
-	CALL(cuMemcpy3D)                        \
-	CALL(cuMemcpy3DAsync)                   \
-	CALL(cuMemsetD8)                        \
-	CALL(cuMemsetD8Async)                   \
-	CALL(cuMemsetD16)                       \
-	CALL(cuMemsetD16Async)                  \
-	CALL(cuMemsetD32)                       \
-	CALL(cuMemsetD32Async)                  \
-	CALL(cuMemsetD2D8)                      \
-	CALL(cuMemsetD2D8Async)                 \
-	CALL(cuMemsetD2D16)                     \
-	CALL(cuMemsetD2D32)                     \
-	CALL(cuMemsetD2D32Async)
+#define gpu_kernel(name) gpu_kernel_of("probe_kernels.ptx", name)
 
-/* gpu.cuInit(0): the driver's function, or one that answers CUDA_ERROR_NOT_SUPPORTED. */
-struct gpu {
-#define CALL(name) __typeof__(&name) name;
-	PROBE_CALLS(CALL)
-#undef CALL
-};
-extern struct gpu gpu;
+/* Asks in a process of its own, in which the device is open. */
+#define ASK(question, call)                     \
+	do {                                    \
+		if (apart_begin(question)) {    \
+			if (gpu_open(question)) \
+				call;           \
+			apart_end();            \
+		}                               \
+	} while (0)
 
-extern CUdevice device; /* 0, with its primary context current */
-extern CUcontext context;
-extern CUstream stream; /* non-blocking */
-
-/* The driver, its device 0 and the probe's kernels; false with an answer to "device" on failure. */
-bool gpu_open(void);
-CUfunction gpu_kernel(const char *name);
-const char *gpu_error_name(CUresult result);
-
-/* Gives the answer to a question, once. */
-void answer(const char *question, const char *reply, const char *evidence, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* attempt_begin(); ATTEMPT(cuMemAlloc(&p, 4096)); ...; if (attempt_failed("question")) ... */
-struct attempt {
-	CUresult result;
-	const char *call; /* the one that failed */
-};
-extern struct attempt attempt;
-void attempt_begin(void);
-/* True when a call failed; if a question is named, its answer is then "no" and the call. */
-bool attempt_failed(const char *question);
-#define ATTEMPT(made)                             \
-	((void)(attempt.result == CUDA_SUCCESS && \
-	        (attempt.result = gpu.made, attempt.call = #made, false)))
-
-/*
- * A range of chunks mapped side by side, each on the device ('d') or on the host ('h'). Host chunks
- * are HOST_NUMA memory, HOST memory where there is none.
- */
-enum { MAX_CHUNKS = 8 };
-struct range {
-	CUdeviceptr base;
-	size_t reserved, chunk; /* bytes */
-	unsigned count;         /* chunks that are mapped */
-	CUmemGenericAllocationHandle handles[MAX_CHUNKS];
-};
-extern const size_t small_chunk; /* 2 MiB */
-CUmemAllocationProp range_properties(char backing);
-CUmemAccessDesc range_access(void); /* this device may read and write */
-/* These are steps of the current attempt. */
-void range_make(struct range *range, const char *backings, size_t chunk);
-void range_write(struct range *range, const void *bytes); /* chunk by chunk, synchronous */
-void range_read(struct range *range, void *bytes);
-/* Another backing for chunk i, with the same bytes at the same address. The device must be idle. */
-void range_move(struct range *range, unsigned i, char backing);
-/* Undoes whatever was made, in or out of an attempt. */
-void range_free(struct range *range);
-
-/* The groups. Each answers all its questions, whatever the driver can do. */
-void ask_device(void);
+/* The groups. Each asks all its questions, whatever the driver can do. */
+bool ask_device(void); /* false: there is none */
 void ask_providers(void);
 void ask_copies(void);
 void ask_fills(void);

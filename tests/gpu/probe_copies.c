@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	CHUNKS = 4,
@@ -194,14 +195,12 @@ static void expect(struct scene *scene, const struct form *form)
 			    form->kind == FILL ? VALUE : scene->source[from_offset + i];
 }
 
-static void ask_form(struct scene *scene, const struct form *form, const char *suffix)
+static void ask_form(struct scene *scene, const struct form *form, const char *question)
 {
-	char question[64];
 	size_t size = CHUNKS * small_chunk;
 	struct copy copy = {form->kind, scene->to.base + to_offset, scene->from.base + from_offset,
 	                    scene->host, copy_bytes};
 
-	snprintf(question, sizeof(question), "%s%s", form->question, suffix);
 	fill_with_noise(scene->source, size, 1);
 	fill_with_noise(scene->expected, size, 2);
 	memcpy(scene->host,
@@ -234,51 +233,57 @@ static void ask_form(struct scene *scene, const struct form *form, const char *s
 	answer(question, "yes", "%zu bytes", copy_bytes);
 }
 
-static void ask_forms(const struct form *forms, size_t count, const char *suffix, uint8_t *host)
+enum host { PAGEABLE, PINNED };
+
+static void ask_with_host(const struct form *form, const char *question, enum host host)
 {
 	size_t size = CHUNKS * small_chunk;
 	struct scene scene = {
-	    .host = host, .source = malloc(size), .expected = malloc(size), .seen = malloc(size)};
+	    .source = malloc(size), .expected = malloc(size), .seen = malloc(size)};
 
-	if (!scene.host || !scene.source || !scene.expected || !scene.seen)
-		abort(); /* it is said that the group died */
 	attempt_begin();
+	if (host == PAGEABLE)
+		scene.host = malloc(copy_bytes);
+	else
+		ATTEMPT(cuMemHostAlloc((void **)&scene.host, copy_bytes, 0));
+	if (attempt_failed(question)) /* the process ends with its memory */
+		_exit(0);
+	if (!scene.host || !scene.source || !scene.expected || !scene.seen)
+		abort(); /* it is said that the process died */
 	range_make(&scene.to, "dhdh", small_chunk);
 	range_make(&scene.from, "hdhd", small_chunk);
-	struct attempt made = attempt;
-	for (size_t i = 0; i < count; i++) {
-		attempt = made;
-		ask_form(&scene, &forms[i], suffix);
-	}
+	ask_form(&scene, form, question);
 	range_free(&scene.to);
 	range_free(&scene.from);
+	if (host == PAGEABLE)
+		free(scene.host);
+	else
+		gpu.cuMemFreeHost(scene.host);
 	free(scene.source);
 	free(scene.expected);
 	free(scene.seen);
+}
+
+static void ask_forms(const struct form *forms, size_t count, const char *suffix, enum host host)
+{
+	char question[64];
+
+	for (size_t i = 0; i < count; i++) {
+		snprintf(question, sizeof(question), "%s%s", forms[i].question, suffix);
+		ASK(question, ask_with_host(&forms[i], question, host));
+	}
 }
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))
 
 void ask_copies(void)
 {
-	uint8_t *pageable = malloc(copy_bytes);
-	uint8_t *pinned = NULL;
-
-	ask_forms(moves, COUNT(moves), "", pageable);
-	ask_forms(copies, COUNT(copies), "_pageable", pageable);
-	free(pageable);
-	attempt_begin();
-	ATTEMPT(cuMemHostAlloc((void **)&pinned, copy_bytes, 0));
-	if (attempt_failed("copies_pinned"))
-		return;
-	ask_forms(copies, COUNT(copies), "_pinned", pinned);
-	gpu.cuMemFreeHost(pinned);
+	ask_forms(moves, COUNT(moves), "", PAGEABLE);
+	ask_forms(copies, COUNT(copies), "_pageable", PAGEABLE);
+	ask_forms(copies, COUNT(copies), "_pinned", PINNED);
 }
 
 void ask_fills(void)
 {
-	uint8_t *host = malloc(copy_bytes);
-
-	ask_forms(fills, COUNT(fills), "", host);
-	free(host);
+	ask_forms(fills, COUNT(fills), "", PAGEABLE);
 }

@@ -70,5 +70,6 @@ void ask_costs(void)
 	};
 
 	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
-		ask_cost(asked[i].question, asked[i].backing, asked[i].chunks * small_chunk);
+		ASK(asked[i].question,
+		    ask_cost(asked[i].question, asked[i].backing, asked[i].chunks * small_chunk));
 }

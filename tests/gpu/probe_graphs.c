@@ -99,7 +99,7 @@ static void ask_node(const char *question, enum node node)
 
 void ask_graphs(void)
 {
-	ask_node("graph_kernel_after_move", KERNEL);
-	ask_node("graph_copy_after_move", MEMCPY);
-	ask_node("graph_fill_after_move", MEMSET);
+	ASK("graph_kernel_after_move", ask_node("graph_kernel_after_move", KERNEL));
+	ASK("graph_copy_after_move", ask_node("graph_copy_after_move", MEMCPY));
+	ASK("graph_fill_after_move", ask_node("graph_fill_after_move", MEMSET));
 }

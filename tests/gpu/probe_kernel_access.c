@@ -8,9 +8,8 @@
 enum { BLOCKS = 64, THREADS = 128 };
 
 /* Every thread adds 1 to the counter; the attempt made the pointer. */
-static void ask_counter(const char *kernel, const char *backing, CUdeviceptr counter)
+static void ask_counter(const char *question, const char *kernel, CUdeviceptr counter)
 {
-	char question[64];
 	union {
 		uint32_t u32;
 		uint64_t u64;
@@ -18,7 +17,6 @@ static void ask_counter(const char *kernel, const char *backing, CUdeviceptr cou
 	} seen = {0};
 	CUfunction function = gpu_kernel(kernel);
 
-	snprintf(question, sizeof(question), "%s_%s", kernel, backing);
 	ATTEMPT(cuMemsetD8(counter, 0, sizeof(seen)));
 	ATTEMPT(cuLaunchKernel(function, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, (void *[]){&counter},
 	                       NULL));
@@ -32,39 +30,46 @@ static void ask_counter(const char *kernel, const char *backing, CUdeviceptr cou
 	       count, BLOCKS * THREADS);
 }
 
-static void ask_counters(const char *backing, CUdeviceptr counter)
-{
-	static const char *const kernels[] = {"atomic_add_u32", "atomic_add_u64", "atomic_add_f32",
-	                                      "atomic_cas_u32", "atomic_cas_u64"};
-	struct attempt made = attempt;
+enum backing { VMM_HOST, MANAGED, PINNED, BACKINGS };
 
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
-		attempt = made;
-		ask_counter(kernels[i], backing, counter);
-	}
-}
-
-void ask_atomics(void)
+static void ask_counter_in(const char *question, const char *kernel, enum backing backing)
 {
 	struct range range;
 	CUdeviceptr pointer = 0;
 	void *host = NULL;
 
 	attempt_begin();
-	range_make(&range, "h", small_chunk);
-	ask_counters("vmm_host", range.base);
-	range_free(&range);
+	switch (backing) {
+	case VMM_HOST:
+		range_make(&range, "h", small_chunk);
+		pointer = range.base;
+		break;
+	case MANAGED:
+		ATTEMPT(cuMemAllocManaged(&pointer, small_chunk, CU_MEM_ATTACH_GLOBAL));
+		break;
+	case PINNED:
+		ATTEMPT(cuMemHostAlloc(&host, small_chunk, CU_MEMHOSTALLOC_DEVICEMAP));
+		ATTEMPT(cuMemHostGetDevicePointer(&pointer, host, 0));
+		break;
+	case BACKINGS:
+		break;
+	}
+	ask_counter(question, kernel, pointer); /* the process ends with its memory */
+}
 
-	attempt_begin();
-	ATTEMPT(cuMemAllocManaged(&pointer, small_chunk, CU_MEM_ATTACH_GLOBAL));
-	ask_counters("managed", pointer);
-	gpu.cuMemFree(pointer);
+void ask_atomics(void)
+{
+	static const char *const kernels[] = {"atomic_add_u32", "atomic_add_u64", "atomic_add_f32",
+	                                      "atomic_cas_u32", "atomic_cas_u64"};
+	static const char *const names[BACKINGS] = {"vmm_host", "managed", "pinned"};
+	char question[64];
 
-	attempt_begin();
-	ATTEMPT(cuMemHostAlloc(&host, small_chunk, CU_MEMHOSTALLOC_DEVICEMAP));
-	ATTEMPT(cuMemHostGetDevicePointer(&pointer, host, 0));
-	ask_counters("pinned", pointer);
-	gpu.cuMemFreeHost(host);
+	for (enum backing b = 0; b < BACKINGS; b++) {
+		for (size_t k = 0; k < sizeof(kernels) / sizeof(*kernels); k++) {
+			snprintf(question, sizeof(question), "%s_%s", kernels[k], names[b]);
+			ASK(question, ask_counter_in(question, kernels[k], b));
+		}
+	}
 }
 
 /* The shortest of a few launches, in milliseconds. */
@@ -100,7 +105,7 @@ static void answer_rate(const char *question, float ms, size_t bytes)
 	answer(question, reply, "%zu MiB in %.3f ms, best of 3", bytes >> 20, (double)ms);
 }
 
-static void ask_rates(const char *backings, const char *read_question, const char *write_question)
+static void ask_rate(const char *question, const char *kernel, const char *backings)
 {
 	struct range range;
 	CUdeviceptr sum = 0;
@@ -111,21 +116,27 @@ static void ask_rates(const char *backings, const char *read_question, const cha
 	ATTEMPT(cuMemsetD8(range.base, 0, range.reserved));
 	ATTEMPT(cuCtxSynchronize());
 	unsigned count = range.reserved / 16;
-	struct attempt made = attempt;
-	CUfunction read_all = gpu_kernel("read_all");
-	float ms = fastest(read_all, (void *[]){&range.base, &count, &sum});
-	answer_rate(read_question, ms, range.reserved);
-	attempt = made;
-	CUfunction write_all = gpu_kernel("write_all");
-	ms = fastest(write_all, (void *[]){&range.base, &count});
-	answer_rate(write_question, ms, range.reserved);
+	/* write_all() takes two of them. */
+	float ms = fastest(gpu_kernel(kernel), (void *[]){&range.base, &count, &sum});
+	answer_rate(question, ms, range.reserved);
 	gpu.cuMemFree(sum);
 	range_free(&range);
 }
 
 void ask_bandwidth(void)
 {
-	ask_rates("dddd", "kernel_read_device", "kernel_write_device");
-	ask_rates("hhhh", "kernel_read_host", "kernel_write_host");
-	ask_rates("dhdh", "kernel_read_mixed", "kernel_write_mixed");
+	static const struct {
+		const char *question, *kernel, *backings;
+	} asked[] = {
+	    {"kernel_read_device", "read_all", "dddd"},
+	    {"kernel_write_device", "write_all", "dddd"},
+	    {"kernel_read_host", "read_all", "hhhh"},
+	    {"kernel_write_host", "write_all", "hhhh"},
+	    {"kernel_read_mixed", "read_all", "dhdh"},
+	    {"kernel_write_mixed", "write_all", "dhdh"},
+	};
+
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
+		ASK(asked[i].question,
+		    ask_rate(asked[i].question, asked[i].kernel, asked[i].backings));
 }

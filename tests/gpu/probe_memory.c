@@ -16,8 +16,10 @@ static int attribute(CUdevice_attribute which)
 
 static void ask_granularity(const char *question, CUmemLocationType type)
 {
-	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-	                                  .location = {.type = type}};
+	CUmemAllocationProp properties = {
+	    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .location = {.type = type,
+	                 .id = type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? gpu_host_node() : 0}};
 	size_t minimum = 0, recommended = 0;
 
 	attempt_begin();
@@ -32,7 +34,7 @@ static void ask_granularity(const char *question, CUmemLocationType type)
 	answer(question, reply, "bytes at least, %zu recommended", recommended);
 }
 
-void ask_device(void)
+static void answer_device(void)
 {
 	char name[256] = "";
 	int version = 0;
@@ -42,15 +44,37 @@ void ask_device(void)
 	answer("device", name, "driver %d.%d, compute capability %d.%d", version / 1000,
 	       version % 1000 / 10, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
 	       attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+}
+
+static void answer_virtual_memory(void)
+{
 	answer("virtual_memory",
 	       attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 1 ? "yes"
 	                                                                               : "no",
 	       "host NUMA memory %d, nearest node %d (1 yes, -1 unknown)",
 	       attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
 	       attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
-	ask_granularity("granularity_device", CU_MEM_LOCATION_TYPE_DEVICE);
-	ask_granularity("granularity_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA);
-	ask_granularity("granularity_host", CU_MEM_LOCATION_TYPE_HOST);
+}
+
+bool ask_device(void)
+{
+	static const struct {
+		const char *question;
+		CUmemLocationType type;
+	} asked[] = {
+	    {"granularity_device", CU_MEM_LOCATION_TYPE_DEVICE},
+	    {"granularity_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA},
+	    {"granularity_host", CU_MEM_LOCATION_TYPE_HOST},
+	};
+
+	ASK("device", answer_device());
+	if (strcmp(apart_last_reply(), "no driver") == 0 ||
+	    strcmp(apart_last_reply(), "no device") == 0)
+		return false;
+	ASK("virtual_memory", answer_virtual_memory());
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
+		ASK(asked[i].question, ask_granularity(asked[i].question, asked[i].type));
+	return true;
 }
 
 /* One attribute as text: "pointer" and "current" stand for the pointer asked about and the current
@@ -117,8 +141,10 @@ static void ask_pointer(const char *question, CUdeviceptr pointer)
 
 static void ask_vmm_provider(const char *question, CUmemLocationType type)
 {
-	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-	                                  .location = {.type = type}};
+	CUmemAllocationProp properties = {
+	    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .location = {.type = type,
+	                 .id = type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? gpu_host_node() : 0}};
 	CUmemAccessDesc access = range_access();
 	struct range range = {.reserved = small_chunk, .chunk = small_chunk};
 
@@ -148,38 +174,68 @@ static void ask_footprint(void)
 	range_free(&range);
 }
 
-void ask_providers(void)
+static void ask_plain(const char *question)
+{
+	CUdeviceptr pointer = 0;
+
+	attempt_begin();
+	ATTEMPT(cuMemAlloc(&pointer, small_chunk));
+	ask_pointer(question, pointer);
+	gpu.cuMemFree(pointer);
+}
+
+static void ask_managed(const char *question)
+{
+	CUdeviceptr pointer = 0;
+
+	attempt_begin();
+	ATTEMPT(cuMemAllocManaged(&pointer, small_chunk, CU_MEM_ATTACH_GLOBAL));
+	ask_pointer(question, pointer);
+	gpu.cuMemFree(pointer);
+}
+
+static void ask_pinned(const char *question)
 {
 	CUdeviceptr pointer = 0;
 	void *host = NULL;
 
 	attempt_begin();
-	ATTEMPT(cuMemAlloc(&pointer, small_chunk));
-	ask_pointer("pointer_plain", pointer);
-	gpu.cuMemFree(pointer);
-
-	ask_vmm_provider("pointer_vmm_device", CU_MEM_LOCATION_TYPE_DEVICE);
-	ask_vmm_provider("provider_vmm_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA);
-	ask_vmm_provider("provider_vmm_host", CU_MEM_LOCATION_TYPE_HOST);
-
-	attempt_begin();
-	ATTEMPT(cuMemAllocManaged(&pointer, small_chunk, CU_MEM_ATTACH_GLOBAL));
-	ask_pointer("provider_managed", pointer);
-	gpu.cuMemFree(pointer);
-
-	attempt_begin();
 	ATTEMPT(cuMemHostAlloc(&host, small_chunk, CU_MEMHOSTALLOC_DEVICEMAP));
 	ATTEMPT(cuMemHostGetDevicePointer(&pointer, host, 0));
-	ask_pointer("provider_pinned", pointer);
+	ask_pointer(question, pointer);
 	gpu.cuMemFreeHost(host);
+}
 
+static void ask_access_over_mixed(const char *question)
+{
 	struct range range;
+
 	attempt_begin();
 	range_make(&range, "dhdh", small_chunk);
-	if (!attempt_failed("access_set_once_over_mixed_chunks"))
-		answer("access_set_once_over_mixed_chunks", "yes", "chunks dhdh");
+	if (!attempt_failed(question))
+		answer(question, "yes", "chunks dhdh");
 	range_free(&range);
-	ask_footprint();
+}
+
+void ask_providers(void)
+{
+	static const struct {
+		const char *question;
+		CUmemLocationType type;
+	} asked[] = {
+	    {"pointer_vmm_device", CU_MEM_LOCATION_TYPE_DEVICE},
+	    {"provider_vmm_host_numa", CU_MEM_LOCATION_TYPE_HOST_NUMA},
+	    {"provider_vmm_host", CU_MEM_LOCATION_TYPE_HOST},
+	};
+
+	ASK("pointer_plain", ask_plain("pointer_plain"));
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
+		ASK(asked[i].question, ask_vmm_provider(asked[i].question, asked[i].type));
+	ASK("provider_managed", ask_managed("provider_managed"));
+	ASK("provider_pinned", ask_pinned("provider_pinned"));
+	ASK("access_set_once_over_mixed_chunks",
+	    ask_access_over_mixed("access_set_once_over_mixed_chunks"));
+	ASK("host_backing_takes_device_memory", ask_footprint());
 }
 
 static void ask_dma_buf(const char *question, CUdeviceptr pointer, size_t size)
@@ -222,39 +278,54 @@ static void ask_export(const char *question, char backing)
 		gpu.cuMemRelease(handle);
 }
 
-void ask_sharing(void)
+static void ask_plain_shared(const char *question, bool dma_buf)
 {
-	static const struct {
-		const char *backings, *ipc, *dma_buf;
-	} cases[] = {
-	    {"d", "ipc_vmm_device", "dma_buf_vmm_device"},
-	    {"h", "ipc_vmm_host", "dma_buf_vmm_host"},
-	    {"dh", "ipc_vmm_mixed", "dma_buf_vmm_mixed"},
-	};
 	CUdeviceptr plain = 0;
 
 	attempt_begin();
 	ATTEMPT(cuMemAlloc(&plain, small_chunk));
-	ask_ipc("ipc_plain", plain);
-	attempt_begin();
-	ask_dma_buf("dma_buf_plain", plain, small_chunk);
+	if (dma_buf)
+		ask_dma_buf(question, plain, small_chunk);
+	else
+		ask_ipc(question, plain);
 	gpu.cuMemFree(plain);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct range range;
-		attempt_begin();
-		range_make(&range, cases[i].backings, small_chunk);
-		struct attempt made = attempt;
-		ask_ipc(cases[i].ipc, range.base);
-		attempt = made;
-		ask_dma_buf(cases[i].dma_buf, range.base, range.reserved);
-		range_free(&range);
-	}
-	ask_export("export_device", 'd');
-	ask_export("export_host", 'h');
+}
+
+static void ask_range_shared(const char *question, const char *backings, bool dma_buf)
+{
+	struct range range;
+
+	attempt_begin();
+	range_make(&range, backings, small_chunk);
+	if (dma_buf)
+		ask_dma_buf(question, range.base, range.reserved);
+	else
+		ask_ipc(question, range.base);
+	range_free(&range);
+}
+
+void ask_sharing(void)
+{
+	static const struct {
+		const char *question, *backings;
+		bool dma_buf;
+	} asked[] = {
+	    {"ipc_vmm_device", "d", false}, {"dma_buf_vmm_device", "d", true},
+	    {"ipc_vmm_host", "h", false},   {"dma_buf_vmm_host", "h", true},
+	    {"ipc_vmm_mixed", "dh", false}, {"dma_buf_vmm_mixed", "dh", true},
+	};
+
+	ASK("ipc_plain", ask_plain_shared("ipc_plain", false));
+	ASK("dma_buf_plain", ask_plain_shared("dma_buf_plain", true));
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
+		ASK(asked[i].question,
+		    ask_range_shared(asked[i].question, asked[i].backings, asked[i].dma_buf));
+	ASK("export_device", ask_export("export_device", 'd'));
+	ASK("export_host", ask_export("export_host", 'h'));
 }
 
 /* A second device writes a mixed range of the first. */
-void ask_peers(void)
+static void ask_peer(void)
 {
 	int devices = 0, can = 0;
 	CUdevice second = 0;
@@ -289,8 +360,12 @@ void ask_peers(void)
 	range_free(&range);
 }
 
-/* The last question of all: nothing of the context is left after it. */
-void ask_reset(void)
+void ask_peers(void)
+{
+	ASK("peer_access_to_mixed_chunks", ask_peer());
+}
+
+static void ask_mapping_after_reset(void)
 {
 	static const char question[] = "mapping_survives_context_reset";
 	struct range range;
@@ -308,4 +383,9 @@ void ask_reset(void)
 	if (!attempt_failed(question))
 		answer(question, bytes[0] == 0x5a && bytes[1] == 0x5a ? "yes" : "wrong bytes",
 		       "device chunk %#x, host chunk %#x, written as 0x5a", bytes[0], bytes[1]);
+}
+
+void ask_reset(void)
+{
+	ASK("mapping_survives_context_reset", ask_mapping_after_reset());
 }

@@ -182,7 +182,7 @@ static void ask_array(const char *question, bool to_array)
 	CUdeviceptr across;
 
 	if (!written || !seen)
-		abort(); /* it is said that the group died */
+		abort(); /* it is said that the process died */
 	for (size_t i = 0; i < BYTES; i++)
 		written[i] = (uint8_t)(i * 7 + i / 4096);
 	attempt_begin();
@@ -212,14 +212,14 @@ static void ask_array(const char *question, bool to_array)
 
 void ask_runs(void)
 {
-	ask_unmap("unmap_once_over_device_chunks", "dddd");
-	ask_unmap("unmap_once_over_mixed_chunks", "dhdh");
-	ask_unmap_part();
-	ask_access_again();
-	ask_mapped_twice("device_chunk_mapped_twice", 'd');
-	ask_mapped_twice("host_chunk_mapped_twice", 'h');
-	ask_run_cost("cost_of_8_device_chunks", "dddddddd");
-	ask_run_cost("cost_of_8_mixed_chunks", "dhdhdhdh");
-	ask_array("copy_dtoa", true);
-	ask_array("copy_atod", false);
+	ASK("unmap_once_over_device_chunks", ask_unmap("unmap_once_over_device_chunks", "dddd"));
+	ASK("unmap_once_over_mixed_chunks", ask_unmap("unmap_once_over_mixed_chunks", "dhdh"));
+	ASK("unmap_middle_of_run", ask_unmap_part());
+	ASK("access_set_again_over_run", ask_access_again());
+	ASK("device_chunk_mapped_twice", ask_mapped_twice("device_chunk_mapped_twice", 'd'));
+	ASK("host_chunk_mapped_twice", ask_mapped_twice("host_chunk_mapped_twice", 'h'));
+	ASK("cost_of_8_device_chunks", ask_run_cost("cost_of_8_device_chunks", "dddddddd"));
+	ASK("cost_of_8_mixed_chunks", ask_run_cost("cost_of_8_mixed_chunks", "dhdhdhdh"));
+	ASK("copy_dtoa", ask_array("copy_dtoa", true));
+	ASK("copy_atod", ask_array("copy_atod", false));
 }

@@ -16,6 +16,8 @@ enum { BUSY_MS = 120, WAITED_MS = BUSY_MS / 2, A_MOMENT_MS = 20 };
 
 static volatile unsigned *go; /* of the host */
 static pthread_t timer;
+static CUstream blocking, idle;
+static CUevent recorded;
 
 static void *let_go(void *unused)
 {
@@ -46,11 +48,27 @@ static void busy_end(CUstream on)
 
 /* --- queries of the default stream --- */
 
-static void ask_query(const char *question, CUstream busy)
+/* What the questions of this file need, as the beginning of an attempt. */
+static void waits_open(void)
+{
+	attempt_begin();
+	ATTEMPT(cuMemHostAlloc((void **)&go, sizeof(*go), 0));
+	ATTEMPT(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	ATTEMPT(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING));
+	ATTEMPT(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
+	ATTEMPT(cuEventRecord(recorded, idle));
+	ATTEMPT(cuStreamSynchronize(idle));
+}
+
+/* The stream is named by where it is kept, because it is made in the process that asks. */
+static void ask_query(const char *question, const CUstream *kept)
 {
 	CUresult seen;
 
-	attempt_begin();
+	waits_open();
+	if (attempt_failed(question))
+		return;
+	CUstream busy = *kept;
 	busy_begin(busy);
 	seen = gpu.cuStreamQuery(CU_STREAM_LEGACY);
 	busy_end(busy);
@@ -59,11 +77,20 @@ static void ask_query(const char *question, CUstream busy)
 		       "cuStreamQuery of the legacy stream: %s", gpu_error_name(seen));
 }
 
-static void ask_queries(CUstream blocking)
+static void ask_queries(void)
 {
-	ask_query("legacy_query_sees_blocking_stream", blocking);
-	ask_query("legacy_query_sees_per_thread_stream", CU_STREAM_PER_THREAD);
-	ask_query("legacy_query_sees_nonblocking_stream", stream);
+	static const CUstream per_thread = CU_STREAM_PER_THREAD;
+	static const struct {
+		const char *question;
+		const CUstream *busy;
+	} asked[] = {
+	    {"legacy_query_sees_blocking_stream", &blocking},
+	    {"legacy_query_sees_per_thread_stream", &per_thread},
+	    {"legacy_query_sees_nonblocking_stream", &stream},
+	};
+
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)
+		ASK(asked[i].question, ask_query(asked[i].question, asked[i].busy));
 }
 
 /* --- memory management beside running work --- */
@@ -123,7 +150,7 @@ static void ask_who_waits(const char *question, char backing)
 	struct memory memory = {0};
 	size_t used = 0;
 
-	attempt_begin();
+	waits_open();
 	for (enum call call = 0; call < CALLS; call++) {
 		double start;
 
@@ -152,8 +179,6 @@ static void synchronize(CUresult *result)
 	*result = gpu.cuCtxSynchronize();
 }
 
-static CUstream idle;
-
 static void query_stream(CUresult *result)
 {
 	*result = gpu.cuStreamQuery(idle);
@@ -163,8 +188,6 @@ static void query_legacy(CUresult *result)
 {
 	*result = gpu.cuStreamQuery(CU_STREAM_LEGACY);
 }
-
-static CUevent recorded;
 
 static void query_event(CUresult *result)
 {
@@ -219,18 +242,16 @@ static void *act_relaxed(void *cookie)
 }
 
 /* before: the other thread's call has begun, and waits for a kernel, when the capture begins. */
-static void ask_capture(const char *what, void (*act)(CUresult *result), CUstreamCaptureMode mode,
-                        const char *mode_name, bool before)
+static void ask_capture(const char *question, void (*act)(CUresult *result),
+                        CUstreamCaptureMode mode, bool before)
 {
 	struct other other = {act, CUDA_SUCCESS};
 	CUdeviceptr word = 0;
 	CUgraph graph = NULL;
 	pthread_t thread;
-	char question[96];
 	CUresult ended;
 
-	snprintf(question, sizeof(question), "%s_capture_survives_%s", mode_name, what);
-	attempt_begin();
+	waits_open();
 	ATTEMPT(cuMemAlloc(&word, sizeof(unsigned)));
 	if (before)
 		busy_begin(idle);
@@ -281,28 +302,22 @@ static void ask_captures(void)
 	            {"event_query", query_event, false},
 	            {"mapping", map_and_unmap, false},
 	            {"memory_query", query_memory, false}};
+	char question[96];
 
 	for (size_t a = 0; a < sizeof(acts) / sizeof(*acts); a++)
-		for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++)
-			ask_capture(acts[a].what, acts[a].act, modes[m].mode, modes[m].name,
-			            acts[a].before);
+		for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++) {
+			snprintf(question, sizeof(question), "%s_capture_survives_%s",
+			         modes[m].name, acts[a].what);
+			ASK(question,
+			    ask_capture(question, acts[a].act, modes[m].mode, acts[a].before));
+		}
 }
 
 void ask_waits(void)
 {
-	CUstream blocking = NULL;
-
-	attempt_begin();
-	ATTEMPT(cuMemHostAlloc((void **)&go, sizeof(*go), 0));
-	ATTEMPT(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
-	ATTEMPT(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING));
-	ATTEMPT(cuEventCreate(&recorded, CU_EVENT_DISABLE_TIMING));
-	ATTEMPT(cuEventRecord(recorded, idle));
-	ATTEMPT(cuStreamSynchronize(idle));
-	if (attempt_failed("waits"))
-		return;
-	ask_queries(blocking);
-	ask_who_waits("device_calls_that_wait_for_work", 'd');
-	ask_who_waits("host_calls_that_wait_for_work", 'h');
+	ask_queries();
+	ASK("device_calls_that_wait_for_work",
+	    ask_who_waits("device_calls_that_wait_for_work", 'd'));
+	ASK("host_calls_that_wait_for_work", ask_who_waits("host_calls_that_wait_for_work", 'h'));
 	ask_captures();
 }

@@ -3,9 +3,11 @@ gpu_out := $(addprefix $(BUILD)/gpu/,probe probe_kernels.ptx device_free utilisa
 gpu_tests := tests/gpu/test_probe.sh
 gpu_only_tests := $(wildcard tests/gpu/check_*.sh)
 
-probe_src := $(wildcard tests/gpu/probe*.c) tests/clients/program.c
+# What the probe and the questions stand on.
+gpu_ground := $(addprefix $(BUILD)/tests/,gpu/gpu.o gpu/apart.o clients/program.o)
+probe_src := $(wildcard tests/gpu/probe*.c)
 
-$(BUILD)/gpu/probe: $(probe_src:%.c=$(BUILD)/%.o)
+$(BUILD)/gpu/probe: $(probe_src:%.c=$(BUILD)/%.o) $(gpu_ground)
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl

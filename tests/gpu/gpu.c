@@ -1,5 +1,5 @@
-/* The probe's ground: the driver's functions, attempts, and ranges of chunks. See probe.h. */
-#include "tests/gpu/probe.h"
+/* The driver's functions, attempts, and ranges of chunks. See gpu.h. */
+#include "tests/gpu/gpu.h"
 
 #include "tests/clients/program.h"
 
@@ -15,8 +15,7 @@ CUstream stream;
 struct attempt attempt;
 const size_t small_chunk = (size_t)2 << 20;
 
-static CUmodule module;
-static CUmemLocation host_location;
+static CUmemLocationType host_kind = CU_MEM_LOCATION_TYPE_HOST_NUMA;
 
 static CUresult missing(void)
 {
@@ -35,7 +34,7 @@ static void find_calls(void *library)
 	memcpy(&(slot), &found, sizeof(found));
 #define TEXT(name) #name
 #define CALL(name) FIND(TEXT(name), gpu.name)
-	PROBE_CALLS(CALL)
+	GPU_CALLS(CALL)
 #undef CALL
 #undef TEXT
 #undef FIND
@@ -67,46 +66,88 @@ bool attempt_failed(const char *question)
 	return true;
 }
 
-/* HOST_NUMA memory if it can be made, else HOST memory, which then may fail too. */
-static void choose_host_location(void)
+int gpu_host_node(void)
 {
-	CUmemGenericAllocationHandle handle;
+	int node = -1;
 
-	host_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
-	CUmemAllocationProp properties = range_properties('h');
-	if (gpu.cuMemCreate(&handle, small_chunk, &properties, 0) == CUDA_SUCCESS)
-		gpu.cuMemRelease(handle);
-	else
-		host_location.type = CU_MEM_LOCATION_TYPE_HOST;
+	if (gpu.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
+	    CUDA_SUCCESS)
+		node = -1;
+	return node < 0 ? 0 : node;
 }
 
-bool gpu_open(void)
+/* One kind of memory of the host, made and written by the device. */
+static void try_host(const char *question, CUmemLocationType type)
+{
+	struct range range;
+
+	host_kind = type;
+	attempt_begin();
+	range_make(&range, "h", small_chunk);
+	ATTEMPT(cuMemsetD8(range.base, 1, small_chunk));
+	ATTEMPT(cuCtxSynchronize());
+	if (!attempt_failed(question))
+		answer(question, "yes", "location type %d, node %d", (int)type, gpu_host_node());
+	range_free(&range);
+}
+
+void gpu_choose_host(void)
+{
+	static const struct {
+		const char *question;
+		CUmemLocationType type;
+	} kinds[] = {{"host_memory_of_node", CU_MEM_LOCATION_TYPE_HOST_NUMA},
+	             {"host_memory_of_no_node", CU_MEM_LOCATION_TYPE_HOST}};
+	bool chosen = false;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const char *question = kinds[i].question;
+
+		if (apart_begin(question)) {
+			if (gpu_open(question))
+				try_host(question, kinds[i].type);
+			apart_end();
+		}
+		if (!chosen && strcmp(apart_last_reply(), "yes") == 0) {
+			host_kind = kinds[i].type;
+			chosen = true;
+		}
+	}
+}
+
+bool gpu_open(const char *question)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library) {
-		answer("device", "none", "%s", dlerror());
+		answer(question, "no driver", "%s", dlerror());
 		return false;
 	}
 	find_calls(library);
-	char *ptx = program_read_beside("probe_kernels.ptx");
 	attempt_begin();
 	ATTEMPT(cuInit(0));
 	ATTEMPT(cuDeviceGet(&device, 0));
 	ATTEMPT(cuDevicePrimaryCtxRetain(&context, device));
 	ATTEMPT(cuCtxSetCurrent(context));
 	ATTEMPT(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	ATTEMPT(cuModuleLoadData(&module, ptx));
-	free(ptx);
-	if (attempt_failed("device"))
-		return false;
-	choose_host_location();
-	return true;
+	if (attempt.result == CUDA_SUCCESS)
+		return true;
+	answer(question, "no device", "%.*s: %s", (int)strcspn(attempt.call, "("), attempt.call,
+	       gpu_error_name(attempt.result));
+	return false;
 }
 
-CUfunction gpu_kernel(const char *name)
+CUfunction gpu_kernel_of(const char *file, const char *name)
 {
+	static CUmodule module;
+	static const char *loaded;
 	CUfunction function = NULL;
 
+	if (!loaded || strcmp(loaded, file) != 0) {
+		char *ptx = program_read_beside(file);
+		ATTEMPT(cuModuleLoadData(&module, ptx));
+		free(ptx);
+		loaded = file;
+	}
 	ATTEMPT(cuModuleGetFunction(&function, module, name));
 	return function;
 }
@@ -119,7 +160,9 @@ CUmemAllocationProp range_properties(char backing)
 		properties.location =
 		    (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 	else
-		properties.location = host_location;
+		properties.location = (CUmemLocation){
+		    .type = host_kind,
+		    .id = host_kind == CU_MEM_LOCATION_TYPE_HOST_NUMA ? gpu_host_node() : 0};
 	return properties;
 }
 
