@@ -12,6 +12,26 @@ $(BUILD)/gpu/probe: $(probe_src:%.c=$(BUILD)/%.o) $(gpu_ground)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
+# The questions, and the kernels that lie beside them.
+question_src := $(wildcard tests/gpu/questions/*.c)
+question_ptx := $(notdir $(wildcard tests/gpu/questions/*.ptx))
+gpu_out += $(addprefix $(BUILD)/gpu/,$(addprefix questions/,ask $(question_ptx)) broken/libcuda.so.1)
+gpu_tests += tests/gpu/test_questions.sh
+
+$(BUILD)/gpu/questions/ask: $(question_src:%.c=$(BUILD)/%.o) $(gpu_ground)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
+
+$(BUILD)/gpu/questions/%.ptx: tests/gpu/questions/%.ptx
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+$(BUILD)/gpu/broken/libcuda.so.1: $(BUILD)/tests/gpu/broken_driver.o
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libcuda.so.1 -o $@ $^
+
 $(BUILD)/gpu/device_free: $(BUILD)/tests/gpu/device_free.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
@@ -25,6 +45,16 @@ $(BUILD)/gpu/utilisation: $(BUILD)/tests/gpu/utilisation.o
 $(BUILD)/gpu/probe_kernels.ptx: tests/gpu/probe_kernels.ptx
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
+
+.PHONY: ptx-questions
+ptx: ptx-questions
+ptx-questions: # file:architecture:PTX version
+	$(Q)for each in kernels:sm_75:6.4 kernels_texture:sm_75:6.4 kernels_90:sm_90:8.1; do \
+		file=tests/gpu/questions/$${each%%:*} rest=$${each#*:}; \
+		echo "  NVCC    $$file.ptx"; \
+		$(NVCC) -ptx -O2 -arch=$${rest%:*} -o $$file.ptx.tmp $$file.cu && \
+		sed "s/^\.version .*/.version $${rest#*:}/" $$file.ptx.tmp >$$file.ptx && rm $$file.ptx.tmp || exit 1; \
+	done
 
 # GPU=soft tries the scripts on the software GPU. They use programs of the other tests.
 .PHONY: run-check-gpu
