@@ -6,26 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/monotonic.h"
 #include "core/state/event.h"
 
-enum { DRAIN_PAUSE_NS = 10000000 };
+static struct segment_limit limit_of(const struct config_gpu *settings)
+{
+	return (struct segment_limit){.bytes = settings->memory_limit,
+	                              .most = settings->memory_limit_max,
+	                              .evict = settings->evict};
+}
 
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings)
 {
-	uint64_t limit = settings->memory_limit, most = settings->memory_limit_max, growth;
+	struct segment_limit limit = limit_of(settings);
 
 	/* A quota is the whole job's. Who is not in its books cannot know what of it the others have left. */
 	if (!device->segment)
-		return limit == CONFIG_UNLIMITED ? limit : 0;
-	if (most <= limit)
-		return limit;
-	growth = segment_grown(device->segment, device->index);
-	return growth < most - limit ? limit + growth : most;
+		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
+	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
 }
 
 uint64_t device_limit(struct device *device)
@@ -151,10 +152,15 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	pthread_mutex_lock(&device->lock);
 	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
 	/* First: what the old limit has grown by is never added to the new one. */
-	if (device->segment)
+	if (device->segment) {
+		struct segment_limit limit = limit_of(settings);
+
 		/* What is evicted leaves its room to other jobs. */
 		segment_claim(device->segment, device->index,
 		              settings->evict ? 0 : settings->memory_limit);
+		/* From here on nothing is charged under the old limit, so what is said below stays true. */
+		segment_set_limit(device->segment, device->index, &limit);
+	}
 	write_settings(device, settings);
 	note_limit_locked(device, changed); /* what could not move before is tried again */
 	pthread_mutex_unlock(&device->lock);
@@ -198,6 +204,19 @@ static int charge_own(struct device *device, enum segment_side side, uint64_t by
 	return 0;
 }
 
+/* The limit changes under the same lock. */
+static int charge_own_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
+{
+	uint64_t limit;
+	int error;
+
+	pthread_mutex_lock(&device->lock);
+	limit = is_moved && device->settings.evict ? 0 : device_limit_by(device, &device->settings);
+	error = charge_own(device, SEGMENT_ON_DEVICE, bytes, limit < most ? limit : most);
+	pthread_mutex_unlock(&device->lock);
+	return error;
+}
+
 static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
 {
 	uint64_t seen = statistics_get(peak);
@@ -206,57 +225,9 @@ static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
 		;
 }
 
-/* Whether what the living hold leaves room: only the dead, whose memory still drains, are in the
- * way. */
-static bool fits_without_the_dead(struct device *device, enum segment_side side, uint64_t bytes,
-                                  uint64_t limit)
-{
-	/* In this order: who is let go meanwhile is not taken for one of the living. */
-	uint64_t draining = segment_draining(device->segment, device->index, side);
-	uint64_t charged = segment_charged(device->segment, device->index, side);
-	uint64_t living = charged > draining ? charged - draining : 0;
-
-	return bytes <= limit && living <= limit - bytes;
-}
-
-static void pause_a_little(void)
-{
-	struct timespec left = {.tv_nsec = DRAIN_PAUSE_NS};
-
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
-		;
-}
-
-/* A rerun finds its dead predecessor's memory still charged: it waits, at most for the drain. */
-static __attribute__((noinline)) int
-charge_after_drain(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
-{
-	int saved = errno, cancel, error = -ENOSPC;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	for (uint64_t waited = 0; error == -ENOSPC && waited < SEGMENT_DRAIN_NS &&
-	                          fits_without_the_dead(device, side, bytes, limit);
-	     waited += DRAIN_PAUSE_NS) {
-		pause_a_little();
-		error = segment_reserve(device->segment, device->index, side, bytes, limit);
-	}
-	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
-	return error;
-}
-
-static int charge_job(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
-{
-	int error = segment_reserve(device->segment, device->index, side, bytes, limit);
-
-	return error == -ENOSPC ? charge_after_drain(device, side, bytes, limit) : error;
-}
-
-int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+static int charged(struct device *device, enum segment_side side, uint64_t bytes, int error)
 {
 	struct statistics *s = device->statistics;
-	int error = device->segment ? charge_job(device, side, bytes, limit)
-	                            : charge_own(device, side, bytes, limit);
 
 	if (error)
 		return error;
@@ -267,9 +238,43 @@ int device_charge(struct device *device, enum segment_side side, uint64_t bytes,
 	return 0;
 }
 
+static int charge_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
+{
+	int error = device->segment
+	                ? segment_charge(device->segment, device->index, bytes, most, is_moved)
+	                : charge_own_limited(device, bytes, most, is_moved);
+
+	return charged(device, SEGMENT_ON_DEVICE, bytes, error);
+}
+
+int device_charge(struct device *device, uint64_t bytes)
+{
+	return charge_limited(device, bytes, CONFIG_UNLIMITED, false);
+}
+
+int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most)
+{
+	return charge_limited(device, bytes, most, true);
+}
+
+static int charge_within(struct device *device, enum segment_side side, uint64_t bytes,
+                         uint64_t limit)
+{
+	int error = device->segment
+	                ? segment_reserve(device->segment, device->index, side, bytes, limit)
+	                : charge_own(device, side, bytes, limit);
+
+	return charged(device, side, bytes, error);
+}
+
+int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit)
+{
+	return charge_within(device, SEGMENT_ON_HOST, bytes, limit);
+}
+
 int device_charge_taken(struct device *device, uint64_t bytes)
 {
-	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, CONFIG_UNLIMITED);
+	int error = charge_within(device, SEGMENT_ON_DEVICE, bytes, CONFIG_UNLIMITED);
 
 	if (!error)
 		device_note_limit(device);

@@ -122,9 +122,18 @@ void device_note_held(struct device *device, uint32_t turn, enum held_reason why
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);
 
-/* As segment_reserve() and segment_unreserve(), and keeps the statistics of used and peak bytes. */
-int device_charge(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit);
-/* Charges what the driver has taken already, so whatever the limit is. 0 or a negative errno. */
+/*
+ * Charges, which keep the statistics of used and peak bytes. None waits: who may makes room (memory/room.h) and tries
+ * again. 0, -ENOSPC, or another negative errno as segment_reserve().
+ *
+ * device_charge        within the limit in force at that moment: it may have changed since whatever was read before
+ * device_charge_moved  likewise for the mover: nothing while evicted, and no more than `most` in all
+ * device_charge_host   within so many bytes on the host
+ * device_charge_taken  what the driver has taken already, so whatever the limit is
+ */
+int device_charge(struct device *device, uint64_t bytes);
+int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most);
+int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
 int device_charge_taken(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
 /* False: so much has not even the whole device, and the driver will refuse it. */

@@ -80,25 +80,29 @@ struct making {
 	bool has_context;
 	struct measuring measuring;
 	uint64_t bytes; /* charged before the call */
+	struct deadline until;
 };
 
 static bool begin(struct making *making, const struct extent *extent)
 {
 	making->has_context = context_current(&making->context);
 	making->bytes = making->has_context ? bytes_of(extent) : 0;
+	if (making->has_context)
+		making->until = room_deadline(making->context.device, true);
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
-	if (!making->bytes || room_charge_for_good(making->context.device, making->bytes) == 0)
+	if (!making->bytes ||
+	    room_charge_for_good(making->context.device, making->bytes, &making->until) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
 	return false;
 }
 
 /* The device is full although the limit is not: whether another try is worth it. */
-static bool is_full(const struct making *making, CUresult result)
+static bool is_full(struct making *making, CUresult result)
 {
 	return result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context &&
-	       room_demote_for(making->context.device, making->bytes);
+	       room_demote_for(making->context.device, making->bytes, &making->until);
 }
 
 static void end(const struct making *making, CUresult result, const void *array)

@@ -61,7 +61,8 @@ static struct pool *current_pool(CUstream stream)
 static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
 {
 	KEEP_ERRNO;
-	struct vmem_request request = {r->size, native, r, NULL, stream};
+	struct vmem_request request = {
+	    .size = r->size, .native = native, .cookie = r, .stream = stream};
 	CUresult result;
 
 	if (!job_is_active() || !dptr || !r->size)

@@ -185,9 +185,9 @@ uint64_t elastic_span(size_t size)
 }
 
 CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
-                          struct allocation **allocation)
+                          struct deadline *until, struct allocation **allocation)
 {
-	struct run run = {.arena = arena_of(context->device), .place = place};
+	struct run run = {.arena = arena_of(context->device), .place = place, .until = until};
 	CUresult result;
 
 	if (!run.arena)
@@ -399,7 +399,8 @@ CUresult elastic_pin_range(CUdeviceptr address, size_t size)
 
 	while (result == CUDA_SUCCESS && address < end && (a = elastic_at(address)) != NULL) {
 		a->is_shared = true;
-		result = residency_pin(arena_at(address)->device, address, false);
+		result = residency_pin(arena_at(address)->device, address, false,
+		                       &DEADLINE_IN(RESIDENCY_ANSWER_NS));
 		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
 		resource_release(&a->resource);
 	}
@@ -411,7 +412,8 @@ CUresult elastic_pin_range(CUdeviceptr address, size_t size)
 CUresult elastic_make_exportable(struct allocation *a)
 {
 	a->is_shared = true;
-	return residency_pin(arena_at(a->address)->device, a->address, true);
+	return residency_pin(arena_at(a->address)->device, a->address, true,
+	                     &DEADLINE_IN(RESIDENCY_ANSWER_NS));
 }
 
 size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, size_t room,

@@ -11,11 +11,11 @@
 struct allocation;
 
 /*
- * An allocation that is not in the books yet, with a reference that is the caller's. CUDA_ERROR_OUT_OF_MEMORY: neither
+ * An allocation that is not in the books yet, with a reference that is the caller's. until: of the request. CUDA_ERROR_OUT_OF_MEMORY: neither
  * side may take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
  */
 CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
-                          struct allocation **allocation);
+                          struct deadline *until, struct allocation **allocation);
 /* Bytes that an allocation of this size takes: a block, or whole units. */
 uint64_t elastic_span(size_t size);
 /* Pins the allocation at the address (its slab) for good if all of it is on the device. Whether it is. */

@@ -14,7 +14,9 @@ static uint64_t rounded(uint64_t size)
 /* As much of it as is left; no more than there is when others take it at the same time. */
 static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 {
-	if (room_charge(device, bytes) == 0)
+	struct deadline until = room_deadline(device, false);
+
+	if (room_charge(device, bytes, &until) == 0)
 		return bytes;
 	for (int tries = 0; tries < 3; tries++) {
 		uint64_t limit = device_limit(device);
@@ -23,7 +25,7 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 
 		if (left == 0 || left >= bytes)
 			return 0;
-		if (room_charge(device, left) == 0)
+		if (room_charge(device, left, &until) == 0)
 			return left;
 	}
 	return 0;

@@ -108,7 +108,7 @@ static bool get_host(struct device *device, struct physical_chunk *host)
 {
 	if (spare_take(device, host))
 		return true;
-	if (room_charge_host(device, UNIT) != 0)
+	if (room_charge_host(device, UNIT, &DEADLINE_IN(0)) != 0)
 		return false;
 	if (spare_create(device, host) == CUDA_SUCCESS)
 		return true;

@@ -100,7 +100,7 @@ static bool must_refuse_first(struct device *device)
 
 static CUresult create_on_host(struct device *device, CUmemGenericAllocationHandle *handle,
                                size_t size, const CUmemAllocationProp *prop,
-                               enum spill_reason reason)
+                               enum spill_reason reason, struct deadline *until)
 {
 	struct config_gpu settings = device_settings(device);
 	CUresult result;
@@ -110,7 +110,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 	/* Told first is who is at its limit, not who is evicted. */
 	if (is_for_export(prop) || (reason != SPILL_EVICTED && must_refuse_first(device)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (room_charge_host(device, size) != 0)
+	if (room_charge_host(device, size, until) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = provider_vmm_create(device, size, prop, handle);
 	if (result != CUDA_SUCCESS) {
@@ -124,38 +124,39 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 }
 
 /* What nobody uses. Whether there was any. */
-static bool make_unused_room(struct device *device, size_t size)
+static bool make_unused_room(struct device *device, size_t size, struct deadline *until)
 {
-	bool made = room_make(device, size);
+	bool made = room_make(device, &(struct wanted){size, size, until});
 
 	return spare_trim(device, SEGMENT_ON_DEVICE, true) || made;
 }
 
 /* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
-static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop)
+static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop,
+                  struct deadline *until)
 {
-	uint64_t limit = device_limit(device);
-	int error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
+	int error = device_charge(device, size);
 
-	if (error && make_unused_room(device, size))
-		error = device_charge(device, SEGMENT_ON_DEVICE, size, limit);
+	if (error && make_unused_room(device, size, until))
+		error = device_charge(device, size);
 	return error && is_for_export(prop) && !must_refuse_first(device)
-	           ? room_charge_for_good(device, size)
+	           ? room_charge_for_good(device, size, until)
 	           : error;
 }
 
-static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop)
+static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop,
+                                struct deadline *until)
 {
-	return make_unused_room(device, size) ||
-	       (is_for_export(prop) && residency_make_room(device, size));
+	return make_unused_room(device, size, until) ||
+	       (is_for_export(prop) && residency_make_room(device, size, until));
 }
 
 /* While the device is evicted; where the host has no room, what the limit allows is still the program's. */
 static bool create_evicted(struct device *device, CUmemGenericAllocationHandle *handle, size_t size,
-                           const CUmemAllocationProp *prop)
+                           const CUmemAllocationProp *prop, struct deadline *until)
 {
 	return device_is_evicted(device) && can_move(device, SEGMENT_ON_HOST, prop) &&
-	       create_on_host(device, handle, size, prop, SPILL_EVICTED) == CUDA_SUCCESS;
+	       create_on_host(device, handle, size, prop, SPILL_EVICTED, until) == CUDA_SUCCESS;
 }
 
 CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
@@ -164,6 +165,7 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 {
 	enum spill_reason reason = SPILL_LIMIT;
 	struct device *device = NULL;
+	struct deadline until;
 	CUresult result;
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
@@ -172,16 +174,18 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 	if (!device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
+	until = room_deadline(device, is_for_export(prop));
 	if (!device_can_hold(device, size)) {
 		result = create(handle, size, prop, flags);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		reason = SPILL_DEVICE_FULL;
-	} else if (create_evicted(device, handle, size, prop)) {
+	} else if (create_evicted(device, handle, size, prop, &until)) {
 		return CUDA_SUCCESS;
-	} else if (charge(device, size, prop) == 0) {
+	} else if (charge(device, size, prop, &until) == 0) {
 		result = create(handle, size, prop, flags);
-		if (result == CUDA_ERROR_OUT_OF_MEMORY && make_room_on_device(device, size, prop))
+		if (result == CUDA_ERROR_OUT_OF_MEMORY &&
+		    make_room_on_device(device, size, prop, &until))
 			result = create(handle, size, prop, flags);
 		if (result == CUDA_SUCCESS) {
 			enter(device, SEGMENT_ON_DEVICE, size, prop, handle);
@@ -192,7 +196,7 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 			return result;
 		reason = SPILL_DEVICE_FULL;
 	}
-	result = create_on_host(device, handle, size, prop, reason);
+	result = create_on_host(device, handle, size, prop, reason, &until);
 	if (result != CUDA_SUCCESS)
 		statistics_add(&device->statistics->refusals, 1);
 	return result;

@@ -200,7 +200,8 @@ CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 		}
 	}
 	pthread_mutex_unlock(&physical_lock);
-	if (device && residency_pin(device, address, false) != CUDA_SUCCESS)
+	if (device && residency_pin(device, address, false, &DEADLINE_IN(RESIDENCY_ANSWER_NS)) !=
+	                  CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result;
 }
@@ -228,7 +229,8 @@ void physical_pin_range(CUdeviceptr address, size_t size)
 		pthread_mutex_lock(&physical_lock);
 		each_mapped(address, size, find_to_come, &coming);
 		pthread_mutex_unlock(&physical_lock);
-		result = coming.device ? residency_pin(coming.device, coming.address, false)
+		result = coming.device ? residency_pin(coming.device, coming.address, false,
+		                                       &DEADLINE_IN(RESIDENCY_ANSWER_NS))
 		                       : CUDA_SUCCESS;
 	} while (coming.device && result == CUDA_SUCCESS);
 	pthread_mutex_lock(&physical_lock);

@@ -47,10 +47,11 @@ static CUresult free_nothing(void *cookie, CUdeviceptr address)
 }
 
 /* Of a job whose memory is given to other devices behind the driver's back. */
-static CUresult pin_new(struct device *device, CUdeviceptr address)
+static CUresult pin_new(struct device *device, CUdeviceptr address, struct deadline *until)
 {
-	CUresult result =
-	    elastic_pin(device, address) ? CUDA_SUCCESS : residency_pin(device, address, false);
+	CUresult result = elastic_pin(device, address)
+	                      ? CUDA_SUCCESS
+	                      : residency_pin(device, address, false, until);
 
 	if (result != CUDA_SUCCESS) {
 		log_once(
@@ -108,7 +109,7 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* Where it can come back from. */
 	if (!request->pool) {
-		CUresult result = elastic_allocate(context, size, RUN_ON_HOST, &a);
+		CUresult result = elastic_allocate(context, size, RUN_ON_HOST, request->until, &a);
 
 		if (result == CUDA_SUCCESS)
 			return enter_elastic(a, request, address);
@@ -116,9 +117,9 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 			return refuse_by_host(device);
 	}
 	charged = provider_rounded(device, kind, size);
-	error = device_charge(device, SEGMENT_ON_HOST, charged, room_host_limit(device));
+	error = room_charge_host(device, charged, request->until);
 	if (error == -ENOSPC && !request->pool && spilled_wait())
-		error = device_charge(device, SEGMENT_ON_HOST, charged, room_host_limit(device));
+		error = room_charge_host(device, charged, request->until);
 	if (error == -ENOSPC) {
 		log_once(LOG_WARNING,
 		         "gpu %d: %s do not fit below host_limit: the program gets out of memory",
@@ -182,8 +183,8 @@ static CUresult enter_native(const struct context *context, const struct vmem_re
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult make_native(const struct context *context, uint64_t limit,
-                            const struct vmem_request *request, struct native *made)
+static CUresult make_native(const struct context *context, const struct vmem_request *request,
+                            struct native *made)
 {
 	CUresult result;
 
@@ -192,8 +193,7 @@ static CUresult make_native(const struct context *context, uint64_t limit,
 		                                 request->cookie};
 
 		made->charged = 0;
-		return pool_allocate(request->pool, &from_pool, limit, &made->address,
-		                     &made->pool_live);
+		return pool_allocate(request->pool, &from_pool, &made->address, &made->pool_live);
 	}
 	made->charged = placing_rounded(request->size);
 	if (!device_can_hold(context->device, request->size)) {
@@ -203,7 +203,7 @@ static CUresult make_native(const struct context *context, uint64_t limit,
 			device_charge_taken(context->device, made->charged);
 		return result;
 	}
-	if (device_charge(context->device, SEGMENT_ON_DEVICE, made->charged, limit) != 0)
+	if (device_charge(context->device, made->charged) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = request->native(request->cookie, &made->address);
 	if (result != CUDA_SUCCESS)
@@ -211,9 +211,9 @@ static CUresult make_native(const struct context *context, uint64_t limit,
 	return result;
 }
 
-static enum spill_reason why_not_on_device(struct device *device, uint64_t limit, size_t size)
+static enum spill_reason why_not_on_device(struct device *device, size_t size)
 {
-	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
+	uint64_t limit = device_limit(device), used = device_charged(device, SEGMENT_ON_DEVICE);
 
 	return used > limit || placing_rounded(size) > limit - used ? SPILL_LIMIT
 	                                                            : SPILL_DEVICE_FULL;
@@ -233,14 +233,15 @@ static bool may_be_elastic(const struct device *device, struct pool *pool)
 static CUresult make_elastic(const struct context *context, const struct config_gpu *settings,
                              const struct vmem_request *request, struct allocation **a)
 {
+	const struct wanted wanted = {request->size, request->size, request->until};
 	struct device *device = context->device;
 
 	/* The program wants to be told first, so that it gives back what it caches. */
 	if (must_refuse_first(device, settings) && arena_of(device) &&
 	    is_beyond_limit(device, request->size) &&
-	    (!room_make(device, request->size) || is_beyond_limit(device, request->size)))
+	    (!room_make(device, &wanted) || is_beyond_limit(device, request->size)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return elastic_allocate(context, request->size, RUN_ON_DEVICE_FIRST, a);
+	return elastic_allocate(context, request->size, RUN_ON_DEVICE_FIRST, request->until, a);
 }
 
 static CUresult try_tiny(void)
@@ -300,7 +301,7 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 	}
 	result = enter_elastic(a, request, &made);
 	if (result == CUDA_SUCCESS && settings->pin_new)
-		result = pin_new(device, made);
+		result = pin_new(device, made, request->until);
 	if (result == CUDA_SUCCESS)
 		*address = made;
 	return result;
@@ -309,23 +310,23 @@ static CUresult allocate_elastic(const struct context *context, const struct con
 CUresult placing_serve(const struct context *context, const struct vmem_request *request,
                        CUdeviceptr *address)
 {
+	const struct wanted wanted = {request->size, request->size, request->until};
 	struct config_gpu settings = device_settings(context->device);
-	uint64_t limit = device_limit_by(context->device, &settings);
 	struct native made;
 	CUresult result = allocate_elastic(context, &settings, request, address);
 
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
-	result = make_native(context, limit, request, &made);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && room_make(context->device, request->size))
-		result = make_native(context, limit, request, &made);
+	result = make_native(context, request, &made);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && room_make(context->device, &wanted))
+		result = make_native(context, request, &made);
 	/* A program that bounds its pool wants to be told. */
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && request->pool &&
 	    pool_is_bounded(request->pool, request->size))
 		return result;
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return spill(context, &settings, request,
-		             why_not_on_device(context->device, limit, request->size), address);
+		             why_not_on_device(context->device, request->size), address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = enter_native(context, request, &made);

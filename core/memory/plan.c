@@ -24,17 +24,25 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 	}
 }
 
-static CUresult get_memory(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+/* Below the limit of the moment: it may have changed since the plan was begun. The mover waits for nothing. */
+static int charge(const struct plan *plan, struct device *device,
+                  const struct physical_chunk *chunk)
 {
-	int error;
+	if (chunk->side == SEGMENT_ON_HOST)
+		return room_charge_host(device, chunk->size, &DEADLINE_IN(0));
+	/* What is pinned is no less wanted while the job is evicted. */
+	return plan->pins ? device_charge(device, chunk->size)
+	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
+}
+
+static CUresult get_memory(const struct plan *plan, struct device *device,
+                           struct physical_chunk *chunk)
+{
 	CUresult result;
 
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	error = chunk->side == SEGMENT_ON_HOST
-	            ? room_charge_host(device, chunk->size)
-	            : device_charge(device, SEGMENT_ON_DEVICE, chunk->size, limit);
-	if (error) {
+	if (charge(plan, device, chunk) != 0) {
 		plan_say_pending(device, chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT
 		                                                        : MOVE_DEVICE_FULL);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -85,8 +93,7 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 
 enum added { ADDED, LEFT_OUT, NO_MEMORY };
 
-static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate,
-                      uint64_t limit)
+static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	struct move *m = &plan->moves[plan->count];
 	struct physical_chunk chunk;
@@ -97,7 +104,7 @@ static enum added add(struct plan *plan, struct device *device, const struct can
 		return LEFT_OUT;
 	chunk = plan_memory(m, plan->to);
 	chunk.is_exportable = plan->is_exportable;
-	if (get_memory(device, &chunk, limit) != CUDA_SUCCESS)
+	if (get_memory(plan, device, &chunk) != CUDA_SUCCESS)
 		return NO_MEMORY;
 	m->to = chunk.handle;
 	plan->count++;
@@ -116,7 +123,7 @@ static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
 
 /* Adds all of an allocation, or nothing. */
 static enum added add_whole(struct plan *plan, struct device *device,
-                            const struct candidate *candidate, uint64_t limit)
+                            const struct candidate *candidate)
 {
 	const struct movable_kind *kind = candidate->kind;
 	size_t before = plan->count;
@@ -130,7 +137,7 @@ static enum added add_whole(struct plan *plan, struct device *device,
 		pthread_mutex_unlock(kind->lock(device));
 	}
 	for (size_t i = 0; i < whole.count; i++) {
-		added = add(plan, device, &whole.of[i], limit);
+		added = add(plan, device, &whole.of[i]);
 		if (added != ADDED) {
 			plan_cut(plan, device, before);
 			return added;
@@ -149,7 +156,7 @@ static uint64_t bytes_of(const struct plan *plan)
 }
 
 bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-               uint64_t bytes, uint64_t most, uint64_t limit)
+               uint64_t bytes, uint64_t most)
 {
 	uint64_t planned = 0;
 
@@ -164,8 +171,7 @@ bool plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 		/* What comes back must fit; what leaves must be enough. */
 		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
 			continue;
-		added = plan->is_whole ? add_whole(plan, device, c, limit)
-		                       : add(plan, device, c, limit);
+		added = plan->is_whole ? add_whole(plan, device, c) : add(plan, device, c);
 		if (added == NO_MEMORY)
 			return true;
 		planned = bytes_of(plan);

@@ -22,10 +22,10 @@ struct plan {
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
 /*
  * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to go to: below the
- * limit on the device, below host_limit on the host. Whether it was the memory that ended it.
+ * limit of the moment on the device, below host_limit on the host. Whether it was the memory that ended it.
  */
 bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-               uint64_t bytes, uint64_t most, uint64_t limit);
+               uint64_t bytes, uint64_t most);
 /* The physical memory that a move is for on this side: what it leaves there, or needs. */
 struct physical_chunk plan_memory(const struct move *move, enum segment_side side);
 /* A move will not be: the memory it was to go to is free. */

@@ -155,10 +155,11 @@ static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
 }
 
 /*
- * Charges what it has reserved now; `granted` of it was charged in advance. Whether that is within the limit: the
- * driver has taken it already, so beyond it is charged all the same. With the pool's lock held.
+ * Charges what it has reserved now; `granted` of it was charged in advance. Whether that is within the limit, where
+ * that matters (is_limited): the driver has taken it already, so beyond it is charged all the same. With the pool's
+ * lock held.
  */
-static bool settle(struct pool *pool, uint64_t granted, uint64_t limit)
+static bool settle(struct pool *pool, uint64_t granted, bool is_limited)
 {
 	uint64_t reserved = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 	uint64_t charged = pool->charged + granted;
@@ -169,7 +170,7 @@ static bool settle(struct pool *pool, uint64_t granted, uint64_t limit)
 	} else if (reserved > charged) {
 		uint64_t more = reserved - charged;
 
-		within = device_charge(pool->device, SEGMENT_ON_DEVICE, more, limit) == 0;
+		within = is_limited && device_charge(pool->device, more) == 0;
 		if (!within && device_charge_taken(pool->device, more) != 0)
 			reserved = charged;
 	}
@@ -218,8 +219,8 @@ uint64_t pool_rounded(size_t size)
 	return (size + UNIT - 1) / UNIT * UNIT;
 }
 
-CUresult pool_allocate(struct pool *pool, const struct pool_request *request, uint64_t limit,
-                       CUdeviceptr *address, uint64_t *live)
+CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CUdeviceptr *address,
+                       uint64_t *live)
 {
 	uint64_t rounded = pool_rounded(request->size), granted = rounded;
 	CUdeviceptr made;
@@ -232,7 +233,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 		return request->native(request->cookie, address);
 	}
 	pthread_mutex_lock(&pool->lock);
-	if (device_charge(pool->device, SEGMENT_ON_DEVICE, granted, limit) != 0) {
+	if (device_charge(pool->device, granted) != 0) {
 		/* No room to grow; what it has may be enough. */
 		granted = 0;
 		if (ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
@@ -244,7 +245,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, ui
 	result = request->native(request->cookie, &made);
 	if (result == CUDA_SUCCESS)
 		set_live(pool, pool->live + rounded);
-	within = settle(pool, granted, limit);
+	within = settle(pool, granted, true);
 	if (result == CUDA_SUCCESS && !within) { /* it grew by more than was to be expected */
 		driver.cuMemFreeAsync(made, request->stream);
 		set_live(pool, pool->live - rounded);
@@ -376,7 +377,7 @@ void pool_destroyed(CUmemoryPool handle)
 	/* What was allocated from it and lives keeps it, and its references to it. */
 	pthread_mutex_lock(&pool->lock);
 	pool->destroyed = true;
-	settle(pool, 0, UINT64_MAX);
+	settle(pool, 0, false);
 	pthread_mutex_unlock(&pool->lock);
 	pool_release(pool);
 }
@@ -396,7 +397,7 @@ static void settle_one(struct pool *pool, void *cookie)
 	(void)cookie;
 	pthread_mutex_lock(&pool->lock);
 	if (pool->charged > pool->live)
-		settle(pool, 0, UINT64_MAX);
+		settle(pool, 0, false);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -422,7 +423,7 @@ static void trim_one(struct pool *pool, void *cookie)
 		uint64_t before = pool->charged;
 
 		driver.cuMemPoolTrimTo(pool->handle, 0);
-		settle(pool, 0, UINT64_MAX);
+		settle(pool, 0, false);
 		if (pool->charged < before)
 			room->got += before - pool->charged;
 	}

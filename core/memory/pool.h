@@ -62,10 +62,10 @@ struct pool_request {
 };
 /*
  * Charges what the pool grows by and lets the driver allocate; *address on success only. OUT_OF_MEMORY without
- * the driver's word when the limit (bytes) does not allow the growth. *live: bytes to be told to pool_freed().
+ * the driver's word when the limit does not allow the growth. *live: bytes to be told to pool_freed().
  */
-CUresult pool_allocate(struct pool *pool, const struct pool_request *request, uint64_t limit,
-                       CUdeviceptr *address, uint64_t *live);
+CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CUdeviceptr *address,
+                       uint64_t *live);
 /* The driver was told to free so much of it; makes no driver call, so pools_settle() is for later. */
 void pool_freed(struct pool *pool, uint64_t live);
 /* Bytes on the host instead came and went; the latter makes no driver call. */

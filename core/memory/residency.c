@@ -111,7 +111,7 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 	bool no_memory;
 
 	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
-	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device), 0);
+	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (!plan.count) {
 		/* What the program has freed since the spares were let go is among them: it goes next time. */
 		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
@@ -125,11 +125,10 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 	       MOVE_NONE;
 }
 
-static bool promote(struct device *device, uint64_t bytes, uint64_t limit,
-                    const struct choice *choice)
+static bool promote(struct device *device, uint64_t bytes, const struct choice *choice)
 {
 	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
-	plan_fill(&plan, device, choice, bytes, closure_bytes(device), limit);
+	plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	return plan.count && closure_carry_out(&plan, device, PROMOTE_DEADLINE) == MOVE_NONE;
 }
 
@@ -199,7 +198,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {
-		if (promote(device, room, limit, &hot))
+		if (promote(device, room, &hot))
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
@@ -339,7 +338,7 @@ static void answer_room(struct request *r)
 enum { PIN_TRIES = 64 };
 
 /* What pins it, one closure on: why nothing has moved, or MOVE_NONE. */
-static enum move_pending move_to_pin(struct request *r, const struct choice *choice, uint64_t limit)
+static enum move_pending move_to_pin(struct request *r, const struct choice *choice)
 {
 	bool no_memory;
 
@@ -347,8 +346,7 @@ static enum move_pending move_to_pin(struct request *r, const struct choice *cho
 	                     .is_exportable = r->is_exportable,
 	                     .pins = true,
 	                     .spares_go = true};
-	no_memory =
-	    plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device), limit);
+	no_memory = plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device));
 	if (plan.count)
 		return closure_carry_out(&plan, r->device, 0);
 	if (!no_memory)
@@ -368,7 +366,6 @@ static void answer_pin(struct request *r)
 	/* What makes room for it shall be other memory. */
 	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
 	for (int left = PIN_TRIES; left;) {
-		uint64_t limit = device_limit(r->device);
 		struct choice choice;
 
 		choice.count = 0;
@@ -382,9 +379,9 @@ static void answer_pin(struct request *r)
 			return;
 		}
 		/* All else has left by then: it would make room for itself. */
-		if (statistics_get(demoted) - before > limit)
+		if (statistics_get(demoted) - before > device_limit(r->device))
 			break;
-		why = move_to_pin(r, &choice, limit);
+		why = move_to_pin(r, &choice);
 		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
 			break;
 		left = why == MOVE_NONE ? PIN_TRIES : left - 1;
@@ -542,20 +539,16 @@ static bool withdraw(struct request *r)
 	return true;
 }
 
-/* An asker waits for as long as an insisting closure and a shrink before it may take. */
-#define ANSWER_TIME_S 5
-
-static CUresult ask(struct request *r)
+static CUresult ask(struct request *r, struct deadline *deadline)
 {
-	struct timespec until;
+	uint64_t ends = deadline_ends(deadline);
+	const struct timespec until = {(time_t)(ends / (1000 * MS)), (long)(ends % (1000 * MS))};
 	int saved = errno, error = 0, cancel;
 
 	if (!arena_on(r->device) || capture_is_active())
 		return CUDA_ERROR_NOT_READY;
 	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ANSWER_TIME_S;
 	pthread_mutex_lock(&mover.lock);
 	if (!start() || mover.stopping) {
 		pthread_mutex_unlock(&mover.lock);
@@ -579,18 +572,19 @@ static CUresult ask(struct request *r)
 	return r->result;
 }
 
-bool residency_make_room(struct device *device, uint64_t bytes)
+bool residency_make_room(struct device *device, uint64_t bytes, struct deadline *until)
 {
 	struct request r = {.device = device, .room = bytes};
 
-	return ask(&r) == CUDA_SUCCESS;
+	return ask(&r, until) == CUDA_SUCCESS;
 }
 
-CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable)
+CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable,
+                       struct deadline *until)
 {
 	struct request r = {.device = device, .pin = address, .is_exportable = is_exportable};
 
-	return ask(&r);
+	return ask(&r, until);
 }
 
 void residency_stop(void)

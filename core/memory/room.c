@@ -1,9 +1,7 @@
 /* Charging and making room. Rules: runs inside the user's process, within its calls or on the mover's thread. */
 #include "core/memory/room.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "core/base/log.h"
 #include "core/base/units.h"
@@ -17,63 +15,117 @@
 #include "core/pace/capture.h"
 #include "core/state/event.h"
 
-bool room_wait_for_freed(struct device *device, uint64_t bytes, uint64_t patience_ns)
-{
-	const struct timespec pause = {.tv_nsec = 50000};
-	uint64_t before = spilled_came_back(), got = 0, waited = 0;
-	int saved = errno, cancel;
-	bool is_pending;
+enum { FREED_LOOK_NS = 50000, DRAIN_LOOK_NS = 10000000 };
 
-	/* The caller may hold a lock, or addresses that nobody knows of yet. */
+struct deadline room_deadline(struct device *device, bool for_good)
+{
+	uint64_t freed_ns = device_setting(device, demote_deadline);
+	uint64_t least_ns = SEGMENT_DRAIN_NS + (for_good ? RESIDENCY_ANSWER_NS : 0);
+
+	return DEADLINE_IN(freed_ns > UINT64_MAX - least_ns ? UINT64_MAX : least_ns + freed_ns);
+}
+
+bool room_wait_for_freed(struct device *device, uint64_t bytes, struct deadline *until)
+{
+	uint64_t before = spilled_came_back(), got = 0;
+	bool is_pending;
+	int cancel;
+
+	/* The caller may hold addresses that nobody knows of yet. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	for (;;) {
+	do {
 		spilled_fence();
 		got += ordered_make_room(device, &is_pending);
-		if (got + spilled_came_back() - before >= bytes || waited >= patience_ns ||
-		    !(spilled_is_pending() || is_pending) || capture_is_active())
-			break;
-		nanosleep(&pause, NULL);
-		waited += (uint64_t)pause.tv_nsec;
-	}
+	} while (got + spilled_came_back() - before < bytes &&
+	         (spilled_is_pending() || is_pending) && !capture_is_active() &&
+	         deadline_nap(until, FREED_LOOK_NS));
 	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
 	return got + spilled_came_back() - before != 0;
 }
 
-bool room_make(struct device *device, uint64_t bytes)
+/* --- what drains --- */
+
+static uint64_t limit_on(struct device *device, enum segment_side side)
+{
+	return side == SEGMENT_ON_DEVICE ? device_limit(device) : room_host_limit(device);
+}
+
+static bool fits(struct device *device, enum segment_side side, uint64_t bytes)
+{
+	uint64_t limit = limit_on(device, side);
+
+	return bytes <= limit && device_charged(device, side) <= limit - bytes;
+}
+
+/* Whether memory of the dead is in the way of so much, and what the living hold is not. */
+static bool is_drained_for(struct device *device, enum segment_side side, uint64_t bytes)
+{
+	/* In this order: who is let go meanwhile is not taken for one of the living. */
+	uint64_t draining = segment_draining(device->segment, device->index, side);
+	uint64_t charged = segment_charged(device->segment, device->index, side);
+	uint64_t limit = limit_on(device, side);
+	uint64_t living = charged > draining ? charged - draining : 0;
+
+	return draining && bytes <= limit && living <= limit - bytes;
+}
+
+/* A rerun finds its dead predecessor's memory still charged. Waits until all fits, or nothing drains for the least of it. */
+static bool wait_for_drained(struct device *device, enum segment_side side,
+                             const struct wanted *wanted)
+{
+	bool has_waited = false;
+	int cancel;
+
+	if (!device->segment)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	while (!fits(device, side, wanted->bytes) && is_drained_for(device, side, wanted->least) &&
+	       deadline_nap(wanted->until, DRAIN_LOOK_NS))
+		has_waited = true;
+	pthread_setcancelstate(cancel, NULL);
+	return has_waited && fits(device, side, wanted->least);
+}
+
+/* --- room on the device --- */
+
+bool room_make(struct device *device, const struct wanted *wanted)
 {
 	bool pools = pools_make_room(device), graphs = graph_memory_make_room(device);
+	struct deadline freed_until =
+	    deadline_within(wanted->until, device_setting(device, demote_deadline));
+	bool freed = room_wait_for_freed(device, wanted->bytes, &freed_until);
 
-	return room_wait_for_freed(device, bytes, device_setting(device, demote_deadline)) ||
-	       pools || graphs;
+	return wait_for_drained(device, SEGMENT_ON_DEVICE, wanted) || freed || pools || graphs;
 }
 
 /* The limit may fall, or others may take what was made free. */
 enum { ROOM_TRIES = 3 };
 
-int room_charge(struct device *device, uint64_t bytes)
+int room_charge(struct device *device, uint64_t bytes, struct deadline *until)
 {
-	int error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
+	int error = device_charge(device, bytes);
 
-	/* Making room may take long: the limit may be another by then. */
-	if (error && room_make(device, bytes))
-		error = device_charge(device, SEGMENT_ON_DEVICE, bytes, device_limit(device));
+	if (error && room_make(device, &(struct wanted){bytes, bytes, until}))
+		error = device_charge(device, bytes);
 	return error;
 }
 
-bool room_demote_for(struct device *device, uint64_t bytes)
+bool room_demote_for(struct device *device, uint64_t bytes, struct deadline *until)
 {
-	return bytes <= device_limit(device) && residency_make_room(device, bytes);
+	return bytes <= device_limit(device) && residency_make_room(device, bytes, until);
 }
 
-int room_charge_for_good(struct device *device, uint64_t bytes)
+int room_charge_for_good(struct device *device, uint64_t bytes, struct deadline *until)
 {
-	int error = room_charge(device, bytes);
+	int error = room_charge(device, bytes, until);
 
-	for (int tries = 0; error && tries < ROOM_TRIES && room_demote_for(device, bytes); tries++)
-		error = room_charge(device, bytes);
+	for (int tries = 0; error && tries < ROOM_TRIES && room_demote_for(device, bytes, until);
+	     tries++)
+		error = room_charge(device, bytes, until);
 	return error;
 }
+
+/* --- room on the host --- */
 
 uint64_t room_host_limit(struct device *device)
 {
@@ -85,12 +137,14 @@ uint64_t room_host_limit(struct device *device)
 	return host_memory_limit(setting, device_charged(device, SEGMENT_ON_HOST));
 }
 
-int room_charge_host(struct device *device, uint64_t bytes)
+int room_charge_host(struct device *device, uint64_t bytes, struct deadline *until)
 {
-	int error = device_charge(device, SEGMENT_ON_HOST, bytes, room_host_limit(device));
+	const struct wanted wanted = {bytes, bytes, until};
+	int error = device_charge_host(device, bytes, room_host_limit(device));
 
-	if (error && spare_trim(device, SEGMENT_ON_HOST, true))
-		error = device_charge(device, SEGMENT_ON_HOST, bytes, room_host_limit(device));
+	if (error && (spare_trim(device, SEGMENT_ON_HOST, true) ||
+	              wait_for_drained(device, SEGMENT_ON_HOST, &wanted)))
+		error = device_charge_host(device, bytes, room_host_limit(device));
 	return error;
 }
 

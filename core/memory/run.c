@@ -26,13 +26,13 @@ static uint32_t chunk_units(const struct run *run)
 	return wanted;
 }
 
-static CUresult take_charged(struct device *device, struct physical_chunk *chunk, uint64_t limit)
+static CUresult take_charged(struct device *device, struct physical_chunk *chunk)
 {
 	CUresult result;
 
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	if (device_charge(device, chunk->side, chunk->size, limit) != 0)
+	if (device_charge(device, chunk->size) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = spare_create(device, chunk);
 	if (result != CUDA_SUCCESS)
@@ -43,33 +43,35 @@ static CUresult take_charged(struct device *device, struct physical_chunk *chunk
 static CUresult take_on_device(struct run *run, struct physical_chunk *chunk)
 {
 	struct device *device = run->arena->device;
-	uint64_t limit = device_limit(device), left = (run->units - run->done) * ARENA_UNIT;
-	CUresult result = take_charged(device, chunk, limit);
+	const struct wanted all = {(run->units - run->done) * ARENA_UNIT, chunk->size, run->until};
+	CUresult result = take_charged(device, chunk);
 	bool made_room;
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
 		run->made_room = true;
-		made_room = room_make(device, left);
+		made_room = room_make(device, &all);
 		if (spare_trim(device, SEGMENT_ON_DEVICE, true) || made_room)
-			result = take_charged(device, chunk, limit);
+			result = take_charged(device, chunk);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		run->reason = device_charged(device, SEGMENT_ON_DEVICE) + chunk->size > limit
-		                  ? SPILL_LIMIT
-		                  : SPILL_DEVICE_FULL;
+		run->reason =
+		    device_charged(device, SEGMENT_ON_DEVICE) + chunk->size > device_limit(device)
+		        ? SPILL_LIMIT
+		        : SPILL_DEVICE_FULL;
 	return result;
 }
 
 static CUresult take_on_host(struct run *run, struct physical_chunk *chunk)
 {
+	const struct wanted this = {chunk->size, chunk->size, run->until};
 	struct device *device = run->arena->device;
 	CUresult result;
 
 	chunk->side = SEGMENT_ON_HOST;
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	if (room_charge_host(device, chunk->size) != 0 &&
-	    !(room_make(device, chunk->size) && room_charge_host(device, chunk->size) == 0)) {
+	if (room_charge_host(device, chunk->size, run->until) != 0 &&
+	    !(room_make(device, &this) && room_charge_host(device, chunk->size, run->until) == 0)) {
 		run->reason = SPILL_HOST_LIMIT;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}

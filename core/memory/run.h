@@ -7,6 +7,7 @@
 #ifndef SPILLWAY_RUN_H
 #define SPILLWAY_RUN_H
 
+#include "core/base/deadline.h"
 #include "core/memory/arena.h"
 
 /* Where new chunks go: the device as far as the limit allows, or the host at once (the device is full). */
@@ -21,7 +22,8 @@ struct run {
 	uint64_t on_host;      /* bytes of them */
 	enum spill_reason reason;
 	bool made_room;
-	uint32_t reached_by; /* peers that have the right to it */
+	struct deadline *until; /* of the request it is made for */
+	uint32_t reached_by;    /* peers that have the right to it */
 };
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit);

@@ -203,9 +203,13 @@ void spare_prefill(struct device *device, enum segment_side side, unsigned int c
                    uint64_t limit)
 {
 	struct physical_chunk chunk = {.size = PREFILLED, .side = side};
-
 	/* Not the last of the limit, which other processes of the job may want. */
-	for (; count && device_charge(device, side, chunk.size, limit - limit / 4) == 0; count--) {
+	uint64_t most = limit - limit / 4;
+
+	for (; count; count--) {
+		if ((side == SEGMENT_ON_DEVICE ? device_charge_moved(device, chunk.size, most)
+		                               : device_charge_host(device, chunk.size, most)) != 0)
+			return;
 		if (spare_create(device, &chunk) != CUDA_SUCCESS) {
 			device_uncharge(device, side, chunk.size);
 			return;

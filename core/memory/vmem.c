@@ -70,12 +70,14 @@ static void count_refusal(struct device *device, uint64_t bytes)
 }
 
 /*
- * Before the program is refused, what it has freed goes: however long that takes, as if each free had waited. Who
- * allocates in stream order does not expect to wait.
+ * Before the program is refused, what it has freed goes: however long that takes, as if each free had waited; that is the
+ * driver's wait for the program's own work, no patience of ours, and so not within the deadline. Who allocates in stream
+ * order does not expect to wait.
  */
 static bool wait_before_refusal(const struct context *context, const struct vmem_request *request)
 {
 	bool freed = false, is_pending;
+	struct deadline last;
 
 	if (!request->pool) {
 		freed = spilled_wait();
@@ -83,27 +85,30 @@ static bool wait_before_refusal(const struct context *context, const struct vmem
 		if (is_pending && !capture_is_active())
 			quiet_wait(NULL);
 	}
-	return room_wait_for_freed(context->device, request->size,
-	                           request->pool ? LAST_PATIENCE_NS : 0) ||
-	       freed;
+	last = deadline_within(request->until, request->pool ? LAST_PATIENCE_NS : 0);
+	return room_wait_for_freed(context->device, request->size, &last) || freed;
 }
 
-CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address)
+CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 {
+	struct vmem_request request = *asked;
 	struct context context;
+	struct deadline until;
 	CUresult result;
 
-	if (!address || !request->size || !context_current(&context))
-		return request->native(request->cookie, address);
-	if (request->pool)
+	if (!address || !request.size || !context_current(&context))
+		return request.native(request.cookie, address);
+	until = room_deadline(context.device, device_setting(context.device, pin_new));
+	request.until = &until;
+	if (request.pool)
 		spilled_fence();
 	else
 		spilled_settle();
-	result = placing_serve(&context, request, address);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_before_refusal(&context, request))
-		result = placing_serve(&context, request, address);
+	result = placing_serve(&context, &request, address);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_before_refusal(&context, &request))
+		result = placing_serve(&context, &request, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		count_refusal(context.device, request->size);
+		count_refusal(context.device, request.size);
 	return result;
 }
 
@@ -112,10 +117,12 @@ bool vmem_took(CUdeviceptr address, size_t size)
 	struct context context;
 	struct allocation *a;
 	uint64_t charged = placing_rounded(size);
+	struct deadline until;
 
 	if (!context_current(&context))
 		return true;
-	if (room_charge_for_good(context.device, charged) != 0) {
+	until = room_deadline(context.device, true);
+	if (room_charge_for_good(context.device, charged, &until) != 0) {
 		count_refusal(context.device, size);
 		return false;
 	}

@@ -17,6 +17,7 @@
 #include "core/state/segment.h"
 
 struct allocation;
+struct deadline;
 struct device;
 struct device_set;
 struct pool;
@@ -26,8 +27,9 @@ struct vmem_request {
 	size_t size;
 	CUresult (*native)(void *cookie, CUdeviceptr *address);
 	void *cookie;
-	struct pool *pool; /* the driver serves it from, NULL: none */
-	CUstream stream;   /* then, by its explicit name */
+	struct pool *pool;      /* the driver serves it from, NULL: none */
+	CUstream stream;        /* then, by its explicit name */
+	struct deadline *until; /* vmem_allocate()'s: for all that is waited for on its way */
 };
 
 /*

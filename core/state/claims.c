@@ -1,7 +1,8 @@
 /*
  * Claims: what a job's limit on a device is, and how far it has risen, for its own processes and for other jobs.
  *
- * Runs inside the user's process; no lock. Other jobs' files are read by pread, and only their headers.
+ * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under which charges are
+ * compared with it; all else takes no lock. Other jobs' files are read by pread, and only their headers.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,9 +22,15 @@ static struct segment_claim *claim_of(const struct segment *segment, int device)
 void segment_claim(struct segment *segment, int device, uint64_t limit)
 {
 	struct segment_claim *claim = claim_of(segment, device);
+	bool is_locked;
 
-	if (claim && atomic_exchange(&claim->limit, limit) != limit)
+	if (!claim)
+		return;
+	is_locked = segment_lock(segment->file) == 0;
+	if (atomic_exchange(&claim->limit, limit) != limit)
 		atomic_store(&claim->grown, 0);
+	if (is_locked)
+		segment_unlock(segment->file);
 }
 
 uint64_t segment_grown(const struct segment *segment, int device)
@@ -37,12 +44,12 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 {
 	struct segment_claim *claim = claim_of(segment, device);
 
-	if (!claim || atomic_load(&claim->limit) != limit)
+	/* Without the lock it is judged again before long. */
+	if (!claim || segment_lock(segment->file) != 0)
 		return;
-	atomic_store(&claim->grown, bytes);
-	/* Claimed since: who did that may have cleared it before. */
-	if (atomic_load(&claim->limit) != limit)
-		atomic_store(&claim->grown, 0);
+	if (atomic_load(&claim->limit) == limit)
+		atomic_store(&claim->grown, bytes);
+	segment_unlock(segment->file);
 }
 
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns)

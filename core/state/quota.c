@@ -78,8 +78,30 @@ static bool fits(const struct segment *segment, int device, enum segment_side si
 	return bytes <= limit && total <= limit - bytes;
 }
 
-int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
-                    uint64_t limit)
+/* Under the lock. */
+static uint64_t limit_in_force(const struct segment *segment, int device, bool is_moved)
+{
+	const struct segment_limit *limit = &segment->limit[device];
+
+	return is_moved && limit->evict ? 0
+	                                : segment_limit_with(limit, segment_grown(segment, device));
+}
+
+/* What a charge must stay within: so many bytes, and of some the limit in force. */
+enum within { WITHIN_MOST, WITHIN_LIMIT, WITHIN_LIMIT_OF_MOVABLE };
+
+static uint64_t most_of(const struct segment *segment, int device, enum within within,
+                        uint64_t most)
+{
+	uint64_t limit = within == WITHIN_MOST
+	                     ? most
+	                     : limit_in_force(segment, device, within == WITHIN_LIMIT_OF_MOVABLE);
+
+	return limit < most ? limit : most;
+}
+
+static int reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+                   enum within within, uint64_t most)
 {
 	if (!is_valid(segment, device, side))
 		return -EINVAL;
@@ -92,6 +114,8 @@ int segment_reserve(struct segment *segment, int device, enum segment_side side,
 	}
 
 	settle(segment, device, side);
+	/* Here and not before: it may have changed while room was made. */
+	uint64_t limit = most_of(segment, device, within, most);
 	if (!fits(segment, device, side, bytes, limit))
 		slots_probe(segment->file);
 	if (fits(segment, device, side, bytes, limit)) {
@@ -106,6 +130,30 @@ int segment_reserve(struct segment *segment, int device, enum segment_side side,
 	}
 	segment_unlock(segment->file);
 	return error;
+}
+
+int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+                    uint64_t limit)
+{
+	return reserve(segment, device, side, bytes, WITHIN_MOST, limit);
+}
+
+int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
+                   bool is_moved)
+{
+	return reserve(segment, device, SEGMENT_ON_DEVICE, bytes,
+	               is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
+}
+
+void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit)
+{
+	if (device < 0 || device >= SEGMENT_DEVICES)
+		return;
+	/* Where it is not had somebody else stands still with it, and nobody of this process charges. */
+	bool is_locked = segment_lock(segment->file) == 0;
+	segment->limit[device] = *limit;
+	if (is_locked)
+		segment_unlock(segment->file);
 }
 
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes)
@@ -134,6 +182,7 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 
 	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
 		return 0;
+	slots_probe(segment->file);
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		const struct segment_slot *slot = &segment->file->slot[i];
 		if (atomic_load(&slot->state) == SLOT_DRAINING)

@@ -109,11 +109,38 @@ enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
  */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit);
+/*
+ * The limit of the calling process's charges on a device: how far it may rise (segment_grown()), and whether what can move is
+ * to be on the host.
+ */
+struct segment_limit {
+	uint64_t bytes, most; /* most <= bytes: it does not rise */
+	bool evict;
+};
+/* The bytes a limit allows that has risen by so much. */
+static inline uint64_t segment_limit_with(const struct segment_limit *limit, uint64_t grown)
+{
+	if (limit->most <= limit->bytes)
+		return limit->bytes;
+	return grown < limit->most - limit->bytes ? limit->bytes + grown : limit->most;
+}
+/*
+ * Puts another limit in force; before the first there is none to charge within. It changes under the lock under which
+ * segment_charge() compares with it: what is charged after this returns is within it, and what was charged before is
+ * seen by segment_charged().
+ */
+void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit);
+/*
+ * As segment_reserve(), on the device, within the limit in force then, and `most` bytes in all. is_moved: it is for memory
+ * that the mover brings, for which an evicted job has no room.
+ */
+int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
+                   bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
 /* Job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
-/* Those of dead slots alone, as of the last look for them (a refusal is one): worth waiting for. */
+/* Those of dead slots alone, for which it looks, and lets go of what is drained: worth waiting for. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /* --- growth: how far the limit of a job has risen by itself --- */

@@ -43,7 +43,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	const struct statistics *s = device->statistics;
 	uint32_t turn;
 
-	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 2 * GIB, 4 * GIB), 0);
+	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
 	ck_assert_uint_eq(s->held_reason, HELD_NONE);
 	settings.memory_limit = GIB;
 	ck_assert(device_apply(device, &settings));
@@ -109,7 +109,7 @@ START_TEST(the_newest_settings_are_told)
 	const struct statistics *s = device->statistics;
 	pthread_t noting, applying;
 
-	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, GIB, 4 * GIB), 0);
+	ck_assert_int_eq(device_charge(device, GIB), 0);
 	stops = true;
 	pthread_create(&noting, NULL, note, device);
 	while (!stands)
@@ -154,8 +154,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	const struct statistics *s = device->statistics;
 
 	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
-	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 20 * GIB, device_limit(device)),
-	                 0);
+	ck_assert_int_eq(device_charge(device, 20 * GIB), 0);
 	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 20 * GIB);
 	ck_assert_uint_gt(room_host_limit(device), 0);
 
@@ -167,8 +166,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert_uint_eq(s->limit_set, 0);
 	ck_assert_uint_eq(s->limit_held, 20 * GIB);
 	ck_assert_uint_eq(s->limit_grown, 0);
-	ck_assert_int_eq(device_charge(device, SEGMENT_ON_DEVICE, 1, device_limit(device)),
-	                 -ENOSPC);
+	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
 
 	/* Nor does it rise, and what the host may hold is a quota, too, where it is a number. */
 	settings.memory_limit_max = 60 * GIB;
@@ -193,6 +191,45 @@ START_TEST(without_the_books_any_limit_is_zero)
 }
 END_TEST
 
+/* Whatever was known before: what counts is the limit at the charge. */
+START_TEST(a_charge_is_within_the_limit_in_force)
+{
+	static const struct segment_device gpu = {.uuid = "GPU-1"};
+	struct config_gpu settings = {.memory_limit = 2 * GIB, .memory_limit_max = 4 * GIB};
+	struct segment *segment = test_job();
+	struct device *device;
+
+	/* Before it knows of a limit there is none to be within. */
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	ck_assert_int_eq(segment_charge(segment, 0, 1, CONFIG_UNLIMITED, false), -ENOSPC);
+	device = device_in(segment, &settings);
+	ck_assert_int_eq(device_charge(device, 2 * GIB + 1), -ENOSPC);
+	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
+	device_grow(device, 2 * GIB, GIB);
+	ck_assert_int_eq(device_charge_moved(device, GIB, 3 * GIB - 1), -ENOSPC);
+	ck_assert_int_eq(device_charge_moved(device, GIB, 3 * GIB), 0);
+	device_grow(device, 2 * GIB, 0);
+	device_uncharge(device, SEGMENT_ON_DEVICE, GIB);
+	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
+	settings.memory_limit = GIB;
+	settings.memory_limit_max = 0;
+	ck_assert(device_apply(device, &settings));
+	device_uncharge(device, SEGMENT_ON_DEVICE, GIB);
+	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
+	/* Evicted, the mover brings nothing, and the program may have what its limit allows. */
+	settings.memory_limit = 2 * GIB;
+	settings.evict = true;
+	ck_assert(device_apply(device, &settings));
+	ck_assert_int_eq(device_charge_moved(device, 1, CONFIG_UNLIMITED), -ENOSPC);
+	ck_assert_int_eq(device_charge(device, GIB), 0);
+	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
+	/* What the driver has taken already is charged all the same. */
+	ck_assert_int_eq(device_charge_taken(device, GIB), 0);
+	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 3 * GIB);
+	free(device);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("device");
@@ -204,6 +241,7 @@ int main(void)
 	tcase_add_test(tests, the_newest_settings_are_told);
 	tcase_add_test(tests, growth_is_of_the_limit_it_was_judged_for);
 	tcase_add_test(tests, without_the_books_any_limit_is_zero);
+	tcase_add_test(tests, a_charge_is_within_the_limit_in_force);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -113,7 +113,9 @@ static void move_to(CUdeviceptr address, enum segment_side side)
 {
 	struct move move = look(address, true);
 
-	ck_assert_int_eq(device_charge(gpu, side, move.size, UINT64_MAX), 0);
+	ck_assert_int_eq(side == SEGMENT_ON_DEVICE ? device_charge_taken(gpu, move.size)
+	                                           : device_charge_host(gpu, move.size, UINT64_MAX),
+	                 0);
 	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, side == SEGMENT_ON_DEVICE);
 	pthread_mutex_lock(movable_physical.lock(gpu));
 	movable_physical.moved(gpu, &move, side, false);
@@ -369,14 +371,14 @@ START_TEST(without_the_registry_nobody_owns_the_arena)
 {
 	static const size_t sizes[] = {20 * MIB, 512};
 	const struct vmem_free how = {.native = free_by_driver};
-
+	struct deadline until = DEADLINE_IN(0);
 	struct allocation *a, *known;
 	struct context context;
 	CUdeviceptr address;
 
 	start();
 	ck_assert(context_current(&context));
-	ck_assert_int_eq(elastic_allocate(&context, sizes[_i], RUN_ON_DEVICE_FIRST, &a),
+	ck_assert_int_eq(elastic_allocate(&context, sizes[_i], RUN_ON_DEVICE_FIRST, &until, &a),
 	                 CUDA_SUCCESS);
 	address = a->address;
 	ck_assert_int_eq(allocation_enter(a), 0);
