@@ -391,6 +391,16 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 		segment_remove_own(job.segment);
 }
 
+static void keep_directory(void)
+{
+	char message[2 * DIRECTORY_MAX] = "";
+
+	directory_keep();
+	if (directory_passed_over(message, sizeof(message)))
+		log_warning("%s", message);
+	job_config_locate(&job.config);
+}
+
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
 static void start(void)
 {
@@ -402,7 +412,7 @@ static void start(void)
 	if (config_disabled(job.config.now))
 		return;
 	watch_for_forks();
-	directory_keep();
+	keep_directory();
 	failed = start_helper();
 	if (failed) {
 		log_error("no helper thread (%s): Spillway is off in this process",

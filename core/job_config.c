@@ -123,9 +123,14 @@ bool job_config_start(struct job_config *c)
 	c->is_unnamed = c->name[0] == '\0';
 	if (c->is_unnamed)
 		name_after_process(c->name, sizeof(c->name));
+	job_config_locate(c);
+	return true;
+}
+
+void job_config_locate(struct job_config *c)
+{
 	if (directory_override_path(c->name, c->override_path, sizeof(c->override_path)) != 0)
 		c->override_path[0] = '\0';
-	return true;
 }
 
 void job_config_distrust(struct job_config *c)

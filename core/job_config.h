@@ -28,6 +28,8 @@ struct job_config {
 /* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
  * system's file and the environment counts, and it is said. False: no memory. */
 bool job_config_start(struct job_config *config);
+/* Finds the job's override in the state directory, once that is made. */
+void job_config_locate(struct job_config *config);
 /* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
 void job_config_distrust(struct job_config *config);
 /*

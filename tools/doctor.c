@@ -272,11 +272,13 @@ static void check_ended(bool clean)
 static bool check_state(bool clean)
 {
 	char path[PATH_MAX], message[PATH_MAX + 128];
+	bool passed_over;
 
 	if (!room_for_job(message, sizeof message))
 		return finding(false, "state directory: %s", message);
 	directory_path(path, sizeof path);
-	finding(true, "state directory: %s", path);
+	passed_over = directory_passed_over(message, sizeof message);
+	finding(!passed_over, "state directory: %s", passed_over ? message : path);
 	check_ended(clean);
 	return true;
 }

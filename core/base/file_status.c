@@ -13,6 +13,11 @@ int file_status(const char *path, struct stat *status)
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
 }
 
+int file_status_itself(const char *path, struct stat *status)
+{
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+
 int file_status_of(int fd, struct stat *status)
 {
 	return (int)syscall(SYS_fstat, fd, status);

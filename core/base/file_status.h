@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 
 /* 0, or -1 and errno. */
-int file_status(const char *path, struct stat *status); /* symbolic links are followed */
+int file_status(const char *path, struct stat *status);        /* symbolic links are followed */
+int file_status_itself(const char *path, struct stat *status); /* they are not */
 int file_status_of(int fd, struct stat *status);
 
 #endif

@@ -19,25 +19,161 @@
 #include "core/base/file_status.h"
 #include "core/state/refuse.h"
 
+const char *directory_root = "";
+
+/*
+ * Where the directory may be, in this order. All processes of a user see the same places, whatever their environment says, so
+ * XDG_RUNTIME_DIR, which has not the same value in a login and in a batch job, is not asked. /run/user is nobody else's to
+ * write to, but goes with the user's last session, so it is not the first.
+ */
+static const char *const places[] = {"/dev/shm/spillway-%u", "/run/user/%u/spillway",
+                                     "/tmp/spillway-%u"};
+enum { PLACES = sizeof places / sizeof *places };
+
 static char kept[PATH_MAX];
 static _Atomic bool is_kept;
 
-void directory_keep(void)
+/* Returns what was given in place of the default, or NULL. */
+static const char *given_path(void)
 {
-	if (is_kept)
-		return;
-	directory_path(kept, sizeof kept);
-	is_kept = true;
+	const char *given = is_kept ? kept : secure_getenv("SPILLWAY_STATE_DIR");
+
+	return given && *given ? given : NULL;
+}
+
+static const char *place_path(int place, char *path, size_t size)
+{
+	int length = snprintf(path, size, "%s", directory_root);
+
+	if (length >= 0 && (size_t)length < size)
+		snprintf(path + length, size - (size_t)length, places[place], (unsigned)geteuid());
+	return path;
+}
+
+/* 0: a directory of ours that nobody else may write to. Else -EPERM, -ENOTDIR or the system's reason, and message. */
+static int judge(int result, const struct stat *found, const char *path, char *message, size_t size)
+{
+	if (result != 0) {
+		int error = -errno;
+		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
+	}
+	if (!S_ISDIR(found->st_mode))
+		return state_refuse(-ENOTDIR, message, size,
+		                    "%s: expected a directory, not a link or file", path);
+	if (found->st_uid != geteuid())
+		return state_refuse(-EPERM, message, size,
+		                    "%s: belongs to user %u, expected a directory of user %u", path,
+		                    (unsigned)found->st_uid, (unsigned)geteuid());
+	if (found->st_mode & (S_IWGRP | S_IWOTH))
+		return state_refuse(-EPERM, message, size,
+		                    "%s: mode %04o lets others write, expected 0700", path,
+		                    (unsigned)found->st_mode & 07777);
+	return 0;
+}
+
+static int check_path(const char *path, char *message, size_t size)
+{
+	struct stat found;
+
+	return judge(file_status_itself(path, &found), &found, path, message, size);
+}
+
+/*
+ * Returns the place that is the directory: the first that is there and ours already, for as long as it is, even where a
+ * place before it has become free, or the user's processes would no longer agree; else the first that nobody else has.
+ */
+static int choose(void)
+{
+	char path[PATH_MAX];
+	int free_place = -1;
+
+	for (int i = 0; i < PLACES; i++) {
+		int error = check_path(place_path(i, path, sizeof path), NULL, 0);
+
+		if (error == 0)
+			return i;
+		if (error == -ENOENT && free_place < 0)
+			free_place = i;
+	}
+	return free_place < 0 ? 0 : free_place;
 }
 
 const char *directory_path(char *path, size_t size)
 {
-	const char *given = is_kept ? kept : secure_getenv("SPILLWAY_STATE_DIR");
-	if (given && *given)
-		snprintf(path, size, "%s", given);
-	else
-		snprintf(path, size, "/dev/shm/spillway-%u", (unsigned)geteuid());
+	const char *given = given_path();
+
+	if (!given)
+		return place_path(choose(), path, size);
+	snprintf(path, size, "%s", given);
 	return path;
+}
+
+/*
+ * Opens the place that is the directory, and tells its path. Made if create is non-zero: one that somebody else has taken, or
+ * that cannot be made here, is passed over. What is said in the end is of the first.
+ */
+static int open_place(int create, char *path, size_t path_size, char *message, size_t size)
+{
+	char why[PATH_MAX + 128];
+	int error = 0;
+
+	for (int place = choose(); place < PLACES; place++) {
+		int fd = directory_open_path(place_path(place, path, path_size), create, why,
+		                             sizeof why);
+
+		if (fd >= 0)
+			return fd;
+		if (!error)
+			error = state_refuse(fd, message, size, "%s", why);
+		/* Ours: what this process lacks the others need not lack. */
+		if (!create || check_path(path, NULL, 0) == 0)
+			break;
+	}
+	directory_path(path, path_size);
+	return error;
+}
+
+int directory_open(int create, char *message, size_t size)
+{
+	const char *given = given_path();
+	char path[PATH_MAX];
+
+	return given ? directory_open_path(given, create, message, size)
+	             : open_place(create, path, sizeof path, message, size);
+}
+
+void directory_keep(void)
+{
+	const char *given = given_path();
+	int fd;
+
+	if (is_kept)
+		return;
+	if (given) {
+		snprintf(kept, sizeof kept, "%s", given);
+	} else {
+		fd = open_place(1, kept, sizeof kept, NULL, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+	is_kept = true;
+}
+
+bool directory_passed_over(char *message, size_t size)
+{
+	const char *given = secure_getenv("SPILLWAY_STATE_DIR");
+	char path[PATH_MAX], first[PATH_MAX], why[PATH_MAX + 128];
+	int error;
+
+	place_path(0, first, sizeof first);
+	directory_path(path, sizeof path);
+	if ((given && *given) || strcmp(path, first) == 0)
+		return false;
+	error = check_path(first, why, sizeof why);
+	if (error == 0 || error == -ENOENT)
+		return false;
+	snprintf(message, size, "%s; %s is used instead", why, path);
+	return true;
 }
 
 const char *directory_of_node(char *path, size_t size)
@@ -47,33 +183,10 @@ const char *directory_of_node(char *path, size_t size)
 	return path;
 }
 
-static int check(int fd, const char *path, char *message, size_t size)
-{
-	struct stat found;
-	if (file_status_of(fd, &found) != 0) {
-		int error = -errno;
-		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
-	}
-	if (found.st_uid != geteuid())
-		return state_refuse(-EPERM, message, size,
-		                    "%s: belongs to user %u, expected a directory of user %u", path,
-		                    (unsigned)found.st_uid, (unsigned)geteuid());
-	if (found.st_mode & (S_IWGRP | S_IWOTH))
-		return state_refuse(-EPERM, message, size,
-		                    "%s: mode %04o lets others write, expected 0700", path,
-		                    (unsigned)found.st_mode & 07777);
-	return 0;
-}
-
-int directory_open(int create, char *message, size_t size)
-{
-	char path[PATH_MAX];
-	directory_path(path, sizeof path);
-	return directory_open_path(path, create, message, size);
-}
-
 int directory_open_path(const char *path, int create, char *message, size_t size)
 {
+	struct stat found;
+
 	/* a relative name would be another directory in each process */
 	if (path[0] != '/')
 		return state_refuse(-EINVAL, message, size,
@@ -101,7 +214,7 @@ int directory_open_path(const char *path, int create, char *message, size_t size
 	if (made)
 		(void)fchmod(fd, 0700);
 
-	int error = check(fd, path, message, size);
+	int error = judge(file_status_of(fd, &found), &found, path, message, size);
 	if (error) {
 		close(fd);
 		return error;

@@ -1,23 +1,28 @@
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *
- * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else /dev/shm/spillway-UID. Made
- * 0700; refused when it is a symlink, belongs to someone else or is writable by others.
+ * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of /dev/shm/spillway-UID,
+ * /run/user/UID/spillway and /tmp/spillway-UID that is there and ours, else the first that can be made. Made 0700; not ours is
+ * what is a symlink, belongs to someone else or is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the
+ * others passed over.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message */
 
-/* Fills path with the directory's name, without touching the file system. */
+/* Fills path with the directory's name, without making it. */
 const char *directory_path(char *path, size_t size);
 /*
- * From now on the directory is the one it is now, whatever becomes of the environment, which no thread of ours may read while
- * the program runs. Once, before there are such threads.
+ * From now on the directory is the one it is now, made if it is missing, whatever becomes of the environment, which no thread of
+ * ours may read while the program runs. Once, before there are such threads.
  */
 void directory_keep(void);
+/* Returns whether a place before the directory's is somebody else's; message then says whose, and where the directory is. */
+bool directory_passed_over(char *message, size_t size);
 /* The node's directory, for all users' jobs: SPILLWAY_NODE_DIR, else /run/spillway. Likewise. */
 const char *directory_of_node(char *path, size_t size);
 /* The directory, made if create is non-zero and it is missing, checked. A read-only fd (CLOEXEC) or
@@ -30,5 +35,8 @@ int directory_segment_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);
 /* A job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. 0 or -EINVAL. */
 int directory_check_name(const char *job);
+
+/* What comes before the places of the default: "", unless a test has them elsewhere. */
+extern const char *directory_root;
 
 #endif

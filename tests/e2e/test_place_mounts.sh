@@ -83,6 +83,37 @@ hole='mount -t tmpfs -o size=3m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	head -c 4M /dev/zero >"$SPILLWAY_STATE_DIR/fill" 2>/dev/null || true'
 alone "full, with a hole" "$hole" "$state/job.segment: No space left on device"
 
-# No /dev/shm, and no /dev at all.
-alone "no /dev/shm" "mount -t tmpfs none /dev; unset SPILLWAY_STATE_DIR" \
-	"$own: cannot be made: No such file or directory"
+# Somewhere else by default: without /dev/shm, and where another user has the name there. The tool finds it.
+uid=${own#/dev/shm/spillway-}
+elsewhere() { # elsewhere WHAT PLACE THEN LINES
+	in_places "mount -t tmpfs none /run
+		mkdir -p -m 0700 /run/user/$uid
+		$2
+		unset SPILLWAY_STATE_DIR
+		$program
+		'$spillway' stat job --format csv,noheader
+		ls -A /run/user/$uid/spillway
+		$3" >"$scratch/out" 2>"$scratch/err" || fail "$1: status $?: $(cat "$scratch/err")"
+	has "$1" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216 errno=kept"
+	same "$1: in the tool" 1 "$(grep -c '^job,' "$scratch/out")"
+	has "$1" "$(cat "$scratch/out")" "job.segment"
+	same "$1: lines: $(cat "$scratch/err")" "$4" "$(grep -c . "$scratch/err")"
+}
+elsewhere "no /dev/shm" "mount -t tmpfs none /dev" "" 0
+squatted="$own: expected a directory, not a link or file"
+squat="mount -t tmpfs none /dev/shm; ln -s /tmp $own"
+if [ "$(id -u)" -eq 0 ]; then
+	squatted="$own: belongs to user 65534, expected a directory of user 0"
+	squat="mount -t tmpfs none /dev/shm; mkdir $own; chown 65534 $own"
+fi
+elsewhere "squatted" "$squat" "" 1
+has "squatted" "$(cat "$scratch/err")" "$squatted; /run/user/$uid/spillway is used instead"
+# It stays there when the stranger goes: the next process is in the same job.
+elsewhere "squatted for a while" "$squat" "rm -rf $own; $program; ls -d $own* || true" 2
+! grep -qx "$own" "$scratch/out" || fail "squatted for a while: $own was made beside the one in use"
+in_places "$squat
+	mount -t tmpfs none /run
+	mkdir -p -m 0700 /run/user/$uid
+	unset SPILLWAY_STATE_DIR
+	'$spillway' doctor | grep 'state directory:'" >"$scratch/out" 2>&1 || true
+has "doctor" "$(cat "$scratch/out")" "no  state directory: $squatted; /run/user/$uid/spillway is used instead"

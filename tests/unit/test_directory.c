@@ -19,7 +19,7 @@ static void teardown(void)
 {
 	unlink(inner);
 	rmdir(inner);
-	state_directory_remove();
+	state_directory_remove(); /* what is deeper goes with TMPDIR */
 }
 
 static void expect_refused(int error, const char *part)
@@ -32,9 +32,10 @@ static void expect_refused(int error, const char *part)
 
 START_TEST(has_a_name)
 {
-	char path[512], expected[64];
+	char path[512], expected[700];
 	unsetenv("SPILLWAY_STATE_DIR");
-	snprintf(expected, sizeof expected, "/dev/shm/spillway-%u", (unsigned)geteuid());
+	directory_root = inner;
+	snprintf(expected, sizeof expected, "%s/dev/shm/spillway-%u", inner, (unsigned)geteuid());
 	ck_assert_str_eq(directory_path(path, sizeof path), expected);
 	setenv("SPILLWAY_STATE_DIR", "", 1);
 	ck_assert_str_eq(directory_path(path, sizeof path), expected);
@@ -129,6 +130,127 @@ START_TEST(refuses_links_and_files)
 }
 END_TEST
 
+/* --- the places of the default, below a folder of the test's --- */
+
+static char places[3][720];
+
+static void under_a_root(void)
+{
+	static const char *const folders[] = {"dev", "dev/shm", "run", "run/user", "tmp"};
+	char path[700];
+
+	unsetenv("SPILLWAY_STATE_DIR");
+	ck_assert_int_eq(mkdir(inner, 0700), 0);
+	directory_root = inner;
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		snprintf(path, sizeof path, "%s/%s", inner, folders[i]);
+		ck_assert_int_eq(mkdir(path, 0700), 0);
+	}
+	snprintf(path, sizeof path, "%s/run/user/%u", inner, (unsigned)geteuid());
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	snprintf(places[0], sizeof places[0], "%s/dev/shm/spillway-%u", inner, (unsigned)geteuid());
+	snprintf(places[1], sizeof places[1], "%s/spillway", path);
+	snprintf(places[2], sizeof places[2], "%s/tmp/spillway-%u", inner, (unsigned)geteuid());
+}
+
+/* Opened and named alike, by who makes it and who only looks. */
+static void expect_place(int place)
+{
+	char path[700], message[1024] = "";
+	struct stat opened, named;
+	int fd = directory_open(1, message, sizeof message);
+
+	ck_assert_msg(fd >= 0, "%s", message);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[place]);
+	ck_assert_int_eq(fstat(fd, &opened), 0);
+	ck_assert_int_eq(lstat(places[place], &named), 0);
+	ck_assert_uint_eq(opened.st_ino, named.st_ino);
+	close(fd);
+	fd = directory_open(0, NULL, 0);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_int_eq(directory_passed_over(message, sizeof message), place != 0);
+	if (place) {
+		ck_assert_msg(strstr(message, places[0]) && strstr(message, "expected"), "%s",
+		              message);
+		ck_assert_msg(strstr(message, places[place]) != NULL, "%s", message);
+	}
+}
+
+START_TEST(what_a_stranger_has_is_passed_over)
+{
+	under_a_root();
+	expect_place(0);
+	ck_assert_int_eq(rmdir(places[0]), 0);
+
+	ck_assert_int_eq(symlink("/tmp", places[0]), 0);
+	expect_place(1);
+	ck_assert_int_eq(rmdir(places[1]), 0);
+	close(open(places[1], O_CREAT | O_WRONLY, 0600));
+	expect_place(2);
+
+	/* What is in use stays so, though a place before it is free again, and whoever is asked. */
+	unlink(places[0]);
+	unlink(places[1]);
+	char path[700];
+	int fd = directory_open(1, NULL, 0);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[2]);
+	ck_assert_int_eq(access(places[0], F_OK), -1);
+	ck_assert(!directory_passed_over(path, sizeof path)); /* nobody's fault any more */
+	ck_assert_int_eq(rmdir(places[2]), 0);
+	expect_place(0);
+	rmdir(places[0]);
+
+	/* One that others may write to, or, where we can make it so, another user's. */
+	ck_assert_int_eq(mkdir(places[0], 0700), 0);
+	ck_assert_int_eq(chmod(places[0], 0777), 0);
+	expect_place(1);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chmod(places[0], 0700), 0);
+		ck_assert_int_eq(chown(places[0], 12345, 0), 0);
+		expect_place(1);
+		ck_assert_int_eq(chown(places[0], 0, 0), 0);
+	} else {
+		ck_assert_int_eq(chmod(places[0], 0700), 0);
+	}
+	expect_place(0);
+}
+END_TEST
+
+START_TEST(where_none_can_be_the_first_says_why)
+{
+	char path[700], message[1024] = "";
+
+	under_a_root();
+	for (int i = 0; i < 3; i++)
+		close(open(places[i], O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(directory_open(1, message, sizeof message), -ENOTDIR);
+	ck_assert_msg(strstr(message, places[0]) != NULL, "%s", message);
+	ck_assert_int_eq(directory_open(0, NULL, 0), -ENOTDIR);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[0]);
+	ck_assert(!directory_passed_over(message, sizeof message));
+
+	/* Before anything is made it is the first that could be. */
+	unlink(places[0]);
+	ck_assert_int_eq(directory_open(0, message, sizeof message), -ENOENT);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[0]);
+	/* A parent that is missing is nobody's fault. */
+	snprintf(path, sizeof path, "%s/dev/shm", inner);
+	ck_assert_int_eq(rmdir(path), 0);
+	unlink(places[1]);
+	int fd = directory_open(1, message, sizeof message);
+	ck_assert_msg(fd >= 0, "%s", message);
+	close(fd);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[1]);
+	ck_assert(!directory_passed_over(message, sizeof message));
+	directory_keep();
+	rmdir(places[1]);
+	ck_assert_str_eq(directory_path(path, sizeof path), places[1]);
+}
+END_TEST
+
 static int collect(void *all, const char *job)
 {
 	strcat(all, job);
@@ -175,6 +297,8 @@ int main(void)
 	tcase_add_test(tests, is_made_private);
 	tcase_add_test(tests, refuses_what_others_may_write);
 	tcase_add_test(tests, refuses_links_and_files);
+	tcase_add_test(tests, what_a_stranger_has_is_passed_over);
+	tcase_add_test(tests, where_none_can_be_the_first_says_why);
 	tcase_add_test(tests, lists_jobs);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
