@@ -18,4 +18,5 @@ step() {
 heat=$(step heat) || fail "$heat"
 order=$(step order) || fail "$order"
 echo "a step takes $heat ns placed by heat, $order ns as allocated"
-[ "$heat" -lt $((order / 2)) ] || fail "placing by heat gains too little"
+bar "a step, half of the working set on the device" "below $((order / 2)) ns" "$heat ns" [ "$heat" -lt $((order / 2)) ] ||
+	fail "placing by heat gains too little"

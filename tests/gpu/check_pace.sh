@@ -1,6 +1,8 @@
 #!/bin/sh
 # How exactly shares are held, by the work that gets done against the same load without Spillway: each kind of load at
 # several shares, and two jobs at once. What NVML says of the device's utilisation stands beside it.
+# PACE_LOADS: those of which a word is here (all), as in PACE_LOADS="streams|at 100" (an extended regular expression).
+# PACE_SECONDS, PACE_SHARES: see pace.sh.
 set -eu
 . tests/gpu/needs.sh
 . tests/gpu/pace.sh
@@ -14,14 +16,19 @@ else
 	length="--loops-per-ms $(field loops_per_ms <"$TMPDIR/out")"
 fi
 
+wanted() { # wanted NAME
+	printf '%s\n' "$1" | grep -Eq "${PACE_LOADS:-.}"
+}
+
 # one NAME ARGUMENTS...: alone, at several shares
 one() {
 	name=$1
 	shift
+	wanted "$name" || return 0
 	# shellcheck disable=SC2086 # $length is two words
 	watched "$load" $length --seconds "$seconds" "$@"
 	full=$(rate work_ms "$TMPDIR/out")
-	for share in $(by_gpu "10 25 50 75 90" 50); do
+	for share in $shares; do
 		# shellcheck disable=SC2086
 		watched "$BUILD/spillway" run --quiet --name pace --share "$share" "$load" $length --seconds "$seconds" "$@"
 		line "$name" "$share" "$(rate work_ms "$TMPDIR/out")" "$full" "$utilised"
@@ -40,27 +47,34 @@ one "graphs of 100" --graph 100 --kernel-us 50
 one "graphs of 2000" --graph 2000 --kernel-us 50 --ahead-ms 200
 
 # At 100 nothing is lost.
-# shellcheck disable=SC2086
-watched "$load" $length --seconds "$seconds"
-full=$(rate work_ms "$TMPDIR/out")
-# shellcheck disable=SC2086
-watched "$BUILD/spillway" run --quiet --name pace --share 100 "$load" $length --seconds "$seconds"
-line "at 100" 100 "$(rate work_ms "$TMPDIR/out")" "$full" "$utilised"
-
-# Two at once.
-for job in 70 30; do
+if wanted "at 100" || wanted "two at once"; then
 	# shellcheck disable=SC2086
-	"$BUILD/spillway" run --quiet --name "pace-$job" --share $job "$load" $length --seconds "$seconds" >"$TMPDIR/$job" &
-	jobs="${jobs:-} $!"
-done
-# shellcheck disable=SC2086
-for job in $jobs; do wait "$job" || fail "two at once: exit status $?"; done
-for job in 70 30; do line "two at once" $job "$(rate work_ms "$TMPDIR/$job")" "$full" -; done
+	watched "$load" $length --seconds "$seconds"
+	full=$(rate work_ms "$TMPDIR/out")
+fi
+if wanted "at 100"; then
+	# shellcheck disable=SC2086
+	watched "$BUILD/spillway" run --quiet --name pace --share 100 "$load" $length --seconds "$seconds"
+	line "at 100" 100 "$(rate work_ms "$TMPDIR/out")" "$full" "$utilised"
+fi
+
+if wanted "two at once"; then
+	jobs=
+	for job in 70 30; do
+		# shellcheck disable=SC2086
+		"$BUILD/spillway" run --quiet --name "pace-$job" --share $job "$load" $length --seconds "$seconds" >"$TMPDIR/$job" &
+		jobs="$jobs $!"
+	done
+	for job in $jobs; do wait "$job" || fail "two at once: exit status $?"; done
+	for job in 70 30; do line "two at once" $job "$(rate work_ms "$TMPDIR/$job")" "$full" -; done
+fi
 
 # Several devices whose kernels wait for each other, where there are several.
 export SOFTGPU_DEVICES=2
+if ! wanted "two devices"; then
+	:
 # shellcheck disable=SC2086
-if "$load" $length --launches 1 --ranks 2 >"$TMPDIR/two" 2>&1; then
+elif "$load" $length --launches 1 --ranks 2 >"$TMPDIR/two" 2>&1; then
 	for kind in "" --processes; do
 		# shellcheck disable=SC2086
 		watched "$load" $length --seconds "$seconds" --kernel-us 5000 --ranks 2 $kind

@@ -10,7 +10,7 @@ need_pytorch
 watched "$PYTHON" tests/gpu/pace_pytorch.py "$seconds"
 cat "$TMPDIR/out"
 full=$(rate steps "$TMPDIR/out")
-for share in 25 50 75 90 100; do
+for share in ${PACE_SHARES:-25 50 75 90} 100; do
 	watched "$BUILD/spillway" run --quiet --name pytorch --share $share "$PYTHON" tests/gpu/pace_pytorch.py "$seconds"
 	line "PyTorch" $share "$(rate steps "$TMPDIR/out")" "$full" "$utilised"
 done

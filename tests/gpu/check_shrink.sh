@@ -25,7 +25,9 @@ for percent in 50 0 25; do
 		fail "$(counter shrink device_used) bytes under a limit of $limit: $("$BUILD/spillway" stat shrink)"
 	gained=$(($("$BUILD/gpu/device_free") - before))
 	echo "$percent %: $gained bytes of $bytes are free"
-	[ $gained -ge $((bytes * (100 - percent) / 100 - slack)) ] || fail "only $gained bytes became free at $percent %"
+	least=$((bytes * (100 - percent) / 100 - slack))
+	bar "given back at a limit of $percent %" "$least bytes at least" "$gained bytes" [ $gained -ge $least ] ||
+		fail "only $gained bytes became free at $percent %"
 done
 limit_file "$ini" $((context + 2 * bytes))
 until_true 20 counter_is shrink host_used -eq 0 || fail "not back: $("$BUILD/spillway" stat shrink)"

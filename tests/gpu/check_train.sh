@@ -1,17 +1,18 @@
 #!/bin/sh
-# train_mlp on the real driver: alone, and under half its working set and 60 % of the GPU, with the
-# same weights in the end. It is scaled up, so that a context's own memory fits the limit.
+# train_mlp on the real driver: alone, with the whole GPU as its limit, and under half its working set and 60 % of the GPU,
+# with the same weights in the end. It is scaled up, so that a context's own memory fits the limit.
 set -eu
 . tests/gpu/needs.sh
 need_gpu
-set -- "$BUILD/clients/train_mlp" --quiet --scale 64
+set -- "$BUILD/clients/train_mlp" --quiet --scale "$(by_gpu 64 1)"
 
 alone=$("$@")
 echo "$alone"
+with_all gpu-train-all "$@"
 limit=$(($(echo "$alone" | field working_set) / 2))
 limited=$("$BUILD/spillway" run --name gpu-train --memory $limit --share 60 "$@")
 echo "$limited"
 same_within_limit gpu-train $limit \
-	"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)"
+	"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"
 idle=$(counter gpu-train idle_ns)
 [ "${idle:-0}" -gt 0 ] || fail "no idle time was inserted at a share of 60 %"

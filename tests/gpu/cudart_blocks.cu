@@ -62,6 +62,7 @@ int main(int argc, char **argv)
 		}
 		CHECK(cudaFree(blocks[b]));
 	}
-	printf("cudart_blocks: blocks=%d checksum=%016llx\n", count, (unsigned long long)hash);
+	printf("cudart_blocks: blocks=%d working_set=%zu checksum=%016llx\n", count,
+	       count * block_words * sizeof(uint32_t), (unsigned long long)hash);
 	return 0;
 }

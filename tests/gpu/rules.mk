@@ -1,6 +1,6 @@
 # tests/gpu: what only a real GPU can show, and the probe, which asks any driver.
 gpu_out := $(addprefix $(BUILD)/gpu/,probe probe_kernels.ptx device_free utilisation)
-gpu_tests := tests/gpu/test_probe.sh
+gpu_tests := tests/gpu/test_probe.sh tests/gpu/test_needs.sh
 gpu_only_tests := $(wildcard tests/gpu/check_*.sh)
 
 # What the probe and the questions stand on.
@@ -56,8 +56,19 @@ ptx-questions: # file:architecture:PTX version
 		sed "s/^\.version .*/.version $${rest#*:}/" $$file.ptx.tmp >$$file.ptx && rm $$file.ptx.tmp || exit 1; \
 	done
 
+# Programs of nvcc, where there is one: PTX alone, so that any GPU takes them, and the software GPU takes the one with the
+# shared runtime. That one's library lies beside it.
+has_nvcc := $(and $(if $(SANITIZER)$(CROSS),,yes),$(wildcard $(NVCC)))
+cudart_programs := $(if $(has_nvcc),$(addprefix $(BUILD)/gpu/cudart_blocks_,static shared))
+$(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
+	$(call say,NVCC)
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) -O2 -arch=compute_75 -cudart $* $(if $(LDFLAGS),-Xcompiler '$(LDFLAGS)') -Xcompiler -static-libstdc++,-static-libgcc \
+		-Xlinker -rpath='$$ORIGIN' -o $@ $<
+	$(Q)[ $* = static ] || cp -L "$$(ls $(dir $(NVCC))../lib64/libcudart.so.1? | tail -n 1)" $(@D)/
+
 # GPU=soft tries the scripts on the software GPU. They use programs of the other tests.
 .PHONY: run-check-gpu
-run-check-gpu: all $(gpu_out) $(elastic_clients) $(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless bench/steps)
+run-check-gpu: all $(gpu_out) $(cudart_programs) $(elastic_clients) $(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless bench/steps)
 	@tests/gpu/machine
 	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) NVCC=$(NVCC) GPU=$(GPU) TEST_TIMEOUT=600 tests/run $(gpu_only_tests)

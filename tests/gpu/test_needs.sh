@@ -1,0 +1,34 @@
+#!/bin/sh
+# What the scripts of this folder judge by: memory that is charged for good does not count against a limit, all else does;
+# and those that need what is not here are skipped.
+set -eu
+. tests/gpu/needs.sh
+here=tests/gpu
+
+# judged PEAK SPILLED ALONE LIMITED: of a limit of 100 bytes and 50 for good
+judged() (
+	counter() { if [ "$2" = device_peak ]; then echo "$peak"; else echo "$spilled"; fi; }
+	peak=$1 spilled=$2
+	same_within_limit job 100 "$3" "$4" 50 >"$TMPDIR/said"
+)
+judged 150 1 a a || fail "what is charged for good counts: $(cat "$TMPDIR/said")"
+if judged 151 1 a a; then fail "a byte too many is not seen"; fi
+grep -q '^job: device memory held	100 and 50 for good	151	not met$' "$RESULTS/bars.tsv" || fail "$(cat "$RESULTS/bars.tsv")"
+if judged "" 1 a a; then fail "a peak that nobody knows is taken"; fi
+if judged 150 0 a a; then fail "a limit that was not met is taken"; fi
+if judged 150 1 a b; then fail "other results are taken"; fi
+if judged 150 1 "" ""; then fail "no results are taken"; fi
+
+# Contexts that take more than the limit, as those of real GPUs do, are no fault of a limit that was kept.
+GPU=soft SOFTGPU_CONTEXT_MEMORY=48M $here/check_train.sh >"$TMPDIR/train" 2>&1 || fail "$(cat "$TMPDIR/train")"
+grep 'charged for good' "$TMPDIR/train"
+
+# Nothing is built, and what is not here is said.
+mkdir "$TMPDIR/bin"
+for tool in sh cat tail sed awk grep env mkdir dirname; do ln -s "$(command -v $tool)" "$TMPDIR/bin/"; done
+for script in check_pytorch check_pytorch_graphs check_pace_pytorch; do
+	status=0
+	GPU=real BUILD=$BUILD PATH=$TMPDIR/bin LD_LIBRARY_PATH=$BUILD/softgpu $here/$script.sh >"$TMPDIR/said" 2>&1 || status=$?
+	[ $status = 77 ] || fail "$script without Python: $status: $(cat "$TMPDIR/said")"
+	grep -q 'no Python here' "$TMPDIR/said" || fail "$script: $(cat "$TMPDIR/said")"
+done
