@@ -22,7 +22,7 @@
 #include "tools/arguments.h"
 #include "tools/event_words.h"
 #include "tools/jobs.h"
-#include "tools/replace.h"
+#include "tools/output.h"
 #include "tools/tool.h"
 #include "tools/trace.h"
 
@@ -209,16 +209,23 @@ static void catch_interrupts(void)
 
 static void restore(const char *path)
 {
-	char *state = allocate(STATE_MAX + 1), message[256] = "";
-	FILE *file = fopen(path, "re");
+	char *state, message[256] = "";
+	struct target target;
+	FILE *file;
 	size_t length;
 
-	if (!file) {
-		if (errno != ENOENT)
-			fail("%s: %s", path, strerror(errno));
-		free(state);
+	if (!output_find(path, &target))
+		exit(TOOL_FAILED);
+	if (target.kind == TARGET_NEW)
 		return; /* the first time */
-	}
+	if (target.kind != TARGET_FILE)
+		fail("%s: expected a file, which is written anew at each end and read at the "
+		     "next beginning",
+		     path);
+	file = output_read(&target);
+	if (!file)
+		exit(TOOL_FAILED);
+	state = allocate(STATE_MAX + 1);
 	length = fread(state, 1, STATE_MAX, file);
 	if (ferror(file))
 		fail("%s: %s", path, strerror(errno));
@@ -234,7 +241,7 @@ static void save(const char *path)
 {
 	static uint64_t saved = UINT64_MAX;
 	uint64_t met = ring_reader_produced(reader) + ring_reader_lost(reader);
-	struct replace file;
+	struct output file;
 	char *state;
 
 	if (met == saved)
@@ -244,10 +251,10 @@ static void save(const char *path)
 
 	if (!state)
 		fail("out of memory");
-	if (!replace_begin(&file, path, 0600))
+	if (!output_begin(&file, path, 0600))
 		exit(TOOL_FAILED);
 	fputs(state, file.out);
-	if (!replace_end(&file))
+	if (!output_end(&file))
 		exit(TOOL_FAILED);
 	free(state);
 }

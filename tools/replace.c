@@ -29,13 +29,6 @@ bool replace_begin(struct replace *replace, const char *path, mode_t mode)
 	return false;
 }
 
-void replace_abandon(struct replace *replace)
-{
-	fclose(replace->out);
-	unlink(replace->temporary);
-	free(replace->temporary);
-}
-
 bool replace_end(struct replace *replace)
 {
 	bool written = fflush(replace->out) == 0 && !ferror(replace->out);

@@ -1,6 +1,6 @@
 /*
  * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the old
- * one or the new one, never half of one.
+ * one or the new one, never half of one. For files of our own; where a user names the place, output.h looks what is there.
  */
 #ifndef SPILLWAY_REPLACE_H
 #define SPILLWAY_REPLACE_H
@@ -19,7 +19,5 @@ struct replace {
 bool replace_begin(struct replace *replace, const char *path, mode_t mode);
 /* The new file takes its place. False after saying why not: the old one stands. */
 bool replace_end(struct replace *replace);
-/* The old file stays. */
-void replace_abandon(struct replace *replace);
 
 #endif

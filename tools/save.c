@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/config/config.h"
 #include "tools/ini_file.h"
 #include "tools/jobs.h"
-#include "tools/replace.h"
+#include "tools/output.h"
 #include "tools/shares.h"
 #include "tools/tool.h"
 
@@ -38,14 +39,19 @@ static void insert(struct lines *lines, int before, char *line)
 	lines->line[before] = line;
 }
 
-static void read_lines(struct lines *lines, FILE *in)
+static bool read_lines(struct lines *lines, const struct target *target)
 {
+	FILE *in = output_read(target);
 	char *line = NULL;
 	size_t size = 0;
 
+	if (!in)
+		return false;
 	while (getline(&line, &size, in) > 0)
 		insert(lines, lines->count, text("%s", line));
 	free(line);
+	fclose(in);
+	return true;
 }
 
 /* "\r\n" where the file has it. */
@@ -192,19 +198,38 @@ static bool can_be_read(const char *path, const char *file)
 	return valid;
 }
 
-static bool write_lines(const struct lines *lines, const char *file, mode_t mode)
+static void put_lines(const struct lines *lines, FILE *out)
 {
-	struct replace replace;
-
-	if (!replace_begin(&replace, file, mode))
-		return false;
 	for (int i = 0; i < lines->count; i++)
-		fputs(lines->line[i], replace.out);
-	if (fflush(replace.out) == 0 && !can_be_read(replace.temporary, file)) {
-		replace_abandon(&replace);
+		fputs(lines->line[i], out);
+}
+
+/* What is going to stand there, in memory. */
+static bool would_be_read(const struct lines *lines, const char *file)
+{
+	FILE *draft = fdopen(memfd_create("settings", MFD_CLOEXEC), "w");
+	char path[64];
+	bool valid;
+
+	if (!draft) {
+		complain("%s: %s", file, strerror(errno));
 		return false;
 	}
-	return replace_end(&replace);
+	put_lines(lines, draft);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(draft));
+	valid = fflush(draft) == 0 && can_be_read(path, file);
+	fclose(draft);
+	return valid;
+}
+
+static bool write_lines(const struct lines *lines, const char *file, mode_t mode)
+{
+	struct output output;
+
+	if (!would_be_read(lines, file) || !output_begin(&output, file, mode))
+		return false;
+	put_lines(lines, output.out);
+	return output_end(&output);
 }
 
 static bool save_into(struct save *save, const char *override_file, const char *file, mode_t mode)
@@ -225,24 +250,17 @@ bool save_limits(const char *job, const char *override_file, const char *file)
 	struct save save = {0};
 	struct shares paused;
 	char *aside = jobs_file(job, "paused");
-	char *path = realpath(file, NULL); /* a link stays one */
-	FILE *in = path ? fopen(path, "re") : NULL;
-	struct stat status = {.st_mode = 0644};
-	bool done = false;
+	struct target target;
+	bool found = output_find(file, &target), done = false;
 
 	if (shares_read(aside, &paused))
 		save.paused = &paused;
-	if ((path && !in) || (!path && errno != ENOENT))
-		complain("%s: %s", file, strerror(errno));
-	else if (!path)
-		done = save_into(&save, override_file, file, 0644);
-	else if (fstat(fileno(in), &status) == 0 && can_be_read(path, path)) {
-		read_lines(&save.lines, in);
-		done = save_into(&save, override_file, path, status.st_mode & 0777);
-	}
-	if (in)
-		fclose(in);
-	free(path);
 	free(aside);
+	if (!found)
+		return false;
+	if (target.kind != TARGET_FILE)
+		return save_into(&save, override_file, file, 0644);
+	if (can_be_read(target.path, target.path) && read_lines(&save.lines, &target))
+		done = save_into(&save, override_file, file, target.mode & 0777);
 	return done;
 }

@@ -12,7 +12,7 @@
 #include "tools/formats.h"
 #include "tools/jobs.h"
 #include "tools/node.h"
-#include "tools/replace.h"
+#include "tools/output.h"
 #include "tools/report.h"
 #include "tools/resources.h"
 #include "tools/rows.h"
@@ -232,12 +232,12 @@ static void print_table(const struct rows *rows)
 /* Read by whoever collects it, so that it is nobody's secret: 0644. */
 static void write_textfile(const char *path, const struct rows *rows)
 {
-	struct replace file;
+	struct output file;
 
-	if (!replace_begin(&file, path, 0644))
+	if (!output_begin(&file, path, 0644))
 		exit(TOOL_FAILED);
 	format_prometheus(file.out, rows);
-	if (!replace_end(&file))
+	if (!output_end(&file))
 		exit(TOOL_FAILED);
 }
 

@@ -12,7 +12,7 @@
 #include "core/config/config.h"
 #include "tools/event_words.h"
 #include "tools/json.h"
-#include "tools/replace.h"
+#include "tools/output.h"
 #include "tools/tool.h"
 
 enum {
@@ -30,7 +30,7 @@ struct tracks {
 };
 
 struct trace {
-	struct replace file;
+	struct output file;
 	struct json json;
 	struct tracks *processes;
 };
@@ -39,7 +39,7 @@ struct trace *trace_begin(const char *path)
 {
 	struct trace *trace = allocate(sizeof *trace);
 
-	if (!replace_begin(&trace->file, path, 0644)) {
+	if (!output_begin(&trace->file, path, 0644)) {
 		free(trace);
 		return NULL;
 	}
@@ -62,7 +62,7 @@ bool trace_end(struct trace *trace)
 	json_close(&trace->json, ']');
 	json_close(&trace->json, '}');
 	putc('\n', trace->file.out);
-	written = replace_end(&trace->file);
+	written = output_end(&trace->file);
 	for (struct tracks *tracks = trace->processes, *next; tracks; tracks = next) {
 		next = tracks->next;
 		free(tracks);

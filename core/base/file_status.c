@@ -22,3 +22,8 @@ int file_status_of(int fd, struct stat *status)
 {
 	return (int)syscall(SYS_fstat, fd, status);
 }
+
+int file_status_at(int directory, const char *name, struct stat *status)
+{
+	return (int)syscall(SYS_newfstatat, directory, name, status, AT_SYMLINK_NOFOLLOW);
+}

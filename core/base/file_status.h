@@ -13,5 +13,7 @@
 int file_status(const char *path, struct stat *status);        /* symbolic links are followed */
 int file_status_itself(const char *path, struct stat *status); /* they are not */
 int file_status_of(int fd, struct stat *status);
+/* In a directory; of a link, what the link itself is. */
+int file_status_at(int directory, const char *name, struct stat *status);
 
 #endif

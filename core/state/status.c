@@ -1,8 +1,8 @@
 /*
  * The status file: what stands in it, and pushing it.
  *
- * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a rename; what others may have put in
- * its place is replaced, never written to.
+ * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a rename. What is there and is no file
+ * is written into without waiting; a link that somebody else put there is not followed (core/base/target.h).
  */
 #include "core/state/status.h"
 
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/target.h"
 #include "core/state/layout.h"
 
 /* --- what stands in it --- */
@@ -174,12 +175,13 @@ static bool stands_there(const struct status *status, const char *path)
 }
 
 /* Another process of the job has pushed something else, which nobody there may know to be wrong by now. */
-static bool is_pushed_over(const struct status *now, uint64_t pushed_ns, const char *path,
-                           struct status *told)
+static bool is_pushed_over(const struct status *now, uint64_t pushed_ns,
+                           const struct target *target, struct status *told)
 {
 	if (pushed_ns == told->pushed_ns || segment_clock(CLOCK_MONOTONIC) - pushed_ns < RENAMED_NS)
 		return false;
-	if (!stands_there(now, path))
+	/* what went into a pipe nobody can look at */
+	if (target->kind != TARGET_STREAM && !stands_there(now, target->path))
 		return true;
 	told->pushed_ns = pushed_ns;
 	return false;
@@ -201,6 +203,21 @@ static int write_file(int fd, const char *text, size_t length)
 	if (written != (ssize_t)length)
 		return written < 0 ? -errno : -EIO;
 	return fchmod(fd, 0644) == 0 ? 0 : -errno;
+}
+
+/* A pipe, or a device: a line at a time, as far as it takes them. The helper thread blocks SIGPIPE as every signal. */
+static int write_into(const struct target *target, const char *text, size_t length)
+{
+	int fd = target_open(target), error = 0;
+	ssize_t written;
+
+	if (fd < 0)
+		return fd;
+	written = write(fd, text, length);
+	if (written != (ssize_t)length)
+		error = written < 0 ? -errno : -EIO;
+	close(fd);
+	return error;
 }
 
 /* For everybody to read, whatever the umask. */
@@ -225,21 +242,39 @@ static int replace(const char *path, int slot, const char *text, size_t length)
 	return error;
 }
 
+static int write_to(const struct target *target, int slot, const char *text, size_t length)
+{
+	switch (target->kind) {
+	case TARGET_DESCRIPTOR:
+		return -EINVAL; /* the program's own */
+	case TARGET_STREAM:
+		return write_into(target, text, length);
+	default:
+		return replace(target->path, slot, text, length);
+	}
+}
+
 int status_push(struct segment *segment, const char *path, struct status *told)
 {
+	struct target target;
 	struct segment_header *header = &segment->file->header;
 	uint64_t pushed_ns = atomic_load(&header->status_ns);
 	char text[STATUS_TEXT_MAX];
 	struct status now;
 
 	read_status(segment->file, &now);
-	if (!is_news(&now, told) && !is_pushed_over(&now, pushed_ns, path, told))
+	bool is_known = !is_news(&now, told);
+	if (is_known && pushed_ns == told->pushed_ns)
+		return 0;
+	int error = target_find(path, &target);
+	if (is_known && (error || !is_pushed_over(&now, pushed_ns, &target, told)))
 		return 0;
 	now.pushed_ns = segment_clock(CLOCK_MONOTONIC);
 	if (!is_time(header, pushed_ns, now.pushed_ns))
 		return 0;
 	size_t length = status_format(&now, text);
-	int error = replace(path, (int)(segment->slot - segment->file->slot), text, length);
+	if (!error)
+		error = write_to(&target, (int)(segment->slot - segment->file->slot), text, length);
 	if (!error)
 		*told = now;
 	return error;

@@ -213,21 +213,63 @@ START_TEST(what_another_one_pushed_does_not_stay)
 }
 END_TEST
 
-START_TEST(replaces_and_follows_nothing)
+/* What the file that a link leads to is, changes; the link stays. */
+START_TEST(follows_a_link_of_ones_own)
+{
+	char other[600];
+	struct stat link;
+
+	snprintf(other, sizeof other, "%s/other", state_directory);
+	ck_assert_int_eq(symlink("other", path), 0);
+	ck_assert_int_eq(push(), 0);
+	ck_assert_int_eq(lstat(path, &link), 0);
+	ck_assert(S_ISLNK(link.st_mode));
+	ck_assert_int_eq(lstat(other, &link), 0);
+	ck_assert(S_ISREG(link.st_mode));
+	expect(LINE(0, 0, 0, 0, 0, 0, "", ""));
+}
+END_TEST
+
+START_TEST(follows_no_strangers_link)
 {
 	char other[600], text[8] = "";
 
+	if (geteuid() != 0)
+		return; /* who else could make one */
 	snprintf(other, sizeof other, "%s/other", state_directory);
 	int fd = open(other, O_CREAT | O_RDWR, 0600);
 	ck_assert_int_eq(write(fd, "mine", 4), 4);
 	ck_assert_int_eq(symlink(other, path), 0);
-	ck_assert_int_eq(push(), 0);
+	ck_assert_int_eq(lchown(path, 65534, 65534), 0);
+	ck_assert_int_eq(chmod(state_directory, 01777), 0);
+	ck_assert_int_eq(push(), -EACCES);
 	ck_assert_int_eq(pread(fd, text, 7, 0), 4);
 	ck_assert_str_eq(text, "mine");
 	close(fd);
-	expect(LINE(0, 0, 0, 0, 0, 0, "", ""));
-	/* where it cannot be, nothing is left beside it */
-	unlink(path);
+}
+END_TEST
+
+/* And waits for nobody who might read it. */
+START_TEST(writes_into_a_pipe)
+{
+	char text[sizeof LINE(0, 0, 0, 0, 0, 0, "", "")] = "";
+	struct stat pipe;
+
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(push(), -ENXIO);
+	int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	told = (struct status){0};
+	ck_assert_int_eq(push(), 0);
+	ck_assert_int_gt(read(reader, text, sizeof text - 1), 0);
+	ck_assert_str_eq(text, LINE(0, 0, 0, 0, 0, 0, "", ""));
+	ck_assert_int_eq(lstat(path, &pipe), 0);
+	ck_assert(S_ISFIFO(pipe.st_mode));
+	close(reader);
+}
+END_TEST
+
+START_TEST(leaves_nothing_where_it_cannot_be)
+{
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	told = (struct status){0};
 	ck_assert_int_eq(push(), -EISDIR);
@@ -272,7 +314,10 @@ int main(void)
 	tcase_add_test(tests, is_pushed_when_something_changed);
 	tcase_add_test(tests, is_pushed_at_most_every_ten_seconds);
 	tcase_add_test(tests, what_another_one_pushed_does_not_stay);
-	tcase_add_test(tests, replaces_and_follows_nothing);
+	tcase_add_test(tests, follows_a_link_of_ones_own);
+	tcase_add_test(tests, follows_no_strangers_link);
+	tcase_add_test(tests, writes_into_a_pipe);
+	tcase_add_test(tests, leaves_nothing_where_it_cannot_be);
 	tcase_add_test(tests, is_json_whatever_a_segment_says);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
