@@ -332,49 +332,46 @@ struct registry *context_free_registry(void)
 	return devices->device[0].registry;
 }
 
-/* One look into a device's books. */
-typedef struct resource *looking(struct registry *registry, const char *container,
-                                 const struct resource_type *type, uint64_t object,
-                                 struct context_place *place);
-
-static struct resource *look_everywhere(looking *look, const struct resource_type *type,
-                                        uint64_t object, struct context_place *place)
+/* Rather one that stays: what leaves may have handed its address on already. */
+static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,
+                                        struct registry **registry)
 {
 	struct context context = {0};
 	struct resource *found = NULL;
 
-	if (context_current(&context))
-		found = look(context.device->registry, context.container, type, object, place);
-	for (int i = 0; !found && devices && i < devices->count; i++) {
-		if (&devices->device[i] != context.device)
-			found = look(devices->device[i].registry, NULL, type, object, place);
+	if (context_current(&context)) {
+		*registry = context.device->registry;
+		found = registry_find_object(*registry, context.container, type, object);
+	}
+	for (int i = 0; (!found || resource_is_leaving(found)) && devices && i < devices->count;
+	     i++) {
+		struct registry *other = devices->device[i].registry;
+		struct resource *there = &devices->device[i] == context.device
+		                             ? NULL
+		                             : registry_find_object(other, NULL, type, object);
+
+		if (!there || (found && resource_is_leaving(there))) {
+			resource_release(there);
+			continue;
+		}
+		resource_release(found);
+		found = there;
+		*registry = other;
 	}
 	return found;
 }
 
-static struct resource *find(struct registry *registry, const char *container,
-                             const struct resource_type *type, uint64_t object,
-                             struct context_place *place)
-{
-	(void)place;
-	return registry_find_object(registry, container, type, object);
-}
-
-static struct resource *take(struct registry *registry, const char *container,
-                             const struct resource_type *type, uint64_t object,
-                             struct context_place *place)
-{
-	place->registry = registry;
-	return registry_take_object(registry, container, type, object, place->container);
-}
-
 struct resource *context_find_object(const struct resource_type *type, uint64_t object)
 {
-	return look_everywhere(find, type, object, NULL);
+	struct registry *registry = NULL;
+
+	return look_everywhere(type, object, &registry);
 }
 
-struct resource *context_take_object(const struct resource_type *type, uint64_t object,
-                                     struct context_place *place)
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
 {
-	return look_everywhere(take, type, object, place);
+	struct registry *registry = NULL;
+	struct resource *found = look_everywhere(type, object, &registry);
+
+	return registry_leave(registry, object, found);
 }

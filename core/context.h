@@ -60,17 +60,12 @@ unsigned int context_generation(void);
 void context_forget(CUcontext handle);
 
 /*
- * An object in the books of whatever context and device, the current ones first. With a reference for the
- * caller; NULL: nowhere.
+ * An object in the books of whatever context and device, the current ones first, and rather one that is not leaving. With
+ * a reference for the caller; NULL: nowhere.
  */
 struct resource *context_find_object(const struct resource_type *type, uint64_t object);
-/* Likewise, and takes it out: the registry's reference is the caller's. Where it was, to put it back. */
-struct context_place {
-	struct registry *registry;
-	char container[REGISTRY_NAME_MAX];
-};
-struct resource *context_take_object(const struct resource_type *type, uint64_t object,
-                                     struct context_place *place);
+/* Likewise, before the driver is asked to let it go (registry_left()). */
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object);
 /* The device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
 /* For what belongs to no context: the default container of the process's first device. */

@@ -491,10 +491,13 @@ void job_left_context(CUcontext context)
 
 void job_leave_stream(CUstream stream)
 {
-	if (!job_is_active())
-		return;
+	if (job_is_active())
+		job_pace_leave_stream(stream);
+}
+
+void job_left_stream(CUstream stream)
+{
 	capture_is_over(stream);
 	quiet_stream_gone(stream);
 	ordered_stream_gone(stream);
-	job_pace_leave_stream(stream);
 }

@@ -91,9 +91,11 @@ static inline void job_before_timing(void)
 		job_before_timing_paced();
 }
 
-/* A context is about to be destroyed (alive), or was; a stream is about to be. */
+/* A context is about to be destroyed (alive), or was. */
 void job_leave_context(CUcontext context, bool alive);
+/* The driver is asked to destroy a stream: what was measured of it ends. It agreed: what is kept of it goes. */
 void job_leave_stream(CUstream stream);
+void job_left_stream(CUstream stream);
 /* The context is destroyed, and with it goes what the books hold of it. */
 void job_left_context(CUcontext context);
 

@@ -176,7 +176,7 @@ HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 #define UNMAKE(array, call)                                                        \
 	({                                                                         \
 		KEEP_ERRNO;                                                        \
-		struct side_leaving array_ = {0}, measured_ = {0};                 \
+		struct leaving array_ = {0}, measured_ = {0};                      \
 		CUresult result_;                                                  \
 		if (job_is_active()) {                                             \
 			array_ = side_leave(&side_type_array, (uintptr_t)(array)); \

@@ -77,7 +77,7 @@ static CUresult captured(CUresult result, const CUgraph *graph)
 		return result;
 	}
 	known = context_find_object(&object_type_graph, HANDLE(*graph));
-	if (!known)
+	if (!known || resource_is_leaving(known)) /* that was another of this handle */
 		track(&object_type_graph, HANDLE(*graph), 0);
 	resource_release(known);
 	sampled_captured_graph(*graph);

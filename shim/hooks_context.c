@@ -141,7 +141,7 @@ HOOK(cuCtxSetCurrent, CUcontext ctx)
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 {
 	KEEP_ERRNO;
-	struct side_leaving cost;
+	struct leaving cost;
 	CUresult result;
 
 	if (!job_is_active())
@@ -219,7 +219,7 @@ static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
 	result = PASSING_GATE(real(dev));
 	/* Whether this was the last reference is known only now. */
 	if (known && result == CUDA_SUCCESS && !primary_is_active(dev)) {
-		struct side_leaving cost = begin_forgetting(HANDLE(primary));
+		struct leaving cost = begin_forgetting(HANDLE(primary));
 
 		job_leave_context(primary, false);
 		end_forgetting(&cost, result);
@@ -245,7 +245,7 @@ static CUresult reset_primary(CUdevice dev, CUresult (*real)(CUdevice))
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
 	bool known = find_primary(dev, &primary);
-	struct side_leaving cost = {0};
+	struct leaving cost = {0};
 	CUresult result;
 
 	if (known) {

@@ -30,10 +30,7 @@ HOOK(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
 
 HOOK(cuGraphDestroy, CUgraph hGraph)
 {
-	CUresult result;
-
-	sampled_forget_graph(hGraph);
-	result = DESTROYED(PASSING_GATE(REAL(cuGraphDestroy)(hGraph)), graph, hGraph);
+	CUresult result = DESTROYED(PASSING_GATE(REAL(cuGraphDestroy)(hGraph)), graph, hGraph);
 
 	if (job_is_active())
 		graph_memory_settle();
@@ -419,11 +416,8 @@ HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph
 
 HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 {
-	CUresult result;
-
-	sampled_forget_graph(hGraphExec);
-	result = DESTROYED_MEASURED(PASSING_GATE(REAL(cuGraphExecDestroy)(hGraphExec)), graph_exec,
-	                            hGraphExec);
+	CUresult result = DESTROYED_MEASURED(PASSING_GATE(REAL(cuGraphExecDestroy)(hGraphExec)),
+	                                     graph_exec, hGraphExec);
 
 	if (job_is_active())
 		graph_memory_settle();

@@ -19,7 +19,7 @@ static CUresult pinned(CUresult result, void *const *memory, size_t bytes)
 static CUresult unpinned(CUresult (*real)(void *), void *memory)
 {
 	KEEP_ERRNO;
-	struct side_leaving leaving = {0};
+	struct leaving leaving = {0};
 	CUresult result;
 
 	if (job_is_active())

@@ -95,7 +95,7 @@ HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned 
 HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
-	struct side_leaving leaving = {0};
+	struct leaving leaving = {0};
 	struct context context;
 	CUresult result;
 

@@ -63,13 +63,13 @@ static uint64_t code_of(const struct resource_type *type, uint64_t object)
 
 HOOK(cuModuleUnload, CUmodule hmod)
 {
-	sampled_forget_functions(hmod);
+	sampled_forget_asked();
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuModuleUnload)(hmod)), module, hmod);
 }
 
 HOOK(cuLibraryUnload, CUlibrary library)
 {
-	sampled_forget_functions(library);
+	sampled_forget_asked();
 	return DESTROYED_MEASURED(PASSING_GATE(REAL(cuLibraryUnload)(library)), library, library);
 }
 

@@ -159,7 +159,8 @@ HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
 /* --- the pools --- */
 
 /* One that the program was given; of which device, if of any, the location says. */
-static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location)
+static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
+                      bool is_new)
 {
 	KEEP_ERRNO;
 	struct device *device;
@@ -168,8 +169,12 @@ static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLoca
 	    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return result;
 	device = device_set_by_handle(job_devices(), location->id);
-	if (device)
+	if (!device)
+		return result;
+	if (is_new)
 		pool_made(device, *pool);
+	else
+		pool_met(device, *pool);
 	return result;
 }
 
@@ -177,7 +182,7 @@ static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdev
 {
 	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 
-	return learn(result, pool, &location);
+	return learn(result, pool, &location, false);
 }
 
 /* Managed pools are on a device, too. */
@@ -186,7 +191,7 @@ static CUresult learn_typed(CUresult result, const CUmemoryPool *pool,
 {
 	struct pool *known;
 
-	learn(result, pool, location);
+	learn(result, pool, location, false);
 	if (result != CUDA_SUCCESS || type == CU_MEM_ALLOCATION_TYPE_PINNED || !pool ||
 	    !job_is_active())
 		return result;
@@ -200,7 +205,7 @@ static CUresult learn_typed(CUresult result, const CUmemoryPool *pool,
 HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
 	CUresult result = learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
-	                        poolProps ? &poolProps->location : NULL);
+	                        poolProps ? &poolProps->location : NULL, true);
 	struct pool *known;
 
 	if (result != CUDA_SUCCESS || !pool || !poolProps || !job_is_active())
@@ -220,17 +225,18 @@ HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 {
 	KEEP_ERRNO;
-	struct side_leaving imported = {0};
+	struct leaving imported, own;
 	CUresult result;
 
-	if (job_is_active())
-		imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
+	if (!job_is_active())
+		return PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
+	imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
+	own = pool_leave(pool);
 	result = PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
 	side_left(&imported, result == CUDA_SUCCESS);
-	if (result == CUDA_SUCCESS && job_is_active()) {
-		pool_destroyed(pool);
+	pool_left(&own, result == CUDA_SUCCESS);
+	if (result == CUDA_SUCCESS)
 		ordered_settle();
-	}
 	return result;
 }
 

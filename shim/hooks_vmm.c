@@ -46,17 +46,20 @@ HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
 HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 {
 	KEEP_ERRNO;
-	struct side_leaving object = {0};
+	struct leaving object = {0};
+	struct physical *memory = NULL;
 	CUresult result;
 
 	gate_enter();
 	if (!physical_release(handle, &result)) {
-		if (job_is_active()) /* a multicast object's */
-			object = measured_leave((const void *)(uintptr_t)handle);
+		if (job_is_active()) {
+			memory = physical_leave(handle);
+			if (!memory) /* a multicast object's */
+				object = measured_leave((const void *)(uintptr_t)handle);
+		}
 		result = REAL(cuMemRelease)(handle);
 		measured_left(&object, result == CUDA_SUCCESS);
-		if (result == CUDA_SUCCESS && job_is_active())
-			physical_released(handle);
+		physical_left(memory, result == CUDA_SUCCESS);
 	}
 	gate_leave();
 	return result;
@@ -144,7 +147,7 @@ HOOK(cuMemAddressReserve, CUdeviceptr *ptr, size_t size, size_t alignment, CUdev
 HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
 {
 	KEEP_ERRNO;
-	struct side_leaving reservation = {0};
+	struct leaving reservation = {0};
 	CUresult result;
 
 	if (job_is_active())
@@ -173,13 +176,15 @@ HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 {
 	KEEP_ERRNO;
 	CUresult result;
+	uint64_t so_far;
 
 	if (is_of_arena(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	gate_enter();
+	so_far = physical_mapped_so_far();
 	result = REAL(cuMemUnmap)(ptr, size);
 	if (result == CUDA_SUCCESS && job_is_active())
-		physical_unmapped(ptr, size);
+		physical_unmapped(ptr, size, so_far);
 	gate_leave();
 	return result;
 }

@@ -201,3 +201,11 @@ void sampled_forget_functions(const void *owner)
 	if (job_is_active())
 		parameters_unloading(owner);
 }
+
+void sampled_forget_asked(void)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		parameters_forget();
+}

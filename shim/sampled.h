@@ -49,7 +49,7 @@ void sampled_exec_node(CUgraphExec exec, const struct node_use *use);
 /* `to` was made from `from`, or is now what that is. */
 void sampled_made_graph(const void *to, CUgraph from);
 void sampled_updated_graph(CUgraphExec exec, CUgraph from);
-/* A graph or executable graph is about to be destroyed. */
+/* A graph or executable graph is destroyed. */
 void sampled_forget_graph(const void *graph);
 /* graph: NULL: the capture failed. */
 void sampled_captured_graph(CUgraph graph);
@@ -63,8 +63,10 @@ void sampled_image(const void *owner, const void *image);
 void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
                       const char *name);
 void sampled_function_of(CUfunction function, CUkernel kernel);
-/* A module or library is about to go, and its functions with it. */
+/* A module or library is gone, and its functions with it. */
 void sampled_forget_functions(const void *owner);
+/* One may be about to go: what the driver said of functions is asked again, as their handles may be others' soon. */
+void sampled_forget_asked(void);
 
 /* As GATED and GATED_2, for copies and fills. */
 #define COPIES(symbol, look, ...)                                                               \

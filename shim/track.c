@@ -3,6 +3,42 @@
 
 #include "core/job.h"
 #include "core/memory/quiet.h"
+#include "shim/sampled.h"
+
+/*
+ * Of some objects more is kept, elsewhere and by their handle. It goes with them, before another one of that handle is
+ * entered or with the one that leaves, whichever is first: never what is the next one's. The driver is asked for nothing
+ * but the current context under it.
+ */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool keeps_more(const struct resource_type *type)
+{
+	return type == &object_type_stream || type == &object_type_graph ||
+	       type == &object_type_graph_exec || type == &object_type_module ||
+	       type == &object_type_library;
+}
+
+/* With the lock held. */
+static void forget_kept(const struct resource_type *type, uint64_t object)
+{
+	if (type == &object_type_stream)
+		job_left_stream((CUstream)object);
+	else if (type == &object_type_graph || type == &object_type_graph_exec)
+		sampled_forget_graph((const void *)object);
+	else
+		sampled_forget_functions((const void *)object);
+}
+
+/* One of this handle that is in the books is gone, or about to leave them. With the lock held. */
+static void forget_kept_of_last(const struct object_entry *entry)
+{
+	struct resource *last = context_find_object(entry->type, entry->address);
+
+	if (last)
+		forget_kept(entry->type, entry->address);
+	resource_release(last);
+}
 
 /* What cuda.h makes without a context, and what outlives all of them. */
 static bool belongs_to_no_context(const struct resource_type *type)
@@ -13,7 +49,7 @@ static bool belongs_to_no_context(const struct resource_type *type)
 	       type == &object_type_kernel || type == &object_type_green_context;
 }
 
-static void enter(const struct object_entry *entry)
+static void enter_alone(const struct object_entry *entry)
 {
 	struct context context;
 
@@ -24,6 +60,21 @@ static void enter(const struct object_entry *entry)
 	object_enter(context.device->registry, context.container, entry);
 	if (entry->type == &object_type_stream)
 		quiet_stream_made(context.handle, (CUstream)entry->address);
+}
+
+static void enter(const struct object_entry *entry)
+{
+	struct context context;
+
+	if (!keeps_more(entry->type)) {
+		enter_alone(entry);
+		return;
+	}
+	context_current(&context); /* is met before the lock is taken */
+	pthread_mutex_lock(&kept_lock);
+	forget_kept_of_last(entry);
+	enter_alone(entry);
+	pthread_mutex_unlock(&kept_lock);
 }
 
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
@@ -79,21 +130,45 @@ uint64_t owner_of(const struct resource_type *type, uint64_t object)
 struct tracked untrack(const struct resource_type *type, uint64_t object)
 {
 	KEEP_ERRNO;
-	struct tracked going = {.object = object};
+	struct tracked going = {.type = type, .leaving.object = object};
 
 	if (job_is_active())
-		going.resource = context_take_object(type, object, &going.place);
+		going.leaving = context_leave_object(type, object);
 	return going;
+}
+
+/* What was not in the books has none there now, or it is the next one's. */
+static bool is_unknown(const struct tracked *going)
+{
+	struct resource *known = context_find_object(going->type, going->leaving.object);
+
+	resource_release(known);
+	return !going->leaving.resource && !known;
+}
+
+static void leave(const struct tracked *going)
+{
+	if (!keeps_more(going->type)) {
+		registry_left(&going->leaving, true);
+		return;
+	}
+	pthread_mutex_lock(&kept_lock);
+	if (registry_left(&going->leaving, true) || is_unknown(going))
+		forget_kept(going->type, going->leaving.object);
+	pthread_mutex_unlock(&kept_lock);
 }
 
 void untrack_end(struct tracked *going, CUresult result)
 {
 	KEEP_ERRNO;
 
-	if (going->resource && (result == CUDA_SUCCESS ||
-	                        registry_add_object(going->place.registry, going->place.container,
-	                                            going->object, going->resource) != 0))
-		resource_release(going->resource);
+	if (!job_is_active())
+		return;
+	if (result == CUDA_SUCCESS)
+		leave(going);
+	else
+		registry_left(&going->leaving, false);
+	resource_release(going->leaving.resource);
 }
 
 struct measuring begin_measuring(void)
@@ -114,17 +189,17 @@ void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t m
 		measured_end(measuring, (const void *)(uintptr_t)owner, most);
 }
 
-struct side_leaving begin_forgetting(uint64_t owner)
+struct leaving begin_forgetting(uint64_t owner)
 {
 	KEEP_ERRNO;
-	struct side_leaving leaving = {0};
+	struct leaving leaving = {0};
 
 	if (job_is_active())
 		leaving = measured_leave((const void *)(uintptr_t)owner);
 	return leaving;
 }
 
-void end_forgetting(struct side_leaving *leaving, CUresult result)
+void end_forgetting(struct leaving *leaving, CUresult result)
 {
 	KEEP_ERRNO;
 

@@ -58,8 +58,8 @@
 	})
 
 /*
- * It leaves the books before the driver is asked: the driver may give its address to the next object of
- * another thread at once. If the driver refuses it comes back.
+ * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and what the driver gives its address to
+ * meanwhile stays.
  */
 #define DESTROYED(call, type, object)                                                 \
 	({                                                                            \
@@ -87,19 +87,18 @@
 #define CREATED_MEASURED(call, type, out) \
 	CREATED(MEASURED(call, (out) ? HANDLE(*(out)) : 0, MEASURED_MOST_OBJECT), type, out)
 /* As DESTROYED, for what may have been measured. */
-#define DESTROYED_MEASURED(call, type, object)                                \
-	({                                                                    \
-		struct side_leaving cost_ = begin_forgetting(HANDLE(object)); \
-		CUresult freed_ = DESTROYED(call, type, object);              \
-		end_forgetting(&cost_, freed_);                               \
-		freed_;                                                       \
+#define DESTROYED_MEASURED(call, type, object)                           \
+	({                                                               \
+		struct leaving cost_ = begin_forgetting(HANDLE(object)); \
+		CUresult freed_ = DESTROYED(call, type, object);         \
+		end_forgetting(&cost_, freed_);                          \
+		freed_;                                                  \
 	})
 
-/* An object that left the books for now. */
+/* An object that the driver is asked to destroy. */
 struct tracked {
-	struct resource *resource; /* NULL: it was not tracked */
-	struct context_place place;
-	uint64_t object;
+	const struct resource_type *type;
+	struct leaving leaving;
 };
 
 /* Enters an object made in the current context; what its address stood for before is gone. */
@@ -115,7 +114,7 @@ void track_owned(const struct resource_type *type, uint64_t object,
 uint64_t owner_of(const struct resource_type *type, uint64_t object);
 /* Whatever context it was made in, the current one first. */
 struct tracked untrack(const struct resource_type *type, uint64_t object);
-/* After the driver's answer: gone for good, or back where it was. */
+/* After the driver's answer: gone for good, with what is kept of it elsewhere, or as it was. */
 void untrack_end(struct tracked *going, CUresult result);
 
 /* Set with the first mapping of external memory: until then no free looks for one. */
@@ -124,7 +123,7 @@ extern _Atomic bool track_any_mapped_buffer;
 /* As measured.h; nothing where the job is not active. */
 struct measuring begin_measuring(void);
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
-struct side_leaving begin_forgetting(uint64_t owner);
-void end_forgetting(struct side_leaving *leaving, CUresult result);
+struct leaving begin_forgetting(uint64_t owner);
+void end_forgetting(struct leaving *leaving, CUresult result);
 
 #endif

@@ -45,10 +45,17 @@ static int table_add(struct allocation *a)
 	return error;
 }
 
+/* This very one: where it was superseded, another is found at its address. */
 static void table_remove(struct allocation *a)
 {
+	struct allocation **node;
+
 	pthread_mutex_lock(&table_lock);
-	table_count -= tdelete(a, &table, by_range) != NULL;
+	node = tfind(a, &table, by_range);
+	if (node && *node == a) {
+		tdelete(a, &table, by_range);
+		table_count--;
+	}
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -157,22 +164,24 @@ static void has_left(struct allocation *a)
 
 bool allocation_leave(struct allocation *a)
 {
-	if (registry_delete_object(a->context.device->registry, a->context.container,
-	                           &allocation_type, a->address) != 0)
+	if (registry_delete_resource(a->context.device->registry, a->address, &a->resource) != 0)
 		return false;
 	has_left(a);
 	return true;
 }
 
-struct allocation *allocation_take(CUdeviceptr address)
+struct leaving allocation_leaving(CUdeviceptr address)
 {
-	struct context_place place;
-	struct allocation *a =
-	    (struct allocation *)context_take_object(&allocation_type, address, &place);
+	return context_leave_object(&allocation_type, address);
+}
 
-	if (a)
-		has_left(a);
-	return a;
+bool allocation_left(const struct leaving *leaving, bool gone)
+{
+	bool left = registry_left(leaving, gone);
+
+	if (left)
+		has_left((struct allocation *)leaving->resource);
+	return left;
 }
 
 static struct allocation *find_in(const struct context *context, CUdeviceptr address)
@@ -181,23 +190,49 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
 	    context->device->registry, context->container, &allocation_type, address);
 }
 
-/* The driver gives an address again: what had it is gone, by a way that we did not see. */
-static bool leave_stale(const struct allocation *a)
+/* One around this address that is in the table, with a reference. */
+static struct allocation *in_table_at(CUdeviceptr address, size_t size)
 {
-	struct allocation *stale = find_in(&a->context, a->address);
-	bool left = stale && allocation_leave(stale);
+	struct allocation key = {.address = address, .size = size};
+	struct allocation **node, *found = NULL;
 
-	if (stale)
-		resource_release(&stale->resource);
-	return left;
+	if (!table_count)
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	node = tfind(&key, &table, by_range);
+	if (node && resource_hold_if_alive(&(*node)->resource))
+		found = *node;
+	pthread_mutex_unlock(&table_lock);
+	return found;
+}
+
+/*
+ * The driver gives an address again: what had it is leaving, or gone by a way that we did not see. False: there is nothing
+ * in the way.
+ */
+static bool supersede(const struct allocation *a)
+{
+	struct allocation *last = is_in_table(a) ? in_table_at(a->address, a->size) : NULL;
+	bool left;
+
+	if (!last)
+		last = find_in(&a->context, a->address);
+	if (!last)
+		return false;
+	left = allocation_leave(last);
+	if (!left) /* it has left the registry, and perhaps the table not yet */
+		table_remove(last);
+	resource_release(&last->resource);
+	return true;
 }
 
 int allocation_enter(struct allocation *a)
 {
-	int error = enter(a);
+	int error;
 
-	if (error == -EEXIST && leave_stale(a))
+	do
 		error = enter(a);
+	while (error == -EEXIST && supersede(a));
 	if (!error && !atomic_exchange(&a->is_in_books, true))
 		statistics_add(&a->context.device->statistics->allocations, 1);
 	if (!error)
@@ -207,40 +242,27 @@ int allocation_enter(struct allocation *a)
 
 struct allocation *allocation_find(CUdeviceptr address)
 {
-	struct context context;
-	struct allocation *found = NULL;
-
-	/* Mostly it was made in the context that is current now. */
-	if (context_current(&context))
-		found = find_in(&context, address);
-	for (size_t i = 0; !found && context_at(i, &context); i++)
-		found = find_in(&context, address);
-	return found;
+	return (struct allocation *)context_find_object(&allocation_type, address);
 }
 
-static struct allocation *in_table_at(CUdeviceptr address, bool is_managed)
+static struct allocation *of_kind_at(CUdeviceptr address, bool is_managed)
 {
-	struct allocation key = {.address = address, .size = 1};
-	struct allocation **node, *found = NULL;
+	struct allocation *found = in_table_at(address, 1);
 
-	if (!table_count)
-		return NULL;
-	pthread_mutex_lock(&table_lock);
-	node = tfind(&key, &table, by_range);
-	if (node && (*node)->is_managed == is_managed && resource_hold_if_alive(&(*node)->resource))
-		found = *node;
-	pthread_mutex_unlock(&table_lock);
-	return found;
+	if (!found || found->is_managed == is_managed)
+		return found;
+	resource_release(&found->resource);
+	return NULL;
 }
 
 struct allocation *allocation_spilled_at(CUdeviceptr address)
 {
-	return in_table_at(address, false);
+	return of_kind_at(address, false);
 }
 
 struct allocation *allocation_managed_at(CUdeviceptr address)
 {
-	return in_table_at(address, true);
+	return of_kind_at(address, true);
 }
 
 struct each_of_ours {

@@ -48,14 +48,18 @@ extern const struct resource_type allocation_type;
 /* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged);
-/* Enters it in the registry (and the table); takes over the reference. */
+/* Enters it in the registry (and the table), in the place of what is leaving or gone; takes over the reference. */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */
 bool allocation_leave(struct allocation *allocation);
-/* Takes out of both what has this first address, whatever context is current; the books' reference is the caller's. NULL:
- * none. */
-struct allocation *allocation_take(CUdeviceptr address);
+/*
+ * What has this first address is to be freed, whatever context is current, if the driver agrees (registry_left()): until
+ * then it is found and charged.
+ */
+struct leaving allocation_leaving(CUdeviceptr address);
+/* As registry_left(), out of both. */
+bool allocation_left(const struct leaving *leaving, bool gone);
 /* By its first address, whatever context is current. A reference for the caller, or NULL. */
 struct allocation *allocation_find(CUdeviceptr address);
 /* The spilled allocation that holds this address. A reference for the caller, or NULL. */

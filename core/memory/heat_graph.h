@@ -29,7 +29,7 @@ void heat_graph_address(const void *graph, CUdeviceptr address);
 /* What `from` uses is used by `to` from now on as well, or alone. */
 void heat_graph_add(const void *to, const void *from);
 void heat_graph_replace(const void *to, const void *from);
-/* It is about to be destroyed. */
+/* It is destroyed. */
 void heat_graph_forget(const void *graph);
 
 /* An executable graph was launched: what it uses is used now. Sampled as launches are. */

@@ -205,23 +205,21 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	           MEASURED_MOST_CONTEXT);
 }
 
-struct side_leaving measured_leave(const void *owner)
+struct leaving measured_leave(const void *owner)
 {
 	return side_leave(&side_type_measured, (uintptr_t)owner);
 }
 
-void measured_left(struct side_leaving *leaving, bool gone)
+void measured_left(struct leaving *leaving, bool gone)
 {
-	if (gone) {
-		resource_release(leaving->resource);
-		leaving->resource = NULL;
-	}
-	side_left(leaving, gone);
+	registry_left(leaving, gone); /* however often it grew */
+	resource_release(leaving->resource);
+	leaving->resource = NULL;
 }
 
 void measured_forget(const void *owner)
 {
-	struct side_leaving leaving = measured_leave(owner);
+	struct leaving leaving = measured_leave(owner);
 
 	measured_left(&leaving, true);
 }

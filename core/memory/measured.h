@@ -53,8 +53,8 @@ void measured_start(struct device_set *set);
 void measured_first_met(const struct context *context);
 
 /* Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown ones are fine. */
-struct side_leaving measured_leave(const void *owner);
-void measured_left(struct side_leaving *leaving, bool gone);
+struct leaving measured_leave(const void *owner);
+void measured_left(struct leaving *leaving, bool gone);
 void measured_forget(const void *owner);
 
 /*

@@ -26,7 +26,7 @@ void ordered_trim(struct pool *pool, uint64_t keep);
 /* Gives back what nobody uses of a device's. Its bytes. *is_pending: work is still to be done on more; NULL is fine. */
 uint64_t ordered_make_room(struct device *device, bool *is_pending);
 
-/* The stream is destroyed: another may get its name. */
+/* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
 void ordered_stream_gone(CUstream stream);
 /* The context is about to be destroyed or was: what waits for its work now waits for everything. */
 void ordered_leave_context(CUcontext context);

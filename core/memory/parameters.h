@@ -44,7 +44,7 @@ void parameters_loaded(const void *owner, const void *image);
 /* A module or library handed out a function or kernel by name, and a kernel its function. */
 void parameters_handed_out(CUfunction function, const void *owner, const char *name);
 void parameters_are_those_of(CUfunction function, CUfunction kernel);
-/* It is about to be unloaded; as parameters_forget(). */
+/* It is unloaded; as parameters_forget(). */
 void parameters_unloading(const void *owner);
 
 #endif

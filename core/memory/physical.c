@@ -50,6 +50,33 @@ static bool can_move(struct device *device, enum segment_side side, const CUmemA
 	       arena_of(device);
 }
 
+/* With the lock held. */
+static bool name(struct physical *p)
+{
+	HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
+	p->is_named = p->hh.tbl != NULL;
+	return p->is_named;
+}
+
+static void unname(struct physical *p)
+{
+	if (p->is_named)
+		HASH_DEL(physical_by_name, p);
+	p->is_named = false;
+}
+
+/* The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not see. */
+static void supersede(CUmemGenericAllocationHandle handle)
+{
+	struct physical *last = physical_find(handle);
+
+	if (!last)
+		return;
+	unname(last);
+	last->handles = 0;
+	physical_drop_unless_used(last);
+}
+
 /* prop: what the program asked for; NULL: the memory is another's. */
 static void enter(struct device *device, enum segment_side side, uint64_t bytes,
                   const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *handle)
@@ -70,8 +97,8 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 				p->name = OURS | (++names & ~OURS_MASK);
 		}
 		pthread_mutex_lock(&physical_lock);
-		HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
-		if (p->hh.tbl) {
+		supersede(p->name);
+		if (name(p)) {
 			*handle = p->name;
 			physical_recount(p);
 			if (is_ours(p) && side == SEGMENT_ON_HOST)
@@ -79,7 +106,7 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 		}
 		pthread_mutex_unlock(&physical_lock);
 	}
-	if (!p || !p->hh.tbl) {
+	if (!p || !p->is_named) {
 		/* Not followed any more: charged until the process ends, which errs on the safe
 		 * side. */
 		log_once(LOG_WARNING, "out of host memory for book-keeping of cuMemCreate");
@@ -225,11 +252,9 @@ static void forget(struct physical *p)
 {
 	if (p->is_counted)
 		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
-	if (is_ours(p)) {
-		HASH_DEL(physical_by_name, p);
-		if (p->side == SEGMENT_ON_HOST)
-			arena_of(p->device)->on_host -= p->bytes;
-	}
+	unname(p);
+	if (is_ours(p) && p->side == SEGMENT_ON_HOST)
+		arena_of(p->device)->on_host -= p->bytes;
 	if (!p->imported)
 		device_uncharge(p->device, p->side, p->bytes);
 	free(p);
@@ -238,7 +263,7 @@ static void forget(struct physical *p)
 /* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
 void physical_drop_unless_used(struct physical *p)
 {
-	if (p->handles || p->mappings)
+	if (p->handles || p->mappings || p->leaving)
 		return;
 	/* Asked twice: what stays is memory nobody ever gets back. */
 	if (is_ours(p) && driver.cuMemRelease(p->handle) != CUDA_SUCCESS)
@@ -277,21 +302,33 @@ bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
 	return true;
 }
 
-void physical_released(CUmemGenericAllocationHandle handle)
+struct physical *physical_leave(CUmemGenericAllocationHandle handle)
 {
-	struct device *device = NULL;
 	struct physical *p;
 
 	pthread_mutex_lock(&physical_lock);
 	p = physical_find(handle);
-	if (p) {
-		device = p->device;
-		if (--p->handles == 0)
-			HASH_DEL(physical_by_name, p);
-		physical_drop_unless_used(p);
-	}
+	if (p)
+		p->leaving++;
 	pthread_mutex_unlock(&physical_lock);
-	physical_wake_for(device);
+	return p;
+}
+
+void physical_left(struct physical *p, bool gone)
+{
+	struct device *device;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&physical_lock);
+	device = p->device;
+	p->leaving--;
+	if (gone && p->handles && --p->handles == 0)
+		unname(p);
+	physical_drop_unless_used(p);
+	pthread_mutex_unlock(&physical_lock);
+	if (gone)
+		physical_wake_for(device);
 }
 
 /*
@@ -305,8 +342,7 @@ static void add_handle(struct physical *p, CUmemGenericAllocationHandle *handle)
 		*handle = p->name;
 	} else if (p->handles == 0) { /* the first one again after all were released */
 		p->name = p->handle = *handle;
-		HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
-		if (!p->hh.tbl)
+		if (!name(p))
 			return; /* out of memory: charged as long as it is mapped */
 	}
 	p->handles++;

@@ -28,16 +28,23 @@ bool physical_is_ours(CUmemGenericAllocationHandle handle);
 bool physical_translate(CUmemGenericAllocationHandle *handle);
 /* One of ours: releases it, with the answer in *result. False: it is not ours. */
 bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result);
+/*
+ * Around the driver's call that releases one of its own: until it has agreed the memory is known and charged, and what is made
+ * under the same handle meanwhile is not taken for it. NULL: not known.
+ */
+struct physical *physical_leave(CUmemGenericAllocationHandle handle);
+void physical_left(struct physical *leaving, bool gone);
+/* Before the driver is asked to unmap: what is mapped there after this is not meant. */
+uint64_t physical_mapped_so_far(void);
 
 /*
  * To be called after the driver did each of these. Retaining and importing put our handle in the place of the driver's
  * where the memory has one.
  */
-void physical_released(CUmemGenericAllocationHandle handle);
 /* address: in the mapping that the handle was asked for */
 void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
 void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
-void physical_unmapped(CUdeviceptr address, size_t size);
+void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
 void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
                        size_t count);
 /* Another's memory, whose owner is charged. device: as far as it is known, NULL else. */

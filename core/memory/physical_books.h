@@ -16,6 +16,7 @@ struct mapped_range {
 	CUdeviceptr address;
 	size_t size;
 	struct physical *physical;
+	uint64_t number;             /* mappings are numbered as they are made, from 1 */
 	uint16_t readable, writable; /* by which devices, a bit each */
 	struct mapped_range *next;   /* of the same memory */
 };
@@ -26,6 +27,9 @@ struct physical {
 	enum segment_side side;
 	uint64_t bytes;
 	unsigned int handles; /* how often the program has it */
+	unsigned int
+	    leaving; /* calls that ask the driver to release one of them; they keep what is written here */
+	bool is_named; /* is in physical_by_name */
 	struct mapped_range *mappings;
 	CUmemAllocationProp asked; /* by the program */
 	bool imported;             /* charged to its owner */

@@ -9,7 +9,8 @@
 #include "core/memory/residency.h"
 #include "core/memory/touched.h"
 
-static void *ranges; /* ordered by address, never overlapping */
+static void *ranges;    /* ordered by address, never overlapping */
+static uint64_t mapped; /* so far */
 
 static int by_range(const void *a, const void *b)
 {
@@ -50,20 +51,62 @@ void physical_recount(struct physical *p)
 
 /* --- mappings --- */
 
+static void take_out(struct mapped_range *range)
+{
+	struct mapped_range **at = &range->physical->mappings;
+
+	tdelete(range, &ranges, by_range);
+	while (*at != range)
+		at = &(*at)->next;
+	*at = range->next;
+}
+
+/* Forgets what lies there and was mapped so far, with the lock held. The device of some of it; NULL: none was. */
+static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64_t so_far)
+{
+	struct mapped_range key = {.address = address, .size = end - address}, *range;
+	struct device *device = NULL, *other;
+	struct mapped_range **node;
+
+	while (address < end && (node = tfind(&key, &ranges, by_range)) != NULL) {
+		range = *node;
+		if (range->number > so_far) { /* another thread was given the addresses meanwhile */
+			other = range->address > address
+			            ? forget_mapped(address, range->address, so_far)
+			            : NULL;
+			device = other ? other : device;
+			address = range->address + range->size;
+			key = (struct mapped_range){.address = address, .size = end - address};
+			continue;
+		}
+		device = range->physical->device;
+		take_out(range);
+		physical_recount(range->physical);
+		physical_drop_unless_used(range->physical);
+		free(range);
+	}
+	return device;
+}
+
 void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
 {
 	struct mapped_range *range = malloc(sizeof(*range));
 	struct physical *p;
 
 	pthread_mutex_lock(&physical_lock);
+	/* What is known there is leaving, or gone by a way that we did not see: the driver maps nothing twice. */
+	forget_mapped(address, address + size, UINT64_MAX);
 	p = physical_find(handle);
 	if (p && physical_is_ours(p->name) && !touched_open(address, size))
 		p->pinned = true;
 	if (range && p) {
 		struct mapped_range **node;
 
-		*range = (struct mapped_range){
-		    .address = address, .size = size, .physical = p, .next = p->mappings};
+		*range = (struct mapped_range){.address = address,
+		                               .size = size,
+		                               .physical = p,
+		                               .number = ++mapped,
+		                               .next = p->mappings};
 		node = tsearch(range, &ranges, by_range);
 		if (node && *node == range) {
 			p->mappings = range;
@@ -75,33 +118,24 @@ void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHan
 	free(range);
 }
 
-static void take_out(struct mapped_range *range)
+uint64_t physical_mapped_so_far(void)
 {
-	struct mapped_range **at = &range->physical->mappings;
+	uint64_t so_far;
 
-	tdelete(range, &ranges, by_range);
-	while (*at != range)
-		at = &(*at)->next;
-	*at = range->next;
+	pthread_mutex_lock(&physical_lock);
+	so_far = mapped;
+	pthread_mutex_unlock(&physical_lock);
+	return so_far;
 }
 
-void physical_unmapped(CUdeviceptr address, size_t size)
+void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
 {
-	struct mapped_range key = {.address = address, .size = size};
-	struct mapped_range **node;
-	struct device *device = NULL;
+	struct device *device;
 
 	pthread_mutex_lock(&physical_lock);
 	/* One call may unmap several neighbouring mappings. */
-	while ((node = tfind(&key, &ranges, by_range)) != NULL) {
-		struct mapped_range *range = *node;
-
-		device = range->physical->device;
-		take_out(range);
-		physical_recount(range->physical);
-		physical_drop_unless_used(range->physical);
-		free(range);
-	}
+	device = forget_mapped(address, size > UINT64_MAX - address ? UINT64_MAX : address + size,
+	                       so_far);
 	pthread_mutex_unlock(&physical_lock);
 	physical_wake_for(device);
 }

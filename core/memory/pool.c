@@ -85,24 +85,74 @@ bool pool_is_shared(const struct pool *pool)
 	return atomic_load(&pool->shared);
 }
 
-void pool_made(struct device *device, CUmemoryPool handle)
+static struct pool *create(struct device *device, CUmemoryPool handle)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
-		return;
+		return NULL;
 	resource_init(&pool->resource, &pool_type);
 	pool->handle = handle;
 	pool->device = device;
 	pthread_mutex_init(&pool->lock, NULL);
-	pthread_mutex_lock(&list_lock);
-	if (registry_add_object(device->registry, NULL, (uintptr_t)handle, &pool->resource) == 0) {
-		pool_hold(pool);
-		pool->next = list;
-		list = pool;
-	} else { /* known already */
+	return pool;
+}
+
+/* With the lock of the list held; NULL: none. Those made last come first. */
+static struct pool *find(CUmemoryPool handle)
+{
+	struct pool *pool = list;
+
+	while (pool && pool->handle != handle)
+		pool = pool->next;
+	return pool;
+}
+
+/* With the lock of the list held. */
+static void enter(struct device *device, CUmemoryPool handle)
+{
+	struct pool *pool = create(device, handle);
+
+	if (!pool)
+		return;
+	if (registry_replace_object(device->registry, NULL, (uintptr_t)handle, &pool->resource) !=
+	    0) {
 		pool_release(pool);
+		return;
 	}
+	pool_hold(pool);
+	pool->next = list;
+	list = pool;
+}
+
+/* What the driver says of its handle from now on is another's. */
+static void end(struct pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->destroyed = true;
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_made(struct device *device, CUmemoryPool handle)
+{
+	struct pool *last;
+
+	pthread_mutex_lock(&list_lock);
+	last = find(handle);
+	if (last && resource_is_leaving(&last->resource)) {
+		end(last);
+		last = NULL;
+	}
+	if (!last)
+		enter(device, handle);
+	pthread_mutex_unlock(&list_lock);
+}
+
+void pool_met(struct device *device, CUmemoryPool handle)
+{
+	pthread_mutex_lock(&list_lock);
+	if (!find(handle))
+		enter(device, handle);
 	pthread_mutex_unlock(&list_lock);
 }
 
@@ -111,8 +161,7 @@ struct pool *pool_find(CUmemoryPool handle)
 	struct pool *pool;
 
 	pthread_mutex_lock(&list_lock);
-	for (pool = list; pool && pool->handle != handle; pool = pool->next)
-		;
+	pool = find(handle);
 	if (pool)
 		pool_hold(pool);
 	pthread_mutex_unlock(&list_lock);
@@ -129,7 +178,7 @@ struct pool *pool_current(struct device *device)
 	pool = pool_find(handle);
 	if (pool)
 		return pool;
-	pool_made(device, handle);
+	pool_met(device, handle);
 	return pool_find(handle);
 }
 
@@ -359,27 +408,48 @@ void pool_unspilled(struct pool *pool, uint64_t bytes)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-void pool_destroyed(CUmemoryPool handle)
+struct leaving pool_leave(CUmemoryPool handle)
 {
-	struct pool **at, *pool = NULL;
+	struct pool *pool = pool_find(handle);
+
+	if (!pool)
+		return (struct leaving){0};
+	return registry_leave(pool->device->registry, (uintptr_t)handle, &pool->resource);
+}
+
+/* Whether it was there. */
+static bool take_out(const struct pool *pool)
+{
+	struct pool **at;
+	bool found;
 
 	pthread_mutex_lock(&list_lock);
-	for (at = &list; *at && (*at)->handle != handle; at = &(*at)->next)
+	for (at = &list; *at && *at != pool; at = &(*at)->next)
 		;
-	if (*at) {
-		pool = *at;
+	found = *at != NULL;
+	if (found)
 		*at = pool->next;
-	}
 	pthread_mutex_unlock(&list_lock);
+	return found;
+}
+
+void pool_left(struct leaving *leaving, bool gone)
+{
+	struct pool *pool = (struct pool *)leaving->resource;
+
 	if (!pool)
 		return;
-	registry_delete_object(pool->device->registry, NULL, &pool_type, (uintptr_t)handle);
-	/* What was allocated from it and lives keeps it, and its references to it. */
-	pthread_mutex_lock(&pool->lock);
-	pool->destroyed = true;
-	settle(pool, 0, false);
-	pthread_mutex_unlock(&pool->lock);
+	registry_left(leaving, gone);
+	if (gone && take_out(pool)) {
+		/* What was allocated from it and lives keeps it, and its references to it. */
+		pthread_mutex_lock(&pool->lock);
+		pool->destroyed = true;
+		settle(pool, 0, false);
+		pthread_mutex_unlock(&pool->lock);
+		pool_release(pool);
+	}
 	pool_release(pool);
+	leaving->resource = NULL;
 }
 
 /* --- all of them --- */
@@ -395,6 +465,8 @@ static void each(void (*with)(struct pool *pool, void *cookie), void *cookie)
 static void settle_one(struct pool *pool, void *cookie)
 {
 	(void)cookie;
+	if (resource_is_leaving(&pool->resource))
+		return; /* perhaps the driver knows it no more, or another of its handle */
 	pthread_mutex_lock(&pool->lock);
 	if (pool->charged > pool->live)
 		settle(pool, 0, false);
@@ -416,7 +488,7 @@ static void trim_one(struct pool *pool, void *cookie)
 {
 	struct make_room *room = cookie;
 
-	if (pool->device != room->device)
+	if (pool->device != room->device || resource_is_leaving(&pool->resource))
 		return;
 	pthread_mutex_lock(&pool->lock);
 	if (pool->charged > pool->live && !pool->destroyed) {

@@ -20,14 +20,20 @@
 
 struct pool;
 
-/* Pools that the program makes or is given; those that are not on a device are left alone. */
+/*
+ * Pools that the program makes, and those that it is given, which may be known; those that are not on a device are left
+ * alone. One that was made takes the place of one that is leaving.
+ */
 void pool_made(struct device *device, CUmemoryPool handle);
-void pool_destroyed(CUmemoryPool handle);
+void pool_met(struct device *device, CUmemoryPool handle);
+/* The driver is asked to destroy it; and after its answer (registry_left()). */
+struct leaving pool_leave(CUmemoryPool handle);
+void pool_left(struct leaving *leaving, bool gone);
 /* The program bounds what the pool may hold; 0: it does not. */
 void pool_bound(struct pool *pool, uint64_t most);
 /* Whether so much more is beyond that bound. */
 bool pool_is_bounded(struct pool *pool, uint64_t bytes);
-/* By its handle. A reference for the caller (pool_release), or NULL: not known. */
+/* By its handle; of two, the one made last. A reference for the caller (pool_release), or NULL: not known. */
 struct pool *pool_find(CUmemoryPool handle);
 /* The one that cuMemAllocAsync draws from on this device now; likewise. */
 struct pool *pool_current(struct device *device);

@@ -110,7 +110,7 @@ static bool enter(struct mapping *m)
 
 static void leave(struct mapping *m)
 {
-	struct side_leaving leaving;
+	struct leaving leaving;
 
 	HASH_DEL(by_key, m);
 	pthread_mutex_lock(&tree_lock);
@@ -416,7 +416,7 @@ static CUresult let_go(struct mapping *m, bool may_wait)
 /* With its turn. */
 static CUresult close_one(struct mapping *m)
 {
-	struct side_leaving leaving;
+	struct leaving leaving;
 
 	if (m->opened == 1) {
 		leave(m);

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* What is entered again, and what is left of it. Nothing waits under it, and no driver is called. */
+static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;
+
 struct side {
 	struct resource resource;
 	struct device *device;
@@ -73,6 +76,24 @@ static bool may_be_again(const struct resource_type *type)
 	       type == &side_type_measured;
 }
 
+/* A measurement that is leaving was another object's. */
+static bool was_entered_again(const struct resource_type *type, const struct context *context,
+                              uint64_t object, uint64_t charged)
+{
+	struct side *s;
+	bool again;
+
+	pthread_mutex_lock(&again_lock);
+	s = find(context, type, object);
+	again = s && (type != &side_type_measured || !resource_is_leaving(&s->resource));
+	if (again)
+		enter_again(s, charged);
+	pthread_mutex_unlock(&again_lock);
+	if (s)
+		resource_release(&s->resource);
+	return again;
+}
+
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged)
 {
@@ -83,12 +104,8 @@ void side_enter(const struct resource_type *type, const struct context *context,
 		return; /* nothing is charged without a context */
 	if (!context)
 		context = &current;
-	s = may_be_again(type) ? find(context, type, object) : NULL;
-	if (s) {
-		enter_again(s, charged);
-		resource_release(&s->resource);
+	if (may_be_again(type) && was_entered_again(type, context, object, charged))
 		return;
-	}
 	s = create(context, type, bytes, charged);
 	if (!s) {
 		if (charged)
@@ -99,35 +116,26 @@ void side_enter(const struct resource_type *type, const struct context *context,
 	}
 }
 
-struct side_leaving side_leave(const struct resource_type *type, uint64_t object)
+struct leaving side_leave(const struct resource_type *type, uint64_t object)
 {
-	struct side_leaving leaving = {.object = object};
-	struct side *s =
-	    context_current(&leaving.context) ? find(&leaving.context, type, object) : NULL;
-
-	for (size_t i = 0; !s && context_at(i, &leaving.context); i++)
-		s = find(&leaving.context, type, object);
-	if (!s)
-		return leaving;
-	if (registry_delete_object(leaving.context.device->registry, leaving.context.container,
-	                           type, object) == 0)
-		leaving.resource = &s->resource;
-	else /* another thread was quicker */
-		resource_release(&s->resource);
-	return leaving;
+	return context_leave_object(type, object);
 }
 
-void side_left(struct side_leaving *leaving, bool gone)
+/* Opening again and closing are told apart by nobody but the driver: in whatever order, what is left is counted. */
+static bool is_last(struct side *s)
+{
+	return atomic_fetch_sub(&s->entered, 1) <= 1;
+}
+
+void side_left(struct leaving *leaving, bool gone)
 {
 	struct side *s = (struct side *)leaving->resource;
 
 	if (!s)
 		return;
-	if (gone && atomic_fetch_sub(&s->entered, 1) <= 1) {
-		resource_release(&s->resource);
-		return;
-	}
-	if (registry_add_object(leaving->context.device->registry, leaving->context.container,
-	                        leaving->object, &s->resource) != 0)
-		resource_release(&s->resource);
+	pthread_mutex_lock(&again_lock);
+	registry_left(leaving, gone && is_last(s));
+	pthread_mutex_unlock(&again_lock);
+	resource_release(&s->resource);
+	leaving->resource = NULL;
 }

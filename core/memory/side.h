@@ -37,15 +37,9 @@ SIDE_TYPES(X)
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged);
 
-/* What has left the table while the driver is asked to let it go. */
-struct side_leaving {
-	struct context context;
-	struct resource *resource; /* NULL: it was not there */
-	uint64_t object;
-};
-/* Before the driver's call, as it may give the name to the next at once; whatever context is current. */
-struct side_leaving side_leave(const struct resource_type *type, uint64_t object);
-/* After it. gone: the driver agreed; else it is back. One that was entered several times stays until the last. */
-void side_left(struct side_leaving *leaving, bool gone);
+/* Before the driver is asked to let it go; whatever context is current. */
+struct leaving side_leave(const struct resource_type *type, uint64_t object);
+/* After its answer. gone: it agreed. One that was entered several times stays until the last. */
+void side_left(struct leaving *leaving, bool gone);
 
 #endif

@@ -88,22 +88,28 @@ static bool wait_and_release(const struct allocation *a, CUstream wait, CUresult
 	return true;
 }
 
-bool spilled_free(struct allocation *a, const struct vmem_free *how, CUresult *result)
+CUresult spilled_may_free(const struct vmem_free *how)
 {
+	CUresult result = CUDA_SUCCESS;
+
 	/* What the driver thinks of freeing now, it says of any address; none of its memory is at an odd one. */
-	if (capture_is_active()) {
-		*result = how->native(how->cookie, 1);
-		if (quiet_is_refused(*result))
-			return false;
-	} else if ((how->wait || device_setting(a->context.device, deferred_free)) && defer(a)) {
-		*result = CUDA_SUCCESS;
-		return true;
-	} else if (wait_and_release(a, how->wait, result)) {
-		return true;
+	if (capture_is_active())
+		result = how->native(how->cookie, 1);
+	return quiet_is_refused(result) ? result : CUDA_SUCCESS;
+}
+
+CUresult spilled_free(struct allocation *a, CUstream wait)
+{
+	CUresult result;
+
+	if (!capture_is_active()) {
+		if ((wait || device_setting(a->context.device, deferred_free)) && defer(a))
+			return CUDA_SUCCESS;
+		if (wait_and_release(a, wait, &result))
+			return result;
 	}
 	spilled_postpone(a);
-	*result = CUDA_SUCCESS;
-	return true;
+	return CUDA_SUCCESS;
 }
 
 void spilled_leave(struct allocation *a)

@@ -19,8 +19,10 @@
 
 struct allocation;
 
-/* Frees one that has left the books. False: it is still there, with *result for the program. */
-bool spilled_free(struct allocation *allocation, const struct vmem_free *how, CUresult *result);
+/* Asks whether any memory may be freed now: while a capture is active the driver may refuse, with the answer it gives. */
+CUresult spilled_may_free(const struct vmem_free *how);
+/* Frees one that has left the books; wait: as in struct vmem_free. What the program is told. */
+CUresult spilled_free(struct allocation *allocation, CUstream wait);
 /* Likewise in a context that goes now; nobody is asked. */
 void spilled_leave(struct allocation *allocation);
 /* One that has left the books goes when everything was waited for. Takes a reference of its own. */

@@ -140,7 +140,7 @@ bool vmem_took(CUdeviceptr address, size_t size)
 /* Memory of another process's pool, perhaps. */
 static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 {
-	struct side_leaving imported = {0};
+	struct leaving imported = {0};
 	CUresult result;
 
 	if (address)
@@ -161,32 +161,50 @@ static bool is_for_free_alone(CUdeviceptr address)
 	return found;
 }
 
-/* Whether it is gone, now or as soon as may be. */
-static bool free_taken(struct allocation *a, const struct vmem_free *how, CUresult *result)
+/* Ours, out of the books by this thread: it goes now, or as soon as may be. */
+static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
-	bool gone;
+	CUresult result;
 
-	if (how->wait && elastic_is(a) && ordered_free(a, how->wait)) {
-		*result = CUDA_SUCCESS;
-		return true;
-	}
-	if (!a->backing.provider) {
-		*result = how->native(how->cookie, a->address);
-		return *result == CUDA_SUCCESS;
-	}
-	gone = spilled_free(a, how, result);
-	if (gone && elastic_is(a) && a->pool) {
+	share_withdraw(a);
+	if (how->wait && elastic_is(a) && ordered_free(a, how->wait))
+		return CUDA_SUCCESS;
+	result = spilled_free(a, how->wait);
+	if (elastic_is(a) && a->pool) {
 		pool_elastic(a->pool, -(int64_t)a->pool_live, 0);
 		a->pool_live = 0;
 	}
-	return gone;
+	return result;
+}
+
+/* Of two threads that free the same one has it; the driver judges the other. */
+static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
+{
+	struct allocation *a = (struct allocation *)leaving->resource;
+	CUresult result = spilled_may_free(how);
+
+	if (result != CUDA_SUCCESS)
+		allocation_left(leaving, false);
+	else if (allocation_left(leaving, true))
+		result = let_go(a, how);
+	else
+		result = how->native(how->cookie, a->address);
+	return result;
+}
+
+static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_free *how)
+{
+	CUresult result = how->native(how->cookie, leaving->object);
+
+	allocation_left(leaving, result == CUDA_SUCCESS);
+	return result;
 }
 
 CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 {
-	struct allocation *a;
+	struct leaving leaving = {0};
+	const struct allocation *a;
 	CUresult result;
-	bool gone;
 
 	if (how->wait)
 		spilled_fence();
@@ -194,31 +212,29 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		spilled_settle();
 	if (how->wait && is_for_free_alone(address))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Of two threads that free the same one has it; the driver judges the other. */
-	a = address ? allocation_take(address) : NULL;
+	if (address)
+		leaving = allocation_leaving(address);
+	a = (const struct allocation *)leaving.resource;
 	if (!a)
 		return free_unknown(address, how);
-	share_withdraw(a);
-	gone = free_taken(a, how, &result);
-	/* Still there, so still charged. */
-	if (gone || allocation_enter(a) != 0)
-		resource_release(&a->resource);
+	result = a->backing.provider ? free_ours(&leaving, how) : free_driver_s(&leaving, how);
+	resource_release(leaving.resource); /* still in the books, it is still charged */
 	pools_settle();
 	return result;
 }
 
-struct leaving {
+struct ending {
 	bool alive;
 };
 
 static void leave_with_context(void *cookie, struct allocation *a)
 {
-	const struct leaving *leaving = cookie;
+	const struct ending *ending = cookie;
 
 	if (!allocation_leave(a) || a->is_managed)
 		return; /* the driver frees managed memory itself */
 	share_withdraw(a);
-	if (leaving->alive)
+	if (ending->alive)
 		spilled_leave(a);
 	else if (a->backing.provider->outlives_context)
 		a->backing.provider->release(&a->backing);
@@ -226,12 +242,12 @@ static void leave_with_context(void *cookie, struct allocation *a)
 
 void vmem_leave_context(CUcontext handle, bool alive)
 {
-	struct leaving leaving = {alive};
+	struct ending ending = {alive};
 	struct context context;
 
 	ordered_leave_context(handle);
 	if (context_find(handle, &context))
-		allocation_each_of_ours(&context, leave_with_context, &leaving);
+		allocation_each_of_ours(&context, leave_with_context, &ending);
 	spilled_settle_context(handle, alive);
 }
 

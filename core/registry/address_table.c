@@ -32,6 +32,7 @@ struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct resource_type *type, uint64_t address)
 {
 	struct address_entry *found = NULL;
+	int best = -1;
 
 	if (!table->capacity)
 		return NULL;
@@ -40,9 +41,14 @@ struct address_entry *address_table_find_any(const struct address_table *table,
 		struct address_entry *entry = &table->entry[i];
 		if (entry->address != address || entry->resource->type != type)
 			continue;
-		if (entry->container == preferred)
+		int rank = (entry->container == preferred) +
+		           (resource_is_leaving(entry->resource) ? 0 : 2);
+		if (rank == 3)
 			return entry;
-		found = entry;
+		if (rank > best) {
+			best = rank;
+			found = entry;
+		}
 	}
 	return found;
 }
@@ -51,8 +57,16 @@ struct address_entry *address_table_find(const struct address_table *table,
                                          const struct container *container,
                                          const struct resource_type *type, uint64_t address)
 {
-	struct address_entry *found = address_table_find_any(table, container, type, address);
-	return found && found->container == container ? found : NULL;
+	if (!table->capacity)
+		return NULL;
+	for (size_t i = home_of(table, address); table->entry[i].resource;
+	     i = next_place(table, i)) {
+		struct address_entry *entry = &table->entry[i];
+		if (entry->address == address && entry->container == container &&
+		    entry->resource->type == type)
+			return entry;
+	}
+	return NULL;
 }
 
 struct address_entry *address_table_find_resource(const struct address_table *table,

@@ -28,7 +28,7 @@ struct address_table {
 struct address_entry *address_table_find(const struct address_table *table,
                                          const struct container *container,
                                          const struct resource_type *type, uint64_t address);
-/* The one in this container if there is one, else one in another. */
+/* The one in this container if there is one, else one in another; one that is leaving where there is no other. */
 struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address);

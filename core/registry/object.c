@@ -261,7 +261,8 @@ static bool is_known(struct registry *registry, const char *container,
 
 	if (known) {
 		pthread_mutex_lock(&owned_lock);
-		is_same = object_of(known)->owner == object_of(entry->owner);
+		is_same = object_of(known)->owner == object_of(entry->owner) &&
+		          !resource_is_leaving(known);
 		pthread_mutex_unlock(&owned_lock);
 		resource_release(known);
 	}

@@ -399,6 +399,27 @@ int registry_delete_resource(struct registry *registry, uint64_t object, struct 
 	return entry ? 0 : -ENOENT;
 }
 
+struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found)
+{
+	struct leaving leaving = {registry, found, object};
+
+	if (found)
+		atomic_fetch_add_explicit(&found->leaving, 1, memory_order_relaxed);
+	return leaving;
+}
+
+bool registry_left(const struct leaving *leaving, bool gone)
+{
+	if (!leaving->resource)
+		return false;
+	/* Of one that is gone nobody asks; whoever has a reference still sees that it went. */
+	if (gone)
+		return registry_delete_resource(leaving->registry, leaving->object,
+		                                leaving->resource) == 0;
+	atomic_fetch_sub_explicit(&leaving->resource->leaving, 1, memory_order_relaxed);
+	return false;
+}
+
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
                                            struct resource *(*create)(void *cookie), void *cookie)

@@ -37,6 +37,7 @@ struct resource_type {
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
+	_Atomic uint32_t leaving;    /* threads that ask the driver to let it go */
 	uint64_t born_ns;            /* CLOCK_MONOTONIC, to some milliseconds */
 	struct resource *next_taken; /* the registry's, while it lets go of many */
 };
@@ -95,13 +96,35 @@ size_t registry_lookup_objects(struct registry *registry, const char *container,
 /* As registry_add_object(), but what the address stood for before is deleted. */
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource);
-/* In whichever container it is; in this one, if there are several. With a reference for the caller. */
+/* In whichever container it is; in this one, if there are several, and rather one that is not leaving. With a reference for the caller. */
 struct resource *registry_find_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object);
 /* Likewise, and takes it out: the registry's reference is the caller's. container: where it was. */
 struct resource *registry_take_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object,
                                       char container[REGISTRY_NAME_MAX]);
+/*
+ * Leaving: while the driver is asked to destroy an object, and may refuse, the object is found, listed and charged as ever.
+ * The driver may give its address to the next object of another thread before it has answered: what is entered under the
+ * address then supersedes what leaves, look-ups by address prefer it, and registry_left() takes out what left alone.
+ */
+struct leaving {
+	struct registry *registry;
+	struct resource *resource; /* with a reference; NULL: it was not there */
+	uint64_t object;
+};
+/* Before the driver is asked. Takes over the caller's reference; found may be NULL. */
+struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
+/*
+ * After its answer. gone: it agreed, else all is as it was. Returns whether this call took the object out of the books; not
+ * where another thread or a new object of that address was quicker. The reference stays the caller's, to be released.
+ */
+bool registry_left(const struct leaving *leaving, bool gone);
+/* Returns whether the driver is asked to let it go now, so that its address may soon stand for another one. */
+static inline bool resource_is_leaving(const struct resource *resource)
+{
+	return atomic_load_explicit(&resource->leaving, memory_order_relaxed) != 0;
+}
 /* Deletes this very resource; 0 or -ENOENT, also when the address stands for another one by now. */
 int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource);
 

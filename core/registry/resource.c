@@ -11,6 +11,7 @@ void resource_init(struct resource *resource, const struct resource_type *type)
 	resource->type = type;
 	resource->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	atomic_init(&resource->references, 1);
+	atomic_init(&resource->leaving, 0);
 }
 
 struct resource *resource_hold(struct resource *resource)

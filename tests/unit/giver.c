@@ -265,12 +265,18 @@ static CUresult answer(enum entry entry, const word *w)
 
 static CUresult called(enum entry entry, const word *words)
 {
-	CUresult refusal = (CUresult)atomic_load(&giver.row[entry].answer);
+	CUresult result = (CUresult)atomic_load(&giver.row[entry].answer);
+	void (*during)(void) = NULL;
 
-	if (refusal != CUDA_SUCCESS)
-		return refusal;
-	atomic_fetch_add(&giver.row[entry].calls, 1);
-	return answer(entry, words);
+	if (result == CUDA_SUCCESS) {
+		atomic_fetch_add(&giver.row[entry].calls, 1);
+		result = answer(entry, words);
+	}
+	if (atomic_load(&giver.during_row) == (int)entry)
+		during = atomic_exchange(&giver.during, NULL);
+	if (during)
+		during();
+	return result;
 }
 
 #include "tests/unit/every_entry.h"

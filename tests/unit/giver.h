@@ -17,6 +17,9 @@ struct giver {
 	_Atomic uint64_t takes;   /* bytes that each object adds to it */
 	_Atomic int state;        /* what a checkpoint query answers */
 	_Atomic int is_capturing; /* what a stream answers */
+	_Atomic int
+	    during_row; /* its next call calls during(), once it is done and before it returns */
+	void (*_Atomic during)(void);
 	struct {
 		_Atomic int answer;         /* instead of success */
 		_Atomic unsigned int calls; /* that succeeded */

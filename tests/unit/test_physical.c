@@ -179,7 +179,7 @@ START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
 	physical_retained(&again, address + 5);
 	ck_assert_uint_eq(again, a);
 	ck_assert_ptr_null(fake_find(FAKE_PHYSICAL, given));
-	physical_unmapped(address, 20 * MIB);
+	physical_unmapped(address, 20 * MIB, physical_mapped_so_far());
 	ck_assert_uint_eq(fake.device_bytes, 20 * MIB);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_nothing_left();
@@ -188,7 +188,7 @@ START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
 	a = create(2 * MIB, 0);
 	address = map(40, 2 * MIB, a);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
-	physical_unmapped(address, 2 * MIB);
+	physical_unmapped(address, 2 * MIB, physical_mapped_so_far());
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -219,7 +219,7 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 	alias = map(100, 4 * MIB, a);
 	ck_assert_uint_eq(stays(), 4 * MIB);
 	look(address, false);
-	physical_unmapped(address, 4 * MIB);
+	physical_unmapped(address, 4 * MIB, physical_mapped_so_far());
 	ck_assert_uint_eq(stays(), 0);
 	look(alias, true);
 	ck_assert_int_eq(physical_pin(a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
@@ -227,7 +227,7 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 	ck_assert_int_eq(physical_pin(a, 0), CUDA_SUCCESS);
 	ck_assert_uint_eq(stays(), 4 * MIB);
 	look(alias, false);
-	physical_unmapped(alias, 4 * MIB);
+	physical_unmapped(alias, 4 * MIB, physical_mapped_so_far());
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 
@@ -241,7 +241,7 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 		else
 			physical_accessed(address, 4 * MIB, &host, 1);
 		look(address, false);
-		physical_unmapped(address, 4 * MIB);
+		physical_unmapped(address, 4 * MIB, physical_mapped_so_far());
 		ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	}
 	ck_assert_nothing_left();
@@ -295,7 +295,7 @@ START_TEST(the_memory_behind_a_handle_is_exchanged)
 	move_to(at_a, SEGMENT_ON_HOST);
 	move_to(at_b, SEGMENT_ON_HOST);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
-	physical_unmapped(at_a, 22 * MIB);
+	physical_unmapped(at_a, 22 * MIB, physical_mapped_so_far());
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 }
@@ -324,10 +324,10 @@ START_TEST(the_coldest_leaves_first)
 	ck_assert_uint_eq(choice.of[2].address, at[0]);
 	ck_assert_uint_eq(movable_heat(choice.of[2].rank), HEAT_HOT);
 	/* What is mapped anew there has not been used. */
-	physical_unmapped(at[0], 20 * MIB);
+	physical_unmapped(at[0], 20 * MIB, physical_mapped_so_far());
 	at[0] = map(0, 20 * MIB, handle[0]);
 	ck_assert_uint_eq(*touched_word(at[0] + 11 * MIB), 0);
-	physical_unmapped(at[0], 60 * MIB);
+	physical_unmapped(at[0], 60 * MIB, physical_mapped_so_far());
 	for (size_t i = 0; i < 3; i++)
 		ck_assert_int_eq(release(handle[i]), CUDA_SUCCESS);
 	ck_assert_nothing_left();

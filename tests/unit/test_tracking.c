@@ -4,9 +4,12 @@
  * for each row that creates (tracking_lines.c). The rows that change or ask are in tracking_changes.c, a million
  * objects in tracking_soak.c. Fails when a row marked `track` is in neither of the first two.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/memory/allocation.h"
 
 #include "tests/unit/tracking.h"
 
@@ -229,6 +232,136 @@ static void check_again(const struct line *l)
 	EXPECT(l, before, "handed out twice, then ended");
 }
 
+/* --- while the driver is asked to destroy --- */
+
+static struct {
+	const struct line *line;
+	uint64_t owner, object, born, charged;
+	CUcontext context; /* the other thread's; NULL: it makes one */
+	bool was_asked;
+} asked;
+
+static uint64_t charged(void)
+{
+	return device_charged(&job_devices()->device[0], SEGMENT_ON_DEVICE);
+}
+
+/* What the driver is asked about is found and charged as ever. */
+static void look_while_asked(void)
+{
+	const struct line *l = asked.line;
+
+	asked.was_asked = true;
+	CHECK(in_books(l->type, asked.object) == asked.born, "%s: not in the books while asked",
+	      row_name[l->create]);
+	CHECK(charged() == asked.charged, "%s: charged %lld bytes more while asked",
+	      row_name[l->create], (long long)(charged() - asked.charged));
+	if (strcmp(l->type, "allocation") == 0) {
+		struct allocation *found = allocation_find(asked.object);
+
+		CHECK(found, "%s: not found by its address while asked", row_name[l->create]);
+		if (found)
+			resource_release(&found->resource);
+	}
+}
+
+static void *make_another(void *cookie)
+{
+	(void)cookie;
+	if (asked.context)
+		BEHIND(cuCtxPushCurrent_v2, asked.context);
+	else
+		asked.context = new_context();
+	make_one(asked.line, asked.owner, asked.object, NULL);
+	return NULL;
+}
+
+/* The driver has let go and not returned: another thread gets the handle for a new object. */
+static void let_another_have_it(void)
+{
+	pthread_t other;
+
+	look_while_asked();
+	if (pthread_create(&other, NULL, make_another, NULL) != 0) {
+		FAIL("no thread");
+		return;
+	}
+	pthread_join(other, NULL);
+}
+
+static void ask(enum entry end, const struct chain *chain, void (*during)(void))
+{
+	const struct line *l = chain->line[chain->length - 1];
+	uint64_t object = chain->handle[chain->length - 1];
+
+	asked.line = l;
+	asked.owner = chain->length > 1 ? chain->handle[chain->length - 2] : 0;
+	asked.object = object;
+	asked.born = in_books(l->type, object);
+	asked.charged = charged();
+	asked.was_asked = false;
+	atomic_store(&giver->during_row, end);
+	atomic_store(&giver->during, during);
+	end_one(end, object);
+	CHECK(asked.was_asked, "%s: the driver was not asked", row_name[end]);
+}
+
+/* What such a row hands out is always a new object, or what is to be ended once more. */
+static bool makes_another(const struct line *l)
+{
+	return strcmp(l->type, "context") != 0 && !(l->flags & UNIQUE) &&
+	       (!(l->flags & SAME) || l->create == ENTRY_cuMemPoolCreate ||
+	        strcmp(l->type, "graph") == 0);
+}
+
+/*
+ * While the driver is asked to destroy it, an object is in the books; refused, it is what it was; and what the driver gives
+ * the handle to before it has answered is there afterwards, in the same context or another.
+ */
+static void check_leaving(const struct line *l)
+{
+	size_t before = books(l->type);
+	uint64_t charged_before;
+
+	atomic_store(&giver->takes, 65536);
+	charged_before = charged();
+	for (int i = 0; i < ENDS && l->end[i]; i++) {
+		for (int elsewhere = 0; elsewhere < 2 && makes_another(l); elsewhere++) {
+			struct chain chain = make_chain(l);
+			uint64_t object = chain.handle[chain.length - 1], with = charged();
+			uint64_t born = in_books(l->type, object);
+
+			asked.context = NULL;
+			atomic_store(&giver->row[l->end[i]].answer, CUDA_ERROR_UNKNOWN);
+			ask(l->end[i], &chain, look_while_asked);
+			atomic_store(&giver->row[l->end[i]].answer, CUDA_SUCCESS);
+			EXPECT(l, before + 1, "refused");
+			CHECK(in_books(l->type, object) == born && charged() == with,
+			      "%s: not what it was after a refusal", row_name[l->end[i]]);
+
+			if (!elsewhere)
+				BEHIND(cuCtxGetCurrent, &asked.context);
+			wait_for_tick();
+			ask(l->end[i], &chain, let_another_have_it);
+			EXPECT(l, before + 1, "the next one of its handle");
+			CHECK(in_books(l->type, object) != 0,
+			      "%s: the next one of its handle is forgotten", row_name[l->end[i]]);
+			CHECK(l->flags & COUNTED || in_books(l->type, object) > born,
+			      "%s: it is still the old one", row_name[l->end[i]]);
+			end_one(l->end[i], object);
+			EXPECT(l, before, "the next one has ended");
+			if (elsewhere)
+				end_one(ENTRY_cuCtxDestroy_v2, WORD(asked.context));
+			end_chain(&chain, true);
+		}
+	}
+	atomic_store(&giver->takes, 0);
+	CHECK(charged() == charged_before, "%s: %lld bytes more are charged at the end",
+	      row_name[l->create], (long long)(charged() - charged_before));
+}
+
+/* --- */
+
 static void check_owners(const struct line *l)
 {
 	size_t before = books(l->type);
@@ -278,6 +411,8 @@ static void check_line(const struct line *l)
 		check_ends(l);
 	if (failures == before)
 		check_again(l);
+	if (failures == before)
+		check_leaving(l);
 	if (failures == before)
 		check_owners(l);
 	if (failures == before)

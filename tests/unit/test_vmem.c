@@ -317,20 +317,20 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 
 	physical_mapped(1 << 30, 20 * MIB, a);
 	physical_mapped((1 << 30) + 20 * MIB, 20 * MIB, a);
-	physical_released(a);
+	physical_left(physical_leave(a), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
-	physical_unmapped(1 << 30, 20 * MIB);
+	physical_unmapped(1 << 30, 20 * MIB, physical_mapped_so_far());
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* A handle may be had again from the mapping, and outlive it. */
 	physical_retained(&a, (1 << 30) + 20 * MIB + 1);
-	physical_unmapped((1 << 30) + 20 * MIB, 20 * MIB);
+	physical_unmapped((1 << 30) + 20 * MIB, 20 * MIB, physical_mapped_so_far());
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
-	physical_released(a);
+	physical_left(physical_leave(a), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
 	physical_retained(&b, 0);
-	physical_released(b);
+	physical_left(physical_leave(b), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
-	physical_released(b);
+	physical_left(physical_leave(b), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
 }
 END_TEST

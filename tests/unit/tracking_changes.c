@@ -235,6 +235,10 @@ static void check_captures(void)
 		CALL(cuGraphDestroy, {0, WORD(graph)});
 		EXPECT("graph", before);
 		call_one(begins[i], stream);
+		refuse(ENTRY_cuStreamDestroy_v2, true);
+		CALL(cuStreamDestroy_v2, {0, stream});
+		refuse(ENTRY_cuStreamDestroy_v2, false);
+		TRUE(capture_is_active());
 		CALL(cuStreamDestroy_v2, {0, stream});
 		TRUE(!capture_is_active());
 	}
@@ -523,6 +527,116 @@ static void check_physical(void)
 	TRUE(charged() == before);
 }
 
+/* In another thread, while the driver is asked: what it does there gets the handle or the addresses that go. */
+static struct {
+	CUcontext context;
+	void (*act)(uint64_t given);
+	uint64_t given;
+} meanwhile;
+
+static void *act_meanwhile(void *cookie)
+{
+	(void)cookie;
+	BEHIND(cuCtxPushCurrent_v2, meanwhile.context);
+	meanwhile.act(meanwhile.given);
+	return NULL;
+}
+
+static void have_another_act(void)
+{
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, act_meanwhile, NULL) != 0)
+		FAIL("no thread");
+	else
+		pthread_join(other, NULL);
+}
+
+static void act_during(enum entry entry, void (*act)(uint64_t given), uint64_t given)
+{
+	BEHIND(cuCtxGetCurrent, &meanwhile.context);
+	meanwhile.act = act;
+	meanwhile.given = given;
+	atomic_store(&giver->during_row, entry);
+	atomic_store(&giver->during, have_another_act);
+}
+
+static void make_memory_again(uint64_t handle)
+{
+	atomic_store(&giver->again, handle);
+	TRUE(new_memory() == handle);
+	atomic_store(&giver->again, 0);
+}
+
+static void release_again(uint64_t handle)
+{
+	refuse(ENTRY_cuMemRelease, true);
+	CALL(cuMemRelease, {0, handle});
+	refuse(ENTRY_cuMemRelease, false);
+}
+
+enum { AT = 64 << 20 };
+
+static void map_again(uint64_t handle)
+{
+	CALL(cuMemMap, {0, AT + 2 * MIB}, {1, 4 * MIB}, {2, 0}, {3, handle});
+}
+
+/* The handle of what is released, or the addresses of what is unmapped, are another's before the driver has answered. */
+static void check_physical_again(void)
+{
+	uint64_t before = charged(), first, second;
+
+	giver->row[ENTRY_cuMemCreate].out = 1;
+	first = new_memory();
+	act_during(ENTRY_cuMemRelease, make_memory_again, first);
+	CALL(cuMemRelease, {0, first});
+	TRUE(charged() == before + 2 * MIB);
+	/* Another releases it in vain while one does. */
+	act_during(ENTRY_cuMemRelease, release_again, first);
+	CALL(cuMemRelease, {0, first});
+	TRUE(charged() == before);
+
+	first = new_memory();
+	second = new_memory();
+	CALL(cuMemMap, {0, AT}, {1, 2 * MIB}, {2, 0}, {3, first});
+	CALL(cuMemMap, {0, AT + 2 * MIB}, {1, 2 * MIB}, {2, 0}, {3, first});
+	CALL(cuMemRelease, {0, first});
+	TRUE(charged() == before + 4 * MIB);
+	act_during(ENTRY_cuMemUnmap, map_again, second);
+	CALL(cuMemUnmap, {0, AT}, {1, 4 * MIB});
+	TRUE(charged() == before + 2 * MIB);
+	CALL(cuMemRelease, {0, second});
+	TRUE(charged() == before + 2 * MIB); /* it is mapped */
+	CALL(cuMemUnmap, {0, AT + 2 * MIB}, {1, 4 * MIB});
+	TRUE(charged() == before);
+}
+
+static void begin_capture(uint64_t stream)
+{
+	uint64_t made = 0;
+
+	atomic_store(&giver->again, stream);
+	CALL(cuStreamCreate, {0, WORD(&made)});
+	atomic_store(&giver->again, 0);
+	TRUE(made == stream);
+	CALL(cuStreamBeginCapture_v2, {0, stream});
+}
+
+/* A stream of the same name is captured before the driver has answered: that one's capture goes on. */
+static void check_captured_again(void)
+{
+	uint64_t stream = 0;
+
+	CALL(cuStreamCreate, {0, WORD(&stream)});
+	CALL(cuStreamBeginCapture_v2, {0, stream});
+	act_during(ENTRY_cuStreamDestroy_v2, begin_capture, stream);
+	CALL(cuStreamDestroy_v2, {0, stream});
+	TRUE(capture_count == 1);
+	CALL(cuStreamDestroy_v2, {0, stream});
+	TRUE(capture_count == 0);
+}
+
 /* What the driver takes and tells nobody of goes with the object. */
 static void check_measured(void)
 {
@@ -642,6 +756,8 @@ void check_changes(void)
 	check_bodies();
 	check_user_objects();
 	check_physical();
+	check_physical_again();
+	check_captured_again();
 	check_measured();
 	check_shared();
 	check_listed();
