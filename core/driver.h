@@ -41,6 +41,7 @@
 	X(cuMemAddressFree)                       \
 	X(cuMemAddressReserve)                    \
 	X(cuMemAdvise)                            \
+	X(cuMemAdvise_v2)                         \
 	X(cuMemAllocManaged)                      \
 	X(cuMemAlloc_v2)                          \
 	X(cuMemCreate)                            \
@@ -58,6 +59,7 @@
 	X(cuMemPoolGetAttribute)                  \
 	X(cuMemPoolSetAttribute)                  \
 	X(cuMemPoolTrimTo)                        \
+	X(cuMemRangeGetAttribute)                 \
 	X(cuMemRelease)                           \
 	X(cuMemSetAccess)                         \
 	X(cuMemUnmap)                             \

@@ -4,7 +4,9 @@
  */
 #include "shim/shim.h"
 
+#include "core/context.h"
 #include "core/job.h"
+#include "core/memory/advice.h"
 #include "core/memory/managed.h"
 
 HOOK(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
@@ -31,12 +33,37 @@ static bool may_come(CUdeviceptr address, size_t *count)
 	return most != 0 || *count == 0;
 }
 
+/* A device that is not there the driver must refuse. */
+static bool is_device(CUdevice device)
+{
+	return device != CU_DEVICE_CPU && job_is_active() && context_device(device);
+}
+
+static bool is_on_device(CUmemLocation location)
+{
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_device(location.id);
+}
+
+static void prefetched(CUdeviceptr address, size_t count, CUmemLocation location)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		managed_prefetched(address, count, location);
+}
+
 #define PREFETCH(symbol)                                                                     \
 	HOOK(symbol, CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) \
 	{                                                                                    \
-		if (dstDevice != CU_DEVICE_CPU && !may_come(devPtr, &count))                 \
-			dstDevice = CU_DEVICE_CPU;                                           \
-		return PASSING_GATE(REAL(symbol)(devPtr, count, dstDevice, hStream));        \
+		size_t follow = count;                                                       \
+		CUdevice to = dstDevice;                                                     \
+                                                                                             \
+		if (is_device(dstDevice) && !may_come(devPtr, &follow))                      \
+			to = CU_DEVICE_CPU;                                                  \
+		CUresult result = PASSING_GATE(REAL(symbol)(devPtr, follow, to, hStream));   \
+		if (result == CUDA_SUCCESS)                                                  \
+			prefetched(devPtr, count, advice_location(dstDevice));               \
+		return result;                                                               \
 	}
 PREFETCH(cuMemPrefetchAsync)
 PREFETCH(cuMemPrefetchAsync_ptsz)
@@ -47,9 +74,15 @@ static const CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
 	HOOK(symbol, CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, \
 	     CUstream hStream)                                                                     \
 	{                                                                                          \
-		if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !may_come(devPtr, &count))     \
-			location = host;                                                           \
-		return PASSING_GATE(REAL(symbol)(devPtr, count, location, flags, hStream));        \
+		size_t follow = count;                                                             \
+		CUmemLocation to = location;                                                       \
+                                                                                                   \
+		if (is_on_device(location) && !may_come(devPtr, &follow))                          \
+			to = host;                                                                 \
+		CUresult result = PASSING_GATE(REAL(symbol)(devPtr, follow, to, flags, hStream));  \
+		if (result == CUDA_SUCCESS)                                                        \
+			prefetched(devPtr, count, location);                                       \
+		return result;                                                                     \
 	}
 PREFETCH_V2(cuMemPrefetchAsync_v2)
 PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
@@ -61,23 +94,72 @@ static bool lets_come(CUmem_advise advice, bool device)
 	       (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && device);
 }
 
+static void advised(CUdeviceptr address, size_t count, CUmem_advise advice, CUmemLocation location,
+                    uint64_t mark)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active())
+		managed_advised(address, count, advice, location, mark);
+}
+
 HOOK(cuMemAdvise, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
-	if (lets_come(advice, device != CU_DEVICE_CPU) && !may_come(devPtr, &count)) {
-		advice = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-		device = CU_DEVICE_CPU;
+	const uint64_t mark = managed_mark();
+	CUmem_advise given = advice;
+	CUdevice to = device;
+	size_t follow = count;
+
+	if (lets_come(advice, is_device(device)) && !may_come(devPtr, &follow)) {
+		given = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+		to = CU_DEVICE_CPU;
 	}
-	return PASSING_GATE(REAL(cuMemAdvise)(devPtr, count, advice, device));
+	CUresult result = PASSING_GATE(REAL(cuMemAdvise)(devPtr, follow, given, to));
+	if (result == CUDA_SUCCESS)
+		advised(devPtr, count, advice, advice_location(device), mark);
+	return result;
 }
 
 HOOK(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
-	if (lets_come(advice, location.type == CU_MEM_LOCATION_TYPE_DEVICE) &&
-	    !may_come(devPtr, &count)) {
-		advice = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-		location = host;
+	const uint64_t mark = managed_mark();
+	CUmem_advise given = advice;
+	CUmemLocation to = location;
+	size_t follow = count;
+
+	if (lets_come(advice, is_on_device(location)) && !may_come(devPtr, &follow)) {
+		given = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+		to = host;
 	}
-	return PASSING_GATE(REAL(cuMemAdvise_v2)(devPtr, count, advice, location));
+	CUresult result = PASSING_GATE(REAL(cuMemAdvise_v2)(devPtr, follow, given, to));
+	if (result == CUDA_SUCCESS)
+		advised(devPtr, count, advice, location, mark);
+	return result;
+}
+
+/* The driver judges the question; what our own advice would answer is put right after. */
+HOOK(cuMemRangeGetAttribute, void *data, size_t dataSize, CUmem_range_attribute attribute,
+     CUdeviceptr devPtr, size_t count)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemRangeGetAttribute)(data, dataSize, attribute, devPtr, count);
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		managed_answer(data, dataSize, attribute, devPtr, count);
+	return result;
+}
+
+HOOK(cuMemRangeGetAttributes, void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
+     size_t numAttributes, CUdeviceptr devPtr, size_t count)
+{
+	KEEP_ERRNO;
+	CUresult result = REAL(cuMemRangeGetAttributes)(data, dataSizes, attributes, numAttributes,
+	                                                devPtr, count);
+
+	if (result == CUDA_SUCCESS && job_is_active())
+		for (size_t i = 0; i < numAttributes; i++)
+			managed_answer(data[i], dataSizes[i], attributes[i], devPtr, count);
+	return result;
 }
 
 /* Batches are charged as far as the limit allows, and followed as they are: a part cannot be left out of one call. */
@@ -90,15 +172,32 @@ static void charge_batch(const CUdeviceptr *dptrs, const size_t *sizes, size_t c
 	}
 }
 
+/* Each location is for the ranges from its index up to the next one's. */
+static void batch_prefetched(const CUdeviceptr *dptrs, const size_t *sizes, size_t count,
+                             const CUmemLocation *locations, const size_t *first,
+                             size_t locations_count)
+{
+	for (size_t i = 0; i < locations_count; i++) {
+		size_t end = i + 1 < locations_count ? first[i + 1] : count;
+
+		for (size_t range = first[i]; range < end && range < count; range++)
+			prefetched(dptrs[range], sizes[range], locations[i]);
+	}
+}
+
 #define PREFETCH_BATCH(symbol)                                                                     \
 	HOOK(symbol, CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, \
 	     size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,            \
 	     CUstream hStream)                                                                     \
 	{                                                                                          \
 		charge_batch(dptrs, sizes, count);                                                 \
-		return PASSING_GATE(REAL(symbol)(dptrs, sizes, count, prefetchLocs,                \
-		                                 prefetchLocIdxs, numPrefetchLocs, flags,          \
-		                                 hStream));                                        \
+		CUresult result =                                                                  \
+		    PASSING_GATE(REAL(symbol)(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,  \
+		                              numPrefetchLocs, flags, hStream));                   \
+		if (result == CUDA_SUCCESS && dptrs && sizes && prefetchLocs && prefetchLocIdxs)   \
+			batch_prefetched(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,       \
+			                 numPrefetchLocs);                                         \
+		return result;                                                                     \
 	}
 PREFETCH_BATCH(cuMemPrefetchBatchAsync)
 PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz)

@@ -96,6 +96,7 @@ static void allocation_destroy(struct resource *resource)
 		else if (is_in_table(a))
 			table_remove(a);
 	}
+	advice_book_free(a->advice);
 	free(a);
 }
 

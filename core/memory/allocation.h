@@ -9,6 +9,7 @@
 #define SPILLWAY_ALLOCATION_H
 
 #include "core/context.h"
+#include "core/memory/advice.h"
 #include "core/memory/pool.h"
 #include "core/memory/provider.h"
 
@@ -41,6 +42,8 @@ struct allocation {
 	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
 	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
 	struct stream_point freed_at; /* in ordered.c */
+	struct advice_book
+	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
 };
 
 extern const struct resource_type allocation_type;

@@ -15,9 +15,20 @@
 /* The driver made it in the current context. */
 void managed_made(CUdeviceptr address, size_t size);
 /*
- * The program wants [address, address + size) on the device: charges what is not yet, as far as the limit allows. How
- * many bytes from address on may come; size where the memory is not known.
+ * The program wants [address, address + size) on the device: charges what is not yet, as far as the limit allows. Returns
+ * how many bytes from address on may come; size where not all of the memory is known, which the driver judges.
  */
 size_t managed_may_come(CUdeviceptr address, size_t size);
+
+/* Returns a mark of this moment, for managed_advised(). */
+uint64_t managed_mark(void);
+/* The driver took an advice of the program since the mark, perhaps in another form. */
+void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location,
+                     uint64_t mark);
+/* The driver took a prefetch of the program's, perhaps of a part or to the host. */
+void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location);
+/* Puts the program's advice in place of ours in what the driver answered. */
+void managed_answer(void *data, size_t data_size, CUmem_range_attribute attribute,
+                    CUdeviceptr address, size_t size);
 
 #endif

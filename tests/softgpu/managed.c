@@ -3,6 +3,7 @@
  * by block: when a device prefetches a block or a kernel touches it, and there is room; a block
  * that finds none stays on the host, which is how over-subscription works. Touches by the host are
  * not seen, so a block comes back only by prefetching it to the host, by advice, or by freeing it.
+ * Advice is kept for each page of 4 KiB, as the driver keeps it.
  */
 #include "tests/softgpu/memory.h"
 
@@ -13,17 +14,49 @@
 
 #define NOWHERE CU_DEVICE_INVALID
 
-struct managed {
-	pthread_mutex_t lock; /* kernels of several devices may touch blocks at once */
+/* What was advised for a page of the host's, and where it was last prefetched to. */
+struct advised {
 	CUmemLocation preferred, last_prefetch;
 	bool read_mostly;
 	uint32_t accessed_by; /* devices, by bit */
 	bool accessed_by_host;
+};
+
+enum { PAGE = 4096 };
+
+struct managed {
+	pthread_mutex_t lock; /* kernels of several devices may touch blocks at once */
+	struct advised *page; /* each; NULL: nothing was advised or prefetched */
 	size_t blocks;
 	int16_t *home; /* per block: the device that holds it, or -1 */
 };
 
 static const CUmemLocation nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE};
+static const struct advised untouched = {
+    .preferred = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE},
+    .last_prefetch = {.type = CU_MEM_LOCATION_TYPE_INVALID, .id = NOWHERE}};
+
+static size_t pages_of(const struct managed *managed)
+{
+	return managed->blocks * (GRANULARITY / PAGE);
+}
+
+static const struct advised *page_at(const struct range *range, uint64_t address)
+{
+	const struct managed *managed = range->managed;
+	return managed->page ? &managed->page[(address - range->base) / PAGE] : &untouched;
+}
+
+/* Makes the pages' books if they are not there; the lock is held. */
+static bool keep_pages(struct managed *managed)
+{
+	if (managed->page)
+		return true;
+	managed->page = malloc(pages_of(managed) * sizeof(*managed->page));
+	for (size_t i = 0; managed->page && i < pages_of(managed); i++)
+		managed->page[i] = untouched;
+	return managed->page != NULL;
+}
 
 CUresult managed_allocate(struct context *context, uint64_t size, unsigned int flags,
                           struct range **out)
@@ -48,8 +81,6 @@ CUresult managed_allocate(struct context *context, uint64_t size, unsigned int f
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	pthread_mutex_init(&managed->lock, NULL);
-	managed->preferred = nowhere;
-	managed->last_prefetch = nowhere;
 	managed->blocks = blocks;
 	managed->home = home;
 	for (size_t i = 0; i < blocks; i++)
@@ -115,9 +146,9 @@ void managed_touch(struct range *range, int device, uint64_t address)
 	size_t block = (address - range->base) / GRANULARITY;
 	/* What prefers to be elsewhere is used from there. */
 	pthread_mutex_lock(&managed->lock);
-	bool comes = managed->preferred.type == CU_MEM_LOCATION_TYPE_INVALID ||
-	             (managed->preferred.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-	              managed->preferred.id == device);
+	CUmemLocation preferred = page_at(range, address)->preferred;
+	bool comes = preferred.type == CU_MEM_LOCATION_TYPE_INVALID ||
+	             (preferred.type == CU_MEM_LOCATION_TYPE_DEVICE && preferred.id == device);
 	if (comes && managed->home[block] != device)
 		move_block(managed, block, device);
 	pthread_mutex_unlock(&managed->lock);
@@ -144,6 +175,7 @@ void managed_free(struct range *range)
 	machine_count_host(-(int64_t)(managed->blocks * GRANULARITY));
 	munmap(memory, managed->blocks * GRANULARITY);
 	pthread_mutex_destroy(&managed->lock);
+	free(managed->page);
 	free(managed->home);
 	free(managed);
 }
@@ -185,33 +217,33 @@ static int home_of(CUmemLocation location)
 	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1;
 }
 
-static void advise_range(struct managed *managed, CUmem_advise advice, CUmemLocation location)
+static void advise_page(struct advised *page, CUmem_advise advice, CUmemLocation location)
 {
 	bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	switch (advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
-		managed->read_mostly = true;
+		page->read_mostly = true;
 		break;
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-		managed->read_mostly = false;
+		page->read_mostly = false;
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-		managed->preferred = location;
+		page->preferred = location;
 		break;
 	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-		managed->preferred = nowhere;
+		page->preferred = nowhere;
 		break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
 		if (device)
-			managed->accessed_by |= 1U << location.id;
+			page->accessed_by |= 1U << location.id;
 		else
-			managed->accessed_by_host = true;
+			page->accessed_by_host = true;
 		break;
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
 		if (device)
-			managed->accessed_by &= ~(1U << location.id);
+			page->accessed_by &= ~(1U << location.id);
 		else
-			managed->accessed_by_host = false;
+			page->accessed_by_host = false;
 		break;
 	}
 }
@@ -233,9 +265,13 @@ static CUresult advise(const char *call, CUdeviceptr address, size_t size, CUmem
 	if (located && !location_is_valid(location))
 		return leave(CUDA_ERROR_INVALID_DEVICE);
 	pthread_mutex_lock(&range->managed->lock);
-	advise_range(range->managed, advice, location);
+	if (!keep_pages(range->managed))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = (address - range->base) / PAGE;
+	     result == CUDA_SUCCESS && i <= (address + size - 1 - range->base) / PAGE; i++)
+		advise_page(&range->managed->page[i], advice, location);
 	pthread_mutex_unlock(&range->managed->lock);
-	return leave(CUDA_SUCCESS);
+	return leave(result);
 }
 
 EXPORT CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice ordinal)
@@ -288,7 +324,10 @@ static CUresult prefetch_to(const char *call, CUdeviceptr address, size_t size,
 	*prefetch = (struct prefetch){
 	    .work.run = run_prefetch, .address = address, .size = size, .home = home_of(location)};
 	pthread_mutex_lock(&range->managed->lock);
-	range->managed->last_prefetch = location;
+	if (keep_pages(range->managed))
+		for (size_t i = (address - range->base) / PAGE;
+		     i <= (address + size - 1 - range->base) / PAGE; i++)
+			range->managed->page[i].last_prefetch = location;
 	pthread_mutex_unlock(&range->managed->lock);
 	return leave(stream_submit(stream, &prefetch->work));
 }
@@ -337,20 +376,43 @@ static int ordinal_of(CUmemLocation location)
 	return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-static void list_accessors(const struct managed *managed, int *list, size_t count)
+static bool same_location(CUmemLocation a, CUmemLocation b)
+{
+	return a.type == b.type && (a.id == b.id || a.type == CU_MEM_LOCATION_TYPE_HOST);
+}
+
+/* Finds what holds for all pages of a part of the range. */
+static struct advised common_page(const struct range *range, uint64_t address, uint64_t size)
+{
+	struct advised all = *page_at(range, address);
+	for (size_t i = (address - range->base) / PAGE + 1;
+	     range->managed->page && i <= (address + size - 1 - range->base) / PAGE; i++) {
+		const struct advised *page = &range->managed->page[i];
+		if (!same_location(all.preferred, page->preferred))
+			all.preferred = nowhere;
+		if (!same_location(all.last_prefetch, page->last_prefetch))
+			all.last_prefetch = nowhere;
+		all.read_mostly = all.read_mostly && page->read_mostly;
+		all.accessed_by &= page->accessed_by;
+		all.accessed_by_host = all.accessed_by_host && page->accessed_by_host;
+	}
+	return all;
+}
+
+static void list_accessors(const struct advised *page, int *list, size_t count)
 {
 	size_t used = 0;
 	for (int i = 0; i < device_count && used < count; i++)
-		if (managed->accessed_by >> i & 1)
+		if (page->accessed_by >> i & 1)
 			list[used++] = i;
-	if (managed->accessed_by_host && used < count)
+	if (page->accessed_by_host && used < count)
 		list[used++] = CU_DEVICE_CPU;
 	while (used < count)
 		list[used++] = CU_DEVICE_INVALID;
 }
 
 static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
-                                struct managed *managed)
+                                const struct advised *page)
 {
 	int *value = data;
 	if (!data || size < sizeof(int) || size % sizeof(int) != 0 ||
@@ -358,28 +420,28 @@ static CUresult range_attribute(void *data, size_t size, CUmem_range_attribute a
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)attribute) {
 	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-		*value = managed->read_mostly;
+		*value = page->read_mostly;
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-		*value = ordinal_of(managed->preferred);
+		*value = ordinal_of(page->preferred);
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-		list_accessors(managed, value, size / sizeof(int));
+		list_accessors(page, value, size / sizeof(int));
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-		*value = ordinal_of(managed->last_prefetch);
+		*value = ordinal_of(page->last_prefetch);
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-		*value = (int)managed->preferred.type;
+		*value = (int)page->preferred.type;
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-		*value = managed->preferred.id;
+		*value = page->preferred.id;
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
-		*value = (int)managed->last_prefetch.type;
+		*value = (int)page->last_prefetch.type;
 		break;
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
-		*value = managed->last_prefetch.id;
+		*value = page->last_prefetch.id;
 		break;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -399,8 +461,9 @@ EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes,
 	if (!data || !sizes || !attributes || count == 0 || !range)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	pthread_mutex_lock(&range->managed->lock);
+	struct advised page = common_page(range, address, size);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = range_attribute(data[i], sizes[i], attributes[i], range->managed);
+		result = range_attribute(data[i], sizes[i], attributes[i], &page);
 	pthread_mutex_unlock(&range->managed->lock);
 	return leave(result);
 }
@@ -417,7 +480,8 @@ EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t data_size,
 	if (!range)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	pthread_mutex_lock(&range->managed->lock);
-	result = range_attribute(data, data_size, attribute, range->managed);
+	struct advised page = common_page(range, address, size);
+	result = range_attribute(data, data_size, attribute, &page);
 	pthread_mutex_unlock(&range->managed->lock);
 	return leave(result);
 }
