@@ -274,18 +274,17 @@ static void *help(void *cookie)
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	error = segment_join(job.config.name, config_labels(job.config.now), job.config.run,
-	                     &job.segment, message, sizeof(message));
+	error = (job.config.is_unnamed ? segment_join_unnamed : segment_join)(
+	    job.config.name, config_labels(job.config.now), job.config.run, &job.segment, message,
+	    sizeof(message));
 	if (error) {
 		log_error("%s; this process is not in the job's books: where memory is limited it "
 		          "holds none on the GPU",
 		          message[0] ? message : strerror(-error));
 		job_config_distrust(&job.config);
-	} else if (job.config.is_unnamed) {
-		segment_mark_unnamed(job.segment);
-	}
-	if (!error)
+	} else {
 		resources_start(job.segment);
+	}
 	sem_post(&job.joined);
 	while (sem_wait(&job.ready) != 0 && errno == EINTR)
 		;

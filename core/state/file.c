@@ -158,7 +158,7 @@ int segment_reserve_file(int fd, size_t size)
 }
 
 /* The file is all zero. */
-static int initialise(struct segment_file *file, const char *job)
+static int initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
 	int error = segment_mutex_init(&header->lock);
@@ -166,6 +166,7 @@ static int initialise(struct segment_file *file, const char *job)
 		error = segment_mutex_init(&file->slot[i].life);
 	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
 	header->version = SEGMENT_VERSION;
+	atomic_store(&header->is_unnamed, unnamed);
 	header->size = sizeof *file;
 	segment_read_boot_id(header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, job);
@@ -177,9 +178,9 @@ static int initialise(struct segment_file *file, const char *job)
 
 /*
  * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
- * a killed creator leaves behind is overwritten by the next.
+ * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job (remove.c).
  */
-static int create(int directory, const char *job, char *message, size_t size)
+static int create(int directory, const char *job, bool unnamed, char *message, size_t size)
 {
 	char path[512], name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX];
 	struct segment_file *file = NULL;
@@ -198,7 +199,7 @@ static int create(int directory, const char *job, char *message, size_t size)
 		error = -errno;
 	if (error)
 		goto failed;
-	error = initialise(file, job);
+	error = initialise(file, job, unnamed);
 	munmap(file, sizeof *file);
 	if (!error && renameat(directory, unfinished, directory, name) != 0)
 		error = -errno;
@@ -222,14 +223,14 @@ int segment_fill_holes(int fd, size_t size)
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
 }
 
-int segment_open_or_create(int directory, const char *job, char *message, size_t size)
+int segment_open_or_create(int directory, const char *job, bool unnamed, char *message, size_t size)
 {
 	struct segment_header header = {0};
 	uint64_t file_size = 0;
 
 	int fd = segment_open(directory, job, O_RDWR, &header, &file_size, message, size);
 	if (fd == -ENOENT)
-		return create(directory, job, message, size);
+		return create(directory, job, unnamed, message, size);
 	if (fd < 0)
 		return fd;
 	int error = segment_check(&header, file_size, job, message, size);
@@ -239,7 +240,7 @@ int segment_open_or_create(int directory, const char *job, char *message, size_t
 	}
 	if (!segment_is_of_this_boot(&header)) {
 		close(fd);
-		return create(directory, job, message, size);
+		return create(directory, job, unnamed, message, size);
 	}
 	error = segment_fill_holes(fd, sizeof(struct segment_file));
 	if (error) {

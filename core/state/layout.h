@@ -135,6 +135,9 @@ extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
+/* remove.c: removes what unnamed jobs, and whoever was killed while it made a segment, left behind. */
+void segment_remove_left(struct segment *segment);
+
 /* file.c */
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
 /* DIR/JOB.segment, for messages. Returns path. */
@@ -150,7 +153,8 @@ bool segment_is_of_this_boot(const struct segment_header *header);
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
 /* A segment that fits, found or made; under the job lock. A descriptor, else as segment_open(). */
-int segment_open_or_create(int directory, const char *job, char *message, size_t size);
+int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
+                           size_t size);
 /* Gives a new file all its pages. 0 or a negative errno. */
 int segment_reserve_pages(int fd, size_t size);
 /* And us alone the rights. */

@@ -1,6 +1,7 @@
 /*
  * Removing a job's files, once nobody is in it: under the job lock, so that nobody joins meanwhile.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,8 +92,43 @@ static int remove_if_left(void *own, const char *job)
 	return 0;
 }
 
-void segment_mark_unnamed(struct segment *segment)
+/* Whoever makes a segment has its job's lock: with it nobody does, and what is unfinished stays so. */
+static void remove_unfinished(int directory, const char *name)
 {
-	atomic_store(&segment->file->header.is_unnamed, 1);
+	static const char ending[] = ".unfinished";
+	size_t length = strlen(name), tail = sizeof ending - 1;
+	char job[SEGMENT_FILE_NAME_MAX];
+	int lock;
+
+	if (name[0] != '.' || length <= tail + 1 || length >= sizeof job ||
+	    strcmp(name + length - tail, ending) != 0)
+		return;
+	segment_copy_text(job, length - tail, name + 1);
+	if (directory_check_name(job) != 0)
+		return;
+	lock = segment_job_lock(directory, job);
+	if (lock < 0)
+		return;
+	unlinkat(directory, name, 0);
+	close(lock);
+}
+
+static void remove_all_unfinished(void)
+{
+	int fd = directory_open(0, NULL, 0);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !directory)
+		close(fd);
+	if (!directory)
+		return;
+	for (const struct dirent *entry; (entry = readdir(directory));)
+		remove_unfinished(dirfd(directory), entry->d_name);
+	closedir(directory);
+}
+
+void segment_remove_left(struct segment *segment)
+{
 	segment_list(remove_if_left, segment->file->header.job);
+	remove_all_unfinished();
 }

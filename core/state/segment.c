@@ -37,6 +37,7 @@ static void read_command(char *command, size_t size)
 
 /* Who joins a job, beyond its name. */
 struct joiner {
+	bool is_unnamed;
 	const char *labels;
 	char run[sizeof((struct segment_header *)0)->run];
 };
@@ -111,7 +112,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
                        struct segment **result, char *message, size_t size)
 {
 	char path[PATH_MAX];
-	int fd = segment_open_or_create(directory, job, message, size);
+	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, message, size);
 	if (fd < 0)
 		return fd;
 	struct segment *segment = calloc(1, sizeof *segment);
@@ -145,10 +146,9 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 }
 
-int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
-                 char *message, size_t size)
+static int join(const char *job, const char *run, struct joiner *joiner, struct segment **segment,
+                char *message, size_t size)
 {
-	struct joiner joiner = {.labels = labels ? labels : ""};
 	char path[PATH_MAX];
 
 	if (directory_check_name(job) != 0)
@@ -159,17 +159,39 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
 	int directory = directory_open(1, message, size);
 	if (directory < 0)
 		return directory;
-	segment_copy_text(joiner.run, sizeof joiner.run, run ? run : "");
+	segment_copy_text(joiner->run, sizeof joiner->run, run ? run : "");
 	int lock = segment_job_lock(directory, job);
 	int error;
 	if (lock < 0) {
 		error = state_refuse(lock, message, size, "%s/.lock: job %s cannot be locked: %s",
 		                     directory_path(path, sizeof path), job, strerror(-lock));
 	} else {
-		error = join_locked(directory, job, &joiner, segment, message, size);
+		error = join_locked(directory, job, joiner, segment, message, size);
 		close(lock);
 	}
 	close(directory);
+	return error;
+}
+
+int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
+                 char *message, size_t size)
+{
+	struct joiner joiner = {.labels = labels ? labels : ""};
+
+	return join(job, run, &joiner, segment, message, size);
+}
+
+int segment_join_unnamed(const char *job, const char *labels, const char *run,
+                         struct segment **segment, char *message, size_t size)
+{
+	struct joiner joiner = {.is_unnamed = true, .labels = labels ? labels : ""};
+	int error = join(job, run, &joiner, segment, message, size);
+
+	if (!error) {
+		/* The file may have been there. */
+		atomic_store(&(*segment)->file->header.is_unnamed, 1);
+		segment_remove_left(*segment);
+	}
 	return error;
 }
 

@@ -70,11 +70,12 @@ void segment_tend(struct segment *segment);
  */
 void segment_exiting(struct segment *segment);
 /*
- * For a job nobody named, once it is joined: its files are only for as long as its process lives. Removes
- * those that earlier such processes, killed or gone by exec or _exit, left behind. Takes the lock of
- * other jobs: not while another thread of the process joins or removes one.
+ * As segment_join(), for a job nobody named: its files are only for as long as its process lives, and say so before they have
+ * their names, so that one killed here leaves nothing for ever. Removes those that earlier such processes, killed or gone by
+ * exec or _exit, left behind. Takes the lock of other jobs: not while another thread of the process joins or removes one.
  */
-void segment_mark_unnamed(struct segment *segment);
+int segment_join_unnamed(const char *job, const char *labels, const char *run,
+                         struct segment **segment, char *message, size_t size);
 /*
  * For a job nobody named, as its process exits: removes the segment and override unless another
  * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().

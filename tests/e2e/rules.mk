@@ -1,8 +1,10 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
+# The same with counts that take minutes.
+e2e_long_tests := $(sort $(wildcard tests/e2e/long_*.sh))
 # Of tests/e2e/test_guest_*.sh: programs that know CUDA, and what watches or disturbs them.
 lives := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/life_*.c))
-life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading.so)
+life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading.so die_at.so)
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)

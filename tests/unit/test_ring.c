@@ -700,7 +700,8 @@ START_TEST(rings_go_with_their_job)
 	ck_assert_int_eq(count_rings("job"), 0);
 	ck_assert_int_eq(count_rings("job.2"), 1);
 	/* That of a job nobody named goes with its process. */
-	segment_mark_unnamed(other);
+	segment_remove_left(other);
+	ck_assert_int_eq(count_rings("job.2"), 1);
 	ck_assert_int_eq(segment_remove_own(other), 0);
 	ck_assert_int_eq(count_rings(NULL), 0);
 	segment_leave(other);

@@ -1,0 +1,29 @@
+#!/bin/sh
+# A process that nobody named and that is killed while it makes its files leaves nothing for ever: the next such process takes it
+# away, whichever step it was killed at.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+entry=$build/tests/e2e/entry
+files() { ls -A "$SPILLWAY_STATE_DIR"; }
+
+# killed MOMENT: where its segment gets its name
+killed() {
+	LD_LIBRARY_PATH=$softgpu DIE_AT=$1 DIE_NAME=.segment LD_PRELOAD="$build/tests/e2e/die_at.so $shim" "$entry" --init >"$scratch/out" 2>&1 &
+	wait $! && fail "$1: was not killed: $(cat "$scratch/out")"
+	return 0
+}
+
+# nothing_left: after another one that ends by itself there is the lock of the directory, and what belongs to the device
+nothing_left() {
+	under_shim "$entry" --init >"$scratch/out" 2>&1 || return 1
+	left=$(files | grep -v -e '^\.lock$' -e '^turns-' -e '^tmp$' -e '^softgpu$' -e '^node$' || true)
+	[ -z "$left" ]
+}
+
+killed before
+has "killed before" "$(files)" ".unfinished"
+until_true $patience nothing_left || fail "killed before its file had its name: left are $left"
+killed after
+has "killed after" "$(files)" ".segment"
+until_true $patience nothing_left || fail "killed after its file had its name: left are $left"
