@@ -46,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
+front := check check-all check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -87,13 +87,19 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
+.PHONY: check check-all check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
 check:
 	@DEPS=$(DEPS) tools/dev/deps check
 	@+$(MAKE) --no-print-directory run-check
+
+check-all:
+	@DEPS=$(DEPS) tools/dev/deps check
+	@+$(MAKE) --no-print-directory run-check
+	@+$(MAKE) --no-print-directory run-check-long
+	@+$(MAKE) --no-print-directory run-check-clients
 
 check-clients:
 	@DEPS=$(DEPS) tools/dev/deps check
@@ -141,6 +147,7 @@ help:
 	@echo 'make demo       build everything and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run all tests'
+	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'

@@ -8,11 +8,17 @@ include tests/bench/rules.mk
 include tests/gpu/rules.mk
 include tests/conformance/rules.mk
 include tests/fuzz/rules.mk
+include tests/chaos/rules.mk
 
 .PHONY: run-check
-run-check: all $(unit_out) $(e2e_out) $(gpu_out)
+run-check: all $(unit_out) $(e2e_out) $(chaos_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests) \
-		$(client_tests) $(gpu_tests) $(conformance_tests)
+		$(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests)
+
+# What takes too long for every day.
+.PHONY: run-check-long
+run-check-long: all $(e2e_out) $(chaos_out)
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=1800 tests/run $(e2e_long_tests) $(chaos_long_tests)
 
 .PHONY: run-demo
 run-demo: all

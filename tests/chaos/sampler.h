@@ -1,0 +1,11 @@
+/*
+ * A process that reads the software GPU's own books a thousand times a second and holds what each job has against its bound.
+ */
+#ifndef CHAOS_SAMPLER_H
+#define CHAOS_SAMPLER_H
+
+#include <sys/types.h>
+
+pid_t sampler_start(void);
+
+#endif
