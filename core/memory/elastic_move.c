@@ -28,13 +28,18 @@ static bool is_empty_slab(const struct unit *unit)
 	return unit->kind == UNIT_OF_SLAB && !unit->owner.slab->used;
 }
 
-static void choose(struct device *device, enum segment_side side, struct choice *choice)
+/* So many units are gone through before others may have the lock: some tens of microseconds. */
+enum { UNITS_AT_ONCE = 4096 };
+
+/* With the lock held: considers the chunks that begin from this unit on. Returns where it has ended. */
+static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_side side,
+                            uint32_t now, struct choice *choice)
 {
-	const struct arena *arena = arena_on(device);
-	uint32_t now = heat_now(), run = ADDRESS_NONE;
+	uint32_t end = arena->top - i > UNITS_AT_ONCE ? i + UNITS_AT_ONCE : arena->top;
+	uint32_t run = ADDRESS_NONE;
 	uint64_t rank = 0;
 
-	for (uint32_t i = 0; i < arena->top;) {
+	while (i < end) {
 		const struct unit *unit = &arena->units[i];
 
 		if (unit->kind == UNIT_FREE || !unit->units) {
@@ -51,10 +56,26 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 				                    now);
 			}
 			c.rank = rank;
-			movable_consider(choice, &c, side == SEGMENT_ON_HOST);
+			movable_consider(choice, &c);
 		}
 		i += unit->units;
 	}
+	return i;
+}
+
+/* What changes between two times is seen or not; what is planned is looked at again. */
+static void choose(struct device *device, enum segment_side side, struct choice *choice)
+{
+	struct arena *arena = arena_on(device);
+	uint32_t now = heat_now(), at = 0;
+	bool is_all;
+
+	do {
+		pthread_mutex_lock(&arena->lock);
+		at = choose_from(arena, at, side, now, choice);
+		is_all = at >= arena->top;
+		pthread_mutex_unlock(&arena->lock);
+	} while (!is_all);
 }
 
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,

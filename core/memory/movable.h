@@ -2,7 +2,7 @@
  * What the mover moves, each kind behind the same functions: chunks of arenas (elastic_move.c), and physical memory that
  * the program made itself (physical_move.c). A piece of it is known by the address where it is mapped.
  *
- * The functions are the mover's alone. It calls them with the kind's lock held, which it also holds while it moves.
+ * The functions are the mover's alone. It calls all but choose() with the kind's lock held, which it also holds while it moves.
  */
 #ifndef SPILLWAY_MOVABLE_H
 #define SPILLWAY_MOVABLE_H
@@ -14,17 +14,20 @@ struct candidate {
 	const struct movable_kind *kind;
 	CUdeviceptr address;
 	uint64_t size;
-	uint64_t rank; /* movable_rank() */
+	uint64_t rank;  /* movable_rank() */
+	uint64_t order; /* in which it was considered */
 };
 
 struct choice {
 	struct candidate of[MOVES_MAX];
 	size_t count;
+	uint64_t considered;
+	bool hottest;
 };
 
 struct movable_kind {
 	pthread_mutex_t *(*lock)(struct device *device);
-	/* Considers all that is on this side and may leave it. */
+	/* Considers all that is on this side and may leave it. Takes the lock, for short times where there is much. */
 	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
 	/*
 	 * Those that belong to what is mapped at the address and are not on the device, or not in memory made for
@@ -55,7 +58,12 @@ static inline unsigned int movable_heat(uint64_t rank)
 {
 	return (unsigned int)(rank >> 32);
 }
-/* Keeps the coldest, or the hottest, in order. Of equals the first considered stays. */
-void movable_consider(struct choice *choice, const struct candidate *candidate, bool hottest);
+/*
+ * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of equals the first
+ * considered stays, and comes first.
+ */
+void movable_begin(struct choice *choice, bool hottest);
+void movable_consider(struct choice *choice, const struct candidate *candidate);
+void movable_end(struct choice *choice);
 
 #endif

@@ -41,6 +41,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 {
 	uint32_t now = heat_now();
 
+	pthread_mutex_lock(&physical_lock);
 	for (const struct physical *p = physical_by_name; p; p = p->hh.next) {
 		struct candidate c;
 
@@ -48,8 +49,9 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 			continue;
 		c = candidate(p);
 		c.rank = rank_of(p->mappings, now);
-		movable_consider(choice, &c, side == SEGMENT_ON_HOST);
+		movable_consider(choice, &c);
 	}
+	pthread_mutex_unlock(&physical_lock);
 }
 
 /* What is mapped at the address, if that is all there is to know of it. */

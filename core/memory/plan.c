@@ -16,12 +16,10 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice)
 {
-	choice->count = 0;
-	for (int i = 0; i < KINDS; i++) {
-		pthread_mutex_lock(kinds[i]->lock(device));
+	movable_begin(choice, side == SEGMENT_ON_HOST);
+	for (int i = 0; i < KINDS; i++)
 		kinds[i]->choose(device, side, choice);
-		pthread_mutex_unlock(kinds[i]->lock(device));
-	}
+	movable_end(choice);
 }
 
 /* Below the limit of the moment: it may have changed since the plan was begun. The mover waits for nothing. */

@@ -305,7 +305,7 @@ START_TEST(the_coldest_leaves_first)
 {
 	CUmemGenericAllocationHandle handle[3];
 	CUdeviceptr at[3];
-	struct choice choice = {.count = 0};
+	struct choice choice;
 
 	start();
 	for (size_t i = 0; i < 3; i++) {
@@ -315,9 +315,9 @@ START_TEST(the_coldest_leaves_first)
 	/* In its middle, as a kernel does that uses something there. */
 	ck_assert_uint_ne(heat_touch(at[0] + 11 * MIB, HEAT_LAUNCHED, heat_work()), 0);
 	ck_assert_ptr_nonnull(touched_word(at[1]));
-	pthread_mutex_lock(movable_physical.lock(gpu));
+	movable_begin(&choice, false);
 	movable_physical.choose(gpu, SEGMENT_ON_DEVICE, &choice);
-	pthread_mutex_unlock(movable_physical.lock(gpu));
+	movable_end(&choice);
 	ck_assert_uint_eq(choice.count, 3);
 	ck_assert_uint_eq(choice.of[0].address, at[1]);
 	ck_assert_uint_eq(choice.of[1].address, at[2]);
