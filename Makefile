@@ -75,10 +75,13 @@ shim: $(shim_out)
 # What is preloaded must load on an older glibc; sanitizers bring their own versions of its functions.
 old_glibc := $(if $(SANITIZER),,-include core/base/glibc.h)
 
+# Which locks a thread holds at the gate is checked where that may cost something.
+check_locks := -DSPILLWAY_CHECK_LOCKS -include core/base/lock.h
+
 $(BUILD)/%.o: %.c | $(BUILD)/cuda.mk
 	$(call say,CC)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(if $(filter core/% shim/%,$<),$(old_glibc)) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
+	$(Q)$(CC) $(if $(filter core/% shim/%,$<),$(old_glibc) $(if $(SANITIZER),$(check_locks))) $(all_cppflags) $(cppflags_$(subst /,_,$(dir $<))) $(all_cflags) \
 		$(cflags_$(subst /,_,$(dir $<))) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/log.h"
 #include "core/base/monotonic.h"
 
 /* Whom of those who wait it concerns that the gate is seized no more, or open. */
@@ -31,6 +32,18 @@ static pthread_once_t seat_key_once = PTHREAD_ONCE_INIT;
 static bool has_seat_key;
 static _Atomic uint64_t expiry; /* ns; of the one who holds it */
 static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
+
+#ifdef SPILLWAY_CHECK_LOCKS
+__thread int locks_held __attribute__((tls_model("initial-exec")));
+
+void locks_check_none_is_held(void)
+{
+	if (locks_held <= 0)
+		return;
+	log_error("a thread comes to the gate with %d locks held", locks_held);
+	abort();
+}
+#endif
 
 static void full_fence(void)
 {

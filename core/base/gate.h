@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/lock.h"
+
 struct gate_seat {
 	_Atomic uint32_t inside; /* depth; written by the thread alone */
 	_Atomic bool taken;
@@ -33,13 +35,18 @@ extern __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-ex
 struct gate_seat *gate_take_seat(void);
 void gate_enter_slowly(struct gate_seat *seat);
 
-/* Before a call of the driver; waits while the gate is closed. May be nested: an inner call passes. */
+/*
+ * Before a call of the driver; waits while the gate is closed, so the caller holds no lock (lock.h). May be nested: an
+ * inner call passes, and may be made with one.
+ */
 static inline void gate_enter(void)
 {
 	struct gate_seat *seat = gate_seat;
 
 	if (__builtin_expect(!seat, 0))
 		seat = gate_take_seat();
+	if (!atomic_load_explicit(&seat->inside, memory_order_relaxed))
+		locks_check_none_is_held();
 	atomic_store_explicit(&seat->inside,
 	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) + 1,
 	                      memory_order_relaxed);

@@ -97,7 +97,6 @@ static enum elastic make(struct arena *arena, struct device *device)
 		return ELASTIC_NO_ADDRESSES;
 	}
 	pthread_mutex_init(&arena->lock, NULL);
-	pthread_mutex_init(&arena->growing, NULL);
 	return ELASTIC_YES;
 }
 

@@ -47,7 +47,9 @@ struct arena {
 	struct slabs slabs;
 	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
 	pthread_mutex_t lock;
-	pthread_mutex_t growing; /* of who makes a slab; taken before the lock */
+	bool is_slab_made[SLAB_CLASSES]; /* of this class a thread makes one; under the lock */
+	_Atomic uint32_t
+	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */
 };
 
 /* Of each device by ordinal; base 0: none. For lookups without a lock. */

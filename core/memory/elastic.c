@@ -1,6 +1,7 @@
 /* The elastic allocator. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/elastic.h"
 
+#include "core/base/clock.h"
 #include "core/base/gate.h"
 #include "core/memory/allocation.h"
 #include "core/memory/arena.h"
@@ -123,38 +124,86 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 	return NULL;
 }
 
-/* Takes a block of a slab that has one. False: none has. */
-static bool take_block(struct arena *arena, unsigned int class, struct allocation *a)
+/* With the arena's lock held: takes a block of a slab that has one. False: none has. */
+static bool take_block_locked(struct arena *arena, unsigned int class, struct allocation *a)
 {
-	struct slab *slab;
+	struct slab *slab = slab_with_room(&arena->slabs, class);
 
-	pthread_mutex_lock(&arena->lock);
-	slab = slab_with_room(&arena->slabs, class);
-	if (slab) {
-		if (!slab->used)
-			count_empty(arena, slab, -1);
-		a->address = run_address(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
-		run_pin_new(arena, &arena->units[slab->unit]);
-	}
-	pthread_mutex_unlock(&arena->lock);
-	return slab != NULL;
+	if (!slab)
+		return false;
+	if (!slab->used)
+		count_empty(arena, slab, -1);
+	a->address = run_address(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
+	run_pin_new(arena, &arena->units[slab->unit]);
+	return true;
 }
 
-/* Likewise, making a slab where there is none: one thread at a time, so that not each makes one. */
+static bool take_block(struct arena *arena, unsigned int class, struct allocation *a)
+{
+	bool is_taken;
+
+	pthread_mutex_lock(&arena->lock);
+	is_taken = take_block_locked(arena, class, a);
+	pthread_mutex_unlock(&arena->lock);
+	return is_taken;
+}
+
+/* For a block where no slab has one: a slab is made by one thread at a time, so that not each makes one. */
+enum turn { TAKEN, MAKES, WAITS };
+
+/* seen: what arena->slabs_made is until whoever makes one has ended. */
+static enum turn take_block_or_turn(struct arena *arena, unsigned int class, struct allocation *a,
+                                    uint32_t *seen)
+{
+	enum turn turn = TAKEN;
+
+	pthread_mutex_lock(&arena->lock);
+	if (!take_block_locked(arena, class, a)) {
+		turn = arena->is_slab_made[class] ? WAITS : MAKES;
+		arena->is_slab_made[class] = true;
+	}
+	*seen = atomic_load(&arena->slabs_made);
+	pthread_mutex_unlock(&arena->lock);
+	return turn;
+}
+
+static void end_turn(struct arena *arena, unsigned int class)
+{
+	pthread_mutex_lock(&arena->lock);
+	arena->is_slab_made[class] = false;
+	pthread_mutex_unlock(&arena->lock);
+	clock_in_use->wake(&arena->slabs_made);
+}
+
+static CUresult place_slab(struct run *run, unsigned int class)
+{
+	CUresult result;
+
+	run->units = 1;
+	run->done = 0;
+	run->on_host = 0;
+	result = place(run);
+	return result == CUDA_SUCCESS && !make_slab(run, class) ? CUDA_ERROR_OUT_OF_MEMORY : result;
+}
+
+/*
+ * Takes a block where there was none. Nobody holds a lock while a slab is made, which may take long: it is a mark that
+ * others wait for, and whose request may wait no longer makes one as well.
+ */
 static CUresult take_block_of_new(struct run *run, unsigned int class, struct allocation *a)
 {
 	CUresult result = CUDA_SUCCESS;
+	enum turn turn;
+	uint32_t seen;
 
-	pthread_mutex_lock(&run->arena->growing);
-	while (result == CUDA_SUCCESS && !take_block(run->arena, class, a)) {
-		run->units = 1;
-		run->done = 0;
-		run->on_host = 0;
-		result = place(run);
-		if (result == CUDA_SUCCESS && !make_slab(run, class))
-			result = CUDA_ERROR_OUT_OF_MEMORY;
+	while (result == CUDA_SUCCESS &&
+	       (turn = take_block_or_turn(run->arena, class, a, &seen)) != TAKEN) {
+		if (turn == WAITS && deadline_wait(run->until, &run->arena->slabs_made, seen))
+			continue;
+		result = place_slab(run, class);
+		if (turn == MAKES)
+			end_turn(run->arena, class);
 	}
-	pthread_mutex_unlock(&run->arena->growing);
 	return result;
 }
 

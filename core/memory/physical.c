@@ -10,7 +10,6 @@
 #include "core/memory/provider.h"
 #include "core/memory/residency.h"
 #include "core/memory/room.h"
-#include "core/memory/spare.h"
 #include "core/memory/vmem.h"
 
 pthread_mutex_t physical_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -150,22 +149,12 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 	return CUDA_SUCCESS;
 }
 
-/* What nobody uses. Whether there was any. */
-static bool make_unused_room(struct device *device, size_t size, struct deadline *until)
-{
-	bool made = room_make(device, &(struct wanted){size, size, until});
-
-	return spare_trim(device, SEGMENT_ON_DEVICE, true) || made;
-}
-
 /* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
 static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop,
                   struct deadline *until)
 {
-	int error = device_charge(device, size);
+	int error = room_charge(device, size, until);
 
-	if (error && make_unused_room(device, size, until))
-		error = device_charge(device, size);
 	return error && is_for_export(prop) && !must_refuse_first(device)
 	           ? room_charge_for_good(device, size, until)
 	           : error;
@@ -174,7 +163,7 @@ static int charge(struct device *device, size_t size, const CUmemAllocationProp 
 static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop,
                                 struct deadline *until)
 {
-	return make_unused_room(device, size, until) ||
+	return room_make(device, &(struct wanted){size, size, until}) ||
 	       (is_for_export(prop) && residency_make_room(device, size, until));
 }
 

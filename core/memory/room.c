@@ -95,7 +95,11 @@ bool room_make(struct device *device, const struct wanted *wanted)
 	    deadline_within(wanted->until, device_setting(device, demote_deadline));
 	bool freed = room_wait_for_freed(device, wanted->bytes, &freed_until);
 
-	return wait_for_drained(device, SEGMENT_ON_DEVICE, wanted) || freed || pools || graphs;
+	/* What was freed may have become spare. */
+	bool spares = spare_trim(device, SEGMENT_ON_DEVICE, true) != 0;
+
+	return wait_for_drained(device, SEGMENT_ON_DEVICE, wanted) || freed || pools || graphs ||
+	       spares;
 }
 
 /* The limit may fall, or others may take what was made free. */

@@ -45,12 +45,10 @@ static CUresult take_on_device(struct run *run, struct physical_chunk *chunk)
 	struct device *device = run->arena->device;
 	const struct wanted all = {(run->units - run->done) * ARENA_UNIT, chunk->size, run->until};
 	CUresult result = take_charged(device, chunk);
-	bool made_room;
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
 		run->made_room = true;
-		made_room = room_make(device, &all);
-		if (spare_trim(device, SEGMENT_ON_DEVICE, true) || made_room)
+		if (room_make(device, &all))
 			result = take_charged(device, chunk);
 	}
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)

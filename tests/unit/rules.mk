@@ -2,7 +2,7 @@
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_out := $(unit_src:%.c=$(BUILD)/%)
 
-$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(BUILD)/libcore.a
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
@@ -14,18 +14,18 @@ $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread
 $(BUILD)/tests/unit/test_device: LDFLAGS += -Wl,--wrap=segment_charged
 
 # Fuzz targets of tests/fuzz, run for a moment.
-$(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libcore.a
+$(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih $(check_libs) -lm -lrt
 
 # Those over recorded or generated launches.
-$(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUILD)/tests/unit/trace.o $(BUILD)/libcore.a
+$(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUILD)/tests/unit/trace.o $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(check_libs)
 
 # The shim's own objects in one program, and a driver that writes down how it was called.
 $(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=moment_tell
-$(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(BUILD)/libcore.a \
+$(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(checked_core) \
 		| $(BUILD)/tests/unit/recorder.so
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) $(wrap) -o $@ $^ -linih -ldl -lrt
@@ -36,7 +36,7 @@ $(BUILD)/tests/unit/recorder.so: $(BUILD)/tests/unit/recorder.o
 
 # The same over a driver that hands out handles.
 tracking_obj := $(patsubst %,$(BUILD)/tests/unit/%.o,test_tracking tracking tracking_lines tracking_changes tracking_actions tracking_soak)
-$(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(BUILD)/libcore.a | $(BUILD)/tests/unit/giver.so
+$(BUILD)/tests/unit/test_tracking: $(tracking_obj) $(shim_obj) $(checked_core) | $(BUILD)/tests/unit/giver.so
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -linih -ldl -lrt
 
@@ -49,10 +49,10 @@ comma := ,
 pace_world_obj := $(patsubst %,$(BUILD)/tests/unit/pace_%.o,coroutine world_time world_device world_driver world_process \
 	world_measure programs scenarios)
 pace_world_wrap := $(patsubst %,-Wl$(comma)--wrap=pthread_%,mutex_lock mutex_trylock mutex_unlock cond_timedwait self)
-$(BUILD)/tests/unit/test_pace_%: $(BUILD)/tests/unit/test_pace_%.o $(pace_world_obj) $(BUILD)/libcore.a
+$(BUILD)/tests/unit/test_pace_%: $(BUILD)/tests/unit/test_pace_%.o $(pace_world_obj) $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) $(pace_world_wrap) -o $@ $^ -linih $(check_libs) -lm -lrt
 
-$(BUILD)/tests/unit/pace_world_run: $(BUILD)/tests/unit/pace_world_run.o $(pace_world_obj) $(BUILD)/libcore.a
+$(BUILD)/tests/unit/pace_world_run: $(BUILD)/tests/unit/pace_world_run.o $(pace_world_obj) $(checked_core)
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) $(pace_world_wrap) -o $@ $^ -linih -lrt

@@ -1,9 +1,12 @@
 /* A request for memory: how long all that it waits for may last together, and within which limit it is served in the end. */
 #include <check.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #include "core/context.h"
 #include "core/memory/arena.h"
+#include "core/memory/managed.h"
 #include "core/memory/physical.h"
 #include "core/memory/plan.h"
 #include "core/memory/residency.h"
@@ -352,6 +355,121 @@ START_TEST(a_limit_lowered_while_memory_comes_back_counts)
 }
 END_TEST
 
+/* --- what a thread holds while it waits --- */
+
+/* It makes room and so comes to the gate: with a lock that others want it would end here (core/base/lock.h). */
+START_TEST(who_makes_a_slab_holds_no_lock)
+{
+	CUdeviceptr address;
+
+	start(4 * MIB, CONFIG_UNLIMITED);
+	ck_assert_int_eq(allocate(4 * MIB, &address), CUDA_SUCCESS);
+	work.ends = 3;
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
+	ck_assert_uint_eq(fake.device_bytes, 2 * MIB);
+}
+END_TEST
+
+START_TEST(who_brings_managed_memory_holds_no_lock)
+{
+	CUdeviceptr address, managed;
+
+	start(8 * MIB, CONFIG_UNLIMITED);
+	ck_assert_int_eq(allocate(8 * MIB, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(driver.cuMemAllocManaged(&managed, 8 * MIB, 0), CUDA_SUCCESS);
+	managed_made(managed, 8 * MIB);
+	ck_assert_uint_eq(managed_may_come(managed, 8 * MIB), 0);
+	work.ends = work.asked + 3;
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+	ck_assert_uint_eq(managed_may_come(managed, 8 * MIB), 8 * MIB);
+}
+END_TEST
+
+static sem_t is_making, may_make;
+static _Atomic bool is_first_maker;
+
+/* The first who makes memory takes its time. */
+static CUresult create_slowly(CUmemGenericAllocationHandle *handle, size_t size,
+                              const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUresult result = fake_create(handle, size, prop, flags);
+
+	if (atomic_exchange(&is_first_maker, false)) {
+		sem_post(&is_making);
+		while (sem_wait(&may_make) != 0)
+			;
+	}
+	return result;
+}
+
+static pthread_t maker;
+static CUdeviceptr made;
+
+static void *make_block(void *cookie)
+{
+	(void)cookie;
+	ck_assert_int_eq(allocate(512, &made), CUDA_SUCCESS);
+	return NULL;
+}
+
+static void start_maker(void)
+{
+	start(64 * MIB, CONFIG_UNLIMITED);
+	sem_init(&is_making, 0, 0);
+	sem_init(&may_make, 0, 0);
+	is_first_maker = true;
+	driver.cuMemCreate = create_slowly;
+	pthread_create(&maker, NULL, make_block, NULL);
+	while (sem_wait(&is_making) != 0)
+		;
+}
+
+static void end_maker(void)
+{
+	sem_post(&may_make);
+	pthread_join(maker, NULL);
+}
+
+static void end_maker_at_third_nap(void)
+{
+	if (jumping.naps == 3)
+		end_maker();
+}
+
+START_TEST(a_slab_that_another_makes_is_waited_for)
+{
+	CUdeviceptr address;
+
+	start_maker();
+	jumping.at_nap = end_maker_at_third_nap;
+	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(jumping.naps, 3);
+	ck_assert_uint_eq(fake.device_bytes, 2 * MIB);
+	ck_assert_uint_eq(address / (2 * MIB), made / (2 * MIB));
+	/* Who wants another class of blocks does not wait. */
+	ck_assert_int_eq(allocate(100000, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(jumping.naps, 3);
+}
+END_TEST
+
+/* Whoever made it was stopped, or waits longer than this request may. */
+START_TEST(who_has_waited_long_enough_makes_a_slab_of_his_own)
+{
+	CUdeviceptr address;
+
+	start_maker();
+	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
+	ck_assert_int_eq(jumping.naps, jumps_in_ms(DRAIN_MS + FREED_MS));
+	ck_assert_uint_eq(fake.device_bytes, 4 * MIB);
+	end_maker();
+	ck_assert_uint_ne(address / (2 * MIB), made / (2 * MIB));
+	/* Both serve. */
+	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
+	ck_assert_uint_eq(fake.device_bytes, 4 * MIB);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("request");
@@ -369,6 +487,10 @@ int main(void)
 	tcase_add_test(tests,
 	               a_limit_lowered_while_room_is_made_counts_for_the_programs_own_memory);
 	tcase_add_loop_test(tests, a_limit_lowered_while_memory_comes_back_counts, 0, 2);
+	tcase_add_test(tests, who_makes_a_slab_holds_no_lock);
+	tcase_add_test(tests, who_brings_managed_memory_holds_no_lock);
+	tcase_add_test(tests, a_slab_that_another_makes_is_waited_for);
+	tcase_add_test(tests, who_has_waited_long_enough_makes_a_slab_of_his_own);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
