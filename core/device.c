@@ -294,6 +294,31 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 		device_note_limit(device);
 }
 
+void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes)
+{
+	uint64_t left = 0;
+
+	if (key)
+		left = segment_export_left(device->segment, key);
+	if (left < bytes)
+		device_uncharge(device, SEGMENT_ON_DEVICE, bytes - left);
+	if (!left)
+		return;
+	statistics_sub(&device->statistics->device_used, left);
+	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
+		device_note_limit(device);
+}
+
+uint64_t device_orphaned(const struct device *device)
+{
+	return device->segment ? segment_orphaned(device->segment, device->index) : 0;
+}
+
+bool device_let_orphans_go(struct device *device)
+{
+	return device->segment && segment_judge_exports(device->segment);
+}
+
 bool device_can_hold(const struct device *device, uint64_t bytes)
 {
 	return !device->id.memory || bytes <= device->id.memory;

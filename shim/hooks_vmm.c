@@ -85,14 +85,19 @@ HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocation
      CUmemAllocationHandleType handleType, unsigned long long flags)
 {
 	KEEP_ERRNO;
+	CUmemGenericAllocationHandle real;
 	CUresult result = CUDA_SUCCESS;
 
 	if (job_is_active())
 		result = physical_pin(handle, handleType);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return WITH_HANDLE(
-	    handle, REAL(cuMemExportToShareableHandle)(shareableHandle, handle, handleType, flags));
+	real = handle;
+	result = WITH_HANDLE(
+	    real, REAL(cuMemExportToShareableHandle)(shareableHandle, real, handleType, flags));
+	if (result == CUDA_SUCCESS && shareableHandle && job_is_active())
+		physical_exported(job_devices(), handle, handleType, shareableHandle);
+	return result;
 }
 
 HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -100,10 +105,9 @@ HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void 
 {
 	KEEP_ERRNO;
 	CUresult result = REAL(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType);
-	struct context context;
 
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		physical_imported(context_current(&context) ? context.device : NULL, handle);
+		result = physical_imported(job_devices(), handle, osHandle, shHandleType);
 	return result;
 }
 
@@ -162,13 +166,20 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
 {
 	KEEP_ERRNO;
 	CUmemGenericAllocationHandle real = handle;
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
+	uint64_t charged = 0;
 
+	if (job_is_active() && offset <= UINT64_MAX - size)
+		result = physical_may_map(handle, offset + size, &charged);
+	if (result != CUDA_SUCCESS)
+		return result;
 	gate_enter();
 	result = WITH_HANDLE(real, REAL(cuMemMap)(ptr, size, offset, real, flags));
 	if (result == CUDA_SUCCESS && job_is_active())
 		physical_mapped(ptr, size, handle);
 	gate_leave();
+	if (result != CUDA_SUCCESS)
+		physical_not_mapped(handle, charged);
 	return result;
 }
 

@@ -161,6 +161,11 @@ static uint64_t host_charged(const struct row *row)
 	return row->charged[SEGMENT_ON_HOST];
 }
 
+static uint64_t device_orphaned(const struct row *row)
+{
+	return row->orphaned;
+}
+
 void format_prometheus(FILE *out, const struct rows *rows)
 {
 	put_jobs(out, rows);
@@ -171,6 +176,10 @@ void format_prometheus(FILE *out, const struct rows *rows)
 	put_bytes(out, "spillway_host_charged_bytes",
 	          "host memory the job is charged for, that of killed processes included", rows,
 	          host_charged);
+	put_bytes(out, "spillway_device_orphaned_bytes",
+	          "device memory among it that was exported, whose owner freed it or ended, and "
+	          "that others hold",
+	          rows, device_orphaned);
 	for (const struct counter *counter = counters; counter->name; counter++)
 		put_counter(out, counter, rows);
 }

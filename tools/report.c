@@ -299,6 +299,7 @@ void report_json(struct json *json, const struct segment_view *view)
 		json_number(json, "memory", view->device[i].memory);
 		json_number(json, "device_charged", view->charged[i][SEGMENT_ON_DEVICE]);
 		json_number(json, "host_charged", view->charged[i][SEGMENT_ON_HOST]);
+		json_number(json, "device_orphaned", view->orphaned[i]);
 		json_statistics(json, &view->job_total[i]);
 		json_close(json, '}');
 	}

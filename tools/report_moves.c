@@ -155,12 +155,24 @@ static void print_notes(int gpu, const struct statistics *total)
 	}
 }
 
+static void print_orphaned(int gpu, uint64_t bytes)
+{
+	char size[32];
+
+	if (bytes)
+		printf("gpu %d: orphaned, and charged to the job: %s, exported by processes that "
+		       "freed them or ended, and held by others\n",
+		       gpu, units_format_size(bytes, size, sizeof size));
+}
+
 void report_moves(const struct segment_view *view)
 {
 	if (may_move(view)) {
 		printf("\n");
 		print_table(view);
 	}
-	for (int i = 0; i < view->device_count; i++)
+	for (int i = 0; i < view->device_count; i++) {
 		print_notes(i, &view->job_total[i]);
+		print_orphaned(i, view->orphaned[i]);
+	}
 }

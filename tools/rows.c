@@ -32,6 +32,7 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 		return;
 	row->device = view->device[gpu];
 	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
+	row->orphaned = view->orphaned[gpu];
 	row->total = view->job_total[gpu];
 }
 

@@ -20,6 +20,7 @@ struct row {
 	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
 	struct segment_device device;
 	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t orphaned;   /* of it on the device; pages do not say */
 	struct statistics total;
 };
 

@@ -6,7 +6,9 @@
 #include "core/memory/physical_books.h"
 
 #include "core/base/log.h"
+#include "core/base/units.h"
 #include "core/memory/arena.h"
+#include "core/memory/exported.h"
 #include "core/memory/provider.h"
 #include "core/memory/residency.h"
 #include "core/memory/room.h"
@@ -20,6 +22,7 @@ struct physical *physical_by_name;
 #define OURS      ((CUmemGenericAllocationHandle)0x5350 << 48)
 #define OURS_MASK ((CUmemGenericAllocationHandle)0xffff << 48)
 static _Atomic uint64_t names;
+static _Atomic size_t imports; /* in the books; mostly none */
 
 bool physical_is_ours(CUmemGenericAllocationHandle handle)
 {
@@ -76,7 +79,6 @@ static void supersede(CUmemGenericAllocationHandle handle)
 	physical_drop_unless_used(last);
 }
 
-/* prop: what the program asked for; NULL: the memory is another's. */
 static void enter(struct device *device, enum segment_side side, uint64_t bytes,
                   const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *handle)
 {
@@ -87,14 +89,12 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 		p->device = device;
 		p->side = side;
 		p->bytes = bytes;
+		p->charged = bytes;
 		p->handles = 1;
-		p->imported = !prop;
-		if (prop) {
-			p->asked = *prop;
-			p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
-			if (can_move(device, side, prop))
-				p->name = OURS | (++names & ~OURS_MASK);
-		}
+		p->asked = *prop;
+		p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
+		if (can_move(device, side, prop))
+			p->name = OURS | (++names & ~OURS_MASK);
 		pthread_mutex_lock(&physical_lock);
 		supersede(p->name);
 		if (name(p)) {
@@ -244,8 +244,13 @@ static void forget(struct physical *p)
 	unname(p);
 	if (is_ours(p) && p->side == SEGMENT_ON_HOST)
 		arena_of(p->device)->on_host -= p->bytes;
-	if (!p->imported)
-		device_uncharge(p->device, p->side, p->bytes);
+	if (p->side == SEGMENT_ON_DEVICE && p->charged)
+		device_uncharge_exported(p->device, p->exported_as, p->charged);
+	else if (p->charged)
+		device_uncharge(p->device, p->side, p->charged);
+	imports -= p->imported;
+	if (p->imported_as)
+		imported_leave(p->device, p->imported_as);
 	free(p);
 }
 
@@ -360,7 +365,19 @@ static struct physical *exported_by_us(CUmemGenericAllocationHandle handle)
 	return p;
 }
 
-void physical_imported(struct device *device, CUmemGenericAllocationHandle *handle)
+/* Memory of the driver's that is in no books here: whose device it is on, or NULL. */
+static struct device *device_of(struct device_set *devices, CUmemGenericAllocationHandle handle)
+{
+	CUmemAllocationProp prop = {0};
+
+	if (driver.cuMemGetAllocationPropertiesFromHandle(&prop, handle) != CUDA_SUCCESS ||
+	    prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return NULL;
+	return device_set_by_handle(devices, prop.location.id);
+}
+
+/* The program has this memory already. */
+static bool import_again(CUmemGenericAllocationHandle *handle)
 {
 	struct physical *p;
 
@@ -371,8 +388,152 @@ void physical_imported(struct device *device, CUmemGenericAllocationHandle *hand
 	if (p)
 		add_handle(p, handle);
 	pthread_mutex_unlock(&physical_lock);
+	return p != NULL;
+}
+
+/* False: there is no memory for the books. */
+static bool enter_import(struct device *device, CUmemGenericAllocationHandle handle,
+                         const struct import *import)
+{
+	struct physical *p = calloc(1, sizeof(*p));
+	bool entered;
+
 	if (!p)
-		enter(device, SEGMENT_ON_DEVICE, 0, NULL, handle);
+		return false;
+	p->name = p->handle = handle;
+	p->device = device;
+	p->side = SEGMENT_ON_DEVICE;
+	p->handles = 1;
+	p->imported = true;
+	p->is_weightless = import->is_weightless || !device;
+	p->imported_as = device ? import->key : 0;
+	p->charged = p->is_weightless ? 0 : import->bytes;
+	pthread_mutex_lock(&physical_lock);
+	supersede(p->name);
+	entered = name(p);
+	imports += entered;
+	pthread_mutex_unlock(&physical_lock);
+	if (!entered)
+		free(p);
+	return entered;
+}
+
+static bool charge_import(struct device *device, uint64_t bytes)
+{
+	struct deadline until;
+	char size[32];
+
+	if (!bytes)
+		return true;
+	until = room_deadline(device, true);
+	if (room_charge_for_good(device, bytes, &until) == 0)
+		return true;
+	log_once(LOG_WARNING,
+	         "gpu %d: %s of another job or of a process without Spillway cannot be imported: "
+	         "within memory_limit there is no room for it",
+	         device->id.ordinal, units_format_size(bytes, size, sizeof(size)));
+	return false;
+}
+
+static struct import read_import(const struct device *device, const void *shareable,
+                                 CUmemAllocationHandleType type)
+{
+	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return imported_read(device, (int)(intptr_t)shareable);
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return imported_read_name(device, shareable, sizeof(CUmemFabricHandle));
+	return (struct import){0};
+}
+
+CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                           const void *shareable, CUmemAllocationHandleType type)
+{
+	struct device *device;
+	struct import import;
+
+	if (import_again(handle))
+		return CUDA_SUCCESS;
+	device = device_of(devices, *handle);
+	import = device ? read_import(device, shareable, type) : (struct import){0};
+	if (device && !charge_import(device, import.bytes)) {
+		driver.cuMemRelease(*handle);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!enter_import(device, *handle, &import))
+		log_once(LOG_WARNING, "out of host memory for book-keeping of imported memory");
+	return CUDA_SUCCESS;
+}
+
+CUresult physical_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged)
+{
+	struct device *device = NULL;
+	struct physical *p;
+
+	*charged = 0;
+	if (!atomic_load_explicit(&imports, memory_order_relaxed))
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&physical_lock);
+	p = physical_find(handle);
+	if (p && p->imported && !p->is_weightless && !p->imported_as && end > p->charged) {
+		device = p->device;
+		*charged = end - p->charged;
+	}
+	pthread_mutex_unlock(&physical_lock);
+	if (!device)
+		return CUDA_SUCCESS;
+	if (!charge_import(device, *charged))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&physical_lock);
+	p = physical_find(handle);
+	if (p)
+		p->charged += *charged;
+	pthread_mutex_unlock(&physical_lock);
+	if (!p) /* released meanwhile */
+		device_uncharge(device, SEGMENT_ON_DEVICE, *charged);
+	return CUDA_SUCCESS;
+}
+
+void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged)
+{
+	struct physical *p;
+
+	if (!charged)
+		return;
+	pthread_mutex_lock(&physical_lock);
+	p = physical_find(handle);
+	if (p && p->charged >= charged) {
+		p->charged -= charged;
+		device_uncharge(p->device, SEGMENT_ON_DEVICE, charged);
+	}
+	pthread_mutex_unlock(&physical_lock);
+}
+
+void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
+                       CUmemAllocationHandleType type, const void *shareable)
+{
+	bool is_descriptor = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	struct device *device = devices->count ? &devices->device[0] : NULL;
+	uint64_t key = 0, bytes = 0;
+	struct physical *p;
+
+	pthread_mutex_lock(&physical_lock);
+	p = physical_find(handle);
+	if (p && p->imported_as) {
+		device = p->device;
+		key = p->imported_as;
+		bytes = segment_exported_bytes(device->segment, key);
+	} else if (p && p->charged) {
+		device = p->device;
+		if (!p->exported_as)
+			p->exported_as = exported_as(device, p->charged);
+		key = p->exported_as;
+		bytes = p->charged;
+	}
+	if (is_descriptor && device)
+		exported_mark(device, *(const int *)shareable, key, bytes);
+	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && device && key)
+		segment_export_name(device->segment, key, shareable, sizeof(CUmemFabricHandle));
+	pthread_mutex_unlock(&physical_lock);
 }
 
 /* --- what the program is told --- */

@@ -47,8 +47,22 @@ void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHan
 void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
 void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
                        size_t count);
-/* Another's memory, whose owner is charged. device: as far as it is known, NULL else. */
-void physical_imported(struct device *device, CUmemGenericAllocationHandle *handle);
+/* A shareable handle of this type was made of it: who imports it is to know what it is. */
+void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
+                       CUmemAllocationHandleType type, const void *shareable);
+
+/*
+ * Another's memory. Where it is known to be the job's own, its owner is charged; else this process is, and gets out of
+ * memory where the limit has no room: at once where its size is known, else when it is mapped. Both may wait for the
+ * mover; neither is to be called inside the gate.
+ *
+ * shareable, type: as they were given to the driver, which imported *handle. Refused, it is released.
+ */
+CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                           const void *shareable, CUmemAllocationHandleType type);
+/* Before the memory is mapped up to `end`. *charged: to be given to physical_not_mapped() where the driver refuses. */
+CUresult physical_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
+void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 
 /*
  * It must be on the device and stay there: before it is exported, bound to a multicast object, mapped into an array,

@@ -26,13 +26,17 @@ struct physical {
 	struct device *device;
 	enum segment_side side;
 	uint64_t bytes;
+	uint64_t charged;     /* to this process; what it imported, where the job has not paid */
+	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */
+	uint64_t imported_as; /* a key: a process of the job is charged for it; 0: none is */
 	unsigned int handles; /* how often the program has it */
 	unsigned int
 	    leaving; /* calls that ask the driver to release one of them; they keep what is written here */
 	bool is_named; /* is in physical_by_name */
 	struct mapped_range *mappings;
 	CUmemAllocationProp asked; /* by the program */
-	bool imported;             /* charged to its owner */
+	bool imported;             /* another's */
+	bool is_weightless;        /* no memory of a device */
 	bool pinned;               /* must stay where it is */
 	bool is_counted;           /* in the statistics of what must stay on the device */
 	UT_hash_handle hh;

@@ -220,7 +220,8 @@ static void say_held(struct device *device, uint32_t turn)
 		why = HELD_HOST_FULL;
 		break;
 	case MOVE_PINNED:
-		why = statistics_get(&s->pinned_chunks) ? HELD_PINNED : HELD_FOREIGN;
+		why = statistics_get(&s->pinned_chunks) || device_orphaned(device) ? HELD_PINNED
+		                                                                   : HELD_FOREIGN;
 		break;
 	}
 	device_note_held(device, turn, why);

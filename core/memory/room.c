@@ -97,9 +97,10 @@ bool room_make(struct device *device, const struct wanted *wanted)
 
 	/* What was freed may have become spare. */
 	bool spares = spare_trim(device, SEGMENT_ON_DEVICE, true) != 0;
+	bool orphans = device_let_orphans_go(device);
 
 	return wait_for_drained(device, SEGMENT_ON_DEVICE, wanted) || freed || pools || graphs ||
-	       spares;
+	       spares || orphans;
 }
 
 /* The limit may fall, or others may take what was made free. */

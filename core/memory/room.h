@@ -39,9 +39,8 @@ int room_charge_for_good(struct device *device, uint64_t bytes, struct deadline 
 bool room_demote_for(struct device *device, uint64_t bytes, struct deadline *until);
 /*
  * Makes room for what is wanted: has the driver give back what it keeps for pools and graphs and nobody uses, gives back
- * what the program has freed already, which is waited for, at most demote_deadline, lets spares go, and waits for what
- * drains. Returns
- * whether anything came back, so that what was refused is worth another try.
+ * what the program has freed already, which is waited for, at most demote_deadline, lets spares and orphans go, and waits
+ * for what drains. Returns whether anything came back, so that what was refused is worth another try.
  */
 bool room_make(struct device *device, const struct wanted *wanted);
 /*

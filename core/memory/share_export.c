@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
+#include "core/memory/exported.h"
 #include "core/memory/share_server.h"
 #include "core/pace/capture.h"
 
@@ -25,8 +26,9 @@ static uint64_t last_number;
 
 /* --- for who asks: on the server's thread --- */
 
-static void give_pieces(const struct share_request *request, const struct elastic_piece *pieces,
-                        struct share_reply *reply, int descriptors[SHARE_BATCH])
+static void give_pieces(struct device *device, const struct share_request *request,
+                        const struct elastic_piece *pieces, struct share_reply *reply,
+                        int descriptors[SHARE_BATCH])
 {
 	for (size_t i = 0; i < reply->total; i++)
 		reply->bytes += pieces[i].size;
@@ -39,6 +41,8 @@ static void give_pieces(const struct share_request *request, const struct elasti
 		                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		                                        0) != CUDA_SUCCESS)
 			break;
+		exported_mark(device, *descriptor,
+		              exported_enter(device, piece->handle, piece->size), piece->size);
 		reply->size[reply->count++] = piece->size;
 	}
 	reply->status = reply->count ? SHARE_OK : SHARE_BUSY;
@@ -54,7 +58,7 @@ static void give_allocation(const struct share_request *request, const struct al
 	reply->total = (uint32_t)total;
 	if (pieces && request->first < total &&
 	    elastic_pieces(a, pieces, total, &reply->offset) == total)
-		give_pieces(request, pieces, reply, descriptors);
+		give_pieces(a->context.device, request, pieces, reply, descriptors);
 	free(pieces);
 }
 

@@ -16,8 +16,11 @@
 #include <uthash.h>
 
 #include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/memory/exported.h"
 #include "core/memory/peer.h"
 #include "core/memory/quiet.h"
+#include "core/memory/room.h"
 #include "core/memory/share_server.h"
 #include "core/memory/side.h"
 #include "core/pace/capture.h"
@@ -36,6 +39,9 @@ struct mapping_key {
 struct mapping {
 	struct mapping_key key;
 	struct share_place place;
+	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
+	size_t imported_count;
+	uint64_t charged; /* to this process: another job's */
 	CUdeviceptr reserved;
 	uint64_t bytes;  /* reserved */
 	uint64_t mapped; /* of them, from the beginning */
@@ -131,6 +137,11 @@ static void unmap(struct mapping *m)
 		driver.cuMemUnmap(m->reserved, m->mapped);
 	if (m->reserved)
 		driver.cuMemAddressFree(m->reserved, m->bytes);
+	for (size_t i = 0; i < m->imported_count; i++)
+		imported_leave(m->place.context.device, m->imported[i]);
+	if (m->charged)
+		device_uncharge(m->place.context.device, SEGMENT_ON_DEVICE, m->charged);
+	free(m->imported);
 	free(m);
 }
 
@@ -147,6 +158,47 @@ static void note_device(struct mapping *m, CUmemGenericAllocationHandle handle)
 		m->place.context.device = device;
 }
 
+/* Room for one key more. */
+static bool can_note_import(struct mapping *m)
+{
+	size_t count = m->imported_count;
+	uint64_t *keys = m->imported;
+
+	if (count & (count - 1) || count == 1)
+		return true; /* 1, 2, 4, ... were had */
+	keys = realloc(keys, (count ? 2 * count : 2) * sizeof(*keys));
+	if (keys)
+		m->imported = keys;
+	return keys;
+}
+
+/* The job has it already, or is charged for it now. */
+static CUresult take_piece(struct mapping *m, int descriptor, uint64_t size)
+{
+	struct device *device = m->place.context.device;
+	struct import import = {0};
+	struct deadline until;
+	char text[32];
+
+	if (!can_note_import(m))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	import = imported_read(device, descriptor);
+	if (import.key) {
+		m->imported[m->imported_count++] = import.key;
+		return CUDA_SUCCESS;
+	}
+	until = room_deadline(device, true);
+	if (room_charge_for_good(device, size, &until) == 0) {
+		m->charged += size;
+		return CUDA_SUCCESS;
+	}
+	log_once(LOG_WARNING,
+	         "gpu %d: %s of another job cannot be opened (cuIpcOpenMemHandle): within "
+	         "memory_limit there is no room for it",
+	         device->id.ordinal, units_format_size(m->bytes, text, sizeof(text)));
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 {
 	CUmemGenericAllocationHandle handle;
@@ -157,7 +209,9 @@ static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 		return result;
 	if (!m->mapped)
 		note_device(m, handle);
-	result = driver.cuMemMap(m->reserved + m->mapped, size, 0, handle, 0);
+	result = take_piece(m, descriptor, size);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuMemMap(m->reserved + m->mapped, size, 0, handle, 0);
 	driver.cuMemRelease(handle);
 	if (result == CUDA_SUCCESS)
 		m->mapped += size;

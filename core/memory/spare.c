@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "core/memory/exported.h"
 #include "core/memory/provider.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
@@ -115,10 +116,16 @@ CUresult spare_create(struct device *device, struct physical_chunk *chunk)
 
 void spare_release(struct device *device, const struct physical_chunk *chunk)
 {
+	/* Before the driver gives the handle to other memory. */
+	uint64_t key = chunk->is_exportable ? exported_take(chunk->handle) : 0;
+
 	/* Asked twice: one that stays is memory nobody ever gets back. */
 	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
 		driver.cuMemRelease(chunk->handle);
-	device_uncharge(device, chunk->side, chunk->size);
+	if (chunk->side == SEGMENT_ON_DEVICE)
+		device_uncharge_exported(device, key, chunk->size);
+	else
+		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
 }
 
 static uint64_t kept_most(struct device *device)

@@ -78,7 +78,9 @@ struct segment_header {
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Alignas(64) union segment_mutex lock;
-	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES]; /* sum over slots in use */
+	/* the sum over slots in use, and what is orphaned */
+	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
+	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
 	struct segment_device device[SEGMENT_DEVICES];
 	struct segment_claim claim[SEGMENT_DEVICES];
@@ -86,10 +88,22 @@ struct segment_header {
 	struct statistics ended_next[SEGMENT_DEVICES];
 };
 
+/* Memory that was exported (exports.c). */
+struct segment_export {
+	_Atomic uint32_t owner; /* the slot that is charged with it, and 1; 0: orphaned */
+	_Atomic uint32_t left;  /* its owner has given it up, and could not say so yet */
+	uint32_t turn;          /* another for each memory that had the record; 0: none did */
+	uint32_t device;
+	_Atomic uint64_t bytes; /* 0: the record is free */
+	uint64_t name;          /* a hash of the handle that stands for it; 0: descriptors do */
+	_Atomic uint64_t importers[SEGMENT_SLOTS / 64]; /* a bit per slot that has it open */
+};
+
 struct segment_file {
 	struct segment_header header;
 	struct segment_slot slot[SEGMENT_SLOTS];
 	struct lanes lanes; /* a lane per slot */
+	struct segment_export export[SEGMENT_EXPORTS];
 };
 
 static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
@@ -102,10 +116,11 @@ static_assert(offsetof(struct segment_header, version) == 8, "same in every vers
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 15168, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 15296, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 112,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_slot) == 6464, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
@@ -125,6 +140,8 @@ struct segment {
 	struct segment_limit limit[SEGMENT_DEVICES]; /* under the lock */
 	/* given back while the lock could not be had; settled with the next one that is, segment_tend() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
+	_Atomic bool has_left; /* likewise of exported memory */
+	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
 
 /*
@@ -194,6 +211,16 @@ int segment_list_in(int directory, int (*found)(void *cookie, const char *job), 
 void quota_settle(struct segment *segment);
 /* Makes the totals the sum over slots in use; under the lock. */
 void quota_recount(struct segment_file *file);
+
+/* exports.c; all under the lock */
+/* The bytes of exports that nobody owns. */
+void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES]);
+/* A slot is retired: what its process owned is orphaned, what it had imported it has no more. May be repeated. */
+void exports_forget_slot(struct segment_file *file, uint32_t slot);
+/* No process lives: nobody of the job has what is orphaned. */
+void exports_forget_orphans(struct segment_file *file);
+/* As quota_settle(), of exported memory. */
+void exports_settle(struct segment *segment);
 
 /* slots.c; all under the lock */
 /* A free slot, its mutex held by the calling thread, everything else zero; or NULL. */

@@ -22,8 +22,9 @@ static void set(_Atomic uint64_t *charge, uint64_t bytes)
 
 void quota_recount(struct segment_file *file)
 {
-	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0};
+	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
 
+	exports_recount(file, orphaned);
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		const struct segment_slot *slot = &file->slot[i];
 		if (atomic_load(&slot->state) == SLOT_FREE)
@@ -32,9 +33,12 @@ void quota_recount(struct segment_file *file)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
 				total[d][s] += get(&slot->charged[d][s]);
 	}
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
+		set(&file->header.orphaned[d], orphaned[d]);
+		total[d][SEGMENT_ON_DEVICE] += orphaned[d];
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			set(&file->header.charged[d][s], total[d][s]);
+	}
 }
 
 static bool is_valid(const struct segment *segment, int device, enum segment_side side)
@@ -69,6 +73,7 @@ void quota_settle(struct segment *segment)
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			settle(segment, d, s);
+	exports_settle(segment);
 }
 
 static bool fits(const struct segment *segment, int device, enum segment_side side, uint64_t bytes,

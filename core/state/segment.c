@@ -92,6 +92,8 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 		if (live == 0) {
 			memset(file->header.claim, 0, sizeof file->header.claim);
 			memset(&file->lanes, 0, sizeof file->lanes);
+			exports_forget_orphans(file);
+			quota_recount(file);
 		}
 		segment->begins_run = live == 0 && is_another_run(&file->header, joiner);
 		if (segment->begins_run)
@@ -232,6 +234,7 @@ void segment_tend(struct segment *segment)
 	quota_settle(segment);
 	slots_tended(&segment->file->header);
 	segment_unlock(segment->file);
+	segment_judge_exports(segment);
 }
 
 void segment_exiting(struct segment *segment)

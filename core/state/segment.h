@@ -28,6 +28,7 @@ enum {
 	SEGMENT_VERSION = 5, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
+	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
 };
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
@@ -144,6 +145,45 @@ uint64_t segment_charged(struct segment *segment, int device, enum segment_side 
 /* Those of dead slots alone, for which it looks, and lets go of what is drained: worth waiting for. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
+/*
+ * --- exported memory (exports.c): charged until nobody of the job can hold it ---
+ *
+ * A key stands for one piece of memory while it is exported; 0 is none.
+ */
+
+/*
+ * Device memory of the calling process, charged already, that others may come to hold: from now until
+ * segment_export_left() it is its owner's. 0: it cannot be followed, and is uncharged as any other.
+ */
+uint64_t segment_export(struct segment *segment, int device, uint64_t bytes);
+/* The handle by which others import it, where that is no descriptor. */
+void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size);
+uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size);
+/*
+ * The owner has given it up: it is charged to it no more, but to the job, as orphaned, unless nobody else can hold it.
+ * How many bytes that are; 0: the key is not of memory that the process owns.
+ */
+uint64_t segment_export_left(struct segment *segment, uint64_t key);
+/* Says that the calling process has memory of the job open. False: it is not of the job, or not known any more. */
+bool segment_import(struct segment *segment, uint64_t key);
+void segment_import_left(struct segment *segment, uint64_t key);
+/* Bytes of the memory that is known under a key of the job. */
+uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
+/*
+ * Lets go what is orphaned and nobody of the job holds any more. Whether there was any. Makes system calls. Called by
+ * whoever gives memory up or would be refused, and by segment_tend().
+ */
+bool segment_judge_exports(struct segment *segment);
+uint64_t segment_orphaned(const struct segment *segment, int device);
+
+struct segment_tag {
+	uint64_t key;   /* 0: there is no tag */
+	uint64_t bytes; /* 0: nothing that counts */
+};
+/* Writes the key and the bytes on an exported descriptor; key 0: that it is of this job and weighs nothing. */
+void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes);
+struct segment_tag segment_read_tag(int descriptor);
+
 /* --- growth: how far the limit of a job has risen by itself --- */
 
 /*
@@ -195,7 +235,9 @@ struct segment_view {
 	struct segment_device device[SEGMENT_DEVICES];
 	struct statistics job_total[SEGMENT_DEVICES]; /* live, drained and ended processes */
 	uint64_t charged[SEGMENT_DEVICES][2];         /* by enum segment_side */
-	int process_count;                            /* live and draining */
+	uint64_t
+	    orphaned[SEGMENT_DEVICES]; /* of it on the device: exported, and its owner is gone */
+	int process_count;             /* live and draining */
 	struct segment_process process[SEGMENT_SLOTS];
 };
 

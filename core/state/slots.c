@@ -105,6 +105,7 @@ void slots_finish_retiring(struct segment_file *file)
 		return;
 	struct segment_slot *slot = &file->slot[retiring - 1];
 	memcpy(header->ended, header->ended_next, sizeof header->ended);
+	exports_forget_slot(file, retiring - 1);
 	atomic_store(&slot->state, SLOT_FREE);
 	clear(file, slot);
 	atomic_exchange(&header->retiring, 0);

@@ -233,6 +233,22 @@ static void settle_limit(struct statistics *total, uint64_t charged)
 		statistics_set(&total->held_reason, HELD_NONE);
 }
 
+/* What a process that lives has open, or may come to, although its owner is gone; the next look of one of them says. */
+static void add_orphaned(struct segment_view *view, const struct segment_file *copy,
+                         const enum segment_slot_state *state)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
+		const struct segment_export *e = &copy->export[i];
+		uint32_t owner = e->owner;
+
+		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SLOTS ||
+		    (owner && state[owner - 1] != SLOT_FREE))
+			continue;
+		view->orphaned[e->device] += e->bytes;
+		view->charged[e->device][SEGMENT_ON_DEVICE] += e->bytes;
+	}
+}
+
 static void summarise(const struct segment_file *copy, struct segment_view *view)
 {
 	const struct segment_header *header = &copy->header;
@@ -260,6 +276,8 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 			if (slot->state != SLOT_FREE && state[i] != SLOT_LIVE)
 				totals_add_ended(&view->job_total[d], &slot->device[d]);
 	}
+	if (live)
+		add_orphaned(view, copy, state);
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		struct statistics *total = &view->job_total[d];
 		if (live)

@@ -127,6 +127,8 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
 	int file = open_again((int)(intptr_t)os_handle);
 	if (file < 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	/* Who only imports never makes memory, which is when closed descriptors are seen else. */
+	physical_settle();
 	struct physical *physical;
 	/* One import at a time: two must not both find the memory gone. */
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};

@@ -254,6 +254,8 @@ static unsigned int descriptors_open(void)
 
 static void setup(void)
 {
+	const struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .share = 100000};
+
 	state_directory_make();
 	shared =
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -270,6 +272,7 @@ static void setup(void)
 	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
 	context_start(&devices);
+	device_apply(&devices.device[0], &settings);
 	ck_assert(context_current(&context));
 }
 

@@ -1,0 +1,469 @@
+/*
+ * Exported memory: what others can hold when its owner has given it up or died.
+ *
+ * Memory that was exported lives until nobody has it: neither its owner, nor who imported it, nor an open descriptor of
+ * it, somewhere in a process or under way in a socket. So what its owner gives up, or leaves behind when it is killed
+ * and has drained, becomes the job's *orphaned* bytes, which are charged and compared with the limit like any others,
+ * until two facts say that the job does not hold it any more:
+ *
+ * importers    no process of the job has it open. Each says so in the memory's record, and a dead one's word goes with
+ *              its slot
+ * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its open file
+ *              description (F_OFD_SETLK) on bytes that no file has, whose first is the memory's key and whose number is
+ *              the memory's. Such a lock goes wherever the description goes, hinders nobody, ends with its last copy,
+ *              however that ends, and the kernel lists all of them (/proc/locks). Who imports a descriptor finds the
+ *              key in its own list of it (/proc/self/fdinfo), and so knows whether the memory is of its job, whom else
+ *              it may be of, and how much it is
+ *
+ * Nothing is measured: what the driver says is free changes with every job on the device, and would forgive bytes that
+ * somebody else has freed. Where there is doubt the job is charged: for memory whose descriptor somebody outside the job
+ * keeps, for an import that is not known to be of the job (no tag: its maker is no process of Spillway, or may not lock),
+ * and for what two processes of the job import from elsewhere, twice. Not seen is what a process outside the job has
+ * imported and holds no descriptor of: it is charged to that process's job if it has one. Where /proc/locks cannot be
+ * read, a descriptor that nobody has imported yet is not seen, either.
+ *
+ * A record says all of it, so that totals can be made anew from the records whoever was killed in between; a record
+ * whose owner is 0 is orphaned. Records change under the segment's lock; the kernel's list is read without it, before
+ * the importers are looked at: who imports still has the descriptor when it says so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/state/layout.h"
+
+/*
+ * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what weighs nothing for the
+ * quota: multicast objects, memory of the host, and what found no record.
+ */
+enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_BITS = 30 };
+#define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
+#define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
+#define BYTES_MAX ((uint64_t)1 << 48)
+static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
+static_assert(SEGMENT_SLOTS % 64 == 0, "a bit per slot");
+
+static uint64_t key_of(const struct segment *segment, uint32_t turn, uint32_t index)
+{
+	uint64_t job = segment->file->header.token & (((uint64_t)1 << JOB_BITS) - 1);
+
+	return KEY_MARK | job << JOB_SHIFT | (uint64_t)turn << INDEX_BITS | index;
+}
+
+static uint32_t index_of(uint64_t key)
+{
+	return (uint32_t)key & (SEGMENT_EXPORTS - 1);
+}
+
+static uint32_t turn_of(uint64_t key)
+{
+	return (uint32_t)(key >> INDEX_BITS) & TURN_MASK;
+}
+
+static bool is_of_job(const struct segment *segment, uint64_t key)
+{
+	return key >> JOB_SHIFT == key_of(segment, 0, 0) >> JOB_SHIFT;
+}
+
+/* Of the memory of this key, or NULL. Under the lock, or for a key that the caller keeps alive. */
+static struct segment_export *record_of(const struct segment *segment, uint64_t key)
+{
+	struct segment_export *e = &segment->file->export[index_of(key)];
+
+	return index_of(key) && is_of_job(segment, key) && atomic_load(&e->bytes) &&
+	               e->turn == turn_of(key)
+	           ? e
+	           : NULL;
+}
+
+static uint32_t slot_number(const struct segment *segment)
+{
+	return (uint32_t)(segment->slot - segment->file->slot);
+}
+
+static bool has_importers(const struct segment_export *e)
+{
+	for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
+		if (atomic_load(&e->importers[i]))
+			return true;
+	return false;
+}
+
+static bool is_free(const struct segment_export *e)
+{
+	return !atomic_load(&e->bytes) && !atomic_load(&e->owner);
+}
+
+static bool is_orphan(const struct segment_export *e)
+{
+	return atomic_load(&e->bytes) && !atomic_load(&e->owner);
+}
+
+/* --- for slots and totals; under the lock --- */
+
+void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
+{
+	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (is_orphan(&file->export[i]) && file->export[i].device < SEGMENT_DEVICES)
+			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
+}
+
+void exports_forget_slot(struct segment_file *file, uint32_t slot)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
+		struct segment_export *e = &file->export[i];
+
+		atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
+		if (atomic_load(&e->owner) == slot + 1)
+			atomic_store(&e->owner, 0);
+	}
+}
+
+void exports_forget_orphans(struct segment_file *file)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (is_orphan(&file->export[i]))
+			atomic_store(&file->export[i].bytes, 0);
+}
+
+/* --- for the owner --- */
+
+/* FNV-1a, never 0. */
+static uint64_t hash_of(const void *bytes, size_t size)
+{
+	const unsigned char *c = bytes;
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ c[i]) * 1099511628211u;
+	return hash ? hash : 1;
+}
+
+static struct segment_export *free_record(struct segment *segment)
+{
+	struct segment_export *export = segment->file->export;
+
+	for (uint32_t tried = 1; tried < SEGMENT_EXPORTS; tried++) {
+		uint32_t index = 1 + (segment->exports_next++ % (SEGMENT_EXPORTS - 1));
+
+		if (is_free(&export[index]))
+			return &export[index];
+	}
+	return NULL;
+}
+
+uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
+{
+	struct segment_export *e;
+	uint64_t key = 0;
+
+	if (device < 0 || device >= SEGMENT_DEVICES || !bytes || bytes > BYTES_MAX ||
+	    segment_lock(segment->file) != 0)
+		return 0;
+	e = free_record(segment);
+	if (e) {
+		e->turn = (e->turn + 1) & TURN_MASK;
+		e->turn += !e->turn;
+		e->device = (uint32_t)device;
+		e->name = 0;
+		atomic_store(&e->left, 0);
+		for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
+			atomic_store(&e->importers[i], 0);
+		atomic_store(&e->owner, slot_number(segment) + 1);
+		atomic_store(&e->bytes, bytes);
+		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
+	}
+	segment_unlock(segment->file);
+	if (!key)
+		log_once(LOG_WARNING,
+		         "the job has exported %d pieces of memory that are in use, and more are "
+		         "not followed: what others have open when their owner frees them is not "
+		         "counted",
+		         SEGMENT_EXPORTS - 1);
+	return key;
+}
+
+void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size)
+{
+	struct segment_export *e;
+
+	if (segment_lock(segment->file) != 0)
+		return;
+	e = record_of(segment, key);
+	if (e)
+		e->name = hash_of(name, size);
+	segment_unlock(segment->file);
+}
+
+uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size)
+{
+	uint64_t hash = hash_of(name, size), key = 0;
+
+	if (segment_lock(segment->file) != 0)
+		return 0;
+	for (uint32_t i = 1; i < SEGMENT_EXPORTS && !key; i++) {
+		const struct segment_export *e = &segment->file->export[i];
+
+		if (atomic_load(&e->bytes) && e->name == hash)
+			key = key_of(segment, e->turn, i);
+	}
+	segment_unlock(segment->file);
+	return key;
+}
+
+/* Under the lock: the owner's bytes become the job's. */
+static void orphan(struct segment *segment, struct segment_export *e)
+{
+	_Atomic uint64_t *mine = &segment->slot->charged[e->device][SEGMENT_ON_DEVICE];
+	uint64_t held = atomic_load(mine), bytes = atomic_load(&e->bytes);
+
+	segment_change_begin(&segment->file->header);
+	atomic_store(mine, held > bytes ? held - bytes : 0);
+	atomic_store(&e->left, 0);
+	atomic_store(&e->owner, 0);
+	quota_recount(segment->file);
+	segment_change_end(&segment->file->header);
+}
+
+uint64_t segment_export_left(struct segment *segment, uint64_t key)
+{
+	struct segment_export *e = record_of(segment, key);
+	uint64_t bytes;
+
+	if (!e || atomic_load(&e->owner) != slot_number(segment) + 1)
+		return 0;
+	bytes = atomic_load(&e->bytes);
+	atomic_store(&e->left, 1);
+	if (segment_lock(segment->file) == 0) {
+		quota_settle(segment);
+		orphan(segment, e);
+		segment_unlock(segment->file);
+		segment_judge_exports(segment);
+	} else {
+		atomic_store(&segment->has_left, true);
+	}
+	return bytes;
+}
+
+void exports_settle(struct segment *segment)
+{
+	if (!atomic_exchange(&segment->has_left, false))
+		return;
+	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
+		struct segment_export *e = &segment->file->export[i];
+
+		if (atomic_load(&e->left) && atomic_load(&e->owner) == slot_number(segment) + 1)
+			orphan(segment, e);
+	}
+}
+
+/* --- for who imports --- */
+
+uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
+{
+	const struct segment_export *e = record_of(segment, key);
+
+	return e ? atomic_load(&e->bytes) : 0;
+}
+
+bool segment_import(struct segment *segment, uint64_t key)
+{
+	uint32_t slot = slot_number(segment);
+	struct segment_export *e;
+
+	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
+		return false;
+	e = record_of(segment, key);
+	if (e)
+		atomic_fetch_or(&e->importers[slot / 64], (uint64_t)1 << slot % 64);
+	segment_unlock(segment->file);
+	return e || index_of(key) == 0;
+}
+
+void segment_import_left(struct segment *segment, uint64_t key)
+{
+	struct segment_export *e = record_of(segment, key);
+	uint32_t slot = slot_number(segment);
+
+	if (!e)
+		return;
+	/* A word of its own: right without the lock, which may not be had. */
+	atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
+	segment_judge_exports(segment);
+}
+
+/* --- tags --- */
+
+void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes)
+{
+	struct flock lock = {.l_type = F_RDLCK,
+	                     .l_whence = SEEK_SET,
+	                     .l_start = (off_t)(key ? key : key_of(segment, 0, 0)),
+	                     .l_len = key && bytes <= BYTES_MAX ? (off_t)bytes : 1};
+	int saved = errno;
+
+	if (fcntl(descriptor, F_OFD_SETLK, &lock) != 0)
+		log_once(LOG_INFO,
+		         "an exported descriptor cannot be marked (%s): who imports it is charged "
+		         "as for another job's memory",
+		         strerror(errno));
+	errno = saved;
+}
+
+/* The numbers of a line of locks, wherever a read ends: the last two are where one begins and ends. */
+struct numbers {
+	uint64_t before, last, now;
+	bool is_in_word, is_number;
+};
+
+/* Whether a line ends with this character. */
+static bool read_character(struct numbers *n, char c)
+{
+	if (c == ' ' || c == '\t' || c == '\n') {
+		if (n->is_in_word) {
+			n->before = n->last;
+			n->last = n->is_number ? n->now : 0;
+		}
+		n->is_in_word = false;
+		return c == '\n';
+	}
+	if (!n->is_in_word) {
+		n->is_in_word = n->is_number = true;
+		n->now = 0;
+	}
+	n->is_number &= c >= '0' && c <= '9' && n->now < UINT64_MAX / 16;
+	n->now = n->now * 10 + (uint64_t)(c - '0');
+	return false;
+}
+
+/* Calls found() with where each lock in the file begins and ends. How many reads brought something; 0: none. */
+static int each_lock(const char *path, void (*found)(void *cookie, uint64_t start, uint64_t end),
+                     void *cookie)
+{
+	struct numbers numbers = {0};
+	char text[4096];
+	int saved = errno, reads = 0, cancel, fd;
+	ssize_t length;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && (length = read(fd, text, sizeof text)) > 0) {
+		reads++;
+		for (ssize_t i = 0; i < length; i++) {
+			if (!read_character(&numbers, text[i]))
+				continue;
+			found(cookie, numbers.before, numbers.last);
+			numbers = (struct numbers){0};
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return reads;
+}
+
+static void take_tag(void *cookie, uint64_t start, uint64_t end)
+{
+	struct segment_tag *tag = cookie;
+
+	if (start >> (JOB_SHIFT + JOB_BITS) == 1 && end >= start && end - start < BYTES_MAX)
+		*tag = (struct segment_tag){.key = start, .bytes = end - start + 1};
+}
+
+struct segment_tag segment_read_tag(int descriptor)
+{
+	struct segment_tag tag = {0};
+	char path[40];
+
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", descriptor);
+	each_lock(path, take_tag, &tag);
+	if (!index_of(tag.key))
+		tag.bytes = 0;
+	return tag;
+}
+
+/* --- judging --- */
+
+/* Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is open. */
+struct judged {
+	const struct segment *segment;
+	uint32_t turn[SEGMENT_EXPORTS];
+};
+
+static void is_open(void *cookie, uint64_t start, uint64_t end)
+{
+	struct judged *judged = cookie;
+
+	(void)end;
+	if (is_of_job(judged->segment, start) && judged->turn[index_of(start)] == turn_of(start))
+		judged->turn[index_of(start)] = 0;
+}
+
+static bool has_orphans(const struct segment *segment)
+{
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		if (atomic_load_explicit(&segment->file->header.orphaned[d], memory_order_relaxed))
+			return true;
+	return false;
+}
+
+static bool let_go(struct segment *segment, const struct judged *judged)
+{
+	bool any = false;
+
+	if (segment_lock(segment->file) != 0)
+		return false;
+	segment_change_begin(&segment->file->header);
+	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
+		struct segment_export *e = &segment->file->export[i];
+
+		if (judged->turn[i] && judged->turn[i] == e->turn && is_orphan(e) &&
+		    !has_importers(e)) {
+			atomic_store(&e->bytes, 0);
+			any = true;
+		}
+	}
+	if (any)
+		quota_recount(segment->file);
+	segment_change_end(&segment->file->header);
+	segment_unlock(segment->file);
+	return any;
+}
+
+bool segment_judge_exports(struct segment *segment)
+{
+	struct judged judged = {.segment = segment};
+	int candidates = 0, reads;
+
+	if (!has_orphans(segment))
+		return false;
+	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
+		const struct segment_export *e = &segment->file->export[i];
+
+		if (is_orphan(e) && !has_importers(e)) {
+			judged.turn[i] = e->turn;
+			candidates++;
+		}
+	}
+	if (!candidates)
+		return false;
+	reads = each_lock("/proc/locks", is_open, &judged);
+	/* Between two reads a lock that ends moves those behind it up, past the reader. */
+	if (reads > 1)
+		each_lock("/proc/locks", is_open, &judged);
+	return let_go(segment, &judged);
+}
+
+uint64_t segment_orphaned(const struct segment *segment, int device)
+{
+	return device >= 0 && device < SEGMENT_DEVICES
+	           ? atomic_load_explicit(&segment->file->header.orphaned[device],
+	                                  memory_order_relaxed)
+	           : 0;
+}
