@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/printable.h"
 #include "core/base/driver_library.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
@@ -67,12 +68,14 @@ static const struct argp argp = {
 bool finding(bool good, const char *format, ...)
 {
 	va_list list;
+	char *said;
 
-	printf("%s  ", good ? "ok" : "no");
 	va_start(list, format);
-	vprintf(format, list);
+	if (vasprintf(&said, format, list) < 0)
+		fail("out of memory");
 	va_end(list);
-	putchar('\n');
+	printf("%s  %s\n", good ? "ok" : "no", printable_lines(said));
+	free(said);
 	return good;
 }
 

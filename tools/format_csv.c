@@ -2,9 +2,12 @@
 #include "tools/formats.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/printable.h"
 #include "tools/counters.h"
+#include "tools/tool.h"
 
 static const char *unit_of(const struct counter *counter)
 {
@@ -18,19 +21,21 @@ static const char *unit_of(const struct counter *counter)
 }
 
 /* Names come from other processes: what would end a field is quoted. */
-static void put_text(FILE *out, const char *text)
+static void put_text(FILE *out, const char *name)
 {
-	if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, out);
-		return;
-	}
-	putc('"', out);
-	for (; *text; text++) {
-		if (*text == '"')
+	char *shown = printable(text("%s", name));
+	bool is_quoted = strpbrk(shown, ",\"");
+
+	if (is_quoted)
+		putc('"', out);
+	for (const char *c = shown; *c; c++) {
+		if (*c == '"')
 			putc('"', out);
-		putc(*text, out);
+		putc(*c, out);
 	}
-	putc('"', out);
+	if (is_quoted)
+		putc('"', out);
+	free(shown);
 }
 
 static void put_bytes(FILE *out, uint64_t bytes, bool with_unit)

@@ -7,28 +7,23 @@
 #include "tools/formats.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/printable.h"
 #include "tools/counters.h"
-#include "tools/utf8.h"
+#include "tools/tool.h"
 
-static void put_escaped(FILE *out, const char *text)
+static void put_escaped(FILE *out, const char *name)
 {
-	while (*text) {
-		size_t length = utf8_length(text);
+	char *shown = printable(text("%s", name));
 
-		if (length == 0) {
-			fputs("\xef\xbf\xbd", out); /* U+FFFD */
-			length = 1;
-		} else if (*text == '\n') {
-			fputs("\\n", out);
-		} else {
-			if (*text == '\\' || *text == '"')
-				putc('\\', out);
-			fwrite(text, 1, length, out);
-		}
-		text += length;
+	for (const char *c = shown; *c; c++) {
+		if (*c == '\\' || *c == '"')
+			putc('\\', out);
+		putc(*c, out);
 	}
+	free(shown);
 }
 
 /* What follows a ';' in a meaning is how our own numbers say it. */

@@ -3,28 +3,28 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
-#include "tools/utf8.h"
+#include "core/base/printable.h"
 
 static void put_string(FILE *out, const char *text)
 {
-	const unsigned char *c = (const unsigned char *)text;
-
 	putc('"', out);
-	while (*c) {
-		size_t length = utf8_length((const char *)c);
+	while (*text) {
+		uint32_t code;
+		size_t length = utf8_decode(text, strlen(text), &code);
 
 		if (length == 0) {
 			fputs("\\ufffd", out);
 			length = 1;
-		} else if (*c < 0x20 || *c == 0x7f) {
-			fprintf(out, "\\u%04x", *c);
+		} else if (!is_printable_code(code)) {
+			fprintf(out, "\\u%04x", code);
 		} else {
-			if (*c == '"' || *c == '\\')
+			if (code == '"' || code == '\\')
 				putc('\\', out);
-			fwrite(c, 1, length, out);
+			fwrite(text, 1, length, out);
 		}
-		c += length;
+		text += length;
 	}
 	putc('"', out);
 }

@@ -195,10 +195,13 @@ static void print_complaints(const struct segment_view *view)
 
 		if (!*process->complaint)
 			continue;
-		printf("process %d says: ", (int)process->pid);
-		for (const char *c = process->complaint; *c; c++)
-			putchar((unsigned char)*c < 0x20 && *c != '\n' ? '?' : *c);
-		printf("\n");
+		/* each with its process, so that no line looks like one of the report */
+		for (const char *line = process->complaint; *line;) {
+			int length = (int)strcspn(line, "\n");
+
+			printf("process %d says: %.*s\n", (int)process->pid, length, line);
+			line += length + (line[length] == '\n');
+		}
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/printable.h"
 #include "tools/tool.h"
 
 static void add(struct table *table, char *cell)
@@ -14,11 +15,8 @@ static void add(struct table *table, char *cell)
 
 	if (!grown)
 		fail("out of memory");
-	for (char *c = cell; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
 	table->cell = grown;
-	table->cell[table->cells++] = cell;
+	table->cell[table->cells++] = printable(cell);
 }
 
 void table_start(struct table *table, const char *const *headings)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/printable.h"
+
 int tool_failure = TOOL_FAILED;
 void (*complain_to)(const char *line);
 
@@ -17,9 +19,7 @@ void complain_list(const char *format, va_list list)
 
 	if (vasprintf(&line, format, list) < 0)
 		return;
-	for (char *c = line; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
+	printable(line);
 	fflush(stdout);
 	if (complain_to)
 		complain_to(line);

@@ -18,6 +18,7 @@
 #include <wctype.h>
 
 #include "core/base/units.h"
+#include "core/base/printable.h"
 #include "tools/report.h"
 #include "tools/tool.h"
 #include "tools/top.h"
@@ -75,16 +76,17 @@ int top_screen_rows(void)
 	return rows > 0 ? rows : 1;
 }
 
-/* Text in a field of this many cells; names come from others, so what is no character becomes '?'. */
-static void put_field(int width, bool left, const char *text)
+/* Text in a field of this many cells; names come from others; what the terminal has no character for becomes "?". */
+static void put_field(int width, bool left, const char *name)
 {
+	char *whole = printable(text("%s", name)), *at = whole;
 	wchar_t shown[512];
 	mbstate_t state = {0};
 	int count = 0, cells = 0;
 
-	for (size_t rest = strlen(text); rest > 0 && count < 511;) {
+	for (size_t rest = strlen(at); rest > 0 && count < 511;) {
 		wchar_t wide;
-		size_t length = mbrtowc(&wide, text, rest, &state);
+		size_t length = mbrtowc(&wide, at, rest, &state);
 		int wide_cells;
 
 		if (length == (size_t)-1 || length == (size_t)-2) {
@@ -99,10 +101,11 @@ static void put_field(int width, bool left, const char *text)
 			break;
 		shown[count++] = wide;
 		cells += wide_cells;
-		text += length;
+		at += length;
 		rest -= length;
 	}
 	shown[count] = L'\0';
+	free(whole);
 	if (left)
 		addnwstr(shown, count);
 	printw("%*s", width - cells, "");

@@ -29,10 +29,10 @@ size_t utf8_decode(const char *text, size_t left, uint32_t *code)
 	return 0;
 }
 
-/* C0, DEL and C1. */
-static bool is_control(uint32_t code)
+/* C0, DEL and C1 are not. */
+bool is_printable_code(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0);
+	return code >= 0x20 && (code < 0x7f || code >= 0xa0);
 }
 
 /* Returns the bytes of the printable character at the beginning, or 0. */
@@ -41,7 +41,7 @@ static size_t character(const char *text, size_t left)
 	uint32_t code;
 	size_t length = utf8_decode(text, left, &code);
 
-	return length && !is_control(code) ? length : 0;
+	return length && is_printable_code(code) ? length : 0;
 }
 
 void printable_bytes(char *text, size_t length)
@@ -61,6 +61,17 @@ char *printable(char *text)
 	return text;
 }
 
+char *printable_lines(char *text)
+{
+	for (char *line = text; *line;) {
+		size_t length = strcspn(line, "\n");
+
+		printable_bytes(line, length);
+		line += length + (line[length] == '\n');
+	}
+	return text;
+}
+
 bool is_printable(const char *text, size_t size)
 {
 	size_t length = strnlen(text, size);
@@ -70,13 +81,5 @@ bool is_printable(const char *text, size_t size)
 		if (!step)
 			return false;
 	}
-	return length < size;
-}
-
-bool printable_field(char *text, size_t size)
-{
-	size_t length = strnlen(text, size);
-
-	printable_bytes(text, length);
 	return length < size;
 }

@@ -16,13 +16,16 @@
 /* Returns the bytes of the character of UTF-8 that the text begins with, of `left` at most; 0 where there is none. */
 size_t utf8_decode(const char *text, size_t left, uint32_t *code);
 
+/* Returns whether the character is none that controls. */
+bool is_printable_code(uint32_t code);
+
 /* Puts a "?" for each byte that is not of a printable character. */
 void printable_bytes(char *text, size_t length);
 /* Does the same up to the end of the string. Returns text. */
 char *printable(char *text);
+/* Does it line by line, for what others wrote in several lines. Returns text. */
+char *printable_lines(char *text);
 /* Returns whether the text ends within size bytes and printable() would leave it as it is. */
 bool is_printable(const char *text, size_t size);
-/* Returns whether what is there is a string, and makes it printable: for names that others wrote into their files. */
-bool printable_field(char *text, size_t size);
 
 #endif

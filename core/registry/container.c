@@ -1,6 +1,8 @@
 /* Rules: runs inside the user's process, under the registry's lock; out of memory is an answer. */
 #include "core/registry/container.h"
 
+#include "core/base/printable.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,10 +46,7 @@ bool name_is_valid(const char *text)
 	size_t length = strnlen(text, REGISTRY_NAME_MAX);
 	if (length == 0 || length == REGISTRY_NAME_MAX)
 		return false;
-	for (const char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 127 || *c == '/')
-			return false;
-	return true;
+	return !strchr(text, '/') && is_printable(text, REGISTRY_NAME_MAX);
 }
 
 struct container *container_new(const char *name, struct address_table *addresses)

@@ -19,6 +19,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
+#include "core/base/printable.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
 
@@ -117,6 +118,7 @@ static void fill(const struct segment *segment, struct page *page)
 		page->processes += slot_is_in_use(&file->slot[i]);
 	segment_copy_text(page->job, sizeof page->job, header->job);
 	segment_copy_text(page->labels, sizeof page->labels, header->labels);
+	printable(page->labels); /* a page with others would not be read */
 	segment_copy_text(page->directory, sizeof page->directory, segment->directory);
 	page->device_count = atomic_load(&header->device_count);
 	for (uint32_t i = 0; i < page->device_count && i < SEGMENT_DEVICES; i++)
@@ -247,29 +249,19 @@ void page_withdraw(struct segment *segment)
 
 /* --- reading --- */
 
-/* Ends, and holds nothing that a terminal would obey. */
-static bool is_text(const char *text, size_t size)
-{
-	size_t length = strnlen(text, size);
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			return false;
-	return length < size;
-}
-
 static bool is_valid(const struct page *page)
 {
-	if (!is_text(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
-	    !is_text(page->boot_id, sizeof page->boot_id) ||
-	    !is_text(page->labels, sizeof page->labels) ||
-	    !is_text(page->directory, sizeof page->directory) ||
+	if (!is_printable(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
+	    !is_printable(page->boot_id, sizeof page->boot_id) ||
+	    !is_printable(page->labels, sizeof page->labels) ||
+	    !is_printable(page->directory, sizeof page->directory) ||
 	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
 		return false;
 	for (uint32_t i = 0; i < page->device_count; i++) {
 		const struct segment_device *device = &page->device[i].device;
-		if (!is_text(device->uuid, sizeof device->uuid) ||
-		    !is_text(device->pci_bus_id, sizeof device->pci_bus_id) ||
-		    !is_text(device->name, sizeof device->name))
+		if (!is_printable(device->uuid, sizeof device->uuid) ||
+		    !is_printable(device->pci_bus_id, sizeof device->pci_bus_id) ||
+		    !is_printable(device->name, sizeof device->name))
 			return false;
 	}
 	return true;

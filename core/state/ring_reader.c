@@ -17,6 +17,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
+#include "core/base/printable.h"
 #include "core/state/refuse.h"
 #include "core/state/ring_layout.h"
 
@@ -180,6 +181,7 @@ static void describe_source(struct known *unit, const struct ring_header *header
 
 	memcpy(source->job, unit->id.job, sizeof source->job);
 	memcpy(source->command, header->command, sizeof source->command);
+	printable(source->command);
 	source->pid = unit->id.pid;
 	source->started_ns = unit->id.started_ns;
 	for (int i = 0; i < SEGMENT_DEVICES; i++)

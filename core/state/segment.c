@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/printable.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -30,8 +31,9 @@ static void read_command(char *command, size_t size)
 	const char *folder_end = strrchr(line, '/'); /* of the first string */
 	size_t start = folder_end ? (size_t)(folder_end + 1 - line) : 0;
 	for (size_t i = start; i < length; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 127)
+		if (line[i] == '\0')
 			line[i] = ' ';
+	printable(line + start);
 	segment_copy_text(command, size, length ? line + start : program_invocation_short_name);
 }
 
@@ -69,6 +71,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			header->peak[d][s] = atomic_load(&header->charged[d][s]);
 	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
+	printable(header->labels);
 	segment_copy_text(header->run, sizeof header->run, joiner->run);
 	header->created_ns = segment_clock(CLOCK_REALTIME);
 }

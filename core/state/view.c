@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/printable.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -147,6 +148,22 @@ static bool slots_are_valid(const struct segment_file *copy)
 	return true;
 }
 
+/* What a program wrote is read by others, root among them: it drives no terminal of theirs. */
+static void make_printable(struct segment_file *copy)
+{
+	printable(copy->header.labels);
+	for (int i = 0; i < SEGMENT_DEVICES; i++) {
+		struct segment_device *device = &copy->header.device[i];
+		printable(device->uuid);
+		printable(device->pci_bus_id);
+		printable(device->name);
+	}
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		printable(copy->slot[i].command);
+		printable_lines(copy->slot[i].complaint);
+	}
+}
+
 /* A checked and repaired copy of the job's segment. */
 static int read_copy(int directory, const char *job, struct segment_file *copy, char *message,
                      size_t size)
@@ -168,8 +185,10 @@ static int read_copy(int directory, const char *job, struct segment_file *copy, 
 	close(fd);
 	if (!error && !slots_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
-	if (!error)
+	if (!error) {
 		segment_repair(copy);
+		make_printable(copy);
+	}
 	return error;
 }
 
