@@ -11,8 +11,9 @@
 #define EXPORTED_MEMORY_ESCAPES 1
 /* A lowered limit is said to hold a moment before it does. Until it holds what is above it is only told. */
 #define LOWERED_LIMIT_IS_EARLY 1
-
 /* What another process has opened of a block that shares its slab is overwritten when the owner frees it and allocates again. */
 #define OPENED_BLOCKS_ARE_REUSED 1
+/* What a context has is given back before the driver is asked to destroy it, and may refuse. */
+#define REFUSED_DESTROY_TAKES_MEMORY 1
 
 #endif
