@@ -52,28 +52,6 @@ void jobs_list_free(struct job_list *list)
 	free(list->name);
 }
 
-static void complain_no_job(const char *job)
-{
-	char directory[PATH_MAX];
-	struct job_list list;
-	char *known = text("%s", "");
-
-	jobs_list(&list);
-	for (int i = 0; i < list.count; i++) {
-		char *longer = text("%s%s%s", known, i ? ", " : "", list.name[i]);
-
-		free(known);
-		known = longer;
-	}
-	directory_path(directory, sizeof directory);
-	if (list.count)
-		complain("no job '%s' in %s; there are: %s", job, directory, known);
-	else
-		complain("no job '%s' in %s; there is none at all", job, directory);
-	free(known);
-	jobs_list_free(&list);
-}
-
 static struct segment_view *read_view(const char *job, int *rc, char *message, size_t size)
 {
 	struct segment_view *view = allocate(sizeof *view);
@@ -83,6 +61,54 @@ static struct segment_view *read_view(const char *job, int *rc, char *message, s
 		return view;
 	free(view);
 	return NULL;
+}
+
+/* Adds a name to a list of at most so many; what is beyond is counted by who asks. */
+static void add_name(char **list, int count, const char *name)
+{
+	enum { NAMED = 10 };
+	char *longer;
+
+	if (count > NAMED)
+		return;
+	longer = count == NAMED ? text("%s, ...", *list)
+	                        : text("%s%s%s", *list, count ? ", " : "", name);
+	free(*list);
+	*list = longer;
+}
+
+/* Names the jobs that run, and of those that have ended how many there are. */
+static void complain_no_job(const char *job)
+{
+	char directory[PATH_MAX], message[512];
+	struct job_list list;
+	char *running = text("%s", ""), *among = text("%s", "");
+	int live = 0, ended = 0, rc;
+
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		struct segment_view *view = read_view(list.name[i], &rc, message, sizeof message);
+
+		if (view && jobs_live_process(view))
+			add_name(&running, live++, list.name[i]);
+		else if (view)
+			ended++;
+		free(view);
+	}
+	if (ended) {
+		free(among);
+		among = text("%s%d that %s ended (spillway stat)", live ? ", and " : "", ended,
+		             ended == 1 ? "has" : "have");
+	}
+	directory_path(directory, sizeof directory);
+	if (live || ended)
+		complain("no job '%s' in %s; there %s: %s%s", job, directory,
+		         live + ended == 1 ? "is" : "are", running, among);
+	else
+		complain("no job '%s' in %s; there is none at all", job, directory);
+	free(running);
+	free(among);
+	jobs_list_free(&list);
 }
 
 struct segment_view *jobs_read(const char *job)

@@ -235,7 +235,7 @@ static bool report_device(const struct segment_view *view, int device)
 	         stay.staying == STAYS_FOR_NOW ? "not moved in time: " : "",
 	         stay.staying == STAYS_HOST_FULL ? report_held_meaning(HELD_HOST_FULL)
 	         : stay.staying == STAYS_FOR_NOW ? report_pending(stay.statistics)
-	                                         : report_inelastic(stay.statistics));
+	                                         : report_inelastic(view, device, stay.statistics));
 	return false;
 }
 

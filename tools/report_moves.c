@@ -9,9 +9,13 @@
 #include "tools/counters.h"
 #include "tools/table.h"
 
+static const char nothing_moves[] =
+    "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "
+    "capture, as managed memory, or with spill = off";
+
 /* What follows a word that says little by itself. */
 static const char *const why_not_elastic[] = {
-    [ELASTIC_UNUSED] = "it is the driver's own, as that of a job that nobody named or limited",
+    [ELASTIC_UNUSED] = nothing_moves,
     [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
     [ELASTIC_NO_HOST] = "no virtual memory on the host, or it is not permitted",
     [ELASTIC_SPILL] = "what spill names is memory that stays where it is",
@@ -96,8 +100,12 @@ const char *report_held_meaning(uint64_t held_reason)
 	return MEANING(why_held, held_reason);
 }
 
-const char *report_inelastic(const struct statistics *statistics)
+const char *report_inelastic(const struct segment_view *view, int device,
+                             const struct statistics *statistics)
 {
+	if (statistics->elastic == ELASTIC_UNUSED && view->is_unnamed &&
+	    view->job_total[device].limit_set == CONFIG_UNLIMITED)
+		return "it is the driver's own, as that of any job that nobody named or limited";
 	return MEANING(why_not_elastic, statistics->elastic);
 }
 
@@ -128,12 +136,13 @@ static void print_provider(const struct statistics *total)
 	printf("%s\n", *between == ',' ? ")" : "");
 }
 
-static void print_notes(int gpu, const struct statistics *total)
+static void print_notes(const struct segment_view *view, int gpu)
 {
+	const struct statistics *total = &view->job_total[gpu];
 	char size[32];
 
 	if (total->elastic > ELASTIC_YES)
-		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(total));
+		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(view, gpu, total));
 	if (total->evicted)
 		printf("gpu %d: evicted by pause --evict, %s on the GPU\n", gpu,
 		       units_format_size(total->device_used, size, sizeof size));
@@ -172,7 +181,7 @@ void report_moves(const struct segment_view *view)
 		print_table(view);
 	}
 	for (int i = 0; i < view->device_count; i++) {
-		print_notes(i, &view->job_total[i]);
+		print_notes(view, i);
 		print_orphaned(i, view->orphaned[i]);
 	}
 }

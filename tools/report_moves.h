@@ -15,6 +15,8 @@ const char *report_held(const struct statistics *total);
 /* In words: why a move waits, what keeps memory on a GPU (enum held_reason), why memory of a process cannot move. */
 const char *report_pending(const struct statistics *statistics);
 const char *report_held_meaning(uint64_t held_reason);
-const char *report_inelastic(const struct statistics *statistics);
+/* Says why memory that this process or job counts cannot move. */
+const char *report_inelastic(const struct segment_view *view, int device,
+                             const struct statistics *statistics);
 
 #endif

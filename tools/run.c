@@ -31,7 +31,8 @@ struct run {
 	const char *name;
 	const char *config_file;
 	bool join;
-	bool common; /* the name is one that others are meant to have too */
+	bool is_named; /* by the user, here or in a file or the environment */
+	bool common;   /* the name is one that others are meant to have too */
 	bool softgpu;
 	bool quiet;
 	char **program;
@@ -131,6 +132,7 @@ static const char *choose_name(struct run *run)
 	if (!name && *config_job_name(config))
 		name = text("%s", config_job_name(config));
 	config_release(config);
+	run->is_named = name != NULL;
 	return name ? name : job_name(run->program, &run->common);
 }
 
@@ -328,8 +330,11 @@ static void make_state_directory(void)
 		fail("%s", message);
 }
 
-/* One line, when the job spilled or waited. An earlier run of this name is not meant. */
-static void sum_up(const char *job, uint64_t since_ns)
+/*
+ * Prints one line: when the job spilled or waited, and of a job that the user named in any case, so that it shows that
+ * the program ran under Spillway. An earlier run of this name is not meant.
+ */
+static void sum_up(const char *job, bool is_named, uint64_t since_ns)
 {
 	char device[32], host[32], message[512];
 	struct segment_view *view = allocate(sizeof *view);
@@ -344,7 +349,8 @@ static void sum_up(const char *job, uint64_t since_ns)
 		STATISTICS(X)
 #undef X
 	}
-	if (total.spilled_bytes || total.demoted_bytes || total.idle_ns || total.refusals)
+	if (is_named || total.spilled_bytes || total.demoted_bytes || total.idle_ns ||
+	    total.refusals)
 		complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
 		         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
 		         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
@@ -399,7 +405,7 @@ int command_run(int argc, char **argv)
 	warn_if_out_of_reach(run.program[0]);
 	status = launch(run.program);
 	if (!run.quiet)
-		sum_up(job, began_ns);
+		sum_up(job, run.is_named, began_ns);
 	claim_release();
 	launch_exit(status);
 }

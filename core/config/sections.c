@@ -26,23 +26,59 @@ static int index_of(const char *word, const char *const *words)
 	return -1;
 }
 
+/* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one. */
+static bool home_of(const char *key, const char **section, const char **meant)
+{
+	static const struct {
+		const char *section;
+		const char *const *keys;
+	} homes[] = {{"gpu", config_key_names}, {"job", job_keys}};
+
+	for (size_t i = 0; i < sizeof(homes) / sizeof(*homes); i++) {
+		*meant = config_closest(key, homes[i].keys);
+		*section = homes[i].section;
+		if (*meant)
+			return true;
+	}
+	return false;
+}
+
+static void list_words(const char *const *words, char *list, size_t size)
+{
+	size_t used = 0;
+
+	for (list[0] = '\0'; *words && used < size; words++)
+		used +=
+		    (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", *words);
+}
+
+static int fail_unknown_section(struct config_error *error, const struct config_item *item)
+{
+	const char *meant = config_closest(item->section, section_names);
+	char list[256];
+
+	list_words(section_names, list, sizeof(list));
+	return config_fail(error, -EINVAL, item->place,
+	                   "[%s]: unknown section%s%s%s; expected one of %s", item->section,
+	                   meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "",
+	                   list);
+}
+
 static int fail_unknown(struct config_error *error, const struct config_item *item,
                         const char *const *known)
 {
-	const char *meant = config_closest(item->key ? item->key : item->section, known);
-	char hint[64] = "";
-	char list[256] = "";
-	size_t used = 0;
+	const char *meant = config_closest(item->key, known), *section, *elsewhere;
+	char hint[128] = "", list[256];
 
 	if (meant)
 		snprintf(hint, sizeof(hint), ", did you mean %s?", meant);
-	for (; *known && used < sizeof(list); known++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
-		                         *known);
-	if (!item->key)
-		return config_fail(error, -EINVAL, item->place,
-		                   "[%s]: unknown section%s; expected one of %s", item->section,
-		                   hint, list);
+	else if (home_of(item->key, &section, &elsewhere) && strcmp(item->key, elsewhere) == 0)
+		return config_fail(error, -EINVAL, item->place, "%s: belongs to [%s], not to [%s]",
+		                   item->key, section, item->section);
+	else if (home_of(item->key, &section, &elsewhere))
+		snprintf(hint, sizeof(hint), ", did you mean %s, which belongs to [%s]?", elsewhere,
+		         section);
+	list_words(known, list, sizeof(list));
 	return config_fail(error, -EINVAL, item->place,
 	                   "%s: unknown key in [%s]%s; expected one of %s", item->key,
 	                   item->section, hint, list);
@@ -80,7 +116,7 @@ static int begin_section(const struct target *target, const struct config_item *
 		return 0;
 	}
 	if (index_of(item->section, section_names) < 0)
-		return fail_unknown(error, item, section_names);
+		return fail_unknown_section(error, item);
 	if (strcmp(item->section, "ceiling") == 0 && target->layer != LAYER_SYSTEM)
 		return config_fail(error, -EINVAL, item->place,
 		                   "[ceiling]: expected in %s alone, where the administrator sets "

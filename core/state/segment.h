@@ -228,6 +228,7 @@ struct segment_process {
 struct segment_view {
 	char job[64];
 	char labels[256];
+	bool is_unnamed;     /* nobody named the job */
 	uint64_t token;      /* no other segment has it */
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */

@@ -261,6 +261,16 @@ fails "$unnamed" "^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: it is the dr
 kill "$runner"
 wait || true
 
+# One that was named has it where the kind of allocation is one that does not move, and is told that.
+rm "$scratch/ready"
+"$spillway" run --softgpu --quiet --name named "$build/tests/e2e/allocate" --api managed --mib 16 --count 1 --hold-ms 100000 \
+	--ready "$scratch/ready" >/dev/null 2>&1 &
+runner=$!
+until_true $patience [ -e "$scratch/ready" ] || fail 'the program with a name does not begin'
+fails named '^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: it was allocated where nothing moves: .*managed memory'
+kill "$runner"
+wait || true
+
 # Room that evicted memory leaves is no longer owed to its job; with resume it is.
 limit_file "$ini" $((96 * mib))
 start_driven owner "$ini"

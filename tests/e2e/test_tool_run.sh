@@ -196,7 +196,7 @@ fi
 expect 125 env SPILLWAY_STATE_DIR=relative "$spillway" run true
 says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 
-# The summary: when something spilled, moved or waited, and not else.
+# The summary: when something spilled, moved or waited, and of a job that was named whenever it used CUDA.
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
 says "$err" '^spillway: sum: peak 12\.0 MiB device, 8\.00 MiB host; .*spilled_bytes=8388608; .*idle_ns=7000; '
 expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
@@ -206,6 +206,12 @@ says_not "$err" .
 expect 0 "$spillway" run --quiet "$fake_job" -1 -s 8388608
 says_not "$err" .
 expect 0 "$spillway" run "$fake_job" -1 -m 4096
+says_not "$err" .
+expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096
+says "$err" '^spillway: sum: peak 4\.00 KiB device, 0 B host; spills=0; spilled_bytes=0; refusals=0; '
+expect 0 env SPILLWAY_JOB=sum "$spillway" run "$fake_job" -1 -m 4096
+says "$err" '^spillway: sum: peak 4\.00 KiB device'
+expect 0 "$spillway" run --quiet --name sum "$fake_job" -1 -m 4096
 says_not "$err" .
 
 # What another version left is named, and how to be rid of it.

@@ -42,6 +42,11 @@ expect 0 "$spillway" stat --json
 json '[j["job"] for j in d["jobs"]] == ["one", "two"] and d["jobs"][1]["devices"][0]["limit_set"] == 2**28'
 expect 1 "$spillway" stat three
 says "$err" "there are: one, two$"
+# Of those that have ended there is but the number.
+for i in 1 2 3; do SPILLWAY_JOB=ended-$i "$fake_job" -1 >/dev/null; done
+expect 1 "$spillway" stat three
+says "$err" "there are: one, two, and 3 that have ended \(spillway stat\)$"
+rm "$SPILLWAY_STATE_DIR"/ended-*
 
 # Memory that moves, and in words what is not as it was asked for.
 says_not "$out" ELASTIC

@@ -574,10 +574,20 @@ START_TEST(bad_text)
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
 	     "share_window, steps, spill, spill_after, reported_memory, mixed, demote_deadline, "
 	     "deferred_free, pin_new, evict"},
-	    {"[gpu]\nname = x\n", "job.ini:2: name: unknown key in [gpu]; expected one of"},
+	    {"[gpu]\nname = x\n", "job.ini:2: name: belongs to [job], not to [gpu]"},
+	    {"[gpu 0]\n\nlabels = a=b\n", "job.ini:3: labels: belongs to [job], not to [gpu 0]"},
+	    {"[gpu]\nlabel = a=b\n", "job.ini:2: label: unknown key in [gpu], did you mean labels, "
+	                             "which belongs to [job]?; expected one of memory_limit, "},
 	    {"[gpu]\n= 8G\n", "job.ini:2: : unknown key in [gpu]; expected"},
-	    {"[job]\nshare = 5\n",
-	     "job.ini:2: share: unknown key in [job]; expected one of name, labels, nvml"},
+	    {"[job]\nshare = 5\n", "job.ini:2: share: belongs to [gpu], not to [job]"},
+	    {"[job]\nmemory_limit = 5G\n",
+	     "job.ini:2: memory_limit: belongs to [gpu], not to [job]"},
+	    {"[job]\nmemory_limt = 5G\n",
+	     "job.ini:2: memory_limt: unknown key in [job], did you mean memory_limit, which "
+	     "belongs "
+	     "to [gpu]?; expected one of name, labels, nvml, status_file"},
+	    {"[job]\ncolour = 5\n",
+	     "job.ini:2: colour: unknown key in [job]; expected one of name, labels, nvml"},
 	    {"\n[gpuu]\n",
 	     "job.ini:2: [gpuu]: unknown section, did you mean gpu?; expected one of job, gpu, "
 	     "ceiling"},
@@ -609,7 +619,13 @@ START_TEST(ceiling_takes_four_keys)
 	    .system_file = scratch_write("system.ini", "[ceiling]\nspill = off\n")};
 
 	ck_assert_str_eq(refused(sources, -EINVAL),
-	                 "system.ini:2: spill: unknown key in [ceiling]; expected one of "
+	                 "system.ini:2: spill: belongs to [gpu], not to [ceiling]");
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nname = x\n");
+	ck_assert_str_eq(refused(sources, -EINVAL),
+	                 "system.ini:2: name: belongs to [job], not to [ceiling]");
+	sources.system_file = scratch_write("system.ini", "[ceiling]\ncolour = x\n");
+	ck_assert_str_eq(refused(sources, -EINVAL),
+	                 "system.ini:2: colour: unknown key in [ceiling]; expected one of "
 	                 "memory_limit, memory_limit_max, host_limit, share");
 }
 END_TEST
