@@ -46,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-all check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
+front := check check-all check-clients demo bench bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -90,7 +90,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-all check-clients demo bench bench-pace check-gpu record lint deps clean distclean help format
+.PHONY: check check-all check-clients demo bench bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -103,6 +103,7 @@ check-all:
 	@+$(MAKE) --no-print-directory run-check
 	@+$(MAKE) --no-print-directory run-check-long
 	@+$(MAKE) --no-print-directory run-check-clients
+	$(if $(SANITIZER),,@+$(MAKE) --no-print-directory run-check-gpu-kit)
 
 check-clients:
 	@DEPS=$(DEPS) tools/dev/deps check
@@ -123,6 +124,14 @@ bench-pace:
 check-gpu:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-check-gpu
+
+gpu-kit:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory make-gpu-kit
+
+check-gpu-kit:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-check-gpu-kit
 
 record:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -150,11 +159,13 @@ help:
 	@echo 'make demo       build everything and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run all tests'
-	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients'
+	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients, check-gpu-kit'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
 	@echo 'make check-gpu  what only a real GPU can show'
+	@echo 'make gpu-kit    one folder that asks a real GPU everything, where nothing is installed'
+	@echo 'make check-gpu-kit  the whole of it on a bare machine with the software GPU; half an hour'
 	@echo 'make record     write down what the driver of a real GPU answers, for make check'
 	@echo 'make coverage   what is done with each of the driver symbols, and where'
 	@echo 'make lint       clang-format, clang-tidy, cppcheck'

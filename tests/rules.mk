@@ -5,8 +5,8 @@ include tests/clients/samples/rules.mk
 include tests/unit/rules.mk
 include tests/e2e/rules.mk
 include tests/bench/rules.mk
-include tests/gpu/rules.mk
 include tests/conformance/rules.mk
+include tests/gpu/rules.mk
 include tests/fuzz/rules.mk
 include tests/chaos/rules.mk
 

@@ -28,7 +28,7 @@ $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/h
 $(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -o $@ $<
+	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 $(LDFLAGS) -o $@ $<
 
 # Programs that know CUDA and nothing of Spillway.
 $(addprefix $(BUILD)/tests/e2e/,entry proc_addresses blind_calls runtimes): %: %.o

@@ -71,19 +71,15 @@ fi
 
 # Several devices whose kernels wait for each other, where there are several.
 export SOFTGPU_DEVICES=2
-if ! wanted "two devices"; then
-	:
 # shellcheck disable=SC2086
-elif "$load" $length --launches 1 --ranks 2 >"$TMPDIR/two" 2>&1; then
+if wanted "two devices" && "$load" $length --launches 1 --ranks 2 >"$TMPDIR/two" 2>&1; then
 	for kind in "" --processes; do
-		# shellcheck disable=SC2086
 		watched "$load" $length --seconds "$seconds" --kernel-us 5000 --ranks 2 $kind
 		full=$(rate steps "$TMPDIR/out")
-		# shellcheck disable=SC2086
 		watched "$BUILD/spillway" run --quiet --name pace --share 50 "$load" $length --seconds "$seconds" --kernel-us 5000 --ranks 2 $kind
 		line "two devices $kind" 50 "$(rate steps "$TMPDIR/out")" "$full" "$utilised"
 	done
-else
+elif wanted "two devices"; then
 	echo "  two devices: $(tail -n 1 "$TMPDIR/two")"
 fi
 all_are_held

@@ -12,7 +12,7 @@ for allocator in "" expandable_segments:True backend:cudaMallocAsync; do
 	alone=$("$PYTHON" tests/gpu/train_pytorch.py)
 	echo "${allocator:-default}: $alone"
 	limit=$(($(echo "$alone" | field working_set) / 2))
-	with_all "$job-all" "$PYTHON" tests/gpu/train_pytorch.py
+	with_all "$job-all" "$(echo "$alone" | field checksum)" "$PYTHON" tests/gpu/train_pytorch.py
 	limited=$("$BUILD/spillway" run --name "$job" --memory $limit "$PYTHON" tests/gpu/train_pytorch.py)
 	echo "${allocator:-default}, limited: $limited"
 	same_within_limit "$job" $limit \

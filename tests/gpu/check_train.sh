@@ -8,7 +8,7 @@ set -- "$BUILD/clients/train_mlp" --quiet --scale "$(by_gpu 64 1)"
 
 alone=$("$@")
 echo "$alone"
-with_all gpu-train-all "$@"
+with_all gpu-train-all "$(echo "$alone" | field checksum)" "$@"
 limit=$(($(echo "$alone" | field working_set) / 2))
 limited=$("$BUILD/spillway" run --name gpu-train --memory $limit --share 60 "$@")
 echo "$limited"

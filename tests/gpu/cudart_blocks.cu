@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 #define CHECK(call)                                                       \
 	do {                                                              \
@@ -36,20 +35,22 @@ __global__ void scramble(uint32_t *words, size_t count)
 int main(int argc, char **argv)
 {
 	int count = argc > 1 ? atoi(argv[1]) : 1;
-	std::vector<uint32_t *> blocks(count);
-	std::vector<uint32_t> seen(block_words);
+	uint32_t **blocks = (uint32_t **)calloc(count, sizeof(*blocks));
+	uint32_t *seen = (uint32_t *)malloc(block_words * sizeof(*seen));
 	uint64_t hash = 0xcbf29ce484222325;
 
+	if (!blocks || !seen)
+		return 1;
 	for (int b = 0; b < count; b++) {
 		CHECK(cudaMalloc(&blocks[b], block_words * sizeof(uint32_t)));
 		fill<<<256, 256>>>(blocks[b], block_words, b);
 		CHECK(cudaGetLastError());
 	}
-	for (uint32_t *block : blocks)
-		scramble<<<256, 256>>>(block, block_words);
+	for (int b = 0; b < count; b++)
+		scramble<<<256, 256>>>(blocks[b], block_words);
 	CHECK(cudaGetLastError());
 	for (int b = 0; b < count; b++) {
-		CHECK(cudaMemcpy(seen.data(), blocks[b], block_words * sizeof(uint32_t),
+		CHECK(cudaMemcpy(seen, blocks[b], block_words * sizeof(uint32_t),
 		                 cudaMemcpyDeviceToHost));
 		for (size_t i = 0; i < block_words; i++) {
 			uint32_t filled = b * 2654435761u + (uint32_t)i;

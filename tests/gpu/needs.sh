@@ -105,16 +105,16 @@ bar() {
 	[ "$word" = met ]
 }
 
-# with_all JOB COMMAND...: runs it with the whole GPU as its limit. Its results must be in $alone already: they are the same.
-# What it was charged for good is in $for_good: contexts, modules and the like, which no limit moves. It is what its peak was
-# above its own working set.
+# with_all JOB CHECKSUM COMMAND...: runs it with the whole GPU as its limit, which does not change its results. What it was
+# charged for good is in $for_good: contexts, modules and the like, which no limit moves. It is what its peak was above its
+# own working set.
 with_all() {
-	job=$1
-	shift
+	job=$1 expected=$2
+	shift 2
 	with_all=$("$BUILD/spillway" run --quiet --name "$job" --memory 100% "$@") || fail "at a limit of 100 %: exit status $?"
 	echo "at 100 %: $with_all"
-	[ "$(echo "$with_all" | field checksum)" = "$(echo "$alone" | field checksum)" ] ||
-		fail "at a limit of 100 % the results differ: '$alone' alone, '$with_all'"
+	[ "$(echo "$with_all" | field checksum)" = "$expected" ] ||
+		fail "at a limit of 100 % the results differ: $expected alone, '$with_all'"
 	for_good=$(($(counter "$job" device_peak) - $(echo "$with_all" | field working_set)))
 	[ $for_good -ge 0 ] || for_good=0
 }

@@ -57,13 +57,13 @@ ptx-questions: # file:architecture:PTX version
 	done
 
 # Programs of nvcc, where there is one: PTX alone, so that any GPU takes them, and the software GPU takes the one with the
-# shared runtime. That one's library lies beside it.
+# shared runtime (not packed, because it unpacks by a library). That one's runtime lies beside it.
 has_nvcc := $(and $(if $(SANITIZER)$(CROSS),,yes),$(wildcard $(NVCC)))
 cudart_programs := $(if $(has_nvcc),$(addprefix $(BUILD)/gpu/cudart_blocks_,static shared))
 $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 	$(call say,NVCC)
 	@mkdir -p $(@D)
-	$(Q)$(NVCC) -O2 -arch=compute_75 -cudart $* $(if $(LDFLAGS),-Xcompiler '$(LDFLAGS)') -Xcompiler -static-libstdc++,-static-libgcc \
+	$(Q)$(NVCC) -O2 -arch=compute_75 -no-compress -cudart $* $(NVCC_LDFLAGS) -Xcompiler -static-libstdc++,-static-libgcc \
 		-Xlinker -rpath='$$ORIGIN' -o $@ $<
 	$(Q)[ $* = static ] || cp -L "$$(ls $(dir $(NVCC))../lib64/libcudart.so.1? | tail -n 1)" $(@D)/
 
@@ -72,3 +72,5 @@ $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 run-check-gpu: all $(gpu_out) $(cudart_programs) $(elastic_clients) $(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless bench/steps)
 	@tests/gpu/machine
 	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) NVCC=$(NVCC) GPU=$(GPU) TEST_TIMEOUT=600 tests/run $(gpu_only_tests)
+
+include tests/gpu/kit/rules.mk

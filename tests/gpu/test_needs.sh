@@ -28,7 +28,7 @@ mkdir "$TMPDIR/bin"
 for tool in sh cat tail sed awk grep env mkdir dirname; do ln -s "$(command -v $tool)" "$TMPDIR/bin/"; done
 for script in check_pytorch check_pytorch_graphs check_pace_pytorch; do
 	status=0
-	GPU=real BUILD=$BUILD PATH=$TMPDIR/bin LD_LIBRARY_PATH=$BUILD/softgpu $here/$script.sh >"$TMPDIR/said" 2>&1 || status=$?
+	env GPU=real BUILD="$BUILD" LD_LIBRARY_PATH="$BUILD/softgpu" PATH="$TMPDIR/bin" "$here/$script.sh" >"$TMPDIR/said" 2>&1 || status=$?
 	[ $status = 77 ] || fail "$script without Python: $status: $(cat "$TMPDIR/said")"
 	grep -q 'no Python here' "$TMPDIR/said" || fail "$script: $(cat "$TMPDIR/said")"
 done

@@ -151,7 +151,7 @@ static void ask_accounting(const struct question *q)
 	long charged = number_in(cgroup_file, NULL, 1);
 	charged = cgroup < 0 || charged < 0 ? -1 : (charged - cgroup) >> 20;
 	answer(q->name,
-	       charged < 0                         ? "unknown"
+	       charged < 0                         ? "not asked"
 	       : charged >= (long)(size >> 20) / 2 ? "charged"
 	                                           : "not charged",
 	       "%zu MiB: resident %+ld MiB, MemAvailable %+ld MiB, cgroup %+ld MiB (-1: none)",

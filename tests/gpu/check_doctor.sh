@@ -1,0 +1,6 @@
+#!/bin/sh
+# What `spillway doctor` finds on this machine.
+set -eu
+. tests/gpu/needs.sh
+need_gpu
+"$BUILD/spillway" doctor

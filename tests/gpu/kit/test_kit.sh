@@ -1,0 +1,72 @@
+#!/bin/sh
+# The GPU kit: it is small, nothing in it wants a newer glibc than 2.31 or a library of its own; a part of it runs on a bare
+# machine; and whoever ends it, by whatever signal, has an archive of what was learnt until then.
+set -eu
+. tests/gpu/kit/bare.sh
+kit=$BUILD/gpu-kit
+
+size=$(du -sk "$kit" | cut -f 1)
+[ "$size" -lt 65536 ] || fail "the kit has $size KiB, expected less than 64 MiB"
+
+# Programs, and what they are linked to.
+find "$kit/build" -type f -perm -u+x >"$TMPDIR/programs"
+[ "$(wc -l <"$TMPDIR/programs")" -ge 40 ] || fail "only $(wc -l <"$TMPDIR/programs") programs"
+while read -r program; do
+	newest=$(objdump -T "$program" | sed -n 's/.*GLIBC_2\.\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
+	[ "${newest:-0}" -le 31 ] || fail "$program wants glibc 2.$newest"
+	readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$TMPDIR/needed"
+	while read -r library; do
+		case $library in
+		libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | ld-linux*) ;;
+		libcuda.so.1 | libcudart.so.13 | libnvidia-ml.so.1) ;;
+		*) fail "$program wants $library" ;;
+		esac
+	done <"$TMPDIR/needed"
+	# Of the old glibc's libraries, all that it uses has to be named.
+	case $program in */build/lib/* | */libcudart.so.13 | */empty.so) continue ;; esac
+	grep -qx libpthread.so.0 "$TMPDIR/needed" || fail "$program does not name libpthread.so.0"
+done <"$TMPDIR/programs"
+echo "$size KiB, $(wc -l <"$TMPDIR/programs") programs, none wants more than glibc 2.31"
+
+bare_make
+for tool in cc gcc python3 python perl make nvcc; do
+	[ ! -e "$root/bin/$tool" ] || fail "the bare root has $tool"
+done
+
+# Without a GPU and without the software GPU it says so.
+if (bare /kit/run-part 1 /out/none) >"$TMPDIR/said" 2>&1; then fail "a part ran without a GPU"; fi
+grep -q 'no GPU answers here' "$TMPDIR/said" || fail "$(cat "$TMPDIR/said")"
+
+# A part of a part, with the software GPU.
+(VARIABLES="STEPS=machine|questions|addresses" bare /kit/selftest /out/run 1) >"$TMPDIR/said" 2>&1 || fail "$(cat "$TMPDIR/said")"
+cat "$TMPDIR/said"
+archived() { # archived OUT FILE: a file of the archive, which can be read to its end
+	tar -tf "$TMPDIR/out/$1.tar" >/dev/null || fail "$1.tar cannot be read"
+	tar -xOf "$TMPDIR/out/$1.tar" "$1/$2" 2>/dev/null
+}
+archived run results.md | grep -q '^| 1-questions | ok |' || fail "results.md: $(archived run results.md)"
+archived run what-to-change.md | grep -q '^# What to change' || fail "what-to-change.md: $(archived run what-to-change.md)"
+[ "$(archived run 1-questions/answers.tsv | wc -l)" -ge 80 ] || fail "answers.tsv: $(archived run 1-questions/answers.tsv)"
+[ "$(archived run 1-addresses/addresses.tsv | grep -c ' driver cu')" -ge 1000 ] || fail "few addresses"
+
+# interrupted SIGNAL: the run gets it in its second step
+interrupted() {
+	signal=$1
+	if [ "$signal" = KILL ]; then all_die=yes; else all_die=; fi
+	(VARIABLES="STEPS=machine|probe" ALL_DIE=$all_die bare /kit/selftest "/out/$signal" 1) >"$TMPDIR/said" 2>&1 &
+	run=$!
+	tries=2400
+	until [ -s "$TMPDIR/out/$signal/1-probe/probe.tsv" ]; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || fail "$signal: the probe does not begin: $(cat "$TMPDIR/said")"
+		sleep 0.05
+	done
+	kill -"$signal" $run
+	wait $run && fail "$signal: the run ended as if nothing had been"
+	archived "$signal" steps.tsv >"$TMPDIR/steps" || fail "$signal: no steps in the archive"
+	grep -q '^1-machine	ok' "$TMPDIR/steps" || fail "$signal: $(cat "$TMPDIR/steps")"
+}
+interrupted TERM
+grep -q '^1-probe	interrupted' "$TMPDIR/steps" || fail "TERM: $(cat "$TMPDIR/steps")"
+archived TERM 1-probe/probe.tsv | grep -q '^device	' || fail "TERM: what the probe had learnt is not in the archive"
+interrupted KILL
