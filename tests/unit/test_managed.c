@@ -80,9 +80,10 @@ static void start(uint64_t limit)
 
 static void finish(void)
 {
-	struct allocation *a = allocation_take(BASE);
+	struct allocation *a = allocation_find(BASE);
 
 	ck_assert_ptr_nonnull(a);
+	ck_assert(allocation_leave(a));
 	resource_release(&a->resource);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
 }
