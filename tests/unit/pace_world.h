@@ -211,7 +211,7 @@ struct stream *stream_create(struct gpu_context *context);
 /* Queues a copy of the item; the device looks at it. */
 void stream_push(struct stream *stream, const struct item *item);
 /* Lets streams pass that wait for this event, whoever should have recorded it. */
-void gate_open(struct event *gate);
+void event_open(struct event *gate);
 bool tenant_is_idle(void *tenant);
 bool stream_is_idle(void *stream);
 void devices_start(void);

@@ -288,7 +288,7 @@ void stream_push(struct stream *s, const struct item *item)
 		world_appoint(&g->actor, item->from, gpu_look);
 }
 
-void gate_open(struct event *gate)
+void event_open(struct event *gate)
 {
 	gate->done = gate->records;
 	look_at_all();

@@ -412,7 +412,7 @@ static void gate_after_launch(void *unused)
 		before = world.now;
 		scene_launch(stream[1], 1 * MS);
 		ck_assert_uint_le(world.now - before, 2 * S);
-		gate_open(gate);
+		event_open(gate);
 		call_synchronize();
 	}
 	scene_ends();
@@ -469,7 +469,7 @@ static void open_with_lock(void *unused)
 		thread_sleep_until(world.now + 1 * MS);
 		app_lock();
 		if (app_gate)
-			gate_open(app_gate);
+			event_open(app_gate);
 		app_unlock();
 	}
 }
