@@ -6,19 +6,12 @@
 #include <unistd.h>
 
 #include "core/base/units.h"
+#include "tools/eviction.h"
 #include "tools/jobs.h"
 #include "tools/report_moves.h"
 #include "tools/tool.h"
 
 enum { PROGRESS = 20 }; /* characters of a bar */
-
-static bool moves(const struct segment_process *process, int device)
-{
-	const struct statistics *s = &process->device[device];
-
-	return process->state == SLOT_LIVE && s->elastic == ELASTIC_YES &&
-	       s->held_reason == HELD_PENDING;
-}
 
 static uint64_t beyond(const struct segment_view *view, int device)
 {
@@ -35,7 +28,7 @@ static const struct segment_process *moving(const struct segment_view *view, int
 	if (!beyond(view, device))
 		return NULL;
 	for (int i = 0; i < view->process_count; i++)
-		if (moves(&view->process[i], device))
+		if (eviction_moves(&view->process[i], device))
 			return &view->process[i];
 	return NULL;
 }
@@ -172,71 +165,59 @@ void moving_back_show(const struct segment_view *view)
 	show(view, " back", most, returning);
 }
 
-/* What keeps memory on a GPU although it is to leave, in order of what matters. */
-enum staying { STAYS_FOREIGN, STAYS_PINNED, STAYS_INELASTIC, STAYS_HOST_FULL, STAYS_FOR_NOW };
-
-struct stay {
-	enum staying staying;
-	const struct statistics *statistics; /* of the process that says so */
-};
-
-static enum staying staying_of(const struct segment_process *process, int device)
+/* What stays although it could leave is a fault; what cannot is not. */
+static const char *fault_in(const struct segment_view *view, int device, enum eviction verdict,
+                            const struct segment_process *who)
 {
-	const struct statistics *s = &process->device[device];
+	const struct statistics *s = who ? &who->device[device] : NULL;
 
-	if (moves(process, device))
-		return STAYS_FOR_NOW;
-	if (s->held_reason == HELD_HOST_FULL)
-		return STAYS_HOST_FULL;
-	if (s->elastic != ELASTIC_YES && s->allocations)
-		return STAYS_INELASTIC;
-	return s->held_reason == HELD_PINNED ? STAYS_PINNED : STAYS_FOREIGN;
+	switch (verdict) {
+	case EVICTION_INELASTIC:
+		return report_inelastic(view, device, s);
+	case EVICTION_HOST_FULL:
+		return report_held_meaning(HELD_HOST_FULL);
+	case EVICTION_GOES_ON:
+		return report_pending(s);
+	default:
+		return NULL;
+	}
 }
 
-static struct stay gravest(const struct segment_view *view, int device)
+static const char *why_it_stays(enum eviction verdict)
 {
-	struct stay stay = {STAYS_FOREIGN, NULL};
-
-	for (int i = 0; i < view->process_count; i++) {
-		const struct segment_process *process = &view->process[i];
-		enum staying staying;
-
-		if (process->state != SLOT_LIVE)
-			continue;
-		staying = staying_of(process, device);
-		if (!stay.statistics || staying > stay.staying)
-			stay = (struct stay){staying, &process->device[device]};
+	switch (verdict) {
+	case EVICTION_DRAINS:
+		return "of processes that have ended";
+	case EVICTION_FOREIGN:
+		return report_held_meaning(HELD_FOREIGN);
+	case EVICTION_PINNED:
+		return report_held_meaning(HELD_PINNED);
+	default:
+		return NULL;
 	}
-	return stay;
 }
 
 static bool report_device(const struct segment_view *view, int device)
 {
-	struct stay stay = gravest(view, device);
+	const struct segment_process *who;
+	enum eviction verdict = eviction_of(view, device, &who);
+	const char *fault = fault_in(view, device, verdict, who);
+	const char *why = why_it_stays(verdict);
 	char on_host[32], on_device[32];
 
-	if (!view->job_total[device].evicted) {
+	if (verdict == EVICTION_REVOKED) {
 		complain("gpu %d: job '%s' was resumed meanwhile", device, view->job);
 		return false;
 	}
 	units_format_size(view->charged[device][SEGMENT_ON_HOST], on_host, sizeof on_host);
 	units_format_size(view->charged[device][SEGMENT_ON_DEVICE], on_device, sizeof on_device);
-	printf("gpu %d: evicted, %s on the host, %s on the GPU", device, on_host, on_device);
-	if (!stay.statistics || stay.staying <= STAYS_PINNED) {
-		if (view->charged[device][SEGMENT_ON_DEVICE])
-			printf(" (%s)", stay.staying == STAYS_PINNED
-			                    ? report_held_meaning(HELD_PINNED)
-			                    : report_held_meaning(HELD_FOREIGN));
-		printf("\n");
-		return true;
-	}
-	printf("\n");
-	complain("gpu %d: %s of job '%s' stay on the GPU: %s%s", device, on_device, view->job,
-	         stay.staying == STAYS_FOR_NOW ? "not moved in time: " : "",
-	         stay.staying == STAYS_HOST_FULL ? report_held_meaning(HELD_HOST_FULL)
-	         : stay.staying == STAYS_FOR_NOW ? report_pending(stay.statistics)
-	                                         : report_inelastic(view, device, stay.statistics));
-	return false;
+	printf("gpu %d: evicted, %s on the host, %s on the GPU%s%s%s\n", device, on_host, on_device,
+	       why ? " (" : "", why ? why : "", why ? ")" : "");
+	if (fault)
+		complain("gpu %d: %s of job '%s' stay on the GPU: %s%s", device, on_device,
+		         view->job, verdict == EVICTION_GOES_ON ? "not moved in time: " : "",
+		         fault);
+	return !fault;
 }
 
 bool moving_report_eviction(const struct segment_view *view)

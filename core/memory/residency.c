@@ -120,6 +120,9 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 			plan_say_pending(device, has_spares ? MOVE_SOON : MOVE_PINNED);
 		return false;
 	}
+	/* What kept memory here before does not keep this; of the rest it is found out again. */
+	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
+		device_note_held(device, device_settings_turn(device), HELD_PENDING);
 	return closure_carry_out(&plan, device,
 	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
 	       MOVE_NONE;

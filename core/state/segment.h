@@ -222,6 +222,7 @@ struct segment_process {
 	uint64_t override_hash;
 	int threads, contexts; /* of a live one, as it said lately; -1: not known */
 	char complaint[256];
+	uint64_t charged[SEGMENT_DEVICES][2]; /* by enum segment_side */
 	struct statistics device[SEGMENT_DEVICES];
 };
 

@@ -228,8 +228,10 @@ static void add_process(struct segment_view *view, const struct segment_slot *sl
 	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
 	memcpy(process->device, slot->device, sizeof process->device);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++)
+		for (int s = 0; s < SEGMENT_SIDES; s++) {
+			process->charged[d][s] = slot->charged[d][s];
 			view->charged[d][s] += slot->charged[d][s];
+		}
 }
 
 /* What is charged was read later, and may be more. */

@@ -1,0 +1,30 @@
+/*
+ * What has become of an eviction: one verdict on one GPU of a job, from one copy of its segment.
+ */
+#ifndef SPILLWAY_TOOLS_EVICTION_H
+#define SPILLWAY_TOOLS_EVICTION_H
+
+#include "core/state/segment.h"
+
+/* In order of what matters, where several processes of the job hold memory there. */
+enum eviction {
+	EVICTION_DONE,      /* nothing is on the GPU */
+	EVICTION_DRAINS,    /* what is there is of processes that have ended */
+	EVICTION_FOREIGN,   /* it can never move, */
+	EVICTION_PINNED,    /* or must not */
+	EVICTION_INELASTIC, /* it cannot in this process */
+	EVICTION_HOST_FULL,
+	EVICTION_GOES_ON,
+	EVICTION_REVOKED, /* the job is not evicted any more */
+};
+
+/*
+ * Returns the verdict. who: the process that it is about; NULL where it is about none. Of a process that holds nothing
+ * there no reason counts: it may be one from before its memory left.
+ */
+enum eviction eviction_of(const struct segment_view *view, int device,
+                          const struct segment_process **who);
+/* Whether memory of the process beyond a limit, or of an evicted job, is on its way. */
+bool eviction_moves(const struct segment_process *process, int device);
+
+#endif
