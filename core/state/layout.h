@@ -86,6 +86,8 @@ struct segment_header {
 	struct segment_claim claim[SEGMENT_DEVICES];
 	struct statistics ended[SEGMENT_DEVICES];
 	struct statistics ended_next[SEGMENT_DEVICES];
+	_Atomic uint64_t
+	    page_number; /* random; in the name of its page, another when that was taken */
 };
 
 /* Memory that was exported (exports.c). */
@@ -116,7 +118,7 @@ static_assert(offsetof(struct segment_header, version) == 8, "same in every vers
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 15296, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 15360, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 112,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_slot) == 6464, "layout changed: raise SEGMENT_VERSION");

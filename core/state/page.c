@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "core/base/deadline.h"
@@ -25,17 +26,27 @@
 
 #define PAGE_MAGIC "SPILPAGE"
 #define ENDING     ".page"
+#define UNFINISHED ".page-"
 
-enum { NAME_SIZE = 128, WITHDRAW_NS = 50000000, WITHDRAW_LOOK_NS = 1000000 };
+enum { NAME_SIZE = 128, NUMBER_TRIES = 2, WITHDRAW_NS = 50000000, WITHDRAW_LOOK_NS = 1000000 };
 
 static_assert(sizeof(struct page_device) == 168, "layout changed: raise PAGE_VERSION");
-static_assert(sizeof(struct page) == 3528, "layout changed: raise PAGE_VERSION");
-static_assert(offsetof(struct page, device) == 840, "layout changed: raise PAGE_VERSION");
+static_assert(sizeof(struct page) == 3536, "layout changed: raise PAGE_VERSION");
+static_assert(offsetof(struct page, device) == 848, "layout changed: raise PAGE_VERSION");
 
-static void name_of(uid_t owner, const char *job, uint64_t token, char name[NAME_SIZE])
+static void name_of(uid_t owner, const char *job, uint64_t number, char name[NAME_SIZE])
 {
 	snprintf(name, NAME_SIZE, "job-%u-%s-%016llx" ENDING, (unsigned)owner, job,
-	         (unsigned long long)token);
+	         (unsigned long long)number);
+}
+
+/* Never 0. */
+static uint64_t random_number(void)
+{
+	uint64_t number = 0;
+	if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+		number = segment_clock(CLOCK_REALTIME) ^ (uint64_t)getpid() << 48;
+	return number ? number : 1;
 }
 
 static bool is_name(const char *name)
@@ -109,6 +120,7 @@ static void fill(const struct segment *segment, struct page *page)
 	page->size = sizeof *page;
 	memcpy(page->boot_id, header->boot_id, sizeof page->boot_id);
 	page->token = header->token;
+	page->number = atomic_load(&header->page_number);
 	page->created_ns = header->created_ns;
 	page->written_ns = segment_clock(CLOCK_MONOTONIC);
 	page->pid = getpid();
@@ -141,26 +153,25 @@ static bool is_told(int directory, const char *name, const struct page *page)
 	return memcmp(&told, page, sizeof told) == 0;
 }
 
-/* For everybody to read, whatever the umask. A name that was squatted stays as it is. */
-static void write_page(int directory, const char *name, const struct segment *segment,
-                       const struct page *page)
+/* For everybody to read, whatever the umask. False: something of others has its name, or there is no room. */
+static bool write_page(int directory, const char *name, const struct page *page)
 {
-	char unfinished[NAME_SIZE + 16];
+	char unfinished[NAME_SIZE];
 
-	/* of a slot, so of one process; what a killed one left is in nobody's way */
-	snprintf(unfinished, sizeof unfinished, ".%s.%d", name,
-	         (int)(segment->slot - segment->file->slot));
-	unlinkat(directory, unfinished, 0);
+	snprintf(unfinished, sizeof unfinished, UNFINISHED "%016llx",
+	         (unsigned long long)random_number());
 	int fd = openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 	                0600);
 	if (fd < 0)
-		return;
+		return false;
 	bool done = segment_reserve_pages(fd, sizeof *page) == 0 &&
 	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
 	            fchmod(fd, 0644) == 0;
 	close(fd);
-	if (!done || renameat(directory, unfinished, directory, name) != 0)
+	done = done && renameat(directory, unfinished, directory, name) == 0;
+	if (!done)
 		unlinkat(directory, unfinished, 0);
+	return done;
 }
 
 static void remove_own(const struct segment *segment)
@@ -171,7 +182,7 @@ static void remove_own(const struct segment *segment)
 
 	if (directory < 0)
 		return;
-	name_of(geteuid(), header->job, header->token, name);
+	name_of(geteuid(), header->job, atomic_load(&header->page_number), name);
 	unlinkat(directory, name, 0);
 	close(directory);
 }
@@ -189,17 +200,25 @@ static bool others_live(const struct segment *segment)
 
 static void publish(struct segment *segment)
 {
-	const struct segment_header *header = &segment->file->header;
+	struct segment_header *header = &segment->file->header;
 	char name[NAME_SIZE];
 	struct page page;
 	int directory = open_directory(segment->node);
 
 	if (directory < 0)
 		return;
-	fill(segment, &page);
-	name_of(geteuid(), page.job, header->token, name);
-	if (!is_told(directory, name, &page))
-		write_page(directory, name, segment, &page);
+	for (int tries = 0; tries < NUMBER_TRIES; tries++) {
+		uint64_t number = atomic_load(&header->page_number);
+		if (number == 0 || tries > 0)
+			atomic_compare_exchange_strong(&header->page_number, &number,
+			                               random_number());
+		fill(segment, &page);
+		name_of(geteuid(), page.job, page.number, name);
+		if (is_told(directory, name, &page) || write_page(directory, name, &page))
+			break;
+		/* an old one of ours, if it is that: the next has another name */
+		unlinkat(directory, name, 0);
+	}
 	close(directory);
 }
 
@@ -308,7 +327,7 @@ int page_read(int directory, const char *name, struct page *page, uid_t *owner, 
 	if (error)
 		return error;
 	/* a second name of somebody's page would be a second job */
-	name_of(found.st_uid, page->job, page->token, expected);
+	name_of(found.st_uid, page->job, page->number, expected);
 	if (strcmp(name, expected) != 0)
 		return state_refuse(-EPROTO, why, size, "page of another name");
 	*owner = found.st_uid;
@@ -350,58 +369,149 @@ static DIR *open_listing(const char *node)
 	return listing;
 }
 
-/* The next that has a page's name, if not too many have been seen. */
-static const char *next_name(DIR *listing, int *seen)
+/* --- going through them --- */
+
+/* How many files of one user were met. */
+struct owner {
+	uid_t uid;
+	int pages, refused;
+};
+
+/* A table of those who have any, by uid, never more than half full. */
+struct owners {
+	struct owner *of;
+	uint32_t size, used; /* size: a power of two */
+	struct owner none;   /* where there is no memory for more, they share one */
+};
+
+static bool is_met(const struct owner *owner)
 {
-	for (const struct dirent *entry; *seen < PAGE_LISTED_MAX && (entry = readdir(listing));) {
-		if (!is_name(entry->d_name))
-			continue;
-		++*seen;
-		return entry->d_name;
+	return owner->pages + owner->refused > 0;
+}
+
+static struct owner *place_of(struct owner *of, uint32_t size, uid_t uid)
+{
+	uint32_t at = (uint32_t)uid * 2654435761u;
+	while (is_met(&of[at & (size - 1)]) && of[at & (size - 1)].uid != uid)
+		at++;
+	return &of[at & (size - 1)];
+}
+
+static bool grow(struct owners *owners)
+{
+	uint32_t size = owners->size ? 2 * owners->size : 64;
+	struct owner *of = calloc(size, sizeof *of);
+	if (!of)
+		return false;
+	for (uint32_t i = 0; i < owners->size; i++)
+		if (is_met(&owners->of[i]))
+			*place_of(of, size, owners->of[i].uid) = owners->of[i];
+	free(owners->of);
+	owners->of = of;
+	owners->size = size;
+	return true;
+}
+
+/* Whoever asks counts something of it. */
+static struct owner *owner_of(struct owners *owners, uid_t uid)
+{
+	if (2 * owners->used >= owners->size && !grow(owners))
+		return &owners->none;
+	struct owner *owner = place_of(owners->of, owners->size, uid);
+	owners->used += !is_met(owner);
+	owner->uid = uid;
+	return owner;
+}
+
+/* Reads one that has a page's name, unless its owner has had his part. 0 or a negative errno and why. */
+static int look(int directory, const char *name, struct owners *owners, struct page_found *found,
+                char *why, size_t size)
+{
+	struct stat status;
+	if (file_status_at(directory, name, &status) != 0)
+		return -errno;
+	struct owner *owner = owner_of(owners, status.st_uid);
+	if (owner->pages >= PAGE_OF_OWNER_MAX || owner->refused >= PAGE_OF_OWNER_MAX) {
+		owner->refused++;
+		return state_refuse(-EMFILE, why, size, "user %u has more than %d",
+		                    (unsigned)status.st_uid, PAGE_OF_OWNER_MAX);
 	}
-	return NULL;
+	int error = page_read(directory, name, &found->page, &found->owner, why, size);
+	/* somebody else's by now, who was not counted */
+	if (!error && found->owner != status.st_uid)
+		error = -ENOENT;
+	if (error)
+		owner->refused++;
+	else
+		owner->pages++;
+	return error;
 }
 
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size)
 {
 	struct page_found found = {0};
+	struct owners owners = {0};
 	char node[PATH_MAX];
 	DIR *listing = open_listing(directory_of_node(node, sizeof node));
 	char reason[128] = "";
-	int refused = 0, seen = 0;
+	int refused = 0;
 
 	if (!listing)
 		return -1;
-	for (const char *name; (name = next_name(listing, &seen));) {
-		int error = page_read(dirfd(listing), name, &found.page, &found.owner, reason,
-		                      sizeof reason);
+	for (const struct dirent *entry; (entry = readdir(listing));) {
+		if (!is_name(entry->d_name))
+			continue;
+		int error =
+		    look(dirfd(listing), entry->d_name, &owners, &found, reason, sizeof reason);
 		if (error == -ENOENT)
 			continue;
 		if (error && refused++ == 0)
-			state_refuse(error, why, size, "%s: %s", name, reason);
+			state_refuse(error, why, size, "%s: %s", entry->d_name, reason);
 		if (error)
 			continue;
 		found.lives = page_lives(&found.page);
 		each(cookie, &found);
 	}
 	closedir(listing);
+	free(owners.of);
 	return refused;
 }
 
+/* Whether it is what a killed process of ours left unfinished. */
+static bool is_left_unfinished(int directory, const char *name)
+{
+	struct stat found;
+	return strncmp(name, UNFINISHED, sizeof UNFINISHED - 1) == 0 &&
+	       file_status_at(directory, name, &found) == 0 && found.st_uid == geteuid() &&
+	       segment_clock(CLOCK_REALTIME) / 1000000000 >
+	           (uint64_t)found.st_mtim.tv_sec + PAGE_STALE_NS / 1000000000;
+}
+
+/* It opens our own alone: a file of others costs a look at its name. */
 static int sweep(const char *node)
 {
 	DIR *listing = open_listing(node);
 	struct page page = {0};
-	int removed = 0, seen = 0;
+	char own[32];
+	int removed = 0;
 	uid_t owner = 0;
 
 	if (!listing)
 		return 0;
-	for (const char *name; (name = next_name(listing, &seen));)
+	snprintf(own, sizeof own, "job-%u-", (unsigned)geteuid());
+	for (const struct dirent *entry; (entry = readdir(listing));) {
+		const char *name = entry->d_name;
+		struct stat found;
+		if (is_left_unfinished(dirfd(listing), name))
+			unlinkat(dirfd(listing), name, 0);
+		if (!is_name(name) || strncmp(name, own, strlen(own)) != 0 ||
+		    file_status_at(dirfd(listing), name, &found) != 0 || found.st_uid != geteuid())
+			continue;
 		if (page_read(dirfd(listing), name, &page, &owner, NULL, 0) == 0 &&
 		    owner == geteuid() && !page_lives(&page))
 			removed += unlinkat(dirfd(listing), name, 0) == 0;
+	}
 	closedir(listing);
 	return removed;
 }

@@ -1,13 +1,16 @@
 /*
  * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory (directory.h).
  *
- * page    job-UID-NAME-TOKEN.page, 0644: name, labels, devices, use, limits and shares of one job, written by one of its
+ * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job, written by one of its
  *         processes at a time, by rename, when something changed and now and then as a sign of life
  * owner   the user whose file it is; what a page does not say
  * token   the job's segment, so that who can read that needs no page of it
+ * number  random, so that nobody sits on the page's name beforehand. Whoever has seen it and takes it while the page is away gains
+ *         nothing: the next one bears another. The file it is written as first has a random name each time.
  *
  * A hint: everybody may put files there. What is read is one fixed size, checked before it is believed, and nothing
- * depends on it but what is shown, and which directory of its owner's root is led to.
+ * depends on it but what is shown, and which directory of its owner's root is led to. How many files are looked at is bounded
+ * for each user, so that nobody's files hide those of others.
  */
 #ifndef SPILLWAY_PAGE_H
 #define SPILLWAY_PAGE_H
@@ -20,7 +23,11 @@
 #include "core/state/directory.h"
 #include "core/state/segment.h"
 
-enum { PAGE_VERSION = 1, PAGE_LISTED_MAX = 4096 };
+enum {
+	PAGE_VERSION = 2,
+	PAGE_OF_OWNER_MAX =
+	    1024, /* pages of one user that are listed, and files that are none but looked at */
+};
 #define PAGE_CHANGED_NS 2000000000ull  /* it is written at most this often */
 #define PAGE_BEAT_NS    5000000000ull  /* and at least this often */
 #define PAGE_STALE_NS   15000000000ull /* older: its job is dead, where nothing better is known */
@@ -38,6 +45,7 @@ struct page {
 	uint32_t size;
 	char boot_id[40];
 	uint64_t token;
+	uint64_t number;
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t written_ns; /* CLOCK_MONOTONIC */
 	/* Who wrote it; what tells its death sooner, if it was alone, to those in its namespace. */
@@ -73,15 +81,14 @@ int page_read(int directory, const char *name, struct page *page, uid_t *owner, 
               size_t size);
 /* Whether its job still runs, as far as can be told from here. */
 bool page_lives(const struct page *page);
-/* PAGE_LISTED_MAX files at most, those that are no pages left out. */
 struct page_found {
 	struct page page;
 	uid_t owner;
 	bool lives;
 };
 /*
- * Calls each() for every page. Number of files that have a page's name and are none, the first of them said in why; -1:
- * there is no such directory.
+ * Calls each() for every page, of each user PAGE_OF_OWNER_MAX at most. Number of files that have a page's name and are none, or
+ * are too many, the first of them said in why; -1: there is no such directory.
  */
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size);

@@ -133,6 +133,25 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect 0 $as_other "$spillway" stat
 	says "$out" '^theirs +65532 +running +1 +0 +12\.0 MiB .* SLURM_JOB_ID=4711$'
 
+	# Whatever another user puts there, everybody's jobs are listed, and go on telling of themselves.
+	# shellcheck disable=SC2086 # words
+	$as_other sh -c "cd '$SPILLWAY_NODE_DIR' && seq -f 'job-65532-empty-%g.page' 5000 | xargs touch" || fail 'no 5000 files'
+	before=$(stat -c %i "$(page_of theirs)")
+	# shellcheck disable=SC2086 # words
+	$as_other touch "$SPILLWAY_NODE_DIR/.$(basename "$(page_of theirs)").0"
+	for format in text csv json; do
+		expect 0 timeout 60 "$spillway" stat --format $format
+		says "$out" theirs
+		says "$err" '/node: 5000 pages not understood and left out: job-65532-empty-'
+	done
+	tries=0
+	while [ "$(stat -c %i "$(page_of theirs)")" = "$before" ] && [ $tries -lt 1200 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	[ $tries -lt 1200 ] || fail 'the page of another user froze'
+	find "$SPILLWAY_NODE_DIR" -user 65533 -delete
+
 	# Root changes it, as its user would.
 	expect 0 "$spillway" set theirs --memory 16MiB
 	says "$out" '^gpu 0: limit_set 16\.0 MiB'
@@ -176,7 +195,7 @@ import sys
 page = bytearray(open(sys.argv[1], "rb").read())
 job, directory = page.index(b"theirs\0"), page.index(sys.argv[2].encode())
 page[job:job + 7] = b"trap\0\0\0"
-page[56:64] = (7).to_bytes(8, "little")
+page[56:72] = 2 * (7).to_bytes(8, "little")
 sys.stdout.buffer.write(page)
 END
 	expect 0 "$spillway" stat

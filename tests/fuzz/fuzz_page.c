@@ -30,7 +30,7 @@ static void set_up(void)
 	memcpy(good.magic, "SPILPAGE", sizeof good.magic);
 	good.version = PAGE_VERSION;
 	good.size = sizeof good;
-	good.token = 7;
+	good.token = good.number = 7;
 	good.processes = 1;
 	good.pid = getpid();
 	strcpy(good.job, "fuzz");

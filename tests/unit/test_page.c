@@ -316,9 +316,9 @@ START_TEST(believes_no_forged_page)
 	forge(&good, 15);
 	expect_refused("not a page");
 	forge(&good, sizeof good - 1);
-	expect_refused("page of 3527 bytes");
+	expect_refused("page of 3535 bytes");
 	forge(&good, sizeof good + 1);
-	expect_refused("page of 3529 bytes");
+	expect_refused("page of 3537 bytes");
 	ck_assert_int_eq(truncate(node, 0), -1);
 	int fd = openat(directory_of_forger, forged_name, O_WRONLY);
 	ck_assert_int_eq(ftruncate(fd, (off_t)1 << 40), 0);
@@ -333,13 +333,15 @@ START_TEST(believes_no_forged_page)
 		expect_refused(part);      \
 	} while (0)
 	FORGE(page.magic[7] = 'X', "not a page");
-	FORGE(page.version = PAGE_VERSION + 1, "page of version 2, expected version 1");
+	FORGE(page.version = PAGE_VERSION + 1, "page of version 3, expected version 2");
 	FORGE(page.size++, "expected");
 	FORGE(memset(page.job, 'a', sizeof page.job), "damaged");
 	FORGE(strcpy(page.job, "../up"), "damaged");
 	FORGE(page.job[0] = '\0', "damaged");
 	FORGE(memset(page.labels, 'a', sizeof page.labels), "damaged");
 	FORGE(strcpy(page.labels, "a=\033[2J"), "damaged");
+	FORGE(strcpy(page.labels, "a=\302\23331m"), "damaged");
+	FORGE(strcpy(page.labels, "a=\23331m"), "damaged");
 	FORGE(memset(page.directory, '/', sizeof page.directory), "damaged");
 	FORGE(strcpy(page.directory, "/a\nb"), "damaged");
 	FORGE(memset(page.boot_id, '1', sizeof page.boot_id), "damaged");
@@ -350,7 +352,7 @@ START_TEST(believes_no_forged_page)
 	FORGE(strcpy(page.device[0].device.name, "\177"), "damaged");
 	/* a page of another job, or by another name */
 	FORGE(strcpy(page.job, "another"), "page of another name");
-	FORGE(page.token++, "page of another name");
+	FORGE(page.number++, "page of another name");
 	forge(&good, sizeof good);
 	ck_assert_str_eq(read_only().job, "forged");
 	close(directory_of_forger);
@@ -393,16 +395,117 @@ START_TEST(opens_nothing_but_files)
 }
 END_TEST
 
-START_TEST(reads_no_more_than_some)
+/* Whatever one user puts there: others' jobs are listed, whichever is met first. */
+START_TEST(nobody_hides_the_jobs_of_others)
+{
+	enum { MANY = 5000 };
+	char name[64];
+	int found = 0, directory = open_node();
+
+	if (geteuid() != 0)
+		return; /* who else could give files to another user */
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "job-0-%d-0.page", i);
+		int fd = openat(directory, name, O_CREAT | O_WRONLY, 0600);
+		ck_assert_int_eq(fchown(fd, 65533, 65533), 0);
+		close(fd);
+	}
+	join("good");
+	publish();
+	ck_assert_int_eq(page_list(count, &found, why, sizeof why), MANY);
+	ck_assert_int_eq(found, 1);
+	close(directory);
+	page_withdraw(segment);
+	segment_leave(segment);
+}
+END_TEST
+
+static void count_any(void *cookie, const struct page_found *found)
+{
+	(void)found;
+	++*(int *)cookie;
+}
+
+START_TEST(lists_so_many_of_one_user)
 {
 	char name[64];
 	int found = 0, directory = open_node();
 
-	for (int i = 0; i < PAGE_LISTED_MAX + 50; i++) {
-		snprintf(name, sizeof name, "job-0-%d-0.page", i);
-		close(openat(directory, name, O_CREAT | O_WRONLY, 0600));
+	join("good");
+	publish();
+	struct page page = read_only();
+	page_withdraw(segment);
+	for (int i = 1; i <= PAGE_OF_OWNER_MAX + 50; i++) {
+		page.number = (uint64_t)i;
+		snprintf(name, sizeof name, "job-%u-good-%016x.page", (unsigned)geteuid(),
+		         (unsigned)i);
+		int fd = openat(directory, name, O_CREAT | O_WRONLY, 0600);
+		ck_assert_int_eq(write(fd, &page, sizeof page), (ssize_t)sizeof page);
+		close(fd);
 	}
-	ck_assert_int_eq(page_list(count, &found, why, sizeof why), PAGE_LISTED_MAX);
+	ck_assert_int_eq(page_list(count_any, &found, why, sizeof why), 50);
+	ck_assert_int_eq(found, PAGE_OF_OWNER_MAX);
+	ck_assert_ptr_nonnull(strstr(why, "has more than 1024"));
+	close(directory);
+	segment_leave(segment);
+}
+END_TEST
+
+/* In a directory where everybody may put files and nobody may remove others'. */
+static void squat(const char *name)
+{
+	ck_assert_int_eq(mkdirat(directory_of_forger, name, 0700), 0);
+}
+
+START_TEST(a_name_that_was_taken_is_given_up)
+{
+	char name[300], taken[256];
+
+	directory_of_forger = open_node();
+	join("good");
+	publish();
+	ck_assert_int_eq(files(taken), 1);
+	uint64_t number = read_only().number;
+	ck_assert_uint_ne(number, 0);
+	ck_assert_uint_ne(number, segment->file->header.token);
+	/* while the page is there nobody else can have its name; then somebody does, for good */
+	unlinkat(directory_of_forger, taken, 0);
+	squat(taken);
+	snprintf(name, sizeof name, ".%s.0", taken);
+	squat(name);
+	publish();
+	int pages = 0;
+	ck_assert_int_eq(page_list(count, &pages, why, sizeof why), 1); /* the folder */
+	ck_assert_int_eq(pages, 1);
+	ck_assert_uint_ne(atomic_load(&segment->file->header.page_number), number);
+	/* and goes on so */
+	statistics_set(&segment_statistics(segment, 0)->limit_set, 6000);
+	publish();
+	pages = 0;
+	page_list(count, &pages, why, sizeof why);
+	ck_assert_int_eq(pages, 1);
+	page_withdraw(segment);
+	pages = 0;
+	page_list(count, &pages, why, sizeof why);
+	ck_assert_int_eq(pages, 0);
+	segment_leave(segment);
+	close(directory_of_forger);
+}
+END_TEST
+
+/* What a process that was killed while it wrote has left goes with the next that looks; that of one who writes stays. */
+START_TEST(sweeps_what_is_unfinished)
+{
+	const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	int directory = open_node();
+	char name[256];
+
+	close(openat(directory, ".page-0000000000000001", O_CREAT | O_WRONLY, 0600));
+	close(openat(directory, ".page-0000000000000002", O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(utimensat(directory, ".page-0000000000000001", then, 0), 0);
+	page_sweep();
+	ck_assert_int_eq(files(name), 1);
+	ck_assert_str_eq(name, ".page-0000000000000002");
 	close(directory);
 }
 END_TEST
@@ -430,7 +533,7 @@ START_TEST(does_without)
 	ck_assert_int_eq(mkdirat(directory, name, 0755), 0);
 	close(directory);
 	publish();
-	ck_assert_int_eq(files(name), 1);
+	ck_assert_int_eq(files(name), 2); /* it has taken another */
 	page_withdraw(segment);
 	segment_leave(segment);
 	/* no directory, or none of a kind that will do */
@@ -460,7 +563,10 @@ int main(void)
 	tcase_add_test(tests, is_stale_when_it_is_old);
 	tcase_add_test(tests, believes_no_forged_page);
 	tcase_add_test(tests, opens_nothing_but_files);
-	tcase_add_test(tests, reads_no_more_than_some);
+	tcase_add_test(tests, nobody_hides_the_jobs_of_others);
+	tcase_add_test(tests, lists_so_many_of_one_user);
+	tcase_add_test(tests, a_name_that_was_taken_is_given_up);
+	tcase_add_test(tests, sweeps_what_is_unfinished);
 	tcase_add_test(tests, does_without);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
