@@ -47,12 +47,20 @@ static struct context *find_locked(CUcontext handle)
 	return NULL;
 }
 
+/* Likewise, unless it is gone. */
+static struct context *find_alive(CUcontext handle)
+{
+	struct context *known = find_locked(handle);
+
+	return known && !known->is_gone ? known : NULL;
+}
+
 bool context_find(CUcontext handle, struct context *context)
 {
 	const struct context *known;
 
 	pthread_rwlock_rdlock(&contexts_lock);
-	known = find_locked(handle);
+	known = find_alive(handle);
 	if (known)
 		*context = *known;
 	pthread_rwlock_unlock(&contexts_lock);
@@ -77,21 +85,38 @@ static bool make_room(void)
 	return true;
 }
 
+/* Whether another thread gives up what is kept of an earlier context of this handle. */
+static bool is_being_given_up(CUcontext handle)
+{
+	const struct context *known;
+	bool is_another_s;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_locked(handle);
+	is_another_s = known && known->is_gone && !pthread_equal(known->giver, pthread_self());
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_another_s;
+}
+
 /* Enters a context first met now; another thread may have been quicker. */
 static bool enter(CUcontext handle, struct device *device, struct context *context)
 {
+	struct deadline until = DEADLINE_IN(CLOSING_NS);
 	struct context *known;
 
+	while (is_being_given_up(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
+		;
 	pthread_rwlock_wrlock(&contexts_lock);
-	known = find_locked(handle);
-	if (!known && make_room()) {
+	known = find_alive(handle);
+	if (!known && !find_locked(handle) && make_room()) {
 		struct context *c = &contexts[context_count++];
 
 		memset(c, 0, sizeof(*c));
 		c->handle = handle;
 		c->device = device;
 		c->uses = 1;
-		snprintf(c->container, sizeof(c->container), "ctx%u", ++contexts_seen);
+		c->number = ++contexts_seen;
+		snprintf(c->container, sizeof(c->container), "ctx%u", c->number);
 		object_track(device->registry, NULL, &object_type_context, handle);
 		event_note(.kind = EVENT_context, .device = device->id.ordinal, .a = true,
 		           .object = (uintptr_t)handle);
@@ -115,23 +140,21 @@ void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
 	if (entered.green == green)
 		return;
 	pthread_rwlock_wrlock(&contexts_lock);
-	known = find_locked(handle);
+	known = find_alive(handle);
 	if (known)
 		known->green = green;
 	pthread_rwlock_unlock(&contexts_lock);
 }
 
-unsigned int context_use(CUcontext handle, int change)
+void context_attach(CUcontext handle)
 {
-	unsigned int uses = 1;
 	struct context *known;
 
 	pthread_rwlock_wrlock(&contexts_lock);
-	known = find_locked(handle);
+	known = find_alive(handle);
 	if (known)
-		uses = known->uses += (unsigned int)change;
+		known->uses++;
 	pthread_rwlock_unlock(&contexts_lock);
-	return uses;
 }
 
 bool context_of_green(CUgreenCtx green, struct context *context)
@@ -140,7 +163,7 @@ bool context_of_green(CUgreenCtx green, struct context *context)
 
 	pthread_rwlock_rdlock(&contexts_lock);
 	for (size_t i = 0; i < context_count && !found; i++) {
-		found = contexts[i].green == green;
+		found = contexts[i].green == green && !contexts[i].is_gone;
 		if (found)
 			*context = contexts[i];
 	}
@@ -191,23 +214,31 @@ bool context_current(struct context *context)
 
 bool context_of_device(const struct device *device, struct context *context)
 {
-	for (size_t i = 0; context_at(i, context); i++) {
-		if (context->device == device)
-			return true;
+	struct context other;
+	bool found = false;
+
+	for (size_t i = 0; (!found || context->leaving) && context_at(i, &other); i++) {
+		if (other.device != device || (found && other.leaving))
+			continue;
+		*context = other;
+		found = true;
 	}
-	return false;
+	return found;
 }
 
 bool context_at(size_t i, struct context *context)
 {
+	size_t at = 0;
 	bool found;
 
 	if (i >= atomic_load_explicit(&context_count, memory_order_relaxed))
 		return false;
 	pthread_rwlock_rdlock(&contexts_lock);
-	found = i < context_count;
+	while (at < context_count && (contexts[at].is_gone || i > 0))
+		i -= !contexts[at++].is_gone;
+	found = at < context_count;
 	if (found)
-		*context = contexts[i];
+		*context = contexts[at];
 	pthread_rwlock_unlock(&contexts_lock);
 	return found;
 }
@@ -223,8 +254,8 @@ static bool borrow(CUcontext handle)
 	bool may;
 
 	pthread_rwlock_wrlock(&contexts_lock);
-	known = find_locked(handle);
-	may = known && !known->is_closing;
+	known = find_alive(handle);
+	may = known && !known->leaving;
 	if (may)
 		known->borrowed++;
 	pthread_rwlock_unlock(&contexts_lock);
@@ -262,32 +293,91 @@ void context_pop(CUcontext handle)
 	give_back(handle);
 }
 
-/* Whether it is borrowed. */
-static bool set_closing(CUcontext handle, bool is_closing)
+static bool is_borrowed(CUcontext handle)
 {
-	struct context *known;
+	const struct context *known;
 	bool borrowed;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	pthread_rwlock_rdlock(&contexts_lock);
 	known = find_locked(handle);
-	if (known)
-		known->is_closing = is_closing;
 	borrowed = known && known->borrowed;
 	pthread_rwlock_unlock(&contexts_lock);
 	return borrowed;
 }
 
-void context_close(CUcontext handle)
+bool context_leave(CUcontext handle, struct context *leaving)
 {
 	struct deadline until = DEADLINE_IN(CLOSING_NS);
+	struct context *known;
 
-	while (set_closing(handle, true) && deadline_nap(&until, CLOSING_LOOK_NS))
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	if (known) {
+		known->leaving++;
+		*leaving = *known;
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+	while (known && is_borrowed(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
 		;
+	return known != NULL;
 }
 
-void context_reopen(CUcontext handle)
+/* With the lock held: this very one, unless it is gone. */
+static struct context *find_this(const struct context *context)
 {
-	set_closing(handle, false);
+	struct context *known = find_alive(context->handle);
+
+	return known && known->number == context->number ? known : NULL;
+}
+
+bool context_stay(const struct context *leaving)
+{
+	struct context *known;
+	bool is_last;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(leaving);
+	is_last = known && --known->leaving == 0;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_last;
+}
+
+bool context_detach(const struct context *leaving)
+{
+	struct context *known;
+	bool is_last;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(leaving);
+	is_last = known && --known->uses == 0;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_last;
+}
+
+bool context_gone(const struct context *gone)
+{
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(gone);
+	if (known) {
+		known->is_gone = true;
+		known->giver = pthread_self();
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+	return known != NULL;
+}
+
+bool context_is_leaving(CUcontext handle)
+{
+	const struct context *known;
+	bool is_leaving;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_alive(handle);
+	is_leaving = known && known->leaving;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_leaving;
 }
 
 unsigned int context_generation(void)
@@ -295,36 +385,49 @@ unsigned int context_generation(void)
 	return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-void context_forget(CUcontext handle)
+/* What is in the books of one that is gone. */
+static void clean_up(const struct context *gone)
 {
-	struct context gone = {0};
 	struct resource *access;
 	char container[REGISTRY_NAME_MAX];
 
+	event_note(.kind = EVENT_context, .device = gone->device->id.ordinal, .a = false,
+	           .object = (uintptr_t)gone->handle);
+	registry_cleanup(gone->device->registry, gone->container);
+	registry_delete_object(gone->device->registry, NULL, &object_type_context,
+	                       (uintptr_t)gone->handle);
+	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
+	for (int i = 0; i < devices->count; i++) {
+		while ((access = registry_take_object(devices->device[i].registry, NULL,
+		                                      &object_type_peer_access,
+		                                      (uintptr_t)gone->handle, container)))
+			resource_release(access);
+	}
+}
+
+void context_forget(CUcontext handle)
+{
+	struct context gone = {0};
+	const struct context *known;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known)
+		gone = *known;
+	pthread_rwlock_unlock(&contexts_lock);
+	if (!known)
+		return;
+	/* Before another of its handle may be entered. */
+	clean_up(&gone);
 	pthread_rwlock_wrlock(&contexts_lock);
 	atomic_fetch_add(&generation, 1);
 	for (size_t i = 0; i < context_count; i++) {
-		if (contexts[i].handle == handle) {
-			gone = contexts[i];
+		if (contexts[i].number == gone.number) {
 			contexts[i] = contexts[--context_count];
 			break;
 		}
 	}
 	pthread_rwlock_unlock(&contexts_lock);
-	if (!gone.handle)
-		return;
-	event_note(.kind = EVENT_context, .device = gone.device->id.ordinal, .a = false,
-	           .object = (uintptr_t)handle);
-	registry_cleanup(gone.device->registry, gone.container);
-	registry_delete_object(gone.device->registry, NULL, &object_type_context,
-	                       (uintptr_t)gone.handle);
-	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
-	for (int i = 0; i < devices->count; i++) {
-		while ((access = registry_take_object(devices->device[i].registry, NULL,
-		                                      &object_type_peer_access, (uintptr_t)handle,
-		                                      container)))
-			resource_release(access);
-	}
 }
 
 struct registry *context_free_registry(void)

@@ -467,22 +467,26 @@ void job_start(void)
 
 /* --- what goes --- */
 
-void job_leave_context(CUcontext context, bool alive)
+void job_leave_context(const struct context *context)
 {
-	if (!job_is_active())
-		return;
-	job_pace_leave_context(context, alive);
+	job_pace_leave_context(context->handle, true);
 	parameters_forget();
-	vmem_leave_context(context, alive);
-	share_leave_context(context, alive);
 }
 
-void job_left_context(CUcontext context)
+void job_stay_context(const struct context *context)
 {
-	if (!job_is_active())
-		return;
-	context_forget(context);
-	quiet_forget_context(context);
+	if (context_stay(context))
+		job_pace_leave_context(context->handle, false);
+}
+
+void job_left_context(const struct context *context)
+{
+	job_pace_forget_context(context->handle);
+	parameters_forget();
+	vmem_forget_context(context);
+	share_forget_context(context->handle);
+	quiet_forget_context(context->handle);
+	context_forget(context->handle);
 	vmem_left_context(&job.devices);
 	pools_settle();
 	graph_memory_settle();

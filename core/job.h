@@ -91,12 +91,15 @@ static inline void job_before_timing(void)
 		job_before_timing_paced();
 }
 
-/* A context is about to be destroyed (alive), or was. */
-void job_leave_context(CUcontext context, bool alive);
+/*
+ * Around the driver's call that destroys a context: before it (after context_leave()), where it refuses, and for the thread to
+ * which context_gone() gave what is kept of it, which goes now.
+ */
+void job_leave_context(const struct context *context);
+void job_stay_context(const struct context *context);
+void job_left_context(const struct context *context);
 /* The driver is asked to destroy a stream: what was measured of it ends. It agreed: what is kept of it goes. */
 void job_leave_stream(CUstream stream);
 void job_left_stream(CUstream stream);
-/* The context is destroyed, and with it goes what the books hold of it. */
-void job_left_context(CUcontext context);
 
 #endif

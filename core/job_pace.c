@@ -129,10 +129,16 @@ struct pacer *job_pacer(int ordinal)
 	return pace.pacer[ordinal];
 }
 
-void job_pace_leave_context(CUcontext context, bool alive)
+void job_pace_leave_context(CUcontext context, bool is_leaving)
 {
 	for (int i = 0; i < pace.count; i++)
-		pacer_forget_context(pace.pacer[i], context, alive);
+		pacer_leave_context(pace.pacer[i], context, is_leaving);
+}
+
+void job_pace_forget_context(CUcontext context)
+{
+	for (int i = 0; i < pace.count; i++)
+		pacer_forget_context(pace.pacer[i], context);
 }
 
 void job_pace_leave_stream(CUstream stream)

@@ -23,7 +23,9 @@ bool job_pace_set(int i, const struct config_gpu *settings);
 bool job_pace_look(void);
 /* The pacer of a device of the set. */
 struct pacer *job_pacer(int ordinal);
-void job_pace_leave_context(CUcontext context, bool alive);
+/* As pacer_leave_context() and pacer_forget_context(), of all devices. */
+void job_pace_leave_context(CUcontext context, bool is_leaving);
+void job_pace_forget_context(CUcontext context);
 void job_pace_leave_stream(CUstream stream);
 /* In job_launch.c. Before the first launch; false: no memory. */
 bool job_launches_start(void);

@@ -17,20 +17,24 @@ static struct measuring begin_making(CUdevice dev)
 	return measuring;
 }
 
+/* One that did not exist before. What is known under its handle is leaving, or ended without our seeing it. */
+static void enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
+{
+	struct context last;
+
+	if (context_find(made, &last) && context_gone(&last))
+		job_left_context(&last);
+	context_enter(made, dev, green);
+}
+
 static void end_making(const struct measuring *measuring, CUcontext made, CUdevice dev)
 {
 	KEEP_ERRNO;
-	struct context stale;
 
 	if (!job_is_active())
 		return;
-	/* One of this handle ended without our seeing it, and all that was in it. */
-	if (made && context_find(made, &stale)) {
-		job_leave_context(made, false);
-		job_left_context(made);
-	}
 	if (made)
-		context_enter(made, dev, NULL);
+		enter_new(made, dev, NULL);
 	measured_end_context(measuring, made);
 }
 
@@ -71,20 +75,47 @@ static bool primary_is_active(CUdevice dev)
 	       is_active;
 }
 
+/*
+ * The calls that begin and end a device's own context, of which there is one handle: whether it lives is asked of the driver,
+ * and may not change in between. No thread waits at the gate with it.
+ */
+static pthread_mutex_t primary_locks[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] =
+                                                        PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_mutex_t *primary_lock(CUdevice dev)
+{
+	return &primary_locks[(unsigned int)dev % DEVICE_MAX];
+}
+
+/* is_new: it did not live before. */
+static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *measuring,
+                               bool *is_new)
+{
+	CUresult result;
+
+	pthread_mutex_lock(primary_lock(dev));
+	*is_new = !primary_is_active(dev);
+	if (*is_new)
+		*measuring = begin_making(dev);
+	result = REAL(cuDevicePrimaryCtxRetain)(out, dev);
+	pthread_mutex_unlock(primary_lock(dev));
+	return result;
+}
+
 HOOK(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 {
 	KEEP_ERRNO;
 	struct measuring measuring = {0};
-	bool is_new = job_is_active() && !primary_is_active(dev);
 	CUresult result;
+	bool is_new;
 
+	if (!job_is_active())
+		return REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
+	result = retain_primary(pctx, dev, &measuring, &is_new);
 	if (is_new)
-		measuring = begin_making(dev);
-	result = REAL(cuDevicePrimaryCtxRetain)(pctx, dev);
-	if (result == CUDA_SUCCESS && pctx && job_is_active())
+		end_making(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL, dev);
+	else if (result == CUDA_SUCCESS && pctx)
 		context_enter(*pctx, dev, NULL);
-	if (is_new)
-		measured_end_context(&measuring, result == CUDA_SUCCESS && pctx ? *pctx : NULL);
 	return result;
 }
 
@@ -137,24 +168,30 @@ HOOK(cuCtxSetCurrent, CUcontext ctx)
 
 /* --- destroyed --- */
 
-/* The books are closed after the driver agreed, our own memory before: it needs the context. */
+/* After the driver's answer: what is kept of the context goes, or is what it was. */
+static void end_leaving(struct context *context, struct leaving *cost, bool gone)
+{
+	/* Not where another thread, which was given the handle, does it. */
+	if (gone && context_gone(context))
+		job_left_context(context);
+	else
+		job_stay_context(context);
+	measured_left(cost, gone);
+}
+
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 {
 	KEEP_ERRNO;
+	struct context context;
 	struct leaving cost;
 	CUresult result;
 
-	if (!job_is_active())
+	if (!job_is_active() || !context_leave(ctx, &context))
 		return PASSING_GATE(real(ctx));
-	job_leave_context(ctx, true);
-	cost = begin_forgetting(HANDLE(ctx));
-	context_close(ctx);
+	job_leave_context(&context);
+	cost = measured_leave(ctx);
 	result = PASSING_GATE(real(ctx));
-	end_forgetting(&cost, result);
-	if (result == CUDA_SUCCESS)
-		job_left_context(ctx);
-	else
-		context_reopen(ctx);
+	end_leaving(&context, &cost, result == CUDA_SUCCESS);
 	return result;
 }
 
@@ -174,104 +211,89 @@ HOOK(cuCtxAttach, CUcontext *pctx, unsigned int flags)
 	CUresult result = REAL(cuCtxAttach)(pctx, flags);
 
 	if (result == CUDA_SUCCESS && pctx && job_is_active())
-		context_use(*pctx, 1);
+		context_attach(*pctx);
 	return result;
 }
 
-/* The last one destroys. */
+/* The last one destroys; which is the last is known only when the driver has agreed to all. */
 HOOK(cuCtxDetach, CUcontext ctx)
 {
 	KEEP_ERRNO;
+	struct context context;
+	struct leaving cost;
 	CUresult result;
 
-	if (!job_is_active() || context_use(ctx, 0) <= 1)
-		return destroy(ctx, REAL(cuCtxDetach));
+	if (!job_is_active() || !context_leave(ctx, &context))
+		return PASSING_GATE(REAL(cuCtxDetach)(ctx));
+	job_leave_context(&context);
+	cost = measured_leave(ctx);
 	result = PASSING_GATE(REAL(cuCtxDetach)(ctx));
-	if (result == CUDA_SUCCESS)
-		context_use(ctx, -1);
+	end_leaving(&context, &cost, result == CUDA_SUCCESS && context_detach(&context));
 	return result;
 }
 
 static bool find_primary(CUdevice dev, CUcontext *primary)
 {
-	CUcontext context;
-	struct context known;
+	bool found;
 
-	if (!job_is_active() || !primary_is_active(dev))
-		return false;
+	pthread_mutex_lock(primary_lock(dev));
 	/* Retaining tells its handle; the reference is given back at once. */
-	if (REAL(cuDevicePrimaryCtxRetain)(&context, dev) != CUDA_SUCCESS)
-		return false;
-	REAL(cuDevicePrimaryCtxRelease_v2)(dev);
-	*primary = context;
-	return context_find(context, &known);
+	found =
+	    primary_is_active(dev) && REAL(cuDevicePrimaryCtxRetain)(primary, dev) == CUDA_SUCCESS;
+	if (found)
+		REAL(cuDevicePrimaryCtxRelease_v2)(dev);
+	pthread_mutex_unlock(primary_lock(dev));
+	return found;
 }
 
-static CUresult release_primary(CUdevice dev, CUresult (*real)(CUdevice))
+/* *gone: with the last reference, or because it is reset. */
+static CUresult end_primary(CUdevice dev, CUresult (*real)(CUdevice), bool resets, bool *gone)
+{
+	CUresult result;
+
+	pthread_mutex_lock(primary_lock(dev));
+	result = real(dev);
+	*gone = result == CUDA_SUCCESS && (resets || !primary_is_active(dev));
+	pthread_mutex_unlock(primary_lock(dev));
+	return result;
+}
+
+static CUresult leave_primary(CUdevice dev, CUresult (*real)(CUdevice), bool resets)
 {
 	KEEP_ERRNO;
 	CUcontext primary = NULL;
-	bool known = find_primary(dev, &primary);
+	struct context context;
+	struct leaving cost;
 	CUresult result;
+	bool gone;
 
-	if (known)
-		context_close(primary);
-	result = PASSING_GATE(real(dev));
-	/* Whether this was the last reference is known only now. */
-	if (known && result == CUDA_SUCCESS && !primary_is_active(dev)) {
-		struct leaving cost = begin_forgetting(HANDLE(primary));
-
-		job_leave_context(primary, false);
-		end_forgetting(&cost, result);
-		job_left_context(primary);
-	} else if (known) {
-		context_reopen(primary);
-	}
+	if (!job_is_active() || !find_primary(dev, &primary) || !context_leave(primary, &context))
+		return PASSING_GATE(real(dev));
+	job_leave_context(&context);
+	cost = measured_leave(primary);
+	result = PASSING_GATE(end_primary(dev, real, resets, &gone));
+	end_leaving(&context, &cost, gone);
 	return result;
 }
 
 HOOK(cuDevicePrimaryCtxRelease, CUdevice dev)
 {
-	return release_primary(dev, REAL(cuDevicePrimaryCtxRelease));
+	return leave_primary(dev, REAL(cuDevicePrimaryCtxRelease), false);
 }
 
 HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 {
-	return release_primary(dev, REAL(cuDevicePrimaryCtxRelease_v2));
-}
-
-static CUresult reset_primary(CUdevice dev, CUresult (*real)(CUdevice))
-{
-	KEEP_ERRNO;
-	CUcontext primary = NULL;
-	bool known = find_primary(dev, &primary);
-	struct leaving cost = {0};
-	CUresult result;
-
-	if (known) {
-		job_leave_context(primary, true);
-		cost = begin_forgetting(HANDLE(primary));
-		context_close(primary);
-	}
-	result = PASSING_GATE(real(dev));
-	if (known) {
-		end_forgetting(&cost, result);
-		if (result == CUDA_SUCCESS)
-			job_left_context(primary);
-		else
-			context_reopen(primary);
-	}
-	return result;
+	return leave_primary(dev, REAL(cuDevicePrimaryCtxRelease_v2), false);
 }
 
 HOOK(cuDevicePrimaryCtxReset, CUdevice dev)
 {
-	return reset_primary(dev, REAL(cuDevicePrimaryCtxReset));
+	return leave_primary(dev, REAL(cuDevicePrimaryCtxReset), true);
 }
 
 HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 {
-	return reset_primary(dev, REAL(cuDevicePrimaryCtxReset_v2));
+	return leave_primary(dev, REAL(cuDevicePrimaryCtxReset_v2), true);
 }
 
 /* --- other devices' memory --- */
@@ -306,15 +328,21 @@ HOOK(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
 {
 	KEEP_ERRNO;
 	CUresult result = REAL(cuCtxFromGreenCtx)(pContext, hCtx);
+	struct context last;
 	CUdevice dev = 0;
 	CUcontext popped;
 
 	if (result != CUDA_SUCCESS || !pContext || !job_is_active() ||
 	    REAL(cuCtxPushCurrent_v2)(*pContext) != CUDA_SUCCESS)
 		return result;
-	if (REAL(cuCtxGetDevice)(&dev) == CUDA_SUCCESS)
-		context_enter(*pContext, dev, hCtx);
+	if (REAL(cuCtxGetDevice)(&dev) != CUDA_SUCCESS)
+		dev = -1;
 	REAL(cuCtxPopCurrent_v2)(&popped);
+	/* Each time it is the same, unless it was another's of this handle. */
+	if (context_find(*pContext, &last) && (last.leaving || (last.green && last.green != hCtx)))
+		enter_new(*pContext, dev, hCtx);
+	else
+		context_enter(*pContext, dev, hCtx);
 	return result;
 }
 
@@ -322,18 +350,18 @@ HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)
 {
 	KEEP_ERRNO;
 	struct context own;
-	bool has_context = job_is_active() && context_of_green(hCtx, &own);
+	bool has_context =
+	    job_is_active() && context_of_green(hCtx, &own) && context_leave(own.handle, &own);
+	struct leaving cost = {0};
 	CUresult result;
 
 	if (has_context) {
-		job_leave_context(own.handle, true);
-		context_close(own.handle);
+		job_leave_context(&own);
+		cost = measured_leave(own.handle);
 	}
 	result =
 	    DESTROYED_MEASURED(PASSING_GATE(REAL(cuGreenCtxDestroy)(hCtx)), green_context, hCtx);
-	if (has_context && result == CUDA_SUCCESS)
-		job_left_context(own.handle);
-	else if (has_context)
-		context_reopen(own.handle);
+	if (has_context)
+		end_leaving(&own, &cost, result == CUDA_SUCCESS);
 	return result;
 }

@@ -83,6 +83,8 @@ static bool is_still_ahead(const struct point *p)
 	if (result == CUDA_SUCCESS) {
 		result = driver.cuEventQuery(p->event);
 		context_pop(p->context);
+	} else if (context_is_leaving(p->context)) {
+		result = CUDA_ERROR_NOT_READY; /* whoever destroys it waits for its work */
 	}
 	capture_sync_leave();
 	return result == CUDA_ERROR_NOT_READY || quiet_is_refused(result);
@@ -98,13 +100,10 @@ bool fence_has_passed(void)
 	return true;
 }
 
-void fence_forget_context(CUcontext context, bool alive)
+void fence_forget_context(CUcontext context)
 {
 	struct point *p = point_of(context);
 
-	if (!p)
-		return;
-	if (alive)
-		driver.cuEventDestroy_v2(p->event);
-	*p = points[--count];
+	if (p)
+		*p = points[--count];
 }

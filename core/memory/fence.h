@@ -18,7 +18,7 @@
 bool fence_set(void);
 /* Whether it has been passed; true where none is set. Of a context that is broken or gone no work is left. */
 bool fence_has_passed(void);
-/* The context is about to be destroyed (alive) or was: it is waited for no more. */
-void fence_forget_context(CUcontext context, bool alive);
+/* The context is gone, and its event with it: it is waited for no more. */
+void fence_forget_context(CUcontext context);
 
 #endif

@@ -114,6 +114,8 @@ static bool has_passed(struct stream_point *point)
 	if (!point->event)
 		return true;
 	if (context_push(point->context) != CUDA_SUCCESS) {
+		if (context_is_leaving(point->context))
+			return false;
 		point->event = NULL; /* it went with its context */
 		return true;
 	}
@@ -333,7 +335,7 @@ void ordered_stream_gone(CUstream stream)
 }
 
 /* Events go with their context. */
-void ordered_leave_context(CUcontext context)
+void ordered_forget_context(CUcontext context)
 {
 	struct allocation *waiting = NULL;
 

@@ -28,7 +28,7 @@ uint64_t ordered_make_room(struct device *device, bool *is_pending);
 
 /* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
 void ordered_stream_gone(CUstream stream);
-/* The context is about to be destroyed or was: what waits for its work now waits for everything. */
-void ordered_leave_context(CUcontext context);
+/* The context is gone, and its events with it: what waits for its work now waits for everything. */
+void ordered_forget_context(CUcontext context);
 
 #endif

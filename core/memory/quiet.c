@@ -88,9 +88,14 @@ static CUresult wait_for(CUcontext context)
 	driver.cuCtxGetCurrent(&current);
 	if (current == context)
 		return synchronize();
-	result = context_push(context);
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		return CUDA_SUCCESS; /* its owner waits for its work */
+	while ((result = context_push(context)) == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+		struct deadline look = DEADLINE_IN(1000000000);
+
+		/* The driver, which is asked to destroy it, waits for its work; or says that it stays. */
+		if (!context_is_leaving(context))
+			return CUDA_SUCCESS;
+		deadline_nap(&look, LOOK_NS);
+	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = synchronize();

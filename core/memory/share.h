@@ -41,8 +41,8 @@ CUresult share_open(const struct context *context, const CUipcMemHandle *handle,
  * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.
  */
 bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
-/* What was opened in a context that is about to be destroyed (alive) or was. */
-void share_leave_context(CUcontext context, bool alive);
+/* What was opened in a context that is destroyed. */
+void share_forget_context(CUcontext context);
 
 struct share_place {
 	CUdeviceptr base;

@@ -449,12 +449,12 @@ CUresult share_open(const struct context *context, const CUipcMemHandle *bytes, 
 }
 
 /* With its turn, once it has left the books. */
-static CUresult let_go(struct mapping *m, bool may_wait)
+static CUresult let_go(struct mapping *m)
 {
 	CUresult result = CUDA_SUCCESS;
-	bool waited = !may_wait;
+	bool waited = false;
 
-	if (may_wait && !capture_is_active()) {
+	if (!capture_is_active()) {
 		result = quiet_wait(m->key.context);
 		waited = !quiet_is_refused(result);
 	}
@@ -474,7 +474,7 @@ static CUresult close_one(struct mapping *m)
 
 	if (m->opened == 1) {
 		leave(m);
-		return let_go(m, true);
+		return let_go(m);
 	}
 	m->opened--;
 	leaving = side_leave(&side_type_ipc_mapping, m->place.base);
@@ -507,7 +507,7 @@ bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), C
 	return m != NULL;
 }
 
-void share_leave_context(CUcontext context, bool alive)
+void share_forget_context(CUcontext context)
 {
 	struct mapping *m, *next;
 	int cancel;
@@ -521,7 +521,7 @@ void share_leave_context(CUcontext context, bool alive)
 		if (m->key.context != context)
 			continue;
 		leave(m);
-		let_go(m, alive);
+		unmap(m);
 	}
 	pthread_mutex_unlock(&turn);
 	pthread_setcancelstate(cancel, NULL);

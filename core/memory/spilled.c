@@ -48,19 +48,26 @@ static bool defer(struct allocation *a)
 	return is_deferred;
 }
 
-/* The driver frees its own kinds of memory in some context alone. */
-static CUresult give_back(const struct allocation *a)
+/*
+ * The driver frees its own kinds of memory in some context alone, and all that was made in one with that; so that it is not
+ * freed twice, the context is held. False: not now, because the driver is asked to destroy that.
+ */
+static bool give_back(const struct allocation *a)
 {
-	CUcontext current = NULL;
-	CUresult result;
-	bool pushed;
+	CUcontext context = a->context.handle;
+	CUresult pushed;
 
-	driver.cuCtxGetCurrent(&current);
-	pushed = !current && context_push(a->context.handle) == CUDA_SUCCESS;
-	result = a->backing.provider->release(&a->backing);
-	if (pushed)
-		context_pop(a->context.handle);
-	return result;
+	if (a->backing.provider->outlives_context) {
+		a->backing.provider->release(&a->backing);
+		return true;
+	}
+	pushed = context_push(context);
+	if (pushed == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		return !context_is_leaving(context);
+	a->backing.provider->release(&a->backing);
+	if (pushed == CUDA_SUCCESS)
+		context_pop(context);
+	return true;
 }
 
 static void give_all_back(struct allocation *list)
@@ -69,7 +76,8 @@ static void give_all_back(struct allocation *list)
 		struct allocation *a = list;
 
 		list = a->freed_next;
-		give_back(a);
+		if (!give_back(a))
+			spilled_postpone(a);
 		resource_release(&a->resource);
 	}
 }
@@ -110,14 +118,6 @@ CUresult spilled_free(struct allocation *a, CUstream wait)
 	}
 	spilled_postpone(a);
 	return CUDA_SUCCESS;
-}
-
-void spilled_leave(struct allocation *a)
-{
-	CUresult ignored;
-
-	if (!wait_and_release(a, NULL, &ignored))
-		spilled_postpone(a);
 }
 
 static bool is_in(const struct allocation *list, CUdeviceptr address)
@@ -292,27 +292,10 @@ bool spilled_wait(void)
 	       !capture_is_active() && wait_and_give_back(take_all(NULL));
 }
 
-void spilled_settle_context(CUcontext context, bool alive)
+void spilled_forget_context(CUcontext context)
 {
-	struct allocation *taken;
-
-	/* The fence does not tell of this context any more, whoever's memory is behind it. */
-	if (atomic_load(&deferred_count) && alive)
-		spilled_wait();
-	taken = take_all(context);
-	if (alive) {
-		wait_and_give_back(taken);
-	} else {
-		while (taken) {
-			struct allocation *a = taken;
-
-			taken = a->freed_next;
-			if (a->backing.provider->outlives_context)
-				a->backing.provider->release(&a->backing);
-			resource_release(&a->resource);
-		}
-	}
+	wait_and_give_back(take_all(context));
 	pthread_mutex_lock(&lock);
-	fence_forget_context(context, alive);
+	fence_forget_context(context);
 	pthread_mutex_unlock(&lock);
 }

@@ -23,8 +23,6 @@ struct allocation;
 CUresult spilled_may_free(const struct vmem_free *how);
 /* Frees one that has left the books; wait: as in struct vmem_free. What the program is told. */
 CUresult spilled_free(struct allocation *allocation, CUstream wait);
-/* Likewise in a context that goes now; nobody is asked. */
-void spilled_leave(struct allocation *allocation);
 /* One that has left the books goes when everything was waited for. Takes a reference of its own. */
 void spilled_postpone(struct allocation *allocation);
 
@@ -41,7 +39,10 @@ bool spilled_is_pending(void);
 uint64_t spilled_came_back(void);
 /* Waits for all that was freed, however long it takes. Whether anything came back. */
 bool spilled_wait(void);
-/* In a context that is about to be destroyed (alive) or was: what was freed in it goes, captures or not. */
-void spilled_settle_context(CUcontext context, bool alive);
+/*
+ * A context is gone: what was freed or postponed in it goes, once the others' work is done, or as soon as no capture is
+ * active. What the driver has freed with it is not freed again.
+ */
+void spilled_forget_context(CUcontext context);
 
 #endif

@@ -223,32 +223,22 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	return result;
 }
 
-struct ending {
-	bool alive;
-};
-
+/* The driver has freed with the context what does not outlive it. */
 static void leave_with_context(void *cookie, struct allocation *a)
 {
-	const struct ending *ending = cookie;
-
+	(void)cookie;
 	if (!allocation_leave(a) || a->is_managed)
-		return; /* the driver frees managed memory itself */
+		return;
 	share_withdraw(a);
-	if (ending->alive)
-		spilled_leave(a);
-	else if (a->backing.provider->outlives_context)
-		a->backing.provider->release(&a->backing);
+	if (a->backing.provider->outlives_context)
+		spilled_postpone(a);
 }
 
-void vmem_leave_context(CUcontext handle, bool alive)
+void vmem_forget_context(const struct context *context)
 {
-	struct ending ending = {alive};
-	struct context context;
-
-	ordered_leave_context(handle);
-	if (context_find(handle, &context))
-		allocation_each_of_ours(&context, leave_with_context, &ending);
-	spilled_settle_context(handle, alive);
+	ordered_forget_context(context->handle);
+	allocation_each_of_ours(context, leave_with_context, NULL);
+	spilled_forget_context(context->handle);
 }
 
 void vmem_left_context(struct device_set *devices)

@@ -17,6 +17,7 @@
 #include "core/state/segment.h"
 
 struct allocation;
+struct context;
 struct deadline;
 struct device;
 struct device_set;
@@ -72,8 +73,8 @@ bool vmem_is_gone(CUdeviceptr address);
 void vmem_start(bool is_elastic);
 bool vmem_is_elastic(void);
 
-/* Frees what is spilled in a context that is about to be destroyed (alive) or was. */
-void vmem_leave_context(CUcontext context, bool alive);
+/* The driver has destroyed a context: what is ours of the memory made in it goes. */
+void vmem_forget_context(const struct context *context);
 
 /* After that: a device without a context keeps nothing for the next allocation. */
 void vmem_left_context(struct device_set *devices);

@@ -31,8 +31,9 @@ struct burst {
 	bool is_sparse;   /* launches come one by one */
 	bool is_torn; /* the process stood still within a launch: the stream had a gap nobody saw */
 	bool open;    /* takes more launches */
-	bool recorded; /* end was recorded at least once */
-	bool closed;   /* its round is */
+	bool recorded;   /* end was recorded at least once */
+	bool closed;     /* its round is */
+	bool is_leaving; /* its context is, and its events with it */
 };
 
 struct round {
@@ -93,13 +94,13 @@ uint64_t busy_expected(const struct busy *busy)
 /* Events stay with their place in the table and are made again when the context changes. */
 static bool make_events(struct burst *burst, CUcontext context)
 {
-	if (burst->begin && burst->context == context)
+	if (burst->begin && burst->context == context && !burst->is_leaving)
 		return true;
-	if (burst->begin) {
+	if (burst->begin && !burst->is_leaving) {
 		driver.cuEventDestroy_v2(burst->begin);
 		driver.cuEventDestroy_v2(burst->end);
-		burst->begin = NULL;
 	}
+	burst->begin = NULL;
 	if (driver.cuEventCreate(&burst->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
 		burst->begin = NULL;
 		return false;
@@ -126,7 +127,7 @@ static bool is_recorded_at_once(const struct burst *burst)
 
 static void record_end(struct burst *burst)
 {
-	if (driver.cuEventRecord(burst->end, burst->stream) == CUDA_SUCCESS) {
+	if (!burst->is_leaving && driver.cuEventRecord(burst->end, burst->stream) == CUDA_SUCCESS) {
 		burst->recorded = true;
 		burst->unrecorded_ns = 0;
 	}
@@ -153,7 +154,7 @@ static struct burst *open_burst(struct busy *busy, CUcontext context, CUstream s
  */
 static bool ran_dry(const struct burst *burst)
 {
-	if (burst->launching)
+	if (burst->launching || burst->is_leaving)
 		return false;
 	if (burst->unrecorded_ns && burst->open)
 		return (!burst->thread || burst->thread == thread_of(burst->stream)) &&
@@ -467,8 +468,9 @@ static bool is_running(const struct round *round)
 	for (int i = round->count - 1; i >= 0; i--) {
 		const struct burst *b = &round->burst[i];
 
-		if (b->context && (b->launching || (b->recorded && driver.cuEventQuery(b->end) ==
-		                                                       CUDA_ERROR_NOT_READY)))
+		if (b->context &&
+		    (b->launching || b->is_leaving ||
+		     (b->recorded && driver.cuEventQuery(b->end) == CUDA_ERROR_NOT_READY)))
 			return true;
 	}
 	return false;
@@ -492,21 +494,22 @@ bool busy_collect(struct busy *busy, struct busy_sum *sum)
 
 /* --- what goes --- */
 
-static void forget(struct burst *b, bool alive)
-{
-	if (b->begin && alive) {
-		driver.cuEventDestroy_v2(b->begin);
-		driver.cuEventDestroy_v2(b->end);
-	}
-	*b = (struct burst){0};
-}
-
-void busy_forget_context(struct busy *busy, CUcontext context, bool alive)
+void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving)
 {
 	for (int i = 0; i < PLACES; i++) {
 		for (int j = 0; j < BUSY_BURSTS; j++) {
 			if (busy->rounds[i].burst[j].context == context)
-				forget(&busy->rounds[i].burst[j], alive);
+				busy->rounds[i].burst[j].is_leaving = is_leaving;
+		}
+	}
+}
+
+void busy_forget_context(struct busy *busy, CUcontext context)
+{
+	for (int i = 0; i < PLACES; i++) {
+		for (int j = 0; j < BUSY_BURSTS; j++) {
+			if (busy->rounds[i].burst[j].context == context)
+				busy->rounds[i].burst[j] = (struct burst){0};
 		}
 	}
 }

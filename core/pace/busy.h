@@ -69,8 +69,13 @@ int busy_running(const struct busy *busy);
 /* What those should cost. */
 uint64_t busy_expected(const struct busy *busy);
 
-/* What this context still runs is forgotten. alive: it is about to go, not gone, and so are its events. */
-void busy_forget_context(struct busy *busy, CUcontext context, bool alive);
+/*
+ * The driver is asked to destroy a context (is_leaving), or has refused: while it is asked, the context's events are not,
+ * because they go with it, and what it runs counts as running.
+ */
+void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving);
+/* It is gone, and its events with it: what it ran is forgotten. */
+void busy_forget_context(struct busy *busy, CUcontext context);
 /* The stream is about to go: its handle may come again for another. */
 void busy_forget_stream(struct busy *busy, CUstream stream);
 

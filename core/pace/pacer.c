@@ -211,11 +211,18 @@ void pacer_before_timing(struct pacer *p, CUcontext context)
 	pacer_leave(p);
 }
 
-void pacer_forget_context(struct pacer *p, CUcontext context, bool alive)
+void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
 {
 	/* However long: its events go with it, and must not be asked for after that. */
 	pthread_mutex_lock(&p->lock);
-	busy_forget_context(p->busy, context, alive);
+	busy_leave_context(p->busy, context, is_leaving);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pacer_forget_context(struct pacer *p, CUcontext context)
+{
+	pthread_mutex_lock(&p->lock);
+	busy_forget_context(p->busy, context);
 	if (p->context == context)
 		p->context = NULL;
 	pthread_mutex_unlock(&p->lock);

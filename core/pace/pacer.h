@@ -85,8 +85,9 @@ void pacer_break(struct pacer *pacer, CUcontext context);
 /* Before an event that keeps time is recorded: a slot that is due comes now, not between it and the work it times. */
 void pacer_before_timing(struct pacer *pacer, CUcontext context);
 
-/* The context goes; alive: not yet, so its events can still be destroyed. */
-void pacer_forget_context(struct pacer *pacer, CUcontext context, bool alive);
+/* The driver is asked to destroy the context (is_leaving) or has refused; and: it is gone. */
+void pacer_leave_context(struct pacer *pacer, CUcontext context, bool is_leaving);
+void pacer_forget_context(struct pacer *pacer, CUcontext context);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
 /*

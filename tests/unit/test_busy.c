@@ -360,12 +360,36 @@ START_TEST(a_context_that_goes_takes_its_events_along)
 	launch(busy, context, 0, 2);
 	launch(busy, other, 1, 3);
 	busy_end_bursts(busy, other, now_ns());
-	busy_forget_context(busy, context, true);
-	ck_assert_int_eq(model.live_events, 2);
+	busy_leave_context(busy, context, true);
+	drain();
+	busy_close_round(busy, other, now_ns());
+	ck_assert(collect(busy, &measured_ns)); /* its events go with it, so they are not asked */
+	ck_assert_uint_eq(measured_ns, 0);
+	ck_assert_int_eq(model.live_events, 4);
+	busy_forget_context(busy, context);
+	ck_assert_int_eq(model.live_events, 4); /* two of them went with it */
+	ck_assert(!collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 3000000);
+	free(busy);
+}
+END_TEST
+
+START_TEST(a_context_that_stays_has_lost_nothing)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+
+	start();
+	launch(busy, context, 0, 2);
+	busy_leave_context(busy, context, true);
+	ck_assert(!busy_open_round_is_done(busy));
+	busy_leave_context(busy, context, false);
+	busy_end_bursts(busy, context, now_ns());
 	busy_close_round(busy, context, now_ns());
 	drain();
 	ck_assert(!collect(busy, &measured_ns));
-	ck_assert_uint_eq(measured_ns, 3000000);
+	ck_assert_uint_eq(measured_ns, 2000000);
+	ck_assert_int_eq(model.live_events, 2);
 	free(busy);
 }
 END_TEST
@@ -423,6 +447,7 @@ int main(void)
 	tcase_add_test(tests, rounds_that_cannot_be_closed_go_on);
 	tcase_add_test(tests, more_streams_than_places_are_bounded);
 	tcase_add_test(tests, a_context_that_goes_takes_its_events_along);
+	tcase_add_test(tests, a_context_that_stays_has_lost_nothing);
 	tcase_add_test(tests, a_stream_that_goes_is_not_asked_any_more);
 	tcase_add_test(tests, errors_count_as_done);
 	return suite_run("busy", tests);

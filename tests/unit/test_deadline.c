@@ -129,11 +129,13 @@ END_TEST
 
 START_TEST(a_context_is_waited_for_only_so_long)
 {
+	struct context context;
+
 	start();
 	ck_assert_int_eq(context_push(fake.current), CUDA_SUCCESS);
-	context_close(fake.current);
+	ck_assert(context_leave(fake.current, &context));
 	ck_assert_int_eq(jumping.naps, jumps_in_ms(5000));
-	context_reopen(fake.current);
+	ck_assert(context_stay(&context));
 	context_pop(fake.current);
 }
 END_TEST

@@ -80,10 +80,20 @@ static void set_limits(uint64_t limit, uint64_t host, uint64_t spill_after)
 	device_apply(gpu, &settings);
 }
 
+/* As the driver's answer to cuCtxDestroy has it. */
+static void destroy_context(void)
+{
+	struct context gone;
+
+	if (!context_find(fake.current, &gone) || !context_gone(&gone))
+		return;
+	vmem_forget_context(&gone);
+	context_forget(gone.handle);
+}
+
 static void finish(void)
 {
-	vmem_leave_context(fake.current, false);
-	context_forget(fake.current);
+	destroy_context();
 	device_set_clear(&devices);
 }
 
@@ -283,19 +293,40 @@ START_TEST(it_goes_with_its_context)
 {
 	CUdeviceptr a, b;
 
-	for (int alive = 0; alive < 2; alive++) {
-		start();
-		a = make(8 * MIB);
-		b = make(8 * MIB);
-		work.issued = 1;
-		ck_assert_int_eq(release(a), CUDA_SUCCESS);
-		work.issued = 2;
-		ck_assert_int_eq(release(b), CUDA_SUCCESS);
-		vmem_leave_context(fake.current, alive);
-		ck_assert_uint_eq(charged(), 0);
-		ck_assert_int_eq(fake.count, 0);
-		ck_assert_int_eq(work.waits > 0, alive);
-	}
+	start();
+	a = make(8 * MIB);
+	b = make(8 * MIB);
+	work.issued = 1;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	work.issued = 2;
+	ck_assert_int_eq(release(b), CUDA_SUCCESS);
+	destroy_context();
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_int_eq(fake.count, 0);
+	ck_assert_int_eq(work.waits,
+	                 0); /* the driver has waited, and nobody asks in what is gone */
+}
+END_TEST
+
+/* The driver is asked to destroy the context: its work may run still, and what it uses stays. */
+START_TEST(it_stays_while_its_context_is_leaving)
+{
+	struct context context;
+	CUdeviceptr a;
+
+	start();
+	a = make(8 * MIB);
+	work.issued = 1;
+	ck_assert_int_eq(release(a), CUDA_SUCCESS);
+	ck_assert(context_leave(fake.current, &context));
+	work.done = 1;
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 8);
+	ck_assert(context_is_leaving(fake.current));
+	ck_assert(context_stay(&context)); /* it refuses */
+	spilled_poll();
+	ck_assert_uint_eq(charged(), 0);
+	ck_assert_int_eq(fake.count, 0);
 }
 END_TEST
 
@@ -310,6 +341,7 @@ int main(void)
 	tcase_add_test(tests, without_a_fence_it_waits);
 	tcase_add_test(tests, a_capture_is_not_disturbed);
 	tcase_add_test(tests, it_goes_with_its_context);
+	tcase_add_test(tests, it_stays_while_its_context_is_leaving);
 	tcase_add_checked_fixture(tests, NULL, finish);
 	return suite_run("deferred", tests);
 }

@@ -401,7 +401,7 @@ START_TEST(opened_twice_is_one_address)
 	seen.pieces = seen.mapped = 0;
 	ck_assert_int_eq(share_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
 	ck_assert_uint_ne(elsewhere, address);
-	share_leave_context(other.handle, false);
+	share_forget_context(other.handle);
 	ck_assert(!share_find(elsewhere, &place));
 	ck_assert(share_find(address, &place));
 }

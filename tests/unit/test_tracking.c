@@ -246,6 +246,11 @@ static uint64_t charged(void)
 	return device_charged(&job_devices()->device[0], SEGMENT_ON_DEVICE);
 }
 
+static bool is_context(const struct line *l)
+{
+	return strcmp(l->type, "context") == 0;
+}
+
 /* What the driver is asked about is found and charged as ever. */
 static void look_while_asked(void)
 {
@@ -268,7 +273,9 @@ static void look_while_asked(void)
 static void *make_another(void *cookie)
 {
 	(void)cookie;
-	if (asked.context)
+	if (is_context(asked.line))
+		; /* needs none */
+	else if (asked.context)
 		BEHIND(cuCtxPushCurrent_v2, asked.context);
 	else
 		asked.context = new_context();
@@ -309,9 +316,8 @@ static void ask(enum entry end, const struct chain *chain, void (*during)(void))
 /* What such a row hands out is always a new object, or what is to be ended once more. */
 static bool makes_another(const struct line *l)
 {
-	return strcmp(l->type, "context") != 0 && !(l->flags & UNIQUE) &&
-	       (!(l->flags & SAME) || l->create == ENTRY_cuMemPoolCreate ||
-	        strcmp(l->type, "graph") == 0);
+	return !(l->flags & UNIQUE) && (!(l->flags & SAME) || l->create == ENTRY_cuMemPoolCreate ||
+	                                strcmp(l->type, "graph") == 0);
 }
 
 /*
@@ -326,7 +332,8 @@ static void check_leaving(const struct line *l)
 	atomic_store(&giver->takes, 65536);
 	charged_before = charged();
 	for (int i = 0; i < ENDS && l->end[i]; i++) {
-		for (int elsewhere = 0; elsewhere < 2 && makes_another(l); elsewhere++) {
+		for (int elsewhere = 0; elsewhere < (is_context(l) ? 1 : 2) && makes_another(l);
+		     elsewhere++) {
 			struct chain chain = make_chain(l);
 			uint64_t object = chain.handle[chain.length - 1], with = charged();
 			uint64_t born = in_books(l->type, object);

@@ -160,13 +160,17 @@ END_TEST
 
 START_TEST(a_destroyed_context_takes_its_memory_along)
 {
+	struct context context;
 	CUdeviceptr p;
 
 	start();
 	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(allocate(20 * MIB, &p), CUDA_SUCCESS);
 	ck_assert_uint_eq(gpu->statistics->spills, 2);
-	vmem_leave_context(fake.current, true);
+	ck_assert(context_find(fake.current, &context));
+	ck_assert(context_gone(&context));
+	ck_assert(!context_gone(&context)); /* one thread gives up what is kept of it */
+	vmem_forget_context(&context);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
 	fake.count = 0; /* the driver frees its own */
 	context_forget(fake.current);

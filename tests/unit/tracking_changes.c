@@ -582,6 +582,173 @@ static void map_again(uint64_t handle)
 	CALL(cuMemMap, {0, AT + 2 * MIB}, {1, 4 * MIB}, {2, 0}, {3, handle});
 }
 
+/* A context with something of each kind in it. */
+struct full_context {
+	CUcontext context;
+	uint64_t green, event, stream, memory;
+	size_t all; /* in the books */
+	uint64_t charged;
+};
+static struct full_context full;
+
+static void fill_context(enum entry end)
+{
+	bool is_primary = end == ENTRY_cuDevicePrimaryCtxReset ||
+	                  end == ENTRY_cuDevicePrimaryCtxReset_v2 ||
+	                  end == ENTRY_cuDevicePrimaryCtxRelease;
+
+	full = (struct full_context){0};
+	if (is_primary) {
+		CALL(cuDevicePrimaryCtxRetain, {0, WORD(&full.context)}, {1, 0});
+		BEHIND(cuCtxPushCurrent_v2, full.context);
+	} else if (end == ENTRY_cuGreenCtxDestroy) {
+		CALL(cuGreenCtxCreate, {0, WORD(&full.green)}, {2, 0});
+		CALL(cuCtxFromGreenCtx, {0, WORD(&full.context)}, {1, full.green});
+		BEHIND(cuCtxPushCurrent_v2, full.context);
+	} else {
+		full.context = new_context();
+	}
+	CALL(cuEventCreate, {0, WORD(&full.event)});
+	CALL(cuStreamCreate, {0, WORD(&full.stream)});
+	CALL(cuMemAlloc_v2, {0, WORD(&full.memory)}, {1, MIB});
+	full.all = books(NULL);
+	full.charged = charged();
+}
+
+static CUresult end_context(enum entry end)
+{
+	bool by_device = end == ENTRY_cuDevicePrimaryCtxReset ||
+	                 end == ENTRY_cuDevicePrimaryCtxReset_v2 ||
+	                 end == ENTRY_cuDevicePrimaryCtxRelease;
+
+	return call_one(end, by_device ? 0 : full.green ? full.green : WORD(full.context));
+}
+
+static bool has_asked;
+
+static void all_is_there(void)
+{
+	struct allocation *memory = allocation_find(full.memory);
+	struct context context;
+
+	has_asked = true;
+	TRUE(books(NULL) == full.all && charged() == full.charged);
+	TRUE(memory && in_books("event", full.event) && in_books("stream", full.stream));
+	TRUE(context_find(full.context, &context));
+	resource_release(memory ? &memory->resource : NULL);
+}
+
+static void make_context_again(uint64_t handle)
+{
+	CUcontext made = NULL, popped;
+	uint64_t event = 0;
+
+	atomic_store(&giver->again, handle);
+	CALL(cuCtxCreate_v2, {0, WORD(&made)}, {2, 0});
+	atomic_store(&giver->again, full.event);
+	CALL(cuEventCreate, {0, WORD(&event)});
+	atomic_store(&giver->again, 0);
+	TRUE(WORD(made) == handle && event == full.event);
+	BEHIND(cuCtxPopCurrent_v2, &popped);
+}
+
+/* A context is there, with all that is in it, until the driver has agreed; and the next one of its handle afterwards. */
+static void check_contexts_leaving(void)
+{
+	static const enum entry ends[] = {
+	    ENTRY_cuCtxDestroy,
+	    ENTRY_cuCtxDestroy_v2,
+	    ENTRY_cuCtxDetach,
+	    ENTRY_cuDevicePrimaryCtxReset,
+	    ENTRY_cuDevicePrimaryCtxReset_v2,
+	    ENTRY_cuDevicePrimaryCtxRelease,
+	    ENTRY_cuGreenCtxDestroy,
+	};
+	size_t before = books(NULL);
+	uint64_t bytes;
+	CUcontext popped;
+
+	atomic_store(&giver->takes, 65536);
+	bytes = charged();
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		size_t contexts = books("context");
+
+		fill_context(ends[i]);
+		refuse(ends[i], true);
+		has_asked = false;
+		atomic_store(&giver->during_row, ends[i]);
+		atomic_store(&giver->during, all_is_there);
+		CHECK(end_context(ends[i]) == CUDA_ERROR_UNKNOWN && has_asked, "%s: not refused",
+		      row_name[ends[i]]);
+		refuse(ends[i], false);
+		all_is_there();
+		TRUE(CALL(cuMemFree_v2, {0, full.memory}) == CUDA_SUCCESS);
+		TRUE(books(NULL) == full.all - 1);
+		EXPECT("context", contexts + 1);
+		if (i < 3) { /* the driver gives no other handle of a device's own context */
+			act_during(ends[i], make_context_again, WORD(full.context));
+			TRUE(end_context(ends[i]) == CUDA_SUCCESS);
+			EXPECT("context", contexts + 1);
+			TRUE(in_books("event", full.event) && !in_books("stream", full.stream));
+		}
+		TRUE(end_context(ends[i]) == CUDA_SUCCESS);
+		if (!full.green && i >= 3) /* it stays current */
+			BEHIND(cuCtxPopCurrent_v2, &popped);
+		EXPECT("context", contexts);
+		CHECK(books(NULL) == before && charged() == bytes,
+		      "%s: %zu objects and %lld bytes stay", row_name[ends[i]],
+		      books(NULL) - before, (long long)(charged() - bytes));
+	}
+	atomic_store(&giver->takes, 0);
+}
+
+static pthread_t retainer;
+
+static void *retain_again(void *cookie)
+{
+	CUcontext primary = NULL;
+
+	CALL(cuDevicePrimaryCtxRetain, {0, WORD(&primary)}, {1, 0});
+	BEHIND(cuCtxPushCurrent_v2, primary);
+	CALL(cuEventCreate, {0, WORD(cookie)});
+	return NULL;
+}
+
+static uint64_t event_of_next;
+
+static void start_retaining(void)
+{
+	if (pthread_create(&retainer, NULL, retain_again, &event_of_next) != 0)
+		FAIL("no thread");
+}
+
+/* Another thread retains the device's own context while the last reference goes: it lives anew, and is in the books. */
+static void check_primary_again(void)
+{
+	static const enum entry ends[] = {ENTRY_cuDevicePrimaryCtxRelease,
+	                                  ENTRY_cuDevicePrimaryCtxReset_v2};
+	size_t contexts = books("context"), events = books("event");
+	CUcontext primary = NULL, popped;
+	uint64_t event = 0;
+
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		CALL(cuDevicePrimaryCtxRetain, {0, WORD(&primary)}, {1, 0});
+		BEHIND(cuCtxPushCurrent_v2, primary);
+		CALL(cuEventCreate, {0, WORD(&event)});
+		BEHIND(cuCtxPopCurrent_v2, &popped);
+		atomic_store(&giver->during_row, ends[i]);
+		atomic_store(&giver->during, start_retaining);
+		TRUE(call_one(ends[i], 0) == CUDA_SUCCESS);
+		pthread_join(retainer, NULL);
+		EXPECT("context", contexts + 1);
+		EXPECT("event", events + 1);
+		TRUE(in_books("event", event_of_next) && !in_books("event", event));
+		TRUE(call_one(ends[i], 0) == CUDA_SUCCESS);
+		EXPECT("context", contexts);
+		EXPECT("event", events);
+	}
+}
+
 /* The handle of what is released, or the addresses of what is unmapped, are another's before the driver has answered. */
 static void check_physical_again(void)
 {
@@ -756,6 +923,8 @@ void check_changes(void)
 	check_bodies();
 	check_user_objects();
 	check_physical();
+	check_contexts_leaving();
+	check_primary_again();
 	check_physical_again();
 	check_captured_again();
 	check_measured();
