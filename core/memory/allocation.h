@@ -31,6 +31,7 @@ struct allocation {
 	bool is_managed;
 	_Atomic bool is_in_books;   /* else it was freed, and goes as soon as may be */
 	_Atomic bool is_shared;     /* others may have it open: it must stay where it is */
+	_Atomic bool is_given_away; /* it has, or had, a number in share_export.c */
 	_Atomic uint64_t shared_as; /* its number in share_export.c; 0: it has none */
 	_Atomic uint64_t
 	    charged; /* of managed memory it grows; who lists resources reads it any time */

@@ -278,6 +278,19 @@ static bool may_go(const struct arena *arena, const struct slab *slab)
 	       arena->slabs.with_room[slab->class] != slab;
 }
 
+/*
+ * A block that was given away is nobody's until its slab goes: another process may have it open, and to it the block is
+ * memory of its own, as of the driver's, which nobody writes to any more. Who has opened it is not always known.
+ */
+static bool give_block(struct arena *arena, struct slab *slab, uint32_t offset)
+{
+	const struct allocation *a = slab_owner(slab, offset);
+
+	return a && atomic_load_explicit(&a->is_given_away, memory_order_relaxed)
+	           ? slab_spend(slab, offset)
+	           : slab_give(&arena->slabs, slab, offset);
+}
+
 static void release_block(struct arena *arena, CUdeviceptr address)
 {
 	struct slab *slab;
@@ -287,7 +300,7 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 	pthread_mutex_lock(&arena->lock);
 	slab = arena_unit(arena, address)->owner.slab;
 	unit = slab->unit;
-	empty = slab_give(&arena->slabs, slab, (uint32_t)(address - run_address(arena, unit)));
+	empty = give_block(arena, slab, (uint32_t)(address - run_address(arena, unit)));
 	goes = empty && may_go(arena, slab);
 	if (goes) {
 		slab_destroy(&arena->slabs, slab);

@@ -91,6 +91,7 @@ static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
 	pthread_mutex_lock(&lock);
 	if (!a->shared_as)
 		a->shared_as = ++last_number;
+	a->is_given_away = true;
 	ours.number = a->shared_as;
 	pthread_mutex_unlock(&lock);
 	ours.pid = getpid();

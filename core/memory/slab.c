@@ -80,7 +80,8 @@ struct slab *slab_create(struct slabs *slabs, unsigned int class)
 
 void slab_destroy(struct slabs *slabs, struct slab *slab)
 {
-	leave(slabs, slab);
+	if (slab->is_listed)
+		leave(slabs, slab);
 	free(slab);
 }
 
@@ -98,7 +99,7 @@ uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner)
 	if (!slab->bitmap[word])
 		slab->words &= slab->words - 1;
 	slab->owners[block] = owner;
-	if (++slab->used == slab->blocks)
+	if (++slab->used + slab->spent == slab->blocks)
 		leave(slabs, slab);
 	return block * slab->block_size;
 }
@@ -110,8 +111,16 @@ bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset)
 	slab->bitmap[word] |= (uint64_t)1 << block % WORD_BITS;
 	slab->words |= (uint64_t)1 << word;
 	slab->owners[block] = NULL;
-	if (slab->used-- == slab->blocks)
+	if (slab->used-- + slab->spent == slab->blocks)
 		enter(slabs, slab);
+	return slab->used == 0;
+}
+
+bool slab_spend(struct slab *slab, uint32_t offset)
+{
+	slab->owners[offset / slab->block_size] = NULL;
+	slab->spent++;
+	slab->used--;
 	return slab->used == 0;
 }
 
@@ -129,7 +138,7 @@ void *slab_owner(const struct slab *slab, uint32_t offset)
 
 bool slab_is_valid(const struct slab *slab)
 {
-	uint32_t free_blocks = 0;
+	uint32_t free_blocks = 0, spent = 0;
 
 	if (slab->class >= SLAB_CLASSES || slab->block_size != slab_class_size(slab->class) ||
 	    slab->blocks != SLAB_BYTES / slab->block_size)
@@ -137,14 +146,16 @@ bool slab_is_valid(const struct slab *slab)
 	for (uint32_t bit = 0; bit < sizeof(slab->bitmap) * 8; bit++) {
 		bool is_free = slab->bitmap[bit / WORD_BITS] >> bit % WORD_BITS & 1;
 
-		if (is_free != (bit < slab->blocks && !slab->owners[bit]))
+		if (is_free && (bit >= slab->blocks || slab->owners[bit]))
 			return false;
 		free_blocks += is_free;
+		spent += !is_free && bit < slab->blocks && !slab->owners[bit];
 	}
 	for (uint32_t word = 0; word < WORD_BITS; word++)
 		if ((slab->words >> word & 1) != (slab->bitmap[word] != 0))
 			return false;
-	if (slab->used + free_blocks != slab->blocks || slab->is_listed != (free_blocks != 0))
+	if (spent != slab->spent || slab->used + spent + free_blocks != slab->blocks ||
+	    slab->is_listed != (free_blocks != 0))
 		return false;
 	return slab->is_listed ? (!slab->next || slab->next->prev == slab) &&
 	                             (!slab->prev || slab->prev->next == slab)

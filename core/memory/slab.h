@@ -20,6 +20,7 @@ struct slab {
 	uint32_t unit;            /* of the arena, where it lies; the caller's to fill */
 	uint32_t block_size;
 	uint16_t class, blocks, used;
+	uint16_t spent; /* blocks that nobody has and nobody gets */
 	bool is_listed;
 	void **owners;       /* per block: what the caller put there, NULL while free */
 	uint64_t words;      /* a bit each: the word of the bitmap is not 0 */
@@ -36,7 +37,7 @@ uint32_t slab_class_size(unsigned int class);
 
 /* A new slab of this class, all free, entered in the list; NULL: no memory. The caller gives it its chunk. */
 struct slab *slab_create(struct slabs *slabs, unsigned int class);
-/* Takes an empty slab out of the list and frees it. */
+/* Frees a slab in which nobody has a block, and takes it out of the list. */
 void slab_destroy(struct slabs *slabs, struct slab *slab);
 /* A slab of this class with a free block, or NULL. */
 struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
@@ -44,6 +45,11 @@ struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
 uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
 /* Gives the block that begins at this offset back. Whether the slab is empty now. */
 bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
+/*
+ * Likewise, but nobody gets the block again while the slab lives: another process may have it open, whose bytes it then
+ * keeps.
+ */
+bool slab_spend(struct slab *slab, uint32_t offset);
 /* Gives a taken block another owner (not NULL). */
 void slab_set_owner(struct slab *slab, uint32_t offset, void *owner);
 /* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */

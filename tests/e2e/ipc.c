@@ -349,6 +349,66 @@ static void freed(void)
 	end_other();
 }
 
+/* --- blocks of one slab --- */
+
+enum { BLOCK = 1000, BLOCKS = 3 * (2 << 20) / 1024 };
+
+static void give_blocks(void)
+{
+	static CUdeviceptr block[BLOCKS];
+	CUdeviceptr first, second, last;
+
+	start_cuda(0);
+	OK(cuMemAlloc_v2(&first, BLOCK));
+	OK(cuMemAlloc_v2(&second, BLOCK));
+	OK(cuMemAlloc_v2(&last, BLOCK));
+	fill(first, BLOCK, 1);
+	fill(second, BLOCK, 2);
+	give(first);
+	give(second);
+	await(); /* the other has opened both */
+	OK(cuMemFree_v2(first));
+	for (int i = 0; i < BLOCKS; i++) {
+		OK(cuMemAlloc_v2(&block[i], BLOCK));
+		fill(block[i], BLOCK, 9);
+	}
+	tell();
+	await();
+	OK(cuMemFree_v2(second));
+	OK(cuMemFree_v2(last));
+	for (int i = 0; i < BLOCKS; i++)
+		OK(cuMemFree_v2(block[i]));
+	for (int i = 0; i < BLOCKS; i++) {
+		OK(cuMemAlloc_v2(&block[i], BLOCK));
+		fill(block[i], BLOCK, 9);
+	}
+	tell();
+	await();
+}
+
+static void blocks(void)
+{
+	CUdeviceptr first, second;
+
+	become_two(give_blocks);
+	start_cuda(0);
+	first = open_next();
+	second = open_next();
+	tell();
+	await(); /* the first is freed, its like are made */
+	CHECK(has_pattern(first, BLOCK, 1));
+	CHECK(has_pattern(second, BLOCK, 2));
+	fill(first, BLOCK, 3);
+	tell();
+	await(); /* all of the slab is freed */
+	CHECK(has_pattern(first, BLOCK, 3));
+	CHECK(has_pattern(second, BLOCK, 2));
+	OK(cuIpcCloseMemHandle(first));
+	OK(cuIpcCloseMemHandle(second));
+	tell();
+	end_other();
+}
+
 static void give_and_hang(void)
 {
 	CUdeviceptr memory, unopened;
@@ -760,12 +820,19 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = {{"plain", plain},         {"freed", freed},
-	             {"killed", killed},       {"silent", silent},
-	             {"demoted", demoted},     {"much", much},
-	             {"threads", threads},     {"captured", captured},
-	             {"devices", devices},     {"with_its_context", with_its_context},
-	             {"elsewhere", elsewhere}, {"refused", refused},
+	} cases[] = {{"plain", plain},
+	             {"freed", freed},
+	             {"blocks", blocks},
+	             {"killed", killed},
+	             {"silent", silent},
+	             {"demoted", demoted},
+	             {"much", much},
+	             {"threads", threads},
+	             {"captured", captured},
+	             {"devices", devices},
+	             {"with_its_context", with_its_context},
+	             {"elsewhere", elsewhere},
+	             {"refused", refused},
 	             {"exchanged", exchanged}};
 
 	if (argc == 3 && strcmp(argv[1], "give") == 0)

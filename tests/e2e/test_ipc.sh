@@ -15,7 +15,7 @@ a_case() {
 	echo "$1"
 }
 
-for name in plain freed threads captured with_its_context; do
+for name in plain freed blocks threads captured with_its_context; do
 	a_case $name 512MiB
 	left=$(find "$SPILLWAY_STATE_DIR" -name 'share-*')
 	[ -z "$left" ] || fail "$name: left behind: $left"

@@ -113,6 +113,35 @@ START_TEST(slabs_leave_the_list_from_any_place)
 }
 END_TEST
 
+START_TEST(a_spent_block_is_never_taken_again)
+{
+	for (unsigned int class = 0; class < SLAB_CLASSES; class ++) {
+		struct slab *slab = slab_create(&slabs, class);
+		uint32_t size = slab_class_size(class), blocks = SLAB_BYTES / size;
+
+		ck_assert_ptr_nonnull(slab);
+		/* One after the other, another beside it, until the slab has no room left. */
+		ck_assert_uint_eq(slab_take(&slabs, slab, &owners[0]), 0);
+		for (uint32_t i = 1; i < blocks; i++) {
+			ck_assert_ptr_eq(slab_with_room(&slabs, class), slab);
+			ck_assert_uint_eq(slab_take(&slabs, slab, &owners[1]), i * size);
+			ck_assert(!slab_spend(slab, i * size));
+			ck_assert_ptr_null(slab_owner(slab, i * size));
+			ck_assert(slab_is_valid(slab));
+		}
+		ck_assert_ptr_null(slab_with_room(&slabs, class));
+		/* The only block that others may have. */
+		ck_assert(slab_give(&slabs, slab, 0));
+		ck_assert_ptr_eq(slab_with_room(&slabs, class), slab);
+		ck_assert_uint_eq(slab_take(&slabs, slab, &owners[2]), 0);
+		ck_assert(slab_spend(slab, 0));
+		ck_assert(slab_is_valid(slab));
+		slab_destroy(&slabs, slab);
+		ck_assert_ptr_null(slab_with_room(&slabs, class));
+	}
+}
+END_TEST
+
 /* --- random sequences --- */
 
 enum { SLABS_MOST = 64, LIVE_MOST = 3000, STEPS = 4000 };
@@ -132,11 +161,12 @@ static void check_list(unsigned int class)
 	uint32_t listed = 0, with_room = 0;
 
 	for (struct slab *s = slab_with_room(&slabs, class); s; s = s->next) {
-		if (s->class != class || s->used == s->blocks || listed++ == made_count)
+		if (s->class != class || s->used + s->spent == s->blocks || listed++ == made_count)
 			ck_abort_msg("class %u: the list is wrong", class);
 	}
 	for (uint32_t i = 0; i < made_count; i++)
-		with_room += made[i]->class == class && made[i]->used < made[i]->blocks;
+		with_room +=
+		    made[i]->class == class && made[i]->used + made[i]->spent < made[i]->blocks;
 	ck_assert_uint_eq(listed, with_room);
 }
 
@@ -180,7 +210,8 @@ static void give_one(unsigned int *seed)
 	class = slab->class;
 	inside = block->offset + (uint32_t)rand_r(seed) % slab->block_size;
 	ck_assert_ptr_eq(slab_owner(slab, inside), block->owner);
-	is_empty = slab_give(&slabs, slab, block->offset);
+	is_empty = rand_r(seed) % 4 ? slab_give(&slabs, slab, block->offset)
+	                            : slab_spend(slab, block->offset);
 	ck_assert_int_eq(is_empty, slab->used == 0);
 	ck_assert_ptr_null(slab_owner(slab, inside));
 	*block = live[--live_count];
@@ -229,6 +260,7 @@ int main(void)
 	tcase_add_test(tests, powers_of_two_fit_exactly);
 	tcase_add_test(tests, a_slab_fills_and_empties);
 	tcase_add_test(tests, slabs_leave_the_list_from_any_place);
+	tcase_add_test(tests, a_spent_block_is_never_taken_again);
 	tcase_add_test(tests, random_sequences_agree_with_the_model);
 	return suite_run("slab", tests);
 }
