@@ -19,6 +19,7 @@
 #include "tools/counters.h"
 #include "tools/driver.h"
 #include "tools/finding.h"
+#include "tools/hint.h"
 #include "tools/jobs.h"
 #include "tools/paths.h"
 #include "tools/program.h"
@@ -229,6 +230,19 @@ static void check_override(const struct segment_view *view)
 	free(path);
 }
 
+/* An ended job that looked at its memory, took little of it and launched nothing. */
+static void check_looked(const struct segment_view *view)
+{
+	int gpu = hint_looked_first(view);
+	char *hint;
+
+	if (gpu < 0 || !hint_did_nothing(view))
+		return;
+	hint = hint_text(view, gpu);
+	finding(true, "job %s: ended without a launch: %s", view->job, hint);
+	free(hint);
+}
+
 /* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
@@ -250,6 +264,8 @@ static void check_ended(bool clean)
 			free(view);
 			continue;
 		}
+		if (view && !clean)
+			check_looked(view);
 		free(view);
 		ended++;
 		if (!clean)

@@ -1,10 +1,12 @@
 /* spillway run: names a job, gives it its limits, runs the program under the shim, sums up. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "tools/claim.h"
 #include "tools/cleanup.h"
 #include "tools/frameworks.h"
+#include "tools/hint.h"
 #include "tools/job_name.h"
 #include "tools/jobs.h"
 #include "tools/launch.h"
@@ -330,36 +333,63 @@ static void make_state_directory(void)
 		fail("%s", message);
 }
 
-/*
- * Prints one line: when the job spilled or waited, and of a job that the user named in any case, so that it shows that
- * the program ran under Spillway. An earlier run of this name is not meant.
- */
-static void sum_up(const char *job, bool is_named, uint64_t since_ns)
+/* A user ends a program by such signals; it did not end by itself. */
+static bool is_stopped_by_user(int status)
 {
-	char device[32], host[32], message[512];
-	struct segment_view *view = allocate(sizeof *view);
+	return WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM ||
+	                               WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGKILL);
+}
+
+static void print_hint(const struct segment_view *view, int status)
+{
+	int gpu = hint_looked_first(view);
+	char *hint;
+
+	if (gpu < 0 || status == 0 || is_stopped_by_user(status))
+		return;
+	hint = hint_text(view, gpu);
+	complain("%s: %s", view->job, hint);
+	free(hint);
+}
+
+static void print_summary(const struct segment_view *view, bool is_named)
+{
+	char device[32], host[32];
 	struct statistics total = {0};
 
-	if (segment_read(job, view, message, sizeof message) != 0 || view->created_ns < since_ns) {
-		free(view); /* it never used CUDA */
-		return;
-	}
 	for (int i = 0; i < view->device_count; i++) {
 #define X(name, how, unit, meaning) total.name += view->job_total[i].name;
 		STATISTICS(X)
 #undef X
 	}
-	if (is_named || total.spilled_bytes || total.demoted_bytes || total.idle_ns ||
-	    total.refusals)
-		complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
-		         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
-		         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
-		         "; promoted_bytes=%" PRIu64 "; steps=%" PRIu64,
-		         job, units_format_size(total.device_peak, device, sizeof device),
-		         units_format_size(total.host_peak, host, sizeof host), total.spills,
-		         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
-		         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes,
-		         total.steps);
+	if (!is_named && !total.spilled_bytes && !total.demoted_bytes && !total.idle_ns &&
+	    !total.refusals)
+		return;
+	complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
+	         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
+	         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
+	         "; promoted_bytes=%" PRIu64 "; steps=%" PRIu64,
+	         view->job, units_format_size(total.device_peak, device, sizeof device),
+	         units_format_size(total.host_peak, host, sizeof host), total.spills,
+	         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
+	         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes,
+	         total.steps);
+}
+
+/*
+ * Prints one line when the job spilled or waited, and of a job that the user named in any case, so that it shows that
+ * the program ran under Spillway; and what to try. An earlier run of this name is not meant.
+ */
+static void sum_up(const struct run *run, const char *job, uint64_t since_ns, int status)
+{
+	struct segment_view *view = allocate(sizeof *view);
+	char message[512];
+
+	/* Else it never used CUDA. */
+	if (segment_read(job, view, message, sizeof message) == 0 && view->created_ns >= since_ns) {
+		print_summary(view, run->is_named);
+		print_hint(view, status);
+	}
 	free(view);
 }
 
@@ -405,7 +435,7 @@ int command_run(int argc, char **argv)
 	warn_if_out_of_reach(run.program[0]);
 	status = launch(run.program);
 	if (!run.quiet)
-		sum_up(job, run.is_named, began_ns);
+		sum_up(&run, job, began_ns, status);
 	claim_release();
 	launch_exit(status);
 }

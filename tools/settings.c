@@ -21,6 +21,8 @@ static const struct argp_option options[] = {
      "How far that limit may rise by itself while the GPU has room", 0},
     {"host-memory", OPTION_SETTING + CONFIG_KEY_host_limit, "SIZE", 0,
      "Host memory for what does not fit: 64GiB, auto, unlimited", 0},
+    {"reported", OPTION_SETTING + CONFIG_KEY_reported_memory, "WHAT", 0,
+     "What the program is told a GPU has: limit, or limit+host", 0},
     {"share", OPTION_SETTING + CONFIG_KEY_share, "PERCENT", 0,
      "Percent of GPU time; 0 pauses, 100 is unlimited", 0},
     {"limit-gpu", OPTION_GPU, "GPU", 0, "Limit this GPU only: an ordinal, a UUID or a PCI bus id",

@@ -36,3 +36,9 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 		memory->free = left;
 	return true;
 }
+
+bool reported_hides_host(const struct config_gpu *settings, uint64_t hardware, uint64_t total)
+{
+	return total < hardware && settings->reported_memory == REPORTED_LIMIT &&
+	       settings->spill != SPILL_OFF;
+}

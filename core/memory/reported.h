@@ -20,4 +20,7 @@ uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware, ui
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
                      struct reported *memory);
 
+/* Returns whether a program that is told `total` of the hardware's bytes could have more of them, on the host. */
+bool reported_hides_host(const struct config_gpu *settings, uint64_t hardware, uint64_t total);
+
 #endif

@@ -257,20 +257,41 @@ void vmem_left_context(struct device_set *devices)
 	}
 }
 
+/* A program that looks before it allocates may end here, and nothing else would show why. */
+static void note_told(struct device *device, const struct config_gpu *settings, uint64_t hardware,
+                      uint64_t total)
+{
+	if (reported_hides_host(settings, hardware, total))
+		statistics_add(&device->statistics->told_limit, 1);
+}
+
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware)
 {
 	struct config_gpu settings = device_settings(device);
+	uint64_t total =
+	    reported_total(&settings, hardware, device_charged(device, SEGMENT_ON_HOST));
 
-	return reported_total(&settings, hardware, device_charged(device, SEGMENT_ON_HOST));
+	note_told(device, &settings, hardware, total);
+	return total;
+}
+
+bool vmem_reported_memory(struct device *device, struct reported *memory)
+{
+	struct config_gpu settings = device_settings(device);
+	uint64_t hardware = memory->total;
+
+	if (!reported_memory(&settings, device_charged(device, SEGMENT_ON_DEVICE),
+	                     device_charged(device, SEGMENT_ON_HOST), memory))
+		return false;
+	note_told(device, &settings, hardware, memory->total);
+	return true;
 }
 
 void vmem_reported_info(struct device *device, size_t *free, size_t *total)
 {
-	struct config_gpu settings = device_settings(device);
 	struct reported memory = {.total = *total, .free = *free};
 
-	reported_memory(&settings, device_charged(device, SEGMENT_ON_DEVICE),
-	                device_charged(device, SEGMENT_ON_HOST), &memory);
+	vmem_reported_memory(device, &memory);
 	*total = memory.total;
 	*free = memory.free;
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "core/driver.h"
+#include "core/memory/reported.h"
 #include "core/state/segment.h"
 
 struct allocation;
@@ -82,8 +83,10 @@ void vmem_left_context(struct device_set *devices);
 /* The program has waited for work: what it has freed and need not be kept goes. */
 void vmem_waited(void);
 
-/* What the device has to the application: `limit` bytes instead of the hardware's. */
+/* What the device has to the application: `limit` bytes instead of the hardware's. Counted where the host had more. */
 uint64_t vmem_reported_total(struct device *device, uint64_t hardware);
+bool vmem_reported_memory(struct device *device,
+                          struct reported *memory); /* as reported_memory() */
 void vmem_reported_info(struct device *device, size_t *free, size_t *total);
 
 #endif

@@ -111,17 +111,17 @@ struct segment_file {
 static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 
-static_assert(sizeof(struct statistics) == (43 + 2) * 8,
+static_assert(sizeof(struct statistics) == (44 + 2) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 512,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 15360, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 15616, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 112,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 6464, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 6592, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");

@@ -29,6 +29,7 @@
 	X(spills, SUM, count, "allocations placed on the host")                            \
 	X(spilled_bytes, SUM, bytes, "bytes placed on the host")                           \
 	X(refusals, SUM, count, "allocations answered with out of memory")                 \
+	X(told_limit, SUM, count, "questions for the memory's size answered by the limit") \
 	X(spill_reason, PEAK, spill, "gravest reason of a spill")                          \
 	X(launches, SUM, count, "kernel launches")                                         \
 	X(graph_launches, SUM, count, "graph launches")                                    \

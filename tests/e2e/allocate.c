@@ -6,6 +6,7 @@
  *   --rounds N --hold-ms N                   how often, and how long each round keeps it (1, 0)
  *   --ready FILE                             created when the first round holds its memory
  *   --device N                               which device (0)
+ *   --look                                   ends with status 3 where the device has not so much
  *   --fork                                   a forked child calls the driver and exits, before the end
  *
  * Prints per round what cuMemGetInfo says while the memory is held, what pointer queries say of the
@@ -32,8 +33,8 @@ static struct {
 	size_t size;
 	int count, rounds, hold_ms, device;
 	const char *ready;
-	bool fork;
-} options = {"alloc", (size_t)8 << 20, 8, 1, 0, 0, NULL, false};
+	bool look, fork;
+} options = {"alloc", (size_t)8 << 20, 8, 1, 0, 0, NULL, false, false};
 
 struct block {
 	CUdeviceptr address;
@@ -171,18 +172,26 @@ static void fork_a_child(void)
 	printf("child=%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
+/* As a program that wants to fail early. */
+static void look(CUdevice device)
+{
+	size_t total;
+
+	CHECK(cuDeviceTotalMem_v2(&total, device));
+	if (total >= options.size * (size_t)options.count)
+		return;
+	printf("the device has %zu bytes, too few\n", total);
+	exit(3);
+}
+
 static void parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-	    {"api", required_argument, NULL, 'a'},
-	    {"mib", required_argument, NULL, 'm'},
-	    {"count", required_argument, NULL, 'c'},
-	    {"rounds", required_argument, NULL, 'r'},
-	    {"hold-ms", required_argument, NULL, 'h'},
-	    {"ready", required_argument, NULL, 'y'},
-	    {"device", required_argument, NULL, 'd'},
-	    {"fork", no_argument, NULL, 'f'},
-	    {0},
+	    {"api", required_argument, NULL, 'a'},     {"mib", required_argument, NULL, 'm'},
+	    {"count", required_argument, NULL, 'c'},   {"rounds", required_argument, NULL, 'r'},
+	    {"hold-ms", required_argument, NULL, 'h'}, {"ready", required_argument, NULL, 'y'},
+	    {"device", required_argument, NULL, 'd'},  {"look", no_argument, NULL, 'l'},
+	    {"fork", no_argument, NULL, 'f'},          {0},
 	};
 	int option;
 
@@ -209,6 +218,9 @@ static void parse(int argc, char **argv)
 		case 'd':
 			options.device = atoi(optarg);
 			break;
+		case 'l':
+			options.look = true;
+			break;
 		case 'f':
 			options.fork = true;
 			break;
@@ -231,6 +243,8 @@ int main(int argc, char **argv)
 	CHECK(cuDeviceGet(&device, options.device));
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuCtxSetCurrent(context));
+	if (options.look)
+		look(device);
 	for (int round = 0; round < options.rounds; round++)
 		bad += round_trip(round);
 	if (options.fork)
