@@ -7,6 +7,7 @@
 #include "core/job.h"
 #include "core/memory/allocation.h"
 #include "core/memory/pool.h"
+#include "core/memory/room.h"
 #include "core/memory/share.h"
 #include "core/memory/side.h"
 
@@ -20,6 +21,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	struct context context;
 	struct allocation *a;
 	CUresult result;
+	char enough[64];
 
 	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
@@ -27,10 +29,11 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return result;
 	a = allocation_spilled_at(dptr);
 	if (a) {
-		resource_release(&a->resource);
 		log_once(LOG_WARNING,
 		         "memory that was spilled cannot be shared with another process "
-		         "(cuIpcGetMemHandle): a higher memory_limit helps");
+		         "(cuIpcGetMemHandle): %s",
+		         room_enough(a->context.device, a->charged, enough, sizeof(enough)));
+		resource_release(&a->resource);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	result = REAL(cuIpcGetMemHandle)(pHandle, dptr);

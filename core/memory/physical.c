@@ -175,6 +175,18 @@ static bool create_evicted(struct device *device, CUmemGenericAllocationHandle *
 	       create_on_host(device, handle, size, prop, SPILL_EVICTED, until) == CUDA_SUCCESS;
 }
 
+/* What is to be exported, and the limit is full of its like. */
+static void say_refused(struct device *device, size_t size)
+{
+	char bytes[32], enough[64];
+
+	log_once(LOG_WARNING,
+	         "gpu %d: %s that are to be exported (cuMemCreate) cannot be on the host, and the "
+	         "program gets out of memory: what cannot leave the device fills memory_limit; %s",
+	         device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
+	         room_enough(device, size, enough, sizeof(enough)));
+}
+
 CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                          size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                          __typeof__(&cuMemCreate) create)
@@ -212,6 +224,8 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 			return result;
 		reason = SPILL_DEVICE_FULL;
 	}
+	if (reason == SPILL_LIMIT && is_for_export(prop) && !must_refuse_first(device))
+		say_refused(device, size);
 	result = create_on_host(device, handle, size, prop, reason, &until);
 	if (result != CUDA_SUCCESS)
 		statistics_add(&device->statistics->refusals, 1);

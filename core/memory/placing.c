@@ -91,6 +91,19 @@ static CUresult enter_elastic(struct allocation *a, const struct vmem_request *r
 	return CUDA_SUCCESS;
 }
 
+/* Others may open what is allocated from it. A pool grows by whole chunks. */
+static void say_shared_pool(struct device *device, size_t size)
+{
+	const uint64_t chunk = (uint64_t)2 << 20;
+	char bytes[32], enough[64];
+
+	log_once(LOG_WARNING,
+	         "gpu %d: %s of a pool that can be exported cannot be on the host, and the program "
+	         "gets out of memory: what cannot leave the device fills memory_limit; %s",
+	         device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
+	         room_enough(device, (size + chunk - 1) / chunk * chunk, enough, sizeof(enough)));
+}
+
 static CUresult spill(const struct context *context, const struct config_gpu *settings,
                       const struct vmem_request *request, enum spill_reason reason,
                       CUdeviceptr *address)
@@ -104,9 +117,13 @@ static CUresult spill(const struct context *context, const struct config_gpu *se
 	char text[32];
 	int error;
 
-	if (kind == SPILL_OFF || must_refuse_first(device, settings) ||
-	    (request->pool && pool_is_shared(request->pool)))
+	if (kind == SPILL_OFF || must_refuse_first(device, settings))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (request->pool && pool_is_shared(request->pool)) {
+		if (reason == SPILL_LIMIT)
+			say_shared_pool(device, size);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	/* Where it can come back from. */
 	if (!request->pool) {
 		CUresult result = elastic_allocate(context, size, RUN_ON_HOST, request->until, &a);

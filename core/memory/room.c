@@ -1,7 +1,9 @@
 /* Charging and making room. Rules: runs inside the user's process, within its calls or on the mover's thread. */
 #include "core/memory/room.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "core/base/log.h"
 #include "core/base/units.h"
@@ -128,6 +130,16 @@ int room_charge_for_good(struct device *device, uint64_t bytes, struct deadline 
 	     tries++)
 		error = room_charge(device, bytes, until);
 	return error;
+}
+
+const char *room_enough(struct device *device, uint64_t bytes, char *buf, size_t size)
+{
+	const uint64_t mib = (uint64_t)1 << 20;
+
+	/* Whole MiB, never too few. */
+	snprintf(buf, size, "memory_limit = %" PRIu64 "MiB would be enough",
+	         (device_charged(device, SEGMENT_ON_DEVICE) + bytes + mib - 1) / mib);
+	return buf;
 }
 
 /* --- room on the host --- */

@@ -49,6 +49,12 @@ bool room_make(struct device *device, const struct wanted *wanted);
  */
 bool room_wait_for_freed(struct device *device, uint64_t bytes, struct deadline *until);
 
+/*
+ * Formats what limit would be enough for so many bytes more, of memory that cannot leave the device: for who is refused
+ * when all else has left. Returns buf.
+ */
+const char *room_enough(struct device *device, uint64_t bytes, char *buf, size_t size);
+
 /* Charges bytes for the host side within the host limit of the moment. */
 int room_charge_host(struct device *device, uint64_t bytes, struct deadline *until);
 /* The most bytes the job may have on the host now. */

@@ -14,6 +14,7 @@
 #include "core/memory/allocation.h"
 #include "core/memory/elastic.h"
 #include "core/memory/exported.h"
+#include "core/memory/room.h"
 #include "core/memory/share_server.h"
 #include "core/pace/capture.h"
 
@@ -130,6 +131,20 @@ static CUresult make_exportable(struct allocation *a)
 	return result;
 }
 
+static void say_refused(const struct allocation *a)
+{
+	const uint64_t unit = ARENA_UNIT;
+	struct device *device = a->context.device;
+	char enough[64];
+
+	log_once(
+	    LOG_WARNING,
+	    "gpu %d: memory that has no room on the device cannot be shared with another process "
+	    "(cuIpcGetMemHandle): what cannot leave the device fills memory_limit; %s",
+	    device->id.ordinal,
+	    room_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
+}
+
 bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
 	struct allocation *a = handle ? elastic_at(address) : NULL;
@@ -146,10 +161,7 @@ bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 		else if (*result != CUDA_ERROR_OUT_OF_MEMORY)
 			*result = CUDA_ERROR_MAP_FAILED;
 		if (*result == CUDA_ERROR_OUT_OF_MEMORY)
-			log_once(
-			    LOG_WARNING,
-			    "memory that has no room on the device cannot be shared with another "
-			    "process (cuIpcGetMemHandle): a higher memory_limit helps");
+			say_refused(a);
 		pthread_setcancelstate(cancel, NULL);
 	}
 	resource_release(&a->resource);

@@ -491,7 +491,7 @@ static void rounds_of_two(void)
 	become_two(give_over_and_over);
 	start_cuda();
 	for (int i = 0; i < ROUNDS_OF_TWO; i++) {
-tell(i % 2 ? 'h' : 'l');
+		tell(i % 2 ? 'h' : 'l');
 		int fd = receive_descriptor();
 		CHECK(fd >= 0);
 		OK(import(&piece, fd));
@@ -510,6 +510,61 @@ tell(i % 2 ? 'h' : 'l');
 	have_it_seen();
 	look("none");
 	end_other();
+}
+
+/* --- as much as there may be of what cannot leave the device --- */
+
+enum { SIX = 6 };
+
+static void fill_create(void)
+{
+	struct piece piece;
+	int count = 0;
+
+	start_cuda();
+	while (count < SIX && create(&piece, PIECE) == CUDA_SUCCESS) {
+		export_of(&piece); /* before that it moves */
+		count++;
+	}
+	if (count < SIX)
+		EXPECT(CUDA_ERROR_OUT_OF_MEMORY, create(&piece, PIECE));
+	printf("had %d\n", count);
+}
+
+static void fill_ipc(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+	int count = 0;
+
+	start_cuda();
+	do {
+		OK(cuMemAlloc_v2(&address, PIECE));
+	} while (cuIpcGetMemHandle(&handle, address) == CUDA_SUCCESS && ++count < SIX);
+	if (count < SIX)
+		EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuIpcGetMemHandle(&handle, address));
+	printf("had %d\n", count);
+}
+
+static void fill_pool(void)
+{
+	const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	                              .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUdeviceptr address;
+	CUmemoryPool pool;
+	int count = 0, fd;
+
+	start_cuda();
+	OK(cuMemPoolCreate(&pool, &props));
+	OK(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                                    0));
+	while (count < SIX && cuMemAllocFromPoolAsync(&address, PIECE, pool, NULL) == CUDA_SUCCESS)
+		count++;
+	if (count < SIX)
+		EXPECT(CUDA_ERROR_OUT_OF_MEMORY,
+		       cuMemAllocFromPoolAsync(&address, PIECE, pool, NULL));
+	printf("had %d\n", count);
 }
 
 /* --- of another job, or of none --- */
@@ -588,6 +643,9 @@ int main(int argc, char **argv)
 	    {"killed_ipc", killed_ipc},
 	    {"rounds", rounds},
 	    {"rounds_of_two", rounds_of_two},
+	    {"fill_create", fill_create},
+	    {"fill_ipc", fill_ipc},
+	    {"fill_pool", fill_pool},
 	};
 
 	alarm(250);

@@ -92,3 +92,23 @@ for giver in "$spillway run --softgpu --quiet --name giver --memory 400MiB" "env
 	at none 160 0 0
 	same "of others, said once" 1 "$(grep -c "cannot be imported" "$scratch/err")"
 done
+
+# Who is refused because what cannot leave the device fills the limit is told so once, and what limit is enough.
+for how in create ipc pool; do
+	limit=100
+	had=0
+	for try in 1 2 3; do
+		said=$("$spillway" run --softgpu --quiet --name "full-$how-$limit" --memory "${limit}MiB" "$exported" "fill_$how" \
+			2>"$scratch/err") || fail "$how: $said $(cat "$scratch/err")"
+		now=$(field had "had=${said#had }")
+		[ "$now" -gt "$had" ] || fail "$how: with $limit MiB, which were said to be enough, not more than $had pieces"
+		had=$now
+		[ "$had" -lt 6 ] || break
+		same "$how, lines" 1 "$(grep -c "what cannot leave the device fills memory_limit" "$scratch/err")"
+		next=$(sed -n 's/.*memory_limit = \([0-9]*\)MiB would be enough.*/\1/p' "$scratch/err")
+		[ "$next" -gt "$limit" ] || fail "$how: $next MiB are said to be enough, and are not"
+		limit=$next
+	done
+	echo "$how: $had pieces with $limit MiB"
+	same "$how" 6 "$had"
+done
