@@ -7,7 +7,7 @@
 
 #include "core/state/page.h"
 
-enum { NODE_USER_MAX = 33 };
+enum { NODE_USER_MAX = 33, NODE_NAME_MAX = 64 + 1 + 16 };
 
 struct node_jobs {
 	struct node_job {
@@ -15,6 +15,7 @@ struct node_jobs {
 		char user[NODE_USER_MAX];
 		uid_t owner;
 		bool running;
+		int digits; /* of the token that tell it from another of this user and name; 0: there is none */
 	} * job;
 	int count;
 };
@@ -26,9 +27,13 @@ void node_jobs_free(struct node_jobs *jobs);
 /* A user's name, or the number where there is none. Returns buf. */
 const char *node_user(uid_t owner, char *buf, size_t size);
 
+/* What to type for the job: "NAME", or "NAME@TOKEN" with as much of its token as tells it from others. Returns buf. */
+const char *node_name(const struct node_job *job, char buf[NODE_NAME_MAX]);
+
 /*
- * For root: when the job, "NAME" or "USER/NAME", is not in our state directory but on the node, becomes its user for good,
- * with its state directory. *job is its plain name then. False after one line that says why not.
+ * When the job, "NAME", "USER/NAME" or either with "@TOKEN", is not in our state directory but on the node, goes to its
+ * state directory, also where that is a container's own; root becomes its user for good. *job is its plain name then. False
+ * after one line that says why not.
  */
 bool node_reach(const char **job);
 

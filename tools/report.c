@@ -282,12 +282,22 @@ static void json_process(struct json *json, const struct segment_view *view,
 	json_close(json, '}');
 }
 
+/* What tells it from another job of the same user and name. */
+static void json_token(struct json *json, uint64_t token)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%016" PRIx64, token);
+	json_text(json, "token", text);
+}
+
 void report_json(struct json *json, const struct segment_view *view)
 {
 	char user[NODE_USER_MAX];
 
 	json_open(json, NULL, '{');
 	json_text(json, "job", view->job);
+	json_token(json, view->token);
 	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
 	json_text(json, "user", node_user(geteuid(), user, sizeof user));
 	json_text(json, "labels", view->labels);
@@ -340,6 +350,7 @@ void report_node_json(struct json *json)
 
 		json_open(json, NULL, '{');
 		json_text(json, "job", page->job);
+		json_token(json, page->token);
 		json_text(json, "state", jobs.job[i].running ? "running" : "ended");
 		json_text(json, "user", jobs.job[i].user);
 		json_number(json, "uid", jobs.job[i].owner);

@@ -24,6 +24,7 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 
 	*row = (struct row){.gpu = gpu};
 	memcpy(row->job, view->job, sizeof row->job);
+	memcpy(row->typed, view->job, sizeof view->job);
 	memcpy(row->labels, view->labels, sizeof row->labels);
 	node_user(geteuid(), row->user, sizeof row->user);
 	row->processes = jobs_live_count(view);
@@ -77,6 +78,7 @@ static void add_page(struct rows *rows, const struct node_job *job, int gpu)
 
 	*row = (struct row){.gpu = gpu, .is_of_page = true, .running = job->running};
 	memcpy(row->job, page->job, sizeof row->job);
+	node_name(job, row->typed);
 	memcpy(row->labels, page->labels, sizeof row->labels);
 	memcpy(row->user, job->user, sizeof row->user);
 	row->processes = job->running ? (int)page->processes : 0;

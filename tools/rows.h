@@ -12,6 +12,7 @@
 
 struct row {
 	char job[64];
+	char typed[NODE_NAME_MAX]; /* what commands take for it */
 	char user[NODE_USER_MAX];
 	char labels[256];
 	bool running;

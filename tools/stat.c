@@ -176,7 +176,7 @@ static void table_row(struct table *table, const struct row *row)
 	bool is_known = !row->is_of_page || total->limit_set;
 	char value[32];
 
-	table_cell(table, "%s", row->job);
+	table_cell(table, "%s", row->typed);
 	table_cell(table, "%s", row->user);
 	table_cell(table, "%s", row->running ? "running" : "ended");
 	table_cell(table, "%d", row->processes);

@@ -180,7 +180,7 @@ if [ "$(id -u)" -eq 0 ]; then
 		sleep 0.05
 	done
 	expect 1 "$spillway" set theirs --memory 1GiB
-	says "$err" "^spillway: which 'theirs'\? There are 65532/theirs in .*, 65533/theirs in .*; expected USER/JOB"
+	says "$err" "^spillway: which 'theirs'\? There are 65532/theirs \(running since .*, 1 process, process $theirs, SLURM_JOB_ID=4711, in .*\); 65533/theirs \(.*\); expected one of these as USER/JOB or"
 	expect 0 "$spillway" set 65533/theirs --memory 64MiB
 	says "$out" '^gpu 0: limit_set 64\.0 MiB'
 	grep -q 16MiB "$override" || fail 'the wrong job was changed'
@@ -205,5 +205,77 @@ END
 	[ ! -e "$common/state-65532/trap.override.ini" ] || fail 'a forged page led root into the directory of another user'
 	kill "$theirs"
 	wait "$theirs" 2>/dev/null
+	rm -f "$SPILLWAY_NODE_DIR"/*
+
+	# Of one user and one name, in two containers that call their state directories alike: the token tells them apart.
+	if ! unshare --mount true 2>/dev/null; then
+		echo 'no namespaces can be made here: two containers are not tried'
+		finish
+	fi
+	same=$common/state-65531
+	install -d -m 700 -o 65531 -g 65531 "$same"
+	contained() { # contained NUMBER ARGUMENTS...: a job called twin in a container of its own
+		log=$TMPDIR/contained-$1.log
+		shift
+		: >"$log"
+		SPILLWAY_STATE_DIR=$same SPILLWAY_JOB=twin unshare --mount --pid --fork --kill-child --mount-proc sh -c "
+			mount -t tmpfs -o mode=700,uid=65531,gid=65531 none '$same' &&
+			exec setpriv --reuid 65531 --regid 65531 --clear-groups '$fake_job' $*" >"$log" 2>&1 &
+		pid=$!
+		jobs_started="$jobs_started $pid"
+		wait_for ready "$log"
+	}
+	# reached WHAT TOKEN LIMIT: the job with this token has that limit, the other has not
+	limit_of() {
+		expect 0 timeout 60 "$spillway" stat "65531/twin@$1" --json
+		python3 -c "import json; d = json.load(open('$out')); print(d['devices'][0]['limit_set'])"
+	}
+	contained 1 -m 4096
+	first=$pid
+	expect 0 "$spillway" set 65531/twin --memory 32MiB # alone it needs none
+	contained 2 -m 8192
+	second=$pid
+	tries=0
+	until [ "$(find "$SPILLWAY_NODE_DIR" -name 'job-*-twin-*.page' | wc -l)" -eq 2 ] || [ $tries -gt 1200 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	expect 0 "$spillway" stat
+	cp "$out" "$TMPDIR/listed"
+	says "$out" '^twin@[0-9a-f]{4,16} +65531 +running +1 +0 +4\.00 KiB '
+	says "$out" '^twin@[0-9a-f]{4,16} +65531 +running +1 +0 +8\.00 KiB '
+	one=$(sed -n 's/^twin@\([0-9a-f]*\) .* 4\.00 KiB .*/\1/p' "$TMPDIR/listed")
+	two=$(sed -n 's/^twin@\([0-9a-f]*\) .* 8\.00 KiB .*/\1/p' "$TMPDIR/listed")
+	expect 0 "$spillway" stat --json
+	json "sorted(j['token'][:len('$one')] for j in d['node_jobs']) == sorted(['$one', '$two'])"
+	for command in 'stat' 'set --share 30' 'pause' 'resume'; do
+		# shellcheck disable=SC2086 # words
+		expect 1 timeout 60 "$spillway" $command 65531/twin
+		says "$err" "^spillway: which '65531/twin'\? There are .*; expected one of these as USER/JOB or USER/JOB@TOKEN$"
+		says "$err" "65531/twin@$one \(running since .*, 1 process, process [0-9]+, in $same\)"
+		says "$err" "65531/twin@$two \(running since .*, 1 process, process [0-9]+, in $same\)"
+	done
+	# What is of that name in that directory here is another one, and is left alone.
+	SPILLWAY_STATE_DIR=$same SPILLWAY_NODE_DIR=/nonexistent SPILLWAY_JOB=twin \
+		setpriv --reuid 65531 --regid 65531 --clear-groups "$fake_job" -m 99 >"$TMPDIR/third.log" 2>&1 &
+	third=$!
+	jobs_started="$jobs_started $third"
+	wait_for ready "$TMPDIR/third.log"
+	expect 0 timeout 60 "$spillway" set "65531/twin@$one" --memory 64MiB
+	says "$out" '^gpu 0: limit_set 64\.0 MiB'
+	expect 0 timeout 60 "$spillway" set "twin@$two" --memory 128MiB
+	says "$out" '^gpu 0: limit_set 128 MiB'
+	[ "$(limit_of "$one")-$(limit_of "$two")" = 67108864-134217728 ] || fail "limits: $(limit_of "$one")-$(limit_of "$two")"
+	[ ! -e "$same/twin.override.ini" ] || fail 'the limit of another job of that name was changed'
+	for command in 'pause' 'resume'; do
+		expect 0 timeout 60 "$spillway" $command "twin@$one"
+	done
+	expect 1 "$spillway" stat "65531/twin@00000000000000000"
+	expect 1 "$spillway" stat "65531/twin@ffffffffffffffff"
+	says "$err" "'65531/twin@ffffffffffffffff'"
+	# completion offers them so
+	bash -c '. tools/completion/spillway.bash; COMP_WORDS=("$1" set tw) COMP_CWORD=2; _spillway "$1" tw set; printf "%s\n" "${COMPREPLY[@]}"' bash "$spillway" >"$out"
+	[ "$(sort "$out")" = "$(printf 'twin@%s\n' "$one" "$two" | sort)" ] || fail 'completion'
+	kill "$first" "$second" "$third"
 fi
 finish

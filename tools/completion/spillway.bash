@@ -12,7 +12,8 @@ _spillway_words() {
 }
 
 _spillway_jobs() {
-	"$1" stat --format csv,noheader 2>/dev/null | sed -n 's/^\([A-Za-z0-9._-]*\),.*/\1/p' | sort -u
+	# as the table has them, which says what to type where two jobs have one name
+	"$1" stat 2>/dev/null | sed -n '1{/^JOB  */!q;d;};s/^\([A-Za-z0-9._@-]*\) .*/\1/p' | sort -u
 }
 
 # Words of the list that begin with what is typed.
