@@ -9,7 +9,7 @@ fail() {
 	exit 1
 }
 
-# bare_make TOOLS_FROM...: the folders that tools are taken from
+# bare_make: of this machine's own tools and glibc
 bare_make() {
 	mkdir -p "$root/bin" "$root/usr" "$root/etc" "$root/proc" "$root/dev/shm" "$root/tmp" "$root/kit" "$root/out"
 	ln -s ../bin "$root/usr/bin"
@@ -35,6 +35,21 @@ copy_library() {
 }
 with_libraries() { # with_libraries PROGRAM: what it is linked to, and its loader
 	for library in $(ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p'); do copy_library "$library"; done
+}
+
+# bare_make_of_packages FOLDER: of packages that were unpacked there by tools/dev/fetch-deb
+bare_make_of_packages() {
+	cp -a "$1" "$root"
+	# Links that lead into the folder they were unpacked in lead into the root.
+	find "$root" -type l | while read -r link; do
+		case $(readlink "$link") in
+		"$1"/*) ln -sfn "$(readlink "$link" | sed "s,^$1,,")" "$link" ;;
+		esac
+	done
+	mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/kit" "$root/out"
+	chmod 1777 "$root/tmp"
+	ln -sf mawk "$root/usr/bin/awk"
+	echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
 }
 
 # How a new namespace of mounts and networks is made: by anybody's right, or by root's.
@@ -69,5 +84,5 @@ bare() {
 		done
 		mount --bind "$kit" "$root/kit"
 		mount --bind "$out" "$root/out"
-		exec "$(PATH=$PATH:/usr/sbin:/sbin command -v chroot)" "$root" /bin/env -i PATH=/bin $variables "$@"' bare "$root" "$(realpath "$BUILD/gpu-kit")" "$TMPDIR/out" "${VARIABLES:-}" "$@"
+		exec "$(PATH=$PATH:/usr/sbin:/sbin command -v chroot)" "$root" /usr/bin/env -i PATH=/usr/bin:/bin $variables "$@"' bare "$root" "$(realpath "$BUILD/gpu-kit")" "$TMPDIR/out" "${VARIABLES:-}" "$@"
 }
