@@ -13,7 +13,5 @@
 #define LOWERED_LIMIT_IS_EARLY 1
 /* What another process has opened of a block that shares its slab is overwritten when the owner frees it and allocates again. */
 #define OPENED_BLOCKS_ARE_REUSED 1
-/* What a context has is given back before the driver is asked to destroy it, and may refuse. */
-#define REFUSED_DESTROY_TAKES_MEMORY 1
 
 #endif
