@@ -171,6 +171,17 @@ bool allocation_leave(struct allocation *a)
 	return true;
 }
 
+struct allocation *allocation_take(struct device *device, CUdeviceptr address)
+{
+	char container[REGISTRY_NAME_MAX];
+	struct allocation *a = (struct allocation *)registry_take_object(
+	    device->registry, NULL, &allocation_type, address, container);
+
+	if (a)
+		has_left(a);
+	return a;
+}
+
 struct leaving allocation_leaving(CUdeviceptr address)
 {
 	return context_leave_object(&allocation_type, address);

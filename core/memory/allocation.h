@@ -62,6 +62,11 @@ bool allocation_leave(struct allocation *allocation);
  * then it is found and charged.
  */
 struct leaving allocation_leaving(CUdeviceptr address);
+/*
+ * Likewise, of memory of an arena, about which no driver is asked: it is out of both, and the books' reference is the
+ * caller's. NULL: none, or another thread was quicker.
+ */
+struct allocation *allocation_take(struct device *device, CUdeviceptr address);
 /* As registry_left(), out of both. */
 bool allocation_left(const struct leaving *leaving, bool gone);
 /* By its first address, whatever context is current. A reference for the caller, or NULL. */

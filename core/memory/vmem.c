@@ -200,10 +200,34 @@ static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_f
 	return result;
 }
 
-CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
+/* What is at the address, if nobody need be asked whether it may go; out of the books. NULL: ask. */
+static struct allocation *take_ours(CUdeviceptr address)
+{
+	struct arena *arena = capture_is_active() ? NULL : arena_at(address);
+
+	return arena ? allocation_take(arena->device, address) : NULL;
+}
+
+/* Asks the driver, whose it is or who may refuse. */
+static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct leaving leaving = {0};
 	const struct allocation *a;
+	CUresult result;
+
+	if (address)
+		leaving = allocation_leaving(address);
+	a = (const struct allocation *)leaving.resource;
+	if (!a)
+		return free_unknown(address, how);
+	result = a->backing.provider ? free_ours(&leaving, how) : free_driver_s(&leaving, how);
+	resource_release(leaving.resource); /* still in the books, it is still charged */
+	return result;
+}
+
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct allocation *ours;
 	CUresult result;
 
 	if (how->wait)
@@ -212,13 +236,13 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 		spilled_settle();
 	if (how->wait && is_for_free_alone(address))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (address)
-		leaving = allocation_leaving(address);
-	a = (const struct allocation *)leaving.resource;
-	if (!a)
-		return free_unknown(address, how);
-	result = a->backing.provider ? free_ours(&leaving, how) : free_driver_s(&leaving, how);
-	resource_release(leaving.resource); /* still in the books, it is still charged */
+	ours = take_ours(address);
+	if (ours) {
+		result = let_go(ours, how);
+		resource_release(&ours->resource);
+	} else {
+		result = free_asking(address, how);
+	}
 	pools_settle();
 	return result;
 }
