@@ -1,20 +1,25 @@
 #!/bin/sh
 # A PyTorch training under half its working set ends with the same weights, bit for bit, by each of PyTorch's ways to take
-# memory: its own pool, expandable segments, the driver's pool.
+# memory (its own pool, expandable segments, the driver's pool), and one whose steps are a CUDA graph.
 set -eu
 . tests/gpu/needs.sh
 need_gpu
 need_pytorch
 
-for allocator in "" expandable_segments:True backend:cudaMallocAsync; do
-	export PYTORCH_CUDA_ALLOC_CONF="$allocator"
-	job=pytorch-${allocator%:*}
-	alone=$("$PYTHON" tests/gpu/train_pytorch.py)
-	echo "${allocator:-default}: $alone"
+for way in default expandable_segments:True backend:cudaMallocAsync graphs; do
+	case $way in
+	*:*) PYTORCH_CUDA_ALLOC_CONF=$way ;;
+	*) PYTORCH_CUDA_ALLOC_CONF= ;;
+	esac
+	export PYTORCH_CUDA_ALLOC_CONF
+	if [ $way = graphs ]; then program=tests/gpu/train_pytorch_graphs.py; else program=tests/gpu/train_pytorch.py; fi
+	job=pytorch-${way%:*}
+	alone=$("$PYTHON" $program | tail -n 1)
+	echo "$way: $alone"
+	with_all "$job-all" "$(echo "$alone" | field checksum)" "$PYTHON" $program
 	limit=$(($(echo "$alone" | field working_set) / 2))
-	with_all "$job-all" "$(echo "$alone" | field checksum)" "$PYTHON" tests/gpu/train_pytorch.py
-	limited=$("$BUILD/spillway" run --name "$job" --memory $limit "$PYTHON" tests/gpu/train_pytorch.py)
-	echo "${allocator:-default}, limited: $limited"
+	limited=$("$BUILD/spillway" run --name "$job" --memory $limit "$PYTHON" $program | tail -n 1)
+	echo "$way, limited: $limited"
 	same_within_limit "$job" $limit \
 		"$(echo "$alone" | field checksum)" "$(echo "$limited" | field checksum)" "$for_good"
 done

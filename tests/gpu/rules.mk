@@ -56,16 +56,17 @@ ptx-questions: # file:architecture:PTX version
 		sed "s/^\.version .*/.version $${rest#*:}/" $$file.ptx.tmp >$$file.ptx && rm $$file.ptx.tmp || exit 1; \
 	done
 
-# Programs of nvcc, where there is one: PTX alone, so that any GPU takes them, and the software GPU takes the one with the
+# Programs of nvcc, where there is that of CUDA 13: PTX alone, so that any GPU takes them, and the software GPU takes the one with the
 # shared runtime (not packed, because it unpacks by a library). That one's runtime lies beside it.
-has_nvcc := $(and $(if $(SANITIZER)$(CROSS),,yes),$(wildcard $(NVCC)))
+cudart_library := $(if $(SANITIZER)$(CROSS),,$(wildcard $(dir $(realpath $(NVCC)))../lib64/libcudart.so.13))
+has_nvcc := $(if $(cudart_library),yes)
 cudart_programs := $(if $(has_nvcc),$(addprefix $(BUILD)/gpu/cudart_blocks_,static shared))
 $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 	$(call say,NVCC)
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -O2 -arch=compute_75 -no-compress -cudart $* $(NVCC_LDFLAGS) -Xcompiler -static-libstdc++,-static-libgcc \
 		-Xlinker -rpath='$$ORIGIN' -o $@ $<
-	$(Q)[ $* = static ] || cp -L "$$(ls $(dir $(NVCC))../lib64/libcudart.so.1? | tail -n 1)" $(@D)/
+	$(Q)cp -L $(cudart_library) $(@D)/
 
 # GPU=soft tries the scripts on the software GPU. They use programs of the other tests.
 .PHONY: run-check-gpu

@@ -32,3 +32,10 @@ for script in check_pytorch check_pytorch_graphs check_pace_pytorch; do
 	[ $status = 77 ] || fail "$script without Python: $status: $(cat "$TMPDIR/said")"
 	grep -q 'no Python here' "$TMPDIR/said" || fail "$script: $(cat "$TMPDIR/said")"
 done
+
+# The version of the kernel driver, of either kind.
+printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build  (dvs-builder)  Wed Aug 27\nGCC version:  gcc version 13.3.0\n' >"$TMPDIR/open"
+printf 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc version 12.2.0\n' >"$TMPDIR/other"
+for each in open:580.82.07 other:535.104.05 none:; do
+	[ "$(tests/conformance/driver_version "$TMPDIR/${each%:*}")" = "${each#*:}" ] || fail "${each%:*}: $(tests/conformance/driver_version "$TMPDIR/${each%:*}")"
+done

@@ -14,7 +14,7 @@ kit_beside := $(patsubst $(BUILD)/%,%,$(clients_beside)) gpu/probe_kernels.ptx $
 	conformance/kernels.ptx bench/empty.so gpu/address_requests.tsv
 kit_files := $(wildcard tests/gpu/check_*.sh tests/gpu/*.py) tests/gpu/needs.sh tests/gpu/pace.sh tests/gpu/machine \
 	tests/gpu/questions/risks.tsv tests/gpu/questions/changes.awk tests/gpu/kit/results.awk \
-	tests/conformance/record tests/conformance/compare $(wildcard tests/conformance/documented/*.txt) \
+	tests/conformance/record tests/conformance/compare tests/conformance/driver_version $(wildcard tests/conformance/documented/*.txt) \
 	tests/bench/run tests/bench/report.awk
 kit_doors := $(addprefix tests/gpu/kit/,run-all run-part selftest README)
 
