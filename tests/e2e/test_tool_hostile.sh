@@ -10,24 +10,15 @@ mkdir -m 1777 "$SPILLWAY_NODE_DIR"
 # The control sequence introducer by three ways, a bell, a delete, what is no UTF-8, and a character that may stay.
 evil=$(printf '\033]0;own\007\302\2331m\2332m\177\377\303\251')
 
-# clean WHAT: $out and $err hold nothing that a terminal obeys
-clean() {
-	python3 - "$1" "$out" "$err" <<'END' || fail "$1: see above"
-import re, sys
-for path in sys.argv[2:]:
-    data = open(path, "rb").read()
-    text = data.decode("utf-8")  # or it is a fault
-    found = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
-    if found:
-        print(sys.argv[1], path, repr(text[max(0, found.start() - 40):found.end() + 40]))
-        sys.exit(1)
-END
-}
-tried() { # tried COMMAND...: whatever its status, it ends, and what it says is clean
+mkdir "$TMPDIR/said"
+number=0
+tried() { # tried COMMAND...: whatever its status, it ends; what it says is kept, to be looked at in the end
 	timeout 60 "$@" >"$out" 2>"$err"
 	status=$?
 	[ $status -ne 124 ] || fail "$*: does not end"
-	clean "$*"
+	number=$((number + 1))
+	cat "$out" "$err" >"$TMPDIR/said/$number"
+	printf '%s' "$*" | tr -dc ' -~' >"$TMPDIR/said/$number.command"
 }
 
 # A job whose every text field is hostile; its segment and ring are its user's to write.
@@ -143,4 +134,18 @@ mv "$page" "$SPILLWAY_NODE_DIR/job-0-$evil-0.page"
 tried env SPILLWAY_STATE_DIR="$TMPDIR/elsewhere" "$spillway" stat
 says "$err" 'page not understood'
 exec 7>&-
+
+[ $number -gt 60 ] || fail "only $number commands were tried"
+python3 - "$TMPDIR/said" $number <<'END' >"$out" 2>"$err" || fail 'what a terminal would obey, or no UTF-8'
+import re, sys
+bad = 0
+for number in range(1, int(sys.argv[2]) + 1):
+    path = "%s/%d" % (sys.argv[1], number)
+    text = open(path, "rb").read().decode("utf-8", "surrogateescape")
+    found = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", text)
+    if found:
+        print(open(path + ".command").read(), ascii(text[max(0, found.start() - 40):found.end() + 40]))
+        bad += 1
+sys.exit(bad > 0)
+END
 finish
