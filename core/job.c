@@ -50,6 +50,7 @@ static struct {
 	pid_t process;        /* which started */
 	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
 
+	_Atomic bool tells_nvml;
 	struct job_config config; /* after start, what changes in it is the helper's */
 	_Atomic bool configured;
 	struct segment *segment;
@@ -72,6 +73,11 @@ bool job_is_active(void)
 const struct job_config *job_configuration(void)
 {
 	return atomic_load_explicit(&job.configured, memory_order_acquire) ? &job.config : NULL;
+}
+
+bool job_tells_nvml(void)
+{
+	return atomic_load_explicit(&job.tells_nvml, memory_order_relaxed);
 }
 
 struct device_set *job_devices(void)
@@ -189,6 +195,7 @@ static void apply(void)
 {
 	struct job_change change = {.config = job.config.now, .devices = &job.devices};
 
+	atomic_store(&job.tells_nvml, config_nvml(job.config.now));
 	actions_run(ACTION_CONFIG_CHANGED, &change);
 	if (change.is_paced || somebody_cares())
 		record();

@@ -28,6 +28,9 @@ struct device_set *job_devices(void);
 /* What the process was configured by when it became part of the job; NULL before. Also in a forked child. */
 const struct job_config *job_configuration(void);
 
+/* Returns whether NVML's answers are to tell of the limit, as the configuration in force says. */
+bool job_tells_nvml(void);
+
 /* Where the calling thread's launches are counted, where no page says. */
 struct statistics *job_current_statistics(void);
 

@@ -3,6 +3,8 @@
  * LINKED; else it opens each NAME (libnvidia-ml.so.1) and asks that. A NAME may be prefixed by noload: or global:.
  *
  *   --watch SECONDS  asks the last NAME again and again until it is killed, or so long
+ *   --cost           after it was asked once, reads what /proc/self/io counts for 1000 questions: per question
+ *   --cuda           initialises CUDA first
  *   --fork           a forked child asks, too
  *   --errors         what wrong parameters answer
  *   --inside         what NVML says when it asks itself (nvml_fake.c)
@@ -35,7 +37,7 @@ static struct {
 } nvml;
 
 static struct {
-	bool fork, errors, inside;
+	bool fork, errors, inside, cost;
 	int watch;
 } options;
 
@@ -115,6 +117,47 @@ static void ask(void)
 	fflush(stdout);
 }
 
+/* What the kernel has counted of this process: bytes read, and calls that read. */
+static void count_io(unsigned long long *bytes, unsigned long long *calls)
+{
+	FILE *file = fopen("/proc/self/io", "re");
+
+	*bytes = *calls = 0;
+	if (!file || fscanf(file, "rchar: %llu wchar: %*u syscr: %llu", bytes, calls) != 2)
+		printf("no /proc/self/io\n");
+	if (file)
+		fclose(file);
+}
+
+static void tell_cost(void)
+{
+	enum { QUESTIONS = 1000 };
+	unsigned long long bytes[3], calls[3];
+	nvmlMemory_t memory;
+	nvmlDevice_t device;
+
+	nvml.nvmlDeviceGetHandleByIndex_v2(0, &device);
+	count_io(&bytes[0], &calls[0]);
+	count_io(&bytes[1], &calls[1]); /* counting counts */
+	for (int i = 0; i < QUESTIONS; i++)
+		nvml.nvmlDeviceGetMemoryInfo(device, &memory);
+	count_io(&bytes[2], &calls[2]);
+	bytes[2] -= bytes[1] + (bytes[1] - bytes[0]);
+	calls[2] -= calls[1] + (calls[1] - calls[0]);
+	printf("cost: bytes=%llu reads=%llu.%02llu\n", bytes[2] / QUESTIONS, calls[2] / QUESTIONS,
+	       calls[2] % QUESTIONS / 10);
+	fflush(stdout);
+}
+
+/* As a program that uses both: in the shim CUDA is what makes it take part in a job. */
+static void use_cuda(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+	int (*init)(unsigned int) = driver ? (int (*)(unsigned int))dlsym(driver, "cuInit") : NULL;
+
+	printf("cuInit %d\n", init ? init(0) : -1);
+}
+
 static void ask_wrongly(void)
 {
 	nvmlMemory_v2_t two = {.version = 1};
@@ -159,6 +202,8 @@ static void ask_all(const char *name)
 	       owner_of((void *)nvml.nvmlInit_v2), owner_of((void *)nvml.nvmlDeviceGetMemoryInfo),
 	       owner_of((void *)nvml.nvmlDeviceGetMemoryInfo_v2));
 	ask();
+	if (options.cost)
+		tell_cost();
 	if (options.errors)
 		ask_wrongly();
 	if (options.fork)
@@ -179,6 +224,10 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--fork") == 0)
 			options.fork = true;
+		else if (strcmp(argv[i], "--cost") == 0)
+			options.cost = true;
+		else if (strcmp(argv[i], "--cuda") == 0)
+			use_cuda();
 		else if (strcmp(argv[i], "--errors") == 0)
 			options.errors = true;
 		else if (strcmp(argv[i], "--inside") == 0)

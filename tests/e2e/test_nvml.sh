@@ -126,6 +126,32 @@ until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch
 until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib)) free=$((96 * mib))" "$scratch/watch" ||
 	fail "the watcher does not see 128 MiB: $(tail -n 2 "$scratch/watch")"
 
+# A question is a glance at the segment, not a copy of it, and no configuration file is read again: a few KB without CUDA,
+# nothing but what the helper thread reads with it. A changed limit is seen, by the segment or a file alone.
+cost() { field bytes "$(in_job big "$nvml" "$@" | grep '^cost:')"; }
+bytes=$(cost --cost)
+[ "$bytes" -gt 0 ] || fail "nothing was counted"
+[ "$bytes" -le 24576 ] || fail "without CUDA a question reads $bytes bytes"
+bytes=$(cost --cuda --cost)
+[ "$bytes" -le 2048 ] || fail "in a process of the job a question reads $bytes bytes"
+in_job big "$nvml" --cuda --watch 60 >"$scratch/taking" &
+holders="$holders $!"
+until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib))" "$scratch/taking" || fail "with CUDA: $(cat "$scratch/taking")"
+"$spillway" set big --memory 96MiB >/dev/null
+until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64 * mib))" "$scratch/taking" ||
+	fail "with CUDA 96 MiB are not seen: $(tail -n 2 "$scratch/taking")"
+until_true $patience grep -qF "total=$((96 * mib)) used=$((32 * mib)) free=$((64 * mib))" "$scratch/watch" ||
+	fail "without CUDA 96 MiB are not seen: $(tail -n 2 "$scratch/watch")"
+# Nobody of this job takes part: the file alone says what the limit is, and that NVML tells of it.
+printf '[gpu]\nmemory_limit = 48MiB\n' >"$scratch/watched.ini"
+SPILLWAY_CONFIG=$scratch/watched.ini in_job alone "$nvml" --watch 60 >"$scratch/file" &
+holders="$holders $!"
+until_true $patience grep -qF "total=$((48 * mib)) used=0" "$scratch/file" || fail "the file: $(cat "$scratch/file")"
+printf '[gpu]\nmemory_limit = 40MiB\n' >"$scratch/watched.new" && mv "$scratch/watched.new" "$scratch/watched.ini"
+until_true $patience grep -qF "total=$((40 * mib)) used=0" "$scratch/file" || fail "the changed file: $(tail -n 2 "$scratch/file")"
+printf '[job]\nnvml = no\n[gpu]\nmemory_limit = 40MiB\n' >"$scratch/watched.ini"
+until_true $patience grep -qF "total=$whole" "$scratch/file" || fail "nvml = no: $(tail -n 2 "$scratch/file")"
+
 # Two devices, of which the second is limited, whatever order CUDA has them in.
 export SOFTGPU_DEVICES=2
 mkdir "$scratch/two"
