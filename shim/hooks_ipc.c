@@ -1,11 +1,12 @@
 /*
- * Memory and pools of other processes, and ours given to them. Another's memory is in the books, its owner pays for it.
+ * Memory and pools of other processes, and ours given to them. Another's memory is in the books.
  */
 #include "shim/shim.h"
 
 #include "core/base/log.h"
 #include "core/job.h"
 #include "core/memory/allocation.h"
+#include "core/memory/exported.h"
 #include "core/memory/pool.h"
 #include "core/memory/room.h"
 #include "core/memory/share.h"
@@ -40,7 +41,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	if (result == CUDA_SUCCESS) {
 		a = allocation_find(dptr);
 		if (a) {
-			a->is_shared = true;
+			allocation_exported(a, pHandle, sizeof(*pHandle));
 			resource_release(&a->resource);
 		}
 	}
@@ -48,7 +49,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 }
 
 /* How much it is, the driver says. */
-static CUresult opened(CUresult result, const struct resource_type *type, const CUdeviceptr *dptr)
+static CUresult opened(CUresult result, const CUdeviceptr *dptr)
 {
 	KEEP_ERRNO;
 	CUdeviceptr base;
@@ -58,7 +59,43 @@ static CUresult opened(CUresult result, const struct resource_type *type, const 
 		return result;
 	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) != CUDA_SUCCESS)
 		size = 0;
-	side_enter(type, NULL, *dptr, size, 0);
+	side_enter(&side_type_imported_memory, NULL, *dptr, size, 0);
+	return result;
+}
+
+/* Memory that the job has already, or is charged for now. */
+static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
+                                 const CUdeviceptr *dptr)
+{
+	KEEP_ERRNO;
+	struct side_import known = {0};
+	struct context context;
+	struct deadline until;
+	struct import import;
+	CUdeviceptr base;
+	size_t size;
+
+	if (result != CUDA_SUCCESS || !dptr || !job_is_active() || !context_current(&context) ||
+	    side_is_open_again(&context, *dptr))
+		return result;
+	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) == CUDA_SUCCESS)
+		known.bytes = size;
+	import = imported_read_name(context.device, handle, sizeof(*handle));
+	known.imported_as = import.key;
+	if (!import.key && known.bytes) {
+		until = room_deadline(context.device, true);
+		if (room_charge_for_good(context.device, known.bytes, &until) != 0) {
+			REAL(cuIpcCloseMemHandle)(*dptr);
+			log_once(
+			    LOG_WARNING,
+			    "gpu %d: memory of another job cannot be opened "
+			    "(cuIpcOpenMemHandle): within memory_limit there is no room for it",
+			    context.device->id.ordinal);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+		known.charged = known.bytes;
+	}
+	side_enter_import(&context, *dptr, &known);
 	return result;
 }
 
@@ -81,8 +118,7 @@ HOOK(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int
 
 	if (open_ours(pdptr, &handle, Flags, &result))
 		return result;
-	return opened(REAL(cuIpcOpenMemHandle)(pdptr, handle, Flags), &side_type_ipc_mapping,
-	              pdptr);
+	return opened_by_handle(REAL(cuIpcOpenMemHandle)(pdptr, handle, Flags), &handle, pdptr);
 }
 
 HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
@@ -91,8 +127,7 @@ HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned 
 
 	if (open_ours(pdptr, &handle, Flags, &result))
 		return result;
-	return opened(REAL(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags), &side_type_ipc_mapping,
-	              pdptr);
+	return opened_by_handle(REAL(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags), &handle, pdptr);
 }
 
 HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
@@ -166,6 +201,5 @@ HOOK(cuMemPoolExportPointer, CUmemPoolPtrExportData *shareData_out, CUdeviceptr 
 HOOK(cuMemPoolImportPointer, CUdeviceptr *ptr_out, CUmemoryPool pool,
      CUmemPoolPtrExportData *shareData)
 {
-	return opened(REAL(cuMemPoolImportPointer)(ptr_out, pool, shareData),
-	              &side_type_imported_memory, ptr_out);
+	return opened(REAL(cuMemPoolImportPointer)(ptr_out, pool, shareData), ptr_out);
 }

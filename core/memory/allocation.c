@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/memory/elastic.h"
+#include "core/memory/exported.h"
 #include "core/state/event.h"
 
 /* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
@@ -86,7 +87,9 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->pool)
 		pool_unspilled(a->pool, a->charged);
 	pool_release(a->pool);
-	if (a->charged) /* an elastic one's chunks are */
+	if (a->charged && a->side == SEGMENT_ON_DEVICE) /* an elastic one's chunks are */
+		device_uncharge_exported(a->context.device, a->exported_as, a->charged);
+	else if (a->charged)
 		device_uncharge(a->context.device, a->side, a->charged);
 	if (a->is_in_books) {
 		statistics_sub(&a->context.device->statistics->allocations, 1);
@@ -98,6 +101,20 @@ static void allocation_destroy(struct resource *resource)
 	}
 	advice_book_free(a->advice);
 	free(a);
+}
+
+void allocation_exported(struct allocation *a, const void *handle, size_t size)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct device *device = a->context.device;
+
+	pthread_mutex_lock(&lock);
+	a->is_shared = true;
+	if (!a->exported_as && a->side == SEGMENT_ON_DEVICE && a->charged)
+		a->exported_as = exported_as(device, a->charged);
+	if (a->exported_as)
+		segment_export_name(device->segment, a->exported_as, handle, size);
+	pthread_mutex_unlock(&lock);
 }
 
 const struct resource_type allocation_type = {

@@ -29,10 +29,11 @@ struct allocation {
 	size_t size; /* as asked for */
 	enum segment_side side;
 	bool is_managed;
-	_Atomic bool is_in_books;   /* else it was freed, and goes as soon as may be */
-	_Atomic bool is_shared;     /* others may have it open: it must stay where it is */
-	_Atomic bool is_given_away; /* it has, or had, a number in share_export.c */
-	_Atomic uint64_t shared_as; /* its number in share_export.c; 0: it has none */
+	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
+	_Atomic bool is_shared;       /* others may have it open: it must stay where it is */
+	_Atomic uint64_t exported_as; /* a key of exported.h; 0: none */
+	_Atomic bool is_given_away;   /* it has, or had, a number in share_export.c */
+	_Atomic uint64_t shared_as;   /* its number in share_export.c; 0: it has none */
 	_Atomic uint64_t
 	    charged; /* of managed memory it grows; who lists resources reads it any time */
 	struct backing
@@ -48,6 +49,9 @@ struct allocation {
 };
 
 extern const struct resource_type allocation_type;
+
+/* The driver has made a handle of it by which other processes open it. */
+void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
 
 /* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/memory/exported.h"
+
 /* What is entered again, and what is left of it. Nothing waits under it, and no driver is called. */
 static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -12,6 +14,7 @@ struct side {
 	struct device *device;
 	_Atomic uint64_t bytes, charged;
 	_Atomic unsigned int entered; /* how many times */
+	uint64_t imported_as;         /* a key of exported.h; 0: none */
 };
 
 static uint64_t side_memory_used(const struct resource *resource)
@@ -27,6 +30,8 @@ static void side_destroy(struct resource *resource)
 		statistics_sub(&s->device->statistics->pinned_used, s->bytes);
 	if (s->charged)
 		device_uncharge(s->device, SEGMENT_ON_DEVICE, s->charged);
+	if (s->imported_as)
+		imported_leave(s->device, s->imported_as);
 	free(s);
 }
 
@@ -94,26 +99,46 @@ static bool was_entered_again(const struct resource_type *type, const struct con
 	return again;
 }
 
+static void enter_new(const struct resource_type *type, const struct context *context,
+                      uint64_t object, const struct side_import *import)
+{
+	struct side *s = create(context, type, import->bytes, import->charged);
+
+	if (s)
+		s->imported_as = import->imported_as;
+	if (!s) {
+		if (import->charged)
+			device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
+		if (import->imported_as)
+			imported_leave(context->device, import->imported_as);
+	} else if (registry_replace_object(context->device->registry, context->container, object,
+	                                   &s->resource) != 0) {
+		resource_release(&s->resource);
+	}
+}
+
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged)
 {
 	struct context current;
-	struct side *s;
 
 	if (!context && !context_current(&current))
 		return; /* nothing is charged without a context */
 	if (!context)
 		context = &current;
-	if (may_be_again(type) && was_entered_again(type, context, object, charged))
-		return;
-	s = create(context, type, bytes, charged);
-	if (!s) {
-		if (charged)
-			device_uncharge(context->device, SEGMENT_ON_DEVICE, charged);
-	} else if (registry_replace_object(context->device->registry, context->container, object,
-	                                   &s->resource) != 0) {
-		resource_release(&s->resource);
-	}
+	if (!may_be_again(type) || !was_entered_again(type, context, object, charged))
+		enter_new(type, context, object, &(struct side_import){bytes, charged, 0});
+}
+
+void side_enter_import(const struct context *context, uint64_t object,
+                       const struct side_import *import)
+{
+	enter_new(&side_type_ipc_mapping, context, object, import);
+}
+
+bool side_is_open_again(const struct context *context, uint64_t object)
+{
+	return was_entered_again(&side_type_ipc_mapping, context, object, 0);
 }
 
 struct leaving side_leave(const struct resource_type *type, uint64_t object)

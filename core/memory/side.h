@@ -4,8 +4,8 @@
  *
  *   array            cuArrayCreate and its kin; charged what was asked for
  *   host_allocation  pinned host memory the program allocates or registers; in the statistics, not in a quota
- *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; its owner is charged, we are not
- *   imported_memory  likewise, by pools' pointers
+ *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; charged where its owner is not of the job
+ *   imported_memory  another's, by pools' pointers; its owner is charged, we are not
  *   reservation      addresses alone
  *   measured         what the driver took for an object and tells nobody of (measured.h)
  *
@@ -36,6 +36,16 @@ SIDE_TYPES(X)
  */
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged);
+
+/* What is known of another process's memory: bytes; of them charged; the key by which it is the job's (exported.h). */
+struct side_import {
+	uint64_t bytes, charged, imported_as;
+};
+/* Counts an ipc_mapping once more that is there already. False: it is not. */
+bool side_is_open_again(const struct context *context, uint64_t object);
+/* Enters an ipc_mapping for the first time; takes over the charge and the key. */
+void side_enter_import(const struct context *context, uint64_t object,
+                       const struct side_import *import);
 
 /* Before the driver is asked to let it go; whatever context is current. */
 struct leaving side_leave(const struct resource_type *type, uint64_t object);

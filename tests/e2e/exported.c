@@ -264,7 +264,7 @@ static bool take(struct piece *piece)
 
 static void imported(void)
 {
-	struct piece piece[MOST];
+	struct piece piece[MOST] = {0};
 	int count = 0;
 
 	become_two(give_and_release);
@@ -289,7 +289,7 @@ static void imported(void)
 static void descriptor(void)
 {
 	struct piece piece;
-	int fd[MOST], count = 0;
+	int fd[MOST] = {0}, count = 0;
 
 	start_cuda();
 	for (; count < MOST && create(&piece, PIECE) == CUDA_SUCCESS; count++) {
@@ -356,7 +356,7 @@ static bool open_next(CUdeviceptr *address, char word)
 
 static void ipc(void)
 {
-	CUdeviceptr address[MOST];
+	CUdeviceptr address[MOST] = {0};
 	int count = 0;
 
 	become_two(give_and_free);
@@ -600,7 +600,7 @@ static void give(const char *path, int pieces)
 static void take_all(const char *path, int pieces)
 {
 	struct sockaddr_un address;
-	struct piece piece[MOST];
+	struct piece piece[MOST] = {0};
 	CUresult result = CUDA_SUCCESS;
 	int count = 0;
 

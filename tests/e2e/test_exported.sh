@@ -59,6 +59,17 @@ same "by a handle, orphaned" $((80 * mib)) "$(field orphaned "$seen")"
 [ "$(field held "$seen")" -le $((100 * mib)) ] || fail "more is held than may be: $seen"
 at none 0 0 0
 
+# The driver's own handles, where memory does not move.
+export SPILLWAY_SPILL=managed
+a_case ipc
+same "by the driver's handle" "opened 5" "$said"
+at full 100 100 100
+at none 0 0 0
+a_case killed_ipc
+at drained 80 80 80
+at none 0 0 0
+unset SPILLWAY_SPILL
+
 a_case killed
 at shared 80 80 0
 at drained 80 80 80
@@ -97,7 +108,7 @@ done
 for how in create ipc pool; do
 	limit=100
 	had=0
-	for try in 1 2 3; do
+	for _ in 1 2 3; do
 		said=$("$spillway" run --softgpu --quiet --name "full-$how-$limit" --memory "${limit}MiB" "$exported" "fill_$how" \
 			2>"$scratch/err") || fail "$how: $said $(cat "$scratch/err")"
 		now=$(field had "had=${said#had }")
