@@ -25,16 +25,19 @@ kit_old := libpthread.so.0 libdl.so.2 librt.so.1
 .PHONY: make-gpu-kit
 make-gpu-kit: $(kit_link)/made
 	@echo 'the GPU kit is in $(kit): copy it to the machine and start ./run-all OUT there'
-$(kit_link)/made: $(addprefix $(BUILD)/,$(kit_programs) $(kit_beside)) $(shim_out) $(kit_files) $(kit_doors) \
-		tests/gpu/kit/old-glibc $(kit_older) tests/gpu/kit/rules.mk
-	@rm -rf $(kit_link)/glibc && mkdir -p $(kit_link)
+# All of them again, whenever one is: what they are linked to is no prerequisite of theirs.
+$(kit_link)/linked: $(addprefix $(BUILD)/,$(kit_programs)) tests/gpu/kit/old-glibc $(kit_older) tests/gpu/kit/rules.mk
+	@rm -rf $(kit_link) && mkdir -p $(kit_link)
 	@CC='$(CC)' tests/gpu/kit/old-glibc $(abspath $(kit_link))/glibc $(kit_older)
-	@cd $(BUILD) && find core tools tests shim libcore.a cuda.mk \( -name '*.o' -o -name '*.a' -o -name cuda.mk \) \
-		-exec cp -lf --parents -t $(abspath $(kit_link)) {} +
+	@cd $(BUILD) && find core tools tests libcore.a cuda.mk \( -name '*.o' -o -name '*.a' -o -name cuda.mk \) \
+		-exec cp -l --parents -t $(abspath $(kit_link)) {} +
 	@+$(MAKE) --no-print-directory BUILD=$(kit_link) \
 		LDFLAGS='-L$(abspath $(kit_link))/glibc -Wl,-rpath-link,$(abspath $(kit_link))/glibc -Wl,--no-as-needed $(addprefix -l:,$(kit_old))' \
 		NVCC_LDFLAGS='-L$(abspath $(kit_link))/glibc -Xlinker -rpath-link=$(abspath $(kit_link))/glibc -Xlinker --no-as-needed $(addprefix -Xlinker -l:,$(kit_old))' \
 		$(addprefix $(kit_link)/,$(kit_programs)) >$(kit_link)/log 2>&1 || { cat $(kit_link)/log; exit 1; }
+	@touch $@
+
+$(kit_link)/made: $(kit_link)/linked $(addprefix $(BUILD)/,$(kit_beside)) $(shim_out) $(kit_files) $(kit_doors)
 	@rm -rf $(kit) && mkdir -p $(kit)/build
 	@cd $(kit_link) && cp --parents -t $(abspath $(kit))/build $(kit_programs)
 	@cd $(BUILD) && cp -d --parents -t $(abspath $(kit))/build $(kit_beside) $(patsubst $(BUILD)/%,%,$(shim_out)) \
