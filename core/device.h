@@ -70,9 +70,13 @@ struct device_ref {
 
 /*
  * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
- * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. segment
- * NULL: the job's books could not be had. 0 or a negative errno; nothing is left behind on failure.
+ * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. 0 or a negative errno; nothing is
+ * left behind on failure.
  */
+int device_set_identify(struct device_set *set);
+/* Enters them in the job's books, once. segment NULL: those could not be had. Else as device_set_identify(). */
+int device_set_enter(struct device_set *set, struct segment *segment, const char *job);
+/* Both. */
 int device_set_fill(struct device_set *set, struct segment *segment, const char *job);
 void device_set_clear(struct device_set *set);
 

@@ -51,7 +51,6 @@ static int identify(struct device *device, int ordinal)
 
 static int enter_books(struct device *device, struct segment *segment, const char *job)
 {
-	device->statistics = &device->own_statistics;
 	if (segment) {
 		struct segment_device entry = {.memory = device->id.memory};
 
@@ -75,7 +74,7 @@ static int enter_books(struct device *device, struct segment *segment, const cha
 }
 
 /* The driver's devices. What is there already stays in the set, to be cleared. */
-static int make_gpus(struct device_set *set, struct segment *segment, int found)
+static int make_gpus(struct device_set *set, int found)
 {
 	int error = 0;
 
@@ -88,10 +87,9 @@ static int make_gpus(struct device_set *set, struct segment *segment, int found)
 		struct device *device = &set->device[i];
 
 		pthread_mutex_init(&device->lock, NULL);
+		device->statistics = &device->own_statistics;
 		set->count = i + 1;
 		error = identify(device, i);
-		if (!error)
-			error = enter_books(device, segment, set->job);
 	}
 	return error;
 }
@@ -102,7 +100,7 @@ struct device_factory {
 	struct factory factory;
 	enum device_type makes;
 	/* 0; -ENODEV: it does not work here, another may; else the set cannot be made. */
-	int (*make)(struct device_set *set, struct segment *segment);
+	int (*make)(struct device_set *set);
 };
 
 /* Whether the driver is the software GPU; *found: its devices. */
@@ -116,22 +114,22 @@ static bool is_soft(int *found)
 	       strncmp(name, SOFT_NAME, strlen(SOFT_NAME)) == 0;
 }
 
-static int make_cuda(struct device_set *set, struct segment *segment)
+static int make_cuda(struct device_set *set)
 {
 	int found = 0;
 
 	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || is_soft(&found))
 		return -ENODEV;
-	return make_gpus(set, segment, found);
+	return make_gpus(set, found);
 }
 
-static int make_soft(struct device_set *set, struct segment *segment)
+static int make_soft(struct device_set *set)
 {
 	int found = 0;
 
 	if (driver.cuDeviceGetCount(&found) != CUDA_SUCCESS || !is_soft(&found))
 		return -ENODEV;
-	return make_gpus(set, segment, found);
+	return make_gpus(set, found);
 }
 
 static int host_node(const struct device *device)
@@ -158,9 +156,8 @@ static struct spill_tier *tier_of(struct device_set *set, int node)
 }
 
 /* After the devices whose memory is spilled there. */
-static int make_host(struct device_set *set, struct segment *segment)
+static int make_host(struct device_set *set)
 {
-	(void)segment;
 	for (int i = 0; i < set->count; i++) {
 		struct device *device = &set->device[i];
 
@@ -177,7 +174,7 @@ static const struct factory *const factories[] = {&cuda.factory, &soft.factory, 
 enum { FACTORIES = sizeof(factories) / sizeof(*factories) };
 
 /* By the first factory that works. */
-static int make(struct device_set *set, enum device_type type, struct segment *segment)
+static int make(struct device_set *set, enum device_type type)
 {
 	int error = -ENODEV;
 
@@ -187,28 +184,46 @@ static int make(struct device_set *set, enum device_type type, struct segment *s
 
 		if (factory->makes != type)
 			continue;
-		error = factory->make(set, segment);
+		error = factory->make(set);
 		if (!error)
 			set->made_by[type] = f->name;
 	}
 	return error;
 }
 
-int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
+int device_set_identify(struct device_set *set)
 {
 	int error = 0;
 
 	memset(set, 0, sizeof(*set));
-	snprintf(set->job, sizeof(set->job), "%s", job ? job : "");
 	set->process = (int)getpid();
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
-		error = make(set, (enum device_type)type, segment);
+		error = make(set, (enum device_type)type);
+	if (error)
+		device_set_clear(set);
+	return error;
+}
+
+int device_set_enter(struct device_set *set, struct segment *segment, const char *job)
+{
+	int error = 0;
+
+	snprintf(set->job, sizeof(set->job), "%s", job ? job : "");
+	for (int i = 0; i < set->count && !error; i++)
+		error = enter_books(&set->device[i], segment, set->job);
 	if (error)
 		device_set_clear(set);
 	else
 		log_info("%d devices by %s, %d spill tiers by %s", set->count,
 		         set->made_by[DEVICE_GPU], set->tier_count, set->made_by[DEVICE_CPU]);
 	return error;
+}
+
+int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
+{
+	int error = device_set_identify(set);
+
+	return error ? error : device_set_enter(set, segment, job);
 }
 
 void device_set_clear(struct device_set *set)

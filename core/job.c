@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,9 @@
 #include "core/state/status.h"
 
 #define COUNT_NS 1000000000ull
+#define NOT_IN_THE_BOOKS                                                                    \
+	"this process is not in the job's books: where memory is limited it holds none on " \
+	"the GPU"
 
 static struct {
 	pthread_mutex_t lock; /* of starting */
@@ -273,6 +277,17 @@ static void count(void)
 
 /* --- the helper --- */
 
+static int join(char *message, size_t size)
+{
+	const struct job_config *c = &job.config;
+	const char *labels = config_labels(c->now);
+
+	if (c->is_unnamed)
+		return segment_join_unnamed(c->name, labels, c->run, c->shared_by, &job.segment,
+		                            message, size);
+	return segment_join(c->name, labels, c->run, &job.segment, message, size);
+}
+
 static void *help(void *cookie)
 {
 	char message[512] = "";
@@ -281,13 +296,9 @@ static void *help(void *cookie)
 
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway");
-	error = (job.config.is_unnamed ? segment_join_unnamed : segment_join)(
-	    job.config.name, config_labels(job.config.now), job.config.run, &job.segment, message,
-	    sizeof(message));
+	error = join(message, sizeof(message));
 	if (error) {
-		log_error("%s; this process is not in the job's books: where memory is limited it "
-		          "holds none on the GPU",
-		          message[0] ? message : strerror(-error));
+		log_error("%s; " NOT_IN_THE_BOOKS, message[0] ? message : strerror(-error));
 		job_config_distrust(&job.config);
 	} else {
 		resources_start(job.segment);
@@ -404,7 +415,50 @@ static void keep_directory(void)
 	directory_keep();
 	if (directory_passed_over(message, sizeof(message)))
 		log_warning("%s", message);
-	job_config_locate(&job.config);
+}
+
+/* The limits of the devices, as they stand in an INI. */
+static const char *limits_text(char *text, size_t size)
+{
+	char limit[DEVICE_MAX][32];
+	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED};
+	bool are_same = true;
+	size_t length = 0;
+
+	for (int i = 0; i < job.devices.count; i++) {
+		config_for_device(job.config.now, &job.devices.device[i].id, &settings);
+		config_format(CONFIG_KEY_memory_limit, settings.memory_limit, limit[i],
+		              sizeof(limit[i]));
+		are_same &= strcmp(limit[i], limit[0]) == 0;
+	}
+	if (are_same) {
+		if (settings.memory_limit == CONFIG_UNLIMITED)
+			return "host_limit";
+		snprintf(text, size, "limit of %s", limit[0]);
+		return text;
+	}
+	length = (size_t)snprintf(text, size, "limit of ");
+	for (int i = 0; i < job.devices.count && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length, "%s%s on gpu %d",
+		                           i ? ", " : "", limit[i], i);
+	return text;
+}
+
+/* Whose the limit is, where nobody named a job. The first that is said of it. */
+static void say_who_shares(void)
+{
+	char limits[DEVICE_MAX * 48];
+
+	if (job.config.shared_by[0])
+		log_info("job %s: %s is shared by all processes of %s", job.config.name,
+		         limits_text(limits, sizeof(limits)), job.config.shared_by);
+}
+
+/* Without the helper nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */
+static bool goes_on_alone(void)
+{
+	job_config_reload(&job.config, &job.devices);
+	return job_config_is_limited(&job.config, &job.devices);
 }
 
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
@@ -414,26 +468,37 @@ static void start(void)
 
 	if (!job_config_start(&job.config))
 		return;
-	atomic_store(&job.configured, true);
-	if (config_disabled(job.config.now))
+	if (config_disabled(job.config.now)) {
+		atomic_store(&job.configured, true);
 		return;
+	}
 	watch_for_forks();
 	keep_directory();
-	failed = start_helper();
+	failed = device_set_identify(&job.devices);
 	if (failed) {
+		atomic_store(&job.configured, true);
+		log_error("devices cannot be read (%s): Spillway is off in this process",
+		          strerror(-failed));
+		return;
+	}
+	job_config_settle(&job.config, &job.devices);
+	atomic_store(&job.configured, true);
+	say_who_shares();
+	failed = start_helper();
+	if (failed && !goes_on_alone()) {
 		log_error("no helper thread (%s): Spillway is off in this process",
 		          strerror(-failed));
 		return;
 	}
-	failed = device_set_fill(&job.devices, job.segment, job.config.name);
-	if (failed || !job_pace_start(&job.devices, job.segment, job.config.name) ||
-	    !add_actions()) {
-		log_error("devices cannot be read (%s): Spillway is off in this process",
-		          strerror(failed ? -failed : ENOMEM));
+	if (device_set_enter(&job.devices, job.segment, job.config.name) != 0 ||
+	    !job_pace_start(&job.devices, job.segment, job.config.name) || !add_actions()) {
+		log_error("out of memory: Spillway is off in this process");
 		job.is_given_up = true;
 		sem_post(&job.ready);
 		return;
 	}
+	if (failed)
+		log_error("no helper thread (%s); " NOT_IN_THE_BOOKS, strerror(-failed));
 	/* With the override, whose place is known now: it holds from the first allocation on. */
 	job_config_reload(&job.config, &job.devices);
 	apply();

@@ -100,6 +100,26 @@ struct config *job_config_read(const struct job_config *c)
 	return loaded;
 }
 
+/* By who shares the limits, or after the process alone where there are none. */
+static void name_unnamed(struct job_config *c, uint64_t limits)
+{
+	struct job_sharers sharers = {.name = ""};
+
+	if (limits) {
+		job_sharers_find(c->environment, limits, &sharers);
+		memcpy(c->name, sharers.name, sizeof(c->name));
+	} else {
+		name_after_process(c->name, sizeof(c->name));
+	}
+	memcpy(c->shared_by, sharers.text, sizeof(c->shared_by));
+}
+
+static void locate_override(struct job_config *c)
+{
+	if (directory_override_path(c->name, c->override_path, sizeof(c->override_path)) != 0)
+		c->override_path[0] = '\0';
+}
+
 bool job_config_start(struct job_config *c)
 {
 	struct config_error error;
@@ -122,15 +142,29 @@ bool job_config_start(struct job_config *c)
 	snprintf(c->name, sizeof(c->name), "%s", config_job_name(c->now));
 	c->is_unnamed = c->name[0] == '\0';
 	if (c->is_unnamed)
-		name_after_process(c->name, sizeof(c->name));
-	job_config_locate(c);
+		name_unnamed(c, config_limits(c->now));
+	locate_override(c);
 	return true;
 }
 
-void job_config_locate(struct job_config *c)
+bool job_config_is_limited(const struct job_config *c, const struct device_set *devices)
 {
-	if (directory_override_path(c->name, c->override_path, sizeof(c->override_path)) != 0)
-		c->override_path[0] = '\0';
+	struct config_gpu settings;
+	bool limited = false;
+
+	for (int i = 0; i < devices->count; i++) {
+		config_for_device(c->now, &devices->device[i].id, &settings);
+		limited |=
+		    settings.memory_limit != CONFIG_UNLIMITED || settings.host_limit < CONFIG_AUTO;
+	}
+	return limited;
+}
+
+void job_config_settle(struct job_config *c, const struct device_set *devices)
+{
+	if (c->is_unnamed && !job_config_is_limited(c, devices))
+		name_unnamed(c, 0);
+	locate_override(c);
 }
 
 void job_config_distrust(struct job_config *c)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "core/config/config.h"
+#include "core/job_sharers.h"
 
 struct device_set;
 
@@ -17,7 +18,10 @@ struct job_config {
 	char **environment;
 	char *file; /* SPILLWAY_CONFIG, NULL: none */
 	char name[CONFIG_NAME_MAX];
-	bool is_unnamed; /* the name is made up from the program's */
+	bool
+	    is_unnamed; /* the name is made up: from who shares the limits, or from the program's */
+	char shared_by
+	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
 	char run[64]; /* SPILLWAY_RUN: which `spillway run` the process belongs to; may be empty */
 	char override_path[512];
 	struct config *now; /* never NULL after job_config_start() */
@@ -28,8 +32,13 @@ struct job_config {
 /* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
  * system's file and the environment counts, and it is said. False: no memory. */
 bool job_config_start(struct job_config *config);
-/* Finds the job's override in the state directory, once that is made. */
-void job_config_locate(struct job_config *config);
+/*
+ * Decides on the name, once the devices are known and the state directory is made: a process none of whose devices is limited
+ * shares nothing. Finds the job's override.
+ */
+void job_config_settle(struct job_config *config, const struct device_set *devices);
+/* Returns whether the memory of one of the devices, or what they may spill, is limited. */
+bool job_config_is_limited(const struct job_config *config, const struct device_set *devices);
 /* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
 void job_config_distrust(struct job_config *config);
 /*

@@ -72,6 +72,9 @@ static void print_job(const struct segment_view *view)
 	if (*view->labels)
 		printf("; labels %s", view->labels);
 	printf("\n");
+	if (*view->shared_by)
+		printf("nobody named it: its limits are shared by all processes of %s\n",
+		       view->shared_by);
 }
 
 static void print_memory(const struct segment_view *view)
@@ -301,6 +304,7 @@ void report_json(struct json *json, const struct segment_view *view)
 	json_text(json, "state", jobs_live_process(view) ? "running" : "ended");
 	json_text(json, "user", node_user(geteuid(), user, sizeof user));
 	json_text(json, "labels", view->labels);
+	json_text(json, "shared_by", view->shared_by);
 	json_number(json, "created_ns", view->created_ns);
 	json_limit(json, "ended_ns", view->ended_ns ? view->ended_ns : CONFIG_UNLIMITED);
 	json_open(json, "devices", '[');

@@ -152,6 +152,12 @@ uint64_t config_override_hash(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);
 
+/*
+ * Returns a number for all limits on memory that are set, of the device and of the host, the same however they are spelled and
+ * whichever layer they come from; 0: none is set.
+ */
+uint64_t config_limits(const struct config *config);
+
 /* 0, or -EINVAL and *error filled when the beginning of a UUID names several of the devices. */
 int config_check_devices(const struct config *config, const struct config_device *devices,
                          size_t count, struct config_error *error);

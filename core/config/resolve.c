@@ -2,8 +2,10 @@
  */
 #include "core/config/snapshot.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The strongest layer wins; within it the more specific selector. */
 static const struct config_setting *
@@ -111,6 +113,117 @@ static struct config_device device_of(const struct config_selector *selector)
 	else
 		snprintf(device.uuid, sizeof(device.uuid), "%s", selector->uuid);
 	return device;
+}
+
+/* --- all limits as one number --- */
+
+static const enum config_key quotas[] = {CONFIG_KEY_memory_limit, CONFIG_KEY_memory_limit_max,
+                                         CONFIG_KEY_host_limit};
+enum { QUOTAS = sizeof(quotas) / sizeof(*quotas) };
+
+static bool is_quota(enum config_key key)
+{
+	for (int i = 0; i < QUOTAS; i++)
+		if (quotas[i] == key)
+			return true;
+	return false;
+}
+
+/* What a selector says of each quota, and the ceiling, which a percentage cannot be compared with yet. */
+struct quota_values {
+	uint64_t number[QUOTAS], most[QUOTAS];
+	uint32_t of_memory[QUOTAS], most_of_memory[QUOTAS];
+};
+
+static void read_quotas(const struct config *config, const struct config_selector *selector,
+                        struct quota_values *values)
+{
+	struct config_device device = device_of(selector);
+
+	memset(values, 0, sizeof(*values)); /* it is hashed as bytes */
+	for (int i = 0; i < QUOTAS; i++) {
+		const struct config_setting *setting = effective(config, &device, quotas[i]);
+		const struct config_setting *most = ceiling(config, quotas[i]);
+		struct config_value value =
+		    setting ? setting->value : config_value_builtin(quotas[i]);
+
+		if (most && most->value.of_memory == value.of_memory) {
+			if (most->value.number < value.number)
+				value.number = most->value.number;
+		} else if (most) {
+			values->most[i] = most->value.number;
+			values->most_of_memory[i] = most->value.of_memory;
+		}
+		values->number[i] = value.number;
+		values->of_memory[i] = value.of_memory;
+	}
+}
+
+static bool is_limited(const struct quota_values *values)
+{
+	for (int i = 0; i < QUOTAS; i++) {
+		uint64_t without = config_value_builtin(quotas[i]).number;
+
+		if (quotas[i] == CONFIG_KEY_memory_limit_max)
+			continue; /* of a limit */
+		if (values->most[i] || values->most_of_memory[i] || values->of_memory[i] ||
+		    (values->number[i] != without && values->number[i] != CONFIG_UNLIMITED))
+			return true;
+	}
+	return false;
+}
+
+/* Whoever spells it. */
+static uint64_t hash_selector(const struct config_selector *selector)
+{
+	struct config_selector plain;
+
+	memset(&plain, 0, sizeof(plain));
+	plain.kind = selector->kind;
+	plain.ordinal = selector->ordinal;
+	plain.pci = selector->pci;
+	for (size_t i = 0; selector->uuid[i]; i++)
+		plain.uuid[i] = (char)tolower((unsigned char)selector->uuid[i]);
+	return config_hash(&plain, sizeof(plain));
+}
+
+/* Whether the setting is the first of its selector. */
+static bool is_first_of_selector(const struct config *config, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (is_quota(config->settings[i].key) &&
+		    config_selector_equal(&config->settings[i].selector,
+		                          &config->settings[index].selector))
+			return false;
+	return true;
+}
+
+uint64_t config_limits(const struct config *config)
+{
+	const struct config_selector all = {.kind = SELECT_ALL};
+	struct quota_values common, own;
+	bool limited;
+	uint64_t sum;
+
+	read_quotas(config, &all, &common);
+	limited = is_limited(&common);
+	sum = config_hash(&common, sizeof(common));
+	/* In whatever order they stand; what a selector does not change it does not count for. */
+	for (size_t i = 0; i < config->count; i++) {
+		const struct config_setting *setting = &config->settings[i];
+
+		if (!is_quota(setting->key) || setting->selector.kind == SELECT_ALL ||
+		    !is_first_of_selector(config, i))
+			continue;
+		read_quotas(config, &setting->selector, &own);
+		if (memcmp(&own, &common, sizeof(own)) == 0)
+			continue;
+		limited |= is_limited(&own);
+		sum += hash_selector(&setting->selector) ^ config_hash(&own, sizeof(own));
+	}
+	if (!limited)
+		return 0;
+	return sum ? sum : 1;
 }
 
 /* Only what can be said of every device: a size and a percentage cannot be compared yet. */

@@ -85,6 +85,7 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	             is_terminated(header->job, sizeof header->job) &&
 	             is_terminated(header->labels, sizeof header->labels) &&
 	             is_terminated(header->run, sizeof header->run) &&
+	             is_terminated(header->shared_by, sizeof header->shared_by) &&
 	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SLOTS &&
 	             strcmp(header->job, job) == 0;
 	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {

@@ -66,7 +66,8 @@ struct segment_header {
 	char boot_id[SEGMENT_BOOT_ID_MAX]; /* after a reboot no mutex in the file means anything */
 	char job[64];
 	char labels[256];
-	char run[64]; /* as given to segment_join(), cut to fit */
+	char run[64];       /* as given to segment_join(), cut to fit */
+	char shared_by[96]; /* as given to segment_join_unnamed(); or "" */
 	uint64_t created_ns;
 	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
 	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
@@ -116,9 +117,9 @@ static_assert(sizeof(struct statistics) == (44 + 2) * 8,
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
-static_assert(offsetof(struct segment_header, lock) == 512,
+static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 15616, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 15744, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_slot, charged) == 112,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_slot) == 6592, "layout changed: raise SEGMENT_VERSION");
@@ -139,6 +140,7 @@ struct segment {
 	_Atomic int page_state;
 	bool has_published;                          /* the helper's */
 	bool begins_run;                             /* its process was the first of a run */
+	bool begins_job;                             /* no process lived when its own came */
 	struct segment_limit limit[SEGMENT_DEVICES]; /* under the lock */
 	/* given back while the lock could not be had; settled with the next one that is, segment_tend() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -154,6 +156,8 @@ extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
+/* remove.c; with the job lock. Returns whether there was one. */
+bool segment_remove_override(int directory, const char *job);
 /* remove.c: removes what unnamed jobs, and whoever was killed while it made a segment, left behind. */
 void segment_remove_left(struct segment *segment);
 

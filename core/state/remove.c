@@ -12,8 +12,8 @@
 #include "core/state/directory.h"
 #include "core/state/ring_layout.h"
 
-/* -EBUSY while a process other than `but` lives, or a dead one's memory may still be held. */
-static int check_is_over(struct segment_file *file, const struct segment_slot *but)
+/* -EBUSY while a process lives, or a dead one's memory may still be held. */
+static int check_is_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
 	if (error)
@@ -21,7 +21,7 @@ static int check_is_over(struct segment_file *file, const struct segment_slot *b
 	/* probed and not only looked at: a death nobody noticed yet begins to drain */
 	slots_probe(file);
 	for (int i = 0; i < SEGMENT_SLOTS; i++)
-		if (&file->slot[i] != but && atomic_load(&file->slot[i].state) != SLOT_FREE)
+		if (atomic_load(&file->slot[i].state) != SLOT_FREE)
 			error = -EBUSY;
 	segment_unlock(file);
 	return error;
@@ -41,7 +41,7 @@ static int check_file_is_over(int directory, const char *job, bool unnamed)
 		error = -EBUSY;
 	if (!error && segment_is_of_this_boot(&header)) {
 		struct segment_file *file = segment_map(fd);
-		error = file ? check_is_over(file, NULL) : -errno;
+		error = file ? check_is_over(file) : -errno;
 		if (file)
 			munmap(file, sizeof *file);
 	}
@@ -49,26 +49,38 @@ static int check_file_is_over(int directory, const char *job, bool unnamed)
 	return error;
 }
 
-/* own: the caller's hold on the job, whose directory is known whatever became of the environment; or NULL. */
-static int remove_job(const char *job, struct segment *own, bool unnamed)
+bool segment_remove_override(int directory, const char *job)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
-	int directory =
-	    own ? directory_open_path(own->directory, 0, NULL, 0) : directory_open(0, NULL, 0);
+
+	snprintf(name, sizeof name, "%s.override.ini", job);
+	return unlinkat(directory, name, 0) == 0;
+}
+
+/* The override, the rings of events, and, if segment_too, the segment. */
+static int remove_files(int directory, const char *job, bool segment_too)
+{
+	char name[SEGMENT_FILE_NAME_MAX];
+	bool removed = segment_remove_override(directory, job);
+
+	rings_remove(directory, job, NULL, 0);
+	if (segment_too) {
+		snprintf(name, sizeof name, "%s.segment", job);
+		removed |= unlinkat(directory, name, 0) == 0;
+	}
+	return removed ? 0 : -ENOENT;
+}
+
+static int remove_job(const char *job, bool unnamed)
+{
+	int directory = directory_open(0, NULL, 0);
 	if (directory < 0)
 		return directory;
 	int lock = segment_job_lock(directory, job), error = lock;
 	if (lock >= 0)
-		error = own ? check_is_over(own->file, own->slot)
-		            : check_file_is_over(directory, job, unnamed);
-	if (!error) {
-		snprintf(name, sizeof name, "%s.segment", job);
-		bool removed = unlinkat(directory, name, 0) == 0;
-		snprintf(name, sizeof name, "%s.override.ini", job);
-		removed |= unlinkat(directory, name, 0) == 0;
-		rings_remove(directory, job, NULL, 0);
-		error = removed ? 0 : -ENOENT;
-	}
+		error = check_file_is_over(directory, job, unnamed);
+	if (!error)
+		error = remove_files(directory, job, true);
 	if (lock >= 0)
 		close(lock);
 	close(directory);
@@ -77,18 +89,66 @@ static int remove_job(const char *job, struct segment *own, bool unnamed)
 
 int segment_remove(const char *job)
 {
-	return directory_check_name(job) == 0 ? remove_job(job, NULL, false) : -EINVAL;
+	return directory_check_name(job) == 0 ? remove_job(job, false) : -EINVAL;
+}
+
+/*
+ * Under the lock. Returns whether there is another process than our own: one that lives and does not exit, or, unless those
+ * alone are asked for, any whose memory may still be held.
+ */
+static bool has_others(const struct segment *segment, bool staying_alone)
+{
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &segment->file->slot[i];
+		uint32_t state = atomic_load(&slot->state);
+
+		bool stays = state == SLOT_LIVE && !atomic_load(&slot->exiting_ns);
+
+		if (slot != segment->slot && state != SLOT_FREE && (stays || !staying_alone))
+			return true;
+	}
+	return false;
+}
+
+/* Under the lock. The dead that drain, and the caller, are in the totals. */
+static bool is_anything_charged(const struct segment_header *header)
+{
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			if (atomic_load(&header->charged[d][s]))
+				return true;
+	return false;
 }
 
 int segment_remove_own(struct segment *segment)
 {
-	return remove_job(segment->file->header.job, segment, true);
+	struct segment_file *file = segment->file;
+	const char *job = file->header.job;
+	bool is_shared = file->header.shared_by[0] != '\0', is_held = false;
+	/* Known whatever became of the environment. */
+	int directory = directory_open_path(segment->directory, 0, NULL, 0);
+	if (directory < 0)
+		return directory;
+	int lock = segment_job_lock(directory, job);
+	int error = lock < 0 ? lock : segment_lock(file);
+	if (!error) {
+		slots_probe(file);
+		is_held = is_shared && is_anything_charged(&file->header);
+		error = has_others(segment, is_shared) ? -EBUSY : 0;
+		segment_unlock(file);
+	}
+	if (!error)
+		error = remove_files(directory, job, !is_held);
+	if (lock >= 0)
+		close(lock);
+	close(directory);
+	return error;
 }
 
 static int remove_if_left(void *own, const char *job)
 {
 	if (strcmp(job, own) != 0)
-		(void)remove_job(job, NULL, true);
+		(void)remove_job(job, true);
 	return 0;
 }
 

@@ -40,7 +40,7 @@ static void read_command(char *command, size_t size)
 /* Who joins a job, beyond its name. */
 struct joiner {
 	bool is_unnamed;
-	const char *labels;
+	const char *labels, *shared_by;
 	char run[sizeof((struct segment_header *)0)->run];
 };
 
@@ -93,11 +93,15 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 	if (slot) {
 		segment_change_begin(&file->header);
 		if (live == 0) {
+			atomic_store(&file->header.is_unnamed, joiner->is_unnamed);
+			segment_copy_text(file->header.shared_by, sizeof file->header.shared_by,
+			                  joiner->shared_by);
 			memset(file->header.claim, 0, sizeof file->header.claim);
 			memset(&file->lanes, 0, sizeof file->lanes);
 			exports_forget_orphans(file);
 			quota_recount(file);
 		}
+		segment->begins_job = live == 0;
 		segment->begins_run = live == 0 && is_another_run(&file->header, joiner);
 		if (segment->begins_run)
 			begin_run(file, joiner);
@@ -133,6 +137,9 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	close(fd);
 	if (!error) {
 		rings_remove(directory, job, segment->file, segment->begins_run ? 0 : RING_KEPT);
+		/* What was set for a job nobody named was for those who have died. */
+		if (joiner->is_unnamed && segment->begins_job)
+			segment_remove_override(directory, job);
 		*result = segment;
 		return 0;
 	}
@@ -181,22 +188,21 @@ static int join(const char *job, const char *run, struct joiner *joiner, struct 
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size)
 {
-	struct joiner joiner = {.labels = labels ? labels : ""};
+	struct joiner joiner = {.labels = labels ? labels : "", .shared_by = ""};
 
 	return join(job, run, &joiner, segment, message, size);
 }
 
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
-                         struct segment **segment, char *message, size_t size)
+                         const char *shared_by, struct segment **segment, char *message,
+                         size_t size)
 {
-	struct joiner joiner = {.is_unnamed = true, .labels = labels ? labels : ""};
+	struct joiner joiner = {
+	    .is_unnamed = true, .labels = labels ? labels : "", .shared_by = shared_by};
 	int error = join(job, run, &joiner, segment, message, size);
 
-	if (!error) {
-		/* The file may have been there. */
-		atomic_store(&(*segment)->file->header.is_unnamed, 1);
+	if (!error)
 		segment_remove_left(*segment);
-	}
 	return error;
 }
 

@@ -71,15 +71,19 @@ void segment_tend(struct segment *segment);
  */
 void segment_exiting(struct segment *segment);
 /*
- * As segment_join(), for a job nobody named: its files are only for as long as its process lives, and say so before they have
- * their names, so that one killed here leaves nothing for ever. Removes those that earlier such processes, killed or gone by
+ * As segment_join(), for a job nobody named: its files are only for as long as its processes live, and say so before they have
+ * their names, so that one killed here leaves nothing for ever. shared_by: who shares its limits, for those who look; "" for a
+ * process alone. Removes the override of processes that have all ended, and the files that earlier such jobs, killed or gone by
  * exec or _exit, left behind. Takes the lock of other jobs: not while another thread of the process joins or removes one.
  */
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
-                         struct segment **segment, char *message, size_t size);
+                         const char *shared_by, struct segment **segment, char *message,
+                         size_t size);
 /*
- * For a job nobody named, as its process exits: removes the segment and override unless another
- * process is in the job. Any thread may call it; the slot stays valid. As segment_remove().
+ * For a job nobody named, as a process of it exits: removes the override and the segment unless another process is in the job.
+ * Where a limit is shared the segment stays while anything is charged, of the calling process too: the memory is held until
+ * it has died and longer, and the next process must find it charged. Whoever comes later removes that one. Any thread may call
+ * it; the slot stays valid. As segment_remove().
  */
 int segment_remove_own(struct segment *segment);
 /* In a forked child: unmaps without touching the parent's slot, and frees nothing: the allocator's
@@ -230,6 +234,7 @@ struct segment_view {
 	char job[64];
 	char labels[256];
 	bool is_unnamed;     /* nobody named the job */
+	char shared_by[96];  /* who shares the limits of a job that nobody named; or "" */
 	uint64_t token;      /* no other segment has it */
 	uint64_t created_ns; /* CLOCK_REALTIME; of this run */
 	uint64_t ended_ns;   /* last leave or death noticed; 0 while any process lives */

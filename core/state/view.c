@@ -281,6 +281,7 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 	memcpy(view->job, header->job, sizeof view->job);
 	memcpy(view->labels, header->labels, sizeof view->labels);
 	view->is_unnamed = header->is_unnamed != 0;
+	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);
 	view->token = header->token;
 	view->created_ns = header->created_ns;
 	view->device_count = (int)header->device_count;

@@ -53,7 +53,9 @@ grep -q "late: 4 4 4 4 4 4 4" "$scratch"/late-*.out || fail "no library freed af
 ends 7 close "$life_leave" close
 ends 7 spawn "$life_leave" spawn
 
-# A job nobody named leaves no segment where it ends by itself.
+# A job nobody named or limited leaves no segment where it ends by itself.
+printf '[gpu]\nspill = auto\n' >"$scratch/unlimited.ini"
+export SPILLWAY_CONFIG="$scratch/unlimited.ini"
 left() { set -- "$SPILLWAY_STATE_DIR"/life_leave-*.segment && [ -e "$1" ]; }
 for how in return exit quick_exit thread handler; do
 	ends 7 "" "$life_leave" $how

@@ -300,6 +300,80 @@ START_TEST(layers)
 }
 END_TEST
 
+static uint64_t limits_of(struct config *config)
+{
+	uint64_t limits = config_limits(config);
+
+	config_release(config);
+	return limits;
+}
+
+#define LIMITS_OF(...) limits_of(load_environment(ENVIRON(__VA_ARGS__)))
+
+/* Who has the same limits has the same number, whoever set them and in whatever words; who has others has another. */
+START_TEST(limits_are_a_number)
+{
+	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB");
+	struct config_sources both = {.environment = ENVIRON("SPILLWAY_MEMORY_LIMIT_1=1GiB")};
+
+	ck_assert_uint_eq(LIMITS_OF("A=b"), 0);
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=unlimited", "SPILLWAY_HOST_LIMIT=auto",
+	                            "SPILLWAY_SHARE=50", "SPILLWAY_MEMORY_LIMIT_MAX=1GiB"),
+	                  0);
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_HOST_LIMIT=unlimited", "CUDA_DEVICE_MEMORY_LIMIT=0"),
+	                  0);
+	ck_assert_uint_ne(forty, 0);
+	ck_assert_uint_eq(LIMITS_OF("CUDA_DEVICE_MEMORY_LIMIT=40m", "SPILLWAY_SHARE=50"), forty);
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40960K", "CUDA_DEVICE_MEMORY_LIMIT=80m"),
+	                  forty);
+	ck_assert_uint_eq(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_MEMORY_LIMIT_0=40MiB"),
+	                  forty);
+	ck_assert_uint_eq(limits_of(load_text("[gpu]\nmemory_limit = 40MiB\nspill = off\n")),
+	                  forty);
+
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=41MiB"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40%"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40%"), 0);
+	ck_assert_uint_ne(
+	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_MEMORY_LIMIT_MAX=50MiB"), forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB", "SPILLWAY_HOST_LIMIT=1GiB"),
+	                  forty);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_HOST_LIMIT=1GiB"), 0);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=40MiB"), 0);
+	ck_assert_uint_ne(LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=40MiB"),
+	                  LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=40MiB"));
+
+	/* In any order, of any layer, however a selector is spelled. */
+	ck_assert_uint_eq(
+	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT_0=1MiB", "SPILLWAY_MEMORY_LIMIT_1=2MiB"),
+	    LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=2MiB", "SPILLWAY_MEMORY_LIMIT_0=1MiB"));
+	both.file = scratch_write("job.ini", "[gpu]\nmemory_limit = 40MiB\n");
+	ck_assert_uint_eq(limits_of(load(both)),
+	                  LIMITS_OF("SPILLWAY_MEMORY_LIMIT_1=1GiB", "SPILLWAY_MEMORY_LIMIT=40MiB"));
+	ck_assert_uint_eq(limits_of(load_text("[gpu GPU-5AC31234]\nmemory_limit = 1GiB\n")),
+	                  limits_of(load_text("[gpu GPU-5ac31234]\nmemory_limit = 1024MiB\n")));
+}
+END_TEST
+
+/* The administrator's ceiling is a limit, and hides what is above it. */
+START_TEST(a_ceiling_is_a_limit)
+{
+	struct config_sources sources = {
+	    .system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 40MiB\n"),
+	    .environment = ENVIRON("SPILLWAY_MEMORY_LIMIT=80MiB")};
+	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB");
+
+	ck_assert_uint_eq(limits_of(load(sources)), forty);
+	sources.environment = ENVIRON("A=b");
+	ck_assert_uint_eq(limits_of(load(sources)), forty);
+	sources.environment = ENVIRON("SPILLWAY_MEMORY_LIMIT=50%");
+	ck_assert_uint_ne(limits_of(load(sources)), forty);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nmemory_limit = 50%\n");
+	sources.environment = ENVIRON("A=b");
+	ck_assert_uint_ne(limits_of(load(sources)), 0);
+}
+END_TEST
+
 START_TEST(hash_is_fnv_1a)
 {
 	ck_assert_uint_eq(config_hash("", 0), UINT64_C(0xcbf29ce484222325));
@@ -981,6 +1055,8 @@ int main(void)
 	tcase_add_test(tests, selector_ends_where_it_ends);
 	tcase_add_test(tests, ambiguous_uuid);
 	tcase_add_test(tests, layers);
+	tcase_add_test(tests, limits_are_a_number);
+	tcase_add_test(tests, a_ceiling_is_a_limit);
 	tcase_add_test(tests, hash_is_fnv_1a);
 	tcase_add_test(tests, missing_files);
 	tcase_add_test(tests, hami);

@@ -877,6 +877,103 @@ START_TEST(an_unnamed_job_leaves_nothing_behind)
 }
 END_TEST
 
+static bool is_there(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+static struct segment *share(const char *job, const char *shared_by)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+	int error =
+	    segment_join_unnamed(job, NULL, NULL, shared_by, &segment, message, sizeof message);
+	ck_assert_msg(error == 0, "%d: %s", error, message);
+	return segment;
+}
+
+static void child_share(void *unused)
+{
+	struct segment *segment = share("job", "POSIX session 7");
+	(void)unused;
+	if (segment_device(segment, &gpu) != 0 ||
+	    segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
+		_exit(1);
+}
+
+/* Where a limit is shared the next process must find charged what this one holds until it has died. */
+START_TEST(a_shared_limit_is_known_while_anything_is_held)
+{
+	char override[512];
+	struct segment *segment = share("job", "POSIX session 7");
+	struct segment *other = share("job", "POSIX session 7");
+
+	ck_assert_int_eq(directory_override_path("job", override, sizeof override), 0);
+	look();
+	ck_assert_str_eq(view.shared_by, "POSIX session 7");
+	segment_device(segment, &gpu);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 5, 5), 0);
+	close(open(override, O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(segment_remove_own(segment), -EBUSY);
+	ck_assert(is_there(override));
+
+	/* Two that exit at once do not wait for each other; what was set was for those who live. */
+	segment_exiting(other);
+	segment_exiting(segment);
+	ck_assert_int_eq(segment_remove_own(segment), 0);
+	ck_assert(!is_there(override));
+	ck_assert(is_there(path_of("job")));
+	ck_assert_int_eq(segment_remove_own(other), -ENOENT);
+	ck_assert(is_there(path_of("job")));
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 5);
+	ck_assert_int_eq(segment_remove_own(segment), 0);
+	ck_assert(!is_there(path_of("job")));
+	segment_leave(other);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(what_killed_sharers_left_goes_with_the_next)
+{
+	char override[512];
+
+	ck_assert_int_eq(directory_override_path("job", override, sizeof override), 0);
+	child_kill(child_start(child_share, NULL));
+	close(open(override, O_CREAT | O_WRONLY, 0600));
+
+	/* Of the same name: the limits of the dead are not his, their memory is charged. */
+	struct segment *segment = share("job", "POSIX session 8");
+	look();
+	ck_assert_str_eq(view.shared_by, "POSIX session 8");
+	ck_assert(!is_there(override));
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
+	close(open(override, O_CREAT | O_WRONLY, 0600));
+	struct segment *other = share("job", "POSIX session 8");
+	ck_assert(is_there(override)); /* of who lives */
+	segment_leave(other);
+	segment_leave(segment);
+
+	/* Of another name, once it has drained. */
+	segment = share("other", "");
+	ck_assert(is_there(path_of("job")));
+	drained();
+	segment_remove_left(segment);
+	ck_assert(!is_there(path_of("job")));
+	ck_assert(!is_there(override));
+	segment_leave(segment);
+
+	/* A name that somebody gives later is kept. */
+	segment_leave(share("job", ""));
+	segment_leave(join(NULL));
+	look();
+	ck_assert(!view.is_unnamed);
+	ck_assert_str_eq(view.shared_by, "");
+	segment = share("other", "");
+	ck_assert(is_there(path_of("job")));
+	segment_leave(segment);
+}
+END_TEST
+
 START_TEST(an_unnamed_job_is_removed_where_it_was_made)
 {
 	struct segment *segment = join(NULL);
@@ -940,6 +1037,8 @@ int main(void)
 	tcase_add_test(tests, full);
 	tcase_add_test(tests, removing);
 	tcase_add_test(tests, an_unnamed_job_leaves_nothing_behind);
+	tcase_add_test(tests, a_shared_limit_is_known_while_anything_is_held);
+	tcase_add_test(tests, what_killed_sharers_left_goes_with_the_next);
 	tcase_add_test(tests, an_unnamed_job_is_removed_where_it_was_made);
 	tcase_add_test(tests, bad_names);
 	suite_add_tcase(suite, tests);
