@@ -553,6 +553,7 @@ void job_stay_context(const struct context *context)
 
 void job_left_context(const struct context *context)
 {
+	capture_context_gone(context->handle);
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);

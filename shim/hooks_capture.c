@@ -8,8 +8,10 @@
 /* Inside the gate: who closes it then knows of the capture. */
 static CUresult begun(CUresult result, CUstream stream)
 {
+	struct context context;
+
 	if (result == CUDA_SUCCESS && job_is_active())
-		capture_began(stream);
+		capture_began_in(context_current(&context) ? context.handle : NULL, stream);
 	capture_announced();
 	return result;
 }

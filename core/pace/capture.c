@@ -15,7 +15,10 @@ _Atomic unsigned int capture_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Those that are active. They are few, else their room grows and stays; guarded by lock. */
-static CUstream few[FEW], *capturing = few;
+static struct capture {
+	CUcontext context; /* NULL: it is not known */
+	CUstream stream;
+} few[FEW], *capturing = few;
 static unsigned int room = FEW, known;
 
 static _Atomic unsigned int waiting, announced;
@@ -55,7 +58,7 @@ void capture_announced(void)
 /* With the lock held. False: no memory. */
 static bool make_room(void)
 {
-	CUstream *more;
+	struct capture *more;
 
 	if (known < room)
 		return true;
@@ -72,11 +75,16 @@ static bool make_room(void)
 
 void capture_began(CUstream stream)
 {
+	capture_began_in(NULL, stream);
+}
+
+void capture_began_in(CUcontext context, CUstream stream)
+{
 	int saved = errno;
 
 	pthread_mutex_lock(&lock);
 	if (make_room())
-		capturing[known++] = stream;
+		capturing[known++] = (struct capture){context, stream};
 	else /* nobody will know its end: better no memory moves than it is invalidated */
 		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
 		                      "ends, and no memory moves");
@@ -85,17 +93,37 @@ void capture_began(CUstream stream)
 	errno = saved;
 }
 
+/* With the lock held. */
+static void take_out(unsigned int i)
+{
+	capturing[i] = capturing[--known];
+	capture_count--;
+}
+
 void capture_is_over(CUstream stream)
+{
+	unsigned int i = 0;
+
+	if (!capture_is_active())
+		return;
+	pthread_mutex_lock(&lock);
+	while (i < known && capturing[i].stream != stream)
+		i++;
+	if (i < known)
+		take_out(i);
+	pthread_mutex_unlock(&lock);
+}
+
+void capture_context_gone(CUcontext context)
 {
 	if (!capture_is_active())
 		return;
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < known; i++) {
-		if (capturing[i] == stream) {
-			capturing[i] = capturing[--known];
-			capture_count--;
-			break;
-		}
+	for (unsigned int i = 0; i < known;) {
+		if (capturing[i].context == context)
+			take_out(i);
+		else
+			i++;
 	}
 	pthread_mutex_unlock(&lock);
 }

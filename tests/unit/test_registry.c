@@ -453,6 +453,65 @@ START_TEST(many_are_looked_up_at_once)
 }
 END_TEST
 
+static struct leaving leave(const char *container, uint64_t object)
+{
+	return registry_leave(registry, object,
+	                      registry_find_object(registry, container, &type[0], object));
+}
+
+/* Whether it was this call that took it out; nothing is asked about it any more. */
+static bool left(struct leaving *leaving, bool gone)
+{
+	bool taken = registry_left(leaving, gone);
+
+	resource_release(leaving->resource);
+	return taken;
+}
+
+START_TEST(what_leaves_is_there_until_it_has_left)
+{
+	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
+	struct leaving leaving, again;
+
+	ck_assert_int_eq(registry_add_object(registry, "ctx1", 7, old), 0);
+	leaving = leave("ctx1", 7);
+	ck_assert(resource_is_leaving(old));
+	ck_assert_uint_eq(registry_count(registry, &type[0]), 1);
+	ck_assert(!left(&leaving, false)); /* refused */
+	ck_assert(!resource_is_leaving(old));
+
+	/* Two threads ask, and the driver agrees to one of them. */
+	leaving = leave("ctx1", 7);
+	again = leave("ctx1", 7);
+	ck_assert_ptr_eq(leaving.resource, again.resource);
+	ck_assert(!left(&again, false));
+	ck_assert(resource_is_leaving(old));
+
+	/* In another container its address stands for another one already: that is found, and stays. */
+	ck_assert_int_eq(registry_add_object(registry, "ctx2", 7, new), 0);
+	found = registry_find_object(registry, "ctx1", &type[0], 7);
+	ck_assert_ptr_eq(found, new);
+	resource_release(found);
+	ck_assert(left(&leaving, true));
+	ck_assert_int_eq(alive, 1);
+
+	/* Likewise in its own container. */
+	leaving = leave("ctx2", 7);
+	ck_assert_ptr_eq(leaving.resource, new);
+	ck_assert_int_eq(registry_replace_object(registry, "ctx2", 7, thing_new(&type[0], 3)), 0);
+	ck_assert_int_eq(alive, 2); /* who asks has it still */
+	ck_assert(!left(&leaving, true));
+	ck_assert_int_eq(alive, 1);
+	ck_assert_uint_eq(registry_count(registry, &type[0]), 1);
+
+	leaving = leave("ctx2", 8);
+	ck_assert_ptr_null(leaving.resource);
+	ck_assert(!left(&leaving, true));
+	ck_assert_uint_eq(registry_cleanup(registry, "ctx2"), 1);
+	ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
 START_TEST(an_address_that_comes_again_stands_for_the_new_object)
 {
 	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
@@ -497,6 +556,7 @@ int main(void)
 	tcase_add_test(tests, the_address_table_keeps_what_it_was_given);
 	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
 	tcase_add_test(tests, many_are_looked_up_at_once);
+	tcase_add_test(tests, what_leaves_is_there_until_it_has_left);
 	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);
 	return suite_run("registry", tests);
 }

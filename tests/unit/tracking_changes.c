@@ -702,6 +702,22 @@ static void check_contexts_leaving(void)
 	atomic_store(&giver->takes, 0);
 }
 
+/* A capture is over when its context is destroyed, and not before. */
+static void check_captures_leaving(void)
+{
+	CUcontext context = new_context();
+	uint64_t stream = 0;
+
+	CALL(cuStreamCreate, {0, WORD(&stream)});
+	CALL(cuStreamBeginCapture_v2, {0, stream});
+	refuse(ENTRY_cuCtxDestroy_v2, true);
+	CALL(cuCtxDestroy_v2, {0, WORD(context)});
+	refuse(ENTRY_cuCtxDestroy_v2, false);
+	TRUE(capture_count == 1);
+	CALL(cuCtxDestroy_v2, {0, WORD(context)});
+	TRUE(capture_count == 0);
+}
+
 static pthread_t retainer;
 
 static void *retain_again(void *cookie)
@@ -924,6 +940,7 @@ void check_changes(void)
 	check_user_objects();
 	check_physical();
 	check_contexts_leaving();
+	check_captures_leaving();
 	check_primary_again();
 	check_physical_again();
 	check_captured_again();
