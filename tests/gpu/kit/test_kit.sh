@@ -70,3 +70,12 @@ interrupted TERM
 grep -q '^1-probe	interrupted' "$TMPDIR/steps" || fail "TERM: $(cat "$TMPDIR/steps")"
 archived TERM 1-probe/probe.tsv | grep -q '^device	' || fail "TERM: what the probe had learnt is not in the archive"
 interrupted KILL
+
+# A part ends in its time whatever the driver does: what was learnt until then is kept, and what was not reached is said.
+if (VARIABLES="STEPS=machine|probe|conformance PART_SECONDS=8 SOFTGPU_KERNEL_TIME_US=1000000" bare /kit/selftest /out/slow 1) >"$TMPDIR/said" 2>&1; then
+	fail "a part that was cut short ended as if nothing had been: $(cat "$TMPDIR/said")"
+fi
+archived slow steps.tsv >"$TMPDIR/steps"
+grep -q '^1-probe	out of time	' "$TMPDIR/steps" || fail "$(cat "$TMPDIR/steps")"
+grep -q '^1-conformance	not reached	' "$TMPDIR/steps" || fail "$(cat "$TMPDIR/steps")"
+archived slow 1-probe/probe.tsv | grep -q '^device	' || fail "what the probe had learnt is not in the archive"
