@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <termios.h>
 
 /* stderr as a pipe in packet mode: one read() is one write(). */
@@ -256,6 +257,45 @@ START_TEST(stopped_terminal)
 }
 END_TEST
 
+/* In the background of a terminal that stops those who write from there (stty tostop): the program goes on. */
+START_TEST(terminal_of_others)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status;
+	pid_t leader;
+
+	ck_assert_int_eq(grantpt(terminal) | unlockpt(terminal), 0);
+	leader = fork();
+	if (leader == 0) {
+		struct termios settings;
+		int writer;
+		pid_t background;
+
+		setsid();
+		writer = open(ptsname(terminal), O_RDWR); /* it becomes ours */
+		if (writer < 0 || tcgetattr(writer, &settings) != 0)
+			_exit(1);
+		settings.c_lflag |= TOSTOP;
+		if (tcsetattr(writer, TCSANOW, &settings) != 0 || dup2(writer, STDERR_FILENO) < 0)
+			_exit(2);
+		background = fork();
+		if (background == 0) {
+			setpgid(0, 0);
+			log_error("from behind");
+			_exit(0);
+		}
+		if (waitpid(background, &status, WUNTRACED) != background)
+			_exit(3);
+		if (WIFSTOPPED(status))
+			kill(background, SIGKILL);
+		_exit(WIFEXITED(status) ? 0 : 4);
+	}
+	ck_assert_int_eq(waitpid(leader, &status, 0), leader);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_str_eq(read_behind(terminal, 0), "spillway: error: from behind\r\n");
+}
+END_TEST
+
 /* Whoever cannot open it anew writes only where there is room: here the file of another user. */
 START_TEST(full_pipe_of_others)
 {
@@ -481,6 +521,7 @@ int main(void)
 	tcase_add_test(tests, full_socket);
 	tcase_add_test(tests, full_terminal);
 	tcase_add_test(tests, stopped_terminal);
+	tcase_add_test(tests, terminal_of_others);
 	tcase_add_test(tests, full_pipe_of_others);
 	tcase_add_test(tests, socket_whose_other_end_is_gone);
 	tcase_add_test(tests, file);
