@@ -221,10 +221,23 @@ static void tell(void)
 	segment_follow(job.segment, config_override_hash(job.config.now));
 }
 
+/* What was set went with the job's other files: nobody took it back. */
+static bool has_lost_its_files(void)
+{
+	if (!job.segment || !job_config_lost_override(&job.config) || segment_is_found(job.segment))
+		return false;
+	log_once(
+	    LOG_WARNING,
+	    "job %s: its files in the state directory were removed while it runs (by RemoveIPC "
+	    "of logind?); what was set stays, and nothing can be set any more",
+	    job.config.name);
+	return true;
+}
+
 /* Reads the layers again; a bad one changes nothing. */
 static void reload(void)
 {
-	bool accepted = job_config_reload(&job.config, &job.devices);
+	bool accepted = !has_lost_its_files() && job_config_reload(&job.config, &job.devices);
 
 	if (accepted)
 		apply();

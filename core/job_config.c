@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file_status.h"
 #include "core/base/log.h"
 #include "core/device.h"
 #include "core/state/directory.h"
@@ -165,6 +166,14 @@ void job_config_settle(struct job_config *c, const struct device_set *devices)
 	if (c->is_unnamed && !job_config_is_limited(c, devices))
 		name_unnamed(c, 0);
 	locate_override(c);
+}
+
+bool job_config_lost_override(const struct job_config *c)
+{
+	struct stat found;
+
+	return config_override_hash(c->now) != 0 && c->override_path[0] &&
+	       file_status(c->override_path, &found) != 0;
 }
 
 void job_config_distrust(struct job_config *c)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/printable.h"
+#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -121,6 +123,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
                        struct segment **result, char *message, size_t size)
 {
 	char path[PATH_MAX];
+	struct stat found;
 	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, message, size);
 	if (fd < 0)
 		return fd;
@@ -129,6 +132,10 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	if (segment) {
 		segment->directory = strdup(directory_path(path, sizeof path));
 		segment->node = strdup(directory_of_node(path, sizeof path));
+	}
+	if (segment && file_status_of(fd, &found) == 0) {
+		segment->volume = found.st_dev;
+		segment->inode = found.st_ino;
 	}
 	if (segment && segment->directory && segment->node) {
 		segment->file = segment_map(fd);
@@ -227,6 +234,16 @@ void segment_leave(struct segment *segment)
 void segment_abandon(const struct segment *segment)
 {
 	munmap(segment->file, sizeof *segment->file);
+}
+
+bool segment_is_found(const struct segment *segment)
+{
+	char path[PATH_MAX];
+	struct stat found;
+
+	snprintf(path, sizeof path, "%s/%s.segment", segment->directory, segment->file->header.job);
+	return file_status(path, &found) == 0 && found.st_dev == segment->volume &&
+	       found.st_ino == segment->inode;
 }
 
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns)

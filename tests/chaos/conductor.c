@@ -383,8 +383,9 @@ static void make_surroundings(void)
 	put_variable("SOFTGPU_MEMORY", "384M");
 	put_variable("SOFTGPU_QUIET", "1");
 	put_variable("LD_LIBRARY_PATH", "%s/softgpu", conductor.build);
-	/* Processes end with what they have, and the shim is preloaded. */
-	put_variable("ASAN_OPTIONS", "%s%sverify_asan_link_order=0:detect_leaks=0",
+	/* Processes end with what they have, threads on stacks that they left by being cancelled; the shim is preloaded. */
+	put_variable("ASAN_OPTIONS",
+	             "%s%sverify_asan_link_order=0:detect_leaks=0:use_sigaltstack=0",
 	             options ? options : "", options ? ":" : "");
 	options = getenv("TSAN_OPTIONS");
 	put_variable("TSAN_OPTIONS", "%s%sreport_thread_leaks=0", options ? options : "",
