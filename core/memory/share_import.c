@@ -50,7 +50,13 @@ struct mapping {
 	UT_hash_handle hh;
 };
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* opening and closing, one at a time */
+/*
+ * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to the gate, to make room for
+ * what another job gives.
+ */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
+static bool turn;
 static struct mapping *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
 static struct mapping *postponed; /* forbade to wait for who uses them */
 
@@ -67,6 +73,24 @@ static int by_range(const void *a, const void *b)
 	if (x->place.base + x->place.size <= y->place.base)
 		return -1;
 	return x->place.base >= y->place.base + y->place.size;
+}
+
+/* With cancellation off. */
+static void take_turn(void)
+{
+	pthread_mutex_lock(&turn_lock);
+	while (turn)
+		pthread_cond_wait(&turn_is_given, &turn_lock);
+	turn = true;
+	pthread_mutex_unlock(&turn_lock);
+}
+
+static void give_turn(void)
+{
+	pthread_mutex_lock(&turn_lock);
+	turn = false;
+	pthread_cond_signal(&turn_is_given);
+	pthread_mutex_unlock(&turn_lock);
 }
 
 /* Good as long as the caller has its turn. */
@@ -440,10 +464,10 @@ CUresult share_open(const struct context *context, const CUipcMemHandle *bytes, 
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* It waits for others, and the program does not expect to be cancelled here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&turn);
+	take_turn();
 	settle();
 	result = open_one(context, &handle, address);
-	pthread_mutex_unlock(&turn);
+	give_turn();
 	pthread_setcancelstate(cancel, NULL);
 	return result;
 }
@@ -497,12 +521,12 @@ bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), C
 			return true;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&turn);
+	take_turn();
 	settle();
 	m = find_at(address);
 	if (m)
 		*result = close_one(m);
-	pthread_mutex_unlock(&turn);
+	give_turn();
 	pthread_setcancelstate(cancel, NULL);
 	return m != NULL;
 }
@@ -515,7 +539,7 @@ void share_forget_context(CUcontext context)
 	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&turn);
+	take_turn();
 	HASH_ITER (hh, by_key, m, next) {
 		/* cppcheck-suppress uninitvar ; the macro sets it */
 		if (m->key.context != context)
@@ -523,6 +547,6 @@ void share_forget_context(CUcontext context)
 		leave(m);
 		unmap(m);
 	}
-	pthread_mutex_unlock(&turn);
+	give_turn();
 	pthread_setcancelstate(cancel, NULL);
 }
