@@ -34,6 +34,7 @@ struct gift {
 	CUipcMemHandle handle;
 	uint64_t size;
 	uint32_t factor, term;
+	int from; /* the seat of who gives it */
 };
 
 struct seat {

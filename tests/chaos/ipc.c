@@ -16,7 +16,8 @@ void do_give(struct dice *dice)
 	graphs_forget(block->number);
 	block->is_given = true;
 	atomic_store(&seat->gift_version, seat->gift_version | 1);
-	seat->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term};
+	seat->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term,
+	                           worker.number};
 	atomic_store(&seat->gift_version, seat->gift_version + 1);
 }
 
@@ -47,10 +48,8 @@ void do_open(struct dice *dice)
 	block = block_new(KIND_OPENED, gift.size);
 	if (!block)
 		return;
-	exported_comes(gift.size);
 	result = cuIpcOpenMemHandle(&block->at, gift.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 	if (result != CUDA_SUCCESS) {
-		exported_went(gift.size);
 		block->kind = KIND_NONE;
 		note(": error %d", result);
 		if (result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_MAP_FAILED &&
@@ -66,5 +65,4 @@ void do_open(struct dice *dice)
 void ipc_close(struct block *block)
 {
 	OK(cuIpcCloseMemHandle(block->at));
-	exported_went(block->size);
 }

@@ -145,8 +145,6 @@ void do_send(struct dice *dice)
 	if (!HAD(cuMemExportToShareableHandle(&file, block->handle,
 	                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)))
 		return;
-	/* Others may hold descriptors of it for ever: it counts for as long as this process lives. */
-	exported_comes(block->size);
 	graphs_forget(block->number);
 	block->is_given = true;
 	note(post(to, file, block) ? ": sent" : ": not sent");
@@ -178,7 +176,12 @@ void do_receive(struct dice *dice)
 		close(file);
 		return;
 	}
-	exported_comes(block->size);
+	/*
+	 * The software GPU counts memory that somebody has a descriptor of for a process that held it. What another job sent is
+	 * none of this job's once it is released, or has been refused.
+	 */
+	if (job_of(parcel.gift.from) != job_of(worker.number))
+		unrefused_comes(block->size);
 	result = cuMemImportFromShareableHandle(&block->handle, (void *)(uintptr_t)file,
 	                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(file);
@@ -186,7 +189,6 @@ void do_receive(struct dice *dice)
 	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
 	    !HAD(result)) {
 		note(": error %d", result);
-		exported_went(block->size);
 		block->kind = KIND_NONE;
 		return;
 	}

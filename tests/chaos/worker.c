@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "tests/chaos/blocks.h"
-#include "tests/chaos/known.h"
 #include "tests/chaos/operations.h"
 
 struct worker worker;
@@ -67,18 +66,6 @@ void unrefused_comes(size_t bytes)
 void unrefused_went(size_t bytes)
 {
 	worker.seat->unrefused -= bytes;
-}
-
-void exported_comes(size_t size)
-{
-	if (EXPORTED_MEMORY_ESCAPES)
-		unrefused_comes((size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
-}
-
-void exported_went(size_t size)
-{
-	if (EXPORTED_MEMORY_ESCAPES)
-		unrefused_went((size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
 }
 
 CUstream any_stream(struct dice *dice)

@@ -51,10 +51,6 @@ bool had(CUresult result, const char *call, const char *file, int line);
 void unrefused_comes(size_t bytes);
 void unrefused_went(size_t bytes);
 
-/* Memory that others have open, or keep a descriptor of; see known.h. */
-void exported_comes(size_t size);
-void exported_went(size_t size);
-
 CUstream any_stream(struct dice *dice);
 
 #endif
