@@ -272,6 +272,7 @@ static void step_wait(const char *file)
 	char line[16];
 
 	fflush(stdout);
+	setvbuf(stdin, NULL, _IONBF, 0); /* others may wait for lines of the same pipe */
 	/* A descriptor may not be had. */
 	if (mkdir(file, 0700) != 0)
 		exit(2);

@@ -16,7 +16,7 @@ nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnv
 elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves closure free ipc segments handles pools exported refused)
 e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/raises $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/empty.so $(BUILD)/tests/e2e/lingers.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
-	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged \
+	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients)
 
@@ -35,7 +35,7 @@ $(addprefix $(BUILD)/tests/e2e/,entry proc_addresses blind_calls runtimes): %: %
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 
-$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(elastic_clients) $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
+$(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(elastic_clients) $(guests) $(lives): %: %.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 

@@ -1,0 +1,62 @@
+#!/bin/sh
+# Large numbers: a million allocations, ten thousand streams while memory moves, more processes than a job has seats. On a driver
+# that does nothing, so that what takes time is ours.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+: "${COUNT_PROCESSES:=300}"
+guest=$build/tests/e2e/guest
+seats=256
+on_null() { LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$@"; }
+
+# A million allocations alive at once, in a job nobody named and in a limited one.
+million=1048576
+for limit in "" 64MiB; do
+	out=$(env ${limit:+SPILLWAY_JOB=million SPILLWAY_MEMORY_LIMIT=$limit} \
+		LD_PRELOAD="$shim" LD_LIBRARY_PATH="$build/bench/null" "$guest" init context alloc:0:$million free 2>&1)
+	has "a million" "$out" "alloc=$million result=0"
+	has "a million" "$out" "free=0"
+done
+same "allocations that are left" 0 "$(counter million allocations)"
+same "all are given back" "0 0" "$(counter million device_used) $(counter million host_used)"
+
+# Memory moves although each of ten thousand streams has to be asked whether it is done.
+mkfifo "$scratch/in"
+SPILLWAY_JOB=streams SPILLWAY_MEMORY_LIMIT=64MiB LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null \
+	"$build/tests/e2e/streams" 10000 "$scratch/ready" <"$scratch/in" >"$scratch/out" 2>&1 &
+running=$!
+exec 8>"$scratch/in"
+until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out")"
+"$spillway" set streams --memory 8MiB --timeout $patience >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
+has "set" "$(cat "$scratch/set")" "limit_held 8.00 MiB"
+[ "$(counter streams demoted_bytes)" -ge $((24 * 1048576)) ] || fail "nothing moved: $("$spillway" stat streams)"
+echo >&8
+wait $running || fail "streams: $(cat "$scratch/out")"
+same "streams" "streams=10000 wrong=0" "$(cat "$scratch/out")"
+
+# More processes than seats: each starts and works; who has no seat says so in one line, and the others are counted.
+mkdir "$scratch/here"
+mkfifo "$scratch/go"
+exec 7<>"$scratch/go"
+export SPILLWAY_JOB=crowd SPILLWAY_MEMORY_LIMIT=64MiB
+i=0 crowd=
+while [ $i -lt "$COUNT_PROCESSES" ]; do
+	on_null "$guest" init context alloc:1:1 "wait:$scratch/here/$i" free <"$scratch/go" >"$scratch/crowd.$i" 2>&1 &
+	crowd="$crowd $!"
+	i=$((i + 1))
+done
+all_here() { [ "$(find "$scratch/here" -mindepth 1 | wc -l)" -eq "$COUNT_PROCESSES" ]; }
+until_true $((2 * patience)) all_here || fail "$(find "$scratch/here" -mindepth 1 | wc -l) of $COUNT_PROCESSES processes are there"
+same "live processes" $seats "$("$spillway" stat crowd --json | grep -o '"state":"live"' | wc -l)"
+i=0
+while [ $i -lt "$COUNT_PROCESSES" ]; do
+	echo >&7
+	i=$((i + 1))
+done
+for pid in $crowd; do
+	wait "$pid" || fail "a process failed: $(cat "$scratch"/crowd.*)"
+done
+same "that had memory" "$COUNT_PROCESSES" "$(cat "$scratch"/crowd.* | grep -c 'alloc=1 result=0')"
+same "that say why they have no seat" $((COUNT_PROCESSES - seats)) "$(cat "$scratch"/crowd.* | grep -c "has $seats processes already")"
+has "afterwards" "$(on_null "$guest" init context alloc:1:1 free 2>&1)" "alloc=1 result=0"
+same "afterwards all is given back" "0 0" "$(counter crowd device_used) $(counter crowd host_used)"
