@@ -1,5 +1,7 @@
 /* Whose advice stands with the driver for managed memory: ours where the limit holds it back, else the program's. */
 #include <check.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -110,37 +112,40 @@ static void program_advises(size_t page, size_t pages, CUmem_advise advice, CUde
 	keep(wanted, address, pages * PAGE, advice, device);
 }
 
+static int answer(CUmem_range_attribute attribute, size_t page)
+{
+	int value[2] = {42, 42};
+
+	managed_answer(value, attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY ? sizeof value : 4,
+	               attribute, BASE + page * PAGE, PAGE);
+	return value[0];
+}
+
+static bool is_right(size_t page, bool is_charged)
+{
+	const struct page *has = &with_driver[page], *wants = &wanted[page];
+	int user = wants->used_by_gpu ? 0 : wants->used_by_host ? CU_DEVICE_CPU : CU_DEVICE_INVALID;
+
+	if (has->read_mostly != wants->read_mostly || has->used_by_host != wants->used_by_host)
+		return false;
+	if (is_charged)
+		return has->preferred == wants->preferred && has->used_by_gpu == wants->used_by_gpu;
+	return has->preferred == CU_DEVICE_CPU && has->used_by_gpu &&
+	       answer(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, page) == wants->preferred &&
+	       answer(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, page) == wants->read_mostly &&
+	       answer(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, page) == user;
+}
+
 /* Of `charged` bytes the driver has the program's advice, of the rest ours; what may be asked is the program's. */
 static void ck_assert_advice(size_t charged)
 {
-	for (size_t i = 0; i < PAGES; i++) {
-		const struct page *has = &with_driver[i], *wants = &wanted[i];
-		int preferred = 42, mostly = 42, user[2] = {42, 42};
-
-		ck_assert_int_eq(has->read_mostly, wants->read_mostly);
-		ck_assert_int_eq(has->used_by_host, wants->used_by_host);
-		if (i * PAGE < charged) {
-			ck_assert_msg(has->preferred == wants->preferred,
-			              "page %zu prefers %d, the program said %d", i, has->preferred,
-			              wants->preferred);
-			ck_assert_int_eq(has->used_by_gpu, wants->used_by_gpu);
-		} else {
-			ck_assert_int_eq(has->preferred, CU_DEVICE_CPU);
-			ck_assert(has->used_by_gpu);
-			managed_answer(&preferred, sizeof preferred,
-			               CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, BASE + i * PAGE,
-			               PAGE);
-			ck_assert_int_eq(preferred, wants->preferred);
-			managed_answer(&mostly, sizeof mostly, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
-			               BASE + i * PAGE, PAGE);
-			ck_assert_int_eq(mostly, wants->read_mostly);
-			managed_answer(user, sizeof user, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY,
-			               BASE + i * PAGE, PAGE);
-			ck_assert_int_eq(user[0], wants->used_by_gpu    ? 0
-			                          : wants->used_by_host ? CU_DEVICE_CPU
-			                                                : CU_DEVICE_INVALID);
-		}
-	}
+	for (size_t i = 0; i < PAGES; i++)
+		if (!is_right(i, i * PAGE < charged))
+			ck_abort_msg(
+			    "page %zu of %zu charged: the driver prefers %d, the program %d, "
+			    "and is told %d",
+			    i, charged / PAGE, with_driver[i].preferred, wanted[i].preferred,
+			    answer(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, i));
 }
 
 /* The program prefers the host; room comes back; a prefetch to the device does not make it forget that. */
@@ -209,6 +214,37 @@ START_TEST(random_advice_as_the_limit_rises)
 }
 END_TEST
 
+static void *make_room(void *cookie)
+{
+	(void)cookie;
+	set_limit(64 * MIB);
+	(void)managed_may_come(BASE, SIZE);
+	return NULL;
+}
+
+/* The program advises while another thread's prefetch lets the memory come: whoever is last, the program's advice stands. */
+START_TEST(advice_while_room_is_made)
+{
+	enum { ROUNDS = 1000, CALLS = 6 };
+
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		pthread_t thread;
+
+		srand(round);
+		start(2 * MIB);
+		ck_assert_int_eq(pthread_create(&thread, NULL, make_room, NULL), 0);
+		for (int i = 0; i < CALLS; i++)
+			program_advises((size_t)rand() % 1000, 2000,
+			                rand() % 2 ? CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+			                           : CU_MEM_ADVISE_SET_ACCESSED_BY,
+			                rand() % 2 ? CU_DEVICE_CPU : 0);
+		pthread_join(thread, NULL);
+		ck_assert_advice(SIZE);
+		finish();
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("managed");
@@ -216,5 +252,7 @@ int main(void)
 	tcase_add_test(tests, what_the_program_prefers_outlives_a_prefetch);
 	tcase_add_test(tests, nothing_is_kept_for_memory_that_is_not_ours);
 	tcase_add_test(tests, random_advice_as_the_limit_rises);
+	tcase_add_test(tests, advice_while_room_is_made);
+	tcase_set_timeout(tests, 120); /* on a busy machine */
 	return suite_run("managed", tests);
 }
