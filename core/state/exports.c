@@ -75,7 +75,7 @@ static struct segment_export *record_of(const struct segment *segment, uint64_t 
 	struct segment_export *e = &segment->file->export[index_of(key)];
 
 	return index_of(key) && is_of_job(segment, key) && atomic_load(&e->bytes) &&
-	               e->turn == turn_of(key)
+	               e->device < SEGMENT_DEVICES && e->turn == turn_of(key)
 	           ? e
 	           : NULL;
 }
@@ -100,7 +100,7 @@ static bool is_free(const struct segment_export *e)
 
 static bool is_orphan(const struct segment_export *e)
 {
-	return atomic_load(&e->bytes) && !atomic_load(&e->owner);
+	return atomic_load(&e->bytes) && !atomic_load(&e->owner) && e->device < SEGMENT_DEVICES;
 }
 
 /* --- for slots and totals; under the lock --- */
@@ -109,7 +109,7 @@ void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_
 {
 	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
 	for (int i = 0; i < SEGMENT_EXPORTS; i++)
-		if (is_orphan(&file->export[i]) && file->export[i].device < SEGMENT_DEVICES)
+		if (is_orphan(&file->export[i]))
 			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
 }
 
@@ -129,172 +129,6 @@ void exports_forget_orphans(struct segment_file *file)
 	for (int i = 0; i < SEGMENT_EXPORTS; i++)
 		if (is_orphan(&file->export[i]))
 			atomic_store(&file->export[i].bytes, 0);
-}
-
-/* --- for the owner --- */
-
-/* FNV-1a, never 0. */
-static uint64_t hash_of(const void *bytes, size_t size)
-{
-	const unsigned char *c = bytes;
-	uint64_t hash = 14695981039346656037u;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ c[i]) * 1099511628211u;
-	return hash ? hash : 1;
-}
-
-static struct segment_export *free_record(struct segment *segment)
-{
-	struct segment_export *export = segment->file->export;
-
-	for (uint32_t tried = 1; tried < SEGMENT_EXPORTS; tried++) {
-		uint32_t index = 1 + (segment->exports_next++ % (SEGMENT_EXPORTS - 1));
-
-		if (is_free(&export[index]))
-			return &export[index];
-	}
-	return NULL;
-}
-
-uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
-{
-	struct segment_export *e;
-	uint64_t key = 0;
-
-	if (device < 0 || device >= SEGMENT_DEVICES || !bytes || bytes > BYTES_MAX ||
-	    segment_lock(segment->file) != 0)
-		return 0;
-	e = free_record(segment);
-	if (e) {
-		e->turn = (e->turn + 1) & TURN_MASK;
-		e->turn += !e->turn;
-		e->device = (uint32_t)device;
-		e->name = 0;
-		atomic_store(&e->left, 0);
-		for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
-			atomic_store(&e->importers[i], 0);
-		atomic_store(&e->owner, slot_number(segment) + 1);
-		atomic_store(&e->bytes, bytes);
-		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
-	}
-	segment_unlock(segment->file);
-	if (!key)
-		log_once(LOG_WARNING,
-		         "the job has exported %d pieces of memory that are in use, and more are "
-		         "not followed: what others have open when their owner frees them is not "
-		         "counted",
-		         SEGMENT_EXPORTS - 1);
-	return key;
-}
-
-void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size)
-{
-	struct segment_export *e;
-
-	if (segment_lock(segment->file) != 0)
-		return;
-	e = record_of(segment, key);
-	if (e)
-		e->name = hash_of(name, size);
-	segment_unlock(segment->file);
-}
-
-uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size)
-{
-	uint64_t hash = hash_of(name, size), key = 0;
-
-	if (segment_lock(segment->file) != 0)
-		return 0;
-	for (uint32_t i = 1; i < SEGMENT_EXPORTS && !key; i++) {
-		const struct segment_export *e = &segment->file->export[i];
-
-		if (atomic_load(&e->bytes) && e->name == hash)
-			key = key_of(segment, e->turn, i);
-	}
-	segment_unlock(segment->file);
-	return key;
-}
-
-/* Under the lock: the owner's bytes become the job's. */
-static void orphan(struct segment *segment, struct segment_export *e)
-{
-	_Atomic uint64_t *mine = &segment->slot->charged[e->device][SEGMENT_ON_DEVICE];
-	uint64_t held = atomic_load(mine), bytes = atomic_load(&e->bytes);
-
-	segment_change_begin(&segment->file->header);
-	atomic_store(mine, held > bytes ? held - bytes : 0);
-	atomic_store(&e->left, 0);
-	atomic_store(&e->owner, 0);
-	quota_recount(segment->file);
-	segment_change_end(&segment->file->header);
-}
-
-uint64_t segment_export_left(struct segment *segment, uint64_t key)
-{
-	struct segment_export *e = record_of(segment, key);
-	uint64_t bytes;
-
-	if (!e || atomic_load(&e->owner) != slot_number(segment) + 1)
-		return 0;
-	bytes = atomic_load(&e->bytes);
-	atomic_store(&e->left, 1);
-	if (segment_lock(segment->file) == 0) {
-		quota_settle(segment);
-		orphan(segment, e);
-		segment_unlock(segment->file);
-		segment_judge_exports(segment);
-	} else {
-		atomic_store(&segment->has_left, true);
-	}
-	return bytes;
-}
-
-void exports_settle(struct segment *segment)
-{
-	if (!atomic_exchange(&segment->has_left, false))
-		return;
-	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
-		struct segment_export *e = &segment->file->export[i];
-
-		if (atomic_load(&e->left) && atomic_load(&e->owner) == slot_number(segment) + 1)
-			orphan(segment, e);
-	}
-}
-
-/* --- for who imports --- */
-
-uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
-{
-	const struct segment_export *e = record_of(segment, key);
-
-	return e ? atomic_load(&e->bytes) : 0;
-}
-
-bool segment_import(struct segment *segment, uint64_t key)
-{
-	uint32_t slot = slot_number(segment);
-	struct segment_export *e;
-
-	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
-		return false;
-	e = record_of(segment, key);
-	if (e)
-		atomic_fetch_or(&e->importers[slot / 64], (uint64_t)1 << slot % 64);
-	segment_unlock(segment->file);
-	return e || index_of(key) == 0;
-}
-
-void segment_import_left(struct segment *segment, uint64_t key)
-{
-	struct segment_export *e = record_of(segment, key);
-	uint32_t slot = slot_number(segment);
-
-	if (!e)
-		return;
-	/* A word of its own: right without the lock, which may not be had. */
-	atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
-	segment_judge_exports(segment);
 }
 
 /* --- tags --- */
@@ -413,6 +247,11 @@ static bool has_orphans(const struct segment *segment)
 	return false;
 }
 
+static void add(_Atomic uint64_t *total, uint64_t bytes)
+{
+	atomic_store(total, atomic_load(total) + bytes);
+}
+
 static bool let_go(struct segment *segment, const struct judged *judged)
 {
 	bool any = false;
@@ -425,39 +264,226 @@ static bool let_go(struct segment *segment, const struct judged *judged)
 
 		if (judged->turn[i] && judged->turn[i] == e->turn && is_orphan(e) &&
 		    !has_importers(e)) {
+			uint64_t bytes = atomic_load(&e->bytes);
+
 			atomic_store(&e->bytes, 0);
+			add(&segment->file->header.orphaned[e->device], -bytes);
+			add(&segment->file->header.charged[e->device][SEGMENT_ON_DEVICE], -bytes);
 			any = true;
 		}
 	}
-	if (any)
-		quota_recount(segment->file);
 	segment_change_end(&segment->file->header);
 	segment_unlock(segment->file);
 	return any;
 }
 
+/* Notes the record if nobody but a descriptor can hold its memory. */
+static bool is_candidate(struct judged *judged, const struct segment_export *e)
+{
+	if (!is_orphan(e) || has_importers(e))
+		return false;
+	judged->turn[e - judged->segment->file->export] = e->turn;
+	return true;
+}
+
+static bool judge(struct segment *segment, struct judged *judged)
+{
+	int reads = each_lock("/proc/locks", is_open, judged);
+
+	/* Between two reads a lock that ends moves those behind it up, past the reader. */
+	if (reads > 1)
+		each_lock("/proc/locks", is_open, judged);
+	return let_go(segment, judged);
+}
+
+static void judge_one(struct segment *segment, const struct segment_export *e)
+{
+	struct judged judged = {.segment = segment};
+
+	if (is_candidate(&judged, e))
+		judge(segment, &judged);
+}
+
 bool segment_judge_exports(struct segment *segment)
 {
 	struct judged judged = {.segment = segment};
-	int candidates = 0, reads;
+	int candidates = 0;
 
 	if (!has_orphans(segment))
 		return false;
-	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
+	for (int i = 1; i < SEGMENT_EXPORTS; i++)
+		candidates += is_candidate(&judged, &segment->file->export[i]);
+	return candidates && judge(segment, &judged);
+}
+
+/* --- for the owner --- */
+
+/* FNV-1a, never 0. */
+static uint64_t hash_of(const void *bytes, size_t size)
+{
+	const unsigned char *c = bytes;
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ c[i]) * 1099511628211u;
+	return hash ? hash : 1;
+}
+
+static struct segment_export *free_record(struct segment *segment)
+{
+	struct segment_export *export = segment->file->export;
+
+	for (uint32_t tried = 1; tried < SEGMENT_EXPORTS; tried++) {
+		uint32_t index = 1 + (segment->exports_next++ % (SEGMENT_EXPORTS - 1));
+
+		if (is_free(&export[index]))
+			return &export[index];
+	}
+	return NULL;
+}
+
+uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
+{
+	struct segment_export *e;
+	uint64_t key = 0;
+
+	if (device < 0 || device >= SEGMENT_DEVICES || !bytes || bytes > BYTES_MAX ||
+	    segment_lock(segment->file) != 0)
+		return 0;
+	e = free_record(segment);
+	if (e) {
+		e->turn = (e->turn + 1) & TURN_MASK;
+		e->turn += !e->turn;
+		e->device = (uint32_t)device;
+		e->name = 0;
+		atomic_store(&e->left, 0);
+		for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
+			atomic_store(&e->importers[i], 0);
+		atomic_store(&e->owner, slot_number(segment) + 1);
+		atomic_store(&e->bytes, bytes);
+		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
+	}
+	segment_unlock(segment->file);
+	if (!key)
+		log_once(LOG_WARNING,
+		         "the job has exported %d pieces of memory that are in use, and more are "
+		         "not followed: what others have open when their owner frees them is not "
+		         "counted",
+		         SEGMENT_EXPORTS - 1);
+	return key;
+}
+
+void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size)
+{
+	struct segment_export *e;
+
+	if (segment_lock(segment->file) != 0)
+		return;
+	e = record_of(segment, key);
+	if (e)
+		e->name = hash_of(name, size);
+	segment_unlock(segment->file);
+}
+
+uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size)
+{
+	uint64_t hash = hash_of(name, size), key = 0;
+
+	if (segment_lock(segment->file) != 0)
+		return 0;
+	for (uint32_t i = 1; i < SEGMENT_EXPORTS && !key; i++) {
 		const struct segment_export *e = &segment->file->export[i];
 
-		if (is_orphan(e) && !has_importers(e)) {
-			judged.turn[i] = e->turn;
-			candidates++;
-		}
+		if (atomic_load(&e->bytes) && e->name == hash)
+			key = key_of(segment, e->turn, i);
 	}
-	if (!candidates)
+	segment_unlock(segment->file);
+	return key;
+}
+
+/* Under the lock: the owner's bytes become the job's. Killed within, the next holder of the lock makes the totals anew. */
+static void orphan(struct segment *segment, struct segment_export *e)
+{
+	_Atomic uint64_t *mine = &segment->slot->charged[e->device][SEGMENT_ON_DEVICE];
+	uint64_t held = atomic_load(mine), bytes = atomic_load(&e->bytes);
+
+	segment_change_begin(&segment->file->header);
+	atomic_store(mine, held > bytes ? held - bytes : 0);
+	atomic_store(&e->left, 0);
+	atomic_store(&e->owner, 0);
+	if (held >= bytes)
+		add(&segment->file->header.orphaned[e->device], bytes);
+	else /* it gave back more than it had */
+		quota_recount(segment->file);
+	segment_change_end(&segment->file->header);
+}
+
+uint64_t segment_export_left(struct segment *segment, uint64_t key)
+{
+	struct segment_export *e = record_of(segment, key);
+	uint64_t bytes;
+
+	if (!e || atomic_load(&e->owner) != slot_number(segment) + 1)
+		return 0;
+	bytes = atomic_load(&e->bytes);
+	atomic_store(&e->left, 1);
+	if (segment_lock(segment->file) == 0) {
+		quota_settle(segment);
+		orphan(segment, e);
+		segment_unlock(segment->file);
+		judge_one(segment, e);
+	} else {
+		atomic_store(&segment->has_left, true);
+	}
+	return bytes;
+}
+
+void exports_settle(struct segment *segment)
+{
+	if (!atomic_exchange(&segment->has_left, false))
+		return;
+	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
+		struct segment_export *e = &segment->file->export[i];
+
+		if (atomic_load(&e->left) && atomic_load(&e->owner) == slot_number(segment) + 1 &&
+		    e->device < SEGMENT_DEVICES)
+			orphan(segment, e);
+	}
+}
+
+/* --- for who imports --- */
+
+uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
+{
+	const struct segment_export *e = record_of(segment, key);
+
+	return e ? atomic_load(&e->bytes) : 0;
+}
+
+bool segment_import(struct segment *segment, uint64_t key)
+{
+	uint32_t slot = slot_number(segment);
+	struct segment_export *e;
+
+	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
 		return false;
-	reads = each_lock("/proc/locks", is_open, &judged);
-	/* Between two reads a lock that ends moves those behind it up, past the reader. */
-	if (reads > 1)
-		each_lock("/proc/locks", is_open, &judged);
-	return let_go(segment, &judged);
+	e = record_of(segment, key);
+	if (e)
+		atomic_fetch_or(&e->importers[slot / 64], (uint64_t)1 << slot % 64);
+	segment_unlock(segment->file);
+	return e || index_of(key) == 0;
+}
+
+void segment_import_left(struct segment *segment, uint64_t key)
+{
+	struct segment_export *e = record_of(segment, key);
+	uint32_t slot = slot_number(segment);
+
+	if (!e)
+		return;
+	/* A word of its own: right without the lock, which may not be had. */
+	atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
+	judge_one(segment, e);
 }
 
 uint64_t segment_orphaned(const struct segment *segment, int device)
