@@ -115,11 +115,19 @@ void gpu_choose_host(void)
 	}
 }
 
+static const char no_driver[] = "no driver", no_device[] = "no device";
+
+bool gpu_was_there(void)
+{
+	return strcmp(apart_last_reply(), no_driver) != 0 &&
+	       strcmp(apart_last_reply(), no_device) != 0;
+}
+
 bool gpu_open(const char *question)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library) {
-		answer(question, "no driver", "%s", dlerror());
+		answer(question, no_driver, "%s", dlerror());
 		return false;
 	}
 	find_calls(library);
@@ -131,7 +139,7 @@ bool gpu_open(const char *question)
 	ATTEMPT(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	if (attempt.result == CUDA_SUCCESS)
 		return true;
-	answer(question, "no device", "%.*s: %s", (int)strcspn(attempt.call, "("), attempt.call,
+	answer(question, no_device, "%.*s: %s", (int)strcspn(attempt.call, "("), attempt.call,
 	       gpu_error_name(attempt.result));
 	return false;
 }

@@ -123,6 +123,8 @@ extern CUstream stream; /* non-blocking */
 
 /* The driver and its device 0; false with an answer to the question on failure. */
 bool gpu_open(const char *question);
+/* Whether the question asked last, in a process of its own, found them. */
+bool gpu_was_there(void);
 
 /*
  * Asks, in a process for each, whether memory of the host can be made on the device's own NUMA node, and on no node in

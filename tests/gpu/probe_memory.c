@@ -68,8 +68,7 @@ bool ask_device(void)
 	};
 
 	ASK("device", answer_device());
-	if (strcmp(apart_last_reply(), "no driver") == 0 ||
-	    strcmp(apart_last_reply(), "no device") == 0)
+	if (!gpu_was_there())
 		return false;
 	ASK("virtual_memory", answer_virtual_memory());
 	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++)

@@ -41,6 +41,13 @@ LD_LIBRARY_PATH=$BUILD/softgpu "$ask" --short numa_node_ >"$TMPDIR/part"
 [ "$(grep -c '^numa_node_' "$TMPDIR/part")" = 5 ] || fail "numa_node_: $(cat "$TMPDIR/part")"
 if "$ask" --list no_such_question >/dev/null 2>&1; then fail "a name that no question has is taken"; fi
 
+# Without a driver nothing is asked.
+if LD_LIBRARY_PATH='' "$ask" --json >"$TMPDIR/none"; then
+	grep -q '"yes"' "$TMPDIR/none" || fail "without a driver it ends well: $(cat "$TMPDIR/none")"
+else
+	[ "$(grep -c 'no dr\|no device' "$TMPDIR/none")" = "$(grep -c answer "$TMPDIR/none")" ] || fail "$(cat "$TMPDIR/none")"
+fi
+
 # broken HOW ANSWER: the driver breaks in cuMemCreate, and the others are asked all the same
 broken() {
 	BROKEN_DRIVER=$1 LD_LIBRARY_PATH=$BUILD/gpu/broken "$ask" --seconds 1 --tsv host_numa_works vmm_from call_costs >"$TMPDIR/broken" &&

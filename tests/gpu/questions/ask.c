@@ -85,8 +85,13 @@ int main(int argc, char **argv)
 		                "[TOPIC | NAME]...\n");
 		return 2;
 	}
-	if (!only_list)
+	if (!only_list) {
 		gpu_choose_host();
+		if (!gpu_was_there()) {
+			apart_finish();
+			return 1;
+		}
+	}
 	for (int t = 0; t < TOPICS; t++) {
 		for (const struct question *q = topics[t].questions; q->name; q++) {
 			if (!wanted(q, topics[t].name, words))
