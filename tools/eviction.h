@@ -24,7 +24,7 @@ enum eviction {
  */
 enum eviction eviction_of(const struct segment_view *view, int device,
                           const struct segment_process **who);
-/* Whether memory of the process beyond a limit, or of an evicted job, is on its way. */
+/* Returns whether memory of the process beyond a limit, or of an evicted job, is on its way. */
 bool eviction_moves(const struct segment_process *process, int device);
 
 #endif

@@ -165,7 +165,7 @@ void moving_back_show(const struct segment_view *view)
 	show(view, " back", most, returning);
 }
 
-/* What stays although it could leave is a fault; what cannot is not. */
+/* Says why memory stays that could leave, which is a fault; NULL: it cannot. */
 static const char *fault_in(const struct segment_view *view, int device, enum eviction verdict,
                             const struct segment_process *who)
 {

@@ -187,8 +187,8 @@ static CUresult place_slab(struct run *run, unsigned int class)
 }
 
 /*
- * Takes a block where there was none. Nobody holds a lock while a slab is made, which may take long: it is a mark that
- * others wait for, and whose request may wait no longer makes one as well.
+ * Takes a block where there was none. A slab that is being made, which may take long, is a mark and no lock: others wait for
+ * it, and who has waited long enough makes one as well.
  */
 static CUresult take_block_of_new(struct run *run, unsigned int class, struct allocation *a)
 {

@@ -63,7 +63,7 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 	return i;
 }
 
-/* What changes between two times is seen or not; what is planned is looked at again. */
+/* Lets others have the lock now and then: what they change is seen or not, and what is planned is looked at again. */
 static void choose(struct device *device, enum segment_side side, struct choice *choice)
 {
 	struct arena *arena = arena_on(device);

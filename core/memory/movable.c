@@ -57,10 +57,12 @@ void movable_consider(struct choice *choice, const struct candidate *candidate)
 	struct candidate c = *candidate;
 
 	c.order = choice->considered++;
-	if (choice->count < MOVES_MAX)
-		sift_up(choice, choice->count++, c);
-	else if (goes_before(choice, &c, &choice->of[0]))
+	if (choice->count < MOVES_MAX) {
+		sift_up(choice, choice->count, c);
+		choice->count++;
+	} else if (goes_before(choice, &c, &choice->of[0])) {
 		sift_down(choice, 0, choice->count, c);
+	}
 }
 
 void movable_end(struct choice *choice)

@@ -59,7 +59,7 @@ static bool fits(struct device *device, enum segment_side side, uint64_t bytes)
 	return bytes <= limit && device_charged(device, side) <= limit - bytes;
 }
 
-/* Whether memory of the dead is in the way of so much, and what the living hold is not. */
+/* Returns whether memory of the dead is in the way of so much, and what the living hold is not. */
 static bool is_drained_for(struct device *device, enum segment_side side, uint64_t bytes)
 {
 	/* In this order: who is let go meanwhile is not taken for one of the living. */

@@ -154,7 +154,7 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 {
 	if (device < 0 || device >= SEGMENT_DEVICES)
 		return;
-	/* Where it is not had somebody else stands still with it, and nobody of this process charges. */
+	/* If it is not had, another process stands still with it, and nobody of this one charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
 	if (is_locked)

@@ -38,7 +38,7 @@ static uint64_t held_by_all(void)
 	return held;
 }
 
-/* What may be there is taken before and after: what changes between is within one of both. */
+/* Takes the bound before and after: what changes between is within one of both. */
 static void *sample(void *cookie)
 {
 	(void)cookie;
@@ -122,8 +122,9 @@ int main(int argc, char **argv)
 	wait_until_held(argv[1], now, view);
 	pthread_create(&sampler, NULL, sample, NULL);
 	for (long i = 0; i < changes; i++) {
+		/* None comes twice: who still follows the same one from before would be taken to follow this. */
 		uint64_t next =
-		    (LEAST_MIB + (uint64_t)rand_r(&seed) % (MOST_MIB - LEAST_MIB)) * MIB;
+		    LEAST_MIB * MIB + (uint64_t)rand_r(&seed) % ((MOST_MIB - LEAST_MIB) * MIB);
 
 		rises = next > now;
 		if (rises) {
