@@ -111,7 +111,57 @@ static void ask_copies(const struct question *q)
 		       "GB/s %s", text);
 }
 
+/* Microseconds of taking a mapped chunk away and mapping another one in its place, on average. */
+static double remap_us(char backing, size_t size)
+{
+	enum { ROUNDS = 20 };
+	const char kind[2] = {backing};
+	CUmemAccessDesc access = range_access();
+	struct range here, other;
+	double start;
+
+	range_make(&here, kind, size);
+	range_make(&other, kind, size);
+	ATTEMPT(cuMemUnmap(other.base, size));
+	start = program_now_ms();
+	for (int i = 0; i < ROUNDS; i++) {
+		ATTEMPT(cuMemUnmap(here.base, size));
+		ATTEMPT(cuMemMap(here.base, size, 0, (i & 1 ? here : other).handles[0], 0));
+		ATTEMPT(cuMemSetAccess(here.base, size, &access, 1));
+	}
+	return (program_now_ms() - start) * 1e3 / ROUNDS;
+}
+
+static void ask_remap(const struct question *q)
+{
+	char text[256] = "";
+	size_t used = 0;
+	double small = 0;
+
+	for (size_t size = small_chunk; size <= 16 * small_chunk && !attempt_failed(NULL);
+	     size *= 4) {
+		double on_device = remap_us('d', size), on_host = remap_us('h', size);
+
+		if (size == small_chunk)
+			small = on_device > on_host ? on_device : on_host;
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+		                         "%s%zu MiB: device %.1f, host %.1f", used ? "; " : "",
+		                         size >> 20, on_device, on_host);
+	}
+	if (!not_asked(q))
+		answer(q->name, small < 100 ? "cheap" : "dear", "us to unmap, map and open %s",
+		       text);
+}
+
 const struct question speed_questions[] = {
+    {.name = "remap_costs",
+     .risk = "-",
+     .asks = "What does it cost to map another chunk at an address, by its size?",
+     .counted_on = "cheap",
+     .then = "memory moves by chunks of 2 MiB and more, each mapped on its own while the gate is "
+             "closed",
+     .otherwise = "make chunks larger, or map fewer of them while the gate is closed",
+     .ask = ask_remap},
     {.name = "copy_rates",
      .risk = "7",
      .asks = "How fast are copies between device and host, by the size of a piece?",
