@@ -4,7 +4,7 @@ e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
 e2e_long_tests := $(sort $(wildcard tests/e2e/long_*.sh))
 # Of tests/e2e/test_guest_*.sh: programs that know CUDA, and what watches or disturbs them.
 lives := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/life_*.c))
-life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading.so die_at.so)
+life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading.so die_at.so clock_step.so wants_tls.so)
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
@@ -16,7 +16,7 @@ nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnv
 elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves closure free ipc segments handles pools exported refused)
 e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/raises $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/empty.so $(BUILD)/tests/e2e/lingers.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
-	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams \
+	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/static_tls \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients)
 
@@ -31,7 +31,7 @@ $(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls:
 	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 $(LDFLAGS) -o $@ $<
 
 # Programs that know CUDA and nothing of Spillway.
-$(addprefix $(BUILD)/tests/e2e/,entry proc_addresses blind_calls runtimes): %: %.o
+$(addprefix $(BUILD)/tests/e2e/,entry static_tls proc_addresses blind_calls runtimes): %: %.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -ldl
 

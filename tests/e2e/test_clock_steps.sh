@@ -1,0 +1,52 @@
+#!/bin/sh
+# The settable clock is set by days, forward and back, while jobs run: a dead process's memory is neither taken for gone nor held
+# for days, limits and pauses are followed, processes are asked, and what is shown stays readable.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+[ "${SANITIZER:-}" != thread ] || {
+	echo "the sanitizer replaces the clock itself"
+	exit 77
+}
+step=$scratch/step
+allocate=$build/tests/e2e/allocate
+printf '[job]\nname = clock\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/clock.ini"
+export SPILLWAY_CONFIG="$scratch/clock.ini" CLOCK_STEP="$step"
+stepping() { LD_PRELOAD="$build/tests/e2e/clock_step.so $shim" LD_LIBRARY_PATH=$softgpu "$@"; }
+# The tool's clock is that of the jobs, of course.
+tool() { LD_PRELOAD="$build/tests/e2e/clock_step.so" "$spillway" "$@"; }
+holds() { # holds: a process with all the limit allows; its number in $victim
+	rm -f "$scratch/ready"
+	LD_PRELOAD="$build/tests/e2e/clock_step.so $shim" LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --count 2 --hold-ms 600000 --ready "$scratch/ready" >"$scratch/held" 2>&1 &
+	victim=$!
+	until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/held")"
+}
+
+# has_all: a process gets all the limit allows, once the memory of the dead is sure to be back
+has_all() { case $(stepping "$allocate" --mib 8 --count 2 2>&1) in *"blocks=2 refused=0"*) ;; *) return 1 ;; esac; }
+
+day=86400
+echo 0 >"$step"
+for by in $day -$day; do
+	# It dies after the clock was set. Who comes then waits for its memory, or is refused; it does not have it twice.
+	holds
+	echo $by >"$step"
+	has "while it lives, $by" "$(stepping "$allocate" --mib 8 --count 1 2>&1)" "blocks=0 refused=1"
+	tool set clock --memory 16MiB --timeout $patience >"$scratch/out" 2>&1 || fail "set, $by: $(cat "$scratch/out")"
+	has "set, $by" "$(cat "$scratch/out")" "limit_set 16.0 MiB"
+	tool stat clock >"$scratch/out" 2>&1 || fail "stat, $by: $(cat "$scratch/out")"
+	has "stat, $by" "$(cat "$scratch/out")" "running since"
+	tool stat clock --resources >"$scratch/out" 2>&1 || fail "stat --resources, $by: $(cat "$scratch/out")"
+	has "its allocations, $by" "$(cat "$scratch/out")" "8.00 MiB"
+	kill -KILL $victim
+	wait $victim || true
+	until_true $patience has_all || fail "after it, $by: $(tool stat clock)"
+	# The clock is set after the death that nobody has noticed.
+	holds
+	kill -KILL $victim
+	wait $victim || true
+	echo 0 >"$step"
+	until_true $patience has_all || fail "a death before the step, $by: $(tool stat clock)"
+	tool stat clock >"$scratch/out" 2>&1 || fail "stat afterwards, $by: $(cat "$scratch/out")"
+	has "stat afterwards, $by" "$(cat "$scratch/out")" "ended"
+done

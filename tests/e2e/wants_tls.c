@@ -1,0 +1,7 @@
+/* A library whose thread-local memory lies beside that of the program's start. */
+__thread char wants_tls[64] __attribute__((tls_model("initial-exec")));
+
+char *wants_tls_address(void)
+{
+	return wants_tls;
+}
