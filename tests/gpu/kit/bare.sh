@@ -26,6 +26,7 @@ bare_make() {
 	for library in libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
 		copy_library "$(dirname "$(libc_path)")/$library"
 	done
+	bare_may_be_entered
 }
 libc_path() { ldd /bin/sh | sed -n 's/.*=> \(.*libc\.so\.6\) .*/\1/p'; }
 copy_library() {
@@ -50,18 +51,15 @@ bare_make_of_packages() {
 	chmod 1777 "$root/tmp"
 	ln -sf mawk "$root/usr/bin/awk"
 	echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
+	bare_may_be_entered
 }
 
-# How a new namespace of mounts and networks is made: by anybody's right, or by root's.
-enter=
-for how in "unshare -rmn" "unshare -mn"; do
-	# shellcheck disable=SC2086 # several words
-	if $how sh -c "mount --rbind /proc '$TMPDIR' " >/dev/null 2>&1; then
-		enter=$how
-		break
-	fi
-done
-[ -n "$enter" ] || {
+# How a new namespace of mounts and networks is made: by anybody's right, or by root's. Where by neither, the test ends here.
+bare_may_be_entered() {
+	for enter in "unshare -rmn" "unshare -mn"; do
+		# shellcheck disable=SC2086 # several words
+		if $enter sh -c "mount --rbind /proc '$root/proc'" >/dev/null 2>&1; then return 0; fi
+	done
 	echo "no namespaces of mounts and networks here (unshare -rmn): a bare root cannot be entered"
 	exit 77
 }
@@ -76,8 +74,8 @@ bare() {
 		shift 4
 		set -e
 		mount --rbind /proc "$root/proc"
-		mount -t tmpfs none "$root/dev"
-		mkdir "$root/dev/shm"
+		mount -t tmpfs -o mode=755 none "$root/dev"
+		mkdir -m 1777 "$root/dev/shm"
 		for device in null zero urandom; do
 			touch "$root/dev/$device"
 			mount --bind "/dev/$device" "$root/dev/$device"
