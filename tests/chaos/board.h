@@ -34,7 +34,6 @@ struct gift {
 	CUipcMemHandle handle;
 	uint64_t size;
 	uint32_t factor, term;
-	int from; /* the seat of who gives it */
 };
 
 struct seat {

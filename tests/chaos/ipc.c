@@ -16,8 +16,7 @@ void do_give(struct dice *dice)
 	graphs_forget(block->number);
 	block->is_given = true;
 	atomic_store(&seat->gift_version, seat->gift_version | 1);
-	seat->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term,
-	                           worker.number};
+	seat->gift = (struct gift){handle, block->size, block->pattern.factor, block->pattern.term};
 	atomic_store(&seat->gift_version, seat->gift_version + 1);
 }
 

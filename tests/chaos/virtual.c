@@ -177,11 +177,10 @@ void do_receive(struct dice *dice)
 		return;
 	}
 	/*
-	 * The software GPU counts memory that somebody has a descriptor of for a process that held it. What another job sent is
-	 * none of this job's once it is released, or has been refused.
+	 * The software GPU counts it for this process from the import on, which is before anybody can know its size and charge or refuse
+	 * it, and for as long as somebody has a descriptor of it, though it may be released by then.
 	 */
-	if (job_of(parcel.gift.from) != job_of(worker.number))
-		unrefused_comes(block->size);
+	unrefused_comes(block->size);
 	result = cuMemImportFromShareableHandle(&block->handle, (void *)(uintptr_t)file,
 	                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(file);
