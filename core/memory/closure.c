@@ -92,6 +92,10 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 		count_move(plan, device, m, queued);
 		m->kind->moved(device, m, plan->to, plan->is_exportable);
 	}
+	/*
+	 * Before the gate opens: what is mapped here as well stays when the program frees it, and is charged to nobody.
+	 */
+	moves_finish(device, plan->moves, plan->count);
 	plan_unlock(device);
 	took = monotonic_ns() - before;
 	*moved = bytes;

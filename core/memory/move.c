@@ -74,10 +74,17 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 {
 	struct scratch *s = &scratch[device->id.ordinal];
 
-	for (size_t i = 0; i < count; i++) {
-		if (moves[i].scratch)
-			mapping_remove(moves[i].scratch, moves[i].size);
-		moves[i].scratch = 0;
+	/* Neighbours by one call: the gate may be closed meanwhile. */
+	for (size_t i = 0; i < count;) {
+		CUdeviceptr base = moves[i].scratch;
+		uint64_t size = 0;
+
+		do {
+			size += moves[i].size;
+			moves[i++].scratch = 0;
+		} while (base && i < count && moves[i].scratch == base + size);
+		if (base)
+			mapping_remove(base, size);
 	}
 	if (s->large)
 		driver.cuMemAddressFree(s->large, s->large_size);
