@@ -1,5 +1,8 @@
 # Sourced by the test scripts: the shim preloaded, and checks that say what they found.
 # shellcheck shell=sh disable=SC2034
+# shellcheck source=tests/ending.sh
+. tests/ending.sh
+mark_started
 build=$(cd "$BUILD" && pwd)
 shim="$build/lib/libspillway.so $build/lib/libspillway-alias.so"
 spillway=$build/spillway

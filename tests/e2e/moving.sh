@@ -2,7 +2,6 @@
 # working set, and end with the same bits as without Spillway.
 # shellcheck shell=sh disable=SC2034,SC2154
 restless='' runner=''
-trap 'kill $restless $runner 2>/dev/null || true' EXIT
 total_moves=0 total_queued=0
 
 # disturb FILE WORKING_SET: in the background

@@ -8,7 +8,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 program=
-trap 'kill $program 2>/dev/null || true' EXIT
 limit=$((12 * mib))
 
 # said WORD: the program's next line

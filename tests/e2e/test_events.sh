@@ -9,7 +9,6 @@ PYTHONPATH=tests/e2e
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH PYTHONDONTWRITEBYTECODE
 driven=
-trap '[ -z "$driven" ] || kill -9 $driven 2>/dev/null || true' EXIT
 
 # python JOB CODE: with its events so far, and its counters on the first GPU
 python() {

@@ -7,8 +7,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 driven='' runner=''
-# shellcheck disable=SC2086 # a list of numbers
-trap 'kill $driven $runner ${holders:-} 2>/dev/null || true' EXIT
 SOFTGPU_MEMORY=160M
 export SOFTGPU_MEMORY
 said=$scratch/said

@@ -6,8 +6,6 @@ set -eu
 . tests/e2e/lib.sh
 busy=$build/clients/gpu_busy
 pids=
-# shellcheck disable=SC2086 # a list
-trap 'kill $pids 2>/dev/null || true' EXIT
 export SOFTGPU_KERNEL_TIME_US=1000 SOFTGPU_QUIET=1
 
 is() { [ "$(counter "$1" "$2")" = "$3" ]; }

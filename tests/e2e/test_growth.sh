@@ -7,8 +7,6 @@ set -eu
 allocate=$build/tests/e2e/allocate
 mib=1048576
 runners=
-# shellcheck disable=SC2086 # a list
-trap 'kill $runners 2>/dev/null || true' EXIT
 SOFTGPU_MEMORY=512M
 export SOFTGPU_MEMORY
 

@@ -9,7 +9,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 driven=
-trap 'kill $driven 2>/dev/null || true' EXIT
 ini=$scratch/heat.ini
 buffers="a b c d e f g h i j"
 # What is used counts as hot for about two seconds of work.

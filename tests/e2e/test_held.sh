@@ -6,8 +6,6 @@ set -eu
 allocate=$build/tests/e2e/allocate
 mib=1048576
 runners=
-# shellcheck disable=SC2086 # a list
-trap 'kill $runners 2>/dev/null || true' EXIT
 
 hold() { # hold NAME OPTIONS...: a job that holds 8 blocks of 8 MiB, with the options of spillway run
 	name=$1

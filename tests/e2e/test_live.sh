@@ -11,7 +11,6 @@ printf '[gpu]\nmemory_limit = 32MiB\n' >"$scratch/live.ini"
 "$spillway" run --softgpu --quiet --name live --config "$scratch/live.ini" "$allocate" --mib 8 --count 4 \
 	--rounds 100000 --hold-ms 20 >"$scratch/out" 2>"$scratch/err" &
 runner=$!
-trap 'kill $runner 2>/dev/null || true' EXIT
 until_true $patience grep -q "round 1:" "$scratch/out" || fail "not started: $(cat "$scratch/err")"
 has "nothing spilled at 32 MiB" "$(state)" '"spilled_bytes":0'
 

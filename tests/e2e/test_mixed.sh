@@ -7,7 +7,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 restless='' runner=''
-trap 'kill $restless $runner 2>/dev/null || true' EXIT
 size=64
 moves=$build/tests/e2e/moves
 

@@ -102,8 +102,6 @@ hold() { # hold NAME OPTIONS...: a job that has 4 blocks of 8 MiB, with the opti
 }
 in_job() { name=$1; shift; SPILLWAY_JOB=$name under_shim "$@"; }
 holders=
-# shellcheck disable=SC2086 # a list
-trap 'kill $holders 2>/dev/null || true' EXIT
 
 hold big --memory 64MiB
 out=$(told 0 $((64 * mib)) $((32 * mib)) $((32 * mib)))

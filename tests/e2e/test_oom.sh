@@ -7,7 +7,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 driven=
-trap 'kill $driven 2>/dev/null || true' EXIT
 ini=$scratch/oom.ini
 out_of_memory=2
 

@@ -7,8 +7,6 @@ set -eu
 # shellcheck source=tests/e2e/pace.sh
 . tests/e2e/pace.sh
 runners=
-# shellcheck disable=SC2086 # several words
-trap 'kill -CONT $runners 2>/dev/null || true; kill $runners 2>/dev/null || true' EXIT
 
 # start JOB SHARE SECONDS [NAME=VALUE...]
 start() {

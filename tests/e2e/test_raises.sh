@@ -6,8 +6,6 @@ set -eu
 . tests/e2e/lib.sh
 runners=
 join=
-# shellcheck disable=SC2086 # a list
-trap 'kill $runners 2>/dev/null || true' EXIT
 SOFTGPU_CONTEXT_MEMORY=0
 export SOFTGPU_CONTEXT_MEMORY
 

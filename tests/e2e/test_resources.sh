@@ -6,21 +6,19 @@ set -eu
 . tests/e2e/lib.sh
 allocate=$build/tests/e2e/allocate
 mkdir "$SPILLWAY_NODE_DIR"
-started=
-end_all() {
-	for p in $started; do
-		kill -CONT "$p" && kill "$p"
-	done 2>/dev/null || true
-}
-trap end_all EXIT
 
 # hold COMMAND...: starts it in the background, until it holds its memory; its number in $pid
 hold() {
 	rm -f "$scratch/ready"
 	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$@" --hold-ms 600000 --ready "$scratch/ready" >"$scratch/said" 2>&1 &
 	pid=$!
-	started="$started $pid"
 	until_true $patience test -e "$scratch/ready" || fail "$*: not ready: $(cat "$scratch/said")"
+}
+# stop PID: until it has stopped, which a signal sent does not say
+is_stopped() { grep -q '^State:.T' "/proc/$1/status"; }
+stop() {
+	kill -STOP "$1"
+	until_true $patience is_stopped "$1" || fail "process $1 does not stop"
 }
 resources() { "$spillway" stat "$@" --resources; }
 json() { # json EXPRESSION TEXT: of the document d
@@ -70,7 +68,7 @@ done
 # A process that is stopped is said, in bounded time; the others of its job are shown.
 first=$pid
 SPILLWAY_JOB=bert hold "$allocate" --count 2 --mib 16
-kill -STOP "$first"
+stop "$first"
 rc=0
 timeout 20 "$spillway" stat bert --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
 same "status with a stopped process" 1 $rc
@@ -84,7 +82,7 @@ second=$pid
 is_asked() { [ -n "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')" ]; }
 ends_while_asked() {
 	SPILLWAY_JOB=bert hold "$allocate" --count 1 --mib 1
-	kill -STOP "$pid"
+	stop "$pid"
 	resources bert >"$scratch/out" 2>"$scratch/err" &
 	asker=$!
 	until_true $patience is_asked || fail "nobody is asked: $(cat "$scratch/err")"
@@ -114,7 +112,6 @@ seen 'ended +0' || fail "it was killed, and that is not seen"
 # One that nobody named answers, too; and its page, if it has one, goes when it exits.
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --hold-ms 6000 --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
 pid=$!
-started="$started $pid"
 until_true $patience test -e "$scratch/unnamed" || fail "not ready: $(cat "$scratch/said")"
 has "a job nobody named" "$(resources "allocate-$pid")" "/job:allocate-$pid/process:$pid/gpu:0/ctx1/allocation/"
 until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocate-*.page')\" ]" || fail "no page of a job that nobody named"
@@ -123,7 +120,6 @@ same "page of a job that has ended" "" "$(find "$SPILLWAY_NODE_DIR" -name '*-all
 
 # What answers in place of a process is data from others. A process that answers nothing: a job without the shim.
 SPILLWAY_JOB=liar "$build/tests/e2e/fake_job" >"$scratch/liar" &
-started="$started $!"
 until_true $patience grep -q ready "$scratch/liar" || fail "no liar"
 cat >"$scratch/liar.py" <<'END'
 import glob, os, socket, struct, sys, time

@@ -7,7 +7,6 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 restless='' runner='' driven=''
-trap 'kill $restless $runner $driven 2>/dev/null || true' EXIT
 segments=$build/tests/e2e/segments
 
 # moved JOB DEMOTIONS PROMOTIONS: so many, or its program has ended

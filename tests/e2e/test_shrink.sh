@@ -7,7 +7,6 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-trap 'kill $driven 2>/dev/null || true' EXIT
 driven=
 
 # shrinks_to JOB BYTES: the device's own count, and what stat says

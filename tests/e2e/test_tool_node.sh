@@ -8,7 +8,7 @@
 common=$(mktemp -d /dev/shm/spillway-test.XXXXXX)
 chmod 755 "$common"
 # What the trap of tool.sh does, and this folder.
-trap 'end_jobs; rm -rf "$common"' EXIT
+trap 'end_started; rm -rf "$common"' EXIT
 cp -r "$tree" "$common/tree"
 cp "$fake_job" "$common/fake_job"
 chmod -R a+rX "$common"

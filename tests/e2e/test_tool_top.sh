@@ -14,7 +14,7 @@ unset TMUX NO_COLOR
 terminal() { tmux -u -S "$TMPDIR/tmux" -f /dev/null "$@"; }
 end_all() {
 	terminal kill-server 2>/dev/null
-	end_jobs
+	end_started
 }
 trap end_all EXIT
 

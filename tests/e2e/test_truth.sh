@@ -12,8 +12,6 @@ set -eu
 export SOFTGPU_CONTEXT_MEMORY=8M
 pid=
 driven=
-# shellcheck disable=SC2086 # numbers or nothing
-trap 'kill $pid $driven 2>/dev/null || true' EXIT
 
 # truth COLUMN: of the only process
 truth() {

@@ -5,9 +5,6 @@ set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 train=$build/clients/train_mlp
-forger=
-# shellcheck disable=SC2086 # a number or nothing
-trap 'kill $forger 2>/dev/null || true' EXIT
 
 plain=$(field checksum "$(on_softgpu "$train" --quiet --epochs 1)")
 [ -n "$plain" ] || fail "the training says no checksum"
@@ -26,7 +23,6 @@ size=$(stat -c %s "$turns")
 		head -c 16 /dev/urandom | dd of="$turns" conv=notrunc status=none
 	done
 ) &
-forger=$!
 # shellcheck disable=SC2154 # set by eval
 for pid in $pid_a $pid_b; do
 	wait "$pid" || fail "status $?: $(cat "$scratch/a" "$scratch/b")"

@@ -8,7 +8,6 @@ set -eu
 . tests/e2e/elastic.sh
 export SOFTGPU_MEMORY=96M SOFTGPU_RELEASE_DELAY_MS=300
 moves=$build/tests/e2e/moves
-trap 'kill $pids 2>/dev/null || true' EXIT
 pids=
 
 # starts JOB MODE [LIMIT]: 64 MiB of buffers, limited to the device's size unless said otherwise

@@ -35,7 +35,6 @@ kill_all() {
 	done
 	pids=
 }
-trap kill_all EXIT
 # stop: all of them, without a moment for farewell
 stop() {
 	kill_all

@@ -3,6 +3,9 @@
 #
 # shellcheck shell=sh disable=SC2034 # used by those who source it
 set -u
+# shellcheck source=tests/ending.sh
+. tests/ending.sh
+mark_started
 unset SLURM_JOB_ID KUBERNETES_SERVICE_HOST CUDA_DISABLE_CONTROL TF_FORCE_GPU_ALLOW_GROWTH \
 	XLA_PYTHON_CLIENT_PREALLOCATE XLA_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_MEM_FRACTION
 : "${BUILD:=build}" "${TMPDIR:=/tmp}" "${SPILLWAY_STATE_DIR:?}"
@@ -57,13 +60,6 @@ start_job() {
 	jobs_started="${jobs_started:-} $pid"
 	wait_for ready "$TMPDIR/$name.log"
 }
-
-# However a test ends, its jobs end with it.
-end_jobs() {
-	# shellcheck disable=SC2086 # a list of numbers
-	[ -z "${jobs_started:-}" ] || kill -KILL $jobs_started 2>/dev/null || true
-}
-trap end_jobs EXIT
 
 # wait_for PATTERN FILE: at most 60 s
 wait_for() {

@@ -1,0 +1,35 @@
+# Sourced by tests/run and by test scripts: ends what a test has started, in whatever session or process group that is by now.
+# shellcheck shell=sh
+
+# end_marked TEXT: kills every process that has the text in the environment it was started with, and what those start
+# meanwhile. The caller's own environment is without it.
+end_marked() {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		marked=$(grep -lsF -e "$1" /proc/[0-9]*/environ | sed 's|^/proc/\([0-9]*\)/.*|\1|')
+		[ -n "$marked" ] || return 0
+		# shellcheck disable=SC2086 # a list of numbers
+		kill -KILL $marked 2>/dev/null || true
+		sleep 0.05
+	done
+}
+
+# end_started: what this script has started, by the mark that mark_started gave it, and its own subshells, which have none
+end_started() {
+	unset TEST_MARK
+	jobs -p >"$TMPDIR/started" 2>/dev/null || true
+	while read -r started; do
+		kill -KILL "$started" 2>/dev/null || true
+	done <"$TMPDIR/started"
+	end_marked "TEST_MARK=$mark"
+}
+
+# mark_started: from now on; a trap of its own at EXIT has to call end_started
+mark_started() {
+	mark=$$-$(cat /proc/sys/kernel/random/uuid)
+	TEST_MARK=$mark
+	export TEST_MARK
+	trap end_started EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+}
