@@ -221,23 +221,26 @@ static void tell(void)
 	segment_follow(job.segment, config_override_hash(job.config.now));
 }
 
-/* What was set went with the job's other files: nobody took it back. */
-static bool has_lost_its_files(void)
+/*
+ * The tool takes back what was set by writing the file anew, never by removing it under living processes. So one that is gone
+ * went with the state directory, file by file, as logind's RemoveIPC has it, and nobody took anything back.
+ */
+static bool has_lost_override(void)
 {
-	if (!job.segment || !job_config_lost_override(&job.config) || segment_is_found(job.segment))
+	if (!job.segment || !job_config_lost_override(&job.config))
 		return false;
 	log_once(
 	    LOG_WARNING,
-	    "job %s: its files in the state directory were removed while it runs (by RemoveIPC "
-	    "of logind?); what was set stays, and nothing can be set any more",
-	    job.config.name);
+	    "job %s: %s was removed while it runs (by RemoveIPC of logind?); what was set stays "
+	    "until it is there again",
+	    job.config.name, job.config.override_path);
 	return true;
 }
 
 /* Reads the layers again; a bad one changes nothing. */
 static void reload(void)
 {
-	bool accepted = !has_lost_its_files() && job_config_reload(&job.config, &job.devices);
+	bool accepted = !has_lost_override() && job_config_reload(&job.config, &job.devices);
 
 	if (accepted)
 		apply();

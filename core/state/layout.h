@@ -137,8 +137,6 @@ struct segment {
 	struct segment_slot *slot;
 	char *directory; /* in which the file is */
 	char *node;      /* in which its page is */
-	dev_t volume;    /* of the file */
-	ino_t inode;
 	_Atomic int page_state;
 	bool has_published;                          /* the helper's */
 	bool begins_run;                             /* its process was the first of a run */

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/base/printable.h"
-#include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
@@ -123,7 +122,6 @@ static int join_locked(int directory, const char *job, const struct joiner *join
                        struct segment **result, char *message, size_t size)
 {
 	char path[PATH_MAX];
-	struct stat found;
 	int fd = segment_open_or_create(directory, job, joiner->is_unnamed, message, size);
 	if (fd < 0)
 		return fd;
@@ -132,10 +130,6 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	if (segment) {
 		segment->directory = strdup(directory_path(path, sizeof path));
 		segment->node = strdup(directory_of_node(path, sizeof path));
-	}
-	if (segment && file_status_of(fd, &found) == 0) {
-		segment->volume = found.st_dev;
-		segment->inode = found.st_ino;
 	}
 	if (segment && segment->directory && segment->node) {
 		segment->file = segment_map(fd);
@@ -234,16 +228,6 @@ void segment_leave(struct segment *segment)
 void segment_abandon(const struct segment *segment)
 {
 	munmap(segment->file, sizeof *segment->file);
-}
-
-bool segment_is_found(const struct segment *segment)
-{
-	char path[PATH_MAX];
-	struct stat found;
-
-	snprintf(path, sizeof path, "%s/%s.segment", segment->directory, segment->file->header.job);
-	return file_status(path, &found) == 0 && found.st_dev == segment->volume &&
-	       found.st_ino == segment->inode;
 }
 
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns)

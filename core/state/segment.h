@@ -90,12 +90,6 @@ int segment_remove_own(struct segment *segment);
  * locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
 
-/*
- * Whether the job's file is still the one that was joined. Where it was removed under living processes (RemoveIPC of logind
- * does that to a user's /dev/shm) they keep what they share, but nobody else finds them. Any thread may call it.
- */
-bool segment_is_found(const struct segment *segment);
-
 /* What no other process has, as those who look find it in segment_view and segment_process. */
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns);
 

@@ -28,7 +28,16 @@ goes_on() {
 	wants 0 check a 7
 	wants 0 check b 9
 }
-told() { grep -q "its files in the state directory were removed while it runs" "$scratch/driven-errors"; }
+told() { grep -q "override.ini was removed while it runs" "$scratch/driven-errors"; }
+
+# What is removed first is told of before the rest is gone.
+started override
+rm "$SPILLWAY_STATE_DIR/override.override.ini"
+until_true $patience told || fail "override: says nothing: $(cat "$scratch/driven-errors")"
+goes_on
+"$spillway" set override --memory 32MiB >"$scratch/set" 2>&1 || fail "set anew: $(cat "$scratch/set")"
+wants 0 settle $((32 * mib))
+end_driven
 
 for what in files folder; do
 	started "$what"
