@@ -174,8 +174,8 @@ void segment_import_left(struct segment *segment, uint64_t key);
 /* Bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
 /*
- * Lets go what is orphaned and nobody of the job holds any more. Whether there was any. Makes system calls. Called by
- * whoever gives memory up or would be refused, and by segment_tend().
+ * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any. Makes system calls, but not
+ * so many that it takes more than some milliseconds: what it does not get done segment_tend() does. For who would be refused.
  */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "core/state/layout.h"
@@ -146,6 +147,58 @@ START_TEST(a_descriptor_holds_it_wherever_it_is)
 	expect(segment, 1, 1); /* nobody has looked yet */
 	segment_tend(segment);
 	expect(segment, 0, 0);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(in_doubt_it_stays_charged)
+{
+	struct segment *segment = join();
+	uint64_t key = export(segment);
+	int fd = descriptor_of(segment, key);
+	struct rlimit before, none;
+
+	/* The program has no descriptor left, so that the kernel's list cannot be read this time. */
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	segment_export_left(segment, key);
+	ck_assert(!segment_judge_exports(segment));
+	segment_tend(segment);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	expect(segment, 1, 1);
+	close(fd);
+	ck_assert(segment_judge_exports(segment));
+	expect(segment, 0, 0);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(what_others_lock_keeps_no_call_waiting)
+{
+	enum { FILES = 14, LOCKS = 600 };
+	struct segment *segment = join();
+	uint64_t key = export(segment);
+	int fd[FILES];
+
+	close(descriptor_of(segment, key));
+	for (int i = 0; i < FILES; i++) {
+		fd[i] = memfd_create("locked", MFD_CLOEXEC);
+		ck_assert_int_ge(fd[i], 0);
+		for (int j = LOCKS; j > 0; j--)
+			ck_assert_int_eq(
+			    fcntl(fd[i], F_OFD_SETLK,
+			          &(struct flock){.l_type = F_RDLCK, .l_start = 2 * j, .l_len = 1}),
+			    0);
+	}
+	/* The list is longer than what a call reads: the segment's tending reads it. */
+	segment_export_left(segment, key);
+	ck_assert(!segment_judge_exports(segment));
+	expect(segment, 1, 1);
+	segment_tend(segment);
+	expect(segment, 0, 0);
+	for (int i = 0; i < FILES; i++)
+		close(fd[i]);
 	segment_leave(segment);
 }
 END_TEST
@@ -348,6 +401,8 @@ int main(void)
 	tcase_add_test(tests, a_mark_goes_with_the_descriptor);
 	tcase_add_test(tests, what_nobody_else_has_goes_at_once);
 	tcase_add_test(tests, a_descriptor_holds_it_wherever_it_is);
+	tcase_add_test(tests, in_doubt_it_stays_charged);
+	tcase_add_test(tests, what_others_lock_keeps_no_call_waiting);
 	tcase_add_test(tests, an_importer_holds_it_and_is_not_charged);
 	tcase_add_test(tests, by_the_name_of_its_handle);
 	tcase_add_test(tests, more_than_can_be_followed);
