@@ -532,7 +532,10 @@ void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle 
 
 	pthread_mutex_lock(&physical_lock);
 	p = physical_find(handle);
-	if (p && p->imported_as) {
+	if (p && p->imported && !p->is_weightless && !p->imported_as && !p->charged) {
+		/* Nobody knows yet how much it is: who imports it finds no mark, either. */
+		device = NULL;
+	} else if (p && p->imported_as) {
 		device = p->device;
 		key = p->imported_as;
 		bytes = segment_exported_bytes(device->segment, key);

@@ -81,22 +81,38 @@ static bool may_be_again(const struct resource_type *type)
 	       type == &side_type_measured;
 }
 
-/* A measurement that is leaving was another object's. */
-static bool was_entered_again(const struct resource_type *type, const struct context *context,
-                              uint64_t object, uint64_t charged)
+/* With the lock held. A measurement that is leaving was another object's. */
+static bool was_entered_again_locked(const struct resource_type *type,
+                                     const struct context *context, uint64_t object,
+                                     uint64_t charged)
 {
-	struct side *s;
-	bool again;
+	struct side *s = find(context, type, object);
+	bool again = s && (type != &side_type_measured || !resource_is_leaving(&s->resource));
 
-	pthread_mutex_lock(&again_lock);
-	s = find(context, type, object);
-	again = s && (type != &side_type_measured || !resource_is_leaving(&s->resource));
 	if (again)
 		enter_again(s, charged);
-	pthread_mutex_unlock(&again_lock);
 	if (s)
 		resource_release(&s->resource);
 	return again;
+}
+
+static bool was_entered_again(const struct resource_type *type, const struct context *context,
+                              uint64_t object, uint64_t charged)
+{
+	bool again;
+
+	pthread_mutex_lock(&again_lock);
+	again = was_entered_again_locked(type, context, object, charged);
+	pthread_mutex_unlock(&again_lock);
+	return again;
+}
+
+static void give_back(const struct context *context, const struct side_import *import)
+{
+	if (import->charged)
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
+	if (import->imported_as)
+		imported_leave(context->device, import->imported_as);
 }
 
 static void enter_new(const struct resource_type *type, const struct context *context,
@@ -107,10 +123,7 @@ static void enter_new(const struct resource_type *type, const struct context *co
 	if (s)
 		s->imported_as = import->imported_as;
 	if (!s) {
-		if (import->charged)
-			device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
-		if (import->imported_as)
-			imported_leave(context->device, import->imported_as);
+		give_back(context, import);
 	} else if (registry_replace_object(context->device->registry, context->container, object,
 	                                   &s->resource) != 0) {
 		resource_release(&s->resource);
@@ -133,7 +146,16 @@ void side_enter(const struct resource_type *type, const struct context *context,
 void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import)
 {
-	enter_new(&side_type_ipc_mapping, context, object, import);
+	bool again;
+
+	/* Two threads may have opened it at once: it is one mapping, of which the other has said what it is. */
+	pthread_mutex_lock(&again_lock);
+	again = was_entered_again_locked(&side_type_ipc_mapping, context, object, 0);
+	if (!again)
+		enter_new(&side_type_ipc_mapping, context, object, import);
+	pthread_mutex_unlock(&again_lock);
+	if (again)
+		give_back(context, import);
 }
 
 bool side_is_open_again(const struct context *context, uint64_t object)

@@ -43,7 +43,7 @@ struct side_import {
 };
 /* Counts an ipc_mapping once more that is there already. False: it is not. */
 bool side_is_open_again(const struct context *context, uint64_t object);
-/* Enters an ipc_mapping for the first time; takes over the charge and the key. */
+/* Enters an ipc_mapping that was opened; takes over the charge and the key, or gives them back where another thread was first. */
 void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import);
 

@@ -2,6 +2,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/context.h"
@@ -9,6 +10,7 @@
 #include "core/memory/physical.h"
 #include "core/memory/pointer.h"
 #include "core/memory/reported.h"
+#include "core/memory/side.h"
 #include "core/memory/vmem.h"
 #include "fake_driver.h"
 #include "calls.h"
@@ -52,6 +54,63 @@ static void ck_assert_nothing_left(void)
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
 	ck_assert_uint_eq(gpu->statistics->allocations, 0);
 }
+
+static CUresult on_the_device(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	(void)handle;
+	*prop = (CUmemAllocationProp){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	return CUDA_SUCCESS;
+}
+
+/* Memory of no job is charged when it is mapped: exported again before that, it is not taken for what weighs nothing. */
+START_TEST(what_nobody_knows_the_size_of_is_exported_without_a_mark)
+{
+	CUmemGenericAllocationHandle handle = 0x1000;
+	int unmarked = memfd_create("unmarked", MFD_CLOEXEC);
+	int before = memfd_create("before", MFD_CLOEXEC),
+	    after = memfd_create("after", MFD_CLOEXEC);
+	uint64_t charged;
+
+	start();
+	driver.cuMemGetAllocationPropertiesFromHandle = on_the_device;
+	ck_assert_int_eq(physical_imported(&devices, &handle, (void *)(intptr_t)unmarked,
+	                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	                 CUDA_SUCCESS);
+	physical_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &before);
+	ck_assert_uint_eq(segment_read_tag(before).key, 0);
+	ck_assert_int_eq(physical_may_map(handle, 4 * MIB, &charged), CUDA_SUCCESS);
+	physical_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &after);
+	ck_assert_uint_eq(segment_read_tag(after).bytes, 4 * MIB);
+	close(after);
+	physical_left(physical_leave(handle), true);
+	close(before);
+	close(unmarked);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+/* Two threads open memory of another process at once: it is closed when both have closed it. */
+START_TEST(what_two_threads_open_at_once_is_one_mapping)
+{
+	const struct side_import import = {.bytes = 4 * MIB, .charged = 4 * MIB};
+	struct context context;
+	struct leaving leaving;
+
+	start();
+	ck_assert(context_current(&context));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_charge(gpu, import.charged), 0);
+		side_enter_import(&context, 0x1000, &import);
+		ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), import.charged);
+	}
+	for (int i = 0; i < 2; i++) {
+		ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), import.charged);
+		leaving = side_leave(&side_type_ipc_mapping, 0x1000);
+		side_left(&leaving, true);
+	}
+	ck_assert_nothing_left();
+}
+END_TEST
 
 START_TEST(beyond_the_limit_memory_is_on_the_host)
 {
@@ -544,6 +603,8 @@ int main(void)
 	TCase *tests = tcase_create("vmem");
 
 	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, what_nobody_knows_the_size_of_is_exported_without_a_mark);
+	tcase_add_test(tests, what_two_threads_open_at_once_is_one_mapping);
 	tcase_add_test(tests, beyond_the_limit_memory_is_on_the_host);
 	tcase_add_test(tests, a_full_device_spills_without_a_limit);
 	tcase_add_test(tests, every_provider_serves_where_the_better_ones_are_missing);
