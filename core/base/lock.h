@@ -33,12 +33,6 @@ static inline int locks_taken(int error)
 #define pthread_rwlock_unlock(lock)   (locks_held--, pthread_rwlock_unlock(lock))
 /* clang-format on */
 
-#else
-
-static inline void locks_check_none_is_held(void)
-{
-}
-
 #endif
 
 #endif
