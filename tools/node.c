@@ -101,7 +101,7 @@ static bool is_named_alike(const struct node_job *one, const struct node_job *ot
 	return one->owner == other->owner && strcmp(one->page.job, other->page.job) == 0;
 }
 
-/* How many digits it takes to tell it from the other. */
+/* Returns how many digits it takes to tell it from the other. */
 static int digits_between(uint64_t one, uint64_t other)
 {
 	char text[TOKEN_DIGITS + 1], against[TOKEN_DIGITS + 1];
@@ -177,7 +177,7 @@ struct given {
 	char token[TOKEN_DIGITS + 1]; /* the beginning of it; "": any */
 };
 
-/* False: it can be no job of the node. */
+/* Takes it apart. False: it can be no job of the node. */
 static bool read_given(const char *given, struct given *parts)
 {
 	const char *slash = strchr(given, '/'), *job = slash ? slash + 1 : given;
@@ -203,7 +203,7 @@ static bool is_token(const struct given *given, uint64_t token)
 	return strncmp(text, given->token, strlen(given->token)) == 0;
 }
 
-/* The user by name or number. */
+/* Returns whether it is meant, its user by name or number. */
 static bool is_meant(const struct node_job *job, const struct given *given)
 {
 	char number[16];
@@ -214,7 +214,7 @@ static bool is_meant(const struct node_job *job, const struct given *given)
 	        strcmp(given->user, number) == 0);
 }
 
-/* The only one that runs, else the only one. NULL: *count says how many. */
+/* Finds the only one that runs, else the only one. NULL: *count says how many. */
 static const struct node_job *find(const struct node_jobs *jobs, const struct given *given,
                                    int *count)
 {
@@ -253,7 +253,7 @@ static bool become(const struct node_job *job)
 	return true;
 }
 
-/* "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in /dev/shm/spillway-1000)" */
+/* Describes it: "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in /dev/shm/spillway-1000)" */
 static char *describe(const struct node_job *job)
 {
 	const struct page *page = &job->page;
@@ -294,7 +294,7 @@ static void complain_several(const struct node_jobs *jobs, const char *asked,
 	free(known);
 }
 
-/* Whether it is one of our state directory. */
+/* Returns whether it is one of our state directory. */
 static bool is_here(const struct given *given)
 {
 	struct segment_view *view;
@@ -317,7 +317,7 @@ static bool is_here(const struct given *given)
 
 /* --- going there --- */
 
-/* The last number of "NSpid: ...", which the process has in its own namespace. */
+/* Reads the last number of "NSpid: ...", which the process has in its own namespace. */
 static int pid_inside(pid_t process)
 {
 	char *path = text("/proc/%d/status", (int)process), line[256];
@@ -337,7 +337,7 @@ static int pid_inside(pid_t process)
 	return pid;
 }
 
-/* The process that wrote the page, by its number here; 0: it is not to be seen. */
+/* Finds the process that wrote the page, by its number here; 0: it is not to be seen. */
 static pid_t find_writer(const struct page *page)
 {
 	DIR *listing = page->pid_namespace ? opendir("/proc") : NULL;
@@ -358,7 +358,7 @@ static pid_t find_writer(const struct page *page)
 	return writer;
 }
 
-/* Whether the job's segment is in this directory; another one of its name may be. Why not, where it cannot be read. */
+/* Returns whether the job's segment is in this directory, where another one of its name may be. why: where it cannot be read. */
 static bool is_in(const struct node_job *job, const char *directory, char *why, size_t size)
 {
 	struct segment_view *view = allocate(sizeof *view);
@@ -371,7 +371,7 @@ static bool is_in(const struct node_job *job, const char *directory, char *why, 
 }
 
 /*
- * As the job's processes call the directory, else through the root of one: in a container that name means another place, where
+ * Goes there as the job's processes call the directory, else through the root of one: in a container that name means another place, where
  * another job of this name may be.
  */
 static bool enter(const struct node_job *job, pid_t writer)

@@ -207,12 +207,13 @@ static void put_lines(const struct lines *lines, FILE *out)
 /* What is going to stand there, in memory. */
 static bool would_be_read(const struct lines *lines, const char *file)
 {
-	FILE *draft = fdopen(memfd_create("settings", MFD_CLOEXEC), "w");
+	int memory = memfd_create("settings", MFD_CLOEXEC);
+	FILE *draft = memory < 0 ? NULL : fdopen(memory, "w");
 	char path[64];
 	bool valid;
 
 	if (!draft) {
-		complain("%s: %s", file, strerror(errno));
+		complain("%s: no memory to check it in first: %s", file, strerror(errno));
 		return false;
 	}
 	put_lines(lines, draft);

@@ -5,6 +5,7 @@
  *   --mib N --count N                        block size and number (8, 8)
  *   --rounds N --hold-ms N                   how often, and how long each round keeps it (1, 0)
  *   --ready FILE                             created when the first round holds its memory
+ *   --until FILE                             each round keeps it until this file is there
  *   --device N                               which device (0)
  *   --look                                   ends with status 3 where the device has not so much
  *   --fork                                   a forked child calls the driver and exits, before the end
@@ -32,9 +33,9 @@ static struct {
 	const char *api;
 	size_t size;
 	int count, rounds, hold_ms, device;
-	const char *ready;
+	const char *ready, *until;
 	bool look, fork;
-} options = {"alloc", (size_t)8 << 20, 8, 1, 0, 0, NULL, false, false};
+} options = {"alloc", (size_t)8 << 20, 8, 1, 0, 0, NULL, NULL, false, false};
 
 struct block {
 	CUdeviceptr address;
@@ -143,6 +144,8 @@ static int round_trip(int round)
 		nanosleep(
 		    &(struct timespec){options.hold_ms / 1000, options.hold_ms % 1000 * 1000000L},
 		    NULL);
+	while (options.until && access(options.until, F_OK) != 0)
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 	for (int i = 0; i < got; i++) {
 		CHECK(cuMemcpyDtoH_v2(copy, blocks[i].address, words * 4));
 		for (size_t w = 0; w < words; w++)
@@ -187,11 +190,17 @@ static void look(CUdevice device)
 static void parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-	    {"api", required_argument, NULL, 'a'},     {"mib", required_argument, NULL, 'm'},
-	    {"count", required_argument, NULL, 'c'},   {"rounds", required_argument, NULL, 'r'},
-	    {"hold-ms", required_argument, NULL, 'h'}, {"ready", required_argument, NULL, 'y'},
-	    {"device", required_argument, NULL, 'd'},  {"look", no_argument, NULL, 'l'},
-	    {"fork", no_argument, NULL, 'f'},          {0},
+	    {"api", required_argument, NULL, 'a'},
+	    {"mib", required_argument, NULL, 'm'},
+	    {"count", required_argument, NULL, 'c'},
+	    {"rounds", required_argument, NULL, 'r'},
+	    {"hold-ms", required_argument, NULL, 'h'},
+	    {"ready", required_argument, NULL, 'y'},
+	    {"until", required_argument, NULL, 'u'},
+	    {"device", required_argument, NULL, 'd'},
+	    {"look", no_argument, NULL, 'l'},
+	    {"fork", no_argument, NULL, 'f'},
+	    {0},
 	};
 	int option;
 
@@ -214,6 +223,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'y':
 			options.ready = optarg;
+			break;
+		case 'u':
+			options.until = optarg;
 			break;
 		case 'd':
 			options.device = atoi(optarg);

@@ -14,15 +14,16 @@ keep_out() {
 	until_true $patience grep -q held "$scratch/crowd" || fail "$1: not held: $(cat "$scratch/crowd")"
 }
 
-# start ARGUMENTS...: the program, until it holds its memory
+# start ARGUMENTS...: the program, until it holds its memory, which it does until end
 start() {
-	rm -f "$scratch/ready"
-	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --ready "$scratch/ready" "$@" >"$scratch/out" 2>"$scratch/err" &
+	rm -f "$scratch/ready" "$scratch/end"
+	LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --mib 8 --ready "$scratch/ready" --until "$scratch/end" "$@" >"$scratch/out" 2>"$scratch/err" &
 	program=$!
 	until_true $patience test -e "$scratch/ready" || fail "not ready: $(cat "$scratch/out" "$scratch/err")"
 }
 
 end() {
+	: >"$scratch/end"
 	wait $program || fail "status $?: $(cat "$scratch/out" "$scratch/err")"
 	has "bytes" "$(cat "$scratch/out")" "ok bad=0"
 }
@@ -32,7 +33,7 @@ stays_out() {
 	for limits in "MEMORY_LIMIT=17MiB" "MEMORY_LIMIT=17MiB MEMORY_LIMIT_MAX=1GiB" "MEMORY_LIMIT=50%"; do
 		# shellcheck disable=SC2163 # NAME=value each
 		for limit in $limits; do export "SPILLWAY_$limit"; done
-		start --count 4 --hold-ms 300
+		start --count 4
 		same "$limits: bytes on the device" 0 "$(device_bytes)"
 		has "$limits" "$(cat "$scratch/out")" "blocks=4 refused=0"
 		has "$limits" "$(cat "$scratch/err")" "$1; this process is not in the job's books"
@@ -47,7 +48,7 @@ stays_out() {
 	SPILLWAY_MEMORY_LIMIT=17MiB SPILLWAY_SPILL=off start --count 2
 	has "spill = off" "$(cat "$scratch/out")" "blocks=0 refused=2"
 	end
-	start --count 2 --hold-ms 300
+	start --count 2
 	same "without a limit" $((16 * mib)) "$(device_bytes)"
 	end
 }
@@ -58,7 +59,7 @@ stays_out "crowded.segment: has 256 processes already, expected fewer"
 
 # A limit that comes later holds none of it, either.
 is_on_device() { [ "$(device_bytes)" -eq "$1" ]; }
-start --count 2 --hold-ms 60000
+start --count 2
 same "before a limit" $((16 * mib)) "$(device_bytes)"
 "$spillway" set crowded --memory 1GiB --timeout 1ms >"$scratch/set" 2>&1 || true # the crowd follows nothing
 until_true $patience is_on_device 0 || fail "limited later: $(device_bytes) bytes on the device: $(cat "$scratch/set")"
@@ -69,7 +70,7 @@ wait $crowd || true
 
 export SPILLWAY_JOB=locked
 keep_out lock
-SPILLWAY_MEMORY_LIMIT=17MiB start --count 4 --hold-ms 300
+SPILLWAY_MEMORY_LIMIT=17MiB start --count 4
 has "locked" "$(cat "$scratch/err")" ".lock: job locked cannot be locked: Device or resource busy; this process is not in the job's books"
 same "locked: bytes on the device" 0 "$(device_bytes)"
 end

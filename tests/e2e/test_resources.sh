@@ -110,11 +110,12 @@ kill "$pid"
 wait "$pid" 2>/dev/null || true
 seen 'ended +0' || fail "it was killed, and that is not seen"
 # One that nobody named answers, too; and its page, if it has one, goes when it exits.
-LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --hold-ms 6000 --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
+LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$allocate" --count 1 --until "$scratch/end" --ready "$scratch/unnamed" >"$scratch/said" 2>&1 &
 pid=$!
 until_true $patience test -e "$scratch/unnamed" || fail "not ready: $(cat "$scratch/said")"
 has "a job nobody named" "$(resources "allocate-$pid")" "/job:allocate-$pid/process:$pid/gpu:0/ctx1/allocation/"
 until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocate-*.page')\" ]" || fail "no page of a job that nobody named"
+: >"$scratch/end"
 wait "$pid" || fail "allocate: $(cat "$scratch/said")"
 same "page of a job that has ended" "" "$(find "$SPILLWAY_NODE_DIR" -name '*-allocate-*')"
 

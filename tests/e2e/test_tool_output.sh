@@ -17,9 +17,14 @@ run() { # run COMMAND FILE
 	esac
 }
 
+# As /dev/stdout is, which is the machine's and which root could lose to a fault here.
+ln -s /proc/self/fd/1 "$TMPDIR/stdout"
+stdouts="- /proc/self/fd/1 $TMPDIR/stdout"
+[ "$(id -u)" -eq 0 ] || stdouts="$stdouts /dev/stdout"
+
 for command in $commands; do
-	# standard output, by its short name and by that of the kernel, whatever it is
-	for name in - /dev/stdout /proc/self/fd/1; do
+	# standard output, by its short name and by those of the kernel, whatever it is
+	for name in $stdouts; do
 		run "$command" "$name" >"$out" 2>"$err" || fail "$command $name: $?"
 		says "$out" "$(cat "$pattern")"
 		run "$command" "$name" 2>"$err" | cat >"$out"
@@ -29,6 +34,7 @@ for command in $commands; do
 		says "$TMPDIR/appended" '^before$'
 		says "$TMPDIR/appended" "$(cat "$pattern")"
 	done
+	[ -h "$TMPDIR/stdout" ] || fail "$command: the link to standard output has become $(stat -c %F "$TMPDIR/stdout")"
 	[ ! -e ./- ] || fail "$command - made a file of that name"
 	run "$command" - >/dev/full 2>"$err" && fail "$command: a full standard output is not noticed"
 	says "$err" '^spillway: standard output: (No space left on device|Input/output error)$'
@@ -66,10 +72,11 @@ done
 
 # A socket: whoever listens there.
 python3 - "$TMPDIR/socket" >"$TMPDIR/heard" <<'END' &
-import socket, sys
+import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.bind(sys.argv[1])
+s.bind(sys.argv[1] + ".new")
 s.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1])
 c = s.accept()[0]
 while part := c.recv(65536):
     sys.stdout.write(part.decode())
@@ -77,7 +84,6 @@ END
 listener=$!
 jobs_started="$jobs_started $listener"
 until [ -S "$TMPDIR/socket" ]; do sleep 0.05; done
-sleep 0.2
 run textfile "$TMPDIR/socket" >"$out" 2>"$err" || fail "to a socket: $?"
 wait $listener
 says "$TMPDIR/heard" spillway_processes
