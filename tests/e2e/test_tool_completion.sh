@@ -81,6 +81,14 @@ typing set bert --save = "$TMPDIR/a f"
 offers "$TMPDIR/a file.ini"
 typing set bert --memory ''
 offers ''
+typing set bert --reported ''
+offers 'limit limit+host'
+while read -r told; do
+	"$spillway" set bert --reported "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
+	! grep 'expected limit' "$TMPDIR/told" || fail "--reported $told is offered"
+done <"$out"
+typing run --reported = limit+
+offers limit+host
 
 # Of run: options end at the program, then come files.
 typing run --memory 1G --joi
