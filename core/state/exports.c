@@ -45,11 +45,11 @@ enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_
 #define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
 #define BYTES_MAX ((uint64_t)1 << 48)
 /*
- * The kernel's list is everybody's, and grows faster than linearly dear with what others lock: 1000 locks are 14 reads and
- * 0.3 ms, 20000 are 285 reads and 50 ms. A call of the program reads so much of it; who tends the segment, more. Where there
- * is yet more, the job stays charged.
+ * The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14 reads and 0.3 ms, 20000 are
+ * 285 reads and 50 ms. Who gives up one piece of memory reads so much of it, who would be refused and who tends the segment
+ * more. Where there is yet more, the job stays charged.
  */
-enum { READS_OF_CALL = 64, READS_OF_TENDING = 256, TAG_READS = 64 };
+enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
 static_assert(SEGMENT_SLOTS % 64 == 0, "a bit per slot");
 
@@ -75,7 +75,7 @@ static bool is_of_job(const struct segment *segment, uint64_t key)
 	return key >> JOB_SHIFT == key_of(segment, 0, 0) >> JOB_SHIFT;
 }
 
-/* Of the memory of this key, or NULL. Under the lock, or for a key that the caller keeps alive. */
+/* Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the caller keeps alive. */
 static struct segment_export *record_of(const struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = &segment->file->export[index_of(key)];
@@ -161,7 +161,7 @@ struct numbers {
 	bool is_in_word, is_number;
 };
 
-/* Whether a line ends with this character. */
+/* Returns whether a line ends with this character. */
 static bool read_character(struct numbers *n, char c)
 {
 	if (c == ' ' || c == '\t' || c == '\n') {
@@ -321,10 +321,10 @@ static void judge_one(struct segment *segment, const struct segment_export *e)
 	struct judged judged = {.segment = segment};
 
 	if (is_candidate(&judged, e))
-		judge(segment, &judged, READS_OF_CALL);
+		judge(segment, &judged, READS_OF_ONE);
 }
 
-static bool judge_all(struct segment *segment, int most)
+bool segment_judge_exports(struct segment *segment)
 {
 	struct judged judged = {.segment = segment};
 	int candidates = 0;
@@ -333,17 +333,7 @@ static bool judge_all(struct segment *segment, int most)
 		return false;
 	for (int i = 1; i < SEGMENT_EXPORTS; i++)
 		candidates += is_candidate(&judged, &segment->file->export[i]);
-	return candidates && judge(segment, &judged, most);
-}
-
-bool segment_judge_exports(struct segment *segment)
-{
-	return judge_all(segment, READS_OF_CALL);
-}
-
-void exports_tend(struct segment *segment)
-{
-	judge_all(segment, READS_OF_TENDING);
+	return candidates && judge(segment, &judged, READS_OF_ALL);
 }
 
 /* --- for the owner --- */

@@ -227,8 +227,6 @@ void exports_forget_slot(struct segment_file *file, uint32_t slot);
 void exports_forget_orphans(struct segment_file *file);
 /* As quota_settle(), of exported memory. */
 void exports_settle(struct segment *segment);
-/* As segment_judge_exports(), by whoever may take some time, and without the lock. */
-void exports_tend(struct segment *segment);
 
 /* slots.c; all under the lock */
 /* A free slot, its mutex held by the calling thread, everything else zero; or NULL. */

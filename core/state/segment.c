@@ -244,7 +244,7 @@ void segment_tend(struct segment *segment)
 	quota_settle(segment);
 	slots_tended(&segment->file->header);
 	segment_unlock(segment->file);
-	exports_tend(segment);
+	segment_judge_exports(segment);
 }
 
 void segment_exiting(struct segment *segment)

@@ -33,7 +33,7 @@ enum {
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
 #define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, about */
-/* Whose last segment_tend() is longer ago does not run: on a busy machine they come late. */
+/* A process whose last segment_tend() is longer ago does not run: on a busy machine they come late. */
 #define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
 
 struct segment;
@@ -174,8 +174,8 @@ void segment_import_left(struct segment *segment, uint64_t key);
 /* Bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
 /*
- * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any. Makes system calls, but not
- * so many that it takes more than some milliseconds: what it does not get done segment_tend() does. For who would be refused.
+ * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any. Makes system calls, for a tenth
+ * of a second at most. Called by whoever would be refused, and by segment_tend().
  */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);
