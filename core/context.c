@@ -47,7 +47,7 @@ static struct context *find_locked(CUcontext handle)
 	return NULL;
 }
 
-/* Likewise, unless it is gone. */
+/* Finds it likewise, unless it is gone. */
 static struct context *find_alive(CUcontext handle)
 {
 	struct context *known = find_locked(handle);
@@ -85,7 +85,7 @@ static bool make_room(void)
 	return true;
 }
 
-/* Whether another thread gives up what is kept of an earlier context of this handle. */
+/* Returns whether another thread gives up what is kept of an earlier context of this handle. */
 static bool is_being_given_up(CUcontext handle)
 {
 	const struct context *known;
@@ -385,7 +385,7 @@ unsigned int context_generation(void)
 	return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* What is in the books of one that is gone. */
+/* Takes out of the books what is there of one that is gone. */
 static void clean_up(const struct context *gone)
 {
 	struct resource *access;

@@ -63,7 +63,7 @@ bool context_stay(const struct context *leaving);
 bool context_gone(const struct context *gone);
 /* It was detached from, by the driver too. Whether that was the last use of this very one. */
 bool context_detach(const struct context *leaving);
-/* Whether the driver is asked to destroy it now. */
+/* Returns whether the driver is asked to destroy it now. */
 bool context_is_leaving(CUcontext handle);
 
 /* Some known context of the device, rather one that is not leaving; false: it has none. */
@@ -85,7 +85,7 @@ void context_forget(CUcontext handle);
  * a reference for the caller; NULL: nowhere.
  */
 struct resource *context_find_object(const struct resource_type *type, uint64_t object);
-/* Likewise, before the driver is asked to let it go (registry_left()). */
+/* Finds it likewise, before the driver is asked to let it go (registry_left()). */
 struct leaving context_leave_object(const struct resource_type *type, uint64_t object);
 /* The device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);

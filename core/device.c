@@ -192,7 +192,7 @@ struct config_gpu device_settings(struct device *device)
 	return settings;
 }
 
-/* What a process holds that has no segment. */
+/* Charges a process that has no segment. */
 static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
 {
 	uint64_t used = atomic_load(&device->own_charge[side]);

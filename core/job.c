@@ -460,7 +460,7 @@ static const char *limits_text(char *text, size_t size)
 	return text;
 }
 
-/* Whose the limit is, where nobody named a job. The first that is said of it. */
+/* Says who shares the limit, where nobody named a job: the first line that is said of it. */
 static void say_who_shares(void)
 {
 	char limits[DEVICE_MAX * 48];

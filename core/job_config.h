@@ -41,7 +41,7 @@ void job_config_settle(struct job_config *config, const struct device_set *devic
 bool job_config_is_limited(const struct job_config *config, const struct device_set *devices);
 /* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
 void job_config_distrust(struct job_config *config);
-/* Whether an override counts that is no longer there. */
+/* Returns whether an override counts that is no longer there. */
 bool job_config_lost_override(const struct job_config *config);
 /*
  * The layers as they are now; where one is bad, those that job_config_start() would trust. Release it; NULL: no

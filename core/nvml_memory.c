@@ -172,7 +172,7 @@ static bool is_told_the_truth(const struct config *config)
 	return config_disabled(config) || !config_nvml(config);
 }
 
-/* What the layers say of a device. Returns whether NVML is to say it. */
+/* Reads what the layers say of a device. Returns whether NVML is to say it. */
 static bool settings_from(const struct job_config *c, const struct config *config,
                           const struct config_device *device, struct config_gpu *settings)
 {

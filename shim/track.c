@@ -137,7 +137,7 @@ struct tracked untrack(const struct resource_type *type, uint64_t object)
 	return going;
 }
 
-/* What was not in the books has none there now, or it is the next one's. */
+/* Returns whether it was not in the books, and no other of its handle is by now. */
 static bool is_unknown(const struct tracked *going)
 {
 	struct resource *known = context_find_object(going->type, going->leaving.object);

@@ -28,7 +28,7 @@ struct hierarchy {
 
 enum { VERSION_1, VERSION_2, VERSIONS };
 
-/* What is large lies here and not on the caller's stack. */
+/* It is large, so it lies here and not on the caller's stack. */
 static struct {
 	pthread_mutex_t lock;
 	uint64_t key; /* what the files said when the directories were found */

@@ -21,7 +21,7 @@ struct clock {
 
 /* The kernel's, by futexes. */
 extern const struct clock clock_of_kernel;
-/* What all of core/ and shim/ use. */
+/* All of core/ and shim/ use this one. */
 extern const struct clock *clock_in_use;
 
 static inline uint64_t clock_now(void)

@@ -60,7 +60,7 @@ static bool is_own_descriptor(int folder, const char *name)
 	       one.st_dev == own.st_dev && one.st_ino == own.st_ino;
 }
 
-/* What the kernel's links of descriptors say is no path. */
+/* Returns whether a link here is the kernel's, of a descriptor: what such a link says is no path. */
 static bool is_of_proc(int folder)
 {
 	struct statfs system;

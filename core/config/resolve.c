@@ -187,7 +187,7 @@ static uint64_t hash_selector(const struct config_selector *selector)
 	return config_hash(&plain, sizeof(plain));
 }
 
-/* Whether the setting is the first of its selector. */
+/* Returns whether the setting is the first of its selector. */
 static bool is_first_of_selector(const struct config *config, size_t index)
 {
 	for (size_t i = 0; i < index; i++)

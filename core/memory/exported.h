@@ -11,7 +11,7 @@
 
 /* Follows device memory that is charged to this process and was exported. Its key; 0: it is not followed. */
 uint64_t exported_as(const struct device *device, uint64_t bytes);
-/* Likewise, kept by the driver's handle; again is the same key. */
+/* Follows it likewise, by the driver's handle; again is the same key. */
 uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandle handle,
                         uint64_t bytes);
 /* Takes the handle out, before the driver releases it and may give it to other memory. Its key; 0: it was not there. */

@@ -175,7 +175,7 @@ static bool create_evicted(struct device *device, CUmemGenericAllocationHandle *
 	       create_on_host(device, handle, size, prop, SPILL_EVICTED, until) == CUDA_SUCCESS;
 }
 
-/* What is to be exported, and the limit is full of its like. */
+/* Says that memory which is to be exported is refused, because the limit is full of its like. */
 static void say_refused(struct device *device, size_t size)
 {
 	char bytes[32], enough[64];

@@ -125,7 +125,7 @@ static void enter(struct device *device, CUmemoryPool handle)
 	list = pool;
 }
 
-/* What the driver says of its handle from now on is another's. */
+/* From now on the driver speaks of another pool by its handle. */
 static void end(struct pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);
@@ -417,7 +417,7 @@ struct leaving pool_leave(CUmemoryPool handle)
 	return registry_leave(pool->device->registry, (uintptr_t)handle, &pool->resource);
 }
 
-/* Whether it was there. */
+/* Returns whether it was there. */
 static bool take_out(const struct pool *pool)
 {
 	struct pool **at;

@@ -41,7 +41,7 @@ CUresult share_open(const struct context *context, const CUipcMemHandle *handle,
  * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.
  */
 bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
-/* What was opened in a context that is destroyed. */
+/* Lets go what was opened in a context that is destroyed. */
 void share_forget_context(CUcontext context);
 
 struct share_place {

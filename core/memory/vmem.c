@@ -177,7 +177,7 @@ static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 	return result;
 }
 
-/* Of two threads that free the same one has it; the driver judges the other. */
+/* One of two threads that free the same has it; the driver judges the other. */
 static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
 {
 	struct allocation *a = (struct allocation *)leaving->resource;
@@ -200,7 +200,7 @@ static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_f
 	return result;
 }
 
-/* What is at the address, if nobody need be asked whether it may go; out of the books. NULL: ask. */
+/* Takes what is at the address out of the books, if nobody need be asked whether it may go. NULL: ask. */
 static struct allocation *take_ours(CUdeviceptr address)
 {
 	struct arena *arena = capture_is_active() ? NULL : arena_at(address);

@@ -32,7 +32,7 @@ void capture_announce(void);
 void capture_announced(void);
 /* A capture began on this stream (NULL replaced by the explicit name of the default stream). */
 void capture_began(CUstream stream);
-/* Likewise, of a stream that goes with this context. */
+/* Says so of a stream that goes with this context. */
 void capture_began_in(CUcontext context, CUstream stream);
 /* The stream captures no longer: it was ended, or the stream is destroyed. Harmless when unknown. */
 void capture_is_over(CUstream stream);

@@ -371,7 +371,7 @@ static DIR *open_listing(const char *node)
 
 /* --- going through them --- */
 
-/* How many files of one user were met. */
+/* Counts the files of one user that were met. */
 struct owner {
 	uid_t uid;
 	int pages, refused;
@@ -478,7 +478,7 @@ int page_list(void (*each)(void *cookie, const struct page_found *found), void *
 	return refused;
 }
 
-/* Whether it is what a killed process of ours left unfinished. */
+/* Returns whether it is what a killed process of ours left unfinished. */
 static bool is_left_unfinished(int directory, const char *name)
 {
 	struct stat found;
