@@ -122,7 +122,9 @@ for i in 1 2; do start SPILLWAY_MEMORY_LIMIT=40MiB SLURM_JOB_ID=77 SLURM_CLUSTER
 one_quota slurm "Slurm job 77 of cluster alps"
 for i in 1 2; do start SPILLWAY_MEMORY_LIMIT=40MiB SLURM_JOB_ID=$i CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/vgpu/x.cache; done
 one_quota cache "the cache /tmp/vgpu/x.cache"
-unshare --pid --fork true 2>/dev/null && {
+if ! unshare --pid --fork true 2>/dev/null; then
+	echo "no namespaces can be made here: a container is not tried"
+else
 	cat >"$scratch/container" <<-END
 		#!/bin/sh
 		export LD_PRELOAD="$shim" LD_LIBRARY_PATH="$softgpu" SPILLWAY_MEMORY_LIMIT=40MiB
@@ -140,7 +142,7 @@ unshare --pid --fork true 2>/dev/null && {
 	done
 	number=2
 	one_quota container "the container (pid namespace "
-}
+fi
 session=
 
 # What was set live is of the processes that live, and the files are gone with the last, or when another comes.
