@@ -5,18 +5,34 @@
 #include "core/job.h"
 #include "core/pace/capture.h"
 
-/* Inside the gate: who closes it then knows of the capture. */
-static CUresult begun(CUresult result, CUstream stream)
+/* Returns the context with which a capture on this stream ends; NULL: it is not known. */
+static CUcontext begins(CUstream stream)
 {
-	struct context context;
+	KEEP_ERRNO;
+	struct context current;
+	CUcontext of_stream = NULL;
 
+	capture_announce();
+	/* Asked before the stream captures, which need not be of the current context. */
+	if (!job_is_active() || REAL(cuStreamGetCtx)(stream, &of_stream) == CUDA_SUCCESS)
+		return of_stream;
+	return context_current(&current) ? current.handle : NULL;
+}
+
+/* Inside the gate: who closes it then knows of the capture. */
+static CUresult begun(CUresult result, CUstream stream, CUcontext context)
+{
 	if (result == CUDA_SUCCESS && job_is_active())
-		capture_began_in(context_current(&context) ? context.handle : NULL, stream);
+		capture_began_in(context, stream);
 	capture_announced();
 	return result;
 }
 
-#define BEGUN(call, stream) PASSING_GATE((capture_announce(), begun(call, stream)))
+#define BEGUN(call, stream)                     \
+	PASSING_GATE(({                         \
+		CUcontext of_ = begins(stream); \
+		begun(call, stream, of_);       \
+	}))
 
 /* Whether a failed end leaves the stream capturing depends on the error; the stream itself says it. */
 static CUresult ended(CUresult result, CUstream stream)

@@ -229,7 +229,8 @@ static CUresult answer(enum entry entry, const word *w)
 	case ENTRY_cuCtxGetCurrent:
 		return give(w[0], current(), sizeof(CUcontext));
 	case ENTRY_cuStreamGetCtx:
-		return give(w[1], current(), sizeof(CUcontext));
+		return give(w[1], giver.of_streams ? giver.of_streams : current(),
+		            sizeof(CUcontext));
 	case ENTRY_cuCtxGetDevice: /* of the primary context also when it is not active */
 		if (current() != PRIMARY && !use(current(), 0))
 			return CUDA_ERROR_INVALID_CONTEXT;

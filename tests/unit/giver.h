@@ -10,13 +10,14 @@
 enum { GIVER_POOL = 0x8000 };
 
 struct giver {
-	_Atomic uint64_t next;    /* handle that the next object gets */
-	_Atomic uint64_t again;   /* handle that objects get instead; 0: none */
-	_Atomic uint64_t pool;    /* the device's */
-	_Atomic uint64_t used;    /* bytes of the device in use */
-	_Atomic uint64_t takes;   /* bytes that each object adds to it */
-	_Atomic int state;        /* what a checkpoint query answers */
-	_Atomic int is_capturing; /* what a stream answers */
+	_Atomic uint64_t next;       /* handle that the next object gets */
+	_Atomic uint64_t again;      /* handle that objects get instead; 0: none */
+	_Atomic uint64_t pool;       /* the device's */
+	_Atomic uint64_t used;       /* bytes of the device in use */
+	_Atomic uint64_t takes;      /* bytes that each object adds to it */
+	_Atomic int state;           /* what a checkpoint query answers */
+	_Atomic int is_capturing;    /* what a stream answers */
+	_Atomic uint64_t of_streams; /* their context; 0: the current one */
 	_Atomic int
 	    during_row; /* its next call calls during(), once it is done and before it returns */
 	void (*_Atomic during)(void);

@@ -718,6 +718,22 @@ static void check_captures_leaving(void)
 	TRUE(capture_count == 0);
 }
 
+/* A capture is of its stream's context, whatever context is current when it begins. */
+static void check_captures_of_others(void)
+{
+	CUcontext own = new_context(), current = new_context();
+	uint64_t stream = 0;
+
+	CALL(cuStreamCreate, {0, WORD(&stream)});
+	atomic_store(&giver->of_streams, WORD(own));
+	CALL(cuStreamBeginCapture_v2, {0, stream});
+	CALL(cuCtxDestroy_v2, {0, WORD(current)});
+	TRUE(capture_count == 1);
+	CALL(cuCtxDestroy_v2, {0, WORD(own)});
+	TRUE(capture_count == 0);
+	atomic_store(&giver->of_streams, 0);
+}
+
 static pthread_t retainer;
 
 static void *retain_again(void *cookie)
@@ -941,6 +957,7 @@ void check_changes(void)
 	check_physical();
 	check_contexts_leaving();
 	check_captures_leaving();
+	check_captures_of_others();
 	check_primary_again();
 	check_physical_again();
 	check_captured_again();
