@@ -355,6 +355,9 @@ static enum move_pending move_to_pin(struct request *r, const struct choice *cho
 		return closure_carry_out(&plan, r->device, 0);
 	if (!no_memory)
 		return MOVE_PINNED;
+	/* What nobody uses goes before what somebody does. */
+	if (trim(r->device))
+		return MOVE_NONE;
 	return shrink(r->device, choice->of[0].size, NULL)
 	           ? MOVE_NONE
 	           : (enum move_pending)statistics_get(&r->device->statistics->move_pending);
