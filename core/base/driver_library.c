@@ -66,7 +66,7 @@ static bool is_library(const char *path)
 	       header.e_machine == MACHINE;
 }
 
-/* Takes the file when it can be the driver; as an absolute path. */
+/* Takes the file when it can be the driver; as an absolute path if one can be had. */
 static bool accept(void *cookie, const char *path)
 {
 	struct search *s = cookie;
@@ -77,11 +77,9 @@ static bool accept(void *cookie, const char *path)
 	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
 	    is_same_file(&status, s->not_this) || !is_library(path))
 		return false;
-	if (path[0] != '/') {
-		if (!realpath(path, absolute))
-			return false;
+	/* Where links may not be read (a container's profile) it is taken as it was found. */
+	if (path[0] != '/' && realpath(path, absolute))
 		path = absolute;
-	}
 	n = snprintf(s->path, s->size, "%s", path);
 	return n > 0 && (size_t)n < s->size;
 }

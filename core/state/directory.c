@@ -197,17 +197,17 @@ int directory_open_path(const char *path, int create, char *message, size_t size
 		                    path, DIRECTORY_MAX);
 
 	bool made = create && mkdir(path, 0700) == 0;
-	if (create && !made && errno != EEXIST) {
-		int error = -errno;
-		return state_refuse(error, message, size, "%s: cannot be made: %s", path,
-		                    strerror(-error));
-	}
+	/* one that is there serves whatever the kernel says to making it */
+	int making = create && !made && errno != EEXIST ? -errno : 0;
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		int error = -errno;
 		if (error == -ENOTDIR || error == -ELOOP)
 			return state_refuse(error, message, size,
 			                    "%s: expected a directory, not a link or file", path);
+		if (making)
+			return state_refuse(making, message, size, "%s: cannot be made: %s", path,
+			                    strerror(-making));
 		return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 	}
 	/* the user's umask may have taken even our own rights away */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,6 +160,18 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 }
 
+/*
+ * Returns whether the kernel will free the slot when this thread dies: it is asked, because glibc does not say that it was
+ * refused (set_robust_list). Where nothing is known (qemu-user) it is believed.
+ */
+static bool death_will_be_seen(void)
+{
+	void *robust_list = NULL;
+	size_t length = 0;
+
+	return syscall(SYS_get_robust_list, 0, &robust_list, &length) != 0 || robust_list;
+}
+
 static int join(const char *job, const char *run, struct joiner *joiner, struct segment **segment,
                 char *message, size_t size)
 {
@@ -169,6 +182,12 @@ static int join(const char *job, const char *run, struct joiner *joiner, struct 
 		                    "job name \"%s\": expected 1 to 63 of A-Z a-z 0-9 . _ -, not "
 		                    "beginning with a dot",
 		                    job ? job : "");
+	if (!death_will_be_seen())
+		return state_refuse(
+		    -ENOTSUP, message, size,
+		    "job %s: the kernel would not free this process's place when it is "
+		    "killed (set_robust_list is refused)",
+		    job);
 	int directory = directory_open(1, message, size);
 	if (directory < 0)
 		return directory;

@@ -52,6 +52,37 @@ out=$(LD_LIBRARY_PATH=$build/bench/null SPILLWAY_JOB=no-memfd "$deny" memfd_crea
 has "memfd_create" "$out" "cuInit 0"
 has "memfd_create" "$("$spillway" stat no-memfd)" "no-memfd"
 
+# each WHAT CALL...: refused alone, with either answer: the same bits and nothing wrong; a job or none, and then one line that says
+# so. The limit holds either way.
+each() {
+	what=$1
+	shift
+	for name in "$@"; do
+		for error in EPERM ENOSYS; do
+			LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=each-$name-$error "$deny" "$name=$error" -- \
+				env LD_PRELOAD="$shim" "$allocate" >"$scratch/out" 2>"$scratch/err" ||
+				fail "$name=$error: status $?: $(cat "$scratch/err")"
+			has "$name=$error" "$(cat "$scratch/out")" "refused=0"
+			has "$name=$error" "$(cat "$scratch/out")" "total=16777216"
+			has "$name=$error" "$(cat "$scratch/out")" "ok bad=0"
+			case $what in
+			joins)
+				[ ! -s "$scratch/err" ] || fail "$name=$error: says $(cat "$scratch/err")"
+				same "$name=$error" "$expected" "$(cat "$scratch/out")"
+				;;
+			alone)
+				same "$name=$error: lines" 1 "$(grep -c . "$scratch/err")"
+				has "$name=$error" "$(cat "$scratch/err")" "is not in the job's books"
+				;;
+			esac
+		done
+	done
+}
+each joins flock fstat getcwd getdents64 inotify_add_watch inotify_init1 membarrier mkdirat ppoll prctl readlinkat renameat2 rseq \
+	sysinfo unlinkat
+if [ "$(uname -m)" = x86_64 ]; then each joins access mkdir poll readlink rename unlink; fi
+each alone fallocate fchmod fcntl set_robust_list
+
 # A training has the same weights, to the bit, and follows a change although nothing tells it of files.
 train_job() { # its checksum in $weights
 	limited_job "$@" env LD_PRELOAD="$shim" "$train" --quiet --epochs 2
