@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/gate.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
@@ -304,6 +305,15 @@ static int join(char *message, size_t size)
 	return segment_join(c->name, labels, c->run, &job.segment, message, size);
 }
 
+static void wait_for_news(struct pollfd *fd, int ms)
+{
+	struct deadline until = DEADLINE_IN((uint64_t)ms * 1000000u);
+
+	/* Refused, by a container's profile: files are looked at when the time is over, as where nothing tells of them. */
+	if (poll(fd, 1, ms) < 0 && errno != EINTR)
+		deadline_nap(&until, until.patience_ns);
+}
+
 static void *help(void *cookie)
 {
 	char message[512] = "";
@@ -334,7 +344,7 @@ static void *help(void *cookie)
 		struct pollfd fd = {.fd = job.listener ? listener_fd(job.listener) : -1,
 		                    .events = POLLIN};
 
-		poll(&fd, 1, look_ms);
+		wait_for_news(&fd, look_ms);
 		look_ms = LISTENER_POLL_MS;
 		if (job.segment) {
 			segment_tend(job.segment);
@@ -477,6 +487,12 @@ static bool goes_on_alone(void)
 	return job_config_is_limited(&job.config, &job.devices);
 }
 
+/* For a line about a thread that was not started. */
+static const char *refused_call(void)
+{
+	return thread_can_wait() != 0 ? "futex: " : "";
+}
+
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
 static void start(void)
 {
@@ -502,8 +518,8 @@ static void start(void)
 	say_who_shares();
 	failed = start_helper();
 	if (failed && !goes_on_alone()) {
-		log_error("no helper thread (%s): Spillway is off in this process",
-		          strerror(-failed));
+		log_error("no helper thread (%s%s): Spillway is off in this process",
+		          refused_call(), strerror(-failed));
 		return;
 	}
 	if (device_set_enter(&job.devices, job.segment, job.config.name) != 0 ||
@@ -514,7 +530,8 @@ static void start(void)
 		return;
 	}
 	if (failed)
-		log_error("no helper thread (%s); " NOT_IN_THE_BOOKS, strerror(-failed));
+		log_error("no helper thread (%s%s); " NOT_IN_THE_BOOKS, refused_call(),
+		          strerror(-failed));
 	/* With the override, whose place is known now: it holds from the first allocation on. */
 	job_config_reload(&job.config, &job.devices);
 	apply();

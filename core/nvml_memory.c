@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/base/file_status.h"
+#include "core/base/once.h"
 #include "core/job.h"
 #include "core/job_config.h"
 #include "core/memory/vmem.h"
@@ -17,7 +18,7 @@
 /* Of a process that has no part in a job's books, nvidia-smi or one before its cuInit; read once. */
 static struct job_config own;
 static bool own_is_read;
-static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+static struct once own_once;
 
 static void read_own(void)
 {
@@ -30,7 +31,7 @@ static const struct job_config *configuration(void)
 
 	if (of_job)
 		return of_job;
-	pthread_once(&own_once, read_own);
+	once_call(&own_once, read_own);
 	return own_is_read ? &own : NULL;
 }
 

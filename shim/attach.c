@@ -18,6 +18,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/log.h"
+#include "core/base/once.h"
 #include "core/base/units.h"
 #include "core/driver.h"
 
@@ -54,7 +55,7 @@ static size_t address_count;
 enum { PATIENCE_NS = 200000000, LOOK_NS = 1000000 };
 static _Atomic pid_t first_process; /* that began to attach */
 static _Atomic bool attached;
-static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
+static struct once attach_once;
 
 /* Stands in for what the driver at hand does not have. */
 static CUresult missing_function(void)
@@ -278,7 +279,7 @@ static __attribute__((noinline)) void find_and_attach(const char *path)
 	if (mine) {
 		found = mine; /* says, too, that the driver's constructors call back */
 		find_driver(path);
-		pthread_once(&attach_once, attach);
+		once_call(&attach_once, attach);
 		found = NULL;
 		if (mine->handle)
 			dlclose(mine->handle);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/once.h"
 #include "core/base/units.h"
 #include "core/nvml_memory.h"
 #include "shim/shim.h"
@@ -189,10 +190,10 @@ static bool lacks(const char *symbol)
 /* Where it is loaded once it stays, and NVML with it: who has functions of ours may call them any time. */
 static bool load_stand_in(int mode)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static struct once once;
 	static bool loaded;
 
-	pthread_once(&once, find_stand_in);
+	once_call(&once, find_stand_in);
 	if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE))
 		return true;
 	if (!stand_in[0] || !shim_real_dlopen(stand_in, mode))

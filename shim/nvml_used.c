@@ -4,12 +4,12 @@
  * NVML is loaded for it, and stays.
  */
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/once.h"
 #include "core/memory/measured.h"
 #include "core/pace/foreign.h"
 #include "shim/nvml.h"
@@ -51,12 +51,9 @@ static void open_it(void)
 
 static bool find_device(const struct config_device *device, nvmlDevice_t *handle)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	int cancel;
+	static struct once once;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_once(&once, open_it);
-	pthread_setcancelstate(cancel, NULL);
+	once_call(&once, open_it);
 	return usable && (nvml.by_uuid(device->uuid, handle) == NVML_SUCCESS ||
 	                  nvml.by_pci(device->pci_bus_id, handle) == NVML_SUCCESS);
 }
@@ -232,7 +229,7 @@ static void tell_used(void)
 
 void nvml_tells_used(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static struct once once;
 
-	pthread_once(&once, tell_used);
+	once_call(&once, tell_used);
 }

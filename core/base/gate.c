@@ -13,6 +13,7 @@
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/monotonic.h"
+#include "core/base/once.h"
 
 /* Whom of those who wait it concerns that the gate is seized no more, or open. */
 enum { WAKE_EXPIRED = 1, WAKE_OTHERS = 2 };
@@ -28,7 +29,7 @@ static struct gate_seat bench;
 static _Atomic bool bench_is_used;
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t seat_key;
-static pthread_once_t seat_key_once = PTHREAD_ONCE_INIT;
+static struct once seat_key_once;
 static bool has_seat_key;
 static _Atomic uint64_t expiry; /* ns; of the one who holds it */
 static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
@@ -99,7 +100,7 @@ __attribute__((noinline)) struct gate_seat *gate_take_seat(void)
 	struct gate_seat *seat = find_seat();
 
 	if (seat) {
-		pthread_once(&seat_key_once, make_seat_key);
+		once_call(&seat_key_once, make_seat_key);
 		if (has_seat_key)
 			pthread_setspecific(seat_key, seat);
 	} else {

@@ -35,7 +35,6 @@ OLD(pthread_mutexattr_init, BASE);
 OLD(pthread_mutexattr_setpshared, BASE);
 OLD(pthread_mutexattr_setrobust, SINCE("GLIBC_2.12"));
 OLD(pthread_mutexattr_settype, BASE);
-OLD(pthread_once, BASE);
 OLD(pthread_rwlock_rdlock, BASE);
 OLD(pthread_rwlock_unlock, BASE);
 OLD(pthread_rwlock_wrlock, BASE);

@@ -2,6 +2,7 @@
 #include "core/memory/measured.h"
 
 #include "core/base/log.h"
+#include "core/base/once.h"
 #include "core/pace/capture.h"
 
 bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
@@ -17,7 +18,7 @@ static struct reading {
 	bool waits_for_first; /* context of the device */
 	uint64_t used, charged;
 } readings[DEVICE_MAX][WAYS];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct once once;
 static bool started;
 
 static void make_locks(void)
@@ -29,7 +30,7 @@ static void make_locks(void)
 
 static struct reading *reading_of(const struct device *device, enum way way)
 {
-	pthread_once(&once, make_locks);
+	once_call(&once, make_locks);
 	return &readings[device->id.ordinal][way];
 }
 

@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "core/base/once.h"
+
 _Atomic unsigned int moment_is_awaited;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct once once;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told;
 static bool has_come;
@@ -39,7 +41,7 @@ void moment_wait(uint64_t ns)
 {
 	struct timespec until;
 
-	pthread_once(&once, make);
+	once_call(&once, make);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += (long)ns;
 	if (until.tv_nsec >= 1000000000) {

@@ -13,11 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/driver.h"
 
-enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50 };
+enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
 #define IDLE_NS 1000000000ull /* less than the patience of who waits for its place */
 
 struct connection {
@@ -139,6 +140,7 @@ static void keep_listening(void)
 static void wait_for_any(void)
 {
 	bool is_full = server.count == CONNECTIONS;
+	struct deadline refused = DEADLINE_IN(REFUSED_LOOK_NS);
 	struct pollfd poller[CONNECTIONS + 1];
 
 	for (size_t i = 0; i < server.count; i++)
@@ -146,7 +148,9 @@ static void wait_for_any(void)
 	/* -1 is passed over by poll. */
 	poller[server.count] =
 	    (struct pollfd){.fd = is_full ? -1 : server.listener, .events = POLLIN};
-	poll(poller, server.count + 1, is_full ? FULL_LOOK_MS : LOOK_MS);
+	/* Where it is refused (a container's profile) each is looked at all the same, now and then. */
+	if (poll(poller, server.count + 1, is_full ? FULL_LOOK_MS : LOOK_MS) < 0 && errno != EINTR)
+		deadline_nap(&refused, REFUSED_LOOK_NS);
 }
 
 static void *serve(void *cookie)

@@ -83,6 +83,34 @@ each joins flock fstat getcwd getdents64 inotify_add_watch inotify_init1 membarr
 if [ "$(uname -m)" = x86_64 ]; then each joins access mkdir poll readlink rename unlink; fi
 each alone fallocate fchmod fcntl set_robust_list
 
+# Without futex no thread can wait for another: glibc ends a process that tries. Nothing of ours does; the software GPU does.
+cat >"$scratch/alone.py" <<'P'
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+device, context, memory = ctypes.c_int(), ctypes.c_void_p(), [ctypes.c_uint64() for _ in range(4)]
+answers = [cuda.cuInit(0), cuda.cuDeviceGet(ctypes.byref(device), 0), cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device)]
+for size, at in zip((300, 4096, 8 << 20, 40 << 20), memory):
+    answers.append(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(size)))
+answers += [cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None), cuda.cuCtxSynchronize()]
+answers += [cuda.cuMemFree_v2(at) for at in memory] + [cuda.cuCtxDestroy_v2(context)]
+print("answers", sum(answers), "of", len(answers))
+P
+no_futex() { # no_futex SETTING
+	for error in EPERM ENOSYS; do
+		env "$@" LC_ALL=C SPILLWAY_JOB=no-futex LD_LIBRARY_PATH="$build/bench/null" "$deny" futex=$error -- \
+			env LD_PRELOAD="$shim" python3 "$scratch/alone.py" >"$scratch/out" 2>"$scratch/err" ||
+			fail "futex=$error $*: status $?: $(cat "$scratch/err")"
+		same "futex=$error $*" "answers 0 of 14" "$(cat "$scratch/out")"
+		has "futex=$error $*" "$(cat "$scratch/err")" "no helper thread (futex: "
+	done
+}
+if [ -z "${SANITIZER:-}" ]; then # whose own locks end a process too
+	no_futex SPILLWAY_MEMORY_LIMIT=16MiB
+	has "limited without futex" "$(cat "$scratch/err")" "is not in the job's books"
+	no_futex SPILLWAY_MEMORY_LIMIT= SPILLWAY_SHARE=30
+	has "unlimited without futex" "$(cat "$scratch/err")" "Spillway is off in this process"
+fi
+
 # A training has the same weights, to the bit, and follows a change although nothing tells it of files.
 train_job() { # its checksum in $weights
 	limited_job "$@" env LD_PRELOAD="$shim" "$train" --quiet --epochs 2
