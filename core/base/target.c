@@ -83,9 +83,11 @@ static int look(int folder, const char *name, struct target *target)
 {
 	struct stat found;
 
+	if (!*name) /* a path that ends in a slash */
+		return *target->path ? -EISDIR : -ENOENT;
 	if (file_status_at(folder, name, &found) != 0) {
 		target->kind = TARGET_NEW;
-		return errno == ENOENT && *name ? 0 : -errno;
+		return errno == ENOENT ? 0 : -errno;
 	}
 	target->owner = found.st_uid;
 	target->mode = found.st_mode & 07777;

@@ -64,8 +64,10 @@ for command in $commands; do
 	ln -s loop "$TMPDIR/loop"
 	run "$command" "$TMPDIR/loop" >"$out" 2>"$err" && fail "$command to a loop"
 	says "$err" 'loop: Too many levels of symbolic links$'
-	run "$command" "$TMPDIR" >"$out" 2>"$err" && fail "$command to a directory"
-	says "$err" 'Is a directory$'
+	for name in "$TMPDIR" "$TMPDIR/"; do
+		run "$command" "$name" >"$out" 2>"$err" && fail "$command to a directory"
+		says "$err" 'Is a directory$'
+	done
 	rm "$TMPDIR/first" "$TMPDIR/second" "$TMPDIR/third" "$TMPDIR/loop"
 	[ -z "$(find "$TMPDIR" -name '*.??????' -newer "$pattern" -type f)" ] || fail "$command left $(find "$TMPDIR" -name '*.??????')"
 done
