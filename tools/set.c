@@ -1,6 +1,7 @@
 /* spillway set: changes a running job's limits through its override file. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/arguments.h"
@@ -138,6 +139,21 @@ static void warn(const char *override_file)
 	config_release(config);
 }
 
+/* What is saved to standard output has it for itself: what is said goes beside it. Returns where to save. */
+static const char *leave_output_to(const char *save)
+{
+	static char path[32];
+	int output;
+
+	if (!save || strcmp(save, "-") != 0)
+		return save;
+	output = dup(STDOUT_FILENO);
+	if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return save;
+	snprintf(path, sizeof(path), "/dev/fd/%d", output);
+	return path;
+}
+
 int command_set(int argc, char **argv)
 {
 	struct set set = {0};
@@ -147,6 +163,7 @@ int command_set(int argc, char **argv)
 
 	arguments_read("spillway set", &argp, argc, argv, &set);
 	patience = DEADLINE_IN(set.timeout_ns);
+	set.save = leave_output_to(set.save);
 	if (!node_reach(&set.job))
 		return TOOL_FAILED;
 	path = follow_override_path(set.job);

@@ -76,10 +76,16 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		    "%s: segment of version %u, expected version %d; let the job end, then "
 		    "remove the file",
 		    path, header->version, SEGMENT_VERSION);
-	if (header->size != sizeof(struct segment_file) || file_size != header->size)
-		return state_refuse(-EPROTO, message, size,
-		                    "%s: segment of %llu bytes, expected %zu: damaged", path,
-		                    (unsigned long long)file_size, sizeof(struct segment_file));
+	if (file_size != header->size)
+		return state_refuse(
+		    -EPROTO, message, size, "%s: segment of %llu bytes, expected %llu: damaged",
+		    path, (unsigned long long)file_size, (unsigned long long)header->size);
+	if (header->size != sizeof(struct segment_file))
+		return state_refuse(
+		    -EPROTO, message, size,
+		    "%s: segment of %llu bytes, expected %zu: of another build; let the job end, "
+		    "then remove the file",
+		    path, (unsigned long long)header->size, sizeof(struct segment_file));
 
 	bool valid = is_terminated(header->boot_id, sizeof header->boot_id) &&
 	             is_terminated(header->job, sizeof header->job) &&

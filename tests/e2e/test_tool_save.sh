@@ -33,6 +33,11 @@ chmod 640 "$file"
 ln -s job.ini "$TMPDIR/link.ini"
 expect 0 "$spillway" set bert --memory 512MiB --host-memory 1G --save "$TMPDIR/link.ini"
 says "$out" '^gpu 0: limit_set 512 MiB'
+expect 0 "$spillway" set bert --save -
+says "$err" '^gpu 0: limit_set 512 MiB'
+says "$out" '^memory_limit = '
+beside=$(grep -v -e '^\[gpu\]$' -e '^[a-z_]* = ' "$out" || true)
+[ -z "$beside" ] || fail "beside what is saved: $beside"
 becomes 'a limit in its place, another at the end of its section' <<'END'
 # The team's file; memory_limit = 1M is not this line.
 [job]

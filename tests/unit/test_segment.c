@@ -645,6 +645,21 @@ START_TEST(another_version_is_refused_and_left_alone)
 }
 END_TEST
 
+START_TEST(another_build_s_is_refused_and_left_alone)
+{
+	uint64_t size;
+	struct stat found;
+
+	segment_leave(join(NULL));
+	ck_assert_int_eq(stat(path_of("job"), &found), 0);
+	size = (uint64_t)found.st_size + 4096;
+	ck_assert_int_eq(truncate(path_of("job"), (off_t)size), 0);
+	expect_refused("damaged");
+	patch(path_of("job"), offsetof(struct segment_header, size), &size, sizeof size);
+	expect_refused("of another build; let the job end");
+}
+END_TEST
+
 START_TEST(what_is_no_segment_is_refused)
 {
 	segment_leave(join(NULL));
@@ -1026,6 +1041,7 @@ int main(void)
 	tcase_add_test(tests, all_create_one);
 	tcase_add_loop_test(tests, killed_anywhere, 0, 5);
 	tcase_add_test(tests, another_version_is_refused_and_left_alone);
+	tcase_add_test(tests, another_build_s_is_refused_and_left_alone);
 	tcase_add_test(tests, what_is_no_segment_is_refused);
 	tcase_add_test(tests, the_segment_of_another_boot_is_replaced);
 	tcase_add_test(tests, what_a_killed_creator_left_is_overwritten);
