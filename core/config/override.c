@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct entry {
@@ -106,10 +107,24 @@ static int merge(struct table *table, const char *section, const char *key, cons
 	return value ? insert(table, after, section, key, value) : 0;
 }
 
+/*
+ * Writes a remark that no other change has: who waits until processes follow compares what they read. Of a limit that is set
+ * to what it was before, a process that has not seen the one in between would count as following already.
+ */
+static void remark_on(char *remark, size_t size)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(remark, size,
+	         "# Written by Spillway (%lld.%09ld, %d): change it by `spillway set`.\n",
+	         (long long)now.tv_sec, now.tv_nsec, (int)getpid());
+}
+
 /* The text of a file; NULL: no memory. (open_memstream() does not always say so.) */
 static char *render(const struct table *table)
 {
-	static const char remark[] = "# Written by Spillway: change it by `spillway set`.\n";
+	char remark[128];
 	size_t size = sizeof(remark);
 	const char *section = NULL;
 	char *text, *end;
@@ -124,6 +139,7 @@ static char *render(const struct table *table)
 	text = malloc(size);
 	if (!text)
 		return NULL;
+	remark_on(remark, sizeof(remark));
 	end = stpcpy(text, remark);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct entry *entry = &table->entries[i];

@@ -45,6 +45,24 @@ static int count_files(void)
 	return count;
 }
 
+/* A process that has not seen the change in between does not follow yet. */
+START_TEST(a_value_that_comes_again_is_another_change)
+{
+	const char *path = scratch_path("again.ini");
+	char *first, *again;
+
+	ck_assert_int_eq(set(path, "", "memory_limit", "16MiB"), 0);
+	first = scratch_read(path);
+	ck_assert_int_eq(set(path, "", "memory_limit", "40MiB"), 0);
+	ck_assert_int_eq(set(path, "", "memory_limit", "16MiB"), 0);
+	again = scratch_read(path);
+	expect_text(path, strchr(first, '\n') + 1);
+	ck_assert_uint_ne(config_hash(first, strlen(first)), config_hash(again, strlen(again)));
+	free(first);
+	free(again);
+}
+END_TEST
+
 START_TEST(new_file)
 {
 	static const char *const keys[] = {"memory_limit", "share", "spill", NULL};
@@ -290,6 +308,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, scratch_make, scratch_remove);
 	tcase_add_test(tests, new_file);
+	tcase_add_test(tests, a_value_that_comes_again_is_another_change);
 	tcase_add_test(tests, merge);
 	tcase_add_test(tests, old_file_stands);
 	tcase_add_test(tests, bad_old_file);
