@@ -141,8 +141,8 @@ int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
 int device_charge_taken(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
 /*
- * Likewise of memory on the device that was exported under a key (core/state/exports.c; 0: under none): what others may
- * hold stays charged to the job.
+ * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under none). The part that
+ * others may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
 /* Job-wide bytes of it whose owner has given them up or died, and which others of the job hold. */

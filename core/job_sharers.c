@@ -1,4 +1,4 @@
-/* Who shares a limit. Rules: runs inside the user's process. */
+/* Processes that share a limit. Rules: runs inside the user's process. */
 #include "core/job_sharers.h"
 
 #include <limits.h>

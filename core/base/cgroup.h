@@ -1,5 +1,5 @@
 /*
- * What the memory cgroup of this process, and each above it, still leaves.
+ * Memory cgroups: how much that of this process, and each above it, still leaves.
  *
  * The process's cgroup comes from /proc/self/cgroup, where it lies from /proc/self/mountinfo, so a machine without
  * cgroup namespaces (systemd, Slurm), a container with one, version 1, version 2 and both at once are the same

@@ -129,7 +129,7 @@ static bool is_quota(enum config_key key)
 	return false;
 }
 
-/* What a selector says of each quota, and the ceiling, which a percentage cannot be compared with yet. */
+/* The quotas of one selector and their ceilings, with which a percentage cannot be compared yet. */
 struct quota_values {
 	uint64_t number[QUOTAS], most[QUOTAS];
 	uint32_t of_memory[QUOTAS], most_of_memory[QUOTAS];

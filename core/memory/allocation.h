@@ -62,8 +62,8 @@ int allocation_enter(struct allocation *allocation);
  */
 bool allocation_leave(struct allocation *allocation);
 /*
- * What has this first address is to be freed, whatever context is current, if the driver agrees (registry_left()): until
- * then it is found and charged.
+ * Begins to free the allocation at this first address, whatever context is current. Until the driver agrees
+ * (allocation_left()) it is found and charged.
  */
 struct leaving allocation_leaving(CUdeviceptr address);
 /*

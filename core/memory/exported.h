@@ -21,7 +21,7 @@ void exported_mark(const struct device *device, int descriptor, uint64_t key, ui
 
 /* --- memory of others --- */
 
-/* What a descriptor, or another shareable handle, says of the memory. */
+/* Memory as its descriptor, or another shareable handle, tells of it. */
 struct import {
 	uint64_t
 	    key; /* by which it is known to be of the job, now open in this process; 0: it is not */

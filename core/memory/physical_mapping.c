@@ -94,7 +94,7 @@ void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHan
 	struct physical *p;
 
 	pthread_mutex_lock(&physical_lock);
-	/* What is known there is leaving, or gone by a way that we did not see: the driver maps nothing twice. */
+	/* The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we did not see. */
 	forget_mapped(address, address + size, UINT64_MAX);
 	p = physical_find(handle);
 	if (p && physical_is_ours(p->name) && !touched_open(address, size))

@@ -28,7 +28,7 @@ static int charge(const struct plan *plan, struct device *device,
 {
 	if (chunk->side == SEGMENT_ON_HOST)
 		return room_charge_host(device, chunk->size, &DEADLINE_IN(0));
-	/* What is pinned is no less wanted while the job is evicted. */
+	/* Memory to be pinned is no less wanted while the job is evicted. */
 	return plan->pins ? device_charge(device, chunk->size)
 	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
 }
