@@ -155,16 +155,24 @@ static void leave(struct mapping *m)
 
 /* --- the mapping --- */
 
+/* Its pieces were charged on this device, or are the job's. */
+static void give_up_pieces(struct mapping *m, struct device *device)
+{
+	for (size_t i = 0; i < m->imported_count; i++)
+		imported_leave(device, m->imported[i]);
+	if (m->charged)
+		device_uncharge(device, SEGMENT_ON_DEVICE, m->charged);
+	m->imported_count = 0;
+	m->charged = 0;
+}
+
 static void unmap(struct mapping *m)
 {
 	if (m->mapped)
 		driver.cuMemUnmap(m->reserved, m->mapped);
 	if (m->reserved)
 		driver.cuMemAddressFree(m->reserved, m->bytes);
-	for (size_t i = 0; i < m->imported_count; i++)
-		imported_leave(m->place.context.device, m->imported[i]);
-	if (m->charged)
-		device_uncharge(m->place.context.device, SEGMENT_ON_DEVICE, m->charged);
+	give_up_pieces(m, m->place.context.device);
 	free(m->imported);
 	free(m);
 }
@@ -225,15 +233,23 @@ static CUresult take_piece(struct mapping *m, int descriptor, uint64_t size)
 
 static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 {
+	struct device *device = m->place.context.device;
 	CUmemGenericAllocationHandle handle;
-	CUresult result = driver.cuMemImportFromShareableHandle(
-	    &handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	CUresult result = take_piece(m, descriptor, size);
 
+	/* Charged first: once it is imported the driver counts it as this process's. */
+	if (result == CUDA_SUCCESS)
+		result =
+		    driver.cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)descriptor,
+		                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!m->mapped)
 		note_device(m, handle);
-	result = take_piece(m, descriptor, size);
+	if (m->place.context.device != device) { /* another than it is opened on has it */
+		give_up_pieces(m, device);
+		result = take_piece(m, descriptor, size);
+	}
 	if (result == CUDA_SUCCESS)
 		result = driver.cuMemMap(m->reserved + m->mapped, size, 0, handle, 0);
 	driver.cuMemRelease(handle);

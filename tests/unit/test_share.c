@@ -33,6 +33,8 @@ static int piece_file(uint64_t index, uint64_t size)
 	return fd;
 }
 
+static struct device_set devices;
+
 /* The importer's driver: what is mapped must be pieces in their order, one behind the other. */
 static struct {
 	CUdeviceptr base;
@@ -51,6 +53,9 @@ static CUresult import(CUmemGenericAllocationHandle *handle, void *file,
 	if (pread((int)(intptr_t)file, &piece, sizeof(piece), 0) != sizeof(piece) ||
 	    type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* From here on the driver counts it as the importer's. */
+	seen.wrong +=
+	    device_charged(&devices.device[0], SEGMENT_ON_DEVICE) < seen.mapped + piece.size;
 	seen.piece[seen.imported % 1024] = piece;
 	*handle = seen.imported++ % 1024;
 	return CUDA_SUCCESS;
@@ -237,7 +242,6 @@ static void serve(void *unused)
 
 /* --- each test --- */
 
-static struct device_set devices;
 static struct context context;
 static pid_t exporter;
 
