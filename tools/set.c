@@ -139,19 +139,30 @@ static void warn(const char *override_file)
 	config_release(config);
 }
 
-/* What is saved to standard output has it for itself: what is said goes beside it. Returns where to save. */
-static const char *leave_output_to(const char *save)
+/* The INI that is saved to standard output has it for itself: what is said goes to standard error. Returns the output, or -1. */
+static int keep_output_for(const char *save)
 {
-	static char path[32];
-	int output;
+	int output = save && strcmp(save, "-") == 0 ? dup(STDOUT_FILENO) : -1;
 
-	if (!save || strcmp(save, "-") != 0)
-		return save;
-	output = dup(STDOUT_FILENO);
-	if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-		return save;
-	snprintf(path, sizeof(path), "/dev/fd/%d", output);
-	return path;
+	if (output >= 0)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	return output;
+}
+
+static bool save(const struct set *set, const char *path, int output)
+{
+	bool saved;
+
+	if (!set->save)
+		return true;
+	if (output >= 0) {
+		fflush(stdout);
+		dup2(output, STDOUT_FILENO);
+	}
+	saved = save_limits(set->job, path, set->save);
+	if (output >= 0)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	return saved;
 }
 
 int command_set(int argc, char **argv)
@@ -160,10 +171,11 @@ int command_set(int argc, char **argv)
 	struct deadline patience;
 	char *path;
 	bool done, saved;
+	int output;
 
 	arguments_read("spillway set", &argp, argc, argv, &set);
 	patience = DEADLINE_IN(set.timeout_ns);
-	set.save = leave_output_to(set.save);
+	output = keep_output_for(set.save);
 	if (!node_reach(&set.job))
 		return TOOL_FAILED;
 	path = follow_override_path(set.job);
@@ -174,7 +186,7 @@ int command_set(int argc, char **argv)
 		done = settings_write(&set.settings, path, &patience);
 	if (done)
 		warn(path);
-	saved = done && (!set.save || save_limits(set.job, path, set.save));
+	saved = done && save(&set, path, output);
 	free(path);
 	if (!done || follow(set.job, set.timeout_ns) != TOOL_OK)
 		return TOOL_FAILED;

@@ -53,7 +53,11 @@ static void keep(struct page *pages, CUdeviceptr address, size_t size, CUmem_adv
 static CUresult driver_advise(CUdeviceptr address, size_t size, CUmem_advise advice,
                               CUdevice device)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
 	keep(with_driver, address, size, advice, device);
+	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
 
