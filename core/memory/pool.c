@@ -441,7 +441,7 @@ void pool_left(struct leaving *leaving, bool gone)
 		return;
 	registry_left(leaving, gone);
 	if (gone && take_out(pool)) {
-		/* What was allocated from it and lives keeps it, and its references to it. */
+		/* Allocations from it that live keep it, and their references to it. */
 		pthread_mutex_lock(&pool->lock);
 		pool->destroyed = true;
 		settle(pool, 0, false);

@@ -120,7 +120,7 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 			plan_say_pending(device, has_spares ? MOVE_SOON : MOVE_PINNED);
 		return false;
 	}
-	/* What kept memory here before does not keep this; of the rest it is found out again. */
+	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
 	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
 		device_note_held(device, device_settings_turn(device), HELD_PENDING);
 	return closure_carry_out(&plan, device,
@@ -355,7 +355,7 @@ static enum move_pending move_to_pin(struct request *r, const struct choice *cho
 		return closure_carry_out(&plan, r->device, 0);
 	if (!no_memory)
 		return MOVE_PINNED;
-	/* What nobody uses goes before what somebody does. */
+	/* Memory that nobody uses goes before memory that somebody does. */
 	if (trim(r->device))
 		return MOVE_NONE;
 	return shrink(r->device, choice->of[0].size, NULL)

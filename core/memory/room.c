@@ -97,7 +97,7 @@ bool room_make(struct device *device, const struct wanted *wanted)
 	    deadline_within(wanted->until, device_setting(device, demote_deadline));
 	bool freed = room_wait_for_freed(device, wanted->bytes, &freed_until);
 
-	/* What was freed may have become spare. */
+	/* Memory that was freed may have become spare. */
 	bool spares = spare_trim(device, SEGMENT_ON_DEVICE, true) != 0;
 	bool orphans = device_let_orphans_go(device);
 

@@ -14,7 +14,7 @@ struct allocation;
 struct device;
 
 /*
- * What a request wants room for: so many bytes; the least of them that are of use to it alone; and the request's deadline,
+ * Room that a request wants: so many bytes; the least of them that are of use to it alone; and the request's deadline,
  * the one for everything that is waited for on its way. Who makes a request makes it, by room_deadline().
  */
 struct wanted {

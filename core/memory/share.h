@@ -2,7 +2,7 @@
  * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and cuIpcCloseMemHandle do for
  * it, as the driver has no such handles for virtual memory. share_export.c gives, share_import.c takes.
  *
- * What was given away stays on the device for good. What was opened is charged to its owner, and to the job when the
+ * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the job when the
  * owner has freed it or died (exported.h); another job's memory to who opens it. It is good until it is closed, and goes
  * with the context it was opened in. Thread-safe.
  */

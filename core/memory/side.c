@@ -6,7 +6,7 @@
 
 #include "core/memory/exported.h"
 
-/* What is entered again, and what is left of it. Nothing waits under it, and no driver is called. */
+/* Guards how often each is entered. Nothing waits under it, and no driver is called. */
 static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct side {

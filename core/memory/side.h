@@ -37,7 +37,7 @@ SIDE_TYPES(X)
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged);
 
-/* What is known of another process's memory: bytes; of them charged; the key by which it is the job's (exported.h). */
+/* Another process's memory as far as it is known: bytes; of them charged; the key by which it is the job's (exported.h). */
 struct side_import {
 	uint64_t bytes, charged, imported_as;
 };
