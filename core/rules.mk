@@ -1,10 +1,10 @@
 # core/: decides. One archive, linked whole into the shim and piecewise into tools and unit tests.
-core_src := $(wildcard core/*.c core/*/*.c)
+core_src := $(wildcard core/*/*.c core/*/*/*.c)
 core_obj := $(core_src:%.c=$(BUILD)/%.o)
 
 $(BUILD)/libcore.a: $(core_obj)
 	$(call say,AR)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 # The same for unit tests, with checks that what is preloaded does without.
 checked_core := $(if $(SANITIZER),$(BUILD)/libcore.a,$(BUILD)/checked/libcore.a)
@@ -17,4 +17,4 @@ $(BUILD)/checked/%.o: %.c | $(BUILD)/cuda.mk
 
 $(BUILD)/checked/libcore.a: $(core_src:%.c=$(BUILD)/checked/%.o)
 	$(call say,AR)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^

@@ -20,7 +20,7 @@
 #include "core/base/log.h"
 #include "core/base/once.h"
 #include "core/base/units.h"
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 
 struct driver driver;
 void *shim_real[ENTRY_COUNT];

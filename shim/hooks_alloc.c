@@ -1,8 +1,8 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
 #include "shim/track.h"
 
-#include "core/job.h"
-#include "core/memory/vmem.h"
+#include "core/job/job.h"
+#include "core/memory/alloc/vmem.h"
 #include "shim/allocate.h"
 
 static CUresult native_alloc(void *cookie, CUdeviceptr *address)

@@ -5,9 +5,9 @@
  */
 #include "shim/track.h"
 
-#include "core/job.h"
-#include "core/memory/measured.h"
-#include "core/memory/room.h"
+#include "core/job/job.h"
+#include "core/memory/uses/measured.h"
+#include "core/memory/alloc/room.h"
 
 /* What an array holds, as far as its format is known. */
 struct extent {

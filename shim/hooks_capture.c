@@ -2,8 +2,8 @@
 #include "shim/sampled.h"
 #include "shim/track.h"
 
-#include "core/job.h"
-#include "core/pace/capture.h"
+#include "core/job/job.h"
+#include "core/cuda/capture.h"
 
 /* Returns the context with which a capture on this stream ends; NULL: it is not known. */
 static CUcontext begins(CUstream stream)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/pace/capture.h"
+#include "core/cuda/capture.h"
 
 /* Stands for the checkpoint among the captures. */
 static char checkpoint;

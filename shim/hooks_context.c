@@ -2,8 +2,8 @@
 #include "shim/interop.h"
 #include "shim/track.h"
 
-#include "core/job.h"
-#include "core/memory/peer.h"
+#include "core/job/job.h"
+#include "core/memory/alloc/peer.h"
 
 /* --- made --- */
 

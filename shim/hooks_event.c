@@ -1,7 +1,7 @@
 /* Events and streams: made, shared with other processes, destroyed. */
 #include "shim/track.h"
 
-#include "core/job.h"
+#include "core/job/job.h"
 
 /* Whether it keeps time is asked when it is recorded. */
 HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)

@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core/job.h"
-#include "core/memory/graph_memory.h"
+#include "core/job/job.h"
+#include "core/memory/uses/graph_memory.h"
 
 /* --- graphs --- */
 

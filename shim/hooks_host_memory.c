@@ -4,8 +4,8 @@
  */
 #include "shim/shim.h"
 
-#include "core/job.h"
-#include "core/memory/side.h"
+#include "core/job/job.h"
+#include "core/memory/uses/side.h"
 
 static CUresult pinned(CUresult result, void *const *memory, size_t bytes)
 {

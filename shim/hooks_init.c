@@ -1,7 +1,7 @@
 /* cuInit: where Spillway's part in the process begins. */
 #include "shim/shim.h"
 
-#include "core/job.h"
+#include "core/job/job.h"
 #include "shim/nvml.h"
 
 /* What the driver loads in cuInit (CUDA_INJECTION64_PATH) may call it again, before it is done. */

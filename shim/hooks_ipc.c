@@ -4,13 +4,13 @@
 #include "shim/shim.h"
 
 #include "core/base/log.h"
-#include "core/job.h"
-#include "core/memory/allocation.h"
-#include "core/memory/exported.h"
-#include "core/memory/pool.h"
-#include "core/memory/room.h"
-#include "core/memory/share.h"
-#include "core/memory/side.h"
+#include "core/job/job.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/ipc/exported.h"
+#include "core/memory/uses/pool.h"
+#include "core/memory/alloc/room.h"
+#include "core/memory/ipc/ipc.h"
+#include "core/memory/uses/side.h"
 
 /*
  * Memory of an arena has handles of ours, any other on the host none. The program is told what is true, the device has

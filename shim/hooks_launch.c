@@ -5,8 +5,8 @@
  */
 #include "shim/sampled.h"
 
-#include "core/job.h"
-#include "core/memory/graph_memory.h"
+#include "core/job/job.h"
+#include "core/memory/uses/graph_memory.h"
 #include "shim/track.h"
 
 /* Of a grid, all together. */

@@ -4,7 +4,7 @@
  */
 #include "shim/track.h"
 
-#include "core/memory/image.h"
+#include "core/memory/heat/image.h"
 #include "shim/sampled.h"
 
 /* A library remembers what it may come to: its memory is taken when something of it is asked for in a context. */

@@ -4,10 +4,10 @@
  */
 #include "shim/shim.h"
 
-#include "core/context.h"
-#include "core/job.h"
-#include "core/memory/advice.h"
-#include "core/memory/managed.h"
+#include "core/cuda/context.h"
+#include "core/job/job.h"
+#include "core/memory/alloc/advice.h"
+#include "core/memory/alloc/managed.h"
 
 HOOK(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {

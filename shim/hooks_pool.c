@@ -3,15 +3,15 @@
  */
 #include "shim/shim.h"
 
-#include "core/job.h"
-#include "core/memory/graph_memory.h"
-#include "core/memory/ordered.h"
-#include "core/memory/peer.h"
-#include "core/memory/pool.h"
-#include "core/memory/moment.h"
-#include "core/memory/side.h"
-#include "core/memory/spilled.h"
-#include "core/memory/vmem.h"
+#include "core/job/job.h"
+#include "core/memory/uses/graph_memory.h"
+#include "core/memory/alloc/ordered.h"
+#include "core/memory/alloc/peer.h"
+#include "core/memory/uses/pool.h"
+#include "core/memory/move/lull.h"
+#include "core/memory/uses/side.h"
+#include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/vmem.h"
 #include "shim/allocate.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);

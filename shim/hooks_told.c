@@ -1,9 +1,9 @@
 /* What the program is told of its memory. */
 #include "shim/shim.h"
 
-#include "core/job.h"
-#include "core/memory/pointer.h"
-#include "core/memory/vmem.h"
+#include "core/job/job.h"
+#include "core/memory/alloc/pointer.h"
+#include "core/memory/alloc/vmem.h"
 
 /* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
 static void tell_info(size_t *free, size_t *total)

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "core/job.h"
-#include "core/memory/arena.h"
-#include "core/memory/measured.h"
-#include "core/memory/physical.h"
-#include "core/memory/pointer.h"
+#include "core/job/job.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/uses/measured.h"
+#include "core/memory/own/physical.h"
+#include "core/memory/alloc/pointer.h"
 
 /*
  * --- physical memory ---

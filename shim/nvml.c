@@ -18,7 +18,7 @@
 
 #include "core/base/once.h"
 #include "core/base/units.h"
-#include "core/nvml_memory.h"
+#include "core/job/nvml_memory.h"
 #include "shim/shim.h"
 
 #define STAND_IN "libspillway-nvml.so"

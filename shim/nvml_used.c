@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/once.h"
-#include "core/memory/measured.h"
+#include "core/memory/uses/measured.h"
 #include "core/pace/foreign.h"
 #include "shim/nvml.h"
 #include "shim/shim.h"

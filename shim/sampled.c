@@ -1,9 +1,9 @@
 /* The looks at what was launched and copied; apart from the hooks, because they are rare. */
 #include "shim/sampled.h"
 
-#include "core/job.h"
-#include "core/memory/heat_graph.h"
-#include "core/memory/parameters.h"
+#include "core/job/job.h"
+#include "core/memory/heat/heat_graph.h"
+#include "core/memory/heat/parameters.h"
 #include "shim/track.h"
 
 void sampled_launch(CUfunction function, void **parameters, void **extra)

@@ -1,5 +1,5 @@
 /*
- * Launches and copies that are looked at, so that it is known which memory is in use (core/memory/heat.h).
+ * Launches and copies that are looked at, so that it is known which memory is in use (core/memory/heat/heat.h).
  *
  * SAMPLED(call, looking_at(...)) is the call's answer; where it succeeded and is due, what it was given is looked at
  * after it. Only then: what the driver has not taken may point anywhere.
@@ -7,7 +7,7 @@
 #ifndef SPILLWAY_SAMPLED_H
 #define SPILLWAY_SAMPLED_H
 
-#include "core/memory/heat.h"
+#include "core/memory/heat/heat.h"
 #include "core/registry/registry.h"
 #include "shim/shim.h"
 
@@ -27,7 +27,7 @@ void sampled_graph(CUgraphExec graph);
 void sampled_copy(CUdeviceptr a, CUdeviceptr b);
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 
-/* --- what graphs are credited with (core/memory/heat_graph.h); not sampled --- */
+/* --- what graphs are credited with (core/memory/heat/heat_graph.h); not sampled --- */
 
 /* What a node uses: a kernel's parameters, or addresses, or another graph. */
 struct node_use {

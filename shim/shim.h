@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/gate.h"
-#include "core/job.h"
+#include "core/cuda/gate.h"
+#include "core/job/job.h"
 
 enum entry {
 #define FUNCTION(symbol, class, action) ENTRY_##symbol,

@@ -1,8 +1,8 @@
 /* Following objects: into the books of the context that is current, out of those that have them. */
 #include "shim/track.h"
 
-#include "core/job.h"
-#include "core/memory/quiet.h"
+#include "core/job/job.h"
+#include "core/cuda/idle.h"
 #include "shim/sampled.h"
 
 /*

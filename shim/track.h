@@ -15,8 +15,8 @@
 #ifndef SPILLWAY_TRACK_H
 #define SPILLWAY_TRACK_H
 
-#include "core/context.h"
-#include "core/memory/measured.h"
+#include "core/cuda/context.h"
+#include "core/memory/uses/measured.h"
 #include "core/registry/object.h"
 #include "shim/shim.h"
 

@@ -1,5 +1,5 @@
 /*
- * The resources of processes. They connect to us (core/resources.h); what they send is bounded, checked and never
+ * The resources of processes. They connect to us (core/job/resources.h); what they send is bounded, checked and never
  * trusted, and who does not come is not waited for beyond one deadline for all.
  */
 #include "tools/resources.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/units.h"
-#include "core/resources.h"
+#include "core/job/resources.h"
 #include "tools/json.h"
 #include "tools/node.h"
 #include "tools/table.h"

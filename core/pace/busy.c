@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
+#include "core/cuda/context.h"
 #include "core/base/clock.h"
 
 /* Launches further apart are recorded one by one, and looked behind for a stream that ran dry. */

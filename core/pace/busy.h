@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 #include "core/pace/cost.h"
 
 enum { BUSY_BURSTS = 256, BUSY_ROUNDS = 8 };

@@ -7,7 +7,7 @@
 #ifndef SPILLWAY_HELD_H
 #define SPILLWAY_HELD_H
 
-#include "core/device.h"
+#include "core/budget/device.h"
 #include "core/pace/foreign.h"
 
 #define HELD_EVERY_NS UINT64_C(250000000) /* how often it is looked, about */

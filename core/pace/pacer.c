@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/context.h"
-#include "core/pace/capture.h"
+#include "core/cuda/context.h"
+#include "core/cuda/capture.h"
 #include "core/pace/pacer_private.h"
 #include "core/pace/watch.h"
 

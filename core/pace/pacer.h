@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "core/config/config.h"
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 #include "core/state/lanes.h"
 #include "core/state/turns.h"
 

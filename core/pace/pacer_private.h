@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/device.h"
+#include "core/budget/device.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
 #include "core/pace/busy.h"

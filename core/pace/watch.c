@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/thread.h"
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 #include "core/pace/pacer.h"
 
 /* How long it sleeps uncalled. */

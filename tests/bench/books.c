@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/base/gate.h"
-#include "core/memory/address_space.h"
-#include "core/memory/arena.h"
-#include "core/memory/heat.h"
-#include "core/memory/slab.h"
-#include "core/pace/step.h"
+#include "core/cuda/gate.h"
+#include "core/memory/arena/address_space.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/arena/slab.h"
+#include "core/steps/step.h"
 #include "core/registry/actions.h"
 #include "core/registry/object.h"
 #include "core/registry/registry.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 
 enum { CALL_WORDS = 16, CALL_BUFFER = 4096, CALL_PARAMETERS = 16, CALL_REGISTERS = 6 };
 

@@ -2,7 +2,7 @@
 #ifndef SPILLWAY_TEST_CALLS_H
 #define SPILLWAY_TEST_CALLS_H
 
-#include "core/memory/vmem.h"
+#include "core/memory/alloc/vmem.h"
 
 static inline CUresult native_alloc(void *cookie, CUdeviceptr *address)
 {

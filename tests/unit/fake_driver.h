@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/driver.h"
+#include "core/cuda/driver.h"
 
 struct driver driver;
 

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/device.h"
-#include "core/driver.h"
+#include "core/budget/device.h"
+#include "core/cuda/driver.h"
 #include "core/pace/pacer.h"
 #include "tests/unit/pace_coroutine.h"
 

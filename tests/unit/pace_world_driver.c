@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
+#include "core/cuda/context.h"
 #include "tests/unit/pace_world.h"
 
 struct driver driver;
@@ -124,7 +124,7 @@ static CUresult pop(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-/* core/context.h's: contexts are borrowed before they are made current. */
+/* core/cuda/context.h's: contexts are borrowed before they are made current. */
 CUresult context_push(CUcontext handle)
 {
 	if (((struct gpu_context *)handle)->is_destroyed)

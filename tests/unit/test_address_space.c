@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/memory/address_space.h"
+#include "core/memory/arena/address_space.h"
 #include "suite.h"
 
 static struct address_space space;

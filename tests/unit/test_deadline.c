@@ -4,9 +4,9 @@
 #include <semaphore.h>
 
 #include "core/base/deadline.h"
-#include "core/base/gate.h"
-#include "core/memory/quiet.h"
-#include "core/pace/capture.h"
+#include "core/cuda/gate.h"
+#include "core/cuda/idle.h"
+#include "core/cuda/capture.h"
 #include "fake_driver.h"
 #include "jumping_clock.h"
 #include "suite.h"

@@ -2,10 +2,10 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/context.h"
-#include "core/memory/spilled.h"
-#include "core/memory/vmem.h"
-#include "core/pace/capture.h"
+#include "core/cuda/context.h"
+#include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/vmem.h"
+#include "core/cuda/capture.h"
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"

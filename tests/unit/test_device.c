@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/device.h"
-#include "core/driver.h"
-#include "core/memory/room.h"
+#include "core/budget/device.h"
+#include "core/cuda/driver.h"
+#include "core/memory/alloc/room.h"
 #include "tests/unit/state_directory.h"
 #include "tests/unit/test_job.h"
 

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/gate.h"
+#include "core/cuda/gate.h"
 #include "suite.h"
 
 enum { THREADS = 8, CLOSURES = 50, SEIZURES = 100, SHORT_NS = 1000000 };

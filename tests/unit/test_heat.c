@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/memory/arena.h"
-#include "core/memory/heat.h"
-#include "core/memory/heat_graph.h"
-#include "core/memory/parameters.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/heat/heat_graph.h"
+#include "core/memory/heat/parameters.h"
 #include "suite.h"
 
 enum { UNITS = 1024, RUN = 4 /* units each */ };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/image.h"
+#include "core/memory/heat/image.h"
 #include "images.h"
 #include "suite.h"
 

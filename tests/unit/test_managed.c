@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/context.h"
-#include "core/memory/allocation.h"
-#include "core/memory/managed.h"
-#include "core/memory/vmem.h"
+#include "core/cuda/context.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/managed.h"
+#include "core/memory/alloc/vmem.h"
 #include "fake_driver.h"
 #include "suite.h"
 #include "test_job.h"

@@ -1,7 +1,7 @@
 /* What changes while a program runs: its share, a pause, its contexts; and that nothing waits for ever. */
 #include "tests/unit/state_directory.h"
 
-#include "core/pace/capture.h"
+#include "core/cuda/capture.h"
 #include "tests/unit/pace_scenarios.h"
 
 static struct run run;

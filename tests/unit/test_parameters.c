@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/image_kernels.h"
-#include "core/memory/parameters.h"
+#include "core/memory/heat/image_kernels.h"
+#include "core/memory/heat/parameters.h"
 #include "images.h"
 #include "suite.h"
 

@@ -4,13 +4,13 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "core/context.h"
-#include "core/memory/arena.h"
-#include "core/memory/managed.h"
-#include "core/memory/physical.h"
-#include "core/memory/plan.h"
-#include "core/memory/residency.h"
-#include "core/memory/vmem.h"
+#include "core/cuda/context.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/alloc/managed.h"
+#include "core/memory/own/physical.h"
+#include "core/memory/move/plan.h"
+#include "core/memory/move/mover.h"
+#include "core/memory/alloc/vmem.h"
 #include "core/state/layout.h"
 #include "fake_driver.h"
 #include "calls.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/job.h"
-#include "core/memory/moment.h"
+#include "core/job/job.h"
+#include "core/memory/move/lull.h"
 #include "tests/unit/call.h"
 #include "tests/unit/recorder.h"
 #include "tests/unit/test_driver.h"

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "core/context.h"
-#include "core/memory/share.h"
-#include "core/memory/share_server.h"
+#include "core/cuda/context.h"
+#include "core/memory/ipc/ipc.h"
+#include "core/memory/ipc/server.h"
 #include "tests/unit/fake_driver.h"
 
 #define MIB  ((uint64_t)1 << 20)

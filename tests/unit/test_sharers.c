@@ -1,5 +1,5 @@
 /* Who shares a limit where nobody named the job, and what that job is called. */
-#include "core/job_sharers.h"
+#include "core/job/sharers.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/memory/slab.h"
+#include "core/memory/arena/slab.h"
 #include "suite.h"
 
 static struct slabs slabs;

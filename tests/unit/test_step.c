@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/pace/step.h"
+#include "core/steps/step.h"
 #include "suite.h"
 #include "tests/unit/trace.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/memory/allocation.h"
+#include "core/memory/alloc/allocation.h"
 
 #include "tests/unit/tracking.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/job.h"
+#include "core/job/job.h"
 #include "shim/track.h"
 
 #define KIB   ((size_t)1 << 10)

@@ -5,13 +5,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/context.h"
-#include "core/memory/allocation.h"
-#include "core/memory/physical.h"
-#include "core/memory/pointer.h"
-#include "core/memory/reported.h"
-#include "core/memory/side.h"
-#include "core/memory/vmem.h"
+#include "core/cuda/context.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/own/physical.h"
+#include "core/memory/alloc/pointer.h"
+#include "core/budget/reported.h"
+#include "core/memory/uses/side.h"
+#include "core/memory/alloc/vmem.h"
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"

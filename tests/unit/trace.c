@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/pace/step.h"
+#include "core/steps/step.h"
 
 enum { MOST_FUNCTIONS = 4096 };
 

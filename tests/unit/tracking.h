@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/job.h"
+#include "core/job/job.h"
 #include "core/registry/object.h"
 #include "tests/unit/giver.h"
 

@@ -1,10 +1,10 @@
 /* What acts on launches, allocations and steps: called around the driver, with what it is about, and able to say no. */
 #include <string.h>
 
-#include "core/job_pace.h"
-#include "core/job_step_record.h"
-#include "core/memory/growth.h"
-#include "core/memory/vmem.h"
+#include "core/job/pace.h"
+#include "core/job/step_record.h"
+#include "core/budget/growth.h"
+#include "core/memory/alloc/vmem.h"
 #include "core/base/clock.h"
 #include "tests/unit/tracking.h"
 

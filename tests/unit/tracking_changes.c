@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "core/memory/allocation.h"
-#include "core/pace/capture.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/cuda/capture.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 #define MIB             ((uint64_t)1 << 20)

@@ -1,0 +1,157 @@
+/*
+ * The device set: the CUDA devices this process sees, their identity, settings and books.
+ *
+ * device    one CUDA device as this process sees it
+ * tier      host memory to which devices spill, as a device: "cpu:N"
+ * charge    bytes taken from the job's quota on a device, on either side (device or host)
+ *
+ * The set is made once, after the driver's first successful cuInit, and never changes; only a
+ * device's settings do. Thread-safe.
+ */
+#ifndef SPILLWAY_DEVICE_H
+#define SPILLWAY_DEVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/config/config.h"
+#include "core/cuda/driver.h"
+#include "core/registry/registry.h"
+#include "core/state/segment.h"
+
+enum { DEVICE_MAX = SEGMENT_DEVICES };
+
+struct device {
+	CUdevice handle;
+	struct config_device id; /* ordinal, UUID, PCI bus id, bytes of memory */
+	char name[64];
+	struct registry *registry;
+
+	struct segment
+	    *segment; /* NULL: the process is not in the job's books, and any quota is 0 to it */
+	int index;    /* of the device in the segment */
+	struct statistics *statistics;    /* never NULL */
+	struct statistics own_statistics; /* where there is no segment */
+	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
+	int host_node;                    /* NUMA node to which it spills */
+	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
+
+	pthread_mutex_t lock;           /* of who changes the settings */
+	_Atomic uint32_t settings_turn; /* odd while they are being changed */
+	struct config_gpu settings;
+};
+
+/* Host memory of one NUMA node, to which devices spill: "cpu:N". */
+struct spill_tier {
+	int index;            /* N */
+	int node;             /* as the driver counts them; 0 where it does not say */
+	unsigned int devices; /* that spill there: a bit per ordinal */
+};
+
+enum device_type { DEVICE_GPU, DEVICE_CPU, DEVICE_TYPES };
+
+struct device_set {
+	char job[64];
+	int process;
+	int count;
+	struct device device[DEVICE_MAX];
+	int tier_count;
+	struct spill_tier tier[DEVICE_MAX];
+	const char *made_by[DEVICE_TYPES]; /* the factory's name */
+};
+
+/* A GPU or a tier; the other is NULL. */
+struct device_ref {
+	enum device_type type;
+	struct device *gpu;
+	struct spill_tier *tier;
+};
+
+/*
+ * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
+ * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. 0 or a negative errno; nothing is
+ * left behind on failure.
+ */
+int device_set_identify(struct device_set *set);
+/* Enters them in the job's books, once. segment NULL: those could not be had. Else as device_set_identify(). */
+int device_set_enter(struct device_set *set, struct segment *segment, const char *job);
+/* Both. */
+int device_set_fill(struct device_set *set, struct segment *segment, const char *job);
+void device_set_clear(struct device_set *set);
+
+int device_set_count(const struct device_set *set, enum device_type type);
+/*
+ * By ordinal ("0"), UUID or its beginning (5 characters or more), PCI bus id with or without the domain, the product's name,
+ * or "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it may be left out, too.
+ * What names several is of none; job and process must be this one's. Whether there is one.
+ */
+bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
+/* Of the GPUs. NULL: none. */
+struct device *device_set_find(struct device_set *set, const char *name);
+/* Bytes of the job's memory on the tier, charged by its devices. */
+uint64_t spill_tier_used(struct device_set *set, const struct spill_tier *tier);
+struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
+
+/* Takes over new settings. Returns whether anything changed. */
+bool device_apply(struct device *device, const struct config_gpu *settings);
+/* All of them as they were at one time; takes no lock but while they are being changed. */
+struct config_gpu device_settings(struct device *device);
+/* One of them. */
+#define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
+/*
+ * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a process that is not in the
+ * job's books, unless there is no limit.
+ */
+uint64_t device_limit(struct device *device);
+/* Whether all that can move is to be on the host, whatever the limit. What can only be on the device may still be there. */
+bool device_is_evicted(struct device *device);
+/* Bytes above which the mover takes memory away: the limit, or 0 while evicted. */
+uint64_t device_limit_of_movable(struct device *device);
+/* The limit for who has the settings already. */
+uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
+/* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. limit: that it was judged for. */
+void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
+/* Whether this process is the one of the job that judges growth now: one in interval_ns is. */
+bool device_judges_growth(struct device *device, uint64_t interval_ns);
+/* Tells the statistics which limit is in force. */
+void device_note_limit(struct device *device);
+/* Another one whenever the settings have changed. */
+uint32_t device_settings_turn(const struct device *device);
+/*
+ * For the mover: tells the statistics what keeps memory on the device beyond the limit, too, unless the settings have
+ * changed since that turn, of which that says nothing.
+ */
+void device_note_held(struct device *device, uint32_t turn, enum held_reason why);
+/* Tells whoever reads the ring which limit and share are in force. */
+void device_note_settings(struct device *device);
+
+/*
+ * Charges, which keep the statistics of used and peak bytes. None waits: who may makes room (memory/alloc/room.h) and tries
+ * again. 0, -ENOSPC, or another negative errno as segment_reserve().
+ *
+ * device_charge        within the limit in force at that moment: it may have changed since whatever was read before
+ * device_charge_moved  likewise for the mover: nothing while evicted, and no more than `most` in all
+ * device_charge_host   within so many bytes on the host
+ * device_charge_taken  what the driver has taken already, so whatever the limit is
+ */
+int device_charge(struct device *device, uint64_t bytes);
+int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most);
+int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
+int device_charge_taken(struct device *device, uint64_t bytes);
+void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
+/*
+ * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under none). The part that
+ * others may hold stays charged to the job.
+ */
+void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
+/* Job-wide bytes of it whose owner has given them up or died, and which others of the job hold. */
+uint64_t device_orphaned(const struct device *device);
+/* Uncharges what of it nobody holds any more. Whether there was any. */
+bool device_let_orphans_go(struct device *device);
+/* False: so much has not even the whole device, and the driver will refuse it. */
+bool device_can_hold(const struct device *device, uint64_t bytes);
+/* Job-wide bytes charged now. */
+uint64_t device_charged(struct device *device, enum segment_side side);
+
+#endif

@@ -1,0 +1,104 @@
+/* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
+#include "core/budget/growth.h"
+
+#include "core/base/monotonic.h"
+#include "core/budget/device.h"
+#include "core/memory/uses/measured.h"
+#include "core/cuda/capture.h"
+
+/* The rest of the device that is left alone, and how far a limit rises at once: two of the largest chunks at least. */
+enum { MARGIN_OF_MEMORY = 32, STEP_OF_MEMORY = 16 };
+#define STEP_LEAST ((uint64_t)64 << 20)
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* UINT64_MAX stands for everything beyond. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t growth_limit(const struct growth *g)
+{
+	/* What the job may hold with nobody else going short. */
+	uint64_t most = minus(plus(g->used, g->free), g->owed);
+	uint64_t margin = g->memory / MARGIN_OF_MEMORY, step = g->memory / STEP_OF_MEMORY, wanted;
+
+	if (g->limit_max <= g->limit)
+		return g->limit;
+	if (g->now > most || g->now > g->limit_max)
+		return least(most > g->limit ? most : g->limit, g->limit_max);
+	if (g->now < g->limit)
+		return g->limit;
+	/* No more than lies on the host, and in steps: what was gained before is filled first. */
+	wanted = least(g->spilled, step > STEP_LEAST ? step : STEP_LEAST);
+	wanted = least(plus(g->used, wanted), minus(most, margin));
+	wanted = least(wanted, g->limit_max);
+	return wanted > g->now ? wanted : g->now;
+}
+
+static bool look(struct device *device, const struct config_gpu *settings, struct growth *g)
+{
+	g->memory = device->id.memory;
+	g->limit = settings->memory_limit;
+	g->limit_max = settings->memory_limit_max;
+	g->now = device_limit_by(device, settings);
+	g->used = device_charged(device, SEGMENT_ON_DEVICE);
+	g->spilled = device_charged(device, SEGMENT_ON_HOST);
+	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
+}
+
+/* What this process has seen of its steps on a device. */
+static struct stepping {
+	_Atomic uint64_t ended_ns, woken_ns;
+	_Atomic bool is_new; /* one has ended since growth was judged */
+} stepping[DEVICE_MAX];
+
+bool growth_step_ended(struct device *device, uint64_t now_ns)
+{
+	struct stepping *s = &stepping[device->id.ordinal];
+
+	if (device_setting(device, memory_limit_max) <= device_setting(device, memory_limit))
+		return false;
+	atomic_store(&s->ended_ns, now_ns);
+	atomic_store(&s->is_new, true);
+	if (now_ns - atomic_load(&s->woken_ns) < GROWTH_INTERVAL_NS)
+		return false;
+	atomic_store(&s->woken_ns, now_ns);
+	return true;
+}
+
+bool growth_is_due(struct device *device, uint64_t now_ns)
+{
+	struct stepping *s = &stepping[device->id.ordinal];
+	uint64_t ended_ns = atomic_load(&s->ended_ns);
+
+	return !ended_ns || (now_ns > ended_ns && now_ns - ended_ns >= GROWTH_STEPLESS_NS) ||
+	       atomic_exchange(&s->is_new, false);
+}
+
+bool growth_tick(struct device *device)
+{
+	struct config_gpu settings = device_settings(device);
+	struct growth g = {0};
+
+	if (settings.evict || !look(device, &settings, &g))
+		return false;
+	if (!capture_is_active() && growth_is_due(device, monotonic_ns()) &&
+	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
+		if (device->segment)
+			g.owed = segment_owed(device->segment, device->index);
+		if (measured_free(device, &g.free))
+			device_grow(device, g.limit, growth_limit(&g) - g.limit);
+	}
+	device_note_limit(device);
+	return true;
+}

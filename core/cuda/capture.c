@@ -1,0 +1,129 @@
+/* Active captures. Rules: runs inside the user's process; makes no driver call. */
+#include "core/cuda/capture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+
+enum { FEW = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
+
+_Atomic unsigned int capture_count;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Those that are active. They are few, else their room grows and stays; guarded by lock. */
+static struct capture {
+	CUcontext context; /* NULL: it is not known */
+	CUstream stream;
+} few[FEW], *capturing = few;
+static unsigned int room = FEW, known;
+
+static _Atomic unsigned int waiting, announced;
+
+bool capture_sync_enter(void)
+{
+	atomic_fetch_add(&waiting, 1);
+	if (!atomic_load(&announced) && !atomic_load(&capture_count))
+		return true;
+	atomic_fetch_sub(&waiting, 1);
+	return false;
+}
+
+void capture_sync_leave(void)
+{
+	atomic_fetch_sub(&waiting, 1);
+}
+
+void capture_announce(void)
+{
+	struct deadline until = DEADLINE_IN(ANNOUNCED_FOR_NS);
+	int cancel;
+
+	/* A thread that went here would leave the capture announced for good. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	atomic_fetch_add(&announced, 1);
+	while (atomic_load(&waiting) && deadline_nap(&until, ANNOUNCED_LOOK_NS))
+		;
+	pthread_setcancelstate(cancel, NULL);
+}
+
+void capture_announced(void)
+{
+	atomic_fetch_sub(&announced, 1);
+}
+
+/* With the lock held. False: no memory. */
+static bool make_room(void)
+{
+	struct capture *more;
+
+	if (known < room)
+		return true;
+	more = malloc(2 * room * sizeof(*more));
+	if (!more)
+		return false;
+	memcpy(more, capturing, known * sizeof(*more));
+	if (capturing != few)
+		free(capturing);
+	capturing = more;
+	room *= 2;
+	return true;
+}
+
+void capture_began(CUstream stream)
+{
+	capture_began_in(NULL, stream);
+}
+
+void capture_began_in(CUcontext context, CUstream stream)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&lock);
+	if (make_room())
+		capturing[known++] = (struct capture){context, stream};
+	else /* nobody will know its end: better no memory moves than it is invalidated */
+		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
+		                      "ends, and no memory moves");
+	capture_count++;
+	pthread_mutex_unlock(&lock);
+	errno = saved;
+}
+
+/* With the lock held. */
+static void take_out(unsigned int i)
+{
+	capturing[i] = capturing[--known];
+	capture_count--;
+}
+
+void capture_is_over(CUstream stream)
+{
+	unsigned int i = 0;
+
+	if (!capture_is_active())
+		return;
+	pthread_mutex_lock(&lock);
+	while (i < known && capturing[i].stream != stream)
+		i++;
+	if (i < known)
+		take_out(i);
+	pthread_mutex_unlock(&lock);
+}
+
+void capture_context_gone(CUcontext context)
+{
+	if (!capture_is_active())
+		return;
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < known;) {
+		if (capturing[i].context == context)
+			take_out(i);
+		else
+			i++;
+	}
+	pthread_mutex_unlock(&lock);
+}

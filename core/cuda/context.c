@@ -1,0 +1,480 @@
+/* Contexts. Rules: runs inside the user's process; changes no current context. */
+#include "core/cuda/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/registry/object.h"
+#include "core/state/event.h"
+
+#define CLOSING_NS 5000000000ull
+
+enum { CLOSING_LOOK_NS = 100000 };
+
+static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct context *contexts;
+static _Atomic size_t context_count; /* read without the lock too: past the end there is none */
+static size_t context_room;
+static unsigned int contexts_seen;
+static struct device_set *devices;
+static _Atomic unsigned int generation;
+void (*context_met)(const struct context *context);
+
+void context_start(struct device_set *set)
+{
+	pthread_rwlock_wrlock(&contexts_lock);
+	devices = set;
+	context_count = 0;
+	atomic_fetch_add(&generation, 1);
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+struct device *context_device(CUdevice handle)
+{
+	return devices ? device_set_by_handle(devices, handle) : NULL;
+}
+
+/* With the lock held. */
+static struct context *find_locked(CUcontext handle)
+{
+	for (size_t i = 0; i < context_count; i++) {
+		if (contexts[i].handle == handle)
+			return &contexts[i];
+	}
+	return NULL;
+}
+
+/* Finds it likewise, unless it is gone. */
+static struct context *find_alive(CUcontext handle)
+{
+	struct context *known = find_locked(handle);
+
+	return known && !known->is_gone ? known : NULL;
+}
+
+bool context_find(CUcontext handle, struct context *context)
+{
+	const struct context *known;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_alive(handle);
+	if (known)
+		*context = *known;
+	pthread_rwlock_unlock(&contexts_lock);
+	return known != NULL;
+}
+
+/* With the lock held. */
+static bool make_room(void)
+{
+	size_t room = context_room ? 2 * context_room : 16;
+	struct context *more;
+
+	if (context_count < context_room)
+		return true;
+	more = realloc(contexts, room * sizeof(*more));
+	if (!more) {
+		log_once(LOG_WARNING, "out of host memory: a context is not tracked");
+		return false;
+	}
+	contexts = more;
+	context_room = room;
+	return true;
+}
+
+/* Returns whether another thread gives up what is kept of an earlier context of this handle. */
+static bool is_being_given_up(CUcontext handle)
+{
+	const struct context *known;
+	bool is_another_s;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_locked(handle);
+	is_another_s = known && known->is_gone && !pthread_equal(known->giver, pthread_self());
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_another_s;
+}
+
+/* Enters a context first met now; another thread may have been quicker. */
+static bool enter(CUcontext handle, struct device *device, struct context *context)
+{
+	struct deadline until = DEADLINE_IN(CLOSING_NS);
+	struct context *known;
+
+	while (is_being_given_up(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
+		;
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	if (!known && !find_locked(handle) && make_room()) {
+		struct context *c = &contexts[context_count++];
+
+		memset(c, 0, sizeof(*c));
+		c->handle = handle;
+		c->device = device;
+		c->uses = 1;
+		c->number = ++contexts_seen;
+		snprintf(c->container, sizeof(c->container), "ctx%u", c->number);
+		object_track(device->registry, NULL, &object_type_context, handle);
+		event_note(.kind = EVENT_context, .device = device->id.ordinal, .a = true,
+		           .object = (uintptr_t)handle);
+		known = c;
+	}
+	if (known)
+		*context = *known;
+	pthread_rwlock_unlock(&contexts_lock);
+	return known != NULL;
+}
+
+void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
+{
+	struct device *device = devices ? device_set_by_handle(devices, device_handle) : NULL;
+	struct context entered, *known;
+
+	if (!handle || !device || !enter(handle, device, &entered))
+		return;
+	if (context_met)
+		context_met(&entered);
+	if (entered.green == green)
+		return;
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	if (known)
+		known->green = green;
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+void context_attach(CUcontext handle)
+{
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	if (known)
+		known->uses++;
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+bool context_of_green(CUgreenCtx green, struct context *context)
+{
+	bool found = false;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	for (size_t i = 0; i < context_count && !found; i++) {
+		found = contexts[i].green == green && !contexts[i].is_gone;
+		if (found)
+			*context = contexts[i];
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+	return found && green;
+}
+
+/* Enters it if need be. */
+static bool meet(CUcontext handle, struct context *context)
+{
+	CUdevice device_handle;
+	struct device *device;
+
+	if (context_find(handle, context))
+		return true;
+	if (driver.cuCtxGetDevice(&device_handle) != CUDA_SUCCESS)
+		return false;
+	device = device_set_by_handle(devices, device_handle);
+	if (!device || !enter(handle, device, context))
+		return false;
+	if (context_met)
+		context_met(context);
+	return true;
+}
+
+bool context_current(struct context *context)
+{
+	/* The thread's last one: mostly it still is. */
+	static __thread struct {
+		unsigned int generation;
+		struct context context;
+	} last __attribute__((tls_model("initial-exec")));
+	unsigned int now = context_generation();
+	CUcontext handle = NULL;
+
+	if (!devices || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+		return false;
+	if (handle == last.context.handle && now == last.generation) {
+		*context = last.context;
+		return true;
+	}
+	if (!meet(handle, context))
+		return false;
+	last.generation = now;
+	last.context = *context;
+	return true;
+}
+
+bool context_of_device(const struct device *device, struct context *context)
+{
+	struct context other;
+	bool found = false;
+
+	for (size_t i = 0; (!found || context->leaving) && context_at(i, &other); i++) {
+		if (other.device != device || (found && other.leaving))
+			continue;
+		*context = other;
+		found = true;
+	}
+	return found;
+}
+
+bool context_at(size_t i, struct context *context)
+{
+	size_t at = 0;
+	bool found;
+
+	if (i >= atomic_load_explicit(&context_count, memory_order_relaxed))
+		return false;
+	pthread_rwlock_rdlock(&contexts_lock);
+	while (at < context_count && (contexts[at].is_gone || i > 0))
+		i -= !contexts[at++].is_gone;
+	found = at < context_count;
+	if (found)
+		*context = contexts[at];
+	pthread_rwlock_unlock(&contexts_lock);
+	return found;
+}
+
+int contexts_known(void)
+{
+	return (int)atomic_load_explicit(&context_count, memory_order_relaxed);
+}
+
+static bool borrow(CUcontext handle)
+{
+	struct context *known;
+	bool may;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	may = known && !known->leaving;
+	if (may)
+		known->borrowed++;
+	pthread_rwlock_unlock(&contexts_lock);
+	return may;
+}
+
+static void give_back(CUcontext handle)
+{
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known && known->borrowed)
+		known->borrowed--;
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+CUresult context_push(CUcontext handle)
+{
+	CUresult result;
+
+	if (!borrow(handle))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	result = driver.cuCtxPushCurrent_v2(handle);
+	if (result != CUDA_SUCCESS)
+		give_back(handle);
+	return result;
+}
+
+void context_pop(CUcontext handle)
+{
+	CUcontext popped;
+
+	driver.cuCtxPopCurrent_v2(&popped);
+	give_back(handle);
+}
+
+static bool is_borrowed(CUcontext handle)
+{
+	const struct context *known;
+	bool borrowed;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_locked(handle);
+	borrowed = known && known->borrowed;
+	pthread_rwlock_unlock(&contexts_lock);
+	return borrowed;
+}
+
+bool context_leave(CUcontext handle, struct context *leaving)
+{
+	struct deadline until = DEADLINE_IN(CLOSING_NS);
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_alive(handle);
+	if (known) {
+		known->leaving++;
+		*leaving = *known;
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+	while (known && is_borrowed(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
+		;
+	return known != NULL;
+}
+
+/* With the lock held: this very one, unless it is gone. */
+static struct context *find_this(const struct context *context)
+{
+	struct context *known = find_alive(context->handle);
+
+	return known && known->number == context->number ? known : NULL;
+}
+
+bool context_stay(const struct context *leaving)
+{
+	struct context *known;
+	bool is_last;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(leaving);
+	is_last = known && --known->leaving == 0;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_last;
+}
+
+bool context_detach(const struct context *leaving)
+{
+	struct context *known;
+	bool is_last;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(leaving);
+	is_last = known && --known->uses == 0;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_last;
+}
+
+bool context_gone(const struct context *gone)
+{
+	struct context *known;
+
+	pthread_rwlock_wrlock(&contexts_lock);
+	known = find_this(gone);
+	if (known) {
+		known->is_gone = true;
+		known->giver = pthread_self();
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+	return known != NULL;
+}
+
+bool context_is_leaving(CUcontext handle)
+{
+	const struct context *known;
+	bool is_leaving;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_alive(handle);
+	is_leaving = known && known->leaving;
+	pthread_rwlock_unlock(&contexts_lock);
+	return is_leaving;
+}
+
+unsigned int context_generation(void)
+{
+	return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* Takes out of the books what is there of one that is gone. */
+static void clean_up(const struct context *gone)
+{
+	struct resource *access;
+	char container[REGISTRY_NAME_MAX];
+
+	event_note(.kind = EVENT_context, .device = gone->device->id.ordinal, .a = false,
+	           .object = (uintptr_t)gone->handle);
+	registry_cleanup(gone->device->registry, gone->container);
+	registry_delete_object(gone->device->registry, NULL, &object_type_context,
+	                       (uintptr_t)gone->handle);
+	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
+	for (int i = 0; i < devices->count; i++) {
+		while ((access = registry_take_object(devices->device[i].registry, NULL,
+		                                      &object_type_peer_access,
+		                                      (uintptr_t)gone->handle, container)))
+			resource_release(access);
+	}
+}
+
+void context_forget(CUcontext handle)
+{
+	struct context gone = {0};
+	const struct context *known;
+
+	pthread_rwlock_rdlock(&contexts_lock);
+	known = find_locked(handle);
+	if (known)
+		gone = *known;
+	pthread_rwlock_unlock(&contexts_lock);
+	if (!known)
+		return;
+	/* Before another of its handle may be entered. */
+	clean_up(&gone);
+	pthread_rwlock_wrlock(&contexts_lock);
+	atomic_fetch_add(&generation, 1);
+	for (size_t i = 0; i < context_count; i++) {
+		if (contexts[i].number == gone.number) {
+			contexts[i] = contexts[--context_count];
+			break;
+		}
+	}
+	pthread_rwlock_unlock(&contexts_lock);
+}
+
+struct registry *context_free_registry(void)
+{
+	return devices->device[0].registry;
+}
+
+/* Rather one that stays: what leaves may have handed its address on already. */
+static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,
+                                        struct registry **registry)
+{
+	struct context context = {0};
+	struct resource *found = NULL;
+
+	if (context_current(&context)) {
+		*registry = context.device->registry;
+		found = registry_find_object(*registry, context.container, type, object);
+	}
+	for (int i = 0; (!found || resource_is_leaving(found)) && devices && i < devices->count;
+	     i++) {
+		struct registry *other = devices->device[i].registry;
+		struct resource *there = &devices->device[i] == context.device
+		                             ? NULL
+		                             : registry_find_object(other, NULL, type, object);
+
+		if (!there || (found && resource_is_leaving(there))) {
+			resource_release(there);
+			continue;
+		}
+		resource_release(found);
+		found = there;
+		*registry = other;
+	}
+	return found;
+}
+
+struct resource *context_find_object(const struct resource_type *type, uint64_t object)
+{
+	struct registry *registry = NULL;
+
+	return look_everywhere(type, object, &registry);
+}
+
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
+{
+	struct registry *registry = NULL;
+	struct resource *found = look_everywhere(type, object, &registry);
+
+	return registry_leave(registry, object, found);
+}

@@ -1,0 +1,95 @@
+/*
+ * Contexts: which device a CUDA context belongs to, and the registry container it stands for.
+ *
+ * A context may be met first at any call (the runtime library can make the primary one behind our
+ * back), so context_current() enters what it does not know yet. Thread-safe.
+ */
+#ifndef SPILLWAY_CONTEXT_H
+#define SPILLWAY_CONTEXT_H
+
+#include "core/budget/device.h"
+
+struct context {
+	CUcontext handle;
+	struct device *device;
+	char container[REGISTRY_NAME_MAX]; /* "ctx1", ... */
+	CUgreenCtx green;                  /* the green context it was made from; NULL: none */
+	unsigned int uses;                 /* creating it, and each cuCtxAttach() */
+	unsigned int number;   /* "1", ...; a handle may come again, a number does not */
+	unsigned int borrowed; /* by context_push(); guarded */
+	unsigned int leaving;  /* calls that ask the driver to destroy it; likewise */
+	bool is_gone;          /* it agreed, and what is kept of it is being given up; likewise */
+	pthread_t giver;       /* by whom */
+};
+
+/* Before any other call: until then no context is known. */
+void context_start(struct device_set *set);
+/*
+ * Copies the calling thread's current context: handle, device and container, which stay what they are. False when there
+ * is none or its device is unknown.
+ */
+bool context_current(struct context *context);
+/* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
+extern void (*context_met)(const struct context *context);
+bool context_find(CUcontext handle, struct context *context);
+/*
+ * Enters a context of which the program was told, current or not; waits while what is kept of an earlier one of its handle is
+ * being given up. green: it was made from; NULL: none.
+ */
+void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
+/* It was attached to. */
+void context_attach(CUcontext handle);
+/* The known context that was made from a green one. */
+bool context_of_green(CUgreenCtx green, struct context *context);
+/*
+ * Makes a known context current, which its owner may be about to destroy: until context_pop() he waits. Also of the
+ * caller's own. CUDA_ERROR_CONTEXT_IS_DESTROYED: it goes, or is not known.
+ */
+CUresult context_push(CUcontext handle);
+void context_pop(CUcontext handle);
+
+/*
+ * The driver is asked to destroy a context, and may refuse: until it has agreed the context is known and all that was made in
+ * it is there. When it has, one thread gives up what is kept of it: the one that asked, or one that was given its handle for
+ * a new context before the driver answered.
+ *
+ * context_leave   before it is asked: nobody borrows the context any more; waits for those who have, at most 5 s. *leaving: the
+ *                 context as it is known; false: it is not
+ * context_stay    it refused. Whether nobody else asks
+ * context_gone    it agreed. Whether it is the caller's to give up what is kept of it, and to call context_forget() then
+ */
+bool context_leave(CUcontext handle, struct context *leaving);
+bool context_stay(const struct context *leaving);
+bool context_gone(const struct context *gone);
+/* It was detached from, by the driver too. Whether that was the last use of this very one. */
+bool context_detach(const struct context *leaving);
+/* Returns whether the driver is asked to destroy it now. */
+bool context_is_leaving(CUcontext handle);
+
+/* Some known context of the device, rather one that is not leaving; false: it has none. */
+bool context_of_device(const struct device *device, struct context *context);
+/*
+ * The i-th known context; false past the last. Where one is forgotten meanwhile a walk may miss another, and
+ * context_generation() has changed.
+ */
+bool context_at(size_t i, struct context *context);
+/* How many are known now, on all devices. */
+int contexts_known(void);
+/* Changes whenever a context is forgotten: its handle may come again for another. */
+unsigned int context_generation(void);
+/* The context is gone: its container is cleaned up and it is forgotten. */
+void context_forget(CUcontext handle);
+
+/*
+ * An object in the books of whatever context and device, the current ones first, and rather one that is not leaving. With
+ * a reference for the caller; NULL: nowhere.
+ */
+struct resource *context_find_object(const struct resource_type *type, uint64_t object);
+/* Finds it likewise, before the driver is asked to let it go (registry_left()). */
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object);
+/* The device of this handle, or NULL. */
+struct device *context_device(CUdevice handle);
+/* For what belongs to no context: the default container of the process's first device. */
+struct registry *context_free_registry(void);
+
+#endif

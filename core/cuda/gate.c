@@ -1,0 +1,296 @@
+/* The gate. Rules: runs inside the user's process; errno is kept; a waiting thread holds no lock. */
+#include "core/cuda/gate.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/monotonic.h"
+#include "core/base/once.h"
+
+/* Whom of those who wait it concerns that the gate is seized no more, or open. */
+enum { WAKE_EXPIRED = 1, WAKE_OTHERS = 2 };
+enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
+
+_Atomic uint32_t gate_state;
+__thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
+
+/* Seats are reused and never freed: who closes the gate walks them without a lock. */
+static _Atomic(struct gate_seat *) seats;
+/* Of threads that could get no memory for a seat: while anyone sits here the gate cannot close. */
+static struct gate_seat bench;
+static _Atomic bool bench_is_used;
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t seat_key;
+static struct once seat_key_once;
+static bool has_seat_key;
+static _Atomic uint64_t expiry; /* ns; of the one who holds it */
+static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
+
+#ifdef SPILLWAY_CHECK_LOCKS
+__thread int locks_held __attribute__((tls_model("initial-exec")));
+
+void locks_check_none_is_held(void)
+{
+	if (locks_held <= 0)
+		return;
+	log_error("a thread comes to the gate with %d locks held", locks_held);
+	abort();
+}
+#endif
+
+static void full_fence(void)
+{
+#ifdef __SANITIZE_THREAD__
+	static _Atomic int order; /* the sanitizer knows no fences */
+
+	atomic_fetch_add(&order, 1);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* At the thread's end. A destructor after ours may call again: it takes another seat. */
+static void leave_seat(void *value)
+{
+	struct gate_seat *seat = value;
+
+	gate_seat = NULL;
+	atomic_store(&seat->inside, 0);
+	atomic_store(&seat->waits, false);
+	atomic_store(&seat->taken, false);
+}
+
+static void make_seat_key(void)
+{
+	has_seat_key = pthread_key_create(&seat_key, leave_seat) == 0;
+}
+
+static struct gate_seat *find_seat(void)
+{
+	struct gate_seat *seat;
+
+	for (seat = atomic_load(&seats); seat; seat = seat->next) {
+		bool taken = false;
+
+		if (!atomic_load_explicit(&seat->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&seat->taken, &taken, true))
+			return seat;
+	}
+	seat = calloc(1, sizeof(*seat));
+	if (!seat)
+		return NULL;
+	atomic_store(&seat->taken, true);
+	seat->next = atomic_load(&seats);
+	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))
+		;
+	return seat;
+}
+
+__attribute__((noinline)) struct gate_seat *gate_take_seat(void)
+{
+	int saved = errno;
+	struct gate_seat *seat = find_seat();
+
+	if (seat) {
+		once_call(&seat_key_once, make_seat_key);
+		if (has_seat_key)
+			pthread_setspecific(seat_key, seat);
+	} else {
+		seat = &bench;
+		atomic_store(&bench_is_used, true);
+	}
+	gate_seat = seat;
+	errno = saved;
+	return seat;
+}
+
+/* since: when the thread began to wait; 0: it did not */
+static bool may_pass(uint32_t state, uint64_t since)
+{
+	if (!(state & GATE_CLOSED))
+		return true;
+	return !(state & GATE_SEIZED) && since && monotonic_ns() - since >= atomic_load(&expiry);
+}
+
+/* Unless the state is another already. then: CLOCK_MONOTONIC */
+static void sleep_until(uint64_t then, uint32_t state, uint32_t whom)
+{
+	const struct timespec until = {(time_t)(then / 1000000000u), (long)(then % 1000000000u)};
+
+	syscall(SYS_futex, &gate_state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, whom);
+}
+
+static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
+{
+	uint32_t state;
+
+	atomic_store(&seat->waits, true);
+	while (!may_pass(state = atomic_load(&gate_state), since)) {
+		uint64_t now = monotonic_ns(), waited = now - since, wanted = atomic_load(&expiry);
+		bool is_expired = waited >= wanted;
+		uint64_t look_again = LOOK_AGAIN_NS;
+
+		if (!is_expired && wanted - waited < look_again)
+			look_again = wanted - waited;
+		/* A clone of the process that closed it has no one to open it. */
+		if (atomic_load(&closer) != getpid())
+			gate_forked();
+		else
+			sleep_until(now + look_again, state,
+			            is_expired ? WAKE_EXPIRED : WAKE_OTHERS);
+	}
+	atomic_store(&seat->waits, false);
+}
+
+__attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
+{
+	int saved = errno;
+	uint64_t since = 0;
+
+	for (;;) {
+		/* Seized before: seen below. Seized later: the seat is seen taken. */
+		full_fence();
+		/* Who is inside already is being waited for. */
+		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&seat->inside) > 1)
+			break;
+		atomic_store(&seat->inside, 0);
+		since = since ? since : monotonic_ns();
+		wait_at_entrance(seat, since);
+		atomic_store(&seat->inside, 1);
+	}
+	errno = saved;
+}
+
+void gate_start(void)
+{
+	int saved = errno;
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) != 0 ||
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0)
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+	errno = saved;
+}
+
+static bool nobody_is_inside(void)
+{
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
+		if (atomic_load_explicit(&seat->inside, memory_order_acquire) != 0)
+			return false;
+	}
+	return !atomic_load(&bench_is_used);
+}
+
+static bool wait_until_nobody_is_inside(uint64_t patience_ns)
+{
+	struct deadline until = DEADLINE_IN(patience_ns);
+
+	while (!nobody_is_inside()) {
+		if (!deadline_nap(&until, POLL_NS))
+			return false;
+	}
+	return true;
+}
+
+static bool close_as(uint32_t closed, uint64_t patience_ns)
+{
+	int saved = errno;
+	bool is_seen = true;
+
+	atomic_store(&closer, getpid());
+	/* Every passage after the fence sees the gate closed, or is seen inside. */
+	if (atomic_fetch_or(&gate_state, closed) & GATE_FENCES) {
+		full_fence();
+	} else if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0) {
+		/* The program has shut itself in since (seccomp): next time each passage pays. */
+		atomic_fetch_or(&gate_state, GATE_FENCES);
+		is_seen = false;
+	}
+	if (!is_seen || !wait_until_nobody_is_inside(patience_ns)) {
+		gate_open();
+		errno = saved;
+		return false;
+	}
+	errno = saved;
+	return true;
+}
+
+bool gate_close(uint64_t patience_ns)
+{
+	pthread_mutex_lock(&closing);
+	return close_as(GATE_CLOSED | GATE_SEIZED, patience_ns);
+}
+
+bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
+{
+	pthread_mutex_lock(&closing);
+	atomic_store(&expiry, expiry_ns);
+	return close_as(GATE_CLOSED, patience_ns);
+}
+
+bool gate_seize(void)
+{
+	int saved = errno;
+	bool is_seized;
+
+	atomic_fetch_or(&gate_state, GATE_SEIZED);
+	/* Since the gate is held, who is inside got there slowly, past a fence: no membarrier. */
+	full_fence();
+	/* A newcomer sits down before he looks, and gets up again at once. */
+	is_seized = wait_until_nobody_is_inside(SEIZE_NS);
+	if (!is_seized)
+		gate_unseize();
+	errno = saved;
+	return is_seized;
+}
+
+static void change_and_wake(uint32_t removed, uint32_t whom)
+{
+	int saved = errno;
+
+	atomic_fetch_and(&gate_state, ~removed);
+	syscall(SYS_futex, &gate_state, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL, whom);
+	errno = saved;
+}
+
+void gate_unseize(void)
+{
+	change_and_wake(GATE_SEIZED, WAKE_EXPIRED);
+}
+
+void gate_open(void)
+{
+	change_and_wake(GATE_CLOSED | GATE_SEIZED, WAKE_EXPIRED | WAKE_OTHERS);
+	pthread_mutex_unlock(&closing);
+}
+
+unsigned int gate_is_waited_at(void)
+{
+	unsigned int waiting = 0;
+
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
+		waiting += atomic_load(&seat->waits);
+	return waiting;
+}
+
+void gate_forked(void)
+{
+	struct gate_seat *own = gate_seat;
+
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
+		if (seat != own) {
+			atomic_store(&seat->inside, 0);
+			atomic_store(&seat->waits, false);
+			atomic_store(&seat->taken, false);
+		}
+	}
+	atomic_fetch_and(&gate_state, ~(uint32_t)(GATE_CLOSED | GATE_SEIZED));
+	pthread_mutex_init(&closing, NULL);
+}

@@ -1,0 +1,231 @@
+/* Whether anything runs. Rules: runs inside the user's process. */
+#include "core/cuda/idle.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "core/base/deadline.h"
+#include "core/base/thread.h"
+#include "core/cuda/capture.h"
+
+enum { LOOK_NS = 20000 };
+
+struct known {
+	CUcontext context;
+	CUstream stream;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *streams;
+static size_t count, room;
+
+void quiet_stream_made(CUcontext context, CUstream stream)
+{
+	pthread_mutex_lock(&lock);
+	if (count == room) {
+		size_t more = room ? 2 * room : 64;
+		struct known *grown = realloc(streams, more * sizeof(*grown));
+
+		if (grown) {
+			streams = grown;
+			room = more;
+		}
+	}
+	/* One that is not known is waited for with its context. */
+	if (count < room)
+		streams[count++] = (struct known){context, stream};
+	pthread_mutex_unlock(&lock);
+}
+
+static void forget(CUcontext context, CUstream stream)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count;) {
+		if (context ? streams[i].context == context : streams[i].stream == stream)
+			streams[i] = streams[--count];
+		else
+			i++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void quiet_stream_gone(CUstream stream)
+{
+	forget(NULL, stream);
+}
+
+void quiet_forget_context(CUcontext context)
+{
+	if (context)
+		forget(context, NULL);
+}
+
+/* --- waiting --- */
+
+/* Of the current one. */
+static CUresult synchronize(void)
+{
+	CUresult result;
+	int cancel;
+
+	/* A thread that went while it waits would be waited for by each capture that begins. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (capture_sync_enter()) {
+		result = driver.cuCtxSynchronize();
+		capture_sync_leave();
+	}
+	pthread_setcancelstate(cancel, NULL);
+	return result;
+}
+
+static CUresult wait_for(CUcontext context)
+{
+	CUcontext current = NULL;
+	CUresult result;
+
+	driver.cuCtxGetCurrent(&current);
+	if (current == context)
+		return synchronize();
+	while ((result = context_push(context)) == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+		struct deadline look = DEADLINE_IN(1000000000);
+
+		/* The driver, which is asked to destroy it, waits for its work; or says that it stays. */
+		if (!context_is_leaving(context))
+			return CUDA_SUCCESS;
+		deadline_nap(&look, LOOK_NS);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = synchronize();
+	context_pop(context);
+	return result;
+}
+
+bool quiet_is_refused(CUresult result)
+{
+	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/* For all but one. */
+static CUresult wait_for_others(CUcontext own)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct context context;
+
+	for (size_t i = 0; context_at(i, &context); i++) {
+		CUresult waited = context.handle == own ? CUDA_SUCCESS : wait_for(context.handle);
+
+		if (quiet_is_refused(waited))
+			return waited;
+		if (result == CUDA_SUCCESS)
+			result = waited;
+	}
+	return result;
+}
+
+CUresult quiet_wait(CUcontext own)
+{
+	unsigned int generation;
+	CUresult result;
+
+	/* What is forgotten while the others are gone through may hide one. */
+	do {
+		generation = context_generation();
+		result = wait_for_others(own);
+	} while (!quiet_is_refused(result) && generation != context_generation());
+	return own && !quiet_is_refused(result) ? wait_for(own) : result;
+}
+
+/* --- the thread that waits --- */
+
+static struct {
+	bool started;
+	sem_t asked;
+	_Atomic uint32_t question, answer; /* numbers; the same when it has been answered */
+	CUresult result;
+} waiter;
+
+static void *answer_questions(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-wait");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	for (;;) {
+		uint32_t question;
+
+		while (sem_wait(&waiter.asked) != 0)
+			;
+		question = atomic_load(&waiter.question);
+		waiter.result = quiet_wait(NULL);
+		atomic_store(&waiter.answer, question);
+	}
+	return NULL;
+}
+
+static bool start(void)
+{
+	if (waiter.started)
+		return true;
+	sem_init(&waiter.asked, 0, 0);
+	waiter.started = thread_start(answer_questions) == 0;
+	return waiter.started;
+}
+
+static bool wait_for_answer(uint32_t question, uint64_t patience_ns)
+{
+	struct deadline until = DEADLINE_IN(patience_ns);
+
+	while (atomic_load(&waiter.answer) != question) {
+		if (!deadline_nap(&until, LOOK_NS))
+			return false;
+	}
+	return true;
+}
+
+static enum quiet judge(CUresult result)
+{
+	return result == CUDA_SUCCESS     ? QUIET
+	       : quiet_is_refused(result) ? QUIET_BUSY
+	                                  : QUIET_BROKEN;
+}
+
+static enum quiet ask_contexts(uint64_t patience_ns)
+{
+	uint32_t question = atomic_load(&waiter.question);
+
+	/* Where an earlier question is not answered its work has not ended. */
+	if (!start() || atomic_load(&waiter.answer) != question)
+		return QUIET_BUSY;
+	atomic_store(&waiter.question, ++question);
+	sem_post(&waiter.asked);
+	return wait_for_answer(question, patience_ns) ? judge(waiter.result) : QUIET_BUSY;
+}
+
+/* A stream that the driver does not know any more runs nothing. */
+static enum quiet ask_streams(void)
+{
+	enum quiet quiet = QUIET;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count && quiet == QUIET; i++) {
+		if (context_push(streams[i].context) != CUDA_SUCCESS)
+			continue;
+		if (driver.cuStreamQuery(streams[i].stream) == CUDA_ERROR_NOT_READY)
+			quiet = QUIET_BUSY;
+		context_pop(streams[i].context);
+	}
+	pthread_mutex_unlock(&lock);
+	return quiet;
+}
+
+enum quiet quiet_now(uint64_t patience_ns)
+{
+	enum quiet streams_say = ask_streams();
+
+	return streams_say == QUIET ? ask_contexts(patience_ns) : streams_say;
+}

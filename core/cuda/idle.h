@@ -1,0 +1,40 @@
+/*
+ * Quiet: whether anything of this process runs on a device.
+ *
+ * Streams are asked one by one, which disturbs nothing. What has no handle we could ask (other threads' default
+ * streams, streams of libraries) is waited for by cuCtxSynchronize, on a thread of its own whose late answer is ignored:
+ * a stream may wait for something that happens only after we let go.
+ *
+ * No function here may be called while a capture is active: it would be invalidated.
+ */
+#ifndef SPILLWAY_QUIET_H
+#define SPILLWAY_QUIET_H
+
+#include <stdbool.h>
+
+#include "core/cuda/context.h"
+
+/* Streams of the program, as they come and go. Thread-safe. */
+void quiet_stream_made(CUcontext context, CUstream stream);
+void quiet_stream_gone(CUstream stream);
+void quiet_forget_context(CUcontext context);
+
+/*
+ * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special), whose answer it is.
+ * Thread-safe.
+ */
+CUresult quiet_wait(CUcontext own);
+/* The driver refused a call for a capture's sake: it has not waited. */
+bool quiet_is_refused(CUresult result);
+
+/* --- for the mover alone, with the gate seized --- */
+
+enum quiet { QUIET, QUIET_BUSY, QUIET_BROKEN };
+
+/*
+ * Whether nothing runs. BUSY: something does, or does not end within the patience. BROKEN: a context answers an
+ * error; its work is over, but nothing can be moved in it.
+ */
+enum quiet quiet_now(uint64_t patience_ns);
+
+#endif

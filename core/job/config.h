@@ -1,0 +1,57 @@
+/*
+ * The configuration one process follows: which layers it reads, and what happens when one is bad.
+ *
+ * The environment is copied once: the program may change its own at any time, on any thread. Not
+ * thread-safe; job.c calls it on one thread at a time.
+ */
+#ifndef SPILLWAY_JOB_CONFIG_H
+#define SPILLWAY_JOB_CONFIG_H
+
+#include <stdbool.h>
+
+#include "core/config/config.h"
+#include "core/job/sharers.h"
+
+struct device_set;
+
+struct job_config {
+	char **environment;
+	char *file; /* SPILLWAY_CONFIG, NULL: none */
+	char name[CONFIG_NAME_MAX];
+	bool
+	    is_unnamed; /* the name is made up: from who shares the limits, or from the program's */
+	char shared_by
+	    [SHARERS_MAX]; /* who shares the limits of a job that nobody named; "": no limits */
+	char run[64]; /* SPILLWAY_RUN: which `spillway run` the process belongs to; may be empty */
+	char override_path[512];
+	struct config *now; /* never NULL after job_config_start() */
+	char complaint
+	    [CONFIG_MESSAGE_MAX]; /* why the newest could not be loaded; "" when it could */
+};
+
+/* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
+ * system's file and the environment counts, and it is said. False: no memory. */
+bool job_config_start(struct job_config *config);
+/*
+ * Decides on the name, once the devices are known and the state directory is made: a process none of whose devices is limited
+ * shares nothing. Finds the job's override.
+ */
+void job_config_settle(struct job_config *config, const struct device_set *devices);
+/* Returns whether the memory of one of the devices, or what they may spill, is limited. */
+bool job_config_is_limited(const struct job_config *config, const struct device_set *devices);
+/* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
+void job_config_distrust(struct job_config *config);
+/* Returns whether an override counts that is no longer there. */
+bool job_config_lost_override(const struct job_config *config);
+/*
+ * The layers as they are now; where one is bad, those that job_config_start() would trust. Release it; NULL: no
+ * memory. Says nothing, and reads nothing that job_config_reload() writes, so any thread may call it.
+ */
+struct config *job_config_read(const struct job_config *config);
+/*
+ * Reads all layers again, for these devices. On success `now` is replaced; else it stays, and the
+ * complaint is said once.
+ */
+bool job_config_reload(struct job_config *config, const struct device_set *devices);
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * Launches that are not plain ones: counted where the process has several devices, and paced. Rules: runs inside the
+ * user's process, on its launch path.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include "core/job/job.h"
+#include "core/job/pace.h"
+#include "core/job/steps.h"
+
+static struct statistics uncounted; /* launches outside the job */
+
+struct statistics *job_current_statistics(void)
+{
+	/* Of the context this thread launched in last; a context is rarely changed between launches. */
+	static __thread struct {
+		CUcontext context;
+		unsigned int generation;
+		struct statistics *statistics;
+	} last __attribute__((tls_model("initial-exec")));
+	unsigned int generation = context_generation();
+	struct context context;
+	CUcontext handle = NULL;
+
+	if (!job_is_active() || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+		return &uncounted;
+	if (handle != last.context || generation != last.generation) {
+		if (!context_current(&context))
+			return &uncounted;
+		last.context = handle;
+		last.generation = generation;
+		last.statistics = context.device->statistics;
+	}
+	return last.statistics;
+}
+
+/* Alike for launches of a function that differ little in size: their cost is learnt together. */
+static uint64_t key_of(uint64_t function, uint64_t threads)
+{
+	unsigned int octave = threads ? 63 - (unsigned int)__builtin_clzll(threads) : 0;
+	uint64_t quarter = octave > 2 ? threads >> (octave - 2) & 3 : 0;
+
+	return (function * 0x9e3779b97f4a7c15ull) ^ ((octave * 4 + quarter + 1) << 48);
+}
+
+/* --- what acts on launches --- */
+
+static void count(struct job_launch *launch)
+{
+	struct statistics *s = launch->device->statistics;
+
+	if (!launch->is_counted)
+		statistics_add(launch->kind == LAUNCH_GRAPH ? &s->graph_launches : &s->launches, 1);
+	launch->is_counted = true;
+}
+
+static CUresult count_launch(void *cookie, void *subject)
+{
+	(void)cookie;
+	count(subject);
+	return CUDA_SUCCESS;
+}
+
+static CUresult hold_back(void *cookie, void *subject)
+{
+	struct job_launch *launch = subject;
+	struct pacer *pacer = job_pacer(launch->device->id.ordinal);
+
+	(void)cookie;
+	if (!pacer_is_pacing(pacer))
+		return CUDA_SUCCESS;
+	launch->pacer = pacer;
+	launch->at = (struct pacer_launch){.context = launch->context,
+	                                   .stream = launch->stream,
+	                                   .key = key_of(launch->function, launch->threads)};
+	pacer_before(pacer, &launch->at);
+	return CUDA_SUCCESS;
+}
+
+static CUresult measure(void *cookie, void *subject)
+{
+	struct job_launch *launch = subject;
+	int cancel;
+
+	(void)cookie;
+	if (!launch->pacer)
+		return CUDA_SUCCESS;
+	if (launch->at.is_counted) {
+		pacer_after(launch->pacer, &launch->at);
+		return CUDA_SUCCESS;
+	}
+	/* The driver is called with the pacer's lock held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pacer_after(launch->pacer, &launch->at);
+	pthread_setcancelstate(cancel, NULL);
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_steps(void *cookie, void *subject)
+{
+	(void)cookie;
+	job_steps_launched(subject);
+	return CUDA_SUCCESS;
+}
+
+static const struct action counting = {ACTION_STATISTICS, "statistics", count_launch, NULL},
+                           stepping = {ACTION_STATISTICS, "steps", find_steps, NULL},
+                           holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
+                           measuring = {ACTION_RESOURCES, "pacing", measure, NULL};
+
+bool job_launches_start(void)
+{
+	/* It stays: a launch that was begun is ended, whatever is removed meanwhile. */
+	return action_add(ACTION_POST_LAUNCH, &measuring) == 0;
+}
+
+/* Whether it then acts, or does not. */
+static bool put(enum action_group group, const struct action *action, bool acts)
+{
+	int error =
+	    acts ? action_add(group, action) : action_remove(group, action->phase, action->name);
+
+	return !error || error == (acts ? -EEXIST : -ENOENT);
+}
+
+bool job_launches_act(bool is_paced, bool has_steps)
+{
+	/* Nothing acts after a launch where nothing does before it. */
+	return put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &counting, is_paced || has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &holding, is_paced);
+}
+
+/* --- launches on which something acts --- */
+
+CUresult job_begin_launch(struct job_launch *launch)
+{
+	struct context context;
+	CUresult result;
+	int cancel;
+
+	launch->device = NULL;
+	launch->is_counted = false;
+	launch->pacer = NULL;
+	if (!job_is_active() || !context_current(&context))
+		return CUDA_SUCCESS;
+	launch->device = context.device;
+	launch->context = context.handle;
+	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	result = actions_run(ACTION_PRE_LAUNCH, launch);
+	pthread_setcancelstate(cancel, NULL);
+	/* Others may act on launches, too; or nothing does any more. */
+	count(launch);
+	return result;
+}
+
+void job_end_launch(struct job_launch *launch)
+{
+	if (launch->device)
+		actions_run(ACTION_POST_LAUNCH, launch);
+}
+
+static void tell_pacer(void (*tell)(struct pacer *pacer, CUcontext context))
+{
+	struct context context;
+	int saved = errno, cancel;
+
+	if (!job_is_active() || !context_current(&context) ||
+	    !pacer_is_pacing(job_pacer(context.device->id.ordinal)))
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	tell(job_pacer(context.device->id.ordinal), context.handle);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+}
+
+void job_break_paced(void)
+{
+	tell_pacer(pacer_break);
+}
+
+void job_before_timing_paced(void)
+{
+	tell_pacer(pacer_before_timing);
+}

@@ -1,0 +1,237 @@
+/* Answers to NVML's memory queries. Rules: runs inside the user's process, with CUDA or without. */
+#include "core/job/nvml_memory.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/file_status.h"
+#include "core/base/once.h"
+#include "core/job/job.h"
+#include "core/job/config.h"
+#include "core/memory/alloc/vmem.h"
+#include "core/state/glance.h"
+#include "core/state/segment.h"
+
+/* Of a process that has no part in a job's books, nvidia-smi or one before its cuInit; read once. */
+static struct job_config own;
+static bool own_is_read;
+static struct once own_once;
+
+static void read_own(void)
+{
+	own_is_read = job_config_start(&own);
+}
+
+static const struct job_config *configuration(void)
+{
+	const struct job_config *of_job = job_configuration();
+
+	if (of_job)
+		return of_job;
+	once_call(&own_once, read_own);
+	return own_is_read ? &own : NULL;
+}
+
+/* The driver names a MIG device by the bytes of its UUID alone, NVML with "MIG-" before them. */
+static bool is_same_uuid(const char *one, const char *other)
+{
+	static const size_t prefix = sizeof("GPU-") - 1;
+
+	return strlen(one) > prefix && strlen(other) > prefix &&
+	       strcasecmp(one + prefix, other + prefix) == 0;
+}
+
+int nvml_memory_ordinal(const char *visible, int index, const char *uuid)
+{
+	int ordinal = 0;
+
+	if (!visible)
+		return index;
+	/* What is no device ends the list. */
+	for (const char *entry = visible; *entry; ordinal++) {
+		size_t length = strcspn(entry, ",");
+		char *end;
+		long number = strtol(entry, &end, 10);
+
+		if (end == entry + length ? number == index : strncasecmp(entry, uuid, length) == 0)
+			return length ? ordinal : -1;
+		if (length == 0 || (end == entry + length && number < 0))
+			break;
+		entry += length;
+		entry += *entry == ',';
+	}
+	return -1;
+}
+
+static const char *visible_devices(char *const *environment)
+{
+	static const char name[] = "CUDA_VISIBLE_DEVICES=";
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, name, sizeof(name) - 1) == 0)
+			return *environment + sizeof(name) - 1;
+	return NULL;
+}
+
+/* What the job's books have of a device; nothing where there are none. */
+struct books {
+	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t limit;      /* that its living processes hold; 0: none has met the device */
+};
+
+static struct books read_view(const char *job, const char *uuid)
+{
+	struct segment_view *view = malloc(sizeof(*view));
+	struct books books = {0};
+
+	if (view && segment_read(job, view, NULL, 0) == 0) {
+		for (int i = 0; i < view->device_count; i++) {
+			if (!is_same_uuid(view->device[i].uuid, uuid))
+				continue;
+			memcpy(books.charged, view->charged[i], sizeof(books.charged));
+			if (view->ended_ns == 0)
+				books.limit = statistics_get(&view->job_total[i].limit_set) -
+				              statistics_get(&view->job_total[i].limit_grown);
+		}
+	}
+	free(view);
+	return books;
+}
+
+static struct books read_books(const char *job, const char *uuid)
+{
+	struct segment_glance glance;
+	struct books books = {0};
+	int error = segment_glance(job, &glance);
+
+	if (error == -ENOENT)
+		return books;
+	if (error)
+		return read_view(job, uuid);
+	for (int i = 0; i < glance.device_count; i++) {
+		if (!is_same_uuid(glance.uuid[i], uuid))
+			continue;
+		memcpy(books.charged, glance.charged[i], sizeof(books.charged));
+		books.limit = glance.limit[i];
+	}
+	return books;
+}
+
+/* --- settings of a process that has no part in the books --- */
+
+/* What tells one version of a file from another; all zero where there is none. */
+struct stamp {
+	uint64_t device, inode, size;
+	struct timespec changed, modified;
+};
+
+enum { FILES = 3 };
+
+/* The layers as they were read last, and from which files; its lock waits for nobody. */
+static struct {
+	pthread_mutex_t lock;
+	struct config *config;
+	struct stamp stamp[FILES];
+} snapshot = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct stamp stamp_of(const char *path)
+{
+	struct stamp stamp = {0};
+	struct stat found;
+
+	if (path && *path && file_status(path, &found) == 0) {
+		stamp.device = found.st_dev;
+		stamp.inode = found.st_ino;
+		stamp.size = (uint64_t)found.st_size;
+		stamp.changed = found.st_ctim;
+		stamp.modified = found.st_mtim;
+	}
+	return stamp;
+}
+
+/* Reads the layers again if a file is another than it was; the lock is held. */
+static void renew(const struct job_config *c)
+{
+	const char *const paths[FILES] = {CONFIG_SYSTEM_FILE, c->file, c->override_path};
+	struct stamp stamp[FILES];
+
+	memset(stamp, 0, sizeof(stamp)); /* padding is compared, too */
+	for (int i = 0; i < FILES; i++)
+		stamp[i] = stamp_of(paths[i]);
+	if (snapshot.config && memcmp(stamp, snapshot.stamp, sizeof(stamp)) == 0)
+		return;
+	config_release(snapshot.config);
+	snapshot.config = job_config_read(c);
+	memcpy(snapshot.stamp, stamp, sizeof(stamp));
+}
+
+static bool is_told_the_truth(const struct config *config)
+{
+	return config_disabled(config) || !config_nvml(config);
+}
+
+/* Reads what the layers say of a device. Returns whether NVML is to say it. */
+static bool settings_from(const struct job_config *c, const struct config *config,
+                          const struct config_device *device, struct config_gpu *settings)
+{
+	struct config_device as_cuda = *device;
+
+	if (!config || is_told_the_truth(config))
+		return false;
+	as_cuda.ordinal =
+	    nvml_memory_ordinal(visible_devices(c->environment), device->ordinal, device->uuid);
+	config_for_device(config, &as_cuda, settings);
+	return true;
+}
+
+static bool read_settings(const struct job_config *c, const struct config_device *device,
+                          struct config_gpu *settings)
+{
+	struct config *config;
+	bool is_told;
+
+	/* In a forked child the lock may be held for ever, by a thread of its parent's. */
+	if (pthread_mutex_trylock(&snapshot.lock) == 0) {
+		renew(c);
+		is_told = settings_from(c, snapshot.config, device, settings);
+		pthread_mutex_unlock(&snapshot.lock);
+		return is_told;
+	}
+	config = job_config_read(c);
+	is_told = settings_from(c, config, device, settings);
+	config_release(config);
+	return is_told;
+}
+
+/* The device as the process has it that takes part in the job, with settings and books of its own; NULL: it has none. */
+static struct device *own_device(const char *uuid)
+{
+	struct device_set *set = job_is_active() ? job_devices() : NULL;
+
+	for (int i = 0; set && i < set->count; i++)
+		if (is_same_uuid(set->device[i].id.uuid, uuid))
+			return &set->device[i];
+	return NULL;
+}
+
+bool nvml_memory_reported(const struct config_device *device, struct reported *memory)
+{
+	struct device *taken = own_device(device->uuid);
+	const struct job_config *c;
+	struct config_gpu settings;
+	struct books books;
+
+	if (taken)
+		return job_tells_nvml() && vmem_reported_memory(taken, memory);
+	c = configuration();
+	if (!c || !read_settings(c, device, &settings))
+		return false;
+	books = read_books(c->name, device->uuid);
+	if (books.limit)
+		settings.memory_limit = books.limit;
+	return reported_memory(&settings, books.charged[SEGMENT_ON_DEVICE],
+	                       books.charged[SEGMENT_ON_HOST], memory);
+}

@@ -1,0 +1,157 @@
+/* The pacers. Rules: runs inside the user's process; nothing is opened or started before something is paced. */
+#include "core/job/pace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/job/job.h"
+#include "core/base/clock.h"
+#include "core/pace/held.h"
+#include "core/pace/watch.h"
+#include "core/state/directory.h"
+
+static struct {
+	int count;
+	struct device_set *devices;
+	struct segment *segment;
+	struct pacer *pacer[DEVICE_MAX];
+	bool met[DEVICE_MAX];
+	struct turns *turns[DEVICE_MAX];
+	struct held held[DEVICE_MAX];
+	uint32_t own[DEVICE_MAX]; /* as the pacer was told last; thousandths */
+	uint64_t owner, job;
+} pace;
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	x ^= x >> 31;
+	return x ? x : 1;
+}
+
+static uint64_t hashed(uint64_t hash, const char *text)
+{
+	while (*text)
+		hash = (hash ^ (unsigned char)*text++) * 0x100000001b3ull;
+	return hash;
+}
+
+/* Numbers that no other process, and no other job of the machine, has by chance. */
+static void choose_numbers(const char *job)
+{
+	char directory[DIRECTORY_MAX + 1];
+	struct timespec now;
+
+	directory_path(directory, sizeof(directory));
+	clock_gettime(CLOCK_REALTIME, &now);
+	pace.owner = mixed(((uint64_t)getpid() << 32) ^ (uint64_t)now.tv_nsec ^
+	                   ((uint64_t)now.tv_sec << 30) ^ (uintptr_t)&now);
+	pace.job = mixed(hashed(hashed(getuid(), directory), job));
+}
+
+bool job_pace_start(struct device_set *devices, struct segment *segment, const char *job)
+{
+	pace.devices = devices;
+	pace.segment = segment;
+	choose_numbers(job);
+	for (int i = 0; i < devices->count; i++) {
+		pace.pacer[i] = pacer_create(&devices->device[i]);
+		if (!pace.pacer[i])
+			return false;
+	}
+	pace.count = devices->count;
+	return true;
+}
+
+/* The first time that something is paced. */
+static void meet(int i)
+{
+	const struct device *device = &pace.devices->device[i];
+	char message[256] = "";
+	struct pacer_place place = {.device = device->index, .owner = pace.owner, .job = pace.job};
+
+	if (pace.met[i])
+		return;
+	pace.met[i] = true;
+	place.turns = turns_open(device->id.uuid, message, sizeof(message));
+	if (!place.turns)
+		log_once(LOG_WARNING, "jobs on one device do not take turns: %s", message);
+	pace.turns[i] = place.turns;
+	if (pace.segment && device->index >= 0)
+		place.lanes = segment_lanes(pace.segment, &place.lane);
+	pacer_meet(pace.pacer[i], &place);
+	watch_start(pace.pacer, pace.count);
+	/* Registered late, so that it comes before the program's own handlers, which may wait for its threads. */
+	(void)atexit(job_pace_let_go);
+}
+
+bool job_pace_set(int i, const struct config_gpu *settings)
+{
+	const struct pacer_settings s = {.share = (uint32_t)settings->share,
+	                                 .window_ns = settings->share_window,
+	                                 .policy = (int)settings->share_policy};
+	bool is_paced = pacer_would_pace(&s);
+
+	if (is_paced)
+		meet(i);
+	pacer_set(pace.pacer[i], &s);
+	return is_paced;
+}
+
+bool job_pace_look(void)
+{
+	uint64_t now = clock_now();
+	bool again = false;
+	uint32_t own;
+
+	for (int i = 0; i < pace.count; i++) {
+		struct device *device = &pace.devices->device[i];
+
+		if (!pacer_is_pacing(pace.pacer[i])) {
+			held_forget(&pace.held[i], device);
+			continue;
+		}
+		own = held_look(&pace.held[i], device, pace.turns[i], pace.owner, now);
+		if (own != pace.own[i])
+			pacer_correct(pace.pacer[i], own);
+		pace.own[i] = own;
+		again |= !held_rests(&pace.held[i], now);
+	}
+	return again;
+}
+
+struct pacer *job_pacer(int ordinal)
+{
+	return pace.pacer[ordinal];
+}
+
+void job_pace_leave_context(CUcontext context, bool is_leaving)
+{
+	for (int i = 0; i < pace.count; i++)
+		pacer_leave_context(pace.pacer[i], context, is_leaving);
+}
+
+void job_pace_forget_context(CUcontext context)
+{
+	for (int i = 0; i < pace.count; i++)
+		pacer_forget_context(pace.pacer[i], context);
+}
+
+void job_pace_leave_stream(CUstream stream)
+{
+	for (int i = 0; i < pace.count; i++)
+		pacer_forget_stream(pace.pacer[i], stream);
+}
+
+void job_pace_let_go(void)
+{
+	/* A forked child has neither the waiting threads nor the memory they wait in. */
+	if (!job_is_active())
+		return;
+	for (int i = 0; i < pace.count; i++)
+		pacer_let_go(pace.pacer[i]);
+}

@@ -1,0 +1,141 @@
+/* Processes that share a limit. Rules: runs inside the user's process. */
+#include "core/job/sharers.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* PROC_PID_INIT_INO of the kernel: the machine's own pid namespace. */
+#define MACHINE_NAMESPACE 0xEFFFFFFCul
+
+const char *job_sharers_proc = "/proc";
+
+/* The variable's value, NULL where it is missing or empty. */
+static const char *value_of(char *const *environment, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; environment && *environment; environment++)
+		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
+	return NULL;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	return hash;
+}
+
+/* KIND-WHICH-HASH, of letters that a job's name may have. */
+static void name_job(struct job_sharers *sharers, const char *kind, const char *which,
+                     uint64_t hash)
+{
+	enum { WHICH_MAX = 36 };
+	size_t length = strlen(which);
+	char *name = sharers->name;
+
+	snprintf(name, sizeof(sharers->name), "%s-%s-%08x", kind,
+	         length > WHICH_MAX ? which + length - WHICH_MAX : which,
+	         (unsigned)(hash ^ hash >> 32));
+	for (; *name; name++) {
+		bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+		             (*name >= '0' && *name <= '9') || *name == '.' || *name == '_';
+
+		if (!plain)
+			*name = '-';
+	}
+}
+
+static bool find_cache(char *const *environment, uint64_t limits, struct job_sharers *sharers)
+{
+	const char *path = value_of(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
+	const char *base = path ? strrchr(path, '/') : NULL;
+
+	if (!path)
+		return false;
+	name_job(sharers, "cache", base ? base + 1 : path, hash_text(limits, path));
+	snprintf(sharers->text, sizeof(sharers->text), "the cache %s", path);
+	return true;
+}
+
+/*
+ * The number alone is not a job's: each cluster counts for itself, and one node, or one login node, may serve several. The
+ * tasks of an array and the components of a heterogeneous job have numbers of their own. What is no number was not set by Slurm.
+ */
+static bool find_slurm(char *const *environment, uint64_t limits, struct job_sharers *sharers)
+{
+	const char *id = value_of(environment, "SLURM_JOB_ID");
+	const char *cluster = value_of(environment, "SLURM_CLUSTER_NAME");
+	size_t length = id ? strlen(id) : 0;
+
+	if (length == 0 || length > 20 || strspn(id, "0123456789") != length)
+		return false;
+	name_job(sharers, "slurm", id, hash_text(limits, cluster ? cluster : ""));
+	snprintf(sharers->text, sizeof(sharers->text), "Slurm job %s%s%s", id,
+	         cluster ? " of cluster " : "", cluster ? cluster : "");
+	return true;
+}
+
+/* Returns the number of our pid namespace, 0 where it cannot be read. */
+static unsigned long namespace_number(void)
+{
+	char path[PATH_MAX], text[64];
+	unsigned long number;
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "%s/self/ns/pid", job_sharers_proc);
+	length = readlink(path, text, sizeof(text) - 1);
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	return sscanf(text, "pid:[%lu]", &number) == 1 ? number : 0;
+}
+
+static bool find_container(uint64_t limits, struct job_sharers *sharers)
+{
+	unsigned long number = namespace_number();
+	char which[32];
+
+	if (number == 0 || number == MACHINE_NAMESPACE)
+		return false;
+	snprintf(which, sizeof(which), "%lu", number);
+	name_job(sharers, "container", which, limits);
+	snprintf(sharers->text, sizeof(sharers->text), "the container (pid namespace %lu)", number);
+	return true;
+}
+
+/*
+ * By its number alone: the kernel gives it to no other process while one of the session lives. When its leader began would
+ * tell it from an earlier session of that number, of which only the dead can be in the job, but not to those who come after the
+ * leader has died, and they would be a job of their own.
+ */
+static void find_session(uint64_t limits, struct job_sharers *sharers)
+{
+	char which[32];
+	int session = (int)getsid(0);
+
+	snprintf(which, sizeof(which), "%d", session);
+	name_job(sharers, "session", which, limits);
+	snprintf(sharers->text, sizeof(sharers->text), "POSIX session %d", session);
+}
+
+/* It is shown on terminals, and in a log. */
+static void make_plain(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+void job_sharers_find(char *const *environment, uint64_t limits, struct job_sharers *sharers)
+{
+	if (!find_cache(environment, limits, sharers) &&
+	    !find_slurm(environment, limits, sharers) && !find_container(limits, sharers))
+		find_session(limits, sharers);
+	make_plain(sharers->text);
+}

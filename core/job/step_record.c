@@ -1,0 +1,116 @@
+/* Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at most once a millisecond. */
+#include "core/job/step_record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/registry/actions.h"
+#include "core/registry/step_container.h"
+
+static struct {
+	pthread_mutex_t lock;
+	bool is_begun;
+	struct step_container container;
+	uint64_t began_ns;
+	struct step_counts before;
+} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static uint64_t launches(const struct statistics *s)
+{
+	return statistics_get(&s->launches) + statistics_get(&s->graph_launches);
+}
+
+static uint64_t moved_bytes(const struct statistics *s)
+{
+	return statistics_get(&s->demoted_bytes) + statistics_get(&s->promoted_bytes);
+}
+
+static void record_describe(const struct resource *resource, char *buf, size_t size)
+{
+	const struct step_record *r = (const struct step_record *)resource;
+	const struct statistics *s = r->device->statistics;
+
+	snprintf(buf, size,
+	         "%" PRIu64 " launches, %" PRIu64 " bytes moved, %" PRIu64 " ns idle, in %" PRIu64
+	         " ns so far",
+	         launches(s) - r->before.launches, moved_bytes(s) - r->before.moved_bytes,
+	         statistics_get(&s->idle_ns) - r->before.idle_ns, clock_now() - r->began_ns);
+}
+
+static void record_destroy(struct resource *resource)
+{
+	free(resource);
+}
+
+const struct resource_type step_record_type = {
+    .name = "step_statistics", .describe = record_describe, .destroy = record_destroy};
+
+static struct resource *record_create(void *cookie)
+{
+	struct device *device = cookie;
+	struct step_record *r = malloc(sizeof(*r));
+
+	if (!r)
+		return NULL;
+	*r = (struct step_record){.device = device,
+	                          .began_ns = steps[device->id.ordinal].began_ns,
+	                          .before = steps[device->id.ordinal].before};
+	resource_init(&r->resource, &step_record_type);
+	return &r->resource;
+}
+
+/* The one that ran has ended, the next one begins: on the launch path, so nothing is made. */
+static CUresult next_step(void *cookie, void *subject)
+{
+	struct device *device = subject;
+	const struct statistics *s = device->statistics;
+	int ordinal = device->id.ordinal;
+
+	(void)cookie;
+	pthread_mutex_lock(&steps[ordinal].lock);
+	if (steps[ordinal].is_begun)
+		step_container_end(&steps[ordinal].container);
+	step_container_begin(&steps[ordinal].container, device->registry,
+	                     statistics_get(&s->steps) + 1);
+	steps[ordinal].is_begun = true;
+	steps[ordinal].began_ns = clock_now();
+	steps[ordinal].before =
+	    (struct step_counts){launches(s), moved_bytes(s), statistics_get(&s->idle_ns)};
+	pthread_mutex_unlock(&steps[ordinal].lock);
+	return CUDA_SUCCESS;
+}
+
+struct resource *job_step_record(struct device *device)
+{
+	int ordinal = device->id.ordinal;
+	struct resource *record = NULL;
+
+	pthread_mutex_lock(&steps[ordinal].lock);
+	if (steps[ordinal].is_begun)
+		record = step_container_lookup_or_create(
+		    &steps[ordinal].container, &step_record_type, "record", record_create, device);
+	pthread_mutex_unlock(&steps[ordinal].lock);
+	return record;
+}
+
+bool job_step_record_start(void)
+{
+	static const struct action following = {ACTION_STATISTICS, "record", next_step, NULL};
+
+	return action_add(ACTION_STEP_END, &following) == 0;
+}
+
+int job_step_add(struct device *device, const char *name, struct resource *resource)
+{
+	int ordinal = device->id.ordinal, error = -ECANCELED;
+
+	pthread_mutex_lock(&steps[ordinal].lock);
+	if (steps[ordinal].is_begun)
+		error = step_container_add(&steps[ordinal].container, name, resource);
+	pthread_mutex_unlock(&steps[ordinal].lock);
+	return error;
+}

@@ -1,0 +1,32 @@
+/*
+ * The container of the step that runs now on a device, and the record in it, made when somebody asks for it: what was counted
+ * when the step began, so that what it has done so far can be told. Both go with the step (core/registry/step_container.h).
+ * Before a step has ended on a device there is none. Thread-safe.
+ */
+#ifndef SPILLWAY_JOB_STEP_RECORD_H
+#define SPILLWAY_JOB_STEP_RECORD_H
+
+#include "core/budget/device.h"
+
+struct step_counts {
+	uint64_t launches, moved_bytes, idle_ns;
+};
+
+struct step_record {
+	struct resource resource;
+	struct device *device;
+	uint64_t began_ns; /* of core/base/clock.h */
+	struct step_counts before;
+};
+
+extern const struct resource_type step_record_type; /* "step_statistics", by the name "record" */
+
+/* Adds what follows the steps to ACTION_STEP_END. False: no memory. */
+bool job_step_record_start(void);
+/* The record of the step that runs now, with a reference for the caller; NULL: none does, or no memory. */
+struct resource *job_step_record(struct device *device);
+/* Puts something into the step that runs now: takes over the reference on success. As registry_add(); -ECANCELED: none does.
+ * Its destroy() must not come back here. */
+int job_step_add(struct device *device, const char *name, struct resource *resource);
+
+#endif

@@ -1,0 +1,71 @@
+/* Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation, no driver call. */
+#include "core/job/steps.h"
+
+#include <pthread.h>
+
+#include "core/cuda/capture.h"
+#include "core/base/clock.h"
+#include "core/steps/step.h"
+#include "core/state/event.h"
+
+/* All are counted, but whoever waits for the end of one need not hear of each that is this short. */
+#define TOLD_EVERY_NS 1000000u
+
+static struct {
+	pthread_mutex_t lock;
+	struct step_detector *detector; /* made when steps are first wanted, kept */
+	_Atomic bool is_wanted;
+	uint64_t counted, told_ns;
+} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+bool job_steps_want(int ordinal, bool wanted)
+{
+	bool made = true;
+
+	pthread_mutex_lock(&steps[ordinal].lock);
+	if (wanted && !steps[ordinal].detector) {
+		steps[ordinal].detector = step_create();
+		made = steps[ordinal].detector != NULL;
+	}
+	atomic_store(&steps[ordinal].is_wanted, wanted && made);
+	pthread_mutex_unlock(&steps[ordinal].lock);
+	return made;
+}
+
+static void tell(struct device *device, const struct step *step, uint64_t now)
+{
+	if (step->mean_ns)
+		statistics_set(&device->statistics->step_ns, step->mean_ns);
+	if (step->time_ns)
+		event_note(.kind = EVENT_step, .device = device->id.ordinal,
+		           .begin_ns = now - step->time_ns, .duration_ns = step->time_ns,
+		           .a = step->number);
+	actions_run(ACTION_STEP_END, device);
+}
+
+void job_steps_launched(const struct job_launch *launch)
+{
+	int ordinal = launch->device->id.ordinal;
+	uint64_t now, counted;
+	bool ended, is_told = false;
+	struct step step;
+
+	if (!atomic_load_explicit(&steps[ordinal].is_wanted, memory_order_relaxed) ||
+	    launch->result != CUDA_SUCCESS || capture_is_active())
+		return; /* what is captured does not run */
+	now = launch->pacer && launch->at.now_ns ? launch->at.now_ns : clock_now();
+	pthread_mutex_lock(&steps[ordinal].lock);
+	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
+	if (ended) {
+		counted = steps[ordinal].counted;
+		steps[ordinal].counted = step.number;
+		is_told = now - steps[ordinal].told_ns >= TOLD_EVERY_NS;
+		if (is_told)
+			steps[ordinal].told_ns = now;
+		/* Where what was counted was no step the number begins anew. */
+		statistics_add(&launch->device->statistics->steps, step.number - counted);
+	}
+	pthread_mutex_unlock(&steps[ordinal].lock);
+	if (is_told)
+		tell(launch->device, &step, now);
+}

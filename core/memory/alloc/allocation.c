@@ -1,0 +1,320 @@
+/* Allocations. Rules: runs inside the user's process; never calls the driver. */
+#include "core/memory/alloc/allocation.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/memory/arena/elastic.h"
+#include "core/memory/ipc/exported.h"
+#include "core/state/event.h"
+
+/* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *table;
+static _Atomic size_t table_count; /* read without the lock: mostly zero */
+
+static int by_range(const void *a, const void *b)
+{
+	const struct allocation *x = a, *y = b;
+
+	if (x->address + x->size <= y->address)
+		return -1;
+	return x->address >= y->address + y->size;
+}
+
+static bool is_in_table(const struct allocation *a)
+{
+	return a->side == SEGMENT_ON_HOST || a->is_managed;
+}
+
+static int table_add(struct allocation *a)
+{
+	struct allocation **node;
+	int error = 0;
+
+	pthread_mutex_lock(&table_lock);
+	node = tsearch(a, &table, by_range);
+	if (!node)
+		error = -ENOMEM;
+	else if (*node != a)
+		error = -EEXIST;
+	else
+		table_count++;
+	pthread_mutex_unlock(&table_lock);
+	return error;
+}
+
+/* This very one: where it was superseded, another is found at its address. */
+static void table_remove(struct allocation *a)
+{
+	struct allocation **node;
+
+	pthread_mutex_lock(&table_lock);
+	node = tfind(a, &table, by_range);
+	if (node && *node == a) {
+		tdelete(a, &table, by_range);
+		table_count--;
+	}
+	pthread_mutex_unlock(&table_lock);
+}
+
+static uint64_t allocation_memory_used(const struct resource *resource)
+{
+	const struct allocation *a = (const struct allocation *)resource;
+
+	/* an elastic one's chunks are charged, and a pool for what comes from it */
+	return a->charged ? a->charged : a->size;
+}
+
+static void allocation_describe(const struct resource *resource, char *buf, size_t size)
+{
+	const struct allocation *a = (const struct allocation *)resource;
+
+	snprintf(buf, size, "%zu bytes on the %s", a->size,
+	         a->side == SEGMENT_ON_DEVICE ? "device" : "host");
+}
+
+static void allocation_destroy(struct resource *resource)
+{
+	struct allocation *a = (struct allocation *)resource;
+
+	if (a->pool && a->pool_span)
+		pool_elastic(a->pool, -(int64_t)a->pool_live, -(int64_t)a->pool_span);
+	else if (a->pool && a->side == SEGMENT_ON_DEVICE)
+		pool_freed(a->pool, a->pool_live);
+	else if (a->pool)
+		pool_unspilled(a->pool, a->charged);
+	pool_release(a->pool);
+	if (a->charged && a->side == SEGMENT_ON_DEVICE) /* an elastic one's chunks are */
+		device_uncharge_exported(a->context.device, a->exported_as, a->charged);
+	else if (a->charged)
+		device_uncharge(a->context.device, a->side, a->charged);
+	if (a->is_in_books) {
+		statistics_sub(&a->context.device->statistics->allocations, 1);
+		/* The registry let go of what was not freed: it is the book. */
+		if (elastic_is(a))
+			elastic_disown(a);
+		else if (is_in_table(a))
+			table_remove(a);
+	}
+	advice_book_free(a->advice);
+	free(a);
+}
+
+void allocation_exported(struct allocation *a, const void *handle, size_t size)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct device *device = a->context.device;
+
+	pthread_mutex_lock(&lock);
+	a->is_shared = true;
+	if (!a->exported_as && a->side == SEGMENT_ON_DEVICE && a->charged)
+		a->exported_as = exported_as(device, a->charged);
+	if (a->exported_as)
+		segment_export_name(device->segment, a->exported_as, handle, size);
+	pthread_mutex_unlock(&lock);
+}
+
+const struct resource_type allocation_type = {
+    .name = "allocation",
+    .memory_used = allocation_memory_used,
+    .describe = allocation_describe,
+    .destroy = allocation_destroy,
+};
+
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged)
+{
+	/* calloc() goes past the thread's cache. */
+	struct allocation *a = malloc(sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct allocation){.context = *context,
+	                         .address = address,
+	                         .size = size,
+	                         .side = side,
+	                         .charged = charged};
+	resource_init(&a->resource, &allocation_type);
+	return a;
+}
+
+/* Not the driver's to free with its context, or to be found by any address in it. */
+static bool is_ours(const struct allocation *a)
+{
+	return a->backing.provider || a->is_managed;
+}
+
+static int enter(struct allocation *a)
+{
+	int error = is_in_table(a) ? table_add(a) : 0;
+
+	if (error)
+		return error;
+	error = registry_add_object(a->context.device->registry, a->context.container, a->address,
+	                            &a->resource);
+	if (error && is_in_table(a))
+		table_remove(a);
+	return error;
+}
+
+static void note(const struct allocation *a, enum event_kind kind)
+{
+	const struct statistics *s = a->context.device->statistics;
+
+	if (a->size > EVENT_ALLOCATION_LEAST)
+		event_note(.kind = kind, .device = a->context.device->id.ordinal, .a = a->size,
+		           .b = statistics_get(&s->device_used), .c = statistics_get(&s->host_used),
+		           .object = a->address, .context = event_context(a->context.container));
+}
+
+/* It has left the registry. */
+static void has_left(struct allocation *a)
+{
+	if (atomic_exchange(&a->is_in_books, false))
+		statistics_sub(&a->context.device->statistics->allocations, 1);
+	if (is_in_table(a))
+		table_remove(a);
+	note(a, EVENT_free);
+}
+
+bool allocation_leave(struct allocation *a)
+{
+	if (registry_delete_resource(a->context.device->registry, a->address, &a->resource) != 0)
+		return false;
+	has_left(a);
+	return true;
+}
+
+struct allocation *allocation_take(struct device *device, CUdeviceptr address)
+{
+	char container[REGISTRY_NAME_MAX];
+	struct allocation *a = (struct allocation *)registry_take_object(
+	    device->registry, NULL, &allocation_type, address, container);
+
+	if (a)
+		has_left(a);
+	return a;
+}
+
+struct leaving allocation_leaving(CUdeviceptr address)
+{
+	return context_leave_object(&allocation_type, address);
+}
+
+bool allocation_left(const struct leaving *leaving, bool gone)
+{
+	bool left = registry_left(leaving, gone);
+
+	if (left)
+		has_left((struct allocation *)leaving->resource);
+	return left;
+}
+
+static struct allocation *find_in(const struct context *context, CUdeviceptr address)
+{
+	return (struct allocation *)registry_lookup_object(
+	    context->device->registry, context->container, &allocation_type, address);
+}
+
+/* One around this address that is in the table, with a reference. */
+static struct allocation *in_table_at(CUdeviceptr address, size_t size)
+{
+	struct allocation key = {.address = address, .size = size};
+	struct allocation **node, *found = NULL;
+
+	if (!table_count)
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	node = tfind(&key, &table, by_range);
+	if (node && resource_hold_if_alive(&(*node)->resource))
+		found = *node;
+	pthread_mutex_unlock(&table_lock);
+	return found;
+}
+
+/*
+ * The driver gives an address again: what had it is leaving, or gone by a way that we did not see. False: there is nothing
+ * in the way.
+ */
+static bool supersede(const struct allocation *a)
+{
+	struct allocation *last = is_in_table(a) ? in_table_at(a->address, a->size) : NULL;
+	bool left;
+
+	if (!last)
+		last = find_in(&a->context, a->address);
+	if (!last)
+		return false;
+	left = allocation_leave(last);
+	if (!left) /* it has left the registry, and perhaps the table not yet */
+		table_remove(last);
+	resource_release(&last->resource);
+	return true;
+}
+
+int allocation_enter(struct allocation *a)
+{
+	int error;
+
+	do
+		error = enter(a);
+	while (error == -EEXIST && supersede(a));
+	if (!error && !atomic_exchange(&a->is_in_books, true))
+		statistics_add(&a->context.device->statistics->allocations, 1);
+	if (!error)
+		note(a, EVENT_allocation);
+	return error;
+}
+
+struct allocation *allocation_find(CUdeviceptr address)
+{
+	return (struct allocation *)context_find_object(&allocation_type, address);
+}
+
+static struct allocation *of_kind_at(CUdeviceptr address, bool is_managed)
+{
+	struct allocation *found = in_table_at(address, 1);
+
+	if (!found || found->is_managed == is_managed)
+		return found;
+	resource_release(&found->resource);
+	return NULL;
+}
+
+struct allocation *allocation_spilled_at(CUdeviceptr address)
+{
+	return of_kind_at(address, false);
+}
+
+struct allocation *allocation_managed_at(CUdeviceptr address)
+{
+	return of_kind_at(address, true);
+}
+
+struct each_of_ours {
+	CUcontext context;
+	void (*each)(void *cookie, struct allocation *allocation);
+	void *cookie;
+};
+
+static void if_ours(void *cookie, const struct registry_entry *entry)
+{
+	struct allocation *a = (struct allocation *)entry->resource;
+	const struct each_of_ours *walk = cookie;
+
+	if (a->resource.type == &allocation_type && is_ours(a) &&
+	    a->context.handle == walk->context)
+		walk->each(walk->cookie, a);
+}
+
+void allocation_each_of_ours(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie)
+{
+	struct each_of_ours walk = {context->handle, each, cookie};
+
+	registry_walk(context->device->registry, if_ours, &walk);
+}

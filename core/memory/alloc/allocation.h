@@ -1,0 +1,87 @@
+/*
+ * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
+ *
+ * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
+ * vmem.c. Spilled and managed allocations are also kept in an ordered table, so that a pointer into
+ * the middle of one is recognised.
+ */
+#ifndef SPILLWAY_ALLOCATION_H
+#define SPILLWAY_ALLOCATION_H
+
+#include "core/cuda/context.h"
+#include "core/memory/alloc/advice.h"
+#include "core/memory/uses/pool.h"
+#include "core/memory/alloc/provider.h"
+
+/* Where in a stream memory was freed. */
+struct stream_point {
+	CUcontext context;
+	CUstream stream; /* NULL: it is gone */
+	uint64_t thread; /* whose default stream it is; 0: any other stream */
+	uint64_t order;  /* of frees: later is more */
+	CUevent event;   /* recorded there; NULL: it has been passed */
+};
+
+struct allocation {
+	struct resource resource;
+	struct context context; /* it was made in */
+	CUdeviceptr address;
+	size_t size; /* as asked for */
+	enum segment_side side;
+	bool is_managed;
+	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
+	_Atomic bool is_shared;       /* others may have it open: it must stay where it is */
+	_Atomic uint64_t exported_as; /* a key of exported.h; 0: none */
+	_Atomic bool is_given_away;   /* it has, or had, a number in share_export.c */
+	_Atomic uint64_t shared_as;   /* its number in share_export.c; 0: it has none */
+	_Atomic uint64_t
+	    charged; /* of managed memory it grows; who lists resources reads it any time */
+	struct backing
+	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
+	struct pool *pool; /* it was asked of, NULL: none; holds a reference */
+	struct allocation
+	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
+	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
+	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
+	struct stream_point freed_at; /* in ordered.c */
+	struct advice_book
+	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
+};
+
+extern const struct resource_type allocation_type;
+
+/* The driver has made a handle of it by which other processes open it. */
+void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
+
+/* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged);
+/* Enters it in the registry (and the table), in the place of what is leaving or gone; takes over the reference. */
+int allocation_enter(struct allocation *allocation);
+/* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
+ */
+bool allocation_leave(struct allocation *allocation);
+/*
+ * Begins to free the allocation at this first address, whatever context is current. Until the driver agrees
+ * (allocation_left()) it is found and charged.
+ */
+struct leaving allocation_leaving(CUdeviceptr address);
+/*
+ * Likewise, of memory of an arena, about which no driver is asked: it is out of both, and the books' reference is the
+ * caller's. NULL: none, or another thread was quicker.
+ */
+struct allocation *allocation_take(struct device *device, CUdeviceptr address);
+/* As registry_left(), out of both. */
+bool allocation_left(const struct leaving *leaving, bool gone);
+/* By its first address, whatever context is current. A reference for the caller, or NULL. */
+struct allocation *allocation_find(CUdeviceptr address);
+/* The spilled allocation that holds this address. A reference for the caller, or NULL. */
+struct allocation *allocation_spilled_at(CUdeviceptr address);
+/* The managed one; likewise. */
+struct allocation *allocation_managed_at(CUdeviceptr address);
+/* Calls each() with every elastic, spilled or managed allocation made in this context, without a lock. */
+void allocation_each_of_ours(const struct context *context,
+                             void (*each)(void *cookie, struct allocation *allocation),
+                             void *cookie);
+
+#endif

@@ -1,0 +1,158 @@
+/* Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/alloc/pointer.h"
+
+#include "core/base/log.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/arena/elastic.h"
+#include "core/memory/own/physical.h"
+#include "core/memory/ipc/ipc.h"
+#include "core/memory/alloc/vmem.h"
+
+static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
+                       CUdeviceptr address, void *data)
+{
+	CUdeviceptr base;
+
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
+		if (a->pool)
+			return CUDA_ERROR_INVALID_VALUE;
+		*(CUcontext *)data = a->context.handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
+		return CUDA_ERROR_INVALID_VALUE;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*(unsigned int *)data = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = a->context.device->handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = a->address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = a->size;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(unsigned int *)data = elastic_is(a) && !a->pool;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = elastic_mapping(a, &base);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		elastic_mapping(a, &base);
+		*(CUdeviceptr *)data = base;
+		return CUDA_SUCCESS;
+	default: /* never reached: pointer_attribute() asks for these alone */
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+static bool differs_by_backing(const struct allocation *a, CUpointer_attribute attribute)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		return elastic_is(a);
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Memory of another process, which the driver takes for a mapping of the program's. */
+static bool imported_at(CUdeviceptr address, struct allocation *imported)
+{
+	struct share_place place;
+
+	if (!share_find(address, &place))
+		return false;
+	*imported = (struct allocation){
+	    .context = place.context, .address = place.base, .size = place.size};
+	return true;
+}
+
+bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                       CUresult *result)
+{
+	struct allocation *a, imported;
+	bool differs;
+
+	if (!data)
+		return false;
+	if (physical_attribute(attribute, address, data, result))
+		return true;
+	if (imported_at(address, &imported)) {
+		differs = differs_by_backing(&imported, attribute);
+		if (differs)
+			*result = answer(&imported, attribute, address, data);
+		return differs;
+	}
+	a = vmem_at(address);
+	if (!a)
+		return false;
+	differs = differs_by_backing(a, attribute);
+	if (differs)
+		*result = answer(a, attribute, address, data);
+	resource_release(&a->resource);
+	return differs;
+}
+
+static void tell_range(const struct allocation *a, CUdeviceptr *base, size_t *size)
+{
+	if (base)
+		*base = a->address;
+	if (size)
+		*size = a->size;
+}
+
+bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
+{
+	struct allocation *a, imported;
+
+	if (imported_at(address, &imported)) {
+		tell_range(&imported, base, size);
+		return true;
+	}
+	a = vmem_at(address);
+	if (!a)
+		return false;
+	tell_range(a, base, size);
+	resource_release(&a->resource);
+	return true;
+}
+
+void pointer_pin(CUdeviceptr address, size_t size)
+{
+	struct allocation *a = vmem_at(address);
+
+	if (!a)
+		a = allocation_find(address);
+	if (a) {
+		a->is_shared = true;
+		resource_release(&a->resource);
+	}
+	physical_pin_range(address, size);
+	if (elastic_pin_range(address, size) != CUDA_SUCCESS)
+		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
+		                      "device: it stays where it is");
+}

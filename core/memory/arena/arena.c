@@ -1,0 +1,155 @@
+/* Arenas. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/arena/arena.h"
+
+#include <sys/mman.h>
+
+#include "core/base/log.h"
+#include "core/memory/arena/arena_view.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/alloc/provider.h"
+
+enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
+
+struct arena_range arena_ranges[DEVICE_MAX];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct arena arenas[DEVICE_MAX];
+
+static bool has_vmm(const struct device *device)
+{
+	int has = 0;
+
+	return driver.cuDeviceGetAttribute(&has,
+	                                   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+	                                   device->handle) == CUDA_SUCCESS &&
+	       has;
+}
+
+/* Found by trying: a container's profile may refuse what the driver and the device can do. */
+static bool has_host_memory(struct device *device)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult result = provider_vmm_create(device, ARENA_UNIT, NULL, &handle);
+
+	if (result == CUDA_SUCCESS)
+		driver.cuMemRelease(handle);
+	return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The granularity must be a unit or divide it. */
+static bool fits_units(const struct device *device)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	size_t on_device = 0;
+	size_t on_host = provider_vmm_granularity(device, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device->handle;
+	return driver.cuMemGetAllocationGranularity(
+	           &on_device, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+	       on_device && ARENA_UNIT % on_device == 0 && on_host && ARENA_UNIT % on_host == 0;
+}
+
+/* Several times the device's memory, or as much as can be had. */
+static bool reserve(struct arena *arena)
+{
+	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);
+
+	for (units = units > UNITS_MIN ? units : UNITS_MIN; units >= UNITS_MIN; units /= 2) {
+		arena->size = units * ARENA_UNIT;
+		if (driver.cuMemAddressReserve(&arena->base, arena->size, ARENA_UNIT, 0, 0) ==
+		    CUDA_SUCCESS)
+			return true;
+	}
+	return false;
+}
+
+static bool make_table(struct arena *arena)
+{
+	size_t units = arena->size / ARENA_UNIT;
+	void *table = mmap(NULL, units * sizeof(*arena->units), PROT_READ | PROT_WRITE,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (table == MAP_FAILED)
+		return false;
+	arena->units = table;
+	if (address_space_open(&arena->space, (uint32_t)units) == 0)
+		return true;
+	munmap(table, units * sizeof(*arena->units));
+	return false;
+}
+
+static enum elastic make(struct arena *arena, struct device *device)
+{
+	enum config_spill spill = (enum config_spill)device_setting(device, spill);
+
+	if (spill != SPILL_AUTO && spill != SPILL_VMM)
+		return ELASTIC_SPILL;
+	if (!has_vmm(device) || !fits_units(device))
+		return ELASTIC_NO_VMM;
+	if (!has_host_memory(device))
+		return ELASTIC_NO_HOST;
+	arena->device = device;
+	if (!reserve(arena))
+		return ELASTIC_NO_ADDRESSES;
+	if (!make_table(arena)) {
+		driver.cuMemAddressFree(arena->base, arena->size);
+		return ELASTIC_NO_ADDRESSES;
+	}
+	pthread_mutex_init(&arena->lock, NULL);
+	return ELASTIC_YES;
+}
+
+static void say_why_not(const struct device *device, enum elastic elastic)
+{
+	static const char *const why[] = {
+	    [ELASTIC_NO_VMM] = "it has no virtual memory management in units of 2 MiB",
+	    [ELASTIC_NO_HOST] = "memory on the host is refused by the driver or this container",
+	    [ELASTIC_SPILL] = "spill says otherwise",
+	    [ELASTIC_NO_ADDRESSES] = "no addresses are left",
+	};
+
+	log_info("gpu %d: live memory cannot move: %s", device->id.ordinal, why[elastic]);
+}
+
+struct arena *arena_of(struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+	_Atomic uint64_t *state = &device->statistics->elastic;
+
+	if (atomic_load_explicit(&range->base, memory_order_acquire))
+		return range->arena;
+	if (statistics_get(state) > ELASTIC_YES)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&range->base) && statistics_get(state) == ELASTIC_UNUSED) {
+		struct arena *arena = &arenas[device->id.ordinal];
+		enum elastic made = make(arena, device);
+
+		if (made == ELASTIC_YES) {
+			range->arena = arena;
+			atomic_store(&range->end, arena->base + arena->size);
+			atomic_store_explicit(&range->base, arena->base, memory_order_release);
+			arena_view_register(arena);
+			heat_sample(HEAT_THINLY); /* so that the first shrink knows */
+		} else {
+			say_why_not(device, made);
+		}
+		statistics_set(state, made);
+	}
+	pthread_mutex_unlock(&lock);
+	return atomic_load(&range->base) ? range->arena : NULL;
+}
+
+struct arena *arena_at(CUdeviceptr address)
+{
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		const struct arena_range *range = &arena_ranges[i];
+		CUdeviceptr base = atomic_load_explicit(&range->base, memory_order_acquire);
+
+		if (base && address >= base &&
+		    address < atomic_load_explicit(&range->end, memory_order_relaxed))
+			return range->arena;
+	}
+	return NULL;
+}

@@ -1,0 +1,74 @@
+/*
+ * The arena: one large reserved range of addresses per device, in which every movable allocation lives.
+ *
+ * unit    2 MiB of its addresses; everything about an address is found by one division
+ * chunk   the unit of residency: one physical allocation of 1, 4 or 16 units, mapped here, on the device or the host
+ * run     the chunks of one allocation, one behind the other; a slab is a run of one unit
+ *
+ * The table of units is never freed and addresses never change, so that what only looks (heat) needs no lock. What
+ * changes it holds the arena's lock. A chunk's physical memory is exchanged by the mover alone, with the gate closed.
+ */
+#ifndef SPILLWAY_ARENA_H
+#define SPILLWAY_ARENA_H
+
+#include "core/budget/device.h"
+#include "core/memory/arena/address_space.h"
+#include "core/memory/arena/slab.h"
+
+#define ARENA_UNIT ((uint64_t)2 << 20)
+
+struct allocation;
+
+enum chunk_kind { UNIT_FREE, UNIT_OF_ALLOCATION, UNIT_OF_SLAB };
+
+/* One unit. What is said of a chunk stands in its first unit. */
+struct unit {
+	CUmemGenericAllocationHandle handle; /* of the chunk */
+	union {
+		struct allocation *allocation;
+		struct slab *slab;
+	} owner;
+	_Atomic uint32_t run;     /* first unit of the run it is in */
+	_Atomic uint32_t touched; /* of the run's first unit: heat.h */
+	uint16_t pins;            /* the chunk must stay where it is */
+	uint8_t units;            /* of the chunk; 0: not the first of one */
+	uint8_t kind;             /* enum chunk_kind */
+	uint8_t side;             /* enum segment_side */
+	uint8_t is_exportable;    /* the physical memory was made for export */
+};
+
+struct arena {
+	struct device *device;
+	CUdeviceptr base;
+	uint64_t size;
+	struct unit *units; /* size / ARENA_UNIT of them */
+	uint32_t top;       /* no unit from here on was ever used */
+	struct address_space space;
+	struct slabs slabs;
+	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
+	pthread_mutex_t lock;
+	bool is_slab_made[SLAB_CLASSES]; /* of this class a thread makes one; under the lock */
+	_Atomic uint32_t
+	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */
+};
+
+/* Of each device by ordinal; base 0: none. For lookups without a lock. */
+extern struct arena_range {
+	_Atomic CUdeviceptr base, end;
+	struct arena *arena;
+} arena_ranges[DEVICE_MAX];
+
+/*
+ * The device's arena, made at the first call; NULL where it cannot be had (no virtual memory management, none on the
+ * host, spill says otherwise), with the reason in the statistics. Thread-safe.
+ */
+struct arena *arena_of(struct device *device);
+/* The arena that holds the address, or NULL. No lock. */
+struct arena *arena_at(CUdeviceptr address);
+
+static inline struct unit *arena_unit(const struct arena *arena, CUdeviceptr address)
+{
+	return &arena->units[(address - arena->base) / ARENA_UNIT];
+}
+
+#endif

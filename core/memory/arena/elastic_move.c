@@ -1,0 +1,181 @@
+/* How chunks of arenas are moved. Rules: by the mover thread alone. */
+#include "core/memory/arena/arena.h"
+#include "core/memory/arena/elastic.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/arena/movable.h"
+#include "core/memory/alloc/peer.h"
+
+static struct arena *arena_on(const struct device *device)
+{
+	return arena_ranges[device->id.ordinal].arena;
+}
+
+static pthread_mutex_t *lock(struct device *device)
+{
+	return &arena_on(device)->lock;
+}
+
+static struct candidate candidate(const struct arena *arena, uint32_t unit)
+{
+	return (struct candidate){.kind = &movable_chunk,
+	                          .address = arena->base + unit * ARENA_UNIT,
+	                          .size = arena->units[unit].units * ARENA_UNIT};
+}
+
+/* A spare, which goes rather than moves. */
+static bool is_empty_slab(const struct unit *unit)
+{
+	return unit->kind == UNIT_OF_SLAB && !unit->owner.slab->used;
+}
+
+/* So many units are gone through before others may have the lock: some tens of microseconds. */
+enum { UNITS_AT_ONCE = 4096 };
+
+/* With the lock held: considers the chunks that begin from this unit on. Returns where it has ended. */
+static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_side side,
+                            uint32_t now, struct choice *choice)
+{
+	uint32_t end = arena->top - i > UNITS_AT_ONCE ? i + UNITS_AT_ONCE : arena->top;
+	uint32_t run = ADDRESS_NONE;
+	uint64_t rank = 0;
+
+	while (i < end) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->kind == UNIT_FREE || !unit->units) {
+			i++;
+			continue;
+		}
+		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
+			struct candidate c = candidate(arena, i);
+
+			if (unit->run != run) {
+				run = unit->run;
+				rank = movable_rank(atomic_load_explicit(&arena->units[run].touched,
+				                                         memory_order_relaxed),
+				                    now);
+			}
+			c.rank = rank;
+			movable_consider(choice, &c);
+		}
+		i += unit->units;
+	}
+	return i;
+}
+
+/* Lets others have the lock now and then: what they change is seen or not, and what is planned is looked at again. */
+static void choose(struct device *device, enum segment_side side, struct choice *choice)
+{
+	struct arena *arena = arena_on(device);
+	uint32_t now = heat_now(), at = 0;
+	bool is_all;
+
+	do {
+		pthread_mutex_lock(&arena->lock);
+		at = choose_from(arena, at, side, now, choice);
+		is_all = at >= arena->top;
+		pthread_mutex_unlock(&arena->lock);
+	} while (!is_all);
+}
+
+static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
+                      struct choice *choice)
+{
+	const struct arena *arena = arena_on(device);
+	uint32_t first = arena_unit(arena, address)->run;
+
+	for (uint32_t i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
+	                         arena->units[i].run == first && choice->count < MOVES_MAX;
+	     i += arena->units[i].units) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->side == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
+			choice->of[choice->count++] = candidate(arena, i);
+	}
+}
+
+static void choose_whole(struct device *device, CUdeviceptr address, struct choice *choice)
+{
+	const struct arena *arena = arena_on(device);
+	uint32_t first = arena_unit(arena, address)->run, i;
+
+	for (i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
+	                arena->units[i].run == first && choice->count < MOVES_MAX;
+	     i += arena->units[i].units)
+		choice->of[choice->count++] = candidate(arena, i);
+	/* More than can be moved at once stays. */
+	if (i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first)
+		choice->count = 0;
+}
+
+static bool look(struct device *device, struct move *move, bool pinned_too)
+{
+	/* Of one device at a time, for as long as the moves are planned and done. */
+	static CUmemAccessDesc access[DEVICE_MAX];
+	const struct unit *unit = arena_unit(arena_on(device), move->address);
+
+	if (unit->kind == UNIT_FREE || !unit->units || (unit->pins && !pinned_too) ||
+	    is_empty_slab(unit))
+		return false;
+	move->size = unit->units * ARENA_UNIT;
+	move->from = unit->handle;
+	move->access = access;
+	move->accesses = peer_access(device, access);
+	move->is_from_device = unit->side == SEGMENT_ON_DEVICE;
+	return true;
+}
+
+static void moved(struct device *device, const struct move *move, enum segment_side to,
+                  bool is_exportable)
+{
+	struct arena *arena = arena_on(device);
+	struct unit *unit = arena_unit(arena, move->address);
+
+	if (!move->is_from_device)
+		arena->on_host -= move->size;
+	if (to == SEGMENT_ON_HOST)
+		arena->on_host += move->size;
+	unit->handle = move->to;
+	unit->side = (uint8_t)to;
+	unit->is_exportable = is_exportable;
+}
+
+static void pin(struct device *device, CUdeviceptr address)
+{
+	struct arena *arena = arena_on(device);
+	uint32_t first = arena_unit(arena, address)->run;
+
+	for (uint32_t i = first;
+	     i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first;
+	     i += arena->units[i].units) {
+		struct unit *unit = &arena->units[i];
+
+		if (!unit->pins)
+			statistics_add(&device->statistics->pinned_chunks,
+			               unit->units * ARENA_UNIT);
+		unit->pins = 1;
+	}
+}
+
+bool elastic_pin(struct device *device, CUdeviceptr address)
+{
+	struct arena *arena = arena_on(device);
+	struct choice elsewhere = {.count = 0};
+
+	pthread_mutex_lock(&arena->lock);
+	choose_at(device, address, false, &elsewhere);
+	if (!elsewhere.count)
+		pin(device, address);
+	pthread_mutex_unlock(&arena->lock);
+	return !elsewhere.count;
+}
+
+const struct movable_kind movable_chunk = {
+    .lock = lock,
+    .choose = choose,
+    .choose_at = choose_at,
+    .choose_whole = choose_whole,
+    .look = look,
+    .moved = moved,
+    .pin = pin,
+};

@@ -1,0 +1,129 @@
+/* Trying mixed copies. Rules: runs inside the user's process; what was mapped for it is unmapped, in reverse. */
+#include "core/memory/arena/mixed.h"
+
+#include <stdlib.h>
+
+#include "core/base/log.h"
+#include "core/cuda/context.h"
+#include "core/cuda/mapping.h"
+#include "core/memory/alloc/room.h"
+#include "core/memory/arena/spare.h"
+#include "core/cuda/capture.h"
+
+enum { UNKNOWN, POSSIBLE, REFUSED };
+
+#define TO_EITHER_SIDE ((uint64_t)1 << 20)
+#define UNIT           ((uint64_t)2 << 20)
+
+static _Atomic int known[DEVICE_MAX];
+
+static bool is_wanted(struct device *device)
+{
+	return device_setting(device, mixed) == MIXED_AUTO;
+}
+
+bool mixed_is_possible(struct device *device)
+{
+	return is_wanted(device) &&
+	       atomic_load_explicit(&known[device->id.ordinal], memory_order_relaxed) != REFUSED;
+}
+
+bool mixed_is_unknown(struct device *device)
+{
+	return is_wanted(device) &&
+	       atomic_load_explicit(&known[device->id.ordinal], memory_order_relaxed) == UNKNOWN;
+}
+
+static CUresult read_over(CUdeviceptr border)
+{
+	void *host = malloc(2 * TO_EITHER_SIDE);
+	CUstream stream;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!host)
+		return result;
+	result = driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	if (result == CUDA_SUCCESS) {
+		result = driver.cuMemcpyAsync((uintptr_t)host, border - TO_EITHER_SIDE,
+		                              2 * TO_EITHER_SIDE, stream);
+		if (result == CUDA_SUCCESS)
+			result = driver.cuStreamSynchronize(stream);
+		driver.cuStreamDestroy_v2(stream);
+	}
+	free(host);
+	return result;
+}
+
+void mixed_try(struct device *device, CUdeviceptr border)
+{
+	_Atomic int *what = &known[device->id.ordinal];
+	CUresult result;
+
+	if (!mixed_is_unknown(device) || capture_is_active())
+		return;
+	result = read_over(border);
+	if (result == CUDA_SUCCESS)
+		atomic_store(what, POSSIBLE);
+	if (result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_SUPPORTED)
+		return; /* of another cause: it is tried again */
+	atomic_store(what, REFUSED);
+	log_info("gpu %d: the driver refuses copies over memory on both sides (error %d): each "
+	         "allocation stays in one place",
+	         device->id.ordinal, (int)result);
+}
+
+static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
+                        CUmemGenericAllocationHandle on_host)
+{
+	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	struct context context;
+
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.location.id = device->handle;
+	if (driver.cuMemMap(base + size, UNIT, 0, on_host, 0) != CUDA_SUCCESS)
+		return;
+	if (driver.cuMemSetAccess(base, size + UNIT, &access, 1) == CUDA_SUCCESS &&
+	    context_of_device(device, &context) && context_push(context.handle) == CUDA_SUCCESS) {
+		mixed_try(device, base + size);
+		context_pop(context.handle);
+	}
+	mapping_remove(base + size, UNIT);
+}
+
+bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
+{
+	trial->size = size;
+	if (driver.cuMemAddressReserve(&trial->base, size + UNIT, 0, 0, 0) != CUDA_SUCCESS) {
+		trial->base = 0;
+		return false;
+	}
+	if (mapping_make(trial->base, size, on_device) == CUDA_SUCCESS)
+		return true;
+	driver.cuMemAddressFree(trial->base, size + UNIT);
+	trial->base = 0;
+	return false;
+}
+
+static bool get_host(struct device *device, struct physical_chunk *host)
+{
+	if (spare_take(device, host))
+		return true;
+	if (room_charge_host(device, UNIT, &DEADLINE_IN(0)) != 0)
+		return false;
+	if (spare_create(device, host) == CUDA_SUCCESS)
+		return true;
+	device_uncharge(device, SEGMENT_ON_HOST, UNIT);
+	return false;
+}
+
+void mixed_end(struct mixed_trial *trial, struct device *device)
+{
+	struct physical_chunk host = {.size = UNIT, .side = SEGMENT_ON_HOST};
+
+	if (get_host(device, &host)) {
+		map_and_try(device, trial->base, trial->size, host.handle);
+		spare_give(device, &host);
+	}
+	mapping_remove(trial->base, trial->size);
+	driver.cuMemAddressFree(trial->base, trial->size + UNIT);
+}

@@ -1,0 +1,33 @@
+/*
+ * Mixed allocations: partly on the device, partly on the host. Kernels do not mind; whether the driver copies over both
+ * kinds at once is found by trying it. Where it does not, or `mixed = whole` says so, each allocation stays in one
+ * place and moves as a whole. Thread-safe.
+ */
+#ifndef SPILLWAY_MIXED_H
+#define SPILLWAY_MIXED_H
+
+#include <stdbool.h>
+
+#include "core/budget/device.h"
+
+/* Whether an allocation may be mixed, as far as is known. */
+bool mixed_is_possible(struct device *device);
+/*
+ * Tries it, if that is not known yet, by reading 1 MiB to either side of an address where memory of the device and of
+ * the host meet. A context of the device is current. While a capture is active nothing is tried.
+ */
+void mixed_try(struct device *device, CUdeviceptr border);
+/*
+ * Likewise, where no memory meets yet: beside another mapping of a chunk that is on the device. By the mover.
+ * mixed_begin() makes that mapping, so that the chunk may go meanwhile, and does nothing else; mixed_end() tries.
+ */
+struct mixed_trial {
+	CUdeviceptr base; /* 0: none */
+	uint64_t size;
+};
+bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size);
+void mixed_end(struct mixed_trial *trial, struct device *device);
+/* Whether that is still to be found out. */
+bool mixed_is_unknown(struct device *device);
+
+#endif

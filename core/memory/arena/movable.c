@@ -1,0 +1,76 @@
+/*
+ * Choosing what to move: the best few of many, by a heap whose root is the worst that is kept. So most candidates cost one
+ * comparison, and none has others shifted: an arena has tens of thousands of chunks, which are gone through under its lock.
+ */
+#include "core/memory/arena/movable.h"
+
+#include "core/memory/heat/heat.h"
+
+uint64_t movable_rank(uint32_t touched, uint32_t now)
+{
+	return (uint64_t)heat_of(touched, now) << 32 | touched;
+}
+
+static bool goes_before(const struct choice *choice, const struct candidate *a,
+                        const struct candidate *b)
+{
+	if (a->rank == b->rank)
+		return a->order < b->order;
+	return choice->hottest ? a->rank > b->rank : a->rank < b->rank;
+}
+
+/* Puts a candidate at a place of the heap, or at one below it: each goes behind those below it. */
+static void sift_down(struct choice *choice, size_t at, size_t count, struct candidate c)
+{
+	for (;;) {
+		size_t below = 2 * at + 1;
+
+		if (below + 1 < count &&
+		    goes_before(choice, &choice->of[below], &choice->of[below + 1]))
+			below++;
+		if (below >= count || goes_before(choice, &choice->of[below], &c))
+			break;
+		choice->of[at] = choice->of[below];
+		at = below;
+	}
+	choice->of[at] = c;
+}
+
+static void sift_up(struct choice *choice, size_t at, struct candidate c)
+{
+	while (at > 0 && goes_before(choice, &choice->of[(at - 1) / 2], &c)) {
+		choice->of[at] = choice->of[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	choice->of[at] = c;
+}
+
+void movable_begin(struct choice *choice, bool hottest)
+{
+	choice->count = 0;
+	choice->considered = 0;
+	choice->hottest = hottest;
+}
+
+void movable_consider(struct choice *choice, const struct candidate *candidate)
+{
+	struct candidate c = *candidate;
+
+	c.order = choice->considered++;
+	if (choice->count < MOVES_MAX) {
+		sift_up(choice, choice->count, c);
+		choice->count++;
+	} else if (goes_before(choice, &c, &choice->of[0])) {
+		sift_down(choice, 0, choice->count, c);
+	}
+}
+
+void movable_end(struct choice *choice)
+{
+	for (size_t left = choice->count; left-- > 1;) {
+		struct candidate last = choice->of[left];
+
+		choice->of[left] = choice->of[0];
+		sift_down(choice, 0, left, last);
+	}
+}

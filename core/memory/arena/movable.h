@@ -1,0 +1,69 @@
+/*
+ * What the mover moves, each kind behind the same functions: chunks of arenas (elastic_move.c), and physical memory that
+ * the program made itself (physical_move.c). A piece of it is known by the address where it is mapped.
+ *
+ * The functions are the mover's alone. It calls all but choose() with the kind's lock held, which it also holds while it moves.
+ */
+#ifndef SPILLWAY_MOVABLE_H
+#define SPILLWAY_MOVABLE_H
+
+#include "core/memory/move/exchange.h"
+
+/* What may be moved, in the order in which it should be. */
+struct candidate {
+	const struct movable_kind *kind;
+	CUdeviceptr address;
+	uint64_t size;
+	uint64_t rank;  /* movable_rank() */
+	uint64_t order; /* in which it was considered */
+};
+
+struct choice {
+	struct candidate of[MOVES_MAX];
+	size_t count;
+	uint64_t considered;
+	bool hottest;
+};
+
+struct movable_kind {
+	pthread_mutex_t *(*lock)(struct device *device);
+	/* Considers all that is on this side and may leave it. Takes the lock, for short times where there is much. */
+	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
+	/*
+	 * Those that belong to what is mapped at the address and are not on the device, or not in memory made for
+	 * export where that is wanted.
+	 */
+	void (*choose_at)(struct device *device, CUdeviceptr address, bool is_exportable,
+	                  struct choice *choice);
+	/* All that moves together with what is mapped at the address, where allocations stay whole; NULL: nothing moves. */
+	void (*choose_whole)(struct device *device, CUdeviceptr address, struct choice *choice);
+	/*
+	 * Says in *move what is mapped at move->address: everything but `to`. False: it cannot be moved, or not any
+	 * more. pinned_too: even if it must stay where it is.
+	 */
+	bool (*look)(struct device *device, struct move *move, bool pinned_too);
+	/* It is elsewhere now. */
+	void (*moved)(struct device *device, const struct move *move, enum segment_side to,
+	              bool is_exportable);
+	/* What is mapped at the address stays where it is from now on. */
+	void (*pin)(struct device *device, CUdeviceptr address);
+};
+
+extern const struct movable_kind movable_chunk, movable_physical;
+
+/* Colder is less: by heat, then by when it was used last. */
+uint64_t movable_rank(uint32_t touched, uint32_t now);
+/* The enum heat in it. */
+static inline unsigned int movable_heat(uint64_t rank)
+{
+	return (unsigned int)(rank >> 32);
+}
+/*
+ * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of equals the first
+ * considered stays, and comes first.
+ */
+void movable_begin(struct choice *choice, bool hottest);
+void movable_consider(struct choice *choice, const struct candidate *candidate);
+void movable_end(struct choice *choice);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the arena.
+ *
+ * A run is placed and cleared while nobody knows of it: by who makes it, or after it was withdrawn. Published, it is the
+ * mover's to move.
+ */
+#ifndef SPILLWAY_RUN_H
+#define SPILLWAY_RUN_H
+
+#include "core/base/deadline.h"
+#include "core/memory/arena/arena.h"
+
+/* Where new chunks go: the device as far as the limit allows, or the host at once (the device is full). */
+enum run_place { RUN_ON_DEVICE_FIRST, RUN_ON_HOST };
+
+/* A run that is being made: its chunks are mapped one after the other. */
+struct run {
+	struct arena *arena;
+	enum run_place place;
+	uint32_t first, units; /* of the run */
+	uint32_t done;         /* units that are mapped */
+	uint64_t on_host;      /* bytes of them */
+	enum spill_reason reason;
+	bool made_room;
+	struct deadline *until; /* of the request it is made for */
+	uint32_t reached_by;    /* peers that have the right to it */
+};
+
+CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
+/*
+ * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps them; run->reason says
+ * why not all are on the device. OUT_OF_MEMORY: neither side may take them; or the driver's error. Nothing is left then.
+ */
+CUresult run_place(struct run *run);
+/* With the arena's lock held: from here on others find it. The units' owner is the caller's to set. */
+void run_publish(const struct run *run, enum chunk_kind kind);
+/* After it: gives the right to who has come to reach the device's memory meanwhile. */
+void run_open(const struct run *run);
+/* With the arena's lock held: from here on the units are nobody's but the caller's. */
+void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
+/* With the arena's lock held: where pin_new says so, a chunk that is on the device stays there. And no longer. */
+void run_pin_new(struct arena *arena, struct unit *unit);
+void run_unpin(struct arena *arena, struct unit *unit);
+/*
+ * Unmaps a run that nobody knows of any more, and gives its addresses back; keep: its memory becomes spare, else it is
+ * released. What the driver refuses to unmap stays as it is, addresses and charge too.
+ */
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep);
+
+#endif

@@ -1,0 +1,163 @@
+/* Blocks of slabs. Rules: runs inside the user's process; a slab and its owners are one allocation. */
+#include "core/memory/arena/slab.h"
+
+#include <stdlib.h>
+
+enum { STEP = 512, WORD_BITS = 64 };
+
+/*
+ * Block sizes in steps: all of them, then four to a doubling, powers of two among them because programs like them. From
+ * 128 KiB up a whole number of them fills the slab instead.
+ */
+static const uint16_t sizes[SLAB_CLASSES] = {
+    1,  2,  3,  4,   5,   6,   7,   8,   10,  12,  14,  16,  20,  24,  28,  32,  40,   48,   56,
+    64, 80, 96, 112, 128, 160, 192, 224, 256, 315, 372, 455, 512, 585, 682, 819, 1024, 1365, 2048};
+
+unsigned int slab_class(size_t size)
+{
+	unsigned int low = 0, high = SLAB_CLASSES - 1;
+
+	while (low < high) {
+		unsigned int middle = (low + high) / 2;
+
+		if (size <= slab_class_size(middle))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+uint32_t slab_class_size(unsigned int class)
+{
+	return (uint32_t)sizes[class] * STEP;
+}
+
+static void enter(struct slabs *slabs, struct slab *slab)
+{
+	struct slab **head = &slabs->with_room[slab->class];
+
+	slab->prev = NULL;
+	slab->next = *head;
+	if (*head)
+		(*head)->prev = slab;
+	*head = slab;
+	slab->is_listed = true;
+}
+
+static void leave(struct slabs *slabs, struct slab *slab)
+{
+	if (slab->prev)
+		slab->prev->next = slab->next;
+	else
+		slabs->with_room[slab->class] = slab->next;
+	if (slab->next)
+		slab->next->prev = slab->prev;
+	slab->next = slab->prev = NULL;
+	slab->is_listed = false;
+}
+
+struct slab *slab_create(struct slabs *slabs, unsigned int class)
+{
+	uint32_t block_size = slab_class_size(class), blocks = SLAB_BYTES / block_size;
+	struct slab *slab = calloc(1, sizeof(*slab) + blocks * sizeof(*slab->owners));
+
+	if (!slab)
+		return NULL;
+	slab->class = (uint16_t) class;
+	slab->block_size = block_size;
+	slab->blocks = (uint16_t)blocks;
+	slab->owners = (void **)(slab + 1);
+	for (uint32_t done = 0, word = 0; done < blocks; done += WORD_BITS, word++) {
+		uint32_t left = blocks - done;
+
+		slab->bitmap[word] = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : UINT64_MAX;
+		slab->words |= (uint64_t)1 << word;
+	}
+	enter(slabs, slab);
+	return slab;
+}
+
+void slab_destroy(struct slabs *slabs, struct slab *slab)
+{
+	if (slab->is_listed)
+		leave(slabs, slab);
+	free(slab);
+}
+
+struct slab *slab_with_room(const struct slabs *slabs, unsigned int class)
+{
+	return slabs->with_room[class];
+}
+
+uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner)
+{
+	uint32_t word = (uint32_t)__builtin_ctzll(slab->words);
+	uint32_t block = word * WORD_BITS + (uint32_t)__builtin_ctzll(slab->bitmap[word]);
+
+	slab->bitmap[word] &= slab->bitmap[word] - 1;
+	if (!slab->bitmap[word])
+		slab->words &= slab->words - 1;
+	slab->owners[block] = owner;
+	if (++slab->used + slab->spent == slab->blocks)
+		leave(slabs, slab);
+	return block * slab->block_size;
+}
+
+bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset)
+{
+	uint32_t block = offset / slab->block_size, word = block / WORD_BITS;
+
+	slab->bitmap[word] |= (uint64_t)1 << block % WORD_BITS;
+	slab->words |= (uint64_t)1 << word;
+	slab->owners[block] = NULL;
+	if (slab->used-- + slab->spent == slab->blocks)
+		enter(slabs, slab);
+	return slab->used == 0;
+}
+
+bool slab_spend(struct slab *slab, uint32_t offset)
+{
+	slab->owners[offset / slab->block_size] = NULL;
+	slab->spent++;
+	slab->used--;
+	return slab->used == 0;
+}
+
+void slab_set_owner(struct slab *slab, uint32_t offset, void *owner)
+{
+	slab->owners[offset / slab->block_size] = owner;
+}
+
+void *slab_owner(const struct slab *slab, uint32_t offset)
+{
+	uint32_t block = offset / slab->block_size;
+
+	return block < slab->blocks ? slab->owners[block] : NULL;
+}
+
+bool slab_is_valid(const struct slab *slab)
+{
+	uint32_t free_blocks = 0, spent = 0;
+
+	if (slab->class >= SLAB_CLASSES || slab->block_size != slab_class_size(slab->class) ||
+	    slab->blocks != SLAB_BYTES / slab->block_size)
+		return false;
+	for (uint32_t bit = 0; bit < sizeof(slab->bitmap) * 8; bit++) {
+		bool is_free = slab->bitmap[bit / WORD_BITS] >> bit % WORD_BITS & 1;
+
+		if (is_free && (bit >= slab->blocks || slab->owners[bit]))
+			return false;
+		free_blocks += is_free;
+		spent += !is_free && bit < slab->blocks && !slab->owners[bit];
+	}
+	for (uint32_t word = 0; word < WORD_BITS; word++)
+		if ((slab->words >> word & 1) != (slab->bitmap[word] != 0))
+			return false;
+	if (spent != slab->spent || slab->used + spent + free_blocks != slab->blocks ||
+	    slab->is_listed != (free_blocks != 0))
+		return false;
+	return slab->is_listed ? (!slab->next || slab->next->prev == slab) &&
+	                             (!slab->prev || slab->prev->next == slab)
+	                       : !slab->next && !slab->prev;
+}

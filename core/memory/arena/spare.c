@@ -1,0 +1,226 @@
+/* Spare chunks. Rules: runs inside the user's process; the driver is called without the lock. */
+#include "core/memory/arena/spare.h"
+
+#include <stddef.h>
+#include <time.h>
+
+#include "core/memory/ipc/exported.h"
+#include "core/memory/alloc/provider.h"
+
+enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
+
+/* So much is kept of a size: of the largest chunks two; and more where there is much. */
+#define KEPT_LEAST ((uint64_t)64 << 20)
+enum { KEPT_PART = 16 };
+
+struct shelf {
+	struct physical_chunk chunk[SPARES_MAX];
+	uint32_t since[SPARES_MAX]; /* when it came, oldest first */
+	unsigned int count;
+	unsigned int missed; /* takes in vain since spare_missing() was asked */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct shelf shelf[SIDES][SIZES];
+} store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static uint32_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+}
+
+/* 2, 8 and 32 MiB; of other sizes, or made in a particular way, nothing is kept: NULL. */
+static struct shelf *shelf_of(const struct device *device, const struct physical_chunk *chunk)
+{
+	struct shelf *shelf = store[device->id.ordinal].shelf[chunk->side];
+
+	if (chunk->is_exportable || chunk->like)
+		return NULL;
+	switch (chunk->size >> 20) {
+	case 2:
+		return &shelf[0];
+	case 8:
+		return &shelf[1];
+	case 32:
+		return &shelf[2];
+	default:
+		return NULL;
+	}
+}
+
+static _Atomic uint64_t *pool_counter(struct device *device, enum segment_side side)
+{
+	return side == SEGMENT_ON_DEVICE ? &device->statistics->device_pool
+	                                 : &device->statistics->host_pool;
+}
+
+static void take_out(struct shelf *shelf, unsigned int i)
+{
+	shelf->count--;
+	for (; i < shelf->count; i++) {
+		shelf->chunk[i] = shelf->chunk[i + 1];
+		shelf->since[i] = shelf->since[i + 1];
+	}
+}
+
+bool spare_take(struct device *device, struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf = shelf_of(device, chunk);
+	bool found;
+
+	if (!shelf)
+		return false;
+	pthread_mutex_lock(lock);
+	found = shelf->count != 0;
+	if (found) {
+		*chunk = shelf->chunk[shelf->count - 1];
+		take_out(shelf, shelf->count - 1);
+		statistics_sub(pool_counter(device, chunk->side), chunk->size);
+	}
+	shelf->missed += !found;
+	pthread_mutex_unlock(lock);
+	return found;
+}
+
+/* What other hardware shall reach must be made for it. */
+static unsigned char can_rdma(const struct device *device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+	           device->handle) == CUDA_SUCCESS &&
+	       can;
+}
+
+CUresult spare_create(struct device *device, struct physical_chunk *chunk)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+
+	if (chunk->side == SEGMENT_ON_HOST)
+		return provider_vmm_create(device, chunk->size, NULL, &chunk->handle);
+	if (chunk->like)
+		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device->handle;
+	prop.allocFlags.gpuDirectRDMACapable = can_rdma(device);
+	if (chunk->is_exportable)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+}
+
+void spare_release(struct device *device, const struct physical_chunk *chunk)
+{
+	/* Before the driver gives the handle to other memory. */
+	uint64_t key = chunk->is_exportable ? exported_take(chunk->handle) : 0;
+
+	/* Asked twice: one that stays is memory nobody ever gets back. */
+	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(chunk->handle);
+	if (chunk->side == SEGMENT_ON_DEVICE)
+		device_uncharge_exported(device, key, chunk->size);
+	else
+		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
+}
+
+static uint64_t kept_most(struct device *device)
+{
+	uint64_t limit = device_limit(device), memory = device->id.memory;
+	uint64_t part = (limit < memory ? limit : memory) / KEPT_PART;
+
+	return part > KEPT_LEAST ? part : KEPT_LEAST;
+}
+
+void spare_give(struct device *device, const struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf = shelf_of(device, chunk);
+	uint64_t most = kept_most(device);
+	bool kept;
+
+	pthread_mutex_lock(lock);
+	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= most;
+	if (kept) {
+		shelf->chunk[shelf->count] = *chunk;
+		shelf->since[shelf->count++] = milliseconds();
+		statistics_add(pool_counter(device, chunk->side), chunk->size);
+	}
+	pthread_mutex_unlock(lock);
+	if (!kept)
+		spare_release(device, chunk);
+}
+
+/* The oldest spare of a shelf, if it is to go. */
+static bool take_oldest(struct device *device, struct shelf *shelf, bool all,
+                        struct physical_chunk *chunk)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	bool goes;
+
+	pthread_mutex_lock(lock);
+	goes = shelf->count && (all || milliseconds() - shelf->since[0] >= KEPT_MS);
+	if (goes) {
+		*chunk = shelf->chunk[0];
+		take_out(shelf, 0);
+		statistics_sub(pool_counter(device, chunk->side), chunk->size);
+	}
+	pthread_mutex_unlock(lock);
+	return goes;
+}
+
+uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
+{
+	uint64_t released = 0;
+
+	for (int i = 0; i < SIZES; i++) {
+		struct shelf *shelf = &store[device->id.ordinal].shelf[side][i];
+		struct physical_chunk chunk;
+
+		while (take_oldest(device, shelf, all, &chunk)) {
+			spare_release(device, &chunk);
+			released += chunk.size;
+		}
+	}
+	return released;
+}
+
+/* Large chunks cost little per byte; only small ones are worth being made ahead. */
+#define PREFILLED ((uint64_t)2 << 20)
+
+unsigned int spare_missing(struct device *device, enum segment_side side)
+{
+	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct shelf *shelf =
+	    shelf_of(device, &(struct physical_chunk){.size = PREFILLED, .side = side});
+	unsigned int missing;
+
+	pthread_mutex_lock(lock);
+	missing = shelf->missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
+	shelf->missed = 0;
+	pthread_mutex_unlock(lock);
+	return missing;
+}
+
+void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
+                   uint64_t limit)
+{
+	struct physical_chunk chunk = {.size = PREFILLED, .side = side};
+	/* Not the last of the limit, which other processes of the job may want. */
+	uint64_t most = limit - limit / 4;
+
+	for (; count; count--) {
+		if ((side == SEGMENT_ON_DEVICE ? device_charge_moved(device, chunk.size, most)
+		                               : device_charge_host(device, chunk.size, most)) != 0)
+			return;
+		if (spare_create(device, &chunk) != CUDA_SUCCESS) {
+			device_uncharge(device, side, chunk.size);
+			return;
+		}
+		spare_give(device, &chunk);
+	}
+}

@@ -1,0 +1,36 @@
+/*
+ * Spare physical memory: chunks that nobody uses now, kept for the next who does, because making one costs the driver
+ * a hundred times what mapping it does. Spares stay charged to their side; whoever takes one takes its charge over.
+ * Thread-safe.
+ */
+#ifndef SPILLWAY_SPARE_H
+#define SPILLWAY_SPARE_H
+
+#include "core/budget/device.h"
+
+/* A chunk's physical memory. */
+struct physical_chunk {
+	CUmemGenericAllocationHandle handle;
+	uint64_t size;
+	enum segment_side side;
+	bool is_exportable;
+	const CUmemAllocationProp *like; /* on the device: made with these; NULL: plain */
+};
+
+/* Takes a spare of this size, side and kind with its charge; false: there is none. */
+bool spare_take(struct device *device, struct physical_chunk *chunk);
+/* Makes one. The caller has charged it. */
+CUresult spare_create(struct device *device, struct physical_chunk *chunk);
+/* Gives a chunk and its charge away: kept as a spare while there are few, else released. */
+void spare_give(struct device *device, const struct physical_chunk *chunk);
+/* Releases a chunk and its charge. */
+void spare_release(struct device *device, const struct physical_chunk *chunk);
+/* Releases spares of this side: all, or those that nobody took for a while. Their bytes. */
+uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
+/* How many small ones this side should have more, because some were missing since this was asked last. */
+unsigned int spare_missing(struct device *device, enum segment_side side);
+/* Makes so many small ones, as far as the side's limit allows. By the mover. */
+void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
+                   uint64_t limit);
+
+#endif

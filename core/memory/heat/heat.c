@@ -1,0 +1,339 @@
+/* Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that waits. */
+#include "core/memory/heat/heat.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "core/base/monotonic.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/heat/heat_graph.h"
+#include "core/memory/heat/parameters.h"
+#include "core/memory/heat/touched.h"
+
+_Atomic uint32_t heat_sampling;
+__thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
+
+/* --- time --- */
+
+static uint32_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+}
+
+/* The clock's time in the upper half when work was last seen, our time then in the lower one. */
+static _Atomic uint64_t last_work;
+
+static uint32_t time_of(uint64_t last, uint32_t clock)
+{
+	int32_t passed = (int32_t)(clock - (uint32_t)(last >> 32));
+
+	/* Another thread's look may be newer. */
+	return (uint32_t)last + (uint32_t)(passed < 0 ? 0 : passed > HEAT_GAP ? HEAT_GAP : passed);
+}
+
+static uint32_t in_steps(uint32_t time)
+{
+	time &= ~(uint32_t)HEAT_USE;
+	return time ? time : HEAT_USE + 1;
+}
+
+uint32_t heat_now(void)
+{
+	return in_steps(
+	    time_of(atomic_load_explicit(&last_work, memory_order_relaxed), milliseconds()));
+}
+
+uint32_t heat_work(void)
+{
+	uint32_t clock = milliseconds(), time;
+	uint64_t last = atomic_load_explicit(&last_work, memory_order_relaxed);
+
+	time = time_of(last, clock);
+	/* Who comes second within a moment has nothing to add. */
+	if (time - (uint32_t)last > HEAT_USE)
+		atomic_compare_exchange_strong(&last_work, &last, (uint64_t)clock << 32 | time);
+	return in_steps(time);
+}
+
+/* --- the window --- */
+
+/* Logarithms to base 2, in units of 1 / 65536. */
+enum { SHORTEST = 7 << 16, LONGEST = 12 << 16, INTERVALS = 4 };
+
+static _Atomic uint32_t typical = SHORTEST; /* interval in which a run is met again */
+static _Atomic uint32_t blind_at;           /* 0: never */
+
+static uint32_t logarithm(uint32_t ms)
+{
+	unsigned int whole;
+
+	if (ms <= 1U << (SHORTEST >> 16))
+		return SHORTEST;
+	if (ms >= 1U << (LONGEST >> 16))
+		return LONGEST;
+	whole = 31 - (unsigned int)__builtin_clz(ms);
+	return (whole << 16) + ((ms << 16 >> whole) & 0xffff);
+}
+
+static uint32_t window(void)
+{
+	uint32_t log = atomic_load_explicit(&typical, memory_order_relaxed);
+
+	return (uint32_t)((0x10000 + (uint64_t)(log & 0xffff)) << (log >> 16) >> 16) << INTERVALS;
+}
+
+/*
+ * The mean of the logarithm, because intervals within a step and between steps differ by orders of magnitude. Updates
+ * lost to another thread do not matter.
+ */
+static void learn(uint32_t interval)
+{
+	uint32_t log = atomic_load_explicit(&typical, memory_order_relaxed);
+	int32_t change = ((int32_t)logarithm(interval) - (int32_t)log) / 64;
+
+	atomic_store_explicit(&typical, (uint32_t)((int32_t)log + change), memory_order_relaxed);
+}
+
+enum heat heat_of(uint32_t touched, uint32_t now)
+{
+	uint32_t blind = atomic_load_explicit(&blind_at, memory_order_relaxed);
+	uint32_t within = window();
+
+	if (!touched)
+		return HEAT_WARM;
+	if (heat_age(touched, now) <= within)
+		return HEAT_HOT;
+	if ((touched & HEAT_USE) != HEAT_LAUNCHED || (blind && heat_age(blind, now) <= within))
+		return HEAT_WARM;
+	return HEAT_COLD;
+}
+
+/* --- sampling --- */
+
+/* What else a thread keeps; apart, because only who is sampled needs it. */
+static __thread struct {
+	uint64_t at;    /* CLOCK_MONOTONIC at the last sample, ns */
+	uint64_t saved; /* time that was not spent on samples, ns */
+	uint32_t mean;  /* of the interval to the next one, launches */
+	uint32_t random;
+} thread __attribute__((tls_model("initial-exec")));
+
+/* What a look of some 0.15 us may be taken for, and how many of them may be saved up. */
+enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
+
+static uint32_t draw(void)
+{
+	uint32_t x = thread.random;
+
+	if (!x)
+		x = (uint32_t)(uintptr_t)&thread | 1;
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	thread.random = x;
+	return x;
+}
+
+static uint64_t passed_since_last(void)
+{
+	uint64_t now = monotonic_ns(), passed = now - thread.at;
+
+	thread.at = now;
+	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;
+}
+
+/*
+ * Intervals are random, because a fixed one would meet the same launches of each step. Their mean follows the time
+ * between launches, so that looks take a thousandth or two of it; after a pause each launch is looked at for a while.
+ */
+void heat_sampled(void)
+{
+	uint32_t most = atomic_load_explicit(&heat_sampling, memory_order_relaxed);
+	uint64_t saved = thread.saved + passed_since_last();
+	uint32_t mean = thread.mean;
+
+	if (saved >= MANY * LOOK_NS)
+		mean = 1;
+	else if (saved >= LOOK_NS)
+		mean /= 2;
+	else
+		mean *= 2;
+	mean = mean > most ? most : mean;
+	mean = mean < 1 ? 1 : mean;
+	saved = saved > LOOK_NS ? saved - LOOK_NS : 0;
+	thread.saved =
+	    saved < SAVED_MAX * (uint64_t)LOOK_NS ? saved : SAVED_MAX * (uint64_t)LOOK_NS;
+	thread.mean = mean;
+	heat_countdown.left = (int32_t)(1 + draw() % (2 * mean - 1));
+}
+
+/* --- touching --- */
+
+/* What else changes a unit holds a lock; here a value of before or after does equally. */
+__attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdeviceptr address,
+                                                                       CUdeviceptr *run)
+{
+	const struct arena *arena = arena_at(address);
+	const struct unit *unit;
+	uint32_t first;
+
+	if (!arena) {
+		*run = address - address % TOUCHED_UNIT;
+		return touched_word(address);
+	}
+	unit = arena_unit(arena, address);
+	if (unit->kind == UNIT_FREE)
+		return NULL;
+	/* The unit may change hands meanwhile: then somebody is hot who is not, for a while. */
+	first = atomic_load_explicit(&unit->run, memory_order_relaxed);
+	*run = arena->base + first * ARENA_UNIT;
+	return &arena->units[first].touched;
+}
+
+CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
+{
+	CUdeviceptr run;
+	_Atomic uint32_t *touched = find_word(address, &run);
+	uint32_t before;
+
+	if (!touched)
+		return 0;
+	before = atomic_load_explicit(touched, memory_order_relaxed);
+	if (before && heat_age(before, now) > 0)
+		learn(heat_age(before, now));
+	if (before != (now | use | (before & HEAT_USE)))
+		atomic_store_explicit(touched, now | use | (before & HEAT_USE),
+		                      memory_order_relaxed);
+	return run;
+}
+
+/* What one scan looks for: the smallest range with all that may move in it, so that it is one compare. */
+struct scan {
+	CUdeviceptr low, size;
+	uint32_t now;
+	void (*found)(void *cookie, CUdeviceptr run);
+	void *cookie;
+};
+
+static bool begin_scan(struct scan *scan)
+{
+	CUdeviceptr high = atomic_load_explicit(&touched_span.high, memory_order_relaxed);
+
+	scan->low = atomic_load_explicit(&touched_span.low, memory_order_relaxed);
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		CUdeviceptr base =
+		    atomic_load_explicit(&arena_ranges[i].base, memory_order_acquire);
+		CUdeviceptr end = atomic_load_explicit(&arena_ranges[i].end, memory_order_acquire);
+
+		if (!base)
+			continue;
+		if (base < scan->low)
+			scan->low = base;
+		if (end > high)
+			high = end;
+	}
+	scan->size = high > scan->low ? high - scan->low : 0;
+	scan->now = heat_work();
+	return scan->size != 0;
+}
+
+static void scan_words(const struct scan *scan, const void *at, size_t words)
+{
+	for (const char *p = at; words--; p += sizeof(uint64_t)) {
+		CUdeviceptr run;
+		uint64_t word;
+
+		memcpy(&word, p, sizeof(word)); /* of whatever alignment */
+		if (word - scan->low >= scan->size)
+			continue;
+		run = heat_touch(word, HEAT_LAUNCHED, scan->now);
+		if (run && scan->found)
+			scan->found(scan->cookie, run);
+	}
+}
+
+/* The other form: one buffer with all parameters in it, and its size. */
+static void scan_extra(const struct scan *scan, void **extra)
+{
+	const void *buffer = NULL;
+	size_t size = 0;
+
+	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[1];
+		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			memcpy(&size, extra[1], sizeof(size));
+		else
+			break; /* of a driver newer than this */
+	}
+	if (buffer)
+		scan_words(scan, buffer, size / sizeof(uint64_t));
+}
+
+static bool scan_parameters(const struct scan *scan, CUfunction function, void **values, bool wait,
+                            bool *is_blind)
+{
+	const struct parameters *parameters;
+
+	if (!parameters_hold(function, wait, &parameters))
+		return false;
+	*is_blind = !parameters;
+	for (size_t i = 0; parameters && i < parameters->count; i++) {
+		const struct parameter *p = &parameters->parameter[i];
+
+		if (values[p->index])
+			scan_words(scan, values[p->index], p->words);
+	}
+	parameters_release();
+	return true;
+}
+
+bool heat_scan(CUfunction function, void **parameters, void **extra, bool wait,
+               void (*found)(void *cookie, CUdeviceptr run), void *cookie)
+{
+	struct scan scan = {.found = found, .cookie = cookie};
+	bool is_blind = false;
+
+	if (!begin_scan(&scan))
+		return true;
+	if (parameters)
+		scan_parameters(&scan, function, parameters, wait, &is_blind);
+	else if (extra)
+		scan_extra(&scan, extra);
+	return !is_blind;
+}
+
+void heat_launched_blindly(void)
+{
+	atomic_store_explicit(&blind_at, heat_work(), memory_order_relaxed);
+}
+
+void heat_launched(CUfunction function, void **parameters, void **extra)
+{
+	if (capture_is_active())
+		heat_graph_captured(function, parameters, extra);
+	else if (!heat_scan(function, parameters, extra, false, NULL, NULL))
+		heat_launched_blindly();
+	heat_sampled();
+}
+
+void heat_copied(const CUdeviceptr *addresses, size_t count)
+{
+	uint32_t now = heat_work();
+
+	for (size_t i = 0; i < count; i++) {
+		CUdeviceptr run = heat_touch(addresses[i], HEAT_COPIED, now);
+
+		if (run && capture_is_active())
+			heat_graph_captured_run(run);
+	}
+	heat_sampled();
+}
+
+void heat_hide(CUdeviceptr address)
+{
+	heat_touch(address, HEAT_HIDDEN, heat_work());
+}

@@ -1,0 +1,110 @@
+/*
+ * Heat: which memory the program's kernels, copies and graphs use, sampled from what they are given.
+ *
+ * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum heat_use)
+ * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so nothing cools down in
+ *          a program that is stopped, waits for input or for one long kernel
+ * window   how long after its last use a run is hot: 16 times the interval at which runs are typically met again, at
+ *          least 2 s; steps that take long or are sampled thinly stretch it
+ * blind    work was launched of which nobody can say what it uses
+ *
+ * hot: used within the window. Cold: handed to kernels once, and not within the window. All else is warm, because its
+ * pointer may hide where nobody looks: what was never met, or met by copies only (a table on the device may lead to
+ * it), what a descriptor points to, and what would be cold while the program launches blindly.
+ *
+ * Thread-safe; takes no lock but in what a sampled launch does.
+ */
+#ifndef SPILLWAY_HEAT_H
+#define SPILLWAY_HEAT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cuda/driver.h"
+#include "core/cuda/capture.h"
+
+enum { HEAT_GAP = 128 };
+
+/* The time now, in steps of 4 ms; never 0. */
+uint32_t heat_now(void);
+
+enum heat { HEAT_COLD, HEAT_WARM, HEAT_HOT };
+
+/* The low bits of `touched`. A run starts with 0: never met. */
+enum heat_use {
+	HEAT_COPIED = 0,
+	HEAT_LAUNCHED = 1, /* it was a parameter of a kernel */
+	HEAT_HIDDEN = 2,   /* a descriptor leads to it: it is never cold */
+	HEAT_USE = 3,
+};
+
+/* Of a run with this `touched`, as of now. */
+enum heat heat_of(uint32_t touched, uint32_t now);
+/* Milliseconds since it was touched: the order within one heat. It may have been touched after `now` was taken. */
+static inline uint32_t heat_age(uint32_t touched, uint32_t now)
+{
+	uint32_t age = now - (touched & ~(uint32_t)HEAT_USE);
+
+	return age > UINT32_MAX - 60000 ? 0 : age;
+}
+
+/* --- sampling --- */
+
+/* Launches and copies between two that are looked at, on average, where they come quickly; 0: none is. */
+enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64 };
+extern _Atomic uint32_t heat_sampling;
+
+/* An arena exists (thinly); something is spilled or to be demoted (closely). */
+static inline void heat_sample(enum heat_sampling sampling)
+{
+	atomic_store_explicit(&heat_sampling, sampling, memory_order_relaxed);
+}
+
+struct heat_countdown {
+	int32_t left; /* launches and copies of this thread until one is looked at */
+};
+extern __thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
+
+/*
+ * After each launch or copy: whether to look at this one; while a capture is active, always. Where nothing is sampled
+ * one relaxed load and one predictable branch.
+ */
+static inline bool heat_is_due(void)
+{
+	if (__builtin_expect(!atomic_load_explicit(&heat_sampling, memory_order_relaxed), 1))
+		return false;
+	return __builtin_expect((--heat_countdown.left <= 0) | capture_is_active(), 0);
+}
+
+/* --- what is looked at: after the driver took the call, else the pointers are not to be trusted --- */
+
+/* A kernel was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
+void heat_launched(CUfunction function, void **parameters, void **extra);
+/* A copy or fill; addresses may be any. */
+void heat_copied(const CUdeviceptr *addresses, size_t count);
+/* Something was launched whose parameters cannot be read. */
+void heat_launched_blindly(void);
+
+/* --- looked at in any case --- */
+
+/* A descriptor was made that hides this address. */
+void heat_hide(CUdeviceptr address);
+
+/* --- for graphs (heat_graph.h) --- */
+
+/*
+ * Calls found(cookie, address) for each run of an arena that the parameters lead to, by the run's first address, and
+ * touches it. False: the parameters could not be read. wait: even if another thread holds what is needed.
+ */
+bool heat_scan(CUfunction function, void **parameters, void **extra, bool wait,
+               void (*found)(void *cookie, CUdeviceptr run), void *cookie);
+/* Marks its run as used now (outside of arenas its 2 MiB, touched.h). The run's first address; 0: nothing that moves. */
+CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
+/* The time now, and the program is at work. */
+uint32_t heat_work(void);
+/* This thread's next sample is due in a while. */
+void heat_sampled(void);
+
+#endif

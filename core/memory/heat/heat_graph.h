@@ -1,0 +1,38 @@
+/*
+ * What graphs use. Found when a graph is captured or a node gets its parameters, credited to the graph, passed on to
+ * what is made of it, and touched again when that is launched.
+ *
+ * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked: what is met while
+ * captures are active is credited to each graph that comes out of them. Of a graph with more than HEAT_GRAPH_RUNS runs the
+ * rest is used blindly. Thread-safe.
+ */
+#ifndef SPILLWAY_HEAT_GRAPH_H
+#define SPILLWAY_HEAT_GRAPH_H
+
+#include "core/cuda/driver.h"
+
+enum { HEAT_GRAPH_RUNS = 4096 };
+
+/* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
+#define HEAT_ANY_GRAPH NULL
+
+/* While a capture is active: a kernel's parameters, and the run of a copy (heat_touch()). */
+void heat_graph_captured(CUfunction function, void **parameters, void **extra);
+void heat_graph_captured_run(CUdeviceptr run);
+/* A capture ended; graph: what came of it, NULL: nothing. */
+void heat_graph_capture_ended(const void *graph);
+
+/* A kernel node was added or changed; graph: or executable graph, whose it is. */
+void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra);
+/* A copying or filling node; any address. */
+void heat_graph_address(const void *graph, CUdeviceptr address);
+/* What `from` uses is used by `to` from now on as well, or alone. */
+void heat_graph_add(const void *to, const void *from);
+void heat_graph_replace(const void *to, const void *from);
+/* It is destroyed. */
+void heat_graph_forget(const void *graph);
+
+/* An executable graph was launched: what it uses is used now. Sampled as launches are. */
+void heat_graph_launched(const void *graph);
+
+#endif

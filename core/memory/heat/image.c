@@ -1,0 +1,174 @@
+/* Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong. */
+#include "core/memory/heat/image.h"
+
+#include <elf.h>
+#include <errno.h>
+
+#include "core/memory/heat/image_text.h"
+
+/* Beside the variables: buffers of printf and of the heap, constant banks, and code, which is compiled larger. */
+#define BESIDE   ((uint64_t)64 << 20)
+#define PER_BYTE 16 /* of code for one of PTX */
+
+/* Layout as tests/softgpu/fatbin.c found it in nvcc's own output. */
+#define WRAPPER_MAGIC 0x466243b1U
+#define FATBIN_MAGIC  0xba55ed50U
+
+struct wrapper {
+	uint32_t magic, version;
+	const void *fatbin;
+};
+
+struct fatbin {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t size; /* of the entries that follow */
+};
+
+struct entry {
+	uint16_t kind, version;
+	uint32_t header_size;
+	uint64_t size;        /* of what follows the header, padded */
+	uint32_t packed_size; /* 0: it is as it is */
+};
+
+/* --- PTX --- */
+
+static bool is_text(char c)
+{
+	return isprint((unsigned char)c) || isspace((unsigned char)c);
+}
+
+/* text[size]: what follows the size is not read, as far as strtoull stops at the ';' of a declaration. */
+static uint64_t ptx_most(const char *text, size_t size)
+{
+	const char *end = text + size;
+	uint64_t bytes = sum(BESIDE, product(size, PER_BYTE));
+
+	for (const char *at = text; at < end; at++) {
+		const char *stop;
+
+		if (*at != '.' || (at > text && is_word(at[-1])) ||
+		    (!begins(at, end, ".global") && !begins(at, end, ".const")))
+			continue;
+		stop = memchr(at, ';', (size_t)(end - at));
+		if (!stop)
+			break;
+		bytes = sum(bytes, declared_bytes(at, stop));
+		at = stop;
+	}
+	return bytes;
+}
+
+/* --- cubins --- */
+
+/* size: bytes of the image, where they are known. */
+static uint64_t elf_most(const unsigned char *image, uint64_t size)
+{
+	uint64_t bytes = BESIDE, table;
+	Elf64_Ehdr header;
+
+	if (size < sizeof(header))
+		return IMAGE_MOST_UNKNOWN;
+	memcpy(&header, image, sizeof(header));
+	table = product(header.e_shnum, sizeof(Elf64_Shdr));
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || !header.e_shnum ||
+	    header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff < sizeof(header) ||
+	    header.e_shoff > size || table > size - header.e_shoff)
+		return IMAGE_MOST_UNKNOWN;
+	for (unsigned int i = 0; i < header.e_shnum; i++) {
+		Elf64_Shdr section;
+
+		memcpy(&section, image + header.e_shoff + i * sizeof(section), sizeof(section));
+		bytes = sum(bytes, section.sh_size);
+	}
+	return bytes;
+}
+
+/* --- fat binaries --- */
+
+/* Whether all of it could be followed. */
+static bool each_of_fatbin(const unsigned char *image, image_piece *each, void *cookie)
+{
+	struct fatbin header;
+	uint64_t offset, end;
+
+	memcpy(&header, image, sizeof(header));
+	if (header.magic != FATBIN_MAGIC || header.version != 1 ||
+	    header.header_size < sizeof(header) || header.size > UINT32_MAX)
+		return false;
+	offset = header.header_size;
+	end = offset + header.size;
+	while (end - offset >= sizeof(struct entry)) {
+		struct entry entry;
+		const unsigned char *piece;
+
+		memcpy(&entry, image + offset, sizeof(entry));
+		if (entry.header_size < sizeof(entry) || entry.header_size > end - offset ||
+		    entry.size > end - offset - entry.header_size)
+			return false;
+		piece = image + offset + entry.header_size;
+		if (entry.packed_size)
+			each(cookie, IMAGE_PACKED, piece, entry.size);
+		else if (entry.size >= SELFMAG && memcmp(piece, ELFMAG, SELFMAG) == 0)
+			each(cookie, IMAGE_CUBIN, piece, entry.size);
+		else
+			each(cookie, IMAGE_PTX, piece, strnlen((const char *)piece, entry.size));
+		offset += entry.header_size + entry.size;
+	}
+	return true;
+}
+
+bool image_each(const void *image, image_piece *each, void *cookie)
+{
+	uint32_t magic;
+
+	if (!image)
+		return false;
+	/* No image is shorter. */
+	memcpy(&magic, image, sizeof(magic));
+	if (magic == WRAPPER_MAGIC) {
+		struct wrapper wrapper;
+
+		memcpy(&wrapper, image, sizeof(wrapper));
+		return wrapper.fatbin && each_of_fatbin(wrapper.fatbin, each, cookie);
+	}
+	if (magic == FATBIN_MAGIC)
+		return each_of_fatbin(image, each, cookie);
+	if (memcmp(&magic, ELFMAG, SELFMAG) == 0)
+		each(cookie, IMAGE_CUBIN, image, UINT32_MAX);
+	else if (is_text(*(const char *)image))
+		each(cookie, IMAGE_PTX, image, strlen(image));
+	else
+		return false;
+	return true;
+}
+
+/* The driver takes one of the pieces. */
+static void take_larger(void *cookie, enum image_kind kind, const void *piece, uint64_t size)
+{
+	uint64_t *largest = cookie, bytes = IMAGE_MOST_UNKNOWN;
+
+	if (kind == IMAGE_CUBIN)
+		bytes = elf_most(piece, size);
+	else if (kind == IMAGE_PTX)
+		bytes = ptx_most(piece, size);
+	if (bytes > *largest)
+		*largest = bytes;
+}
+
+static uint64_t most(const void *image)
+{
+	uint64_t largest = BESIDE;
+
+	return image_each(image, take_larger, &largest) ? largest : IMAGE_MOST_UNKNOWN;
+}
+
+uint64_t image_most(const void *image)
+{
+	int kept = errno; /* the program's; strtoull has one of its own */
+	uint64_t bytes = most(image);
+
+	errno = kept;
+	return bytes;
+}

@@ -1,0 +1,312 @@
+/* Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then. */
+#include "core/memory/heat/parameters.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/cuda/context.h"
+#include "core/memory/heat/image_kernels.h"
+#include "core/registry/object.h"
+
+/* One function; open addressing. */
+struct known {
+	CUfunction function;                 /* NULL: free */
+	const struct parameters *parameters; /* NULL: nobody knows */
+	const void *owner; /* whose image has them; NULL: they are the entry's own */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *known;
+static size_t capacity, count; /* a power of two; at most half of it is used */
+
+/* --- asking the driver --- */
+
+static CUresult ask(CUfunction function, bool is_kernel, size_t index, size_t *size)
+{
+	size_t offset;
+
+	return is_kernel ? driver.cuKernelGetParamInfo((CUkernel)function, index, &offset, size)
+	                 : driver.cuFuncGetParamInfo(function, index, &offset, size);
+}
+
+/* A launch takes kernels, too, which the books know as such if they were handed out one by one. */
+static bool is_kernel(CUfunction function)
+{
+	struct resource *kernel =
+	    context_find_object(&object_type_kernel, (uint64_t)(uintptr_t)function);
+	size_t size;
+
+	resource_release(kernel);
+	return kernel || ask(function, false, 0, &size) == CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* NULL: the driver does not say, or no memory. */
+static const struct parameters *ask_all(CUfunction function)
+{
+	bool kernel = is_kernel(function);
+	struct parameters *p = malloc(sizeof(*p)), *more;
+	size_t index, size, room = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!p)
+		return NULL;
+	p->count = 0;
+	for (index = 0; index < PARAMETERS_MAX; index++) {
+		result = ask(function, kernel, index, &size);
+		if (result != CUDA_SUCCESS)
+			break;
+		if (size / sizeof(uint64_t) == 0)
+			continue;
+		if (p->count == room) {
+			room = room ? room * 2 : 8;
+			more = realloc(p, sizeof(*p) + room * sizeof(p->parameter[0]));
+			if (!more)
+				break;
+			p = more;
+		}
+		p->parameter[p->count++] = (struct parameter){
+		    .index = (uint16_t)index, .words = (uint16_t)(size / sizeof(uint64_t))};
+	}
+	if (result == CUDA_ERROR_INVALID_VALUE) /* there is none behind the last */
+		return p;
+	free(p);
+	return NULL;
+}
+
+/* --- remembering --- */
+
+static struct known *place_of(CUfunction function)
+{
+	size_t i = ((uintptr_t)function >> 3) * 0x9e3779b97f4a7c15u >> 32;
+
+	for (;; i++) {
+		struct known *k = &known[i & (capacity - 1)];
+
+		if (!k->function || k->function == function)
+			return k;
+	}
+}
+
+/* Room for one more. */
+static bool grow(void)
+{
+	struct known *old = known;
+	size_t old_capacity = capacity, wanted = capacity ? capacity * 2 : 64;
+
+	if (count < capacity / 2)
+		return true;
+	known = calloc(wanted, sizeof(*known));
+	if (!known) {
+		known = old;
+		return false;
+	}
+	capacity = wanted;
+	for (size_t i = 0; i < old_capacity; i++) {
+		if (old[i].function)
+			*place_of(old[i].function) = old[i];
+	}
+	free(old);
+	return true;
+}
+
+bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters)
+{
+	struct known *k;
+
+	if (wait)
+		pthread_mutex_lock(&lock);
+	else if (pthread_mutex_trylock(&lock) != 0)
+		return false;
+	*parameters = NULL;
+	if (!function || !grow())
+		return true;
+	k = place_of(function);
+	if (!k->function) {
+		k->function = function;
+		k->parameters = ask_all(function);
+		count++;
+	}
+	if (!k->parameters)
+		log_once(LOG_INFO, "the parameters of some kernels are unknown with this driver: "
+		                   "which memory those use is not known");
+	*parameters = k->parameters;
+	return true;
+}
+
+void parameters_release(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* With the lock held. Replaces what the handle stood for. */
+static void put(const struct known *entry)
+{
+	struct known *k;
+
+	if (!entry->function || !grow())
+		return;
+	k = place_of(entry->function);
+	if (!k->function)
+		count++;
+	else if (!k->owner)
+		free((void *)k->parameters);
+	*k = *entry;
+}
+
+/* With the lock held. Keeps what is of other images. */
+static void clear(const void *gone)
+{
+	struct known *old = known;
+	size_t old_capacity = capacity;
+
+	known = NULL;
+	capacity = count = 0;
+	for (size_t i = 0; i < old_capacity; i++) {
+		if (!old[i].owner)
+			free((void *)old[i].parameters);
+		else if (old[i].owner != gone)
+			put(&old[i]);
+	}
+	free(old);
+}
+
+void parameters_forget(void)
+{
+	pthread_mutex_lock(&lock);
+	clear(NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- images --- */
+
+struct named_kernel {
+	char *name;
+	struct parameters *parameters;
+};
+
+struct image {
+	const void *owner;
+	struct named_kernel *kernel;
+	size_t count, room;
+	struct image *next;
+};
+
+static struct image *images; /* under the lock */
+
+bool parameters_need_images(void)
+{
+	static _Atomic int version;
+
+	if (!version) {
+		int asked = 0;
+
+		driver.cuDriverGetVersion(&asked);
+		version = asked ? asked : 1;
+	}
+	return version < 12040;
+}
+
+static void add_kernel(void *cookie, const char *name, size_t length, struct parameters *parameters)
+{
+	struct image *image = cookie;
+	struct named_kernel kernel = {strndup(name, length), parameters};
+
+	if (image->count == image->room) {
+		size_t room = image->room ? image->room * 2 : 16;
+		struct named_kernel *more = realloc(image->kernel, room * sizeof(*more));
+
+		if (more) {
+			image->kernel = more;
+			image->room = room;
+		}
+	}
+	if (!kernel.name || image->count == image->room) {
+		free(kernel.name);
+		free(parameters);
+		return;
+	}
+	image->kernel[image->count++] = kernel;
+}
+
+/* With the lock held: nothing refers to it any more. */
+static void drop_image(const void *owner)
+{
+	struct image **at = &images, *image;
+
+	while (*at && (*at)->owner != owner)
+		at = &(*at)->next;
+	image = *at;
+	if (!image)
+		return;
+	*at = image->next;
+	for (size_t i = 0; i < image->count; i++) {
+		free(image->kernel[i].name);
+		free(image->kernel[i].parameters);
+	}
+	free(image->kernel);
+	free(image);
+}
+
+void parameters_unloading(const void *owner)
+{
+	pthread_mutex_lock(&lock);
+	clear(owner);
+	drop_image(owner);
+	pthread_mutex_unlock(&lock);
+}
+
+void parameters_loaded(const void *owner, const void *image)
+{
+	struct image *read = calloc(1, sizeof(*read));
+
+	if (!read)
+		return;
+	read->owner = owner;
+	image_each_kernel(image, add_kernel, read);
+	parameters_unloading(owner); /* one that ended with its context has left its handle */
+	pthread_mutex_lock(&lock);
+	read->next = images;
+	images = read;
+	pthread_mutex_unlock(&lock);
+}
+
+/* With the lock held. */
+static const struct parameters *find_kernel(const void *owner, const char *name)
+{
+	const struct image *image = images;
+
+	while (image && image->owner != owner)
+		image = image->next;
+	for (size_t i = 0; image && i < image->count; i++) {
+		if (strcmp(image->kernel[i].name, name) == 0)
+			return image->kernel[i].parameters;
+	}
+	return NULL;
+}
+
+void parameters_handed_out(CUfunction function, const void *owner, const char *name)
+{
+	struct known entry = {.function = function};
+
+	pthread_mutex_lock(&lock);
+	entry.parameters = find_kernel(owner, name);
+	entry.owner = entry.parameters ? owner : NULL;
+	put(&entry);
+	pthread_mutex_unlock(&lock);
+}
+
+void parameters_are_those_of(CUfunction function, CUfunction kernel)
+{
+	struct known entry = {0};
+
+	pthread_mutex_lock(&lock);
+	if (capacity)
+		entry = *place_of(kernel);
+	entry.function = function;
+	if (!entry.owner)
+		entry.parameters = NULL; /* asked for, or nobody knows */
+	put(&entry);
+	pthread_mutex_unlock(&lock);
+}

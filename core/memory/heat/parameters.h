@@ -1,0 +1,50 @@
+/*
+ * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
+ *
+ * Asked of the driver (12.4 and later) once per function and kept until functions go. An older driver does not tell:
+ * then they are read from the images that functions come from, as far as those can be read. Thread-safe.
+ */
+#ifndef SPILLWAY_PARAMETERS_H
+#define SPILLWAY_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cuda/driver.h"
+
+enum { PARAMETERS_MAX = 4096 }; /* 32,764 bytes are the most that a kernel takes */
+
+struct parameter {
+	uint16_t index;
+	uint16_t words; /* of 8 bytes that it is large; never 0: smaller ones are left out */
+};
+
+struct parameters {
+	size_t count;
+	struct parameter parameter[];
+};
+
+/*
+ * The parameters of a CUfunction or CUkernel, valid until parameters_release(); NULL: nobody knows. False, and
+ * nothing is held: another thread is at it (never with wait). Asks the driver where the function is new.
+ */
+bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
+void parameters_release(void);
+
+/* Handles are about to become invalid: what the driver told of any function is forgotten, and asked again if needed. */
+void parameters_forget(void);
+
+/* --- where the driver does not tell --- */
+
+/* Whether the calls below are of use. */
+bool parameters_need_images(void);
+/* An image was loaded as this module or library. */
+void parameters_loaded(const void *owner, const void *image);
+/* A module or library handed out a function or kernel by name, and a kernel its function. */
+void parameters_handed_out(CUfunction function, const void *owner, const char *name);
+void parameters_are_those_of(CUfunction function, CUfunction kernel);
+/* It is unloaded; as parameters_forget(). */
+void parameters_unloading(const void *owner);
+
+#endif

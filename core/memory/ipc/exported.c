@@ -1,0 +1,162 @@
+/* Keys of exported and imported memory. Rules: runs inside the user's process, within its calls and on the server's thread. */
+#include "core/memory/ipc/exported.h"
+
+#include <stdlib.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct exported {
+	CUmemGenericAllocationHandle handle; /* the driver's */
+	uint64_t key;
+	UT_hash_handle hh;
+};
+
+struct imported {
+	uint64_t key;
+	unsigned int count; /* how often the process has it open */
+	UT_hash_handle hh;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct exported *by_handle;
+static struct imported *by_key;
+static _Atomic size_t exported_count; /* mostly zero */
+
+/* --- memory of this process --- */
+
+uint64_t exported_as(const struct device *device, uint64_t bytes)
+{
+	return device->segment ? segment_export(device->segment, device->index, bytes) : 0;
+}
+
+/* With the lock held. */
+static uint64_t enter(const struct device *device, CUmemGenericAllocationHandle handle,
+                      uint64_t bytes)
+{
+	struct exported *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return 0;
+	e->handle = handle;
+	e->key = exported_as(device, bytes);
+	if (e->key)
+		HASH_ADD(hh, by_handle, handle, sizeof(e->handle), e);
+	if (!e->key || !e->hh.tbl) {
+		free(e);
+		return 0;
+	}
+	exported_count++;
+	return e->key;
+}
+
+uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandle handle,
+                        uint64_t bytes)
+{
+	struct exported *e;
+	uint64_t key;
+
+	pthread_mutex_lock(&lock);
+	HASH_FIND(hh, by_handle, &handle, sizeof(handle), e);
+	key = e ? e->key : enter(device, handle, bytes);
+	pthread_mutex_unlock(&lock);
+	return key;
+}
+
+uint64_t exported_take(CUmemGenericAllocationHandle handle)
+{
+	struct exported *e;
+	uint64_t key = 0;
+
+	if (!atomic_load_explicit(&exported_count, memory_order_relaxed))
+		return 0;
+	pthread_mutex_lock(&lock);
+	HASH_FIND(hh, by_handle, &handle, sizeof(handle), e);
+	if (e) {
+		key = e->key;
+		HASH_DEL(by_handle, e);
+		exported_count--;
+		free(e);
+	}
+	pthread_mutex_unlock(&lock);
+	return key;
+}
+
+void exported_mark(const struct device *device, int descriptor, uint64_t key, uint64_t bytes)
+{
+	if (device->segment)
+		segment_tag(device->segment, descriptor, key, bytes);
+}
+
+/* --- memory of others --- */
+
+/* With the lock held. Whether the process has it open from now on. */
+static bool count_import(const struct device *device, uint64_t key)
+{
+	struct imported *i;
+
+	HASH_FIND(hh, by_key, &key, sizeof(key), i);
+	if (!i) {
+		i = calloc(1, sizeof(*i));
+		if (!i)
+			return false;
+		i->key = key;
+		HASH_ADD(hh, by_key, key, sizeof(i->key), i);
+		if (!i->hh.tbl || !segment_import(device->segment, key)) {
+			if (i->hh.tbl)
+				HASH_DEL(by_key, i);
+			free(i);
+			return false;
+		}
+	}
+	i->count++;
+	return true;
+}
+
+static struct import import_by(const struct device *device, uint64_t key, uint64_t bytes)
+{
+	struct import import = {.bytes = bytes};
+	bool is_known;
+
+	pthread_mutex_lock(&lock);
+	is_known = count_import(device, key);
+	pthread_mutex_unlock(&lock);
+	if (is_known)
+		import = (struct import){.key = key};
+	return import;
+}
+
+struct import imported_read(const struct device *device, int descriptor)
+{
+	struct segment_tag tag;
+
+	if (!device->segment)
+		return (struct import){0};
+	tag = segment_read_tag(descriptor);
+	if (tag.key && !tag.bytes)
+		return (struct import){.is_weightless = true};
+	return tag.key ? import_by(device, tag.key, tag.bytes) : (struct import){0};
+}
+
+struct import imported_read_name(const struct device *device, const void *name, size_t size)
+{
+	uint64_t key = device->segment ? segment_exported_as(device->segment, name, size) : 0;
+
+	return key ? import_by(device, key, 0) : (struct import){0};
+}
+
+void imported_leave(const struct device *device, uint64_t key)
+{
+	struct imported *i;
+	bool was_last;
+
+	pthread_mutex_lock(&lock);
+	HASH_FIND(hh, by_key, &key, sizeof(key), i);
+	was_last = i && --i->count == 0;
+	if (was_last) {
+		HASH_DEL(by_key, i);
+		free(i);
+		segment_import_left(device->segment, key);
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,234 @@
+/*
+ * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that blocks every signal;
+ * a descriptor that the program closed behind our back is not used any more.
+ */
+#include "core/memory/ipc/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/cuda/driver.h"
+
+enum { CONNECTIONS = 64, LOOK_MS = 1000, FULL_LOOK_MS = 50, REFUSED_LOOK_NS = 10000000 };
+#define IDLE_NS 1000000000ull /* less than the patience of who waits for its place */
+
+struct connection {
+	int fd;
+	uint64_t idle; /* until then it may be idle; longer, as long as nobody needs its place */
+};
+
+static struct {
+	pthread_mutex_t lock; /* of starting */
+	_Atomic bool started;
+	share_answer *answer;
+	struct share_token token;
+	int listener;
+
+	/* the thread's */
+	struct connection connection[CONNECTIONS];
+	size_t count;
+} server = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1};
+
+static void close_ours(int fd)
+{
+	if (share_is_socket_of(fd, &server.token))
+		close(fd);
+}
+
+static void drop(size_t i)
+{
+	close_ours(server.connection[i].fd);
+	server.connection[i] = server.connection[--server.count];
+}
+
+/* Who connects and asks nothing keeps nobody out. */
+static void drop_idle(void)
+{
+	uint64_t now = share_deadline(0);
+
+	for (size_t i = server.count; i-- > 0;) {
+		if (server.connection[i].idle < now)
+			drop(i);
+	}
+}
+
+static void accept_all(void)
+{
+	int fd;
+
+	if (server.count == CONNECTIONS)
+		drop_idle();
+	while (server.count < CONNECTIONS) {
+		fd = share_accept(server.listener);
+		if (fd == -EAGAIN)
+			return;
+		if (fd >= 0) {
+			server.connection[server.count++] =
+			    (struct connection){fd, share_deadline(IDLE_NS)};
+		} else if (fd != -EPERM) { /* no descriptor left: not at once again */
+			drop_idle();
+			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+			return;
+		}
+	}
+}
+
+static bool is_valid(const struct share_request *request)
+{
+	return share_handle_is_ours(&request->handle) && request->handle.version == SHARE_VERSION &&
+	       share_is_own(&request->handle.token) && request->most <= SHARE_BATCH;
+}
+
+/* Too many descriptors may be under way between processes; the other side asks again. */
+static int reply_to(int fd, const struct share_request *request)
+{
+	int descriptors[SHARE_BATCH];
+	struct share_reply reply = {0};
+	int error;
+
+	server.answer(request, &reply, descriptors);
+	error = share_send(fd, &reply, sizeof(reply), descriptors, reply.count, 0);
+	for (uint32_t i = 0; i < reply.count; i++)
+		close(descriptors[i]);
+	if (error != -ETOOMANYREFS)
+		return error;
+	reply = (struct share_reply){.status = SHARE_BUSY};
+	return share_send(fd, &reply, sizeof(reply), NULL, 0, 0);
+}
+
+/* False: it is of no use any more. */
+static bool serve_one(struct connection *connection)
+{
+	struct share_request request;
+	int stray[1];
+	size_t strays = 0;
+	int error;
+
+	if (!share_is_socket_of(connection->fd, &server.token))
+		return false;
+	error = share_receive(connection->fd, &request, sizeof(request), stray, 0, &strays, 0);
+	if (error == -EAGAIN)
+		return true;
+	if (error || !is_valid(&request) || reply_to(connection->fd, &request) != 0)
+		return false;
+	connection->idle = share_deadline(IDLE_NS);
+	return true;
+}
+
+/* Programs close descriptors they do not know; the handles they gave away are to stay good. */
+static void keep_listening(void)
+{
+	char message[512] = "";
+
+	if (share_is_socket_of(server.listener, &server.token))
+		return;
+	share_unlink(&server.token);
+	server.listener = share_listen(&server.token, message, sizeof(message));
+	if (server.listener < 0)
+		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
+}
+
+static void wait_for_any(void)
+{
+	bool is_full = server.count == CONNECTIONS;
+	struct deadline refused = DEADLINE_IN(REFUSED_LOOK_NS);
+	struct pollfd poller[CONNECTIONS + 1];
+
+	for (size_t i = 0; i < server.count; i++)
+		poller[i] = (struct pollfd){.fd = server.connection[i].fd, .events = POLLIN};
+	/* -1 is passed over by poll. */
+	poller[server.count] =
+	    (struct pollfd){.fd = is_full ? -1 : server.listener, .events = POLLIN};
+	/* Where it is refused (a container's profile) each is looked at all the same, now and then. */
+	if (poll(poller, server.count + 1, is_full ? FULL_LOOK_MS : LOOK_MS) < 0 && errno != EINTR)
+		deadline_nap(&refused, REFUSED_LOOK_NS);
+}
+
+static void *serve(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway");
+	/* What it asks of the driver disturbs no capture. */
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	for (;;) {
+		keep_listening();
+		wait_for_any();
+		for (size_t i = server.count; i-- > 0;) {
+			if (!serve_one(&server.connection[i]))
+				drop(i);
+		}
+		if (share_is_socket_of(server.listener, &server.token))
+			accept_all();
+	}
+	return NULL;
+}
+
+/* With the lock held. */
+static int start(share_answer *answer, char *message, size_t size)
+{
+	int error = share_token_make(&server.token);
+
+	if (error) {
+		snprintf(message, size, "no random numbers: %s", strerror(-error));
+		return error;
+	}
+	share_sweep();
+	server.answer = answer;
+	server.listener = share_listen(&server.token, message, size);
+	if (server.listener < 0)
+		return server.listener;
+	error = thread_start(serve);
+	if (error) {
+		snprintf(message, size, "no thread: %s", strerror(-error));
+		share_unlink(&server.token);
+		close(server.listener);
+		server.listener = -1;
+		return error;
+	}
+	atomic_store(&server.started, true);
+	return 0;
+}
+
+int share_serve(share_answer *answer, struct share_token *token, char *message, size_t size)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&server.lock);
+	if (!atomic_load(&server.started))
+		error = start(answer, message, size);
+	*token = server.token;
+	pthread_mutex_unlock(&server.lock);
+	return error;
+}
+
+bool share_is_own(const struct share_token *token)
+{
+	return atomic_load(&server.started) && memcmp(token, &server.token, sizeof(*token)) == 0;
+}
+
+void share_forked(void)
+{
+	if (!atomic_load(&server.started))
+		return;
+	close_ours(server.listener);
+	for (size_t i = 0; i < server.count && i < CONNECTIONS; i++)
+		close_ours(server.connection[i].fd);
+	atomic_store(&server.started, false);
+}
+
+void share_stop(void)
+{
+	if (atomic_load(&server.started))
+		share_unlink(&server.token);
+}

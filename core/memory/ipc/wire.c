@@ -1,0 +1,381 @@
+/* Sockets and messages of shared memory. Rules: runs inside the user's process; nothing read is believed. */
+#include "core/memory/ipc/wire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/descriptor.h"
+#include "core/base/file_status.h"
+#include "core/base/monotonic.h"
+#include "core/state/directory.h"
+
+enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_MS = 5 };
+
+static const char magic[8] = {'s', 'p', 'i', 'l', 'l', 'm', 'e', 'm'};
+
+bool share_handle_is_ours(const void *bytes)
+{
+	return memcmp(bytes, magic, sizeof(magic)) == 0;
+}
+
+struct share_handle share_handle_new(void)
+{
+	struct share_handle handle = {.version = SHARE_VERSION};
+
+	memcpy(handle.magic, magic, sizeof(magic));
+	return handle;
+}
+
+uint64_t share_deadline(uint64_t patience_ns)
+{
+	return monotonic_ns() + patience_ns;
+}
+
+static int milliseconds_left(uint64_t deadline)
+{
+	uint64_t now = monotonic_ns();
+
+	return deadline <= now ? 0 : (int)((deadline - now) / 1000000u + 1);
+}
+
+/* 0, -EAGAIN when the time is over. */
+static int wait_until_ready(int fd, short events, uint64_t deadline)
+{
+	for (;;) {
+		struct pollfd poller = {.fd = fd, .events = events};
+		int left = deadline ? milliseconds_left(deadline) : 0;
+		int ready = left ? poll(&poller, 1, left) : 0;
+
+		if (ready > 0)
+			return 0;
+		if (!left || (ready < 0 && errno != EINTR))
+			return -EAGAIN;
+	}
+}
+
+/* --- names --- */
+
+int share_token_make(struct share_token *token)
+{
+	ssize_t length;
+
+	do
+		length = getrandom(token->bytes, sizeof(token->bytes), 0);
+	while (length < 0 && errno == EINTR);
+	return length == (ssize_t)sizeof(token->bytes) ? 0 : -EIO;
+}
+
+static void name_of(const struct share_token *token, char name[NAME_SIZE])
+{
+	char *end = name + sprintf(name, "share-");
+
+	for (size_t i = 0; i < sizeof(token->bytes); i++)
+		end += sprintf(end, "%02x", token->bytes[i]);
+	strcpy(end, ".socket");
+}
+
+void share_socket_path(const struct share_token *token, char *path, size_t size)
+{
+	char directory[PATH_MAX], name[NAME_SIZE];
+	int length;
+
+	name_of(token, name);
+	length = snprintf(path, size, "%s/%s", directory_path(directory, sizeof(directory)), name);
+	if (length < 0 || (size_t)length >= size)
+		path[0] = '\0';
+}
+
+static bool is_name(const char *name)
+{
+	return strlen(name) ==
+	           strlen("share-") + 2 * sizeof(struct share_token) + strlen(".socket") &&
+	       strncmp(name, "share-", strlen("share-")) == 0 &&
+	       strcmp(name + strlen(name) - strlen(".socket"), ".socket") == 0;
+}
+
+/* A state directory's path may be longer than a socket's; it is reached by its descriptor then. */
+static int address_of(int directory, const char *name, struct sockaddr_un *address)
+{
+	char path[PATH_MAX];
+	int length;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	directory_path(path, sizeof(path));
+	if (strlen(path) + 1 + strlen(name) < sizeof(address->sun_path))
+		length =
+		    snprintf(address->sun_path, sizeof(address->sun_path), "%s/%s", path, name);
+	else
+		length = snprintf(address->sun_path, sizeof(address->sun_path),
+		                  "/proc/self/fd/%d/%s", directory, name);
+	return length > 0 && (size_t)length < sizeof(address->sun_path) ? 0 : -ENAMETOOLONG;
+}
+
+static int new_socket(void)
+{
+	int fd = descriptor_above_stdio(
+	    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_of_our_user(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+/* --- who listens --- */
+
+static int bind_in(int directory, const char *name)
+{
+	struct sockaddr_un address;
+	int error = address_of(directory, name, &address);
+	int fd = error ? error : new_socket();
+
+	if (fd < 0)
+		return fd;
+	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+		error = -errno; /* the name may be another's */
+		close(fd);
+		return error;
+	}
+	/* The user's umask may take away even our own right to connect. */
+	if (fchmodat(directory, name, 0600, 0) != 0 || listen(fd, BACKLOG) != 0) {
+		error = -errno;
+		unlinkat(directory, name, 0);
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int share_listen(const struct share_token *token, char *message, size_t size)
+{
+	char name[NAME_SIZE];
+	int directory = directory_open(1, message, size), fd;
+
+	if (directory < 0)
+		return directory;
+	name_of(token, name);
+	fd = bind_in(directory, name);
+	if (fd < 0)
+		snprintf(message, size, "%s in the state directory: %s", name, strerror(-fd));
+	close(directory);
+	return fd;
+}
+
+bool share_is_socket_of(int fd, const struct share_token *token)
+{
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address);
+	char name[NAME_SIZE];
+	const char *slash;
+
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
+	    address.sun_family != AF_UNIX)
+		return false;
+	address.sun_path[sizeof(address.sun_path) - 1] = '\0';
+	slash = strrchr(address.sun_path, '/');
+	name_of(token, name);
+	return slash && strcmp(slash + 1, name) == 0;
+}
+
+void share_unlink(const struct share_token *token)
+{
+	char name[NAME_SIZE];
+	int directory = directory_open(0, NULL, 0);
+
+	if (directory < 0)
+		return;
+	name_of(token, name);
+	unlinkat(directory, name, 0);
+	close(directory);
+}
+
+int share_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return -errno;
+	if (!is_of_our_user(fd)) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+/* --- who connects --- */
+
+static int connect_in(int directory, const char *name, uint64_t deadline)
+{
+	struct sockaddr_un address;
+	int error = address_of(directory, name, &address);
+	int fd = error ? error : new_socket();
+
+	if (fd < 0)
+		return fd;
+	while (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+		error = -errno;
+		/* EAGAIN: too many others wait to be accepted. */
+		if ((error != -EAGAIN && error != -EINTR) || !deadline ||
+		    !milliseconds_left(deadline)) {
+			close(fd);
+			return error;
+		}
+		poll(NULL, 0, RETRY_MS);
+	}
+	if (!is_of_our_user(fd)) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+int share_connect(const struct share_token *token, uint64_t deadline)
+{
+	char name[NAME_SIZE];
+	int directory = directory_open(0, NULL, 0), fd;
+
+	if (directory < 0)
+		return directory;
+	name_of(token, name);
+	fd = connect_in(directory, name, deadline);
+	close(directory);
+	return fd;
+}
+
+/* Between its binding and its listening a socket refuses as well: only what is old is stale. */
+static void remove_if_stale(int directory, const char *name)
+{
+	struct stat found;
+	struct timespec now;
+	char path[64 + NAME_SIZE];
+	int fd = connect_in(directory, name, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (fd != -ECONNREFUSED)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", directory, name);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (file_status(path, &found) == 0 && now.tv_sec - found.st_mtime > STALE_SECONDS)
+		unlinkat(directory, name, 0);
+}
+
+void share_sweep(void)
+{
+	int directory = directory_open(0, NULL, 0);
+	DIR *listing = directory < 0 ? NULL : fdopendir(directory);
+
+	if (directory >= 0 && !listing)
+		close(directory);
+	if (!listing)
+		return;
+	for (const struct dirent *entry; (entry = readdir(listing));) {
+		if (is_name(entry->d_name))
+			remove_if_stale(directory, entry->d_name);
+	}
+	closedir(listing);
+}
+
+/* --- messages --- */
+
+union control {
+	char bytes[CMSG_SPACE(sizeof(int) * SHARE_BATCH)];
+	struct cmsghdr align;
+};
+
+int share_send(int fd, const void *message, size_t size, const int *descriptors, size_t count,
+               uint64_t deadline)
+{
+	union control control = {.bytes = {0}};
+	struct iovec data = {.iov_base = (void *)(uintptr_t)message, .iov_len = size};
+	struct msghdr packet = {.msg_iov = &data, .msg_iovlen = 1};
+
+	if (count > SHARE_BATCH)
+		return -EINVAL;
+	if (count > 0) {
+		struct cmsghdr *header = &control.align;
+
+		packet.msg_control = control.bytes;
+		packet.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+		memcpy(CMSG_DATA(header), descriptors, sizeof(int) * count);
+	}
+	for (;;) {
+		if (sendmsg(fd, &packet, MSG_NOSIGNAL) == (ssize_t)size)
+			return 0;
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (errno == EAGAIN && wait_until_ready(fd, POLLOUT, deadline) != 0)
+			return -EAGAIN;
+	}
+}
+
+static size_t take_descriptors(struct msghdr *packet, int *descriptors, size_t room)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header;
+	     header = CMSG_NXTHDR(packet, header)) {
+		size_t length = header->cmsg_len - CMSG_LEN(0);
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = 0; at + sizeof(int) <= length; at += sizeof(int)) {
+			int descriptor;
+
+			memcpy(&descriptor, CMSG_DATA(header) + at, sizeof(descriptor));
+			if (count < room)
+				descriptors[count++] = descriptor;
+			else
+				close(descriptor);
+		}
+	}
+	return count;
+}
+
+int share_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
+                  uint64_t deadline)
+{
+	union control control = {.bytes = {0}};
+	struct iovec data = {.iov_base = message, .iov_len = size};
+	struct msghdr packet = {.msg_iov = &data,
+	                        .msg_iovlen = 1,
+	                        .msg_control = control.bytes,
+	                        .msg_controllen = sizeof(control.bytes)};
+	ssize_t length;
+	size_t taken;
+
+	while ((length = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC)) < 0) {
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (errno == EAGAIN && wait_until_ready(fd, POLLIN, deadline) != 0)
+			return -EAGAIN;
+	}
+	taken = take_descriptors(&packet, descriptors, room);
+	if (length != (ssize_t)size || packet.msg_flags & MSG_TRUNC) {
+		while (taken > 0)
+			close(descriptors[--taken]);
+		return length == 0 ? -EPIPE : -EPROTO;
+	}
+	*count = taken;
+	return 0;
+}

@@ -1,0 +1,37 @@
+/*
+ * Moving mapped memory: the physical memory behind addresses is exchanged, the bytes come along.
+ *
+ * Used by the mover thread alone. moves_prepare() and moves_finish() may run while the program works; moves_run()
+ * only while the gate is seized and nothing runs on any device.
+ */
+#ifndef SPILLWAY_MOVE_H
+#define SPILLWAY_MOVE_H
+
+#include "core/budget/device.h"
+
+struct move {
+	CUdeviceptr address; /* mapped, `size` bytes, by `from` */
+	size_t size;
+	CUmemGenericAllocationHandle from, to; /* `to` is made by the caller */
+	const CUmemAccessDesc *access;         /* what the address's mapping allows */
+	size_t accesses;
+	CUdeviceptr scratch; /* where `to` is mapped meanwhile; moves_prepare()'s */
+	bool is_done; /* `to` is mapped at the address and has the bytes; else all is as before */
+	bool is_from_device; /* the caller's, as is all that follows */
+	bool has_like;
+	CUmemAllocationProp like; /* what it must be made like on the device */
+	const struct movable_kind *kind;
+};
+
+enum { MOVES_MAX = 128 };
+
+/*
+ * Maps the new memory where it can be copied to. How many of the moves are ready (the first so many). Memory that the
+ * program made may be of any size, and cannot be mapped in parts: it is moved alone, however long the copy takes.
+ */
+size_t moves_prepare(struct device *device, struct move *moves, size_t count);
+/* Copies and exchanges. What failed is as it was before. */
+CUresult moves_run(struct device *device, struct move *moves, size_t count);
+/* Unmaps what moves_prepare() mapped. */
+void moves_finish(struct device *device, struct move *moves, size_t count);
+#endif

@@ -1,0 +1,604 @@
+/*
+ * The mover. Rules: one thread of ours inside the user's process. It blocks every signal, makes no driver call while a
+ * capture is active, and closes the gate only for times that have an end.
+ *
+ * plan     which chunks go where, with the memory they go to; made while the program works
+ * closure  the gate is held and seized, nothing runs: the plan is carried out
+ */
+#include "core/memory/move/mover.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/monotonic.h"
+#include "core/base/thread.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/move/closure.h"
+#include "core/memory/arena/elastic.h"
+#include "core/memory/uses/graph_memory.h"
+#include "core/budget/growth.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/arena/mixed.h"
+#include "core/memory/alloc/ordered.h"
+#include "core/memory/move/plan.h"
+#include "core/memory/uses/pool.h"
+#include "core/memory/alloc/room.h"
+#include "core/memory/arena/spare.h"
+#include "core/memory/alloc/freed.h"
+#include "core/cuda/capture.h"
+
+#define MS 1000000ull
+
+/* Promotions are not worth more than a natural moment for so long. */
+#define PROMOTE_DEADLINE      (500 * MS)
+#define LOOK_AGAIN            (500 * MS) /* where nothing is wanted */
+#define LOOK_SOON             (50 * MS)  /* where something may become possible */
+#define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
+#define STOP_PATIENCE         (100 * MS) /* who exits is kept waiting so long */
+/*
+ * How much longer than an exchange nothing is exchanged again: a program that uses in turns more than fits would have
+ * its memory moved all the time, and gain nothing.
+ */
+enum { REST_AFTER_EXCHANGE = 40 };
+
+/* What another thread wants of the mover, and waits for. */
+struct request {
+	struct device *device;
+	uint64_t room;      /* bytes to be had on the device; or */
+	CUdeviceptr pin;    /* a run that must be on the device and stay */
+	bool is_exportable; /* in memory made for export */
+	bool is_done;
+	CUresult result;
+	struct request *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* for the mover */
+	pthread_cond_t done;    /* for those who asked */
+	bool started;
+	_Atomic bool stopping; /* looked at without the lock too */
+	bool woken;            /* something changed since the mover looked last */
+	struct request *requests;
+} mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What the mover knows of a device. */
+static struct tended {
+	uint64_t no_promotion_until; /* CLOCK_MONOTONIC */
+	uint64_t no_exchange_until;
+	uint64_t next_look;
+} tended[DEVICE_MAX];
+
+static struct plan plan;
+
+/* The device's arena, or NULL: without one nothing of the device moves. */
+static struct arena *arena_on(const struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+
+	return atomic_load_explicit(&range->base, memory_order_acquire) ? range->arena : NULL;
+}
+
+/* --- what is wanted --- */
+
+static void look_again_in(struct device *device, uint64_t ns)
+{
+	uint64_t *next = &tended[device->id.ordinal].next_look, then = monotonic_ns() + ns;
+
+	if (then < *next)
+		*next = then;
+}
+
+static bool is_over_limit(struct device *device)
+{
+	return device_charged(device, SEGMENT_ON_DEVICE) > device_limit_of_movable(device);
+}
+
+static bool is_within_limit(struct device *device)
+{
+	return !is_over_limit(device);
+}
+
+/* Demotes the coldest. Whether anything was moved. */
+static bool demote(struct device *device, uint64_t bytes, const struct choice *choice,
+                   bool is_urgent, bool (*is_wanted)(struct device *device))
+{
+	struct config_gpu settings = device_settings(device);
+	bool no_memory;
+
+	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
+	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
+	if (!plan.count) {
+		/* What the program has freed since the spares were let go is among them: it goes next time. */
+		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
+
+		if (!no_memory)
+			plan_say_pending(device, has_spares ? MOVE_SOON : MOVE_PINNED);
+		return false;
+	}
+	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
+	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
+		device_note_held(device, device_settings_turn(device), HELD_PENDING);
+	return closure_carry_out(&plan, device,
+	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
+	       MOVE_NONE;
+}
+
+static bool promote(struct device *device, uint64_t bytes, const struct choice *choice)
+{
+	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
+	plan_fill(&plan, device, choice, bytes, closure_bytes(device));
+	return plan.count && closure_carry_out(&plan, device, PROMOTE_DEADLINE) == MOVE_NONE;
+}
+
+static bool shrink(struct device *device, uint64_t bytes, bool (*is_wanted)(struct device *device))
+{
+	struct choice choice;
+
+	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
+	return demote(device, bytes, &choice, true, is_wanted);
+}
+
+/* The hottest on the host is hotter than the coldest on the device by more than a chance. */
+static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
+{
+	return cold->count && hot->count &&
+	       movable_heat(cold->of[0].rank) < movable_heat(hot->of[0].rank) &&
+	       movable_heat(hot->of[0].rank) == HEAT_HOT;
+}
+
+/* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
+static bool swap(struct device *device, struct choice *hot)
+{
+	const _Atomic uint64_t *closed = &device->statistics->move_ns;
+	struct tended *t = &tended[device->id.ordinal];
+	uint64_t before = statistics_get(closed), bytes = 0;
+	struct choice cold;
+	size_t pairs = 0;
+	bool moved;
+
+	if (monotonic_ns() < t->no_exchange_until)
+		return false;
+	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
+	if (!swap_is_worth(&cold, hot))
+		return false;
+	while (pairs < cold.count && pairs < hot->count &&
+	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
+	       bytes < closure_bytes(device))
+		bytes += cold.of[pairs++].size;
+	cold.count = pairs;
+	moved = demote(device, bytes, &cold, false, is_within_limit);
+	t->no_exchange_until =
+	    monotonic_ns() + REST_AFTER_EXCHANGE * (statistics_get(closed) - before);
+	return moved;
+}
+
+static bool one_fits(const struct choice *choice, uint64_t room)
+{
+	for (size_t i = 0; i < choice->count; i++) {
+		if (choice->of[i].size <= room)
+			return true;
+	}
+	return false;
+}
+
+/* Brings back what fits, or what is needed more than what is there. Whether anything was moved. */
+static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
+{
+	struct tended *t = &tended[device->id.ordinal];
+	struct choice hot;
+	uint64_t room = limit > charged ? limit - charged : 0;
+
+	if (monotonic_ns() < t->no_promotion_until) {
+		look_again_in(device, LOOK_SOON);
+		return false;
+	}
+	plan_choose(device, SEGMENT_ON_HOST, &hot);
+	if (!hot.count)
+		return false;
+	if (one_fits(&hot, room)) {
+		if (promote(device, room, &hot))
+			return true;
+		/* The device is full although the limit is not, or the moment was bad. */
+		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
+			t->no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
+	} else {
+		plan_say_pending(device, MOVE_NONE);
+	}
+	return swap(device, &hot);
+}
+
+/* What is still beyond the limit: what keeps it there, under the settings of that turn. */
+static void say_held(struct device *device, uint32_t turn)
+{
+	const struct statistics *s = device->statistics;
+	enum held_reason why = HELD_PENDING;
+
+	switch (statistics_get(&s->move_pending)) {
+	case MOVE_HOST_LIMIT:
+		why = HELD_HOST_FULL;
+		break;
+	case MOVE_PINNED:
+		why = statistics_get(&s->pinned_chunks) || device_orphaned(device) ? HELD_PINNED
+		                                                                   : HELD_FOREIGN;
+		break;
+	}
+	device_note_held(device, turn, why);
+}
+
+/* What nobody uses goes before anything is moved. Whether there was any. */
+static bool trim(struct device *device)
+{
+	uint64_t bytes = ordered_make_room(device, NULL) + elastic_trim(device);
+
+	if (device_is_evicted(device)) /* nor does what the driver keeps for later stay */
+		bytes += pools_make_room(device) + graph_memory_make_room(device);
+	return spare_trim(device, SEGMENT_ON_DEVICE, true) + bytes != 0;
+}
+
+/* Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the kernel, so only then. */
+static void prefill(struct device *device, uint64_t limit)
+{
+	unsigned int on_device = spare_missing(device, SEGMENT_ON_DEVICE);
+	unsigned int on_host = spare_missing(device, SEGMENT_ON_HOST);
+
+	if (on_device)
+		spare_prefill(device, SEGMENT_ON_DEVICE, on_device, limit);
+	if (on_host && arena_on(device)->on_host)
+		spare_prefill(device, SEGMENT_ON_HOST, on_host, room_host_limit(device));
+}
+
+static bool tend(struct device *device)
+{
+	const struct arena *arena = arena_on(device);
+	struct tended *t = &tended[device->id.ordinal];
+	uint32_t turn = device_settings_turn(device);
+	bool grows = growth_tick(device), moved = false;
+	uint64_t limit = device_limit_of_movable(device);
+	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
+
+	t->next_look = monotonic_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	if (charged > limit && !capture_is_active() && trim(device))
+		charged = device_charged(device, SEGMENT_ON_DEVICE);
+	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
+		elastic_try_mixed(device);
+	if (charged > limit) {
+		if (capture_is_active())
+			plan_say_pending(device, MOVE_CAPTURE);
+		else
+			moved = shrink(device, charged - limit, is_over_limit);
+		say_held(device, turn);
+		/* What must stay is not asked for so often. */
+		if (statistics_get(&device->statistics->move_pending) != MOVE_PINNED)
+			look_again_in(device, LOOK_SOON);
+		return moved;
+	}
+	if (arena->on_host && limit) {
+		look_again_in(device, LOOK_SOON);
+		if (!capture_is_active())
+			moved = fill_device(device, limit, charged);
+	}
+	if (!moved && !capture_is_active()) {
+		uint64_t spares = statistics_get(&device->statistics->device_pool) |
+		                  statistics_get(&device->statistics->host_pool);
+
+		if (!arena->on_host)
+			plan_say_pending(device, MOVE_NONE);
+		spare_trim(device, SEGMENT_ON_DEVICE, false);
+		spare_trim(device, SEGMENT_ON_HOST, false);
+		if (limit && context_of_device(device, &(struct context){0}))
+			prefill(device, limit);
+		if (spares)
+			look_again_in(device, LOOK_AGAIN);
+	}
+	return moved;
+}
+
+/* --- requests --- */
+
+/* What must leave so that so much more is below the limit. */
+static uint64_t missing(struct device *device, uint64_t room)
+{
+	uint64_t wanted = device_charged(device, SEGMENT_ON_DEVICE) + room;
+	uint64_t limit = device_limit(device);
+
+	return wanted > limit ? wanted - limit : 0;
+}
+
+/* The program may be at work just then: tried again, so that its call does not fail for that. */
+enum { ROOM_TRIES = 3 };
+
+static void answer_room(struct request *r)
+{
+	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
+	uint64_t before = statistics_get(demoted), done, bytes;
+	int tries = ROOM_TRIES;
+
+	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
+	if (trim(r->device))
+		r->result = CUDA_SUCCESS;
+	else
+		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+	for (;;) {
+		done = statistics_get(demoted) - before;
+		bytes = missing(r->device, r->room);
+		/* The device may be full of others' memory, whatever the limit. */
+		if (done < r->room && bytes < r->room - done)
+			bytes = r->room - done;
+		if (!bytes || !tries)
+			break;
+		if (!shrink(r->device, bytes, NULL))
+			tries--;
+	}
+	if (done)
+		r->result = CUDA_SUCCESS;
+}
+
+/* In a row without anything having moved; then the asker is told that it is not ready. */
+enum { PIN_TRIES = 64 };
+
+/* What pins it, one closure on: why nothing has moved, or MOVE_NONE. */
+static enum move_pending move_to_pin(struct request *r, const struct choice *choice)
+{
+	bool no_memory;
+
+	plan = (struct plan){.to = SEGMENT_ON_DEVICE,
+	                     .is_exportable = r->is_exportable,
+	                     .pins = true,
+	                     .spares_go = true};
+	no_memory = plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device));
+	if (plan.count)
+		return closure_carry_out(&plan, r->device, 0);
+	if (!no_memory)
+		return MOVE_PINNED;
+	/* Memory that nobody uses goes before memory that somebody does. */
+	if (trim(r->device))
+		return MOVE_NONE;
+	return shrink(r->device, choice->of[0].size, NULL)
+	           ? MOVE_NONE
+	           : (enum move_pending)statistics_get(&r->device->statistics->move_pending);
+}
+
+static void answer_pin(struct request *r)
+{
+	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
+	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
+	uint64_t before = statistics_get(demoted);
+	enum move_pending why = MOVE_NONE;
+
+	/* What makes room for it shall be other memory. */
+	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
+	for (int left = PIN_TRIES; left;) {
+		struct choice choice;
+
+		choice.count = 0;
+		pthread_mutex_lock(kind->lock(r->device));
+		kind->choose_at(r->device, r->pin, r->is_exportable, &choice);
+		if (!choice.count)
+			kind->pin(r->device, r->pin);
+		pthread_mutex_unlock(kind->lock(r->device));
+		if (!choice.count) {
+			r->result = CUDA_SUCCESS;
+			return;
+		}
+		/* All else has left by then: it would make room for itself. */
+		if (statistics_get(demoted) - before > device_limit(r->device))
+			break;
+		why = move_to_pin(r, &choice);
+		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
+			break;
+		left = why == MOVE_NONE ? PIN_TRIES : left - 1;
+	}
+	switch (why) {
+	case MOVE_WORK:
+	case MOVE_INSIDE:
+	case MOVE_CAPTURE:
+		r->result = CUDA_ERROR_NOT_READY;
+		break;
+	case MOVE_FAILED:
+		r->result = CUDA_ERROR_MAP_FAILED;
+		break;
+	default:
+		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+}
+
+static void answer_requests(void)
+{
+	struct request *r;
+
+	pthread_mutex_lock(&mover.lock);
+	while ((r = mover.requests) != NULL) {
+		mover.requests = r->next;
+		pthread_mutex_unlock(&mover.lock);
+		if (capture_is_active())
+			r->result = CUDA_ERROR_NOT_READY;
+		else if (r->pin)
+			answer_pin(r);
+		else
+			answer_room(r);
+		pthread_mutex_lock(&mover.lock);
+		r->is_done = true;
+		pthread_cond_broadcast(&mover.done);
+	}
+	pthread_mutex_unlock(&mover.lock);
+}
+
+/* --- the thread --- */
+
+static void set_sampling(void)
+{
+	bool spilled = false;
+
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		struct arena_range *range = &arena_ranges[i];
+
+		if (atomic_load_explicit(&range->base, memory_order_acquire))
+			spilled |= range->arena->on_host != 0;
+	}
+	heat_sample(spilled ? HEAT_CLOSELY : HEAT_THINLY);
+}
+
+static void sleep_until_wanted(void)
+{
+	uint64_t then = monotonic_ns() + 2 * LOOK_AGAIN;
+	struct timespec until;
+
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		if (tended[i].next_look && tended[i].next_look < then)
+			then = tended[i].next_look;
+	}
+	until.tv_sec = (time_t)(then / (1000 * MS));
+	until.tv_nsec = (long)(then % (1000 * MS));
+	pthread_mutex_lock(&mover.lock);
+	while (!mover.woken && !mover.requests && !mover.stopping &&
+	       pthread_cond_timedwait(&mover.changed, &mover.lock, &until) == 0)
+		;
+	mover.woken = false;
+	pthread_mutex_unlock(&mover.lock);
+}
+
+static void *move_on(void *cookie)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway-move");
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	while (!mover.stopping) {
+		bool moved;
+
+		do {
+			moved = false;
+			answer_requests();
+			spilled_poll();
+			for (int i = 0; i < DEVICE_MAX && !mover.stopping; i++) {
+				struct arena_range *range = &arena_ranges[i];
+
+				if (atomic_load_explicit(&range->base, memory_order_acquire))
+					moved |= tend(range->arena->device);
+			}
+		} while (moved && !mover.stopping);
+		set_sampling();
+		sleep_until_wanted();
+	}
+	return NULL;
+}
+
+/* With the lock held. */
+static bool start(void)
+{
+	pthread_condattr_t by_monotonic;
+
+	if (mover.started || mover.stopping)
+		return mover.started;
+	pthread_condattr_init(&by_monotonic);
+	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&mover.changed, &by_monotonic);
+	pthread_cond_init(&mover.done, &by_monotonic);
+	pthread_condattr_destroy(&by_monotonic);
+	mover.started = thread_start(move_on) == 0;
+	if (!mover.started)
+		log_once(LOG_WARNING,
+		         "no thread for moving memory: what is live stays where it is");
+	return mover.started;
+}
+
+void residency_wake(struct device *device)
+{
+	int saved = errno;
+
+	if (!arena_on(device))
+		return;
+	pthread_mutex_lock(&mover.lock);
+	if (start() && !mover.woken) {
+		mover.woken = true;
+		pthread_cond_signal(&mover.changed);
+	}
+	pthread_mutex_unlock(&mover.lock);
+	errno = saved;
+}
+
+/* With the lock held. */
+static void enter(struct request *r)
+{
+	struct request **last = &mover.requests;
+
+	while (*last)
+		last = &(*last)->next;
+	*last = r;
+}
+
+/* With the lock held. False: it is no longer in the queue. */
+static bool withdraw(struct request *r)
+{
+	struct request **at = &mover.requests;
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = r->next;
+	return true;
+}
+
+static CUresult ask(struct request *r, struct deadline *deadline)
+{
+	uint64_t ends = deadline_ends(deadline);
+	const struct timespec until = {(time_t)(ends / (1000 * MS)), (long)(ends % (1000 * MS))};
+	int saved = errno, error = 0, cancel;
+
+	if (!arena_on(r->device) || capture_is_active())
+		return CUDA_ERROR_NOT_READY;
+	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&mover.lock);
+	if (!start() || mover.stopping) {
+		pthread_mutex_unlock(&mover.lock);
+		pthread_setcancelstate(cancel, NULL);
+		return CUDA_ERROR_NOT_READY;
+	}
+	enter(r);
+	pthread_cond_signal(&mover.changed);
+	while (!r->is_done && !error)
+		error = pthread_cond_timedwait(&mover.done, &mover.lock, &until);
+	if (withdraw(r)) { /* not even begun */
+		r->is_done = true;
+		r->result = CUDA_ERROR_NOT_READY;
+	}
+	/* What has begun uses the request: it ends, all its waits are bounded. */
+	while (!r->is_done)
+		pthread_cond_wait(&mover.done, &mover.lock);
+	pthread_mutex_unlock(&mover.lock);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return r->result;
+}
+
+bool residency_make_room(struct device *device, uint64_t bytes, struct deadline *until)
+{
+	struct request r = {.device = device, .room = bytes};
+
+	return ask(&r, until) == CUDA_SUCCESS;
+}
+
+CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable,
+                       struct deadline *until)
+{
+	struct request r = {.device = device, .pin = address, .is_exportable = is_exportable};
+
+	return ask(&r, until);
+}
+
+void residency_stop(void)
+{
+	struct deadline until = DEADLINE_IN(STOP_PATIENCE);
+
+	mover.stopping = true;
+	while (closure_is_under_way() && deadline_nap(&until, 1 * MS))
+		;
+}

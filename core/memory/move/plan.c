@@ -1,0 +1,255 @@
+/* Plans. Rules: by the mover thread, inside the user's process. */
+#include "core/memory/move/plan.h"
+
+#include "core/memory/arena/mixed.h"
+#include "core/memory/alloc/room.h"
+#include "core/memory/arena/spare.h"
+
+void plan_say_pending(struct device *device, enum move_pending why)
+{
+	statistics_set(&device->statistics->move_pending, why);
+}
+
+static const struct movable_kind *const kinds[] = {&movable_chunk, &movable_physical};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+void plan_choose(struct device *device, enum segment_side side, struct choice *choice)
+{
+	movable_begin(choice, side == SEGMENT_ON_HOST);
+	for (int i = 0; i < KINDS; i++)
+		kinds[i]->choose(device, side, choice);
+	movable_end(choice);
+}
+
+/* Below the limit of the moment: it may have changed since the plan was begun. The mover waits for nothing. */
+static int charge(const struct plan *plan, struct device *device,
+                  const struct physical_chunk *chunk)
+{
+	if (chunk->side == SEGMENT_ON_HOST)
+		return room_charge_host(device, chunk->size, &DEADLINE_IN(0));
+	/* Memory to be pinned is no less wanted while the job is evicted. */
+	return plan->pins ? device_charge(device, chunk->size)
+	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
+}
+
+static CUresult get_memory(const struct plan *plan, struct device *device,
+                           struct physical_chunk *chunk)
+{
+	CUresult result;
+
+	if (spare_take(device, chunk))
+		return CUDA_SUCCESS;
+	if (charge(plan, device, chunk) != 0) {
+		plan_say_pending(device, chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT
+		                                                        : MOVE_DEVICE_FULL);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = spare_create(device, chunk);
+	if (result != CUDA_SUCCESS) {
+		device_uncharge(device, chunk->side, chunk->size);
+		plan_say_pending(device, result != CUDA_ERROR_OUT_OF_MEMORY ? MOVE_FAILED
+		                         : chunk->side == SEGMENT_ON_HOST   ? MOVE_HOST_LIMIT
+		                                                            : MOVE_DEVICE_FULL);
+	}
+	return result;
+}
+
+struct physical_chunk plan_memory(const struct move *m, enum segment_side side)
+{
+	const CUmemAllocationProp *like =
+	    m->has_like && side == SEGMENT_ON_DEVICE ? &m->like : NULL;
+
+	return (struct physical_chunk){.size = m->size, .side = side, .like = like};
+}
+
+void plan_drop(const struct plan *plan, struct device *device, const struct move *m)
+{
+	struct physical_chunk chunk = plan_memory(m, plan->to);
+
+	chunk.handle = m->to;
+	chunk.is_exportable = plan->is_exportable;
+	spare_give(device, &chunk);
+}
+
+void plan_cut(struct plan *plan, struct device *device, size_t count)
+{
+	for (size_t i = count; i < plan->count; i++)
+		plan_drop(plan, device, &plan->moves[i]);
+	plan->count = count;
+}
+
+static bool look_locked(const struct plan *plan, struct device *device, struct move *m)
+{
+	bool can_move;
+
+	pthread_mutex_lock(m->kind->lock(device));
+	can_move = m->kind->look(device, m, plan->pins);
+	pthread_mutex_unlock(m->kind->lock(device));
+	return can_move;
+}
+
+enum added { ADDED, LEFT_OUT, NO_MEMORY };
+
+static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate)
+{
+	struct move *m = &plan->moves[plan->count];
+	struct physical_chunk chunk;
+
+	*m = (struct move){.kind = candidate->kind, .address = candidate->address};
+	/* It may have gone meanwhile; what is planned is looked at again. */
+	if (plan->count == MOVES_MAX || !look_locked(plan, device, m))
+		return LEFT_OUT;
+	chunk = plan_memory(m, plan->to);
+	chunk.is_exportable = plan->is_exportable;
+	if (get_memory(plan, device, &chunk) != CUDA_SUCCESS)
+		return NO_MEMORY;
+	m->to = chunk.handle;
+	plan->count++;
+	return ADDED;
+}
+
+/* Among the first `count`. */
+static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (plan->moves[i].address == address)
+			return true;
+	}
+	return false;
+}
+
+/* Adds all of an allocation, or nothing. */
+static enum added add_whole(struct plan *plan, struct device *device,
+                            const struct candidate *candidate)
+{
+	const struct movable_kind *kind = candidate->kind;
+	size_t before = plan->count;
+	enum added added = LEFT_OUT;
+	struct choice whole;
+
+	whole.count = 0;
+	if (kind->choose_whole && !has(plan, plan->count, candidate->address)) {
+		pthread_mutex_lock(kind->lock(device));
+		kind->choose_whole(device, candidate->address, &whole);
+		pthread_mutex_unlock(kind->lock(device));
+	}
+	for (size_t i = 0; i < whole.count; i++) {
+		added = add(plan, device, &whole.of[i]);
+		if (added != ADDED) {
+			plan_cut(plan, device, before);
+			return added;
+		}
+	}
+	return added;
+}
+
+static uint64_t bytes_of(const struct plan *plan)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < plan->count; i++)
+		bytes += plan->moves[i].size;
+	return bytes;
+}
+
+bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+               uint64_t bytes, uint64_t most)
+{
+	uint64_t planned = 0;
+
+	plan->count = 0;
+	plan->is_whole = !plan->pins && !mixed_is_possible(device);
+	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
+		const struct candidate *c = &choice->of[i];
+		enum added added;
+
+		if (planned && planned + c->size > most)
+			continue;
+		/* What comes back must fit; what leaves must be enough. */
+		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
+			continue;
+		added = plan->is_whole ? add_whole(plan, device, c) : add(plan, device, c);
+		if (added == NO_MEMORY)
+			return true;
+		planned = bytes_of(plan);
+	}
+	return false;
+}
+
+/* With the locks held: whether it is still as planned; its rights as they are now. */
+static bool is_still(const struct plan *plan, struct device *device, struct move *m)
+{
+	struct move now = {.kind = m->kind, .address = m->address};
+
+	if (!m->kind->look(device, &now, plan->pins) || now.from != m->from || now.size != m->size)
+		return false;
+	m->access = now.access;
+	m->accesses = now.accesses;
+	return true;
+}
+
+/* With the locks held: whether the first `count` have all of the allocation that this is in now. */
+static bool has_whole(const struct plan *plan, struct device *device, size_t count,
+                      const struct move *m)
+{
+	struct choice whole;
+
+	whole.count = 0;
+	if (m->kind->choose_whole)
+		m->kind->choose_whole(device, m->address, &whole);
+	for (size_t i = 0; i < whole.count; i++) {
+		if (!has(plan, count, whole.of[i].address))
+			return false;
+	}
+	return whole.count != 0;
+}
+
+/*
+ * Of the first `count` those of whole allocations, first. What was freed and allocated anew meanwhile may be at the same
+ * addresses in part, and in the same memory.
+ */
+static size_t keep_whole(struct plan *plan, struct device *device, size_t count)
+{
+	bool stays[MOVES_MAX];
+	size_t still = 0;
+
+	for (size_t i = 0; i < count; i++)
+		stays[i] = has_whole(plan, device, count, &plan->moves[i]);
+	for (size_t i = 0; i < count; i++) {
+		struct move m = plan->moves[i];
+
+		if (!stays[i])
+			continue;
+		plan->moves[i] = plan->moves[still];
+		plan->moves[still++] = m;
+	}
+	return still;
+}
+
+size_t plan_check(struct plan *plan, struct device *device)
+{
+	size_t still = 0;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		struct move m = plan->moves[i];
+
+		if (!is_still(plan, device, &m))
+			continue;
+		plan->moves[i] = plan->moves[still];
+		plan->moves[still++] = m;
+	}
+	return plan->is_whole ? keep_whole(plan, device, still) : still;
+}
+
+void plan_lock(struct device *device)
+{
+	for (int i = 0; i < KINDS; i++)
+		pthread_mutex_lock(kinds[i]->lock(device));
+}
+
+void plan_unlock(struct device *device)
+{
+	for (int i = KINDS; i-- > 0;)
+		pthread_mutex_unlock(kinds[i]->lock(device));
+}

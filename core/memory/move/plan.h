@@ -1,0 +1,45 @@
+/*
+ * A plan: which pieces of memory go where, with the physical memory they go to. Made while the program works; carried
+ * out in a closure (closure.h). There is one mover, and so one plan at a time.
+ */
+#ifndef SPILLWAY_PLAN_H
+#define SPILLWAY_PLAN_H
+
+#include "core/memory/arena/movable.h"
+#include "core/memory/arena/spare.h"
+
+struct plan {
+	struct move moves[MOVES_MAX];
+	size_t count;
+	enum segment_side to;
+	bool is_exportable, pins;
+	bool is_whole;  /* no allocation in part; plan_fill() decides */
+	bool spares_go; /* room is wanted: what becomes free is not kept */
+	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
+};
+
+/* What is movable, of whatever kind: the coldest of the device's side, or the hottest of the host's. */
+void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
+/*
+ * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to go to: below the
+ * limit of the moment on the device, below host_limit on the host. Whether it was the memory that ended it.
+ */
+bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+               uint64_t bytes, uint64_t most);
+/* The physical memory that a move is for on this side: what it leaves there, or needs. */
+struct physical_chunk plan_memory(const struct move *move, enum segment_side side);
+/* A move will not be: the memory it was to go to is free. */
+void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
+/* Leaves out the moves from this one on. */
+void plan_cut(struct plan *plan, struct device *device, size_t count);
+
+/* Around carrying it out: the locks of all kinds, so that nothing else changes. */
+void plan_lock(struct device *device);
+void plan_unlock(struct device *device);
+/* With the locks held: how many of its moves are still as planned; they are the first. */
+size_t plan_check(struct plan *plan, struct device *device);
+
+/* What waits, and why: for the statistics. */
+void plan_say_pending(struct device *device, enum move_pending why);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * Physical memory the application makes itself with cuMemCreate.
+ *
+ * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead, unless it is to be
+ * exported. Where there is an arena, the program gets a handle of ours for it, which stays the same while the mover
+ * exchanges the memory behind the program's mapping. It does that with what is mapped once and has been given rights to;
+ * what has left the program's hands (exported, bound, registered) stays where it is.
+ *
+ * Handles of ours are known by their value; all functions leave others as they are. What takes a handle to the driver,
+ * and what follows, is done inside the gate. Thread-safe.
+ */
+#ifndef SPILLWAY_PHYSICAL_H
+#define SPILLWAY_PHYSICAL_H
+
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
+
+struct device;
+struct device_set;
+
+/* create is the driver's cuMemCreate. Not to be called inside the gate. */
+CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                         size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
+                         __typeof__(&cuMemCreate) create);
+bool physical_is_ours(CUmemGenericAllocationHandle handle);
+/* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
+bool physical_translate(CUmemGenericAllocationHandle *handle);
+/* One of ours: releases it, with the answer in *result. False: it is not ours. */
+bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result);
+/*
+ * Around the driver's call that releases one of its own: until it has agreed the memory is known and charged, and what is made
+ * under the same handle meanwhile is not taken for it. NULL: not known.
+ */
+struct physical *physical_leave(CUmemGenericAllocationHandle handle);
+void physical_left(struct physical *leaving, bool gone);
+/* Before the driver is asked to unmap: what is mapped there after this is not meant. */
+uint64_t physical_mapped_so_far(void);
+
+/*
+ * To be called after the driver did each of these. Retaining and importing put our handle in the place of the driver's
+ * where the memory has one.
+ */
+/* address: in the mapping that the handle was asked for */
+void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
+void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
+void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
+void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                       size_t count);
+/* A shareable handle of this type was made of it: who imports it is to know what it is. */
+void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
+                       CUmemAllocationHandleType type, const void *shareable);
+
+/*
+ * Another's memory. Where it is known to be the job's own, its owner is charged; else this process is, and gets out of
+ * memory where the limit has no room: at once where its size is known, else when it is mapped. Both may wait for the
+ * mover; neither is to be called inside the gate.
+ *
+ * shareable, type: as they were given to the driver, which imported *handle. Refused, it is released.
+ */
+CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                           const void *shareable, CUmemAllocationHandleType type);
+/* Before the memory is mapped up to `end`. *charged: to be given to physical_not_mapped() where the driver refuses. */
+CUresult physical_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
+void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
+
+/*
+ * It must be on the device and stay there: before it is exported, bound to a multicast object, mapped into an array,
+ * known to another device. Those at an address are all that are mapped in the range. Not inside the gate: waits for the
+ * mover.
+ *
+ * types: handle types it is to be exported as; 0: another use. Memory that was not made for these is let alone, for the
+ * driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device now.
+ */
+CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types);
+void physical_pin_range(CUdeviceptr address, size_t size);
+
+/* What the program asked for, whatever the backing. False: as the driver says. */
+bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
+/* As pointer_attribute(), of memory that the driver has on the host. */
+bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                        CUresult *result);
+/*
+ * The granularity that memory of these properties needs so that it can be on the host as well; `granularity` where
+ * it cannot be there.
+ */
+size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
+                            CUmemAllocationGranularity_flags option, size_t granularity);
+
+#endif

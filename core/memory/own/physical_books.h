@@ -1,0 +1,61 @@
+/*
+ * The books of the program's physical memory, of physical.c, physical_mapping.c and physical_move.c alone. All with the lock held.
+ *
+ * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
+ * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping
+ */
+#ifndef SPILLWAY_PHYSICAL_BOOKS_H
+#define SPILLWAY_PHYSICAL_BOOKS_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/budget/device.h"
+
+struct mapped_range {
+	CUdeviceptr address;
+	size_t size;
+	struct physical *physical;
+	uint64_t number;             /* mappings are numbered as they are made, from 1 */
+	uint16_t readable, writable; /* by which devices, a bit each */
+	struct mapped_range *next;   /* of the same memory */
+};
+
+struct physical {
+	CUmemGenericAllocationHandle name, handle;
+	struct device *device;
+	enum segment_side side;
+	uint64_t bytes;
+	uint64_t charged;     /* to this process; what it imported, where the job has not paid */
+	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */
+	uint64_t imported_as; /* a key: a process of the job is charged for it; 0: none is */
+	unsigned int handles; /* how often the program has it */
+	unsigned int
+	    leaving; /* calls that ask the driver to release one of them; they keep what is written here */
+	bool is_named; /* is in physical_by_name */
+	struct mapped_range *mappings;
+	CUmemAllocationProp asked; /* by the program */
+	bool imported;             /* another's */
+	bool is_weightless;        /* no memory of a device */
+	bool pinned;               /* must stay where it is */
+	bool is_counted;           /* in the statistics of what must stay on the device */
+	UT_hash_handle hh;
+};
+
+extern pthread_mutex_t physical_lock;
+extern struct physical *physical_by_name;
+
+/* By the program's handle; NULL: none. */
+struct physical *physical_find(CUmemGenericAllocationHandle name);
+/* A mapping is gone: with the last one goes what has no handle either. */
+void physical_drop_unless_used(struct physical *p);
+/* What is on the host may come back to the room that was left on the device; NULL: none. Not with the lock held. */
+void physical_wake_for(struct device *device);
+/* The mapping that holds the address, or NULL. */
+struct mapped_range *physical_mapping(CUdeviceptr address);
+/* It is mapped as one, with rights that are known, so that its memory could be exchanged. */
+bool physical_is_movable(const struct physical *p);
+/* After anything changed that this depends on: keeps the statistics. */
+void physical_recount(struct physical *p);
+
+#endif

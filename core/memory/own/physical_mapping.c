@@ -1,0 +1,324 @@
+/* Where the application has its physical memory mapped. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/own/physical.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+#include "core/memory/own/physical_books.h"
+
+#include "core/memory/move/mover.h"
+#include "core/memory/heat/touched.h"
+
+static void *ranges;    /* ordered by address, never overlapping */
+static uint64_t mapped; /* so far */
+
+static int by_range(const void *a, const void *b)
+{
+	const struct mapped_range *x = a, *y = b;
+
+	if (x->address + x->size <= y->address)
+		return -1;
+	return x->address >= y->address + y->size;
+}
+
+struct mapped_range *physical_mapping(CUdeviceptr address)
+{
+	const struct mapped_range key = {.address = address, .size = 1};
+	struct mapped_range **node = tfind(&key, &ranges, by_range);
+
+	return node ? *node : NULL;
+}
+
+bool physical_is_movable(const struct physical *p)
+{
+	return physical_is_ours(p->name) && p->mappings && !p->mappings->next &&
+	       p->mappings->size == p->bytes && p->mappings->readable >> p->device->handle & 1;
+}
+
+void physical_recount(struct physical *p)
+{
+	bool counts =
+	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !physical_is_movable(p));
+
+	if (counts == p->is_counted)
+		return;
+	p->is_counted = counts;
+	if (counts)
+		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
+	else
+		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+}
+
+/* --- mappings --- */
+
+static void take_out(struct mapped_range *range)
+{
+	struct mapped_range **at = &range->physical->mappings;
+
+	tdelete(range, &ranges, by_range);
+	while (*at != range)
+		at = &(*at)->next;
+	*at = range->next;
+}
+
+/* Forgets what lies there and was mapped so far, with the lock held. The device of some of it; NULL: none was. */
+static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64_t so_far)
+{
+	struct mapped_range key = {.address = address, .size = end - address}, *range;
+	struct device *device = NULL, *other;
+	struct mapped_range **node;
+
+	while (address < end && (node = tfind(&key, &ranges, by_range)) != NULL) {
+		range = *node;
+		if (range->number > so_far) { /* another thread was given the addresses meanwhile */
+			other = range->address > address
+			            ? forget_mapped(address, range->address, so_far)
+			            : NULL;
+			device = other ? other : device;
+			address = range->address + range->size;
+			key = (struct mapped_range){.address = address, .size = end - address};
+			continue;
+		}
+		device = range->physical->device;
+		take_out(range);
+		physical_recount(range->physical);
+		physical_drop_unless_used(range->physical);
+		free(range);
+	}
+	return device;
+}
+
+void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
+{
+	struct mapped_range *range = malloc(sizeof(*range));
+	struct physical *p;
+
+	pthread_mutex_lock(&physical_lock);
+	/* The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we did not see. */
+	forget_mapped(address, address + size, UINT64_MAX);
+	p = physical_find(handle);
+	if (p && physical_is_ours(p->name) && !touched_open(address, size))
+		p->pinned = true;
+	if (range && p) {
+		struct mapped_range **node;
+
+		*range = (struct mapped_range){.address = address,
+		                               .size = size,
+		                               .physical = p,
+		                               .number = ++mapped,
+		                               .next = p->mappings};
+		node = tsearch(range, &ranges, by_range);
+		if (node && *node == range) {
+			p->mappings = range;
+			range = NULL;
+			physical_recount(p);
+		}
+	}
+	pthread_mutex_unlock(&physical_lock);
+	free(range);
+}
+
+uint64_t physical_mapped_so_far(void)
+{
+	uint64_t so_far;
+
+	pthread_mutex_lock(&physical_lock);
+	so_far = mapped;
+	pthread_mutex_unlock(&physical_lock);
+	return so_far;
+}
+
+void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
+{
+	struct device *device;
+
+	pthread_mutex_lock(&physical_lock);
+	/* One call may unmap several neighbouring mappings. */
+	device = forget_mapped(address, size > UINT64_MAX - address ? UINT64_MAX : address + size,
+	                       so_far);
+	pthread_mutex_unlock(&physical_lock);
+	physical_wake_for(device);
+}
+
+/* Does something with each mapping in [address, address + size); with the lock held. */
+static void each_mapped(CUdeviceptr address, size_t size,
+                        void (*with)(struct mapped_range *range, void *cookie), void *cookie)
+{
+	CUdeviceptr end = size > UINT64_MAX - address ? UINT64_MAX : address + size;
+
+	while (address < end) {
+		struct mapped_range *range = physical_mapping(address);
+
+		if (!range)
+			return; /* programs map without holes what they then use as one range */
+		with(range, cookie);
+		address = range->address + range->size;
+	}
+}
+
+struct allowing {
+	CUdeviceptr address;
+	size_t size;
+	const CUmemAccessDesc *access;
+};
+
+static void allow(struct mapped_range *range, void *cookie)
+{
+	const struct allowing *now = cookie;
+	const CUmemAccessDesc *access = now->access;
+	uint16_t bit = (uint16_t)(1u << (access->location.id & (DEVICE_MAX - 1)));
+
+	/* Rights of the host, of many devices, of a part: such a mapping could not be made anew. */
+	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
+	    access->location.id >= DEVICE_MAX || range->address < now->address ||
+	    range->size > now->size - (range->address - now->address)) {
+		range->physical->pinned = true;
+	} else {
+		range->readable &= (uint16_t)~bit;
+		range->writable &= (uint16_t)~bit;
+		if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			range->readable |= bit;
+		if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			range->writable |= bit;
+	}
+	physical_recount(range->physical);
+}
+
+void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                       size_t count)
+{
+	pthread_mutex_lock(&physical_lock);
+	for (size_t i = 0; i < count; i++) {
+		struct allowing now = {address, size, &access[i]};
+
+		each_mapped(address, size, allow, &now);
+	}
+	pthread_mutex_unlock(&physical_lock);
+}
+
+/* --- staying on the device --- */
+
+static void pin(struct mapped_range *range, void *cookie)
+{
+	(void)cookie;
+	range->physical->pinned = true;
+	physical_recount(range->physical);
+}
+
+/* One that is on the host and could come: where it is mapped. */
+static bool is_to_come(const struct physical *p, CUdeviceptr *address)
+{
+	if (p->side != SEGMENT_ON_HOST || p->pinned || !physical_is_movable(p))
+		return false;
+	*address = p->mappings->address;
+	return true;
+}
+
+CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct device *device = NULL;
+	CUdeviceptr address = 0;
+	struct physical *p;
+
+	pthread_mutex_lock(&physical_lock);
+	p = physical_find(handle);
+	if (p && (!types || p->asked.requestedHandleTypes & types)) {
+		if (is_to_come(p, &address)) {
+			device = p->device;
+		} else if (p->side == SEGMENT_ON_HOST && types) {
+			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
+		} else {
+			p->pinned = true;
+			physical_recount(p);
+		}
+	}
+	pthread_mutex_unlock(&physical_lock);
+	if (device && residency_pin(device, address, false, &DEADLINE_IN(RESIDENCY_ANSWER_NS)) !=
+	                  CUDA_SUCCESS)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	return result;
+}
+
+struct coming {
+	CUdeviceptr address;
+	struct device *device;
+};
+
+static void find_to_come(struct mapped_range *range, void *cookie)
+{
+	struct coming *coming = cookie;
+
+	if (!coming->device && is_to_come(range->physical, &coming->address))
+		coming->device = range->physical->device;
+}
+
+void physical_pin_range(CUdeviceptr address, size_t size)
+{
+	struct coming coming;
+	CUresult result;
+
+	do {
+		coming = (struct coming){0};
+		pthread_mutex_lock(&physical_lock);
+		each_mapped(address, size, find_to_come, &coming);
+		pthread_mutex_unlock(&physical_lock);
+		result = coming.device ? residency_pin(coming.device, coming.address, false,
+		                                       &DEADLINE_IN(RESIDENCY_ANSWER_NS))
+		                       : CUDA_SUCCESS;
+	} while (coming.device && result == CUDA_SUCCESS);
+	pthread_mutex_lock(&physical_lock);
+	each_mapped(address, size, pin, NULL);
+	pthread_mutex_unlock(&physical_lock);
+}
+
+/* --- what the program is told --- */
+
+static CUresult answer(const struct physical *p, CUpointer_attribute attribute, void *data)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = p->device->handle;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(unsigned long long *)data = p->asked.requestedHandleTypes;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(int *)data = p->asked.allocFlags.gpuDirectRDMACapable != 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
+		return CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_UNKNOWN; /* never reached: differs_by_side() */
+	}
+}
+
+static bool differs_by_side(CUpointer_attribute attribute)
+{
+	return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+	       attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
+	       attribute == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES ||
+	       attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
+	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+}
+
+bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                        CUresult *result)
+{
+	const struct mapped_range *range;
+	bool on_host;
+
+	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
+	    address >= atomic_load(&touched_span.high))
+		return false;
+	pthread_mutex_lock(&physical_lock);
+	range = physical_mapping(address);
+	on_host = range && range->physical->side == SEGMENT_ON_HOST;
+	if (on_host)
+		*result = answer(range->physical, attribute, data);
+	pthread_mutex_unlock(&physical_lock);
+	return on_host;
+}

@@ -1,0 +1,171 @@
+/* How the program's own physical memory is moved. Rules: by the mover thread alone. */
+#include <string.h>
+
+#include "core/memory/arena/arena.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/arena/movable.h"
+#include "core/memory/own/physical_books.h"
+#include "core/memory/heat/touched.h"
+
+static pthread_mutex_t *lock(struct device *device)
+{
+	(void)device;
+	return &physical_lock;
+}
+
+/* The hottest of its parts that were ever met. */
+static uint64_t rank_of(const struct mapped_range *range, uint32_t now)
+{
+	uint64_t rank = 0;
+	bool is_known = false;
+
+	for (uint64_t at = 0; at < range->size; at += TOUCHED_UNIT) {
+		const _Atomic uint32_t *word = touched_word(range->address + at);
+		uint32_t touched = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
+
+		if (touched && movable_rank(touched, now) >= rank) {
+			rank = movable_rank(touched, now);
+			is_known = true;
+		}
+	}
+	return is_known ? rank : movable_rank(0, now);
+}
+
+static struct candidate candidate(const struct physical *p)
+{
+	return (struct candidate){
+	    .kind = &movable_physical, .address = p->mappings->address, .size = p->bytes};
+}
+
+static void choose(struct device *device, enum segment_side side, struct choice *choice)
+{
+	uint32_t now = heat_now();
+
+	pthread_mutex_lock(&physical_lock);
+	for (const struct physical *p = physical_by_name; p; p = p->hh.next) {
+		struct candidate c;
+
+		if (p->device != device || p->side != side || p->pinned || !physical_is_movable(p))
+			continue;
+		c = candidate(p);
+		c.rank = rank_of(p->mappings, now);
+		movable_consider(choice, &c);
+	}
+	pthread_mutex_unlock(&physical_lock);
+}
+
+/* What is mapped at the address, if that is all there is to know of it. */
+static struct physical *movable_at(const struct device *device, CUdeviceptr address)
+{
+	const struct mapped_range *range = physical_mapping(address);
+
+	return range && range->physical->device == device && physical_is_movable(range->physical)
+	           ? range->physical
+	           : NULL;
+}
+
+/* In memory that can be exported it is as soon as it is on the device, if the program has asked for that. */
+static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
+                      struct choice *choice)
+{
+	const struct physical *p = movable_at(device, address);
+
+	(void)is_exportable;
+	if (p && p->side == SEGMENT_ON_HOST)
+		choice->of[choice->count++] = candidate(p);
+}
+
+/*
+ * Rights as the driver wants them. Neighbours with the same rights share them, and get them by one call; nearly all
+ * have the same. NULL: too many different ones.
+ */
+static const CUmemAccessDesc *rights_of(const struct mapped_range *range, size_t *count)
+{
+	enum { DIFFERENT = 16 };
+	static struct rights {
+		uint16_t readable, writable;
+		CUmemAccessDesc access[DEVICE_MAX];
+		size_t count;
+	} known[DIFFERENT];
+	struct rights *r = known;
+
+	while (r < known + DIFFERENT && r->count &&
+	       (r->readable != range->readable || r->writable != range->writable))
+		r++;
+	if (r == known + DIFFERENT)
+		return NULL;
+	if (!r->count) {
+		r->readable = range->readable;
+		r->writable = range->writable;
+		for (int i = 0; i < DEVICE_MAX; i++) {
+			if (!(range->readable >> i & 1))
+				continue;
+			r->access[r->count].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+			r->access[r->count].location.id = i;
+			r->access[r->count++].flags = range->writable >> i & 1
+			                                  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+			                                  : CU_MEM_ACCESS_FLAGS_PROT_READ;
+		}
+	}
+	*count = r->count;
+	return r->access;
+}
+
+static bool is_plain(const CUmemAllocationProp *asked)
+{
+	static const __typeof__(asked->allocFlags) none;
+
+	return asked->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+	       memcmp(&asked->allocFlags, &none, sizeof(none)) == 0;
+}
+
+static bool look(struct device *device, struct move *move, bool pinned_too)
+{
+	const struct physical *p = movable_at(device, move->address);
+
+	if (!p || p->mappings->address != move->address || (p->pinned && !pinned_too))
+		return false;
+	move->size = p->bytes;
+	move->from = p->handle;
+	move->access = rights_of(p->mappings, &move->accesses);
+	move->is_from_device = p->side == SEGMENT_ON_DEVICE;
+	move->has_like = !is_plain(&p->asked);
+	move->like = p->asked;
+	return move->access != NULL;
+}
+
+static void moved(struct device *device, const struct move *move, enum segment_side to,
+                  bool is_exportable)
+{
+	struct arena *arena = arena_ranges[device->id.ordinal].arena;
+	struct physical *p = physical_mapping(move->address)->physical;
+
+	(void)is_exportable;
+	if (!move->is_from_device)
+		arena->on_host -= move->size;
+	if (to == SEGMENT_ON_HOST)
+		arena->on_host += move->size;
+	p->handle = move->to;
+	p->side = to;
+	physical_recount(p);
+}
+
+static void pin(struct device *device, CUdeviceptr address)
+{
+	const struct mapped_range *range = physical_mapping(address);
+
+	(void)device;
+	if (!range)
+		return;
+	range->physical->pinned = true;
+	physical_recount(range->physical);
+}
+
+const struct movable_kind movable_physical = {
+    .lock = lock,
+    .choose = choose,
+    .choose_at = choose_at,
+    .look = look,
+    .moved = moved,
+    .pin = pin,
+};

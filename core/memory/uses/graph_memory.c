@@ -1,0 +1,56 @@
+/* Memory of graphs. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
+#include "core/memory/uses/graph_memory.h"
+
+#include "core/cuda/capture.h"
+
+_Atomic bool graph_memory_expected;
+
+static struct device_set *devices;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t charged[DEVICE_MAX];
+
+void graph_memory_start(struct device_set *set)
+{
+	devices = set;
+}
+
+/* With the lock held. */
+static void settle(struct device *device)
+{
+	uint64_t *mine = &charged[device->id.ordinal];
+	cuuint64_t reserved;
+
+	if (driver.cuDeviceGetGraphMemAttribute(
+	        device->handle, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+		return;
+	if (reserved < *mine)
+		device_uncharge(device, SEGMENT_ON_DEVICE, *mine - reserved);
+	else if (reserved > *mine && device_charge_taken(device, reserved - *mine) != 0)
+		return;
+	*mine = reserved;
+}
+
+void graph_memory_settle_all(void)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = 0; devices && i < devices->count; i++)
+		settle(&devices->device[i]);
+	pthread_mutex_unlock(&lock);
+}
+
+bool graph_memory_make_room(struct device *device)
+{
+	uint64_t *mine = &charged[device->id.ordinal], before;
+	bool came;
+
+	if (!atomic_load(&graph_memory_expected) || capture_is_active())
+		return false;
+	pthread_mutex_lock(&lock);
+	before = *mine;
+	if (before)
+		driver.cuDeviceGraphMemTrim(device->handle);
+	settle(device);
+	came = *mine < before;
+	pthread_mutex_unlock(&lock);
+	return came;
+}

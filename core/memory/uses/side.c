@@ -1,0 +1,188 @@
+/* The side table. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/uses/side.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/memory/ipc/exported.h"
+
+/* Guards how often each is entered. Nothing waits under it, and no driver is called. */
+static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct side {
+	struct resource resource;
+	struct device *device;
+	_Atomic uint64_t bytes, charged;
+	_Atomic unsigned int entered; /* how many times */
+	uint64_t imported_as;         /* a key of exported.h; 0: none */
+};
+
+static uint64_t side_memory_used(const struct resource *resource)
+{
+	return ((const struct side *)resource)->bytes;
+}
+
+static void side_destroy(struct resource *resource)
+{
+	struct side *s = (struct side *)resource;
+
+	if (resource->type == &side_type_host_allocation)
+		statistics_sub(&s->device->statistics->pinned_used, s->bytes);
+	if (s->charged)
+		device_uncharge(s->device, SEGMENT_ON_DEVICE, s->charged);
+	if (s->imported_as)
+		imported_leave(s->device, s->imported_as);
+	free(s);
+}
+
+#define X(type_name)                                         \
+	const struct resource_type side_type_##type_name = { \
+	    .name = #type_name, .memory_used = side_memory_used, .destroy = side_destroy};
+SIDE_TYPES(X)
+#undef X
+
+static struct side *find(const struct context *context, const struct resource_type *type,
+                         uint64_t object)
+{
+	return (struct side *)registry_lookup_object(context->device->registry, context->container,
+	                                             type, object);
+}
+
+static struct side *create(const struct context *context, const struct resource_type *type,
+                           uint64_t bytes, uint64_t charged)
+{
+	struct side *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	resource_init(&s->resource, type);
+	s->device = context->device;
+	s->bytes = bytes;
+	s->charged = charged;
+	s->entered = 1;
+	if (type == &side_type_host_allocation)
+		statistics_add(&s->device->statistics->pinned_used, bytes);
+	return s;
+}
+
+/* Of what is charged there may be more each time; the rest is what it was. */
+static void enter_again(struct side *s, uint64_t charged)
+{
+	atomic_fetch_add(&s->entered, 1);
+	atomic_fetch_add(&s->charged, charged);
+	if (s->resource.type == &side_type_measured)
+		atomic_fetch_add(&s->bytes, charged);
+}
+
+/* Opened or grown again; any other under the same name is a new one, whose like is gone without our seeing it. */
+static bool may_be_again(const struct resource_type *type)
+{
+	return type == &side_type_ipc_mapping || type == &side_type_imported_memory ||
+	       type == &side_type_measured;
+}
+
+/* With the lock held. A measurement that is leaving was another object's. */
+static bool was_entered_again_locked(const struct resource_type *type,
+                                     const struct context *context, uint64_t object,
+                                     uint64_t charged)
+{
+	struct side *s = find(context, type, object);
+	bool again = s && (type != &side_type_measured || !resource_is_leaving(&s->resource));
+
+	if (again)
+		enter_again(s, charged);
+	if (s)
+		resource_release(&s->resource);
+	return again;
+}
+
+static bool was_entered_again(const struct resource_type *type, const struct context *context,
+                              uint64_t object, uint64_t charged)
+{
+	bool again;
+
+	pthread_mutex_lock(&again_lock);
+	again = was_entered_again_locked(type, context, object, charged);
+	pthread_mutex_unlock(&again_lock);
+	return again;
+}
+
+static void give_back(const struct context *context, const struct side_import *import)
+{
+	if (import->charged)
+		device_uncharge(context->device, SEGMENT_ON_DEVICE, import->charged);
+	if (import->imported_as)
+		imported_leave(context->device, import->imported_as);
+}
+
+static void enter_new(const struct resource_type *type, const struct context *context,
+                      uint64_t object, const struct side_import *import)
+{
+	struct side *s = create(context, type, import->bytes, import->charged);
+
+	if (s)
+		s->imported_as = import->imported_as;
+	if (!s) {
+		give_back(context, import);
+	} else if (registry_replace_object(context->device->registry, context->container, object,
+	                                   &s->resource) != 0) {
+		resource_release(&s->resource);
+	}
+}
+
+void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
+                uint64_t bytes, uint64_t charged)
+{
+	struct context current;
+
+	if (!context && !context_current(&current))
+		return; /* nothing is charged without a context */
+	if (!context)
+		context = &current;
+	if (!may_be_again(type) || !was_entered_again(type, context, object, charged))
+		enter_new(type, context, object, &(struct side_import){bytes, charged, 0});
+}
+
+void side_enter_import(const struct context *context, uint64_t object,
+                       const struct side_import *import)
+{
+	bool again;
+
+	/* Two threads may have opened it at once: it is one mapping, of which the other has said what it is. */
+	pthread_mutex_lock(&again_lock);
+	again = was_entered_again_locked(&side_type_ipc_mapping, context, object, 0);
+	if (!again)
+		enter_new(&side_type_ipc_mapping, context, object, import);
+	pthread_mutex_unlock(&again_lock);
+	if (again)
+		give_back(context, import);
+}
+
+bool side_is_open_again(const struct context *context, uint64_t object)
+{
+	return was_entered_again(&side_type_ipc_mapping, context, object, 0);
+}
+
+struct leaving side_leave(const struct resource_type *type, uint64_t object)
+{
+	return context_leave_object(type, object);
+}
+
+/* Opening again and closing are told apart by nobody but the driver: in whatever order, what is left is counted. */
+static bool is_last(struct side *s)
+{
+	return atomic_fetch_sub(&s->entered, 1) <= 1;
+}
+
+void side_left(struct leaving *leaving, bool gone)
+{
+	struct side *s = (struct side *)leaving->resource;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&again_lock);
+	registry_left(leaving, gone && is_last(s));
+	pthread_mutex_unlock(&again_lock);
+	resource_release(&s->resource);
+	leaving->resource = NULL;
+}
