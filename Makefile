@@ -46,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-all check-clients demo bench bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -90,7 +90,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-all check-clients demo bench bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -116,6 +116,11 @@ demo:
 bench:
 	@DEPS=$(DEPS) tools/dev/deps build
 	@+$(MAKE) --no-print-directory run-bench
+
+bench-compare:
+	@test -n "$(BASE)" || { echo 'make bench-compare BASE=COMMIT [PAIRS=7]: with which commit?' >&2; exit 2; }
+	@DEPS=$(DEPS) tools/dev/deps build
+	@+$(MAKE) --no-print-directory run-bench-compare
 
 bench-pace:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -162,6 +167,7 @@ help:
 	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients, check-gpu-kit'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
+	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
 	@echo 'make check-gpu  what only a real GPU can show'
 	@echo 'make gpu-kit    one folder that asks a real GPU everything, where nothing is installed'

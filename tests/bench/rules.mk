@@ -31,9 +31,15 @@ $(BUILD)/bench/empty.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ -x c /dev/null
 
-.PHONY: run-bench run-bench-pace
+.PHONY: run-bench run-bench-compare run-bench-pace
 run-bench: all $(bench_out)
 	@BUILD=$(BUILD) tests/bench/run $(if $(BENCH_JSON),--json $(BENCH_JSON))
+
+bench_tests := tests/bench/test_compare.sh
+
+# Against an older commit: BASE=COMMIT, PAIRS=7. Builds stay in build/compare/.
+run-bench-compare: all $(bench_out)
+	@BUILD=$(BUILD) MAKE=$(MAKE) tests/bench/compare $(BASE) $(PAIRS)
 
 # How exactly shares are held: takes a quarter of an hour, on a machine with nothing else to do. It draws the plot of README.
 run-bench-pace: all
