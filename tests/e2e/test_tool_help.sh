@@ -40,7 +40,7 @@ done
 for command in $commands; do
 	grep -q "^\*.*\*$command\*\|^\*$command\*" tools/man/spillway.1.scd || fail "$command is not in spillway(1)"
 done
-for variable in $(grep -hoE '"SPILLWAY_[A-Z_]+["=]' core/*/*.c core/*.c shim/*.c tools/*.c | tr -d '"=' | sort -u); do
+for variable in $(grep -rhoE --include='*.c' '"SPILLWAY_[A-Z_]+["=]' core shim tools | tr -d '"=' | sort -u); do
 	grep -q "\*${variable}[*[]" tools/man/*.scd || fail "$variable is on no man page"
 done
 

@@ -8,7 +8,7 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(checked_core)
 check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
 # A verdict of the tool.
-$(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/eviction.o
+$(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
 
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "suite.h"
-#include "tools/eviction.h"
+#include "tools/view/eviction.h"
 
 enum { PROCESSES = 2 };
 

@@ -1,0 +1,119 @@
+/* A launcher's claim on a job's name. */
+#include "tools/cli/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/deadline.h"
+#include "core/base/own_file.h"
+#include "tools/view/jobs.h"
+#include "tools/view/tool.h"
+
+/* By then a launcher has set up its job, or has been stopped. */
+#define SETUP_NS 30000000000ull
+
+static char *path; /* NULL: nothing is claimed */
+static int lock = -1;
+
+static void open_file(void)
+{
+	lock = own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, 0600);
+	if (lock < 0)
+		fail("%s: %s", path, own_file_error(lock));
+}
+
+/* The last to leave removes the file; a lock on a removed one keeps nobody out. */
+static bool was_removed(void)
+{
+	struct stat status;
+
+	return fstat(lock, &status) != 0 || status.st_nlink == 0;
+}
+
+static void make_token(char token[CLAIM_TOKEN_MAX])
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(token, CLAIM_TOKEN_MAX, "%x-%llx", (unsigned)getpid(),
+	         (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec);
+}
+
+static void leave_token(const char *token)
+{
+	size_t length = strlen(token);
+
+	if (ftruncate(lock, 0) != 0 || pwrite(lock, token, length, 0) != (ssize_t)length)
+		fail("%s: %s", path, strerror(errno));
+}
+
+/* Theirs, once they are set up. A launcher killed before that has left none. */
+static void read_token(char token[CLAIM_TOKEN_MAX])
+{
+	ssize_t length = pread(lock, token, CLAIM_TOKEN_MAX - 1, 0);
+
+	if (length > 0)
+		token[length] = '\0';
+	else
+		make_token(token);
+}
+
+/* The other launcher has the lock for itself until its job's limits stand. */
+static void wait_for_setup(void)
+{
+	struct deadline deadline = DEADLINE_IN(SETUP_NS);
+	int error = own_file_lock(lock, LOCK_SH, &deadline);
+
+	if (error)
+		fail("%s: %s; the spillway run that holds it does not get on", path,
+		     own_file_error(error));
+}
+
+bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX])
+{
+	path = jobs_file(job, "launch");
+	for (;;) {
+		open_file();
+		*first = flock(lock, LOCK_EX | LOCK_NB) == 0;
+		if (!*first && errno != EWOULDBLOCK)
+			fail("%s: %s", path, strerror(errno));
+		if (!*first && !join)
+			return false;
+		if (!*first)
+			wait_for_setup();
+		if (!was_removed())
+			break;
+		close(lock);
+	}
+	atexit(claim_release);
+	if (*first) {
+		make_token(token);
+		leave_token(token);
+	} else {
+		read_token(token);
+	}
+	return true;
+}
+
+void claim_share(void)
+{
+	flock(lock, LOCK_SH);
+}
+
+void claim_release(void)
+{
+	if (!path)
+		return;
+	if (flock(lock, LOCK_EX | LOCK_NB) == 0)
+		unlink(path);
+	close(lock);
+	free(path);
+	path = NULL;
+}

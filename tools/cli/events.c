@@ -1,0 +1,485 @@
+/*
+ * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
+ *
+ * It reads what there is, in rounds: each round lists the rings, so that those of new processes are found, reads what came
+ * since the last one, and shows it in order of time. A round is shown whole, and each line is one write(2): an interrupt
+ * ends the tool between two rounds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "core/state/directory.h"
+#include "core/registry/registry.h"
+#include "core/state/ring_reader.h"
+#include "tools/view/arguments.h"
+#include "tools/formats/event_words.h"
+#include "tools/view/jobs.h"
+#include "tools/formats/output.h"
+#include "tools/view/tool.h"
+#include "tools/formats/trace.h"
+
+enum {
+	ROUND_NS = 200000000,
+	WORK_MAX = 64,
+	AT_ONCE = 256,
+	STATE_MAX = 16 << 20,
+};
+
+struct events_options {
+	const char *job, *resource, *state, *trace;
+	bool follow, json;
+	bool has_since;
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+};
+
+enum {
+	OPTION_FOLLOW = 'f',
+	OPTION_SINCE = 0x500,
+	OPTION_RESOURCE,
+	OPTION_STATE,
+	OPTION_JSON,
+	OPTION_TRACE
+};
+
+static const struct argp_option options[] = {
+    {"follow", OPTION_FOLLOW, NULL, 0, "Go on with what happens from now on, until interrupted", 0},
+    {"since", OPTION_SINCE, "TIME", 0,
+     "Only what happened since then: 30s, 5m, 12:30, \"2026-11-22 12:30:00\" or @SECONDS", 0},
+    {"resource", OPTION_RESOURCE, "HANDLE", 0,
+     "Only what is about it: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a beginning of "
+     "that",
+     0},
+    {"state", OPTION_STATE, "FILE", 0, "Go on where the last one with this file has ended", 0},
+    {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
+    {"chrome-trace", OPTION_TRACE, "FILE", 0,
+     "Write a trace for Perfetto or chrome://tracing instead of lines", 0},
+    {0},
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* How a time of day or a date is written; what is not said is today's, or 0. */
+static bool parse_date(const char *text, uint64_t *ns)
+{
+	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
+	                                      "%Y-%m-%d %H:%M", "%H:%M:%S", "%H:%M"};
+	time_t now = time(NULL), then;
+	uint64_t seconds;
+
+	if (*text == '@') {
+		if (units_parse_count(text + 1, &seconds) != 0 || seconds > INT64_MAX / 1000000000)
+			return false;
+		*ns = seconds * 1000000000;
+		return true;
+	}
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+		struct tm date;
+		const char *end;
+
+		localtime_r(&now, &date);
+		date.tm_sec = 0;
+		date.tm_isdst = -1;
+		end = strptime(text, formats[i], &date);
+		if (!end || *end)
+			continue;
+		then = mktime(&date);
+		if (then < 0 || then > INT64_MAX / 1000000000)
+			return false;
+		*ns = (uint64_t)then * 1000000000;
+		return true;
+	}
+	return false;
+}
+
+static void parse_since(struct events_options *events, const char *text)
+{
+	uint64_t monotonic = clock_ns(CLOCK_MONOTONIC), realtime = clock_ns(CLOCK_REALTIME), ago,
+	         then;
+
+	if (units_parse_duration(text, &ago) != 0) {
+		if (!parse_date(text, &then))
+			usage_error(
+			    "--since '%s': expected a time that has passed, such as 30s, a time of "
+			    "day, a date and time, or @SECONDS since 1970",
+			    text);
+		ago = then < realtime ? realtime - then : 0;
+	}
+	events->has_since = true;
+	events->since_ns = ago < monotonic ? monotonic - ago : 0;
+}
+
+static void parse_resource(struct events_options *events, const char *text)
+{
+	if (strncmp(text, "/job:", 5) != 0 || text[5] == '\0' || text[5] == '/' ||
+	    text[strlen(text) - 1] == '/')
+		usage_error("--resource '%s': expected a handle, such as "
+		            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f0000000000, or its "
+		            "first parts",
+		            text);
+	events->resource = text;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct events_options *events = state->input;
+
+	switch (key) {
+	case OPTION_FOLLOW:
+		events->follow = true;
+		return 0;
+	case OPTION_SINCE:
+		parse_since(events, argument);
+		return 0;
+	case OPTION_RESOURCE:
+		parse_resource(events, argument);
+		return 0;
+	case OPTION_STATE:
+		if (!*argument)
+			usage_error("--state '': expected a file");
+		events->state = argument;
+		return 0;
+	case OPTION_JSON:
+		events->json = true;
+		return 0;
+	case OPTION_TRACE:
+		if (!*argument)
+			usage_error("--chrome-trace '': expected a file");
+		events->trace = argument;
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments_job(&events->job, argument);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (events->json && events->trace)
+			usage_error("--json and --chrome-trace: expected one of them");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[JOB]",
+    .doc = "Shows what happened when: bursts of work, idle slots, moves of memory, spills, changes "
+           "of limits and "
+           "more, of all processes of a job, or of all jobs.",
+};
+
+/* --- an interrupt --- */
+
+static volatile sig_atomic_t interrupted;
+static struct ring_reader *reader;
+
+static void interrupt(int number)
+{
+	interrupted = number;
+	ring_reader_cancel(reader);
+}
+
+static void catch_interrupts(void)
+{
+	/* A second one ends the tool wherever it is. What a shell has ignored for us stays so. */
+	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+	static const int signals[] = {SIGINT, SIGTERM};
+	struct sigaction before;
+
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
+}
+
+/* --- state --- */
+
+static void restore(const char *path)
+{
+	char *state, message[256] = "";
+	struct target target;
+	FILE *file;
+	size_t length;
+
+	if (!output_find(path, &target))
+		exit(TOOL_FAILED);
+	if (target.kind == TARGET_NEW)
+		return; /* the first time */
+	if (target.kind != TARGET_FILE)
+		fail("%s: expected a file, which is written anew at each end and read at the "
+		     "next beginning",
+		     path);
+	file = output_read(&target);
+	if (!file)
+		exit(TOOL_FAILED);
+	state = allocate(STATE_MAX + 1);
+	length = fread(state, 1, STATE_MAX, file);
+	if (ferror(file))
+		fail("%s: %s", path, strerror(errno));
+	fclose(file);
+	if (strlen(state) != length ||
+	    ring_reader_restore_state(reader, state, message, sizeof message) != 0)
+		fail("%s: %s", path, message[0] ? message : "not the state of a reader of events");
+	free(state);
+}
+
+/* Where it says something else than before. */
+static void save(const char *path)
+{
+	static uint64_t saved = UINT64_MAX;
+	uint64_t met = ring_reader_produced(reader) + ring_reader_lost(reader);
+	struct output file;
+	char *state;
+
+	if (met == saved)
+		return;
+	saved = met;
+	state = ring_reader_serialize_state(reader);
+
+	if (!state)
+		fail("out of memory");
+	if (!output_begin(&file, path, 0600))
+		exit(TOOL_FAILED);
+	fputs(state, file.out);
+	if (!output_end(&file))
+		exit(TOOL_FAILED);
+	free(state);
+}
+
+/* --- one round --- */
+
+struct round {
+	const struct events_options *events;
+	struct queue *work;
+	struct kept {
+		struct ring_entry entry;
+		size_t order; /* in which it was read */
+	} * kept;
+	size_t count, room;
+	struct faults {
+		struct faults *next;
+		char *message;
+	} * faults; /* said already */
+	bool failed;
+};
+
+/* Once, however many rounds meet it. */
+static void complain_once(struct round *round, const char *message)
+{
+	struct faults *fault = round->faults;
+
+	round->failed = true;
+	while (fault && strcmp(fault->message, message) != 0)
+		fault = fault->next;
+	if (fault)
+		return;
+	fault = allocate(sizeof *fault);
+	fault->message = text("%s", message);
+	fault->next = round->faults;
+	round->faults = fault;
+	complain("%s", message);
+}
+
+static bool is_wanted(const struct events_options *events, const struct ring_entry *entry)
+{
+	char path[REGISTRY_HANDLE_MAX];
+	uint64_t end = entry->event.begin_ns;
+	size_t length;
+
+	if (entry->lost)
+		return true;
+	if (event_words[entry->event.kind].is_span)
+		end = end > UINT64_MAX - entry->event.duration_ns ? UINT64_MAX
+		                                                  : end + entry->event.duration_ns;
+	if (events->has_since && end < events->since_ns)
+		return false;
+	if (!events->resource)
+		return true;
+	event_path(entry, path, sizeof path);
+	length = strlen(events->resource);
+	return strncmp(path, events->resource, length) == 0 &&
+	       (path[length] == '\0' || path[length] == '/');
+}
+
+static void keep(struct round *round, const struct ring_entry *entry)
+{
+	if (round->count == round->room) {
+		size_t room = round->room ? 2 * round->room : 1024;
+		struct kept *grown = realloc(round->kept, room * sizeof *grown);
+
+		if (!grown)
+			fail("out of memory");
+		round->kept = grown;
+		round->room = room;
+	}
+	round->kept[round->count] = (struct kept){*entry, round->count};
+	round->count++;
+}
+
+/* Whatever is in the queue. */
+static void read_work(struct round *round)
+{
+	struct ring_entry entry[AT_ONCE];
+	char message[512];
+	int n;
+
+	for (;;) {
+		n = ring_reader_read_up_to(reader, round->work, entry, AT_ONCE, 0, message,
+		                           sizeof message);
+		if (n == 0 || n == -ECANCELED)
+			return;
+		/* One that has gone meanwhile, or is of before the machine was started, is no fault. */
+		if (n < 0 && n != -ENOENT && n != -ESTALE)
+			complain_once(round, message);
+		for (int i = 0; i < n; i++)
+			if (is_wanted(round->events, &entry[i]))
+				keep(round, &entry[i]);
+	}
+}
+
+static void add_work(void *cookie, const char *name)
+{
+	struct round *round = cookie;
+	char *unit = text("%s", name);
+
+	if (queue_count(round->work) == WORK_MAX)
+		read_work(round);
+	if (queue_put(round->work, unit, 0) != 0)
+		free(unit); /* interrupted, so that the queue is not read */
+}
+
+/* What began at the same time stays as it was read: of one ring in the order of writing. */
+static int by_time(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	if (x->entry.event.begin_ns != y->entry.event.begin_ns)
+		return x->entry.event.begin_ns < y->entry.event.begin_ns ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+static void show(struct round *round, struct trace *trace)
+{
+	if (round->count)
+		qsort(round->kept, round->count, sizeof *round->kept, by_time);
+	for (size_t i = 0; i < round->count; i++) {
+		const struct ring_entry *entry = &round->kept[i].entry;
+
+		if (trace)
+			trace_add(trace, entry);
+		else if (round->events->json)
+			event_print_json(stdout, entry);
+		else
+			event_print_text(stdout, entry);
+	}
+	round->count = 0;
+	if (trace)
+		trace_flush(trace);
+	output_flush();
+}
+
+static int open_directory(const struct events_options *events)
+{
+	char message[512] = "";
+	int directory = directory_open(events->follow, message, sizeof message);
+
+	if (directory == -ENOENT && !events->job)
+		exit(TOOL_OK); /* no job has begun yet */
+	if (directory < 0)
+		fail("%s", message);
+	return directory;
+}
+
+/* A job that is not there, unless it may come. */
+static void check_job(const struct events_options *events, int directory)
+{
+	struct segment_view *view;
+	int rings;
+
+	if (!events->job)
+		return;
+	if (directory_check_name(events->job) != 0)
+		fail("'%s' cannot be a job: expected 1 to 63 of A-Z a-z 0-9 . _ - not beginning "
+		     "with a dot",
+		     events->job);
+	rings = ring_list(directory, events->job, NULL, NULL);
+	if (rings != 0 || events->follow || events->state)
+		return;
+	view = jobs_read(events->job);
+	if (!view)
+		exit(TOOL_FAILED);
+	complain("job '%s' keeps no events: nobody named, limited or paced it", events->job);
+	free(view);
+}
+
+static void end_round(struct round *round)
+{
+	for (struct faults *fault = round->faults, *next; fault; fault = next) {
+		next = fault->next;
+		free(fault->message);
+		free(fault);
+	}
+	queue_destroy(round->work, free);
+	free(round->kept);
+}
+
+int command_events(int argc, char **argv)
+{
+	static char line[PIPE_BUF];
+	const struct timespec pause = {.tv_nsec = ROUND_NS};
+	struct events_options events = {0};
+	struct round round = {.events = &events};
+	struct trace *trace = NULL;
+	int directory, listed;
+
+	arguments_read("spillway events", &argp, argc, argv, &events);
+	directory = open_directory(&events);
+	check_job(&events, directory);
+	round.work = queue_create(WORK_MAX);
+	reader = ring_reader_create(fcntl(directory, F_DUPFD_CLOEXEC, 0));
+	if (!round.work || !reader)
+		fail("out of memory");
+	if (events.state)
+		restore(events.state);
+	if (events.trace && !(trace = trace_begin(events.trace)))
+		return TOOL_FAILED;
+	/* A line is one write, and of this size a pipe takes it whole. */
+	setvbuf(stdout, line, _IOLBF, sizeof line);
+	catch_interrupts();
+	for (;;) {
+		listed = ring_list(directory, events.job, add_work, &round);
+		if (listed < 0)
+			fail("%s", strerror(-listed));
+		read_work(&round);
+		show(&round, trace);
+		if (events.state && !trace)
+			save(events.state);
+		if (!events.follow || interrupted)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (trace && !trace_end(trace))
+		return TOOL_FAILED;
+	if (trace && events.state)
+		save(events.state);
+	end_round(&round);
+	ring_reader_destroy(reader);
+	close(directory);
+	/* As whoever started us expects of one that was interrupted; the default is in place again. */
+	if (interrupted)
+		raise(interrupted);
+	return round.failed ? TOOL_FAILED : TOOL_OK;
+}

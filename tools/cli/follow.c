@@ -1,0 +1,228 @@
+/* Waiting until every process of a job obeys its override file, and what can be moved has been. */
+#include "tools/cli/follow.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/base/monotonic.h"
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "tools/view/arguments.h"
+#include "tools/view/jobs.h"
+#include "tools/cli/moving.h"
+#include "tools/formats/report.h"
+#include "tools/formats/report_moves.h"
+#include "tools/view/tool.h"
+
+enum { OPTION_TIMEOUT = 0x300 };
+
+static const struct argp_option options[] = {
+    {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for the job's processes (10)", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	uint64_t *timeout_ns = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		*timeout_ns = 10000000000;
+		return 0;
+	case OPTION_TIMEOUT:
+		*timeout_ns = arguments_duration("timeout", argument);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp follow_argp = {.options = options, .parser = parse};
+
+char *follow_override_path(const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+	char path[PATH_MAX];
+	bool alive;
+
+	if (!view)
+		return NULL;
+	alive = jobs_live_process(view);
+	free(view);
+	if (!alive) {
+		complain("job '%s' has ended: no live process to follow a change", job);
+		return NULL;
+	}
+	if (directory_override_path(job, path, sizeof path) != 0)
+		return NULL; /* jobs_read() has seen the name */
+	return text("%s", path);
+}
+
+/* Of the override file as it stands: someone else may have changed it since we did. */
+static bool current_hash(const char *job, uint64_t *hash)
+{
+	char path[PATH_MAX];
+	const struct config_sources sources = {.override_file = path};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (directory_override_path(job, path, sizeof path) != 0)
+		return false;
+	if (config_load(&sources, &config, &error) != 0) {
+		complain("%s", error.message);
+		return false;
+	}
+	*hash = config_override_hash(config);
+	config_release(config);
+	return true;
+}
+
+static const struct segment_process *lagging(const struct segment_view *view, uint64_t hash)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE && view->process[i].override_hash != hash)
+			return &view->process[i];
+	return NULL;
+}
+
+static void print_limits(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		uint64_t used = view->charged[i][SEGMENT_ON_DEVICE];
+		const char *why = report_held(total);
+		char limit[32], size[32];
+
+		if (!jobs_gpu_is_used(view, i))
+			continue;
+		printf("gpu %d: limit_set %s", i,
+		       report_limit(total->limit_set, limit, sizeof limit));
+		if (total->limit_grown)
+			printf(" (grown by %s)",
+			       units_format_size(total->limit_grown, size, sizeof size));
+		printf(", limit_held %s%s%s", report_limit(total->limit_held, limit, sizeof limit),
+		       why ? ": " : "", why ? why : "");
+		printf(", share %s", report_share(total->share_set, size, sizeof size));
+		if (used > total->limit_set)
+			printf("; in use: %s, new memory goes to the host until that is less",
+			       units_format_size(used, size, sizeof size));
+		printf("\n");
+	}
+}
+
+/* What is waited for, and until when. */
+struct wait {
+	const char *job;
+	uint64_t timeout_ns;
+	bool is_eviction;
+	uint64_t deadline, moved;
+};
+
+/* By the time before the view was read. An eviction has time as long as it goes on. */
+static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
+{
+	uint64_t moved = moving_bytes(view);
+
+	if (wait->is_eviction && moved != wait->moved)
+		wait->deadline = now + wait->timeout_ns;
+	wait->moved = moved;
+	return now >= wait->deadline;
+}
+
+static void complain_of(const struct wait *wait, const struct segment_process *late)
+{
+	char limit[32];
+
+	complain("process %d (%s) of job '%s' does not follow within %s%s%s", (int)late->pid,
+	         late->command, wait->job,
+	         units_format_duration(wait->timeout_ns, limit, sizeof limit),
+	         *late->complaint ? ": " : "", late->complaint);
+}
+
+static int report(const struct wait *wait, const struct segment_view *view)
+{
+	print_limits(view);
+	return !wait->is_eviction || moving_report_eviction(view) ? TOOL_OK : TOOL_FAILED;
+}
+
+/* True: it is over, and *status says how. */
+static bool look(struct wait *wait, int *status)
+{
+	uint64_t now = monotonic_ns(), hash;
+	struct segment_view *view = jobs_read(wait->job);
+	const struct segment_process *late;
+	bool over, done;
+
+	*status = TOOL_FAILED;
+	if (!view || !current_hash(wait->job, &hash)) {
+		free(view);
+		return true;
+	}
+	over = is_over(wait, view, now);
+	late = lagging(view, hash);
+	done = !late && (over || !moving_goes_on(view));
+	moving_show(done || over ? NULL : view);
+	if (done)
+		*status = report(wait, view);
+	else if (over)
+		complain_of(wait, late);
+	free(view);
+	return done || over;
+}
+
+static int follow_until(struct wait *wait)
+{
+	const struct timespec interval = {.tv_nsec = 20000000};
+	int status;
+
+	wait->deadline = monotonic_ns() + wait->timeout_ns;
+	while (!look(wait, &status))
+		nanosleep(&interval, NULL);
+	return status;
+}
+
+int follow(const char *job, uint64_t timeout_ns)
+{
+	return follow_until(&(struct wait){.job = job, .timeout_ns = timeout_ns});
+}
+
+int follow_eviction(const char *job, uint64_t timeout_ns)
+{
+	return follow_until(
+	    &(struct wait){.job = job, .timeout_ns = timeout_ns, .is_eviction = true});
+}
+
+/* A mover that has something to do has done some of it by then. */
+#define STANDSTILL_NS 1000000000ull
+
+void follow_return(const char *job, uint64_t timeout_ns)
+{
+	const struct timespec interval = {.tv_nsec = 20000000};
+	uint64_t now = monotonic_ns(), last = now, moved = 0, hash;
+	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
+	bool goes_on = true;
+
+	for (; goes_on && now - last < timeout_ns; now = monotonic_ns()) {
+		struct segment_view *view = jobs_read(job);
+
+		if (!view || !current_hash(job, &hash)) {
+			free(view);
+			break;
+		}
+		if (moving_back_bytes(view) != moved)
+			last = now;
+		moved = moving_back_bytes(view);
+		goes_on =
+		    lagging(view, hash) || (moving_back_goes_on(view) && now - last < patience_ns);
+		moving_back_show(view);
+		free(view);
+		if (goes_on)
+			nanosleep(&interval, NULL);
+	}
+	moving_back_show(NULL);
+}

@@ -1,0 +1,91 @@
+/*
+ * Running a program as a child that behaves as if its parent were not there.
+ *
+ * No handlers: the signals of interest are blocked and taken by sigwaitinfo(), which also tells a
+ * signal that someone sent to us from one the terminal sent to the whole process group, the child
+ * included.
+ */
+#include "tools/cli/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/view/tool.h"
+
+static const int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+static _Noreturn void become(char **program)
+{
+	int reason;
+
+	execvp(program[0], program);
+	reason = errno;
+	complain("%s: %s", program[0], strerror(reason));
+	_exit(reason == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
+}
+
+static int wait_for(pid_t child, const sigset_t *signals)
+{
+	int status;
+
+	for (;;) {
+		siginfo_t info;
+		int signal = sigwaitinfo(signals, &info);
+
+		if (signal == SIGCHLD) {
+			if (waitpid(child, &status, WNOHANG) == child)
+				return status;
+		} else if (signal > 0 && info.si_code <= 0 && info.si_pid != child) {
+			/* From a process. The terminal's go to the whole group, so the child has
+			 * them. */
+			kill(child, signal);
+		}
+	}
+}
+
+int launch(char **program)
+{
+	struct sigaction on_child, standard = {.sa_handler = SIG_DFL};
+	sigset_t ours, before;
+	pid_t child;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGCHLD);
+	for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++)
+		sigaddset(&ours, forwarded[i]);
+	sigprocmask(SIG_BLOCK, &ours, &before);
+	/* Where SIGCHLD was ignored when we were started, no status would ever come. */
+	sigaction(SIGCHLD, &standard, &on_child);
+
+	child = fork();
+	if (child < 0)
+		fail("fork: %s", strerror(errno));
+	if (child == 0) {
+		sigaction(SIGCHLD, &on_child, NULL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		become(program);
+	}
+	return wait_for(child, &ours);
+}
+
+_Noreturn void launch_exit(int status)
+{
+	if (WIFSIGNALED(status)) {
+		int number = WTERMSIG(status);
+		sigset_t one;
+
+		prctl(PR_SET_DUMPABLE, 0); /* the program has dumped its core; ours says nothing */
+		signal(number, SIG_DFL);
+		sigemptyset(&one);
+		sigaddset(&one, number);
+		raise(number);
+		sigprocmask(SIG_UNBLOCK, &one, NULL);
+		exit(128 + number);
+	}
+	exit(WEXITSTATUS(status));
+}

@@ -1,0 +1,163 @@
+/* spillway: finds the command and hands over to it. */
+#include <argp.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/view/arguments.h"
+#include "tools/view/tool.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+    {"run", command_run, "run a program as a job, with limits"},
+    {"stat", command_stat, "show jobs: memory, spills, shares, processes"},
+    {"top", command_top, "watch jobs and change them"},
+    {"set", command_set, "change the limits of a running job"},
+    {"pause", command_pause, "stop a job at its next kernel launch"},
+    {"resume", command_resume, "let a paused job go on"},
+    {"events", command_events, "show what happened when, or draw it"},
+    {"doctor", command_doctor, "say what works on this machine, and why not"},
+    {NULL, NULL, NULL},
+};
+
+static const struct command *command_find(const char *name)
+{
+	const struct command *command = commands;
+
+	while (command->name && strcmp(command->name, name) != 0)
+		command++;
+	return command->name ? command : NULL;
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+/* Letters to insert, delete or replace to make one word the other. */
+static size_t edit_distance(const char *from, const char *to)
+{
+	enum { LONGEST = 32 };
+	size_t row[LONGEST + 1];
+	size_t length = strlen(to);
+
+	if (length > LONGEST)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= length; j++)
+		row[j] = j;
+	for (size_t i = 1; *from; i++, from++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= length; j++) {
+			size_t above = row[j];
+
+			row[j] =
+			    smallest(above + 1, row[j - 1] + 1, diagonal + (*from != to[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[length];
+}
+
+static _Noreturn void unknown_command(const char *name)
+{
+	const struct command *nearest = NULL;
+	size_t least = 3; /* further off is no likely slip */
+
+	for (const struct command *command = commands; command->name; command++) {
+		size_t distance = edit_distance(name, command->name);
+
+		if (distance < least) {
+			least = distance;
+			nearest = command;
+		}
+	}
+	if (nearest)
+		usage_error("'%s' is not a command; did you mean '%s'?", name, nearest->name);
+	usage_error("'%s' is not a command", name);
+}
+
+struct choice {
+	const struct command *command;
+	int index; /* of the command's name in argv */
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct choice *choice = state->input;
+	const char *name = argument;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		choice->index = state->next - 1;
+		if (strcmp(name, "help") == 0)
+			name = state->argv[state->next];
+		if (!name) {
+			argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+			return EINVAL; /* it has ended us */
+		}
+		choice->command = command_find(name);
+		if (!choice->command)
+			unknown_command(name);
+		state->next = state->argc; /* the rest is the command's */
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which command?");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static char *list_commands(int key, const char *before, void *input)
+{
+	char *help = NULL;
+	size_t size;
+	FILE *out;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)before;
+	out = open_memstream(&help, &size);
+	if (!out)
+		return NULL;
+	fputs("Commands:\n", out);
+	for (const struct command *command = commands; command->name; command++)
+		fprintf(out, "  %-8s %s\n", command->name, command->summary);
+	fputs("\n'spillway help COMMAND' shows the options of one.", out);
+	fclose(out);
+	return help;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .parser = parse,
+	    .args_doc = "COMMAND [ARGUMENTS...]",
+	    .doc = "Memory limits that spill instead of failing, and shares of GPU time, "
+	           "for unmodified CUDA programs.\v",
+	    .help_filter = list_commands,
+	};
+	static char name[] = "spillway", help[] = "--help";
+	char *help_arguments[] = {name, help, NULL};
+	struct choice choice = {0};
+
+	argp_err_exit_status = TOOL_USAGE;
+	if (argc < 1)
+		return TOOL_USAGE;
+	output_check_at_end();
+	argv[0] = name; /* how every message begins, whatever path we were called by */
+	arguments_read("spillway", &argp, argc, argv, &choice);
+	if (strcmp(argv[choice.index], "help") == 0)
+		return choice.command->run(2, help_arguments);
+	argv[choice.index] = name;
+	return choice.command->run(argc - choice.index, argv + choice.index);
+}

@@ -1,0 +1,234 @@
+/* Memory that moves. */
+#include "tools/cli/moving.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "tools/view/eviction.h"
+#include "tools/view/jobs.h"
+#include "tools/formats/report_moves.h"
+#include "tools/view/tool.h"
+
+enum { PROGRESS = 20 }; /* characters of a bar */
+
+static uint64_t beyond(const struct segment_view *view, int device)
+{
+	const struct statistics *total = &view->job_total[device];
+	uint64_t charged = view->charged[device][SEGMENT_ON_DEVICE];
+	uint64_t limit = total->evicted ? 0 : total->limit_set;
+
+	return charged > limit ? charged - limit : 0;
+}
+
+/* A process whose memory is still on its way; NULL: none. */
+static const struct segment_process *moving(const struct segment_view *view, int device)
+{
+	if (!beyond(view, device))
+		return NULL;
+	for (int i = 0; i < view->process_count; i++)
+		if (eviction_moves(&view->process[i], device))
+			return &view->process[i];
+	return NULL;
+}
+
+bool moving_goes_on(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++)
+		if (moving(view, i))
+			return true;
+	return false;
+}
+
+uint64_t moving_bytes(const struct segment_view *view)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < view->device_count; i++)
+		bytes += view->job_total[i].demoted_bytes;
+	return bytes;
+}
+
+static bool has_room(const struct segment_view *view, int device)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].device[device].move_pending == MOVE_DEVICE_FULL)
+			return false;
+	return view->charged[device][SEGMENT_ON_DEVICE] < view->job_total[device].limit_set;
+}
+
+/* Bytes on the host that have room on the device. */
+static uint64_t coming_back(const struct segment_view *view, int device)
+{
+	const struct statistics *total = &view->job_total[device];
+	uint64_t room = total->limit_set - view->charged[device][SEGMENT_ON_DEVICE];
+	uint64_t bytes = view->charged[device][SEGMENT_ON_HOST];
+
+	if (total->elastic != ELASTIC_YES || !has_room(view, device))
+		return 0;
+	return bytes < room ? bytes : room;
+}
+
+bool moving_back_goes_on(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++)
+		if (coming_back(view, i))
+			return true;
+	return false;
+}
+
+uint64_t moving_back_bytes(const struct segment_view *view)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < view->device_count; i++)
+		bytes += view->job_total[i].promoted_bytes;
+	return bytes;
+}
+
+/* "[#####...............]": how much of what there was to move has been. */
+static const char *progress(uint64_t left, uint64_t all, char bar[PROGRESS + 3])
+{
+	int done = all > left ? (int)((double)(all - left) / (double)all * PROGRESS) : 0;
+
+	for (int i = 0; i < PROGRESS; i++)
+		bar[i + 1] = i < done ? '#' : '.';
+	bar[0] = '[';
+	strcpy(bar + PROGRESS + 1, "]");
+	return bar;
+}
+
+/* The first device whose memory goes there, with a process that may say why it waits and the bytes that are left; -1: none. */
+static int leaving(const struct segment_view *view, const struct segment_process **process,
+                   uint64_t *left)
+{
+	for (int i = 0; i < view->device_count; i++) {
+		*process = moving(view, i);
+		*left = beyond(view, i);
+		if (*process)
+			return i;
+	}
+	return -1;
+}
+
+static int returning(const struct segment_view *view, const struct segment_process **process,
+                     uint64_t *left)
+{
+	*process = NULL;
+	for (int i = 0; i < view->device_count; i++) {
+		*left = coming_back(view, i);
+		if (*left)
+			return i;
+	}
+	return -1;
+}
+
+/* most: per device, the most that was left so far. */
+static void show(const struct segment_view *view, const char *what, uint64_t *most,
+                 int (*next)(const struct segment_view *view,
+                             const struct segment_process **process, uint64_t *left))
+{
+	static bool stands;
+	const struct segment_process *process;
+	uint64_t left;
+	int device = view && isatty(STDERR_FILENO) ? next(view, &process, &left) : -1;
+
+	if (stands)
+		fprintf(stderr, "\r\033[K");
+	stands = device >= 0;
+	if (stands) {
+		char size[32], bar[PROGRESS + 3];
+
+		if (left > most[device])
+			most[device] = left;
+		fprintf(stderr, "gpu %d: %s still to be moved%s %s", device,
+		        units_format_size(left, size, sizeof size), what,
+		        progress(left, most[device], bar));
+		if (process && process->device[device].move_pending > MOVE_SOON)
+			fprintf(stderr, ": %s", report_pending(&process->device[device]));
+	}
+	fflush(stderr);
+}
+
+void moving_show(const struct segment_view *view)
+{
+	static uint64_t most[SEGMENT_DEVICES];
+
+	show(view, "", most, leaving);
+}
+
+void moving_back_show(const struct segment_view *view)
+{
+	static uint64_t most[SEGMENT_DEVICES];
+
+	show(view, " back", most, returning);
+}
+
+/* Says why memory stays that could leave, which is a fault; NULL: it cannot. */
+static const char *fault_in(const struct segment_view *view, int device, enum eviction verdict,
+                            const struct segment_process *who)
+{
+	const struct statistics *s = who ? &who->device[device] : NULL;
+
+	switch (verdict) {
+	case EVICTION_INELASTIC:
+		return report_inelastic(view, device, s);
+	case EVICTION_HOST_FULL:
+		return report_held_meaning(HELD_HOST_FULL);
+	case EVICTION_GOES_ON:
+		return report_pending(s);
+	default:
+		return NULL;
+	}
+}
+
+static const char *why_it_stays(enum eviction verdict)
+{
+	switch (verdict) {
+	case EVICTION_DRAINS:
+		return "of processes that have ended";
+	case EVICTION_FOREIGN:
+		return report_held_meaning(HELD_FOREIGN);
+	case EVICTION_PINNED:
+		return report_held_meaning(HELD_PINNED);
+	default:
+		return NULL;
+	}
+}
+
+static bool report_device(const struct segment_view *view, int device)
+{
+	const struct segment_process *who;
+	enum eviction verdict = eviction_of(view, device, &who);
+	const char *fault = fault_in(view, device, verdict, who);
+	const char *why = why_it_stays(verdict);
+	char on_host[32], on_device[32];
+
+	if (verdict == EVICTION_REVOKED) {
+		complain("gpu %d: job '%s' was resumed meanwhile", device, view->job);
+		return false;
+	}
+	units_format_size(view->charged[device][SEGMENT_ON_HOST], on_host, sizeof on_host);
+	units_format_size(view->charged[device][SEGMENT_ON_DEVICE], on_device, sizeof on_device);
+	printf("gpu %d: evicted, %s on the host, %s on the GPU%s%s%s\n", device, on_host, on_device,
+	       why ? " (" : "", why ? why : "", why ? ")" : "");
+	if (fault)
+		complain("gpu %d: %s of job '%s' stay on the GPU: %s%s", device, on_device,
+		         view->job, verdict == EVICTION_GOES_ON ? "not moved in time: " : "",
+		         fault);
+	return !fault;
+}
+
+bool moving_report_eviction(const struct segment_view *view)
+{
+	bool done = true;
+
+	if (!jobs_live_process(view)) {
+		complain("job '%s' has ended", view->job);
+		return false;
+	}
+	for (int i = 0; i < view->device_count; i++)
+		done &= !jobs_gpu_is_used(view, i) || report_device(view, i);
+	return done;
+}

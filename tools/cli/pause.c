@@ -1,0 +1,222 @@
+/*
+ * spillway pause, resume: the share set to 0, and back to what it was; with --evict the memory leaves the GPU meanwhile.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/deadline.h"
+#include "core/config/config.h"
+#include "tools/view/arguments.h"
+#include "tools/cli/follow.h"
+#include "tools/view/jobs.h"
+#include "tools/view/node.h"
+#include "tools/cli/shares.h"
+#include "tools/view/tool.h"
+
+struct request {
+	const char *job;
+	uint64_t timeout_ns;
+	struct deadline *patience; /* for others who write to the override file */
+	bool evict;
+};
+
+enum { OPTION_EVICT = 0x200 };
+
+static const struct argp_option pause_options[] = {
+    {"evict", OPTION_EVICT, NULL, 0, "Move the job's memory to the host, too", 0},
+    {0},
+};
+
+static const struct argp_child children[] = {{&follow_argp, 0, NULL, 0}, {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct request *request = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &request->timeout_ns;
+		return 0;
+	case OPTION_EVICT:
+		request->evict = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments_job(&request->job, argument);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which job?");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static bool write_keys(const struct request *request, const char *path, const char *selector,
+                       const char *const *keys, const char *const *values)
+{
+	struct config_error error;
+
+	if (config_override_write(path, selector, keys, values, request->patience, &error) == 0)
+		return true;
+	complain("%s", error.message);
+	return false;
+}
+
+/* value NULL: back to what the weaker layers say. */
+static bool write_share(const struct request *request, const char *path, const char *selector,
+                        const char *value)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
+	const char *const values[] = {value, NULL};
+
+	return write_keys(request, path, selector, keys, values);
+}
+
+/* A job that is told both at once is never seen half way. */
+static bool pause_and_evict(const struct request *request, const char *path)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
+	                            config_key_name(CONFIG_KEY_evict), NULL};
+	const char *const values[] = {"0", "yes", NULL};
+
+	return write_keys(request, path, "", keys, values);
+}
+
+static bool let_return(const struct request *request, const char *path)
+{
+	const char *const keys[] = {config_key_name(CONFIG_KEY_evict), NULL};
+	const char *const values[] = {NULL, NULL};
+
+	return write_keys(request, path, "", keys, values);
+}
+
+/* A share for one GPU is stronger than that for all, so every one that stands is set. */
+static bool pause_shares(const struct request *request, const char *path,
+                         const struct shares *standing)
+{
+	for (int i = 0; i < standing->count; i++)
+		if (!write_share(request, path, standing->of[i].selector, "0"))
+			return false;
+	return write_share(request, path, "", "0");
+}
+
+static bool resume_shares(const struct request *request, const char *path,
+                          const struct shares *standing, const struct shares *saved)
+{
+	for (int i = 0; i < standing->count; i++)
+		if (!shares_get(saved, standing->of[i].selector) &&
+		    !write_share(request, path, standing->of[i].selector, NULL))
+			return false;
+	for (int i = 0; i < saved->count; i++)
+		if (!write_share(request, path, saved->of[i].selector, saved->of[i].value))
+			return false;
+	return true;
+}
+
+static bool pause_job(const struct request *request, const char *path, const char *saved_file)
+{
+	struct shares saved, standing;
+
+	shares_read(path, &standing);
+	if (shares_read(saved_file, &saved))
+		printf("%s is paused already\n", request->job);
+	else if (!shares_write(saved_file, &standing))
+		return false;
+	return pause_shares(request, path, &standing) &&
+	       (!request->evict || pause_and_evict(request, path));
+}
+
+static bool is_evicted(const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+	bool evicted = false;
+
+	for (int i = 0; view && i < view->device_count; i++)
+		evicted |= view->job_total[i].evicted != 0;
+	free(view);
+	return evicted;
+}
+
+static bool resume_job(const struct request *request, const char *path, const char *saved_file)
+{
+	const char *job = request->job;
+	struct shares saved, standing;
+	bool evicted = is_evicted(job);
+
+	shares_read(path, &standing);
+	if (!shares_read(saved_file, &saved)) {
+		const char *share = shares_get(&standing, "");
+
+		printf(share && strcmp(share, "0") == 0
+		           ? "%s is held by a share of 0, not by pause; use spillway set %s "
+		             "--share PERCENT\n"
+		           : "%s is not paused\n",
+		       job, job);
+		return true;
+	}
+	/* While nothing is launched memory moves fastest. */
+	if (!let_return(request, path))
+		return false;
+	if (evicted)
+		follow_return(job, request->timeout_ns);
+	if (!resume_shares(request, path, &standing, &saved))
+		return false;
+	if (unlink(saved_file) == 0)
+		return true;
+	complain("removing %s: %s", saved_file, strerror(errno));
+	return false;
+}
+
+static int change(int argc, char **argv, const char *name, const struct argp *argp,
+                  bool (*act)(const struct request *request, const char *path,
+                              const char *saved_file))
+{
+	struct request request = {0};
+	struct deadline patience;
+	char *path, *saved_file;
+	bool done;
+
+	arguments_read(name, argp, argc, argv, &request);
+	patience = DEADLINE_IN(request.timeout_ns);
+	request.patience = &patience;
+	if (!node_reach(&request.job))
+		return TOOL_FAILED;
+	path = follow_override_path(request.job);
+	if (!path)
+		return TOOL_FAILED;
+	saved_file = jobs_file(request.job, "paused");
+	done = act(&request, path, saved_file);
+	free(path);
+	free(saved_file);
+	if (!done)
+		return TOOL_FAILED;
+	return request.evict ? follow_eviction(request.job, request.timeout_ns)
+	                     : follow(request.job, request.timeout_ns);
+}
+
+int command_pause(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .options = pause_options,
+	    .parser = parse,
+	    .args_doc = "JOB",
+	    .doc = "Sets a running job's share of GPU time to 0: it stops at its next launch.",
+	    .children = children,
+	};
+
+	return change(argc, argv, "spillway pause", &argp, pause_job);
+}
+
+int command_resume(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .parser = parse,
+	    .args_doc = "JOB",
+	    .doc = "Lets a paused job go on with the share it had, and its memory come back.",
+	    .children = children,
+	};
+
+	return change(argc, argv, "spillway resume", &argp, resume_job);
+}

@@ -1,0 +1,441 @@
+/* spillway run: names a job, gives it its limits, runs the program under the shim, sums up. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "tools/view/arguments.h"
+#include "tools/cli/claim.h"
+#include "tools/cli/cleanup.h"
+#include "tools/cli/frameworks.h"
+#include "tools/doctor/hint.h"
+#include "tools/cli/job_name.h"
+#include "tools/view/jobs.h"
+#include "tools/cli/launch.h"
+#include "tools/doctor/paths.h"
+#include "tools/doctor/program.h"
+#include "tools/doctor/room.h"
+#include "tools/cli/settings.h"
+#include "tools/view/tool.h"
+
+struct run {
+	struct settings settings;
+	const char *name;
+	const char *config_file;
+	bool join;
+	bool is_named; /* by the user, here or in a file or the environment */
+	bool common;   /* the name is one that others are meant to have too */
+	bool softgpu;
+	bool quiet;
+	char **program;
+};
+
+enum { OPTION_NAME = 0x200, OPTION_CONFIG, OPTION_JOIN, OPTION_SOFTGPU, OPTION_QUIET };
+
+static const struct argp_option options[] = {
+    {"name", OPTION_NAME, "JOB", 0, "Name of the job", 0},
+    {"config", OPTION_CONFIG, "FILE", 0, "Settings for this job; see spillway.ini(5)", 0},
+    {"join", OPTION_JOIN, NULL, 0, "Become part of the job if it is running already", 0},
+    {"softgpu", OPTION_SOFTGPU, NULL, 0, "Run on the software GPU", 0},
+    {"quiet", OPTION_QUIET, NULL, 0, "No summary at the end", 0},
+    {0},
+};
+
+static const struct argp_child children[] = {{&settings_argp, 0, "Limits:", 1}, {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct run *run = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &run->settings;
+		return 0;
+	case OPTION_NAME:
+		if (*argument == '-' || directory_check_name(argument) != 0)
+			usage_error("--name '%s': expected 1 to 63 of A-Z a-z 0-9 . _ - "
+			            "not beginning with a dot or a dash",
+			            argument);
+		run->name = argument;
+		return 0;
+	case OPTION_CONFIG:
+		run->config_file = argument;
+		return 0;
+	case OPTION_JOIN:
+		run->join = true;
+		return 0;
+	case OPTION_SOFTGPU:
+		run->softgpu = true;
+		return 0;
+	case OPTION_QUIET:
+		run->quiet = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		run->program = &state->argv[state->next - 1];
+		state->next = state->argc; /* the rest is the program's */
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which program?");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "PROGRAM [ARGUMENTS...]",
+    .doc = "Runs a CUDA program as a job with limits on memory and GPU time.\v"
+           "Exit status: the program's own; 125 when spillway failed, 126 when the program cannot "
+           "be executed, 127 when it was not found, 78 when the configuration is bad.",
+    .children = children,
+};
+
+static void set_environment(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) != 0)
+		fail("setting %s: %s", name, strerror(errno));
+}
+
+/* Reads what the shim will read, or says what is wrong with it and ends. */
+static struct config *load_config(const char *override_file)
+{
+	const struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .file = settings_file(),
+	    .override_file = override_file,
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (config_load(&sources, &config, &error) == 0)
+		return config;
+	complain("%s", error.message);
+	exit(EX_CONFIG);
+}
+
+/* Given, or configured, or that of what we run in. */
+static const char *choose_name(struct run *run)
+{
+	struct config *config = load_config(NULL);
+	const char *name = run->name;
+
+	if (!name && *config_job_name(config))
+		name = text("%s", config_job_name(config));
+	config_release(config);
+	run->is_named = name != NULL;
+	return name ? name : job_name(run->program, &run->common);
+}
+
+/* Else errno says why not. */
+static bool can_read(const char *file)
+{
+	struct stat found;
+
+	if (stat(file, &found) != 0 || access(file, R_OK) != 0)
+		return false;
+	errno = EISDIR;
+	return !S_ISDIR(found.st_mode);
+}
+
+/* The program may change its folder before it reads this. */
+static void use_config_file(const char *given)
+{
+	const char *file = given ? given : settings_file();
+	char *absolute;
+
+	if (given && !can_read(given)) {
+		complain("--config %s: %s", given, strerror(errno));
+		exit(EX_CONFIG);
+	}
+	if (!file)
+		return;
+	absolute = realpath(file, NULL);
+	set_environment("SPILLWAY_CONFIG", absolute ? absolute : file);
+	free(absolute);
+}
+
+static void use_softgpu(void)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+	const char *others = getenv("LD_LIBRARY_PATH");
+	char *search;
+
+	if (!paths_softgpu(folder, driver, message, sizeof message))
+		fail("%s", message);
+	search = others && *others ? text("%s:%s", folder, others) : text("%s", folder);
+	set_environment("LD_LIBRARY_PATH", search);
+	set_environment("SPILLWAY_DRIVER", driver);
+	free(search);
+}
+
+static bool is_same_file(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Whether a list as LD_PRELOAD has it holds a library of our library's name, ours or another. */
+static bool is_preloaded(const char *list, const char *library)
+{
+	for (list += strspn(list, ": "); *list; list += strspn(list, ": ")) {
+		int length = (int)strcspn(list, ": ");
+		char *entry = text("%.*s", length, list);
+		bool loads = !strchr(entry, '/') || access(entry, R_OK) == 0;
+
+		list += length;
+		if (loads && strcmp(paths_base(entry), paths_base(library)) == 0) {
+			if (!is_same_file(entry, library))
+				complain("LD_PRELOAD has %s already: it stays, in place of %s",
+				         entry, library);
+			free(entry);
+			return true;
+		}
+		free(entry);
+	}
+	return false;
+}
+
+static void preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *list;
+
+	if (others && is_preloaded(others, library))
+		return; /* a run within a run */
+	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
+	set_environment("LD_PRELOAD", list);
+	free(list);
+}
+
+/* GCC's AddressSanitizer wants to be the first library of a program, which what is preloaded always is. */
+static void allow_sanitizer(void)
+{
+	static const char option[] = "verify_asan_link_order";
+	const char *others = getenv("ASAN_OPTIONS");
+	char *list;
+
+	if (others && strstr(others, option))
+		return; /* the user knows */
+	list = text("%s=0%s%s", option, others && *others ? ":" : "", others ? others : "");
+	set_environment("ASAN_OPTIONS", list);
+	free(list);
+}
+
+static void use_shim(void)
+{
+	struct paths paths;
+	char message[3 * PATH_MAX];
+
+	if (!paths_shim(&paths, message, sizeof message))
+		fail("%s", message);
+	preload(paths.shim);
+	preload(paths.alias);
+	allow_sanitizer();
+}
+
+static void remove_if_there(char *path)
+{
+	if (unlink(path) != 0 && errno != ENOENT)
+		fail("removing %s: %s", path, strerror(errno));
+	free(path);
+}
+
+/* One task of a Slurm job must not change the limits of the others unasked. */
+static void refuse_other_limits(const struct run *run, const char *job)
+{
+	char *override_file = jobs_file(job, "override.ini");
+
+	if (!settings_stand(&run->settings, override_file))
+		fail("job '%s' is running with other limits; use --join to change them for all "
+		     "of it, or --name for a name of its own",
+		     job);
+	free(override_file);
+}
+
+/*
+ * The name becomes ours, or we join those who have it. What an ended run of this name set is no
+ * part of this one. Returns when the run that we are part of began at the earliest.
+ */
+static uint64_t take_name(const struct run *run, const char *job)
+{
+	char token[CLAIM_TOKEN_MAX];
+	bool first, may_share = run->join || run->common;
+	bool taken = claim_take(job, may_share, &first, token);
+	struct segment_view *view = jobs_read_if_any(job);
+	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
+	struct timespec now;
+
+	if (!taken)
+		fail("job '%s' is being run by another spillway run; use --join to share its "
+		     "limits, or --name for a name of its own",
+		     job);
+	if (live && !may_share)
+		fail("job '%s' is running (process %d, %s); use --join to share its limits, or "
+		     "--name for a name of its own",
+		     job, (int)live->pid, live->command);
+	if ((live || !first) && !run->join)
+		refuse_other_limits(run, job);
+	free(view);
+	set_environment("SPILLWAY_RUN", token);
+	if (live || !first)
+		return 0;
+	remove_if_there(jobs_file(job, "override.ini"));
+	remove_if_there(jobs_file(job, "paused"));
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Who holds the override file for so long is no spillway set. */
+#define LOCK_NS 10000000000ull
+
+/* The flags become the job's override; then everything the shim will read has to be right. */
+static void set_limits(const struct run *run, const char *job)
+{
+	char override_file[PATH_MAX];
+	struct config *config;
+	struct deadline patience = DEADLINE_IN(LOCK_NS);
+
+	if (directory_override_path(job, override_file, sizeof override_file) != 0)
+		fail("'%s' cannot be a job's name", job);
+	if (settings_any(&run->settings) &&
+	    !settings_write(&run->settings, override_file, &patience))
+		exit(tool_failure);
+	set_environment("SPILLWAY_JOB", job);
+	config = load_config(override_file);
+	settings_warn(config);
+	if (config_disabled(config))
+		complain("the environment disables Spillway: the program runs without it");
+	else
+		frameworks_be_modest();
+	config_release(config);
+}
+
+static void make_state_directory(void)
+{
+	char message[PATH_MAX + 128];
+
+	if (!room_for_job(message, sizeof message))
+		fail("%s", message);
+}
+
+/* A user ends a program by such signals; it did not end by itself. */
+static bool is_stopped_by_user(int status)
+{
+	return WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM ||
+	                               WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGKILL);
+}
+
+static void print_hint(const struct segment_view *view, int status)
+{
+	int gpu = hint_looked_first(view);
+	char *hint;
+
+	if (gpu < 0 || status == 0 || is_stopped_by_user(status))
+		return;
+	hint = hint_text(view, gpu);
+	complain("%s: %s", view->job, hint);
+	free(hint);
+}
+
+static void print_summary(const struct segment_view *view, bool is_named)
+{
+	char device[32], host[32];
+	struct statistics total = {0};
+
+	for (int i = 0; i < view->device_count; i++) {
+#define X(name, how, unit, meaning) total.name += view->job_total[i].name;
+		STATISTICS(X)
+#undef X
+	}
+	if (!is_named && !total.spilled_bytes && !total.demoted_bytes && !total.idle_ns &&
+	    !total.refusals)
+		return;
+	complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
+	         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
+	         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
+	         "; promoted_bytes=%" PRIu64 "; steps=%" PRIu64,
+	         view->job, units_format_size(total.device_peak, device, sizeof device),
+	         units_format_size(total.host_peak, host, sizeof host), total.spills,
+	         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
+	         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes,
+	         total.steps);
+}
+
+/*
+ * Prints one line when the job spilled or waited, and of a job that the user named in any case, so that it shows that
+ * the program ran under Spillway; and what to try. An earlier run of this name is not meant.
+ */
+static void sum_up(const struct run *run, const char *job, uint64_t since_ns, int status)
+{
+	struct segment_view *view = allocate(sizeof *view);
+	char message[512];
+
+	/* Else it never used CUDA. */
+	if (segment_read(job, view, message, sizeof message) == 0 && view->created_ns >= since_ns) {
+		print_summary(view, run->is_named);
+		print_hint(view, status);
+	}
+	free(view);
+}
+
+/* A program that cannot be limited runs nevertheless; one that is not there, launch() reports. */
+static void warn_if_out_of_reach(const char *program)
+{
+	char path[PATH_MAX], message[2 * PATH_MAX];
+
+	if (paths_program(program, path) &&
+	    !program_can_be_shimmed(program, message, sizeof message))
+		complain("%s; no limit will hold for it", message);
+}
+
+/* A program that has ended is not kept from it by whoever does not read what we say of it. */
+static void say(const char *line)
+{
+	char *whole = text("spillway: %s\n", line);
+
+	log_write(STDERR_FILENO, whole, strlen(whole));
+	free(whole);
+}
+
+int command_run(int argc, char **argv)
+{
+	struct run run = {0};
+	const char *job;
+	uint64_t began_ns;
+	int status;
+
+	tool_failure = argp_err_exit_status = RUN_FAILED;
+	complain_to = say;
+	arguments_read("spillway run", &argp, argc, argv, &run);
+	use_config_file(run.config_file);
+	if (run.softgpu)
+		use_softgpu();
+	job = choose_name(&run);
+	use_shim();
+	cleanup_old_jobs();
+	make_state_directory();
+	began_ns = take_name(&run, job);
+	set_limits(&run, job);
+	claim_share();
+	warn_if_out_of_reach(run.program[0]);
+	status = launch(run.program);
+	if (!run.quiet)
+		sum_up(&run, job, began_ns, status);
+	claim_release();
+	launch_exit(status);
+}

@@ -1,0 +1,194 @@
+/* spillway set: changes a running job's limits through its override file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/view/arguments.h"
+#include "tools/cli/follow.h"
+#include "tools/view/jobs.h"
+#include "tools/view/node.h"
+#include "tools/cli/save.h"
+#include "tools/view/selectors.h"
+#include "tools/cli/settings.h"
+#include "tools/cli/shares.h"
+#include "tools/view/tool.h"
+
+struct set {
+	struct settings settings;
+	const char *job;
+	const char *save; /* NULL: nowhere */
+	uint64_t timeout_ns;
+};
+
+enum { OPTION_SAVE = 0x200 };
+
+static const struct argp_option options[] = {
+    {"save", OPTION_SAVE, "FILE", 0, "Write the job's limits into an INI file, too", 0},
+    {0},
+};
+
+static const struct argp_child children[] = {
+    {&follow_argp, 0, NULL, 0},
+    {&settings_argp, 0, "Limits:", 1},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct set *set = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &set->timeout_ns;
+		state->child_inputs[1] = &set->settings;
+		return 0;
+	case OPTION_SAVE:
+		if (!*argument)
+			usage_error("--save '': expected a file");
+		set->save = argument;
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments_job(&set->job, argument);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		usage_error("which job?");
+	case ARGP_KEY_SUCCESS:
+		if (!settings_any(&set->settings) && !set->save)
+			usage_error("nothing to set");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "JOB",
+    .doc = "Changes the limits of a running job and waits until all its processes obey.",
+    .children = children,
+};
+
+/* A paused job's share is 0; what is set now holds from `resume` on. */
+static bool keep_share_for_resume(struct set *set)
+{
+	const char **share = &set->settings.value[CONFIG_KEY_share];
+	struct shares saved;
+	char *file = jobs_file(set->job, "paused");
+	bool done = true;
+
+	if (*share && shares_read(file, &saved)) {
+		shares_set(&saved, set->settings.selector, *share);
+		done = shares_write(file, &saved);
+		*share = NULL;
+		printf("%s is paused: the share holds from 'spillway resume' on\n", set->job);
+	}
+	free(file);
+	return done;
+}
+
+/* "0 (GPU-5ac3..., 0000:3b:00.0), 1 (...)"; the caller frees it. */
+static char *list_devices(const struct config_device *device, int count)
+{
+	char *list = text("%s", "");
+
+	for (int i = 0; i < count; i++) {
+		char *longer = text("%s%s%d (%s, %s)", list, i ? ", " : "", i, device[i].uuid,
+		                    device[i].pci_bus_id);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+/* Before a job knows its GPUs, nobody can tell. */
+static bool job_has_gpu(const char *job, const char *selector)
+{
+	struct segment_view *view = jobs_read(job);
+	struct config_device device[SEGMENT_DEVICES];
+	char *known;
+	int count;
+
+	if (!view)
+		return false;
+	count = selectors_devices(view, device);
+	free(view);
+	if (count == 0 || selectors_name_any(selector, device, count))
+		return true;
+	known = list_devices(device, count);
+	complain("--limit-gpu '%s': job '%s' has no such GPU; it has %s", selector, job, known);
+	free(known);
+	return false;
+}
+
+/* What will not hold as written; an error is follow()'s to say. */
+static void warn(const char *override_file)
+{
+	const struct config_sources sources = {
+	    .system_file = CONFIG_SYSTEM_FILE,
+	    .override_file = override_file,
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+
+	if (config_load(&sources, &config, &error) == 0)
+		settings_warn(config);
+	config_release(config);
+}
+
+/* The INI that is saved to standard output has it for itself: what is said goes to standard error. Returns the output, or -1. */
+static int keep_output_for(const char *save)
+{
+	int output = save && strcmp(save, "-") == 0 ? dup(STDOUT_FILENO) : -1;
+
+	if (output >= 0)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	return output;
+}
+
+static bool save(const struct set *set, const char *path, int output)
+{
+	bool saved;
+
+	if (!set->save)
+		return true;
+	if (output >= 0) {
+		fflush(stdout);
+		dup2(output, STDOUT_FILENO);
+	}
+	saved = save_limits(set->job, path, set->save);
+	if (output >= 0)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	return saved;
+}
+
+int command_set(int argc, char **argv)
+{
+	struct set set = {0};
+	struct deadline patience;
+	char *path;
+	bool done, saved;
+	int output;
+
+	arguments_read("spillway set", &argp, argc, argv, &set);
+	patience = DEADLINE_IN(set.timeout_ns);
+	output = keep_output_for(set.save);
+	if (!node_reach(&set.job))
+		return TOOL_FAILED;
+	path = follow_override_path(set.job);
+	if (!path)
+		return TOOL_FAILED;
+	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);
+	if (done && settings_any(&set.settings))
+		done = settings_write(&set.settings, path, &patience);
+	if (done)
+		warn(path);
+	saved = done && save(&set, path, output);
+	free(path);
+	if (!done || follow(set.job, set.timeout_ns) != TOOL_OK)
+		return TOOL_FAILED;
+	return saved ? TOOL_OK : TOOL_FAILED;
+}

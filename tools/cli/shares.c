@@ -1,0 +1,65 @@
+/* The shares that stand in an override file. */
+#include "tools/cli/shares.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/own_file.h"
+#include "tools/view/ini_file.h"
+#include "tools/formats/replace.h"
+#include "tools/view/tool.h"
+
+static int collect(void *cookie, const char *section, const char *name, const char *value)
+{
+	if (strncmp(section, "gpu", 3) == 0 && strcmp(name, "share") == 0)
+		shares_set(cookie, section + 3 + strspn(section + 3, " \t"), value);
+	return 1;
+}
+
+bool shares_read(const char *path, struct shares *shares)
+{
+	int line;
+
+	*shares = (struct shares){0};
+	line = ini_read(path, collect, shares);
+	if (line == -ENOENT)
+		return false;
+	if (line < 0)
+		fail("%s: %s", path, own_file_error(line));
+	if (line > 0)
+		fail("%s:%d: expected KEY = VALUE or [SECTION]", path, line);
+	return true;
+}
+
+const char *shares_get(const struct shares *shares, const char *selector)
+{
+	for (int i = 0; i < shares->count; i++)
+		if (strcmp(shares->of[i].selector, selector) == 0)
+			return shares->of[i].value;
+	return NULL;
+}
+
+void shares_set(struct shares *shares, const char *selector, const char *value)
+{
+	int i = 0;
+
+	while (i < shares->count && strcmp(shares->of[i].selector, selector) != 0)
+		i++;
+	if (i == shares->count && shares->count++ == SHARES_MAX)
+		fail("shares for more than %d GPUs", SHARES_MAX);
+	snprintf(shares->of[i].selector, sizeof shares->of[i].selector, "%s", selector);
+	snprintf(shares->of[i].value, sizeof shares->of[i].value, "%s", value);
+}
+
+bool shares_write(const char *path, const struct shares *shares)
+{
+	struct replace file;
+
+	if (!replace_begin(&file, path, 0600))
+		return false;
+	for (int i = 0; i < shares->count; i++)
+		fprintf(file.out, "[gpu%s%s]\nshare = %s\n", *shares->of[i].selector ? " " : "",
+		        shares->of[i].selector, shares->of[i].value);
+	return replace_end(&file);
+}

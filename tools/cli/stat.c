@@ -1,0 +1,375 @@
+/* spillway stat: jobs of this state directory, or one of them in full, in several forms. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/units.h"
+#include "core/state/directory.h"
+#include "tools/view/arguments.h"
+#include "tools/formats/formats.h"
+#include "tools/view/jobs.h"
+#include "tools/view/node.h"
+#include "tools/formats/output.h"
+#include "tools/formats/report.h"
+#include "tools/cli/resources.h"
+#include "tools/view/rows.h"
+#include "tools/cli/serve.h"
+#include "tools/formats/table.h"
+#include "tools/view/tool.h"
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_PROMETHEUS, FORMAT_ANTMAN };
+
+struct stat_options {
+	const char *job;
+	enum format format;
+	bool is_given; /* the format */
+	bool header, units;
+	bool resources;
+	const char *listen, *textfile;
+	uint64_t watch_ns; /* 0: once */
+};
+
+enum {
+	OPTION_JSON = 0x200,
+	OPTION_WATCH,
+	OPTION_FORMAT,
+	OPTION_LISTEN,
+	OPTION_TEXTFILE,
+	OPTION_RESOURCES
+};
+
+static const struct argp_option options[] = {
+    {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
+    {"format", OPTION_FORMAT, "FORMAT", 0,
+     "text, json, csv[,noheader][,nounits], prometheus or antman", 0},
+    {"listen", OPTION_LISTEN, "ADDRESS:PORT", 0, "Serve Prometheus' format over HTTP", 0},
+    {"textfile", OPTION_TEXTFILE, "FILE", 0, "Write Prometheus' format to a file", 0},
+    {"resources", OPTION_RESOURCES, NULL, 0,
+     "What the job's processes hold, each with bytes and age", 0},
+    {"watch", OPTION_WATCH, "SECONDS", 0, "Again and again, in this interval", 0},
+    {0},
+};
+
+static void choose(struct stat_options *stat, enum format format)
+{
+	if (stat->is_given && stat->format != format)
+		usage_error("expected one format; --listen and --textfile have prometheus");
+	stat->is_given = true;
+	stat->format = format;
+}
+
+static void parse_csv(struct stat_options *stat, const char *format)
+{
+	const char *part = strchr(format, ',');
+
+	choose(stat, FORMAT_CSV);
+	stat->header = stat->units = true;
+	while (part) {
+		size_t length = strcspn(++part, ",");
+
+		if (length == 8 && strncmp(part, "noheader", length) == 0)
+			stat->header = false;
+		else if (length == 7 && strncmp(part, "nounits", length) == 0)
+			stat->units = false;
+		else
+			usage_error("--format '%s': expected csv, with ,noheader or ,nounits or "
+			            "both",
+			            format);
+		part = part[length] ? part + length : NULL;
+	}
+}
+
+static void parse_format(struct stat_options *stat, const char *format)
+{
+	static const char *const names[] = {
+	    [FORMAT_TEXT] = "text",     [FORMAT_JSON] = "json",
+	    [FORMAT_CSV] = "csv",       [FORMAT_PROMETHEUS] = "prometheus",
+	    [FORMAT_ANTMAN] = "antman",
+	};
+
+	if (strncmp(format, "csv,", 4) == 0 || strcmp(format, "csv") == 0) {
+		parse_csv(stat, format);
+		return;
+	}
+	for (int i = 0; i <= FORMAT_ANTMAN; i++) {
+		if (strcmp(format, names[i]) == 0) {
+			choose(stat, i);
+			return;
+		}
+	}
+	usage_error("--format '%s': expected text, json, csv[,noheader][,nounits], prometheus or "
+	            "antman",
+	            format);
+}
+
+static void check_together(const struct stat_options *stat)
+{
+	if (stat->listen && stat->textfile)
+		usage_error("--listen and --textfile: expected one of them");
+	if (stat->listen && stat->watch_ns)
+		usage_error("--watch: expected without --listen, which reads at every request");
+	if ((stat->listen || stat->textfile) && stat->is_given && stat->format != FORMAT_PROMETHEUS)
+		usage_error("--%s: expected the format prometheus",
+		            stat->listen ? "listen" : "textfile");
+	if (stat->resources && !stat->job)
+		usage_error("--resources: expected a job");
+	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
+		usage_error("--resources: expected the format text or json");
+	if (stat->format == FORMAT_ANTMAN && !stat->job)
+		usage_error("--format antman: expected a job");
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct stat_options *stat = state->input;
+
+	switch (key) {
+	case OPTION_JSON:
+		choose(stat, FORMAT_JSON);
+		return 0;
+	case OPTION_FORMAT:
+		parse_format(stat, argument);
+		return 0;
+	case OPTION_RESOURCES:
+		stat->resources = true;
+		return 0;
+	case OPTION_LISTEN:
+		serve_check(argument);
+		stat->listen = argument;
+		choose(stat, FORMAT_PROMETHEUS);
+		return 0;
+	case OPTION_TEXTFILE:
+		if (!*argument)
+			usage_error("--textfile '': expected a file");
+		stat->textfile = argument;
+		choose(stat, FORMAT_PROMETHEUS);
+		return 0;
+	case OPTION_WATCH:
+		stat->watch_ns = arguments_duration("watch", argument);
+		if (stat->watch_ns == 0)
+			usage_error("--watch '%s': expected more than 0", argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments_job(&stat->job, argument);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		check_together(stat);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[JOB]",
+    .doc = "Shows all jobs, or one with its GPUs and processes.",
+};
+
+static void table_row(struct table *table, const struct row *row)
+{
+	const struct statistics *total = &row->total;
+	bool is_known = !row->is_of_page || total->limit_set;
+	char value[32];
+
+	table_cell(table, "%s", row->typed);
+	table_cell(table, "%s", row->user);
+	table_cell(table, "%s", row->running ? "running" : "ended");
+	table_cell(table, "%d", row->processes);
+	if (row->gpu < 0) {
+		table_cell(table, "-");
+		for (int i = 0; i < 8; i++)
+			table_cell(table, " ");
+		table_cell(table, "%s", *row->labels ? row->labels : "-");
+		return;
+	}
+	table_cell(table, "%d", row->gpu);
+	table_cell(table, "%s",
+	           units_format_size(row->charged[SEGMENT_ON_DEVICE], value, sizeof value));
+	table_cell(table, "%s",
+	           is_known ? report_limit(total->limit_set, value, sizeof value) : "-");
+	table_cell(table, "%s",
+	           units_format_size(row->charged[SEGMENT_ON_HOST], value, sizeof value));
+	table_cell(table, "%s",
+	           row->is_of_page ? "-"
+	                           : units_format_size(total->spilled_bytes, value, sizeof value));
+	table_cell(table, "%s",
+	           is_known ? report_share(total->share_set, value, sizeof value) : "-");
+	if (row->is_of_page) {
+		for (int i = 0; i < 3; i++)
+			table_cell(table, "-");
+	} else {
+		table_cell(table, "%s",
+		           row->running ? report_share_held(total, value, sizeof value) : "-");
+		table_cell(table, "%s", report_busy(total, value, sizeof value));
+		table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
+	}
+	table_cell(table, "%s", *row->labels ? row->labels : "-");
+}
+
+static void print_table(const struct rows *rows)
+{
+	static const char *const headings[] = {"<JOB", "<USER", "<STATE", "PROCESSES", "GPU",
+	                                       "USED", "LIMIT", "HOST",   "SPILLED",   "SHARE",
+	                                       "HELD", "BUSY",  "IDLE",   "<LABELS",   NULL};
+	char directory[PATH_MAX];
+	struct table table;
+
+	if (rows->count == 0 && rows->unreadable == 0) {
+		printf("no jobs in %s\n", directory_path(directory, sizeof directory));
+		return;
+	}
+	table_start(&table, headings);
+	for (int i = 0; i < rows->count; i++)
+		table_row(&table, &rows->row[i]);
+	table_end(&table, stdout);
+}
+
+/* Read by whoever collects it, so that it is nobody's secret: 0644. */
+static void write_textfile(const char *path, const struct rows *rows)
+{
+	struct output file;
+
+	if (!output_begin(&file, path, 0644))
+		exit(TOOL_FAILED);
+	format_prometheus(file.out, rows);
+	if (!output_end(&file))
+		exit(TOOL_FAILED);
+}
+
+static void print_rows(const struct stat_options *stat, const struct rows *rows, bool first)
+{
+	if (stat->textfile)
+		write_textfile(stat->textfile, rows);
+	else if (stat->format == FORMAT_CSV)
+		format_csv(stdout, rows, stat->header && first, stat->units);
+	else if (stat->format == FORMAT_PROMETHEUS)
+		format_prometheus(stdout, rows);
+	else if (stat->format == FORMAT_ANTMAN)
+		format_antman(stdout, rows);
+	else
+		print_table(rows);
+}
+
+/* A job that cannot be read is said on stderr; the others are shown. */
+static int show_rows(const struct stat_options *stat, bool first)
+{
+	struct rows rows;
+	bool whole;
+
+	rows_read(&rows, stat->job);
+	if (!stat->job && (stat->format == FORMAT_TEXT || stat->format == FORMAT_CSV))
+		rows_add_node(&rows);
+	whole = rows.unreadable == 0;
+	if (whole || !stat->job)
+		print_rows(stat, &rows, first);
+	rows_free(&rows);
+	return whole ? TOOL_OK : TOOL_FAILED;
+}
+
+static int show_all_json(void)
+{
+	struct json json = {.out = stdout};
+	char directory[PATH_MAX];
+	struct job_list list;
+	int status = TOOL_OK;
+
+	jobs_list(&list);
+	json_open(&json, NULL, '{');
+	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
+	json_open(&json, "jobs", '[');
+	for (int i = 0; i < list.count; i++) {
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
+
+		if (view)
+			report_json(&json, view);
+		else if (!has_gone)
+			status = TOOL_FAILED;
+		free(view);
+	}
+	json_close(&json, ']');
+	report_node_json(&json);
+	json_close(&json, '}');
+	putchar('\n');
+	jobs_list_free(&list);
+	return status;
+}
+
+static int show_one(const struct stat_options *stat, bool as_json)
+{
+	struct segment_view *view = jobs_read(stat->job);
+	int status = TOOL_OK;
+	struct json json = {.out = stdout};
+
+	if (!view)
+		return TOOL_FAILED;
+	if (stat->resources) {
+		status = resources_show(view, as_json);
+	} else if (as_json) {
+		report_json(&json, view);
+		putchar('\n');
+	} else {
+		report_text(view);
+	}
+	free(view);
+	return status;
+}
+
+static void page(FILE *out, void *cookie)
+{
+	const struct stat_options *stat = cookie;
+	struct rows rows;
+
+	rows_read(&rows, stat->job);
+	format_prometheus(out, &rows);
+	rows_free(&rows);
+}
+
+static int show(const struct stat_options *stat, bool first)
+{
+	bool as_json = stat->format == FORMAT_JSON;
+	int status;
+
+	if (stat->job && (as_json || stat->format == FORMAT_TEXT))
+		status = show_one(stat, as_json);
+	else
+		status = as_json ? show_all_json() : show_rows(stat, first);
+	output_flush();
+	return status;
+}
+
+static void wait_and_clear(const struct stat_options *stat)
+{
+	struct timespec pause = {.tv_sec = (time_t)(stat->watch_ns / 1000000000),
+	                         .tv_nsec = (long)(stat->watch_ns % 1000000000)};
+
+	nanosleep(&pause, NULL);
+	if (stat->format == FORMAT_TEXT && !stat->textfile)
+		fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
+}
+
+int command_stat(int argc, char **argv)
+{
+	struct stat_options stat = {0};
+	bool first = true;
+
+	arguments_read("spillway stat", &argp, argc, argv, &stat);
+	if (stat.job && !node_reach(&stat.job))
+		return TOOL_FAILED;
+	if (stat.listen)
+		serve(stat.listen, page, &stat);
+	for (;;) {
+		int status = show(&stat, first);
+
+		/* Of all jobs one that cannot be read ends nothing: its neighbours live on. */
+		if (!stat.watch_ns || (status != TOOL_OK && stat.job))
+			return status;
+		first = false;
+		wait_and_clear(&stat);
+	}
+}

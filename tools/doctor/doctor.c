@@ -1,0 +1,441 @@
+/* spillway doctor: what works on this machine and why not; "ok" or "no" before every line. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/printable.h"
+#include "core/base/driver_library.h"
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/state/directory.h"
+#include "core/state/page.h"
+#include "core/state/turns.h"
+#include "tools/view/arguments.h"
+#include "tools/cli/cleanup.h"
+#include "tools/view/counters.h"
+#include "tools/doctor/driver.h"
+#include "tools/doctor/finding.h"
+#include "tools/doctor/hint.h"
+#include "tools/view/jobs.h"
+#include "tools/doctor/paths.h"
+#include "tools/doctor/program.h"
+#include "tools/doctor/room.h"
+#include "tools/view/selectors.h"
+#include "tools/cli/settings.h"
+#include "tools/doctor/surroundings.h"
+#include "tools/view/tool.h"
+
+struct doctor {
+	const char *program;
+	bool clean;
+};
+
+enum { OPTION_CLEAN = 0x200 };
+
+static const struct argp_option options[] = {
+    {"clean", OPTION_CLEAN, NULL, 0, "Remove what ended jobs left in the state directory", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct doctor *doctor = state->input;
+
+	switch (key) {
+	case OPTION_CLEAN:
+		doctor->clean = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		doctor->program = argument;
+		state->next = state->argc; /* its arguments make no difference */
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[PROGRAM [ARGUMENTS...]]",
+    .doc = "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
+           "Exit status: 0 when a job could run, else 1.",
+};
+
+bool finding(bool good, const char *format, ...)
+{
+	va_list list;
+	char *said;
+
+	va_start(list, format);
+	if (vasprintf(&said, format, list) < 0)
+		fail("out of memory");
+	va_end(list);
+	printf("%s  %s\n", good ? "ok" : "no", printable_lines(said));
+	free(said);
+	return good;
+}
+
+static bool check_shim(struct paths *paths)
+{
+	char message[3 * PATH_MAX];
+
+	if (!paths_shim(paths, message, sizeof message))
+		return finding(false, "shim: %s", message);
+	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
+}
+
+static const char *provider_name(unsigned int code)
+{
+	return counter_field_word(offsetof(struct statistics, provider), code);
+}
+
+/* The first that works serves the GPU; whether live memory can move, depends on which. */
+static void print_choice(int gpu, const struct driver_features *features)
+{
+	unsigned int code = PROVIDER_NUMA;
+
+	while (code <= PROVIDER_PINNED && features->provider_error[code])
+		code++;
+	if (code > PROVIDER_PINNED)
+		finding(false, "gpu %d: host memory: no provider works, nothing can be spilled",
+		        gpu);
+	else
+		finding(code <= PROVIDER_HOST, "gpu %d: host memory: by %s, %s", gpu,
+		        provider_name(code),
+		        code <= PROVIDER_HOST ? "which can move" : "which cannot move");
+}
+
+static void print_providers(int gpu, const struct driver_features *features)
+{
+	char meaning[32];
+
+	if (features->context_error) {
+		finding(false, "gpu %d: providers: not tried, a context cannot be had: %s", gpu,
+		        counter_error(features->context_error, meaning, sizeof meaning));
+		return;
+	}
+	if (!features->providers_tried)
+		return;
+	for (unsigned int code = PROVIDER_NUMA; code <= PROVIDER_PINNED; code++) {
+		unsigned int error = features->provider_error[code];
+
+		finding(error == 0, "gpu %d: provider %s%s%s", gpu, provider_name(code),
+		        error ? ": " : "",
+		        error ? counter_error(error, meaning, sizeof meaning) : "");
+	}
+	print_choice(gpu, features);
+	if (features->charge == CHARGE_UNKNOWN)
+		finding(true,
+		        "gpu %d: spilled memory: whether a memory cgroup is charged with it is not "
+		        "known",
+		        gpu);
+	else
+		finding(true, "gpu %d: spilled memory: %s to this memory cgroup", gpu,
+		        features->charge == CHARGE_YES ? "is charged" : "is not charged");
+	finding(features->ipc_error == 0, "gpu %d: IPC%s%s", gpu, features->ipc_error ? ": " : "",
+	        features->ipc_error ? counter_error(features->ipc_error, meaning, sizeof meaning)
+	                            : "");
+}
+
+/* Who takes turns on a GPU. */
+static void print_turns(const struct config_device *device)
+{
+	char path[2 * PATH_MAX], message[2 * PATH_MAX];
+	bool by_root, found;
+
+	found = turns_find(device->uuid, path, sizeof path, &by_root, message, sizeof message);
+	if (*message)
+		finding(false, "gpu %d: turns: %s", device->ordinal, message);
+	if (found)
+		finding(true, "gpu %d: turns: by %s, among %s", device->ordinal, path,
+		        by_root ? "jobs of all users who may write to it" : "jobs of this user");
+}
+
+static void print_device(const struct config_device *device, const struct driver_features *features)
+{
+	char memory[32];
+
+	finding(true, "gpu %d: %s, %s, %s, %s", device->ordinal, features->name,
+	        units_format_size(device->memory, memory, sizeof memory), device->uuid,
+	        device->pci_bus_id);
+	finding(features->vmm, "gpu %d: virtual memory management%s", device->ordinal,
+	        features->vmm ? "" : ": not supported, memory cannot move");
+	print_providers(device->ordinal, features);
+	print_turns(device);
+}
+
+static bool no_driver(const char *from)
+{
+	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
+
+	return finding(false, "driver: no usable libcuda.so.1 in %s%s", from,
+	               paths_softgpu(folder, driver, message, sizeof message)
+	                   ? "; 'spillway run --softgpu' needs none"
+	                   : "");
+}
+
+static bool check_driver(const char *shim, struct driver_report *report)
+{
+	char path[PATH_MAX], file[PATH_MAX];
+	bool named_is_bad, found;
+	const char *from;
+
+	found = driver_library_find(shim, NULL, path, sizeof path, &from, &named_is_bad);
+	if (named_is_bad)
+		finding(false,
+		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
+		        "library; looking in the usual places",
+		        getenv("SPILLWAY_DRIVER"));
+	if (!found)
+		return no_driver(from);
+	driver_probe(path, report);
+	if (!realpath(path, file))
+		strcpy(file, path);
+	if (report->version == 0)
+		return finding(false, "driver: %s: %s", path, report->said);
+	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
+	        report->version / 1000, report->version % 1000 / 10, from);
+	for (int i = 0; i < report->device_count; i++)
+		print_device(&report->device[i], &report->features[i]);
+	if (*report->said)
+		return finding(false, "driver: %s", report->said);
+	if (report->device_count == 0)
+		return finding(false, "driver: it knows no device%s",
+		               getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set"
+		                                              : "");
+	return true;
+}
+
+static void idle_section(const char *path, const char *selector)
+{
+	finding(false,
+	        "configuration: %s: [gpu %s]: there is no such GPU, nothing is limited by it", path,
+	        selector);
+}
+
+/* What `run --limit-gpu` was told before anyone knew the job's GPUs. */
+static void check_override(const struct segment_view *view)
+{
+	struct config_device device[SEGMENT_DEVICES];
+	int count = selectors_devices(view, device);
+	char *path = jobs_file(view->job, "override.ini");
+
+	if (count)
+		selectors_check(path, device, count, idle_section);
+	free(path);
+}
+
+/* An ended job that looked at its memory, took little of it and launched nothing. */
+static void check_looked(const struct segment_view *view)
+{
+	int gpu = hint_looked_first(view);
+	char *hint;
+
+	if (gpu < 0 || !hint_did_nothing(view))
+		return;
+	hint = hint_text(view, gpu);
+	finding(true, "job %s: ended without a launch: %s", view->job, hint);
+	free(hint);
+}
+
+/* Counts ended jobs, or removes what they left. */
+static void check_ended(bool clean)
+{
+	struct job_list list;
+	int ended = 0, pages = clean ? page_sweep() : 0;
+
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
+		int rc;
+
+		if (has_gone)
+			continue;
+		if (view && !clean)
+			check_override(view);
+		/* One that cannot be read has been complained of; nobody can use it. */
+		if (view && jobs_live_process(view)) {
+			free(view);
+			continue;
+		}
+		if (view && !clean)
+			check_looked(view);
+		free(view);
+		ended++;
+		if (!clean)
+			continue;
+		rc = cleanup_job(list.name[i]);
+		if (rc == -EPROTO) /* of another version, and perhaps in use, or damaged */
+			finding(false,
+			        "job %s: cannot be read, so it is left alone; remove its "
+			        "file if no process uses it",
+			        list.name[i]);
+		else
+			finding(rc == 0, "ended job %s: %s", list.name[i],
+			        rc == 0 ? "removed" : strerror(-rc));
+	}
+	if (pages)
+		finding(true, "pages of killed jobs: %d removed", pages);
+	if (!clean)
+		finding(true, "jobs: %d, of which %d ended%s", list.count, ended,
+		        ended ? "; 'spillway doctor --clean' removes those" : "");
+	jobs_list_free(&list);
+}
+
+static bool check_state(bool clean)
+{
+	char path[PATH_MAX], message[PATH_MAX + 128];
+	bool passed_over;
+
+	if (!room_for_job(message, sizeof message))
+		return finding(false, "state directory: %s", message);
+	directory_path(path, sizeof path);
+	passed_over = directory_passed_over(message, sizeof message);
+	finding(!passed_over, "state directory: %s", passed_over ? message : path);
+	check_ended(clean);
+	return true;
+}
+
+struct setting {
+	const struct config *config;
+	const struct config_device *device;
+	const struct config_gpu *settings; /* of the device */
+	enum config_key key;
+	const char *written; /* NULL: built-in */
+};
+
+/* A percentage of a GPU that is not there. */
+static bool is_unknown(const struct setting *setting, const char *written)
+{
+	return setting->device->memory == 0 && written && strchr(written, '%');
+}
+
+/* Why the setting does not do what it says, "" if it does. */
+static const char *why_not_obeyed(const struct setting *setting)
+{
+	const struct config_gpu *settings = setting->settings;
+	const char *written = setting->written;
+
+	if (setting->key != CONFIG_KEY_memory_limit_max || !written || strtod(written, NULL) == 0 ||
+	    is_unknown(setting,
+	               config_written(setting->config, setting->device, CONFIG_KEY_memory_limit)))
+		return "";
+	if (settings->memory_limit == CONFIG_UNLIMITED)
+		return ": has no effect without memory_limit";
+	return settings->memory_limit_max ? "" : ": has no effect, it is below memory_limit";
+}
+
+static void print_setting(const char *which, const struct setting *setting, uint64_t value)
+{
+	const char *why = why_not_obeyed(setting), *text = setting->written;
+	char formatted[64];
+
+	/* What comes of a percentage is known with the GPU; of what has no effect nothing comes. */
+	if (!*why && !is_unknown(setting, text))
+		text = config_format(setting->key, value, formatted, sizeof formatted);
+	finding(!*why, "%s: %s = %s (%s)%s", which, config_key_name(setting->key), text,
+	        config_origin(setting->config, setting->device, setting->key), why);
+}
+
+static void print_settings(const struct config *config, const struct config_device *device,
+                           const char *which)
+{
+	struct config_gpu settings;
+	struct setting setting = {.config = config, .device = device, .settings = &settings};
+
+	config_for_device(config, device, &settings);
+#define X(field, kind, builtin, choices, meaning)                             \
+	setting.key = CONFIG_KEY_##field;                                     \
+	setting.written = config_written(config, device, CONFIG_KEY_##field); \
+	print_setting(which, &setting, settings.field);
+	CONFIG_GPU_KEYS(X)
+#undef X
+}
+
+static void print_warnings(const char *warnings)
+{
+	while (*warnings) {
+		int length = (int)strcspn(warnings, "\n");
+
+		finding(false, "configuration: %.*s", length, warnings);
+		warnings += length + (warnings[length] == '\n');
+	}
+}
+
+static bool check_config(const struct driver_report *report)
+{
+	static const struct config_device any = {0};
+	const char *const files[] = {CONFIG_SYSTEM_FILE, settings_file()};
+	const struct config_sources sources = {
+	    .system_file = files[0],
+	    .file = files[1],
+	    .environment = environ,
+	};
+	struct config *config = NULL;
+	struct config_error error;
+	bool enabled;
+
+	if (config_load(&sources, &config, &error) != 0)
+		return finding(false, "configuration: %s", error.message);
+	if (config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
+	    0) {
+		config_release(config);
+		return finding(false, "configuration: %s", error.message);
+	}
+	enabled = !config_disabled(config);
+	finding(enabled, "configuration: %s",
+	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
+	                : "the environment disables Spillway");
+	print_warnings(config_warnings(config));
+	surroundings_hami(environ);
+	finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
+	        config_nvml_origin(config));
+	if (config_status_file(config))
+		finding(true, "job: status_file = %s", config_status_file(config));
+	for (int i = 0; i < report->device_count; i++) {
+		char which[16];
+
+		snprintf(which, sizeof which, "gpu %d", i);
+		print_settings(config, &report->device[i], which);
+	}
+	for (int i = 0; i < 2 && report->device_count; i++)
+		if (files[i])
+			selectors_check(files[i], report->device, report->device_count,
+			                idle_section);
+	if (report->device_count == 0)
+		print_settings(config, &any, "any gpu");
+	config_release(config);
+	return enabled;
+}
+
+static bool check_program(const char *program)
+{
+	char message[2 * PATH_MAX];
+	bool good = program_can_be_shimmed(program, message, sizeof message);
+
+	return finding(good, "program: %s", message);
+}
+
+int command_doctor(int argc, char **argv)
+{
+	struct doctor doctor = {0};
+	struct driver_report report = {0};
+	struct paths paths = {0};
+	bool good;
+
+	arguments_read("spillway doctor", &argp, argc, argv, &doctor);
+	good = check_shim(&paths);
+	good = check_driver(paths.shim, &report) && good;
+	good = check_state(doctor.clean) && good;
+	surroundings_container();
+	good = check_config(&report) && good;
+	if (doctor.program)
+		good = check_program(doctor.program) && good;
+	return good ? TOOL_OK : TOOL_FAILED;
+}

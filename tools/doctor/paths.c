@@ -1,0 +1,133 @@
+/* Where the shim, the software GPU and programs lie. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/doctor/paths.h"
+
+#if defined(__x86_64__)
+#define MULTIARCH_FOLDER "../lib/x86_64-linux-gnu/spillway"
+#else
+#define MULTIARCH_FOLDER "../lib/aarch64-linux-gnu/spillway"
+#endif
+
+/* From the folder of the executable: in the build tree, then as installed with each usual libdir.
+ */
+static const char *const folders[] = {
+    "lib", "../lib/spillway", "../lib64/spillway", MULTIARCH_FOLDER, NULL,
+};
+
+static bool own_folder(char folder[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+	char *slash;
+
+	if (length < 0)
+		return false;
+	folder[length] = '\0';
+	slash = strrchr(folder, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+/* PATH below the tool's own folder, made absolute, if it is there. */
+static bool beside_tool(const char *folder, const char *file, char found[PATH_MAX])
+{
+	char own[PATH_MAX], path[3 * PATH_MAX], absolute[PATH_MAX];
+
+	if (!own_folder(own))
+		return false;
+	snprintf(path, sizeof path, "%s/%s", own, folder);
+	if (!realpath(path, absolute))
+		return false;
+	/* The file's own symlink stays: the loader finds libcuda.so.1 by that name. */
+	if (snprintf(found, PATH_MAX, "%s/%s", absolute, file) >= PATH_MAX)
+		return false;
+	return access(found, R_OK) == 0;
+}
+
+bool paths_shim(struct paths *paths, char *message, size_t size)
+{
+	char own[PATH_MAX] = "?";
+
+	for (const char *const *folder = folders; *folder; folder++) {
+		if (!beside_tool(*folder, "libspillway.so", paths->shim) ||
+		    !beside_tool(*folder, "libspillway-alias.so", paths->alias))
+			continue;
+		if (!strpbrk(paths->shim, ": "))
+			return true;
+		snprintf(message, size,
+		         "%s: LD_PRELOAD cannot hold a path with a space or a colon; "
+		         "move or install Spillway elsewhere",
+		         paths->shim);
+		return false;
+	}
+	own_folder(own);
+	snprintf(message, size,
+	         "libspillway.so and libspillway-alias.so are neither in %s/lib nor in "
+	         "%s/../lib/spillway; build or install Spillway completely",
+	         own, own);
+	return false;
+}
+
+bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size)
+{
+	if (!beside_tool("softgpu", "libcuda.so.1", driver)) {
+		snprintf(message, size,
+		         "the software GPU (softgpu/libcuda.so.1 beside the tool) is not there; "
+		         "it exists in a build tree only");
+		return false;
+	}
+	strcpy(folder, driver);
+	*strrchr(folder, '/') = '\0';
+	return true;
+}
+
+static bool is_program(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) != 0)
+		return false;
+	if (S_ISREG(status.st_mode) && access(path, X_OK) == 0)
+		return true;
+	errno = EACCES;
+	return false;
+}
+
+const char *paths_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool paths_program(const char *program, char found[PATH_MAX])
+{
+	const char *search = getenv("PATH");
+	int reason = ENOENT;
+
+	if (strchr(program, '/')) {
+		snprintf(found, PATH_MAX, "%s", program);
+		return is_program(found);
+	}
+	for (const char *next = search ? search : "/bin:/usr/bin"; next;) {
+		size_t length = strcspn(next, ":");
+
+		/* An empty entry is the current folder. */
+		snprintf(found, PATH_MAX, "%.*s/%s", length ? (int)length : 1, length ? next : ".",
+		         program);
+		if (is_program(found))
+			return true;
+		if (errno == EACCES)
+			reason = EACCES;
+		next = next[length] ? next + length + 1 : NULL;
+	}
+	errno = reason;
+	return false;
+}

@@ -1,0 +1,204 @@
+/* spillway doctor: the container and HAMi's variables. */
+#include "tools/doctor/surroundings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/cgroup.h"
+#include "core/base/units.h"
+#include "core/state/directory.h"
+#include "tools/doctor/finding.h"
+#include "tools/view/tool.h"
+
+/* --- the container --- */
+
+/* What a seccomp filter of a container may refuse, and what is lost then. */
+static void check_calls(void)
+{
+	int descriptor = inotify_init1(IN_CLOEXEC);
+
+	if (descriptor < 0)
+		finding(false,
+		        "container: inotify_init1: %s: changes of limits are seen seconds later",
+		        strerror(errno));
+	else
+		close(descriptor);
+	descriptor = memfd_create("spillway", MFD_CLOEXEC);
+	if (descriptor < 0)
+		finding(false, "container: memfd_create: %s: no 'spillway stat --resources'",
+		        strerror(errno));
+	else
+		close(descriptor);
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) < 0)
+		finding(false, "container: membarrier: %s: each launch costs some nanoseconds more",
+		        strerror(errno));
+}
+
+/* The first namespace of processes has a number of its own. */
+static bool has_own_processes(void)
+{
+	static const char first[] = "pid:[4026531836]";
+	char link[64] = "";
+
+	return readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0 && strcmp(link, first) != 0;
+}
+
+static void check_gpu_files(void)
+{
+	static const char *const files[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (access(files[i], F_OK) == 0 && access(files[i], R_OK | W_OK) != 0)
+			finding(false, "container: %s: %s: the driver cannot use the GPU", files[i],
+			        strerror(errno));
+}
+
+/* --- memory cgroup --- */
+
+static bool read_line(const char *path, char *line, int size)
+{
+	FILE *file = fopen(path, "re");
+	bool good = file && fgets(line, size, file);
+
+	if (file)
+		fclose(file);
+	return good;
+}
+
+bool surroundings_cgroup_memory(unsigned long long *bytes)
+{
+	struct cgroup_memory memory;
+
+	cgroup_memory("", &memory);
+	*bytes = memory.used == UINT64_MAX ? 0 : memory.used;
+	return memory.used != UINT64_MAX;
+}
+
+/* What host_limit = auto reckons with. */
+static void print_host_memory(void)
+{
+	struct cgroup_memory memory;
+	char left[32], limit[32];
+
+	cgroup_memory("", &memory);
+	if (memory.left == UINT64_MAX)
+		finding(true, "host memory: no memory cgroup limits it");
+	else
+		finding(true, "host memory: the memory cgroup %s leaves %s of %s", memory.tightest,
+		        units_format_size(memory.left, left, sizeof left),
+		        units_format_size(memory.limit, limit, sizeof limit));
+}
+
+/* --- all of it --- */
+
+void surroundings_container(void)
+{
+	char path[PATH_MAX];
+
+	directory_of_node(path, sizeof path);
+	if (access(path, W_OK | X_OK) == 0)
+		finding(true, "node directory: %s", path);
+	else
+		finding(false,
+		        "node directory: %s: %s: jobs of other users and in other containers are "
+		        "not seen, and take no turns with those here",
+		        path, strerror(errno));
+	if (has_own_processes())
+		finding(true, "container: processes have numbers of their own here: beside other "
+		              "programs on a GPU, "
+		              "the share held is estimated roughly");
+	print_host_memory();
+	check_gpu_files();
+	check_calls();
+}
+
+/* --- HAMi --- */
+
+struct hami {
+	const char *name;
+	bool has_ordinals;
+	const char *as; /* which setting it is here; NULL: none */
+	const char
+	    *ours; /* the variable that goes before it; of what is no setting: why it is not */
+};
+
+static const struct hami known[] = {
+    {"CUDA_DEVICE_MEMORY_LIMIT", true, "memory_limit", "SPILLWAY_MEMORY_LIMIT"},
+    {"CUDA_DEVICE_SM_LIMIT", true, "share", "SPILLWAY_SHARE"},
+    {"GPU_CORE_UTILIZATION_POLICY", false, "whether CUDA_DEVICE_SM_LIMIT holds", NULL},
+    {"CUDA_DISABLE_CONTROL", false, "SPILLWAY_DISABLE", "SPILLWAY_DISABLE"},
+    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", false, "who shares a limit", "SPILLWAY_JOB"},
+    {"CUDA_OVERSUBSCRIBE", false, NULL, "what does not fit is spilled anyway, unless spill = off"},
+    {"CUDA_TASK_PRIORITY", false, NULL, "share and share_policy say who gets how much"},
+    {"ACTIVE_OOM_KILLER", false, NULL, "no process is killed for its memory"},
+    {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged"},
+};
+
+/* What follows the name in the variable, an ordinal or nothing; NULL: it is another one. */
+static const char *ordinal_of(const struct hami *hami, const char *variable)
+{
+	size_t length = strlen(hami->name);
+
+	if (strncmp(variable, hami->name, length) != 0)
+		return NULL;
+	variable += length;
+	if (hami->has_ordinals && *variable == '_')
+		return variable;
+	return *variable == '=' ? variable : NULL;
+}
+
+static bool is_overridden(const struct hami *hami, const char *ordinal)
+{
+	char *variable = text("%s%.*s", hami->ours, (int)strcspn(ordinal, "="), ordinal);
+	const char *exact = getenv(variable), *all = getenv(hami->ours);
+
+	free(variable);
+	return (exact && *exact) || (all && *all);
+}
+
+static void judge(const struct hami *hami, const char *variable, const char *ordinal)
+{
+	const char *value = strchr(ordinal, '=') + 1;
+	const char *policy = getenv("GPU_CORE_UTILIZATION_POLICY");
+
+	if (!*value)
+		return;
+	if (!hami->as)
+		finding(false, "hami: %s: not honoured: %s", variable, hami->ours);
+	else if (hami->ours && is_overridden(hami, ordinal))
+		finding(false, "hami: %s: not honoured: %s goes before it", variable, hami->ours);
+	else if (strncmp(variable, "CUDA_DEVICE_SM_LIMIT", 20) == 0 && policy &&
+	         strcasecmp(policy, "disable") == 0)
+		finding(false, "hami: %s: not honoured: GPU_CORE_UTILIZATION_POLICY says so",
+		        variable);
+	else if (hami->has_ordinals && strcmp(value, "0") == 0)
+		finding(true, "hami: %s: honoured: no %s", variable, hami->as);
+	else
+		finding(true, "hami: %s: honoured as %s", variable, hami->as);
+}
+
+void surroundings_hami(char *const *environment)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	char line[PATH_MAX];
+
+	for (; *environment; environment++) {
+		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+			const char *ordinal = ordinal_of(&known[i], *environment);
+
+			if (ordinal && strchr(ordinal, '='))
+				judge(&known[i], *environment, ordinal);
+		}
+	}
+	if ((preload && strstr(preload, "libvgpu.so")) ||
+	    (read_line("/etc/ld.so.preload", line, sizeof line) && strstr(line, "libvgpu.so")))
+		finding(false, "hami: libvgpu.so is preloaded, too: both limit the program");
+}

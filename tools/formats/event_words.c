@@ -1,0 +1,196 @@
+/* Events as lines. */
+#include "tools/formats/event_words.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "core/registry/registry.h"
+#include "tools/formats/report.h"
+
+enum { SPAN = true, MOMENT = false };
+
+const struct event_words event_words[EVENT_KINDS] = {
+#define X(kind, time, meaning, a, a_unit, b, b_unit, c, c_unit) \
+	{#kind,                                                 \
+	 meaning,                                               \
+	 time,                                                  \
+	 {{#a, COUNTER_##a_unit}, {#b, COUNTER_##b_unit}, {#c, COUNTER_##c_unit}}},
+    EVENTS(X)
+#undef X
+};
+
+uint64_t event_value(const struct event *event, int i)
+{
+	return i == 0 ? event->a : i == 1 ? event->b : event->c;
+}
+
+bool event_value_of(const struct event *event, const char *name, uint64_t *value)
+{
+	const struct event_words *words = &event_words[event->kind];
+
+	for (int i = 0; i < 3; i++) {
+		if (strcmp(words->value[i].name, name) == 0) {
+			*value = event_value(event, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+int event_gpu(const struct ring_entry *entry)
+{
+	int ordinal = entry->event.device;
+
+	return ordinal < 0 ? -1 : entry->source->device[ordinal];
+}
+
+uint64_t event_time(const struct ring_entry *entry)
+{
+	return entry->event.begin_ns + (uint64_t)entry->source->realtime_offset_ns;
+}
+
+const char *event_path(const struct ring_entry *entry, char *buf, size_t size)
+{
+	const struct event *event = &entry->event;
+	struct handle handle = {.process = entry->source->pid, .gpu = event->device};
+	int length;
+
+	if (event->device >= 0 && event->object && !entry->lost) {
+		strcpy(handle.job, entry->source->job);
+		snprintf(handle.name, sizeof handle.name, "%016" PRIx64, event->object);
+		strcpy(handle.type_name, event->kind == EVENT_context ? "context" : "allocation");
+		strcpy(handle.container, "default");
+		if (event->context)
+			snprintf(handle.container, sizeof handle.container, "ctx%" PRIu32,
+			         event->context);
+		return handle_format(&handle, buf, size);
+	}
+	length = snprintf(buf, size, "/job:%s/process:%d", entry->source->job, handle.process);
+	if (event->device >= 0 && (size_t)length < size)
+		snprintf(buf + length, size - (size_t)length, "/gpu:%d", event->device);
+	return buf;
+}
+
+static const char *format_value(const struct event_value *value, uint64_t number, char *buf,
+                                size_t size)
+{
+	const char *word;
+
+	switch (value->unit) {
+	case COUNTER_bytes:
+		return report_limit(number, buf, size);
+	case COUNTER_ns:
+		return units_format_duration(number, buf, size);
+	case COUNTER_millipercent:
+		return report_share(number, buf, size);
+	case COUNTER_flag:
+		return number ? "yes" : "no";
+	default:
+		break;
+	}
+	word = counter_unit_word(value->unit, number);
+	if (word)
+		return word;
+	snprintf(buf, size, "%" PRIu64, number);
+	return buf;
+}
+
+static void print_time(FILE *out, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	char text[32];
+	struct tm local;
+
+	if (!localtime_r(&seconds, &local) || !strftime(text, sizeof text, "%F %T", &local))
+		snprintf(text, sizeof text, "?");
+	fprintf(out, "%s.%06u", text, (unsigned)(ns % 1000000000 / 1000));
+}
+
+void event_print_text(FILE *out, const struct ring_entry *entry)
+{
+	const struct event *event = &entry->event;
+	const struct event_words *words = &event_words[event->kind];
+	const char *separator = "  ";
+	char buf[REGISTRY_HANDLE_MAX];
+
+	print_time(out, event_time(entry));
+	fprintf(out, "  %s/%d", entry->source->job, entry->source->pid);
+	if (entry->lost) {
+		fprintf(out, "  %" PRIu64 " events are lost: overwritten before they were read\n",
+		        entry->lost);
+		return;
+	}
+	if (event_gpu(entry) >= 0)
+		fprintf(out, "  gpu %d", event_gpu(entry));
+	fprintf(out, "  %s", words->name);
+	if (words->is_span) {
+		fprintf(out, "%stook %s", separator,
+		        units_format_duration(event->duration_ns, buf, sizeof buf));
+		separator = ", ";
+	}
+	for (int i = 0; i < 3; i++) {
+		if (words->value[i].unit == COUNTER_none)
+			continue;
+		fprintf(out, "%s%s %s", separator, words->value[i].name,
+		        format_value(&words->value[i], event_value(event, i), buf, sizeof buf));
+		separator = ", ";
+	}
+	if (event->object)
+		fprintf(out, "%s%s", separator, event_path(entry, buf, sizeof buf));
+	putc('\n', out);
+}
+
+void event_values_json(struct json *json, const struct event *event)
+{
+	const struct event_words *words = &event_words[event->kind];
+
+	for (int i = 0; i < 3; i++) {
+		const struct event_value *value = &words->value[i];
+		uint64_t number = event_value(event, i);
+		const char *word = counter_unit_word(value->unit, number);
+
+		if (value->unit == COUNTER_none)
+			continue;
+		if (value->unit == COUNTER_flag)
+			json_bool(json, value->name, number);
+		else if (counter_unit_is_code(value->unit) ? !word || strcmp(word, "-") == 0
+		                                           : number == CONFIG_UNLIMITED)
+			json_null(json, value->name);
+		else if (word)
+			json_text(json, value->name, word);
+		else
+			json_number(json, value->name, number);
+	}
+}
+
+void event_print_json(FILE *out, const struct ring_entry *entry)
+{
+	const struct event *event = &entry->event;
+	struct json json = {.out = out};
+	char path[REGISTRY_HANDLE_MAX];
+
+	json_open(&json, NULL, '{');
+	json_number(&json, "time_ns", event_time(entry));
+	json_text(&json, "job", entry->source->job);
+	json_integer(&json, "process", entry->source->pid);
+	if (entry->lost) {
+		json_text(&json, "event", "lost");
+		json_number(&json, "records", entry->lost);
+	} else {
+		if (event_gpu(entry) >= 0)
+			json_integer(&json, "gpu", event_gpu(entry));
+		else
+			json_null(&json, "gpu");
+		json_text(&json, "event", event_words[event->kind].name);
+		json_number(&json, "begin_ns", event->begin_ns);
+		if (event_words[event->kind].is_span)
+			json_number(&json, "duration_ns", event->duration_ns);
+		event_values_json(&json, event);
+		json_text(&json, "resource", event_path(entry, path, sizeof path));
+	}
+	json_close(&json, '}');
+	putc('\n', out);
+}

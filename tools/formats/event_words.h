@@ -1,0 +1,48 @@
+/*
+ * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes from the list of events
+ * (core/state/event.h).
+ */
+#ifndef SPILLWAY_EVENT_WORDS_H
+#define SPILLWAY_EVENT_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/state/ring_reader.h"
+#include "tools/view/counters.h"
+#include "tools/formats/json.h"
+
+struct event_value {
+	const char *name;
+	enum counter_unit unit; /* COUNTER_none: there is none */
+};
+
+struct event_words {
+	const char *name, *meaning;
+	bool is_span;
+	struct event_value value[3];
+};
+
+extern const struct event_words event_words[EVENT_KINDS];
+
+uint64_t event_value(const struct event *event, int i);
+/* False: there is no such value. */
+bool event_value_of(const struct event *event, const char *name, uint64_t *value);
+
+/* The GPU's number within the job; -1: none, or not known. */
+int event_gpu(const struct ring_entry *entry);
+/* CLOCK_REALTIME. */
+uint64_t event_time(const struct ring_entry *entry);
+/*
+ * The handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...", or as far as there is such:
+ * "/job:bert/process:4711". Returns buf.
+ */
+const char *event_path(const struct ring_entry *entry, char *buf, size_t size);
+
+/* One line each, newline included. */
+void event_print_text(FILE *out, const struct ring_entry *entry);
+void event_print_json(FILE *out, const struct ring_entry *entry);
+/* Into an object. */
+void event_values_json(struct json *json, const struct event *event);
+
+#endif

@@ -1,0 +1,180 @@
+/*
+ * Prometheus' text exposition format, version 0.0.4: one group of lines per metric, base units,
+ * counters that end in _total.
+ *
+ * A label called "job" would be Prometheus' own, so the job is "spillway_job".
+ */
+#include "tools/formats/formats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/printable.h"
+#include "tools/view/counters.h"
+#include "tools/view/tool.h"
+
+static void put_escaped(FILE *out, const char *name)
+{
+	char *shown = printable(text("%s", name));
+
+	for (const char *c = shown; *c; c++) {
+		if (*c == '\\' || *c == '"')
+			putc('\\', out);
+		putc(*c, out);
+	}
+	free(shown);
+}
+
+/* What follows a ';' in a meaning is how our own numbers say it. */
+static void put_head(FILE *out, const char *name, const char *type, const char *meaning)
+{
+	fprintf(out, "# HELP %s %.*s\n# TYPE %s %s\n", name, (int)strcspn(meaning, ";"), meaning,
+	        name, type);
+}
+
+static void put_job(FILE *out, const char *name, const struct row *row)
+{
+	fprintf(out, "%s{spillway_job=\"", name);
+	put_escaped(out, row->job);
+	putc('"', out);
+}
+
+static void put_device(FILE *out, const char *name, const struct row *row)
+{
+	put_job(out, name, row);
+	fprintf(out, ",gpu=\"%d\",UUID=\"", row->gpu);
+	put_escaped(out, row->device.uuid);
+	putc('"', out);
+}
+
+/* "busy_ns" that is a sum becomes "spillway_busy_seconds_total". */
+static void metric_name(const struct counter *counter, char *name, size_t size)
+{
+	static const struct {
+		const char *ours, *base;
+	} units[COUNTER_UNITS] = {
+	    [COUNTER_bytes] = {"_bytes", "_bytes"},
+	    [COUNTER_ns] = {"_ns", "_seconds"},
+	    [COUNTER_millipercent] = {NULL, "_ratio"},
+	};
+	const char *ours = units[counter->unit].ours, *base = units[counter->unit].base;
+	size_t stem = strlen(counter->name), tail = ours ? strlen(ours) : 0;
+
+	if (tail && stem > tail && strcmp(counter->name + stem - tail, ours) == 0)
+		stem -= tail;
+	snprintf(name, size, "spillway_%.*s%s%s", (int)stem, counter->name, base ? base : "",
+	         counter->how == COUNTER_SUM ? "_total" : "");
+}
+
+/* In base units, to the last digit. */
+static void put_value(FILE *out, const struct counter *counter, uint64_t value)
+{
+	if (counter->unit == COUNTER_ns)
+		fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000,
+		        value % 1000000000);
+	else if (counter->unit == COUNTER_millipercent)
+		fprintf(out, "} %" PRIu64 ".%05" PRIu64 "\n", value / 100000, value % 100000);
+	else
+		fprintf(out, "} %" PRIu64 "\n", value);
+}
+
+/* A code is a set of states of which at most one is 1. */
+static void put_states(FILE *out, const struct counter *counter, const char *name,
+                       const struct row *row, uint64_t value)
+{
+	static const char *const labels[COUNTER_UNITS] = {
+	    [COUNTER_elastic] = "state",
+	    [COUNTER_provider] = "name",
+	};
+	const char *label = labels[counter->unit] ? labels[counter->unit] : "reason";
+
+	for (uint64_t code = 1; counter_word(counter, code); code++) {
+		put_device(out, name, row);
+		fprintf(out, ",%s=\"%s\"} %d\n", label, counter_word(counter, code), value == code);
+	}
+}
+
+static void put_counter(FILE *out, const struct counter *counter, const struct rows *rows)
+{
+	char name[96];
+
+	metric_name(counter, name, sizeof name);
+	put_head(out, name, counter->how == COUNTER_SUM ? "counter" : "gauge", counter->meaning);
+	for (int i = 0; i < rows->count; i++) {
+		const struct row *row = &rows->row[i];
+		uint64_t value;
+
+		if (row->gpu < 0 || !counter_read(counter, &row->total, &value))
+			continue;
+		if (counter_is_code(counter)) {
+			put_states(out, counter, name, row, value);
+			continue;
+		}
+		put_device(out, name, row);
+		put_value(out, counter, value);
+	}
+}
+
+static void put_jobs(FILE *out, const struct rows *rows)
+{
+	put_head(out, "spillway_unreadable_jobs", "gauge", "jobs whose state cannot be read");
+	fprintf(out, "spillway_unreadable_jobs %d\n", rows->unreadable);
+	put_head(out, "spillway_processes", "gauge", "live processes, 0 when the job has ended");
+	for (int i = 0; i < rows->count; i++) {
+		if (rows->row[i].gpu > 0)
+			continue; /* once per job */
+		put_job(out, "spillway_processes", &rows->row[i]);
+		fprintf(out, "} %d\n", rows->row[i].processes);
+	}
+}
+
+static void put_bytes(FILE *out, const char *name, const char *meaning, const struct rows *rows,
+                      uint64_t (*bytes)(const struct row *row))
+{
+	put_head(out, name, "gauge", meaning);
+	for (int i = 0; i < rows->count; i++) {
+		if (rows->row[i].gpu < 0)
+			continue;
+		put_device(out, name, &rows->row[i]);
+		fprintf(out, "} %" PRIu64 "\n", bytes(&rows->row[i]));
+	}
+}
+
+static uint64_t device_memory(const struct row *row)
+{
+	return row->device.memory;
+}
+
+static uint64_t device_charged(const struct row *row)
+{
+	return row->charged[SEGMENT_ON_DEVICE];
+}
+
+static uint64_t host_charged(const struct row *row)
+{
+	return row->charged[SEGMENT_ON_HOST];
+}
+
+static uint64_t device_orphaned(const struct row *row)
+{
+	return row->orphaned;
+}
+
+void format_prometheus(FILE *out, const struct rows *rows)
+{
+	put_jobs(out, rows);
+	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows, device_memory);
+	put_bytes(out, "spillway_device_charged_bytes",
+	          "device memory the job is charged for, that of killed processes included", rows,
+	          device_charged);
+	put_bytes(out, "spillway_host_charged_bytes",
+	          "host memory the job is charged for, that of killed processes included", rows,
+	          host_charged);
+	put_bytes(out, "spillway_device_orphaned_bytes",
+	          "device memory among it that was exported, whose owner freed it or ended, and "
+	          "that others hold",
+	          rows, device_orphaned);
+	for (const struct counter *counter = counters; counter->name; counter++)
+		put_counter(out, counter, rows);
+}

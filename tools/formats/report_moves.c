@@ -1,0 +1,187 @@
+/* Moving memory, as text. */
+#include "tools/formats/report_moves.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "tools/view/counters.h"
+#include "tools/formats/table.h"
+
+static const char nothing_moves[] =
+    "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "
+    "capture, as managed memory, or with spill = off";
+
+/* What follows a word that says little by itself. */
+static const char *const why_not_elastic[] = {
+    [ELASTIC_UNUSED] = nothing_moves,
+    [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",
+    [ELASTIC_NO_HOST] = "no virtual memory on the host, or it is not permitted",
+    [ELASTIC_SPILL] = "what spill names is memory that stays where it is",
+    [ELASTIC_NO_ADDRESSES] = "no range of addresses could be had",
+};
+
+static const char *const why_pending[] = {
+    [MOVE_NONE] = "there is much of it",
+    [MOVE_SOON] = "it is being prepared",
+    [MOVE_CAPTURE] = "a stream capture is active",
+    [MOVE_INSIDE] = "a thread stays inside a call of the driver",
+    [MOVE_WORK] = "work on the GPU does not end",
+    [MOVE_HOST_LIMIT] = "the host has no room (host_limit)",
+    [MOVE_PINNED] = "what is left must stay where it is",
+    [MOVE_DEVICE_FULL] = "the GPU has no room, whatever the limit says",
+    [MOVE_FAILED] = "the driver refuses it; it is tried again",
+};
+
+static const char *const why_held[] = {
+    [HELD_PENDING] = "memory is still being moved",
+    [HELD_FOREIGN] = "contexts, arrays and the like",
+    [HELD_PINNED] = "shared, registered or pin_new",
+    [HELD_HOST_FULL] = "host_limit, or no memory",
+};
+
+#define MEANING(list, code) \
+	((code) < sizeof(list) / sizeof *(list) && (list)[code] ? (list)[code] : "unknown")
+
+static bool may_move(const struct segment_view *view)
+{
+	for (int i = 0; i < view->device_count; i++)
+		if (view->job_total[i].elastic != ELASTIC_UNUSED)
+			return true;
+	return false;
+}
+
+static void print_table(const struct segment_view *view)
+{
+	static const char *const headings[] = {"GPU",      "<ELASTIC", "DEMOTED",
+	                                       "PROMOTED", "MOVES",    "CLOSED",
+	                                       "LONGEST",  "<PENDING", NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *total = &view->job_total[i];
+		char value[32];
+
+		table_cell(&table, "%d", i);
+		table_cell(&table, "%s",
+		           total->elastic == ELASTIC_UNUSED ? "-"
+		           : total->elastic == ELASTIC_YES  ? "yes"
+		                                            : "no");
+		table_cell(&table, "%s",
+		           units_format_size(total->demoted_bytes, value, sizeof value));
+		table_cell(&table, "%s",
+		           units_format_size(total->promoted_bytes, value, sizeof value));
+		table_cell(&table, "%" PRIu64, total->demotions + total->promotions);
+		table_cell(&table, "%s",
+		           units_format_duration(total->move_ns, value, sizeof value));
+		table_cell(&table, "%s",
+		           units_format_duration(total->move_longest_ns, value, sizeof value));
+		table_cell(&table, "%s", COUNTER_WORD(total, move_pending));
+	}
+	table_end(&table, stdout);
+}
+
+const char *report_held(const struct statistics *total)
+{
+	if (total->held_reason == HELD_NONE || total->limit_held <= total->limit_set)
+		return NULL;
+	return COUNTER_WORD(total, held_reason);
+}
+
+const char *report_pending(const struct statistics *statistics)
+{
+	return MEANING(why_pending, statistics->move_pending);
+}
+
+const char *report_held_meaning(uint64_t held_reason)
+{
+	return MEANING(why_held, held_reason);
+}
+
+const char *report_inelastic(const struct segment_view *view, int device,
+                             const struct statistics *statistics)
+{
+	if (statistics->elastic == ELASTIC_UNUSED && view->is_unnamed &&
+	    view->job_total[device].limit_set == CONFIG_UNLIMITED)
+		return "it is the driver's own, as that of any job that nobody named or limited";
+	return MEANING(why_not_elastic, statistics->elastic);
+}
+
+/* "vmm_host (vmm_numa: not permitted)" */
+static void print_provider(const struct statistics *total)
+{
+	const struct {
+		const char *name;
+		uint64_t error;
+	} others[] = {
+	    {"vmm_numa", total->numa_error},
+	    {"vmm_host", total->host_error},
+	    {"managed", total->managed_error},
+	    {"pinned", total->pinned_error},
+	};
+	const char *between = " (";
+	char meaning[32];
+
+	printf("host memory by %s",
+	       total->provider == PROVIDER_NONE ? "nothing yet" : COUNTER_WORD(total, provider));
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (!others[i].error)
+			continue;
+		printf("%s%s: %s", between, others[i].name,
+		       counter_error(others[i].error, meaning, sizeof meaning));
+		between = ", ";
+	}
+	printf("%s\n", *between == ',' ? ")" : "");
+}
+
+static void print_notes(const struct segment_view *view, int gpu)
+{
+	const struct statistics *total = &view->job_total[gpu];
+	char size[32];
+
+	if (total->elastic > ELASTIC_YES)
+		printf("gpu %d: elastic no: %s\n", gpu, report_inelastic(view, gpu, total));
+	if (total->evicted)
+		printf("gpu %d: evicted by pause --evict, %s on the GPU\n", gpu,
+		       units_format_size(total->device_used, size, sizeof size));
+	if (total->evicted && total->held_reason != HELD_NONE)
+		printf("gpu %d: what is left there: %s (%s)\n", gpu,
+		       COUNTER_WORD(total, held_reason), report_held_meaning(total->held_reason));
+	if (total->move_pending != MOVE_NONE)
+		printf("gpu %d: a move waits: %s\n", gpu, report_pending(total));
+	if (report_held(total))
+		printf("gpu %d: limit held above limit set: %s (%s)\n", gpu, report_held(total),
+		       report_held_meaning(total->held_reason));
+	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
+		printf("gpu %d: limit set has grown by %s\n", gpu,
+		       units_format_size(total->limit_grown, size, sizeof size));
+	if (total->provider != PROVIDER_NONE || total->numa_error || total->host_error ||
+	    total->managed_error || total->pinned_error) {
+		printf("gpu %d: ", gpu);
+		print_provider(total);
+	}
+}
+
+static void print_orphaned(int gpu, uint64_t bytes)
+{
+	char size[32];
+
+	if (bytes)
+		printf("gpu %d: orphaned, and charged to the job: %s, exported by processes that "
+		       "freed them or ended, and held by others\n",
+		       gpu, units_format_size(bytes, size, sizeof size));
+}
+
+void report_moves(const struct segment_view *view)
+{
+	if (may_move(view)) {
+		printf("\n");
+		print_table(view);
+	}
+	for (int i = 0; i < view->device_count; i++) {
+		print_notes(view, i);
+		print_orphaned(i, view->orphaned[i]);
+	}
+}

@@ -1,0 +1,188 @@
+/* spillway top: the text of a row. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+#include "tools/view/counters.h"
+#include "tools/formats/report.h"
+#include "tools/formats/table.h"
+#include "tools/top/top.h"
+
+/* As tools/formats/table.h has them: "<" stands on the left. Bars have no heading. */
+static const char *const headings[TOP_COLUMNS] = {
+    [TOP_PID] = "PID",          [TOP_JOB] = "<JOB",  [TOP_GPU] = "GPU",       [TOP_DEVICE_BAR] = "",
+    [TOP_DEVICE] = "DEVICE",    [TOP_HOST_BAR] = "", [TOP_HOST] = "HOST",     [TOP_LIMIT] = "LIMIT",
+    [TOP_SHARE] = "SHARE",      [TOP_HELD] = "HELD", [TOP_SPILLS] = "SPILLS", [TOP_STEP] = "STEP",
+    [TOP_COMMAND] = "<COMMAND",
+};
+
+const char *top_heading(enum top_column column, bool *left)
+{
+	*left = *headings[column] == '<';
+	return headings[column] + *left;
+}
+
+/* "12.0M": the narrow form of "12.0 MiB". */
+static const char *short_size(uint64_t bytes, char *buf, size_t size)
+{
+	char *end = (char *)units_format_size(bytes, buf, size) + strcspn(buf, " ");
+
+	end[0] = *end && end[1] != 'B' ? end[1] : '\0';
+	if (*end)
+		end[1] = '\0';
+	return buf;
+}
+
+/* Cells of a bar: all of a part that is all, at least one of one that is not nothing. */
+static int bar_cells(uint64_t part, uint64_t all, int width)
+{
+	double cells = all ? (double)part / (double)all * width : 0;
+
+	if (part >= all)
+		return part ? width : 0;
+	return part && cells < 1 ? 1 : (int)cells;
+}
+
+/* Of the GPU's memory: '#' what the process holds, '!' beyond the limit, '.' free within it. */
+static void device_bar(const struct top_row *row, int width, char *bar)
+{
+	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;
+	int used = bar_cells(row->statistics.device_used, memory, width);
+	int allowed = bar_cells(limit, memory, width);
+
+	for (int i = 0; i < width; i++)
+		bar[i] = i < used ? '#' : i < allowed ? '.' : ' ';
+	if (row->job_used > limit)
+		for (int i = allowed; i < used; i++)
+			bar[i] = '!';
+	bar[width] = '\0';
+}
+
+/* Of all memory the process holds: '#' what is on the host. */
+static void host_bar(const struct top_row *row, int width, char *bar)
+{
+	uint64_t host = row->statistics.host_used;
+	int cells = bar_cells(host, host + row->statistics.device_used, width);
+
+	memset(bar, '#', (size_t)cells);
+	memset(bar + cells, '.', (size_t)(width - cells));
+	bar[width] = '\0';
+}
+
+static const char *held(const struct top_row *row, char *buf, size_t size)
+{
+	if (row->statistics.evicted)
+		snprintf(buf, size, "evict");
+	else if (row->statistics.paused)
+		snprintf(buf, size, "paused");
+	else if (row->gpu < 0)
+		snprintf(buf, size, "-");
+	else
+		return report_share_held(&row->statistics, buf, size);
+	return buf;
+}
+
+static const char *device_cell(const struct top_row *row, enum top_column column, int width,
+                               char *buf, size_t size)
+{
+	const struct statistics *statistics = &row->statistics;
+
+	switch (column) {
+	case TOP_DEVICE_BAR:
+		device_bar(row, width < (int)size ? width : (int)size - 1, buf);
+		break;
+	case TOP_DEVICE:
+		return short_size(statistics->device_used, buf, size);
+	case TOP_HOST_BAR:
+		host_bar(row, width < (int)size ? width : (int)size - 1, buf);
+		break;
+	case TOP_HOST:
+		return short_size(statistics->host_used, buf, size);
+	case TOP_LIMIT:
+		if (statistics->limit_set != CONFIG_UNLIMITED)
+			return short_size(statistics->limit_set, buf, size);
+		snprintf(buf, size, "none");
+		break;
+	case TOP_SHARE:
+		snprintf(buf, size, "%.3g%%", (double)statistics->share_set / 1000);
+		break;
+	case TOP_HELD:
+		return held(row, buf, size);
+	case TOP_SPILLS:
+		snprintf(buf, size, "%" PRIu64, statistics->spills);
+		break;
+	case TOP_STEP:
+		if (statistics->step_ns)
+			return units_format_duration(statistics->step_ns, buf, size);
+		snprintf(buf, size, "-");
+		break;
+	default:
+		*buf = '\0';
+	}
+	return buf;
+}
+
+const char *top_sparkline(const struct top_row *row, char *buf, size_t size)
+{
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const plain[] = {"_", ".", "-", "~", "=", "+", "*", "#"};
+	const char *const *level = MB_CUR_MAX > 1 ? blocks : plain;
+	uint64_t most = 1;
+	size_t length = 0;
+
+	for (int i = 0; i < row->past_count; i++)
+		if (row->past[i] > most)
+			most = row->past[i];
+	*buf = '\0';
+	for (int i = 0; i < row->past_count; i++) {
+		int height = (int)((double)row->past[i] / (double)most * 7);
+
+		if (length + strlen(level[height]) >= size)
+			break;
+		length += (size_t)snprintf(buf + length, size - length, "%s", level[height]);
+	}
+	return buf;
+}
+
+const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
+                     size_t size)
+{
+	*buf = '\0';
+	if (column == TOP_PID)
+		snprintf(buf, size, "%d", (int)row->pid);
+	else if (column == TOP_JOB)
+		snprintf(buf, size, "%s", row->job);
+	else if (column == TOP_COMMAND)
+		snprintf(buf, size, "%s%s", row->draining ? "(draining) " : "", row->command);
+	else if (row->gpu < 0)
+		snprintf(buf, size, "%s", column == TOP_GPU ? "-" : "");
+	else if (column == TOP_GPU)
+		snprintf(buf, size, "%d", row->gpu);
+	else
+		return device_cell(row, column, width, buf, size);
+	return buf;
+}
+
+void top_print(const struct top_rows *rows, FILE *out)
+{
+	const char *printed[TOP_COLUMNS + 1] = {NULL}; /* a file has no use for bars */
+	struct table table;
+	int count = 0;
+
+	for (enum top_column column = 0; column < TOP_COLUMNS; column++)
+		if (*headings[column])
+			printed[count++] = headings[column];
+	table_start(&table, printed);
+	for (int i = 0; i < rows->count; i++) {
+		for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
+			char cell[128];
+
+			if (*headings[column])
+				table_cell(&table, "%s",
+				           top_cell(&rows->row[i], column, 0, cell, sizeof cell));
+		}
+	}
+	table_end(&table, out);
+}

@@ -1,0 +1,190 @@
+/* spillway top: the rows, read from the segments. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/monotonic.h"
+#include "tools/view/counters.h"
+#include "tools/view/jobs.h"
+#include "tools/view/tool.h"
+#include "tools/top/top.h"
+
+static const char *const order_names[TOP_ORDERS] = {
+    [TOP_BY_JOB] = "job",   [TOP_BY_DEVICE] = "device", [TOP_BY_HOST] = "host",
+    [TOP_BY_HELD] = "held", [TOP_BY_SPILLS] = "spills",
+};
+
+const char *top_order_name(enum top_order order)
+{
+	return order_names[order];
+}
+
+bool top_row_is_same(const struct top_row *one, const struct top_row *other)
+{
+	return one->pid == other->pid && one->gpu == other->gpu &&
+	       one->started_ns == other->started_ns && strcmp(one->job, other->job) == 0;
+}
+
+static const struct top_row *find(const struct top_rows *rows, const struct top_row *row)
+{
+	for (int i = 0; rows && i < rows->count; i++)
+		if (top_row_is_same(&rows->row[i], row))
+			return &rows->row[i];
+	return NULL;
+}
+
+/* What happened since the rows before. */
+static void compare(struct top_row *row, const struct top_rows *before)
+{
+	const struct top_row *was = find(before, row);
+	const struct statistics *now = &row->statistics;
+
+	if (was) {
+		const struct statistics *then = &was->statistics;
+
+		row->spills_now = now->spills > then->spills;
+		row->moves_now = now->demoted_bytes > then->demoted_bytes ||
+		                 now->promoted_bytes > then->promoted_bytes;
+		memcpy(row->past, was->past, sizeof row->past);
+		row->past_count = was->past_count;
+		if (now->steps == then->steps)
+			return;
+	}
+	if (now->step_ns == 0)
+		return;
+	if (row->past_count == TOP_PAST)
+		memmove(row->past, row->past + 1, sizeof row->past - sizeof *row->past);
+	else
+		row->past_count++;
+	row->past[row->past_count - 1] = now->step_ns;
+}
+
+static void add(struct top_rows *rows, const struct top_rows *before,
+                const struct segment_view *view, int process, int gpu)
+{
+	const struct segment_process *of = &view->process[process];
+	struct top_row *grown = realloc(rows->row, (rows->count + 1) * sizeof *grown);
+	struct top_row *row;
+
+	if (!grown)
+		fail("out of memory");
+	rows->row = grown;
+	row = &rows->row[rows->count++];
+	*row = (struct top_row){.pid = of->pid,
+	                        .started_ns = of->started_ns,
+	                        .draining = of->state != SLOT_LIVE,
+	                        .gpu = gpu};
+	memcpy(row->job, view->job, sizeof row->job);
+	memcpy(row->command, of->command, sizeof row->command);
+	if (gpu >= 0) {
+		row->device = view->device[gpu];
+		row->statistics = of->device[gpu];
+		row->job_used = view->charged[gpu][SEGMENT_ON_DEVICE];
+	}
+	compare(row, before);
+}
+
+static void add_process(struct top_rows *rows, const struct top_rows *before,
+                        const struct segment_view *view, int process)
+{
+	bool met = false;
+
+	for (int gpu = 0; gpu < view->device_count; gpu++) {
+		if (!counter_any(&view->process[process].device[gpu]))
+			continue;
+		add(rows, before, view, process, gpu);
+		met = true;
+	}
+	if (!met)
+		add(rows, before, view, process, -1);
+}
+
+/* view: NULL if it could not be read; it is freed. */
+static void add_job(struct top_rows *rows, const struct top_rows *before, struct segment_view *view)
+{
+	if (!view)
+		return;
+	if (jobs_live_process(view))
+		rows->jobs++;
+	for (int i = 0; jobs_live_process(view) && i < view->process_count; i++)
+		add_process(rows, before, view, i);
+	rows->processes += jobs_live_count(view);
+	free(view);
+}
+
+static void keep_matching(struct top_rows *rows, const char *filter)
+{
+	int kept = 0;
+
+	for (int i = 0; i < rows->count; i++) {
+		const struct top_row *row = &rows->row[i];
+
+		if (strstr(row->job, filter) || strstr(row->command, filter) ||
+		    strstr(row->device.uuid, filter))
+			rows->row[kept++] = *row;
+	}
+	rows->count = kept;
+}
+
+/* The largest comes first, whatever is compared. */
+static int descending(double one, double other)
+{
+	return (one < other) - (one > other);
+}
+
+struct sorting {
+	enum top_order order;
+	bool reverse;
+};
+
+static int by(const void *a, const void *b, void *cookie)
+{
+	const struct top_row *one = a, *other = b;
+	const struct sorting *sorting = cookie;
+	int result = 0;
+
+	if (sorting->order == TOP_BY_DEVICE)
+		result = descending((double)one->statistics.device_used,
+		                    (double)other->statistics.device_used);
+	else if (sorting->order == TOP_BY_HOST)
+		result = descending((double)one->statistics.host_used,
+		                    (double)other->statistics.host_used);
+	else if (sorting->order == TOP_BY_HELD)
+		result = descending((double)one->statistics.share_held,
+		                    (double)other->statistics.share_held);
+	else if (sorting->order == TOP_BY_SPILLS)
+		result =
+		    descending((double)one->statistics.spills, (double)other->statistics.spills);
+	if (result == 0)
+		result = strcmp(one->job, other->job);
+	if (result == 0)
+		result = one->pid != other->pid ? (one->pid > other->pid ? 1 : -1)
+		                                : one->gpu - other->gpu;
+	return sorting->reverse ? -result : result;
+}
+
+void top_rows_read(struct top_rows *rows, const struct top_rows *before, const char *job,
+                   const char *filter, enum top_order order, bool reverse)
+{
+	struct sorting sorting = {.order = order, .reverse = reverse};
+	struct job_list list;
+
+	*rows = (struct top_rows){.read_ns = monotonic_ns()};
+	if (job) {
+		add_job(rows, before, jobs_read(job));
+	} else {
+		jobs_list(&list);
+		for (int i = 0; i < list.count; i++)
+			add_job(rows, before, jobs_read_listed(list.name[i], &(bool){false}));
+		jobs_list_free(&list);
+	}
+	keep_matching(rows, filter);
+	if (rows->count)
+		qsort_r(rows->row, rows->count, sizeof *rows->row, by, &sorting);
+}
+
+void top_rows_free(struct top_rows *rows)
+{
+	free(rows->row);
+	*rows = (struct top_rows){0};
+}

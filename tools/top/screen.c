@@ -1,0 +1,352 @@
+/*
+ * spillway top: the screen.
+ *
+ *   title      how many jobs and processes, the order, the filter
+ *   message    what was said last
+ *   headings
+ *   rows       the selected one in reverse
+ *   detail     what the selected row has no room for
+ *   keys       or the question that is being answered
+ */
+#include <curses.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <wchar.h>
+#include <wctype.h>
+
+#include "core/base/units.h"
+#include "core/base/printable.h"
+#include "tools/formats/report.h"
+#include "tools/view/tool.h"
+#include "tools/top/top.h"
+
+enum { LINES_ABOVE = 3, LINES_BELOW = 4, LEAST_LINES = 9, LEAST_COLUMNS = 64 };
+enum { PAIR_HOST = 1, PAIR_OVER };
+
+static SCREEN *screen;
+static bool stands; /* the screen, instead of the shell's lines */
+
+void top_screen_close(void)
+{
+	if (stands)
+		endwin();
+	stands = false;
+}
+
+void top_screen_forget(void)
+{
+	stands = false;
+}
+
+bool top_screen_open(void)
+{
+	setlocale(LC_CTYPE, "");
+	screen = newterm(NULL, stdout, stdin);
+	if (!screen)
+		return false;
+	stands = true;
+	atexit(top_screen_close);
+	cbreak();
+	noecho();
+	curs_set(0);
+	set_escdelay(25);
+	keypad(stdscr, TRUE);
+	if (has_colors()) {
+		start_color();
+		use_default_colors();
+		init_pair(PAIR_HOST, COLOR_YELLOW, -1);
+		init_pair(PAIR_OVER, COLOR_RED, -1);
+	}
+	return true;
+}
+
+int top_screen_key(int milliseconds)
+{
+	timeout(milliseconds);
+	return getch();
+}
+
+int top_screen_rows(void)
+{
+	int rows = LINES - LINES_ABOVE - LINES_BELOW;
+
+	return rows > 0 ? rows : 1;
+}
+
+/* Text in a field of this many cells; names come from others; what the terminal has no character for becomes "?". */
+static void put_field(int width, bool left, const char *name)
+{
+	char *whole = printable(text("%s", name)), *at = whole;
+	wchar_t shown[512];
+	mbstate_t state = {0};
+	int count = 0, cells = 0;
+
+	for (size_t rest = strlen(at); rest > 0 && count < 511;) {
+		wchar_t wide;
+		size_t length = mbrtowc(&wide, at, rest, &state);
+		int wide_cells;
+
+		if (length == (size_t)-1 || length == (size_t)-2) {
+			length = 1;
+			wide = L'?';
+			state = (mbstate_t){0};
+		} else if (!iswprint(wide)) {
+			wide = L'?';
+		}
+		wide_cells = wcwidth(wide);
+		if (cells + wide_cells > width)
+			break;
+		shown[count++] = wide;
+		cells += wide_cells;
+		at += length;
+		rest -= length;
+	}
+	shown[count] = L'\0';
+	free(whole);
+	if (left)
+		addnwstr(shown, count);
+	printw("%*s", width - cells, "");
+	if (!left)
+		addnwstr(shown, count);
+}
+
+/* What the columns need; beyond that, bars and names grow first, and the command gets the rest. */
+static void choose_widths(int width[TOP_COLUMNS])
+{
+	static const int least[TOP_COLUMNS] = {
+	    [TOP_PID] = 7,     [TOP_JOB] = 10,     [TOP_GPU] = 3,    [TOP_DEVICE_BAR] = 8,
+	    [TOP_DEVICE] = 6,  [TOP_HOST_BAR] = 6, [TOP_HOST] = 6,   [TOP_LIMIT] = 6,
+	    [TOP_SHARE] = 5,   [TOP_HELD] = 6,     [TOP_SPILLS] = 6, [TOP_STEP] = 0,
+	    [TOP_COMMAND] = 0,
+	};
+	int left = COLS - (TOP_COLUMNS - 3), grown; /* the last two have their spaces in them */
+
+	for (int column = 0; column < TOP_COLUMNS; column++) {
+		width[column] = least[column];
+		left -= least[column];
+	}
+	/* in a narrow one the bars go, then what stands last */
+	while (left < 0 && width[TOP_DEVICE_BAR] + width[TOP_HOST_BAR] > 0) {
+		width[width[TOP_DEVICE_BAR] >= width[TOP_HOST_BAR] ? TOP_DEVICE_BAR
+		                                                   : TOP_HOST_BAR]--;
+		left++;
+	}
+	grown = left > 0 ? left / 4 : 0;
+	width[TOP_JOB] += grown < 14 ? grown : 14;
+	width[TOP_DEVICE_BAR] += grown < 12 ? grown : 12;
+	left -= width[TOP_JOB] - least[TOP_JOB] + grown;
+	if (left > 8) {
+		width[TOP_STEP] = 7;
+		left -= 8;
+	}
+	width[TOP_COMMAND] = left > 10 ? left - 1 : 0;
+}
+
+static void draw_title(const struct top_view *view)
+{
+	time_t now = time(NULL);
+	struct tm local;
+	char clock[16] = "";
+	char *title;
+
+	if (localtime_r(&now, &local))
+		strftime(clock, sizeof clock, "%H:%M:%S", &local);
+	title = text("spillway top  jobs: %d  processes: %d  sort: %s%s%s%s", view->rows.jobs,
+	             view->rows.processes, view->reverse ? "-" : "", top_order_name(view->order),
+	             *view->filter ? "  filter: " : "", view->filter);
+	move(0, 0);
+	put_field(COLS - 9, true, title);
+	put_field(9, false, clock);
+	free(title);
+	move(1, 0);
+	put_field(COLS, true, view->message);
+}
+
+static void draw_headings(const int width[TOP_COLUMNS])
+{
+	attron(A_REVERSE);
+	move(2, 0);
+	for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
+		bool left;
+		const char *heading = top_heading(column, &left);
+
+		if (width[column] == 0)
+			continue;
+		if (column > 0)
+			addch(' ');
+		put_field(width[column], left, heading);
+	}
+	printw("%*s", COLS - getcurx(stdscr) % COLS, "");
+	attroff(A_REVERSE);
+}
+
+static attr_t cell_colour(const struct top_row *row, enum top_column column)
+{
+	if (column == TOP_SPILLS && row->spills_now)
+		return A_BOLD | COLOR_PAIR(PAIR_OVER);
+	if ((column == TOP_DEVICE || column == TOP_HOST) && row->moves_now)
+		return A_BOLD | COLOR_PAIR(PAIR_HOST);
+	if (column == TOP_DEVICE_BAR && row->gpu >= 0 && row->job_used > row->statistics.limit_set)
+		return COLOR_PAIR(PAIR_OVER);
+	if ((column == TOP_HOST || column == TOP_HOST_BAR) && row->statistics.host_used)
+		return COLOR_PAIR(PAIR_HOST);
+	return A_NORMAL;
+}
+
+static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUMNS], bool selected)
+{
+	attr_t all = selected ? A_REVERSE : row->draining ? A_DIM : A_NORMAL;
+
+	move(y, 0);
+	for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
+		char cell[128];
+		bool left;
+
+		if (width[column] == 0)
+			continue;
+		top_heading(column, &left);
+		attrset(all);
+		if (column > 0)
+			addch(' ');
+		attron(cell_colour(row, column));
+		put_field(width[column], left,
+		          top_cell(row, column, width[column], cell, sizeof cell));
+	}
+	attrset(A_NORMAL);
+}
+
+/* What the selected row's program does, and its memory. */
+static void draw_work(const struct top_row *row)
+{
+	const struct statistics *statistics = &row->statistics;
+	char out[32], in[32], spilled[32], step[32], past[4 * TOP_PAST + 1], *line;
+
+	line =
+	    text("%smoved %s out, %s in; spilled %s; steps %" PRIu64 "%s%s %s",
+	         row->moves_now ? "moving: " : "",
+	         units_format_size(statistics->demoted_bytes, out, sizeof out),
+	         units_format_size(statistics->promoted_bytes, in, sizeof in),
+	         units_format_size(statistics->spilled_bytes, spilled, sizeof spilled),
+	         statistics->steps, statistics->step_ns ? " of " : "",
+	         statistics->step_ns ? units_format_duration(statistics->step_ns, step, sizeof step)
+	                             : "",
+	         top_sparkline(row, past, sizeof past));
+	move(LINES - 3, 0);
+	put_field(COLS, true, line);
+	free(line);
+}
+
+static void draw_detail(const struct top_row *row)
+{
+	const struct statistics *statistics = &row->statistics;
+	char held[32], peak[32], idle[32], *line;
+
+	move(LINES - 4, 0);
+	line = text("%s, process %d%s: %s", row->job, (int)row->pid,
+	            row->draining ? " (draining)" : "", row->command);
+	put_field(COLS, true, line);
+	free(line);
+	if (row->gpu < 0)
+		return;
+	draw_work(row);
+	move(LINES - 2, 0);
+	line = text("gpu %d: %slimit held %s, peak %s, refused %" PRIu64 ", idle %s; %s, %s",
+	            row->gpu, statistics->evicted ? "evicted, " : "",
+	            report_limit(statistics->limit_held, held, sizeof held),
+	            units_format_size(statistics->device_peak, peak, sizeof peak),
+	            statistics->refusals,
+	            units_format_duration(statistics->idle_ns, idle, sizeof idle), row->device.name,
+	            row->device.uuid);
+	put_field(COLS, true, line);
+	free(line);
+}
+
+static void draw_rows(const struct top_view *view)
+{
+	int width[TOP_COLUMNS];
+
+	choose_widths(width);
+	draw_headings(width);
+	for (int i = 0; i < top_screen_rows() && view->first + i < view->rows.count; i++) {
+		int index = view->first + i;
+
+		draw_row(LINES_ABOVE + i, &view->rows.row[index], width, index == view->selected);
+	}
+	if (view->rows.count)
+		draw_detail(&view->rows.row[view->selected]);
+	else
+		mvaddstr(LINES_ABOVE, 0, *view->filter ? "nothing matches" : "no job runs here");
+}
+
+static void draw_bottom(const struct top_view *view)
+{
+	char *line = view->question
+	                 ? text("%s %s_", view->question, view->typed)
+	                 : text("q quit  h help  s sort  / filter  m memory  p share  z pause  r "
+	                        "resume");
+
+	move(LINES - 1, 0);
+	/* the last cell of a screen cannot be written without scrolling it */
+	put_field(COLS - 1, true, line);
+	free(line);
+}
+
+static void draw_help(void)
+{
+	static const char *const lines[] = {
+	    "spillway top: one row per process and GPU of every running job",
+	    "",
+	    "  Up Down PgUp PgDn Home End   select a row",
+	    "  s  S                         sort by the next column; the other way round",
+	    "  /                            show what has this in its job, command or UUID",
+	    "  m  M                         memory limit of the job; on this GPU alone",
+	    "  p  P                         share of GPU time; on this GPU alone",
+	    "  z  r                         pause the job, let it go on",
+	    "  e                            pause it and move its memory to the host",
+	    "  h ?                          this",
+	    "  q                            quit",
+	    "",
+	    "DEVICE  memory held; of the GPU's: # held, . free within the limit,",
+	    "        ! beyond the limit",
+	    "HOST    memory held in its place; # is its part of all that is held",
+	    "LIMIT SHARE   what is set; HELD: over the last 5 s, ~ an estimate, - unknown",
+	    "SPILLS  allocations placed on the host; STEP: time of a step",
+	    "Below   the selected row: memory moved to the host and back, steps and",
+	    "        their times as they were seen",
+	};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines && (int)i < LINES - 1; i++)
+		mvaddnstr((int)i, 0, lines[i], COLS);
+	mvaddnstr(LINES - 1, 0, "any key goes back", COLS - 1);
+}
+
+void top_screen_draw(struct top_view *view)
+{
+	int room = top_screen_rows();
+
+	if (view->selected >= view->rows.count)
+		view->selected = view->rows.count - 1;
+	if (view->selected < 0)
+		view->selected = 0;
+	if (view->first > view->selected)
+		view->first = view->selected;
+	if (view->first < view->selected - room + 1)
+		view->first = view->selected - room + 1;
+	if (view->first > view->rows.count - room)
+		view->first = view->rows.count > room ? view->rows.count - room : 0;
+
+	erase();
+	if (LINES < LEAST_LINES || COLS < LEAST_COLUMNS) {
+		mvaddnstr(0, 0, "too small", COLS);
+	} else if (view->help) {
+		draw_help();
+	} else {
+		draw_title(view);
+		draw_rows(view);
+		draw_bottom(view);
+	}
+	refresh();
+}

@@ -1,0 +1,329 @@
+/* spillway top: watches jobs and changes them, by keys. */
+#include "tools/top/top.h"
+
+#include <curses.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/monotonic.h"
+#include "tools/view/arguments.h"
+#include "tools/view/jobs.h"
+#include "tools/view/tool.h"
+
+struct top {
+	const char *job; /* NULL: all */
+	uint64_t interval_ns;
+	struct top_view view;
+	struct top_change change;
+	/* While something is typed: what it is for. '/', 'm', 'M', 'p', 'P'; of which row. */
+	int purpose;
+	struct top_row subject;
+	bool quits;
+};
+
+enum { OPTION_INTERVAL = 0x200 };
+
+static const struct argp_option options[] = {
+    {"interval", OPTION_INTERVAL, "SECONDS", 0, "How often to look (1)", 0},
+    {0},
+};
+
+static volatile sig_atomic_t ended_by;
+static struct top_view *shown; /* while complaints go there */
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct top *top = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		top->interval_ns = 1000000000;
+		return 0;
+	case OPTION_INTERVAL:
+		top->interval_ns = arguments_duration("interval", argument);
+		if (top->interval_ns < 1000000 || top->interval_ns > 3600000000000)
+			usage_error("--interval '%s': expected 1ms to 1h", argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments_job(&top->job, argument);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[JOB]",
+    .doc = "Watches running jobs, or one, with a row per process and GPU, and changes them by "
+           "keys. Without a terminal it prints the rows once.",
+};
+
+static void on_signal(int number)
+{
+	ended_by = number;
+}
+
+/* Before ncurses would handle these, which would end us with a status that says nothing. */
+static void handle_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static void show_complaint(const char *line)
+{
+	snprintf(shown->message, sizeof shown->message, "%s", line);
+}
+
+/* What ends the tool is said where it is still seen once the screen is gone. */
+static void say_last_complaint(void)
+{
+	if (complain_to)
+		fprintf(stderr, "spillway: %s\n", shown->message);
+}
+
+static const struct top_row *selected(const struct top *top)
+{
+	const struct top_view *view = &top->view;
+	int row = view->selected; /* since it was drawn a key may have moved it above the first */
+
+	return row >= 0 && row < view->rows.count ? &view->rows.row[row] : NULL;
+}
+
+/* Rows come and go; the selection stays with its own. */
+static void read_rows(struct top *top)
+{
+	struct top_view *view = &top->view;
+	struct top_rows before = view->rows;
+	const struct top_row *was = selected(top);
+
+	top_rows_read(&view->rows, &before, top->job, view->filter, view->order, view->reverse);
+	for (int i = 0; was && i < view->rows.count; i++)
+		if (top_row_is_same(&view->rows.row[i], was))
+			view->selected = i;
+	top_rows_free(&before);
+}
+
+static void ask(struct top *top, int purpose)
+{
+	static char question[256];
+	const struct top_row *row = selected(top);
+
+	if (purpose == '/') {
+		snprintf(question, sizeof question, "show what contains:");
+	} else if (!row || (row->gpu < 0 && (purpose == 'M' || purpose == 'P'))) {
+		return;
+	} else {
+		char gpu[32] = "";
+
+		top->subject = *row;
+		if (purpose == 'M' || purpose == 'P')
+			snprintf(gpu, sizeof gpu, " on gpu %d", row->gpu);
+		snprintf(question, sizeof question,
+		         purpose == 'm' || purpose == 'M'
+		             ? "memory limit of %s%s (8GiB, 50%%, unlimited):"
+		             : "percent of GPU time for %s%s:",
+		         row->job, gpu);
+	}
+	top->purpose = purpose;
+	top->view.question = question;
+	*top->view.typed = '\0';
+}
+
+/* option and value may be NULL. One change at a time. */
+static void begin_change(struct top *top, const char *command, const char *option,
+                         const char *value, const struct top_row *row, bool this_gpu)
+{
+	char gpu[64];
+	const char *arguments[8] = {command};
+	int count = 1;
+
+	if (top->change.process) {
+		show_complaint("the change before is still going on");
+		return;
+	}
+	if (option)
+		arguments[count++] = option;
+	if (value)
+		arguments[count++] = value;
+	if (this_gpu) {
+		snprintf(gpu, sizeof gpu, "--limit-gpu=%s", row->device.uuid);
+		arguments[count++] = gpu;
+	}
+	arguments[count++] = "--";
+	arguments[count] = row->job;
+	top_change_begin(&top->change, arguments);
+	snprintf(top->view.message, sizeof top->view.message, "%s %s ...", arguments[0], row->job);
+}
+
+static void answer(struct top *top)
+{
+	struct top_view *view = &top->view;
+	bool this_gpu = top->purpose == 'M' || top->purpose == 'P';
+
+	view->question = NULL;
+	if (top->purpose == '/')
+		memcpy(view->filter, view->typed, sizeof view->filter);
+	else if (*view->typed)
+		begin_change(top, "set",
+		             top->purpose == 'm' || top->purpose == 'M' ? "--memory" : "--share",
+		             view->typed, &top->subject, this_gpu);
+}
+
+static void type(struct top *top, int key)
+{
+	char *typed = top->view.typed;
+	size_t length = strlen(typed);
+
+	if (key == '\n' || key == '\r' || key == KEY_ENTER)
+		answer(top);
+	else if (key == 27)
+		top->view.question = NULL;
+	else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && length > 0)
+		typed[length - 1] = '\0';
+	else if (key >= ' ' && key < 127 && length < sizeof top->view.typed - 1)
+		typed[length] = (char)key, typed[length + 1] = '\0';
+}
+
+static void act(struct top *top, int key)
+{
+	struct top_view *view = &top->view;
+	const struct top_row *row = selected(top);
+
+	switch (key) {
+	case 'q':
+		top->quits = true;
+		break;
+	case 'h':
+	case '?':
+		view->help = true;
+		break;
+	case 's':
+		view->order = (view->order + 1) % TOP_ORDERS;
+		break;
+	case 'S':
+		view->reverse = !view->reverse;
+		break;
+	case '/':
+	case 'm':
+	case 'M':
+	case 'p':
+	case 'P':
+		ask(top, key);
+		break;
+	case 'z':
+	case 'e':
+	case 'r':
+		if (row)
+			begin_change(top, key == 'r' ? "resume" : "pause",
+			             key == 'e' ? "--evict" : NULL, NULL, row, false);
+		break;
+	case KEY_UP:
+		view->selected--;
+		break;
+	case KEY_DOWN:
+		view->selected++;
+		break;
+	case KEY_PPAGE:
+		view->selected -= top_screen_rows();
+		break;
+	case KEY_NPAGE:
+		view->selected += top_screen_rows();
+		break;
+	case KEY_HOME:
+		view->selected = 0;
+		break;
+	case KEY_END:
+		view->selected = view->rows.count - 1;
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct top *top, int key)
+{
+	if (key == KEY_RESIZE)
+		return; /* drawn anew anyway */
+	if (top->view.help)
+		top->view.help = false;
+	else if (top->view.question)
+		type(top, key);
+	else
+		act(top, key);
+}
+
+static int milliseconds_left(uint64_t since_ns, uint64_t interval_ns)
+{
+	uint64_t passed = monotonic_ns() - since_ns;
+
+	return passed >= interval_ns ? 0 : (int)((interval_ns - passed) / 1000000) + 1;
+}
+
+static void watch(struct top *top)
+{
+	enum { CHANGE_MS = 50 }; /* while one goes on */
+
+	read_rows(top);
+	while (!top->quits && !ended_by) {
+		int left = milliseconds_left(top->view.rows.read_ns, top->interval_ns);
+		int key;
+
+		top_screen_draw(&top->view);
+		key = top_screen_key(top->change.process && left > CHANGE_MS ? CHANGE_MS : left);
+		if (key != ERR)
+			take(top, key);
+		if (top_change_has_ended(&top->change)) {
+			show_complaint(top->change.said);
+			left = 0;
+		}
+		if (left == 0 || key == '\n' || key == 's' || key == 'S' ||
+		    milliseconds_left(top->view.rows.read_ns, top->interval_ns) == 0)
+			read_rows(top);
+	}
+}
+
+static bool is_there(const char *job)
+{
+	struct segment_view *view = jobs_read(job);
+	bool there = view;
+
+	free(view);
+	return there;
+}
+
+int command_top(int argc, char **argv)
+{
+	struct top *top = allocate(sizeof *top);
+
+	arguments_read("spillway top", &argp, argc, argv, top);
+	if (top->job && !is_there(top->job))
+		return TOOL_FAILED;
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+		handle_signals();
+		shown = &top->view;
+		atexit(say_last_complaint);
+		if (top_screen_open()) {
+			complain_to = show_complaint;
+			watch(top);
+			complain_to = NULL;
+			top_screen_close();
+			if (ended_by) {
+				signal(ended_by, SIG_DFL);
+				raise(ended_by);
+			}
+			return TOOL_OK;
+		}
+		complain("TERM=%s: not a terminal that is known here",
+		         getenv("TERM") ? getenv("TERM") : "");
+	}
+	top_rows_read(&top->view.rows, NULL, top->job, "", TOP_BY_JOB, false);
+	top_print(&top->view.rows, stdout);
+	return fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
+}

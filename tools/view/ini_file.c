@@ -1,0 +1,28 @@
+/* Reading an INI file without waiting for anybody. */
+#include "tools/view/ini_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/own_file.h"
+
+int ini_read(const char *path, ini_handler handler, void *cookie)
+{
+	int descriptor = own_file_open(AT_FDCWD, path, O_RDONLY, 0), line;
+	FILE *file;
+
+	if (descriptor < 0)
+		return descriptor;
+	file = fdopen(descriptor, "r");
+	if (!file) {
+		int error = -errno;
+
+		close(descriptor);
+		return error;
+	}
+	line = ini_parse_file(file, handler, cookie);
+	fclose(file);
+	return line;
+}

@@ -1,0 +1,189 @@
+/* Looking at jobs: the segments of this state directory. */
+#include "tools/view/jobs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state/directory.h"
+#include "tools/view/counters.h"
+#include "tools/view/tool.h"
+
+static int collect(void *cookie, const char *job)
+{
+	struct job_list *list = cookie;
+	char **grown = realloc(list->name, (list->count + 1) * sizeof *grown);
+
+	if (!grown)
+		fail("out of memory");
+	list->name = grown;
+	list->name[list->count++] = text("%s", job);
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void jobs_list(struct job_list *list)
+{
+	int rc;
+
+	*list = (struct job_list){0};
+	rc = segment_list(collect, list);
+	/* Before the first job there is no directory yet. */
+	if (rc < 0 && rc != -ENOENT) {
+		char message[512] = "";
+
+		directory_open(0, message, sizeof message);
+		fail("%s", message[0] ? message : strerror(-rc));
+	}
+	if (list->count)
+		qsort(list->name, list->count, sizeof *list->name, by_name);
+}
+
+void jobs_list_free(struct job_list *list)
+{
+	for (int i = 0; i < list->count; i++)
+		free(list->name[i]);
+	free(list->name);
+}
+
+static struct segment_view *read_view(const char *job, int *rc, char *message, size_t size)
+{
+	struct segment_view *view = allocate(sizeof *view);
+
+	*rc = segment_read(job, view, message, size);
+	if (*rc == 0)
+		return view;
+	free(view);
+	return NULL;
+}
+
+/* Adds a name to a list of at most so many; what is beyond is counted by who asks. */
+static void add_name(char **list, int count, const char *name)
+{
+	enum { NAMED = 10 };
+	char *longer;
+
+	if (count > NAMED)
+		return;
+	longer = count == NAMED ? text("%s, ...", *list)
+	                        : text("%s%s%s", *list, count ? ", " : "", name);
+	free(*list);
+	*list = longer;
+}
+
+/* Names the jobs that run, and of those that have ended how many there are. */
+static void complain_no_job(const char *job)
+{
+	char directory[PATH_MAX], message[512];
+	struct job_list list;
+	char *running = text("%s", ""), *among = text("%s", "");
+	int live = 0, ended = 0, rc;
+
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		struct segment_view *view = read_view(list.name[i], &rc, message, sizeof message);
+
+		if (view && jobs_live_process(view))
+			add_name(&running, live++, list.name[i]);
+		else if (view)
+			ended++;
+		free(view);
+	}
+	if (ended) {
+		free(among);
+		among = text("%s%d that %s ended (spillway stat)", live ? ", and " : "", ended,
+		             ended == 1 ? "has" : "have");
+	}
+	directory_path(directory, sizeof directory);
+	if (live || ended)
+		complain("no job '%s' in %s; there %s: %s%s", job, directory,
+		         live + ended == 1 ? "is" : "are", running, among);
+	else
+		complain("no job '%s' in %s; there is none at all", job, directory);
+	free(running);
+	free(among);
+	jobs_list_free(&list);
+}
+
+struct segment_view *jobs_read(const char *job)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view;
+
+	if (directory_check_name(job) != 0) {
+		complain("'%s' cannot be a job: expected 1 to 63 of A-Z a-z 0-9 . _ - "
+		         "not beginning with a dot",
+		         job);
+		return NULL;
+	}
+	view = read_view(job, &rc, message, sizeof message);
+	if (rc == -ENOENT)
+		complain_no_job(job);
+	else if (!view)
+		complain("%s", message);
+	return view;
+}
+
+struct segment_view *jobs_read_listed(const char *job, bool *has_gone)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view = read_view(job, &rc, message, sizeof message);
+
+	*has_gone = rc == -ENOENT;
+	if (!view && !*has_gone)
+		complain("%s", message);
+	return view;
+}
+
+struct segment_view *jobs_read_if_any(const char *job)
+{
+	char message[512] = "";
+	int rc;
+	struct segment_view *view = read_view(job, &rc, message, sizeof message);
+
+	if (!view && rc != -ENOENT)
+		fail("%s; remove %s if no process uses it", message, jobs_file(job, "segment"));
+	return view;
+}
+
+const struct segment_process *jobs_live_process(const struct segment_view *view)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE)
+			return &view->process[i];
+	return NULL;
+}
+
+int jobs_live_count(const struct segment_view *view)
+{
+	int count = 0;
+
+	for (int i = 0; i < view->process_count; i++)
+		count += view->process[i].state == SLOT_LIVE;
+	return count;
+}
+
+bool jobs_gpu_is_used(const struct segment_view *view, int gpu)
+{
+	for (int i = 0; i < view->process_count; i++)
+		if (view->process[i].state == SLOT_LIVE &&
+		    counter_any(&view->process[i].device[gpu]))
+			return true;
+	return false;
+}
+
+char *jobs_file(const char *job, const char *suffix)
+{
+	char directory[PATH_MAX];
+
+	directory_path(directory, sizeof directory);
+	return text("%s/%s.%s", directory, job, suffix);
+}

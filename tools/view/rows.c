@@ -1,0 +1,121 @@
+/* One row per job and GPU. */
+#include "tools/view/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/view/jobs.h"
+#include "tools/view/tool.h"
+
+static struct row *add(struct rows *rows)
+{
+	struct row *grown = realloc(rows->row, (rows->count + 1) * sizeof *grown);
+
+	if (!grown)
+		fail("out of memory");
+	rows->row = grown;
+	return &rows->row[rows->count++];
+}
+
+static void add_device(struct rows *rows, const struct segment_view *view, int gpu)
+{
+	struct row *row = add(rows);
+
+	*row = (struct row){.gpu = gpu};
+	memcpy(row->job, view->job, sizeof row->job);
+	memcpy(row->typed, view->job, sizeof view->job);
+	memcpy(row->labels, view->labels, sizeof row->labels);
+	node_user(geteuid(), row->user, sizeof row->user);
+	row->processes = jobs_live_count(view);
+	row->running = row->processes > 0;
+	if (gpu < 0)
+		return;
+	row->device = view->device[gpu];
+	memcpy(row->charged, view->charged[gpu], sizeof row->charged);
+	row->orphaned = view->orphaned[gpu];
+	row->total = view->job_total[gpu];
+}
+
+/* view: NULL if it could not be read; it is freed. */
+static void add_job(struct rows *rows, struct segment_view *view)
+{
+	if (!view) {
+		rows->unreadable++;
+		return;
+	}
+	if (view->device_count == 0)
+		add_device(rows, view, -1);
+	for (int gpu = 0; gpu < view->device_count; gpu++)
+		add_device(rows, view, gpu);
+	free(view);
+}
+
+void rows_read(struct rows *rows, const char *job)
+{
+	struct job_list list;
+
+	*rows = (struct rows){0};
+	if (job) {
+		add_job(rows, jobs_read(job));
+		return;
+	}
+	jobs_list(&list);
+	for (int i = 0; i < list.count; i++) {
+		bool has_gone;
+		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
+
+		if (!has_gone)
+			add_job(rows, view);
+	}
+	jobs_list_free(&list);
+}
+
+static void add_page(struct rows *rows, const struct node_job *job, int gpu)
+{
+	const struct page *page = &job->page;
+	struct row *row = add(rows);
+
+	*row = (struct row){.gpu = gpu, .is_of_page = true, .running = job->running};
+	memcpy(row->job, page->job, sizeof row->job);
+	node_name(job, row->typed);
+	memcpy(row->labels, page->labels, sizeof row->labels);
+	memcpy(row->user, job->user, sizeof row->user);
+	row->processes = job->running ? (int)page->processes : 0;
+	if (gpu < 0)
+		return;
+	row->device = page->device[gpu].device;
+	memcpy(row->charged, page->device[gpu].charged, sizeof row->charged);
+	statistics_set(&row->total.limit_set, page->device[gpu].limit);
+	statistics_set(&row->total.share_set, page->device[gpu].share);
+}
+
+void rows_add_node(struct rows *rows)
+{
+	struct node_jobs jobs;
+
+	node_jobs_read(&jobs);
+	for (int i = 0; i < jobs.count; i++) {
+		int count = (int)jobs.job[i].page.device_count;
+
+		for (int gpu = count ? 0 : -1; gpu < count; gpu++)
+			add_page(rows, &jobs.job[i], gpu);
+	}
+	node_jobs_free(&jobs);
+}
+
+bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value)
+{
+	bool known = counter_read(counter, &row->total, value);
+
+	if (!row->is_of_page)
+		return known;
+	return known && *value != 0 &&
+	       (counter->offset == offsetof(struct statistics, limit_set) ||
+	        counter->offset == offsetof(struct statistics, share_set));
+}
+
+void rows_free(struct rows *rows)
+{
+	free(rows->row);
+}

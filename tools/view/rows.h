@@ -1,0 +1,42 @@
+/*
+ * One row per job and GPU, so that every figure has one meaning: what all formats but the JSON show.
+ */
+#ifndef SPILLWAY_ROWS_H
+#define SPILLWAY_ROWS_H
+
+#include <stdbool.h>
+
+#include "core/state/segment.h"
+#include "tools/view/counters.h"
+#include "tools/view/node.h"
+
+struct row {
+	char job[64];
+	char typed[NODE_NAME_MAX]; /* what commands take for it */
+	char user[NODE_USER_MAX];
+	char labels[256];
+	bool running;
+	int processes;   /* live ones */
+	bool is_of_page; /* of total limit_set and share_set are known, no more */
+	int gpu; /* index among the job's devices; -1: the job has met none, what follows is zero */
+	struct segment_device device;
+	uint64_t charged[2]; /* by enum segment_side */
+	uint64_t orphaned;   /* of it on the device; pages do not say */
+	struct statistics total;
+};
+
+struct rows {
+	struct row *row;
+	int count;
+	int unreadable; /* jobs whose state cannot be read; each has been said */
+};
+
+/* Of one job, or of all when job is NULL. The caller frees them. */
+void rows_read(struct rows *rows, const char *job);
+/* Adds the other jobs of the node. */
+void rows_add_node(struct rows *rows);
+/* As counter_read(): also false where nobody says. */
+bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value);
+void rows_free(struct rows *rows);
+
+#endif

@@ -1,0 +1,58 @@
+/* Which GPUs a selector names. */
+#include "tools/view/selectors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/view/ini_file.h"
+
+int selectors_devices(const struct segment_view *view, struct config_device device[SEGMENT_DEVICES])
+{
+	for (int i = 0; i < view->device_count; i++) {
+		device[i] = (struct config_device){.ordinal = i};
+		snprintf(device[i].uuid, sizeof device[i].uuid, "%s", view->device[i].uuid);
+		snprintf(device[i].pci_bus_id, sizeof device[i].pci_bus_id, "%s",
+		         view->device[i].pci_bus_id);
+	}
+	return view->device_count;
+}
+
+bool selectors_name_any(const char *selector, const struct config_device *device, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (config_check_selector(selector, &device[i]) == 0)
+			return true;
+	return false;
+}
+
+struct check {
+	const char *path;
+	const struct config_device *device;
+	int count;
+	void (*idle)(const char *path, const char *selector);
+	char last[64]; /* the section being read */
+};
+
+static int see(void *cookie, const char *section, const char *key, const char *value)
+{
+	struct check *check = cookie;
+	const char *selector;
+
+	(void)key;
+	(void)value;
+	if (strncmp(section, "gpu", 3) != 0 || strcmp(section, check->last) == 0)
+		return 1;
+	snprintf(check->last, sizeof check->last, "%s", section);
+	selector = section + 3 + strspn(section + 3, " \t");
+	if (!selectors_name_any(selector, check->device, check->count))
+		check->idle(check->path, selector);
+	return 1;
+}
+
+void selectors_check(const char *path, const struct config_device *device, int count,
+                     void (*idle)(const char *path, const char *selector))
+{
+	struct check check = {.path = path, .device = device, .count = count, .idle = idle};
+
+	ini_read(path, see, &check); /* what is wrong with the file, those who obey it say */
+}
