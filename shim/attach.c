@@ -22,7 +22,6 @@
 #include "core/base/units.h"
 #include "core/cuda/driver.h"
 
-struct driver driver;
 void *shim_real[ENTRY_COUNT];
 void *shim_hook[ENTRY_COUNT];
 struct code shim_inside[2];

@@ -9,11 +9,12 @@ include tests/conformance/rules.mk
 include tests/gpu/rules.mk
 include tests/fuzz/rules.mk
 include tests/chaos/rules.mk
+include tests/house/rules.mk
 
 .PHONY: run-check
 run-check: all $(unit_out) $(e2e_out) $(chaos_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(unit_out) $(e2e_tests) $(softgpu_tests) \
-		$(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) $(bench_tests)
+		$(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) $(bench_tests) $(house_tests)
 
 # What takes too long for every day.
 .PHONY: run-check-long

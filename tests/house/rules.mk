@@ -1,0 +1,2 @@
+# tests/house: the code against what is said of it.
+house_tests := tests/house/test_documents.py

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Holds what documents say of the house against the code: the table of rooms in core/README.md against core/rooms, and of
+each README the files, folders and functions it names. Takes no exceptions.
+
+test_documents.py [ROOT]
+"""
+
+import glob
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import house
+
+root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+os.chdir(root)
+wrong = []
+
+with open("core/README.md") as file:
+    text = file.read()
+listed = []
+for row in re.findall(r"^\| (`[^|]*`) \|", text, re.M):
+    listed += ["core/" + name.rstrip("/") for name in re.findall(r"`([^`]*)`", row)]
+rooms = [room for room in house.rooms(".") if room.startswith("core/")]
+wrong += [f"core/README.md: no row for {room}" for room in rooms if room not in listed]
+wrong += [f"core/README.md: a row for {room}, which is no room of core/rooms" for room in listed if room not in rooms]
+
+code = ""
+for top in ("core", "shim", "tools", "tests"):
+    for kind in ("c", "h", "S", "sh", "mk", "py"):
+        for name in glob.glob(f"{top}/**/*.{kind}", recursive=True):
+            with open(name, errors="replace") as file:
+                code += file.read()
+functions = set(re.findall(r"\b([A-Za-z_]\w*)\(", code))
+functions |= set(re.findall(r"\b(?:HOOK|GATED|FUNCTION)\((\w+)", code))
+
+FILE = re.compile(r"^[\w.+-]+(/[\w.+-]+)*\.(c|h|S|sh|py|awk|mk|ini|map)$")
+for document in glob.glob("core/**/README.md", recursive=True) + ["CONTRIBUTING.md"]:
+    if not os.path.exists(document):
+        continue
+    with open(document) as file:
+        words = re.findall(r"`([^`\n]+)`", file.read())
+    near = [os.path.dirname(document), "core", "."]
+    for word in sorted(set(words)):
+        if FILE.match(word) or re.match(r"^(core|shim|tools|tests|conf)/[\w/.-]*$", word):
+            here = any(os.path.exists(os.path.join(folder, word)) for folder in near)
+            if not here and "/" not in word:
+                here = any(glob.glob(f"{top}/**/{word}", recursive=True) for top in ("core", "shim"))
+            if not here and f"#include <{word}>" not in code:
+                wrong.append(f"{document}: there is no {word}")
+        called = re.match(r"^(\w+)\(\)?", word)
+        if called and word.endswith(")") and called.group(1) not in functions:
+            wrong.append(f"{document}: there is no function {word}")
+
+print("\n".join(wrong))
+sys.exit(bool(wrong))

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Holds the code against core/rooms: each include and each symbol of an object goes to a room that may be used, and no
+files form a circle, by includes (a .c and its .h are one there) or by symbols. Takes no exceptions.
+
+test_layers.py [ROOT [BUILD]]
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import house
+
+root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+build = sys.argv[2] if len(sys.argv) > 2 else os.path.join(root, os.environ.get("BUILD", "build"))
+wrong = []
+
+
+def say_circles(edges, by, why):
+    for circle in house.circles(edges):
+        wrong.append(f"{len(circle)} files form a circle by {by}: {' '.join(circle)}")
+        for file in circle:
+            for other in sorted(set(edges[file]) & set(circle)):
+                wrong.append(f"    {file} uses {why(file, other)} of {other}")
+
+
+allowed = house.rooms(root)
+found = house.files(root, allowed)
+for file, room in sorted(found.items()):
+    if not room:
+        wrong.append(f"{file}: its folder is no room of core/rooms")
+
+included = house.includes(root, found)
+for file, others in sorted(included.items()):
+    for other in others:
+        if found[file] and found[other] and found[other] not in allowed[found[file]]:
+            wrong.append(f"{file} includes {other}: {found[file]} may not use {found[other]}")
+
+linked = house.symbols(build, found)
+if not linked:
+    wrong.append(f"{build} holds no object of the house: build first")
+for file, others in sorted(linked.items()):
+    for other, names in sorted(others.items()):
+        if found[file] and found[other] and found[other] not in allowed[found[file]]:
+            wrong.append(f"{file} uses {' '.join(names)} of {other}: {found[file]} may not use {found[other]}")
+
+stems = {}
+for file, others in included.items():
+    stem = os.path.splitext(file)[0]
+    stems.setdefault(stem, set()).update(s for s in (os.path.splitext(o)[0] for o in others) if s != stem)
+say_circles(stems, "includes", lambda file, other: "the header")
+say_circles(linked, "symbols", lambda file, other: " ".join(linked[file][other]))
+
+print("\n".join(wrong))
+print(f"{len(found)} files, {len(linked)} objects, {len(allowed)} rooms: {len(wrong)} lines of what is wrong")
+sys.exit(bool(wrong))
