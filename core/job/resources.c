@@ -14,28 +14,12 @@
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/base/monotonic.h"
+#include "core/memory/ipc/resources_wire.h"
 
 static struct {
 	struct share_token token;
 	char path[PATH_MAX]; /* where its socket is when somebody asks; "": nobody can */
 } asked;
-
-struct share_token resources_token(uint64_t segment_token, uint64_t started_ns)
-{
-	struct share_token token;
-
-	memcpy(token.bytes, &segment_token, 8);
-	memcpy(token.bytes + 8, &started_ns, 8);
-	return token;
-}
-
-struct resources_reply resources_reply_new(void)
-{
-	struct resources_reply reply = {.version = RESOURCES_VERSION};
-
-	memcpy(reply.magic, "SPILRSRC", sizeof(reply.magic));
-	return reply;
-}
 
 void resources_start(const struct segment *segment)
 {

@@ -1,5 +1,5 @@
 /*
- * The resources of processes. They connect to us (core/job/resources.h); what they send is bounded, checked and never
+ * The resources of processes. They connect to us (core/memory/ipc/resources_wire.h); what they send is bounded, checked and never
  * trusted, and who does not come is not waited for beyond one deadline for all.
  */
 #include "tools/cli/resources.h"
@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "core/base/units.h"
-#include "core/job/resources.h"
+#include "core/memory/ipc/resources_wire.h"
 #include "tools/formats/json.h"
-#include "tools/view/node.h"
 #include "tools/formats/table.h"
+#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 #define PATIENCE_NS \
