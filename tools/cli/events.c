@@ -19,12 +19,13 @@
 #include "core/state/directory.h"
 #include "core/registry/registry.h"
 #include "core/state/ring_reader.h"
-#include "tools/view/arguments.h"
+#include "tools/cli/commands.h"
 #include "tools/formats/event_words.h"
-#include "tools/view/jobs.h"
 #include "tools/formats/output.h"
-#include "tools/view/tool.h"
 #include "tools/formats/trace.h"
+#include "tools/view/arguments.h"
+#include "tools/view/jobs.h"
+#include "tools/view/tool.h"
 
 enum {
 	ROUND_NS = 200000000,

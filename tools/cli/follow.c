@@ -12,11 +12,11 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "tools/view/arguments.h"
-#include "tools/view/jobs.h"
 #include "tools/cli/moving.h"
 #include "tools/formats/report.h"
 #include "tools/formats/report_moves.h"
+#include "tools/view/arguments.h"
+#include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
 enum { OPTION_TIMEOUT = 0x300 };

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/commands.h"
+#include "tools/doctor/doctor.h"
+#include "tools/top/top.h"
 #include "tools/view/arguments.h"
 #include "tools/view/tool.h"
 

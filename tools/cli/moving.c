@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "core/base/units.h"
+#include "tools/formats/report_moves.h"
 #include "tools/view/eviction.h"
 #include "tools/view/jobs.h"
-#include "tools/formats/report_moves.h"
 #include "tools/view/tool.h"
 
 enum { PROGRESS = 20 }; /* characters of a bar */

@@ -9,11 +9,12 @@
 
 #include "core/base/deadline.h"
 #include "core/config/config.h"
-#include "tools/view/arguments.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
+#include "tools/cli/shares.h"
+#include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
 #include "tools/view/node.h"
-#include "tools/cli/shares.h"
 #include "tools/view/tool.h"
 
 struct request {

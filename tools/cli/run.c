@@ -15,18 +15,20 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "tools/view/arguments.h"
 #include "tools/cli/claim.h"
-#include "tools/cli/cleanup.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/frameworks.h"
-#include "tools/doctor/hint.h"
 #include "tools/cli/job_name.h"
-#include "tools/view/jobs.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/settings.h"
+#include "tools/doctor/cleanup.h"
+#include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
-#include "tools/cli/settings.h"
+#include "tools/view/arguments.h"
+#include "tools/view/configuration.h"
+#include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
 struct run {
@@ -113,7 +115,7 @@ static struct config *load_config(const char *override_file)
 {
 	const struct config_sources sources = {
 	    .system_file = CONFIG_SYSTEM_FILE,
-	    .file = settings_file(),
+	    .file = configuration_file(),
 	    .override_file = override_file,
 	    .environment = environ,
 	};
@@ -153,7 +155,7 @@ static bool can_read(const char *file)
 /* The program may change its folder before it reads this. */
 static void use_config_file(const char *given)
 {
-	const char *file = given ? given : settings_file();
+	const char *file = given ? given : configuration_file();
 	char *absolute;
 
 	if (given && !can_read(given)) {
@@ -317,7 +319,7 @@ static void set_limits(const struct run *run, const char *job)
 		exit(tool_failure);
 	set_environment("SPILLWAY_JOB", job);
 	config = load_config(override_file);
-	settings_warn(config);
+	configuration_warn(config, NULL);
 	if (config_disabled(config))
 		complain("the environment disables Spillway: the program runs without it");
 	else

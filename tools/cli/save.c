@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "core/config/config.h"
+#include "tools/cli/shares.h"
+#include "tools/formats/output.h"
 #include "tools/view/ini_file.h"
 #include "tools/view/jobs.h"
-#include "tools/formats/output.h"
-#include "tools/cli/shares.h"
 #include "tools/view/tool.h"
 
 /* The file, line by line, each with its end. */

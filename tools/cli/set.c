@@ -4,14 +4,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/view/arguments.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
-#include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/cli/save.h"
-#include "tools/view/selectors.h"
 #include "tools/cli/settings.h"
 #include "tools/cli/shares.h"
+#include "tools/view/arguments.h"
+#include "tools/view/configuration.h"
+#include "tools/view/jobs.h"
+#include "tools/view/node.h"
+#include "tools/view/selectors.h"
 #include "tools/view/tool.h"
 
 struct set {
@@ -135,7 +137,7 @@ static void warn(const char *override_file)
 	struct config_error error;
 
 	if (config_load(&sources, &config, &error) == 0)
-		settings_warn(config);
+		configuration_warn(config, NULL);
 	config_release(config);
 }
 

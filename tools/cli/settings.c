@@ -148,22 +148,3 @@ bool settings_stand(const struct settings *settings, const char *path)
 			return false;
 	return true;
 }
-
-const char *settings_file(void)
-{
-	const char *file = getenv("SPILLWAY_CONFIG");
-
-	return file && *file ? file : NULL;
-}
-
-void settings_warn(const struct config *config)
-{
-	const char *line = config_warnings(config);
-
-	while (*line) {
-		int length = (int)strcspn(line, "\n");
-
-		complain("%.*s", length, line);
-		line += length + (line[length] == '\n');
-	}
-}

@@ -23,9 +23,5 @@ bool settings_any(const struct settings *settings);
 bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline);
 /* Whether all of them stand in an override file already, as they are written. */
 bool settings_stand(const struct settings *settings, const char *path);
-/* The file that SPILLWAY_CONFIG names, or NULL. */
-const char *settings_file(void);
-/* Says what the configuration warns of. */
-void settings_warn(const struct config *config);
 
 #endif

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/base/own_file.h"
-#include "tools/view/ini_file.h"
 #include "tools/formats/replace.h"
+#include "tools/view/ini_file.h"
 #include "tools/view/tool.h"
 
 static int collect(void *cookie, const char *section, const char *name, const char *value)

@@ -8,16 +8,17 @@
 
 #include "core/base/units.h"
 #include "core/state/directory.h"
-#include "tools/view/arguments.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/resources.h"
+#include "tools/cli/serve.h"
 #include "tools/formats/formats.h"
-#include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
-#include "tools/cli/resources.h"
-#include "tools/view/rows.h"
-#include "tools/cli/serve.h"
 #include "tools/formats/table.h"
+#include "tools/view/arguments.h"
+#include "tools/view/jobs.h"
+#include "tools/view/node.h"
+#include "tools/view/rows.h"
 #include "tools/view/tool.h"
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_PROMETHEUS, FORMAT_ANTMAN };

@@ -1,32 +1,32 @@
 /* spillway doctor: what works on this machine and why not; "ok" or "no" before every line. */
+#include "tools/doctor/doctor.h"
+
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/printable.h"
 #include "core/base/driver_library.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/page.h"
 #include "core/state/turns.h"
-#include "tools/view/arguments.h"
-#include "tools/cli/cleanup.h"
-#include "tools/view/counters.h"
+#include "tools/doctor/cleanup.h"
 #include "tools/doctor/driver.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/hint.h"
-#include "tools/view/jobs.h"
 #include "tools/doctor/paths.h"
 #include "tools/doctor/program.h"
 #include "tools/doctor/room.h"
-#include "tools/view/selectors.h"
-#include "tools/cli/settings.h"
 #include "tools/doctor/surroundings.h"
+#include "tools/view/arguments.h"
+#include "tools/view/configuration.h"
+#include "tools/view/counters.h"
+#include "tools/view/jobs.h"
+#include "tools/view/selectors.h"
 #include "tools/view/tool.h"
 
 struct doctor {
@@ -65,20 +65,6 @@ static const struct argp argp = {
     .doc = "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
            "Exit status: 0 when a job could run, else 1.",
 };
-
-bool finding(bool good, const char *format, ...)
-{
-	va_list list;
-	char *said;
-
-	va_start(list, format);
-	if (vasprintf(&said, format, list) < 0)
-		fail("out of memory");
-	va_end(list);
-	printf("%s  %s\n", good ? "ok" : "no", printable_lines(said));
-	free(said);
-	return good;
-}
 
 static bool check_shim(struct paths *paths)
 {
@@ -358,20 +344,15 @@ static void print_settings(const struct config *config, const struct config_devi
 #undef X
 }
 
-static void print_warnings(const char *warnings)
+static void print_warning(const char *line)
 {
-	while (*warnings) {
-		int length = (int)strcspn(warnings, "\n");
-
-		finding(false, "configuration: %.*s", length, warnings);
-		warnings += length + (warnings[length] == '\n');
-	}
+	finding(false, "configuration: %s", line);
 }
 
 static bool check_config(const struct driver_report *report)
 {
 	static const struct config_device any = {0};
-	const char *const files[] = {CONFIG_SYSTEM_FILE, settings_file()};
+	const char *const files[] = {CONFIG_SYSTEM_FILE, configuration_file()};
 	const struct config_sources sources = {
 	    .system_file = files[0],
 	    .file = files[1],
@@ -392,7 +373,7 @@ static bool check_config(const struct driver_report *report)
 	finding(enabled, "configuration: %s",
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
 	                : "the environment disables Spillway");
-	print_warnings(config_warnings(config));
+	configuration_warn(config, print_warning);
 	surroundings_hami(environ);
 	finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
 	        config_nvml_origin(config));

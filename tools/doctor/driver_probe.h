@@ -5,12 +5,17 @@
 #define SPILLWAY_DRIVER_PROBE_H
 
 #include <cuda.h>
+#include <stdio.h>
 
 #include "tools/doctor/driver.h"
 
 /* Leaves what is about to be done in the report, for the case that it does not come back. */
-void probe_about_to(const char *what);
-/* Tries each provider of host memory on the device, in a context of its own. */
-void probe_providers(void *library, CUdevice handle, struct driver_features *features);
+static inline void probe_about_to(struct driver_report *report, const char *what)
+{
+	snprintf(report->said, sizeof report->said, "%s", what);
+}
+
+/* Tries each provider of host memory on the report's device of this index, in a context of its own. */
+void probe_providers(void *library, CUdevice handle, struct driver_report *report, int index);
 
 #endif

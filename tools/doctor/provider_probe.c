@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+#include "core/base/cgroup.h"
 #include "tools/doctor/driver_probe.h"
-#include "tools/doctor/surroundings.h"
 
 enum { UNIT = 2 << 20, CHARGED = 16 * UNIT, ROUNDS = 5 };
 
@@ -22,8 +22,17 @@ struct trial {
 	CUdevice device;
 	size_t
 	    least; /* bytes to make; they are touched and the cgroup is asked in between, if charge_at is set */
-	unsigned long long *charge_at;
+	uint64_t *charge_at;
 };
+
+/* Returns the bytes charged to this process's memory cgroup; 0: not known. */
+static uint64_t cgroup_charge(void)
+{
+	struct cgroup_memory memory;
+
+	cgroup_memory("", &memory);
+	return memory.used == UINT64_MAX ? 0 : memory.used;
+}
 
 /* With the memory there. */
 static void look_at_charge(const struct trial *trial, CUdeviceptr address, size_t size)
@@ -32,8 +41,7 @@ static void look_at_charge(const struct trial *trial, CUdeviceptr address, size_
 		return;
 	(void)CALL(trial->library, cuMemsetD8, address, 1, size);
 	(void)CALL(trial->library, cuCtxSynchronize);
-	if (!surroundings_cgroup_memory(trial->charge_at))
-		*trial->charge_at = 0;
+	*trial->charge_at = cgroup_charge();
 }
 
 static size_t unit_of(const struct trial *trial, const CUmemAllocationProp *prop)
@@ -138,7 +146,7 @@ static CUresult try_provider(const struct trial *trial, unsigned int code)
 /* The middle one of some rounds: whatever else is in the cgroup takes and gives memory, too. */
 static enum driver_charge charge_of(const struct trial *as, unsigned int code)
 {
-	unsigned long long before, with;
+	uint64_t before, with;
 	const struct trial trial = {
 	    .library = as->library, .device = as->device, .least = CHARGED, .charge_at = &with};
 	int charged = 0;
@@ -147,8 +155,8 @@ static enum driver_charge charge_of(const struct trial *as, unsigned int code)
 		return CHARGE_UNKNOWN; /* it may be on the device */
 	for (int i = 0; i < ROUNDS; i++) {
 		with = 0;
-		if (!surroundings_cgroup_memory(&before) ||
-		    try_provider(&trial, code) != CUDA_SUCCESS || !with)
+		before = cgroup_charge();
+		if (!before || try_provider(&trial, code) != CUDA_SUCCESS || !with)
 			return CHARGE_UNKNOWN;
 		charged += with > before && with - before >= CHARGED / 2;
 	}
@@ -168,8 +176,9 @@ static CUresult try_ipc(const struct trial *trial)
 	return result;
 }
 
-void probe_providers(void *library, CUdevice handle, struct driver_features *features)
+void probe_providers(void *library, CUdevice handle, struct driver_report *report, int index)
 {
+	struct driver_features *features = &report->features[index];
 	const struct trial trial = {.library = library, .device = handle, .least = UNIT};
 	unsigned int first = PROVIDER_PINNED + 1;
 	static const char *const names[] = {
@@ -181,7 +190,7 @@ void probe_providers(void *library, CUdevice handle, struct driver_features *fea
 	CUcontext context;
 	CUresult result;
 
-	probe_about_to("making a context");
+	probe_about_to(report, "making a context");
 	result = CALL(library, cuDevicePrimaryCtxRetain, &context, handle);
 	if (result == CUDA_SUCCESS)
 		result = CALL(library, cuCtxSetCurrent, context);
@@ -189,16 +198,16 @@ void probe_providers(void *library, CUdevice handle, struct driver_features *fea
 	if (result != CUDA_SUCCESS)
 		return;
 	for (unsigned int code = PROVIDER_NUMA; code <= PROVIDER_PINNED; code++) {
-		probe_about_to(names[code]);
+		probe_about_to(report, names[code]);
 		features->provider_error[code] = try_provider(&trial, code);
 		if (!features->provider_error[code] && code < first)
 			first = code;
 	}
-	probe_about_to("IPC");
+	probe_about_to(report, "IPC");
 	features->ipc_error = try_ipc(&trial);
-	probe_about_to("memory on the host");
+	probe_about_to(report, "memory on the host");
 	features->charge = charge_of(&trial, first);
-	probe_about_to("giving the context back");
+	probe_about_to(report, "giving the context back");
 	(void)CALL(library, cuDevicePrimaryCtxRelease, handle);
 	features->providers_tried = true;
 }

@@ -73,15 +73,6 @@ static bool read_line(const char *path, char *line, int size)
 	return good;
 }
 
-bool surroundings_cgroup_memory(unsigned long long *bytes)
-{
-	struct cgroup_memory memory;
-
-	cgroup_memory("", &memory);
-	*bytes = memory.used == UINT64_MAX ? 0 : memory.used;
-	return memory.used != UINT64_MAX;
-}
-
 /* What host_limit = auto reckons with. */
 static void print_host_memory(void)
 {

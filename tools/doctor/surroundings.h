@@ -10,7 +10,4 @@
 void surroundings_container(void);
 void surroundings_hami(char *const *environment);
 
-/* Reads how many bytes are charged to this process's memory cgroup now. Returns whether one could be read. */
-bool surroundings_cgroup_memory(unsigned long long *bytes);
-
 #endif

@@ -9,11 +9,11 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
+#include "tools/formats/report_moves.h"
+#include "tools/formats/table.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
 #include "tools/view/node.h"
-#include "tools/formats/report_moves.h"
-#include "tools/formats/table.h"
 
 const char *report_limit(uint64_t bytes, char *buf, size_t size)
 {

@@ -6,8 +6,8 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
-#include "tools/view/counters.h"
 #include "tools/formats/table.h"
+#include "tools/view/counters.h"
 
 static const char nothing_moves[] =
     "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "

@@ -5,10 +5,10 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
-#include "tools/view/counters.h"
 #include "tools/formats/report.h"
 #include "tools/formats/table.h"
 #include "tools/top/top.h"
+#include "tools/view/counters.h"
 
 /* As tools/formats/table.h has them: "<" stands on the left. Bars have no heading. */
 static const char *const headings[TOP_COLUMNS] = {

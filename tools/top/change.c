@@ -1,40 +1,31 @@
 /*
- * spillway top: a change in progress. The command itself runs, in a child, so that what it refuses, how
+ * spillway top: a change in progress. The command itself runs, as a process of its own, so that what it refuses, how
  * long it waits and what it says are its own; the screen goes on meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/view/tool.h"
 #include "tools/top/top.h"
+#include "tools/view/tool.h"
 
 static _Noreturn void become(const char *const *arguments, int output)
 {
 	enum { MOST = 16 };
-	static char name[] = "spillway";
-	char *vector[MOST] = {name};
-	int (*command)(int, char **) = command_set;
-	int count = 1, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const char *vector[MOST] = {"spillway"};
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	top_screen_forget();
-	complain_to = NULL;
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
 	if (dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
 	    dup2(output, STDERR_FILENO) < 0)
 		_exit(TOOL_FAILED);
-	if (strcmp(arguments[0], "pause") == 0)
-		command = command_pause;
-	else if (strcmp(arguments[0], "resume") == 0)
-		command = command_resume;
-	for (; count < MOST - 1 && arguments[count]; count++)
-		vector[count] = (char *)arguments[count];
-	exit(command(count, vector));
+	for (int i = 0; i < MOST - 2 && arguments[i]; i++)
+		vector[i + 1] = arguments[i];
+	execv("/proc/self/exe", (char *const *)vector);
+	dprintf(STDERR_FILENO, "spillway: /proc/self/exe: %s\n", strerror(errno));
+	_exit(TOOL_FAILED);
 }
 
 void top_change_begin(struct top_change *change, const char *const *arguments)

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "core/base/monotonic.h"
+#include "tools/top/top.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
-#include "tools/top/top.h"
 
 static const char *const order_names[TOP_ORDERS] = {
     [TOP_BY_JOB] = "job",   [TOP_BY_DEVICE] = "device", [TOP_BY_HOST] = "host",

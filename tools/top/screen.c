@@ -20,8 +20,8 @@
 #include "core/base/units.h"
 #include "core/base/printable.h"
 #include "tools/formats/report.h"
-#include "tools/view/tool.h"
 #include "tools/top/top.h"
+#include "tools/view/tool.h"
 
 enum { LINES_ABOVE = 3, LINES_BELOW = 4, LEAST_LINES = 9, LEAST_COLUMNS = 64 };
 enum { PAIR_HOST = 1, PAIR_OVER };
@@ -33,11 +33,6 @@ void top_screen_close(void)
 {
 	if (stands)
 		endwin();
-	stands = false;
-}
-
-void top_screen_forget(void)
-{
 	stands = false;
 }
 

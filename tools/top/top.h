@@ -12,6 +12,9 @@
 
 #include "core/state/segment.h"
 
+/* As the commands of tools/cli/commands.h. */
+int command_top(int argc, char **argv);
+
 /* --- rows: one per process and device --- */
 
 enum { TOP_PAST = 16 };
@@ -112,8 +115,6 @@ struct top_view {
 /* False where the terminal cannot be used. Whatever ends the tool gives the terminal back. */
 bool top_screen_open(void);
 void top_screen_close(void);
-/* In a forked child: the terminal stays as it is. */
-void top_screen_forget(void);
 void top_screen_draw(struct top_view *view);
 /* A key of <curses.h>, or ERR after this time. */
 int top_screen_key(int milliseconds);

@@ -1,5 +1,5 @@
 /*
- * What the commands of the tool share: their table, their exit codes and how they report trouble.
+ * What the commands of the tool share: their exit codes and how they report trouble.
  */
 #ifndef SPILLWAY_TOOL_H
 #define SPILLWAY_TOOL_H
@@ -16,16 +16,6 @@ enum tool_status {
 	RUN_NOT_EXECUTABLE = 126,
 	RUN_NOT_FOUND = 127,
 };
-
-/* argv[0] is "spillway", the command's name already taken off. Each returns the exit status. */
-int command_run(int argc, char **argv);
-int command_stat(int argc, char **argv);
-int command_top(int argc, char **argv);
-int command_set(int argc, char **argv);
-int command_pause(int argc, char **argv);
-int command_resume(int argc, char **argv);
-int command_events(int argc, char **argv);
-int command_doctor(int argc, char **argv);
 
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
 extern int tool_failure;

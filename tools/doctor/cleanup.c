@@ -1,5 +1,5 @@
 /* Removing what ended jobs left in the state directory. */
-#include "tools/cli/cleanup.h"
+#include "tools/doctor/cleanup.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -24,16 +24,11 @@ enum { PROBE_SECONDS = 20 };
 
 static struct driver_report *answer; /* shared with the parent */
 
-void probe_about_to(const char *what)
-{
-	snprintf(answer->said, sizeof answer->said, "%s", what);
-}
-
 static void *find(void *library, const char *name)
 {
 	void *symbol = dlsym(library, name);
 
-	probe_about_to(name);
+	probe_about_to(answer, name);
 	if (symbol)
 		return symbol;
 	snprintf(answer->said, sizeof answer->said, "has no %s", name);
@@ -94,7 +89,7 @@ static void ask(const char *path)
 	void *library;
 	int count;
 
-	probe_about_to("loading it");
+	probe_about_to(answer, "loading it");
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		snprintf(answer->said, sizeof answer->said, "%s", dlerror());
@@ -111,9 +106,9 @@ static void ask(const char *path)
 		CUdevice handle;
 
 		check(SYMBOL(library, cuDeviceGet)(&handle, i));
-		probe_providers(library, handle, &answer->features[i]);
+		probe_providers(library, handle, answer, i);
 	}
-	probe_about_to("");
+	probe_about_to(answer, "");
 }
 
 static void say_death(struct driver_report *report, int signal)

@@ -1,0 +1,10 @@
+/*
+ * spillway doctor: what works on this machine and why not.
+ */
+#ifndef SPILLWAY_DOCTOR_H
+#define SPILLWAY_DOCTOR_H
+
+/* As the commands of tools/cli/commands.h. */
+int command_doctor(int argc, char **argv);
+
+#endif
