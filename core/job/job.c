@@ -26,6 +26,7 @@
 #include "core/job/steps.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/budget/growth.h"
+#include "core/budget/wanted.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/move/lull.h"
 #include "core/memory/alloc/ordered.h"
@@ -135,7 +136,7 @@ static CUresult change_devices(void *cookie, void *subject)
 
 		config_for_device(change->config, &device->id, &settings);
 		if (device_apply(device, &settings))
-			residency_wake(device);
+			wanted_wake(device);
 	}
 	return CUDA_SUCCESS;
 }
@@ -173,7 +174,7 @@ static CUresult end_step(void *cookie, void *subject)
 	(void)cookie;
 	moment_has_come();
 	if (growth_step_ended(subject, clock_now()))
-		residency_wake(subject);
+		wanted_wake(subject);
 	return CUDA_SUCCESS;
 }
 
@@ -426,7 +427,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	if (atomic_load(&is_idle) || !job_is_active() || !job.segment || getpid() != job.process)
 		return;
 	job_pace_let_go();
-	residency_stop();
+	mover_stop();
 	share_stop();
 	segment_exiting(job.segment);
 	page_withdraw(job.segment);
@@ -548,6 +549,7 @@ static void start(void)
 	gate_start();
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&is_idle, false);
+	mover_begin();
 	atomic_store(&wiped.is_active, true);
 	sem_post(&job.ready);
 }

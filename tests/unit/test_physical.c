@@ -50,7 +50,7 @@ static void start(void)
 	context_start(&devices);
 	device_apply(gpu, &settings);
 	vmem_start(true);
-	residency_stop(); /* the mover's part is done here */
+	mover_stop(); /* the mover's part is done here */
 	ck_assert_ptr_nonnull(arena_of(gpu));
 	ck_assert_int_eq(driver.cuMemAddressReserve(&base, RESERVED_MIB * MIB, 0, 0, 0),
 	                 CUDA_SUCCESS);

@@ -130,7 +130,7 @@ static void start(uint64_t limit, uint64_t host)
 	context_start(&devices);
 	set_limit(limit, host);
 	vmem_start(true);
-	residency_stop(); /* nothing is moved here but by hand */
+	mover_stop(); /* nothing is moved here but by hand */
 	ck_assert_ptr_nonnull(arena_of(gpu));
 	jumping_start();
 }

@@ -10,7 +10,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/alloc/ordered.h"
 #include "core/cuda/idle.h"
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/vmem.h"
@@ -49,9 +49,8 @@ static CUresult free_nothing(void *cookie, CUdeviceptr address)
 /* Of a job whose memory is given to other devices behind the driver's back. */
 static CUresult pin_new(struct device *device, CUdeviceptr address, struct deadline *until)
 {
-	CUresult result = elastic_pin(device, address)
-	                      ? CUDA_SUCCESS
-	                      : residency_pin(device, address, false, until);
+	CUresult result =
+	    elastic_pin(device, address) ? CUDA_SUCCESS : wanted_pin(device, address, false, until);
 
 	if (result != CUDA_SUCCESS) {
 		log_once(

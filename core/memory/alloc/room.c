@@ -11,7 +11,7 @@
 #include "core/memory/uses/graph_memory.h"
 #include "core/budget/host_memory.h"
 #include "core/memory/alloc/ordered.h"
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/alloc/freed.h"
 #include "core/cuda/capture.h"
@@ -22,7 +22,7 @@ enum { FREED_LOOK_NS = 50000, DRAIN_LOOK_NS = 10000000 };
 struct deadline room_deadline(struct device *device, bool for_good)
 {
 	uint64_t freed_ns = device_setting(device, demote_deadline);
-	uint64_t least_ns = SEGMENT_DRAIN_NS + (for_good ? RESIDENCY_ANSWER_NS : 0);
+	uint64_t least_ns = SEGMENT_DRAIN_NS + (for_good ? WANTED_ANSWER_NS : 0);
 
 	return DEADLINE_IN(freed_ns > UINT64_MAX - least_ns ? UINT64_MAX : least_ns + freed_ns);
 }
@@ -119,7 +119,7 @@ int room_charge(struct device *device, uint64_t bytes, struct deadline *until)
 
 bool room_demote_for(struct device *device, uint64_t bytes, struct deadline *until)
 {
-	return bytes <= device_limit(device) && residency_make_room(device, bytes, until);
+	return bytes <= device_limit(device) && wanted_room(device, bytes, until);
 }
 
 int room_charge_for_good(struct device *device, uint64_t bytes, struct deadline *until)

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "core/base/log.h"
+#include "core/budget/wanted.h"
 #include "core/memory/arena/arena_view.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/alloc/provider.h"
@@ -130,6 +131,7 @@ struct arena *arena_of(struct device *device)
 			range->arena = arena;
 			atomic_store(&range->end, arena->base + arena->size);
 			atomic_store_explicit(&range->base, arena->base, memory_order_release);
+			wanted_open(device);
 			arena_view_register(arena);
 			heat_sample(HEAT_THINLY); /* so that the first shrink knows */
 		} else {

@@ -6,7 +6,7 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/mixed.h"
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/arena/run.h"
 
@@ -36,7 +36,7 @@ static void note_spill(const struct run *run, const struct allocation *a)
 	if (run->on_host) {
 		room_note_spill(run->arena->device, run->on_host,
 		                run->reason ? run->reason : SPILL_DEVICE_FULL, a);
-		residency_wake(run->arena->device);
+		wanted_wake(run->arena->device);
 	}
 }
 
@@ -461,8 +461,8 @@ CUresult elastic_pin_range(CUdeviceptr address, size_t size)
 
 	while (result == CUDA_SUCCESS && address < end && (a = elastic_at(address)) != NULL) {
 		a->is_shared = true;
-		result = residency_pin(arena_at(address)->device, address, false,
-		                       &DEADLINE_IN(RESIDENCY_ANSWER_NS));
+		result = wanted_pin(arena_at(address)->device, address, false,
+		                    &DEADLINE_IN(WANTED_ANSWER_NS));
 		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
 		resource_release(&a->resource);
 	}
@@ -474,8 +474,8 @@ CUresult elastic_pin_range(CUdeviceptr address, size_t size)
 CUresult elastic_make_exportable(struct allocation *a)
 {
 	a->is_shared = true;
-	return residency_pin(arena_at(a->address)->device, a->address, true,
-	                     &DEADLINE_IN(RESIDENCY_ANSWER_NS));
+	return wanted_pin(arena_at(a->address)->device, a->address, true,
+	                  &DEADLINE_IN(WANTED_ANSWER_NS));
 }
 
 size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, size_t room,

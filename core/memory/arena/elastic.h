@@ -40,7 +40,7 @@ void elastic_each_run(struct device *device,
 /*
  * Brings what lies in [address, address + size) to the device and keeps it there for good: others know its addresses.
  * What is in no arena is let alone. Waits for the mover; not to be called inside the gate. CUDA_ERROR_OUT_OF_MEMORY and
- * CUDA_ERROR_NOT_READY as residency_pin().
+ * CUDA_ERROR_NOT_READY as wanted_pin().
  */
 CUresult elastic_pin_range(CUdeviceptr address, size_t size);
 

@@ -6,7 +6,7 @@
 #include "core/cuda/mapping.h"
 #include "core/memory/arena/mixed.h"
 #include "core/memory/alloc/peer.h"
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/arena/spare.h"
 
@@ -269,5 +269,5 @@ void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 		give_addresses(arena, first, units);
 	/* What it leaves free, others may come back to. */
 	if (arena->on_host)
-		residency_wake(arena->device);
+		wanted_wake(arena->device);
 }

@@ -7,20 +7,17 @@
  */
 #include "core/memory/move/mover.h"
 
-#include <errno.h>
-#include <time.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include "core/base/deadline.h"
-#include "core/base/log.h"
 #include "core/base/monotonic.h"
-#include "core/base/thread.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/budget/growth.h"
+#include "core/budget/wanted.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/mixed.h"
 #include "core/memory/alloc/ordered.h"
@@ -44,27 +41,6 @@
  * its memory moved all the time, and gain nothing.
  */
 enum { REST_AFTER_EXCHANGE = 40 };
-
-/* What another thread wants of the mover, and waits for. */
-struct request {
-	struct device *device;
-	uint64_t room;      /* bytes to be had on the device; or */
-	CUdeviceptr pin;    /* a run that must be on the device and stay */
-	bool is_exportable; /* in memory made for export */
-	bool is_done;
-	CUresult result;
-	struct request *next;
-};
-
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* for the mover */
-	pthread_cond_t done;    /* for those who asked */
-	bool started;
-	_Atomic bool stopping; /* looked at without the lock too */
-	bool woken;            /* something changed since the mover looked last */
-	struct request *requests;
-} mover = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What the mover knows of a device. */
 static struct tended {
@@ -312,17 +288,15 @@ static uint64_t missing(struct device *device, uint64_t room)
 /* The program may be at work just then: tried again, so that its call does not fail for that. */
 enum { ROOM_TRIES = 3 };
 
-static void answer_room(struct request *r)
+static CUresult answer_room(const struct wanted_request *r)
 {
 	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
 	uint64_t before = statistics_get(demoted), done, bytes;
 	int tries = ROOM_TRIES;
+	bool has_room;
 
 	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
-	if (trim(r->device))
-		r->result = CUDA_SUCCESS;
-	else
-		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+	has_room = trim(r->device);
 	for (;;) {
 		done = statistics_get(demoted) - before;
 		bytes = missing(r->device, r->room);
@@ -334,15 +308,14 @@ static void answer_room(struct request *r)
 		if (!shrink(r->device, bytes, NULL))
 			tries--;
 	}
-	if (done)
-		r->result = CUDA_SUCCESS;
+	return has_room || done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* In a row without anything having moved; then the asker is told that it is not ready. */
 enum { PIN_TRIES = 64 };
 
 /* What pins it, one closure on: why nothing has moved, or MOVE_NONE. */
-static enum move_pending move_to_pin(struct request *r, const struct choice *choice)
+static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice)
 {
 	bool no_memory;
 
@@ -363,7 +336,7 @@ static enum move_pending move_to_pin(struct request *r, const struct choice *cho
 	           : (enum move_pending)statistics_get(&r->device->statistics->move_pending);
 }
 
-static void answer_pin(struct request *r)
+static CUresult answer_pin(const struct wanted_request *r)
 {
 	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
 	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
@@ -381,10 +354,8 @@ static void answer_pin(struct request *r)
 		if (!choice.count)
 			kind->pin(r->device, r->pin);
 		pthread_mutex_unlock(kind->lock(r->device));
-		if (!choice.count) {
-			r->result = CUDA_SUCCESS;
-			return;
-		}
+		if (!choice.count)
+			return CUDA_SUCCESS;
 		/* All else has left by then: it would make room for itself. */
 		if (statistics_get(demoted) - before > device_limit(r->device))
 			break;
@@ -397,35 +368,22 @@ static void answer_pin(struct request *r)
 	case MOVE_WORK:
 	case MOVE_INSIDE:
 	case MOVE_CAPTURE:
-		r->result = CUDA_ERROR_NOT_READY;
-		break;
+		return CUDA_ERROR_NOT_READY;
 	case MOVE_FAILED:
-		r->result = CUDA_ERROR_MAP_FAILED;
-		break;
+		return CUDA_ERROR_MAP_FAILED;
 	default:
-		r->result = CUDA_ERROR_OUT_OF_MEMORY;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 }
 
 static void answer_requests(void)
 {
-	struct request *r;
+	struct wanted_request *r;
 
-	pthread_mutex_lock(&mover.lock);
-	while ((r = mover.requests) != NULL) {
-		mover.requests = r->next;
-		pthread_mutex_unlock(&mover.lock);
-		if (capture_is_active())
-			r->result = CUDA_ERROR_NOT_READY;
-		else if (r->pin)
-			answer_pin(r);
-		else
-			answer_room(r);
-		pthread_mutex_lock(&mover.lock);
-		r->is_done = true;
-		pthread_cond_broadcast(&mover.done);
-	}
-	pthread_mutex_unlock(&mover.lock);
+	while ((r = wanted_take()) != NULL)
+		wanted_answer(r, capture_is_active() ? CUDA_ERROR_NOT_READY
+		                 : r->pin            ? answer_pin(r)
+		                                     : answer_room(r));
 }
 
 /* --- the thread --- */
@@ -446,20 +404,12 @@ static void set_sampling(void)
 static void sleep_until_wanted(void)
 {
 	uint64_t then = monotonic_ns() + 2 * LOOK_AGAIN;
-	struct timespec until;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		if (tended[i].next_look && tended[i].next_look < then)
 			then = tended[i].next_look;
 	}
-	until.tv_sec = (time_t)(then / (1000 * MS));
-	until.tv_nsec = (long)(then % (1000 * MS));
-	pthread_mutex_lock(&mover.lock);
-	while (!mover.woken && !mover.requests && !mover.stopping &&
-	       pthread_cond_timedwait(&mover.changed, &mover.lock, &until) == 0)
-		;
-	mover.woken = false;
-	pthread_mutex_unlock(&mover.lock);
+	wanted_sleep(then);
 }
 
 static void *move_on(void *cookie)
@@ -469,136 +419,36 @@ static void *move_on(void *cookie)
 	(void)cookie;
 	pthread_setname_np(pthread_self(), "spillway-move");
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
-	while (!mover.stopping) {
+	while (!wanted_is_closed()) {
 		bool moved;
 
 		do {
 			moved = false;
 			answer_requests();
 			spilled_poll();
-			for (int i = 0; i < DEVICE_MAX && !mover.stopping; i++) {
+			for (int i = 0; i < DEVICE_MAX && !wanted_is_closed(); i++) {
 				struct arena_range *range = &arena_ranges[i];
 
 				if (atomic_load_explicit(&range->base, memory_order_acquire))
 					moved |= tend(range->arena->device);
 			}
-		} while (moved && !mover.stopping);
+		} while (moved && !wanted_is_closed());
 		set_sampling();
 		sleep_until_wanted();
 	}
 	return NULL;
 }
 
-/* With the lock held. */
-static bool start(void)
+void mover_begin(void)
 {
-	pthread_condattr_t by_monotonic;
-
-	if (mover.started || mover.stopping)
-		return mover.started;
-	pthread_condattr_init(&by_monotonic);
-	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&mover.changed, &by_monotonic);
-	pthread_cond_init(&mover.done, &by_monotonic);
-	pthread_condattr_destroy(&by_monotonic);
-	mover.started = thread_start(move_on) == 0;
-	if (!mover.started)
-		log_once(LOG_WARNING,
-		         "no thread for moving memory: what is live stays where it is");
-	return mover.started;
+	wanted_serve(move_on);
 }
 
-void residency_wake(struct device *device)
-{
-	int saved = errno;
-
-	if (!arena_on(device))
-		return;
-	pthread_mutex_lock(&mover.lock);
-	if (start() && !mover.woken) {
-		mover.woken = true;
-		pthread_cond_signal(&mover.changed);
-	}
-	pthread_mutex_unlock(&mover.lock);
-	errno = saved;
-}
-
-/* With the lock held. */
-static void enter(struct request *r)
-{
-	struct request **last = &mover.requests;
-
-	while (*last)
-		last = &(*last)->next;
-	*last = r;
-}
-
-/* With the lock held. False: it is no longer in the queue. */
-static bool withdraw(struct request *r)
-{
-	struct request **at = &mover.requests;
-
-	while (*at && *at != r)
-		at = &(*at)->next;
-	if (!*at)
-		return false;
-	*at = r->next;
-	return true;
-}
-
-static CUresult ask(struct request *r, struct deadline *deadline)
-{
-	uint64_t ends = deadline_ends(deadline);
-	const struct timespec until = {(time_t)(ends / (1000 * MS)), (long)(ends % (1000 * MS))};
-	int saved = errno, error = 0, cancel;
-
-	if (!arena_on(r->device) || capture_is_active())
-		return CUDA_ERROR_NOT_READY;
-	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&mover.lock);
-	if (!start() || mover.stopping) {
-		pthread_mutex_unlock(&mover.lock);
-		pthread_setcancelstate(cancel, NULL);
-		return CUDA_ERROR_NOT_READY;
-	}
-	enter(r);
-	pthread_cond_signal(&mover.changed);
-	while (!r->is_done && !error)
-		error = pthread_cond_timedwait(&mover.done, &mover.lock, &until);
-	if (withdraw(r)) { /* not even begun */
-		r->is_done = true;
-		r->result = CUDA_ERROR_NOT_READY;
-	}
-	/* What has begun uses the request: it ends, all its waits are bounded. */
-	while (!r->is_done)
-		pthread_cond_wait(&mover.done, &mover.lock);
-	pthread_mutex_unlock(&mover.lock);
-	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
-	return r->result;
-}
-
-bool residency_make_room(struct device *device, uint64_t bytes, struct deadline *until)
-{
-	struct request r = {.device = device, .room = bytes};
-
-	return ask(&r, until) == CUDA_SUCCESS;
-}
-
-CUresult residency_pin(struct device *device, CUdeviceptr address, bool is_exportable,
-                       struct deadline *until)
-{
-	struct request r = {.device = device, .pin = address, .is_exportable = is_exportable};
-
-	return ask(&r, until);
-}
-
-void residency_stop(void)
+void mover_stop(void)
 {
 	struct deadline until = DEADLINE_IN(STOP_PATIENCE);
 
-	mover.stopping = true;
+	wanted_close();
 	while (closure_is_under_way() && deadline_nap(&until, 1 * MS))
 		;
 }

@@ -10,7 +10,7 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/ipc/exported.h"
 #include "core/memory/alloc/provider.h"
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/alloc/vmem.h"
 
@@ -145,7 +145,7 @@ static CUresult create_on_host(struct device *device, CUmemGenericAllocationHand
 	}
 	enter(device, SEGMENT_ON_HOST, size, prop, handle);
 	room_note_spill(device, size, reason, NULL);
-	residency_wake(device);
+	wanted_wake(device);
 	return CUDA_SUCCESS;
 }
 
@@ -164,7 +164,7 @@ static bool make_room_on_device(struct device *device, size_t size, const CUmemA
                                 struct deadline *until)
 {
 	return room_make(device, &(struct wanted){size, size, until}) ||
-	       (is_for_export(prop) && residency_make_room(device, size, until));
+	       (is_for_export(prop) && wanted_room(device, size, until));
 }
 
 /* While the device is evicted; where the host has no room, what the limit allows is still the program's. */
@@ -284,7 +284,7 @@ void physical_wake_for(struct device *device)
 	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
 
 	if (range && atomic_load(&range->base) && range->arena->on_host)
-		residency_wake(device);
+		wanted_wake(device);
 }
 
 bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)

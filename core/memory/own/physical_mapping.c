@@ -6,7 +6,7 @@
 
 #include "core/memory/own/physical_books.h"
 
-#include "core/memory/move/mover.h"
+#include "core/budget/wanted.h"
 #include "core/memory/heat/touched.h"
 
 static void *ranges;    /* ordered by address, never overlapping */
@@ -234,8 +234,8 @@ CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 		}
 	}
 	pthread_mutex_unlock(&physical_lock);
-	if (device && residency_pin(device, address, false, &DEADLINE_IN(RESIDENCY_ANSWER_NS)) !=
-	                  CUDA_SUCCESS)
+	if (device &&
+	    wanted_pin(device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS)) != CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	return result;
 }
@@ -263,8 +263,8 @@ void physical_pin_range(CUdeviceptr address, size_t size)
 		pthread_mutex_lock(&physical_lock);
 		each_mapped(address, size, find_to_come, &coming);
 		pthread_mutex_unlock(&physical_lock);
-		result = coming.device ? residency_pin(coming.device, coming.address, false,
-		                                       &DEADLINE_IN(RESIDENCY_ANSWER_NS))
+		result = coming.device ? wanted_pin(coming.device, coming.address, false,
+		                                    &DEADLINE_IN(WANTED_ANSWER_NS))
 		                       : CUDA_SUCCESS;
 	} while (coming.device && result == CUDA_SUCCESS);
 	pthread_mutex_lock(&physical_lock);

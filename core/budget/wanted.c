@@ -1,0 +1,202 @@
+/* The mailbox of the mover. Rules: runs inside the user's process, within its calls; errno is kept. */
+#include "core/budget/wanted.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/cuda/capture.h"
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* for who empties it */
+	pthread_cond_t done;    /* for those who asked */
+	void *(*serve)(void *); /* NULL: nobody empties it */
+	bool started;
+	_Atomic bool closed; /* looked at without the lock too */
+	bool woken;          /* something changed since it was emptied last */
+	struct wanted_request *requests;
+} box = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic bool opened[DEVICE_MAX];
+
+static struct timespec at(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+/* --- who wants something --- */
+
+void wanted_open(const struct device *device)
+{
+	atomic_store_explicit(&opened[device->id.ordinal], true, memory_order_release);
+}
+
+static bool is_open(const struct device *device)
+{
+	return atomic_load_explicit(&opened[device->id.ordinal], memory_order_acquire);
+}
+
+/* With the lock held. */
+static bool start(void)
+{
+	pthread_condattr_t by_monotonic;
+
+	if (box.started || box.closed || !box.serve)
+		return box.started;
+	pthread_condattr_init(&by_monotonic);
+	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&box.changed, &by_monotonic);
+	pthread_cond_init(&box.done, &by_monotonic);
+	pthread_condattr_destroy(&by_monotonic);
+	box.started = thread_start(box.serve) == 0;
+	if (!box.started)
+		log_once(LOG_WARNING,
+		         "no thread for moving memory: what is live stays where it is");
+	return box.started;
+}
+
+void wanted_wake(const struct device *device)
+{
+	int saved = errno;
+
+	if (!is_open(device))
+		return;
+	pthread_mutex_lock(&box.lock);
+	if (start() && !box.woken) {
+		box.woken = true;
+		pthread_cond_signal(&box.changed);
+	}
+	pthread_mutex_unlock(&box.lock);
+	errno = saved;
+}
+
+/* With the lock held. */
+static void enter(struct wanted_request *r)
+{
+	struct wanted_request **last = &box.requests;
+
+	while (*last)
+		last = &(*last)->next;
+	*last = r;
+}
+
+/* With the lock held. Returns whether it was still waiting there. */
+static bool withdraw(struct wanted_request *r)
+{
+	struct wanted_request **place = &box.requests;
+
+	while (*place && *place != r)
+		place = &(*place)->next;
+	if (!*place)
+		return false;
+	*place = r->next;
+	return true;
+}
+
+/* With the lock held and cancellation off. */
+static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadline)
+{
+	const struct timespec until = at(deadline_ends(deadline));
+	int error = 0;
+
+	if (!start() || box.closed)
+		return CUDA_ERROR_NOT_READY;
+	enter(r);
+	pthread_cond_signal(&box.changed);
+	while (!r->is_done && !error)
+		error = pthread_cond_timedwait(&box.done, &box.lock, &until);
+	if (withdraw(r)) /* not even begun */
+		return CUDA_ERROR_NOT_READY;
+	/* What has begun uses the request: it ends, all its waits are bounded. */
+	while (!r->is_done)
+		pthread_cond_wait(&box.done, &box.lock);
+	return r->result;
+}
+
+static CUresult ask(struct wanted_request *r, struct deadline *deadline)
+{
+	int saved = errno, cancel;
+	CUresult result;
+
+	if (!is_open(r->device) || capture_is_active())
+		return CUDA_ERROR_NOT_READY;
+	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&box.lock);
+	result = wait_for_answer(r, deadline);
+	pthread_mutex_unlock(&box.lock);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return result;
+}
+
+bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until)
+{
+	struct wanted_request r = {.device = device, .room = bytes};
+
+	return ask(&r, until) == CUDA_SUCCESS;
+}
+
+CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
+                    struct deadline *until)
+{
+	struct wanted_request r = {
+	    .device = device, .pin = address, .is_exportable = is_exportable};
+
+	return ask(&r, until);
+}
+
+/* --- who empties it --- */
+
+void wanted_serve(void *(*serve)(void *))
+{
+	pthread_mutex_lock(&box.lock);
+	box.serve = serve;
+	pthread_mutex_unlock(&box.lock);
+}
+
+struct wanted_request *wanted_take(void)
+{
+	struct wanted_request *r;
+
+	pthread_mutex_lock(&box.lock);
+	r = box.requests;
+	if (r)
+		box.requests = r->next;
+	pthread_mutex_unlock(&box.lock);
+	return r;
+}
+
+void wanted_answer(struct wanted_request *r, CUresult result)
+{
+	pthread_mutex_lock(&box.lock);
+	r->result = result;
+	r->is_done = true;
+	pthread_cond_broadcast(&box.done);
+	pthread_mutex_unlock(&box.lock);
+}
+
+void wanted_sleep(uint64_t until_ns)
+{
+	const struct timespec until = at(until_ns);
+
+	pthread_mutex_lock(&box.lock);
+	while (!box.woken && !box.requests && !box.closed &&
+	       pthread_cond_timedwait(&box.changed, &box.lock, &until) == 0)
+		;
+	box.woken = false;
+	pthread_mutex_unlock(&box.lock);
+}
+
+void wanted_close(void)
+{
+	box.closed = true;
+}
+
+bool wanted_is_closed(void)
+{
+	return box.closed;
+}

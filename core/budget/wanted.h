@@ -1,0 +1,62 @@
+/*
+ * What is wanted of the mover: a mailbox, so that who needs memory to move need not know who moves it.
+ *
+ * wake   something has changed: a limit, memory that was freed, memory that was spilled
+ * room   memory is to leave the device, for memory that cannot be on the host
+ * pin    memory is to come to the device and stay there
+ *
+ * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts when something is wanted of a
+ * device of which memory can move. Thread-safe.
+ */
+#ifndef SPILLWAY_WANTED_H
+#define SPILLWAY_WANTED_H
+
+#include "core/base/deadline.h"
+#include "core/budget/device.h"
+
+/* For an answer: as long as an insisting closure and a shrink before it may take. */
+#define WANTED_ANSWER_NS 5000000000ull
+
+/* --- for who wants something --- */
+
+/* Says that memory of the device can move from now on; before that nothing is wanted of it. */
+void wanted_open(const struct device *device);
+void wanted_wake(const struct device *device);
+/*
+ * Has memory leave so that `bytes` more fit below the limit, or are free on the device. Waits until it is begun, and then
+ * until it has ended, which is bounded; not to be called inside the gate. Returns whether it is worth another try.
+ */
+bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until);
+/*
+ * Brings the run around an address of an arena, or the program's own physical memory that is mapped there, to the device
+ * and keeps it there for good, in memory made for export if that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no
+ * room; CUDA_ERROR_NOT_READY: it cannot be moved now. Not to be called inside the gate.
+ */
+CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
+                    struct deadline *until);
+
+/* --- for the thread that empties it --- */
+
+struct wanted_request {
+	struct device *device;
+	uint64_t room;      /* bytes to be had on the device; or */
+	CUdeviceptr pin;    /* what is to be on the device and stay */
+	bool is_exportable; /* in memory made for export */
+	bool is_done;
+	CUresult result;
+	struct wanted_request *next;
+};
+
+/* Gives the thread that empties the mailbox. Until then nothing moves. */
+void wanted_serve(void *(*serve)(void *));
+/* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */
+struct wanted_request *wanted_take(void);
+void wanted_answer(struct wanted_request *request, CUresult result);
+/* Sleeps until something is wanted, or until this time on the monotonic clock. */
+void wanted_sleep(uint64_t until_ns);
+
+/* The process ends or was forked: nothing is wanted any more, and the thread is to end. */
+void wanted_close(void);
+bool wanted_is_closed(void);
+
+#endif
