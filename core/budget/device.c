@@ -105,15 +105,15 @@ void device_note_limit(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
-uint32_t device_settings_turn(const struct device *device)
+uint64_t device_generation(const struct device *device)
 {
-	return atomic_load(&device->settings_turn);
+	return publish_turn(&device->published);
 }
 
-void device_note_held(struct device *device, uint32_t turn, enum held_reason why)
+void device_note_held(struct device *device, uint64_t generation, enum held_reason why)
 {
 	pthread_mutex_lock(&device->lock);
-	if (device_settings_turn(device) == turn)
+	if (device_generation(device) == generation)
 		statistics_set(&device->statistics->held_reason, why);
 	note_limit_locked(device, false);
 	pthread_mutex_unlock(&device->lock);
@@ -133,15 +133,14 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 	pthread_mutex_unlock(&device->lock);
 }
 
-/* With the lock held. Who reads a new value has seen the turn become odd. */
+/* With the lock held. */
 static void write_settings(struct device *device, const struct config_gpu *settings)
 {
-	atomic_fetch_add(&device->settings_turn, 1);
 #define X(field, kind, builtin, choices, meaning) \
 	__atomic_store_n(&device->settings.field, settings->field, __ATOMIC_RELEASE);
 	CONFIG_GPU_KEYS(X)
 #undef X
-	atomic_fetch_add(&device->settings_turn, 1);
+	publish_value(&device->published, settings);
 }
 
 bool device_apply(struct device *device, const struct config_gpu *settings)
@@ -174,21 +173,24 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	return changed;
 }
 
-struct config_gpu device_settings(struct device *device)
+uint64_t device_read_settings(struct device *device, struct config_gpu *settings)
 {
-	uint32_t turn = atomic_load_explicit(&device->settings_turn, memory_order_acquire);
-	struct config_gpu settings;
+	uint64_t generation;
 
-#define X(field, kind, builtin, choices, meaning) \
-	settings.field = __atomic_load_n(&device->settings.field, __ATOMIC_ACQUIRE);
-	CONFIG_GPU_KEYS(X)
-#undef X
-	if (turn % 2 ||
-	    turn != atomic_load_explicit(&device->settings_turn, memory_order_relaxed)) {
+	if (!publish_read(&device->published, settings, &generation)) {
 		pthread_mutex_lock(&device->lock);
-		settings = device->settings;
+		*settings = device->settings;
+		generation = device_generation(device);
 		pthread_mutex_unlock(&device->lock);
 	}
+	return generation;
+}
+
+struct config_gpu device_settings(struct device *device)
+{
+	struct config_gpu settings;
+
+	device_read_settings(device, &settings);
 	return settings;
 }
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/publish.h"
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
 #include "core/registry/registry.h"
@@ -37,9 +38,9 @@ struct device {
 	int host_node;                    /* NUMA node to which it spills */
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 
-	pthread_mutex_t lock;           /* of who changes the settings */
-	_Atomic uint32_t settings_turn; /* odd while they are being changed */
+	pthread_mutex_t lock; /* of who changes the settings */
 	struct config_gpu settings;
+	PUBLISHED(struct config_gpu) published; /* the same, for who takes no lock (terms.h) */
 };
 
 /* Host memory of one NUMA node, to which devices spill: "cpu:N". */
@@ -95,9 +96,10 @@ struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
 
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);
-/* All of them as they were at one time; takes no lock but while they are being changed. */
+/* All of them as they were at one time. Returns their generation: another one whenever they have changed. */
+uint64_t device_read_settings(struct device *device, struct config_gpu *settings);
 struct config_gpu device_settings(struct device *device);
-/* One of them. */
+/* One of them, where no terms are taken. */
 #define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
 /*
  * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a process that is not in the
@@ -117,12 +119,12 @@ bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Tells the statistics which limit is in force. */
 void device_note_limit(struct device *device);
 /* Another one whenever the settings have changed. */
-uint32_t device_settings_turn(const struct device *device);
+uint64_t device_generation(const struct device *device);
 /*
- * For the mover: tells the statistics what keeps memory on the device beyond the limit, too, unless the settings have
- * changed since that turn, of which that says nothing.
+ * For the mover: tells the statistics what keeps memory on the device beyond the limit, too, unless the settings are of
+ * another generation, of which that says nothing.
  */
-void device_note_held(struct device *device, uint32_t turn, enum held_reason why);
+void device_note_held(struct device *device, uint64_t generation, enum held_reason why);
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);
 

@@ -41,7 +41,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	struct config_gpu settings = {.memory_limit = 4 * GIB};
 	struct device *device = device_of(&settings);
 	const struct statistics *s = device->statistics;
-	uint32_t turn;
+	uint64_t turn;
 
 	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
 	ck_assert_uint_eq(s->held_reason, HELD_NONE);
@@ -49,7 +49,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
 	ck_assert_uint_eq(s->limit_held, 2 * GIB);
-	turn = device_settings_turn(device);
+	turn = device_generation(device);
 	device_note_held(device, turn, HELD_HOST_FULL);
 	ck_assert_uint_eq(s->held_reason, HELD_HOST_FULL);
 
@@ -59,7 +59,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
 	device_note_held(device, turn, HELD_HOST_FULL);
 	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
-	device_note_held(device, device_settings_turn(device), HELD_PINNED);
+	device_note_held(device, device_generation(device), HELD_PINNED);
 	ck_assert_uint_eq(s->held_reason, HELD_PINNED);
 
 	device_uncharge(device, SEGMENT_ON_DEVICE, 2 * GIB);

@@ -98,7 +98,7 @@ static bool demote(struct device *device, uint64_t bytes, const struct choice *c
 	}
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
 	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
-		device_note_held(device, device_settings_turn(device), HELD_PENDING);
+		device_note_held(device, device_generation(device), HELD_PENDING);
 	return closure_carry_out(&plan, device,
 	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
 	       MOVE_NONE;
@@ -189,7 +189,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 }
 
 /* What is still beyond the limit: what keeps it there, under the settings of that turn. */
-static void say_held(struct device *device, uint32_t turn)
+static void say_held(struct device *device, uint64_t turn)
 {
 	const struct statistics *s = device->statistics;
 	enum held_reason why = HELD_PENDING;
@@ -232,7 +232,7 @@ static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
-	uint32_t turn = device_settings_turn(device);
+	uint64_t turn = device_generation(device);
 	bool grows = growth_tick(device), moved = false;
 	uint64_t limit = device_limit_of_movable(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);

@@ -1,0 +1,29 @@
+/* Taking terms. Rules: runs inside the user's process. */
+#include "core/budget/terms.h"
+
+#include "core/budget/device.h"
+#include "core/budget/host_memory.h"
+
+struct terms terms_of(struct device *device)
+{
+	struct terms terms;
+
+	terms.generation = device_read_settings(device, &terms.settings);
+	terms.limit = device_limit_by(device, &terms.settings);
+	return terms;
+}
+
+uint64_t terms_limit_of_movable(const struct terms *terms)
+{
+	return terms->settings.evict ? 0 : terms->limit;
+}
+
+uint64_t terms_host_limit(const struct terms *terms, struct device *device)
+{
+	uint64_t setting = terms->settings.host_limit;
+
+	/* As the limit on the device: a number of bytes is the whole job's; what the machine has left is nobody's. */
+	if (!device->segment && setting < CONFIG_AUTO)
+		return 0;
+	return host_memory_limit(setting, device_charged(device, SEGMENT_ON_HOST));
+}

@@ -1,0 +1,30 @@
+/*
+ * Terms: one consistent copy of a device's settings, for one call. A call takes them once, when it begins, and hands them
+ * down; nothing below it reads settings again. Only the limit is compared anew, at each charge (device_charge()), because it
+ * may have changed while room was made.
+ */
+#ifndef SPILLWAY_TERMS_H
+#define SPILLWAY_TERMS_H
+
+#include <stdint.h>
+
+#include "core/config/config.h"
+
+struct device;
+
+struct terms {
+	uint64_t generation;        /* another one whenever the settings have changed */
+	struct config_gpu settings; /* as they were at one time */
+	uint64_t limit;             /* bytes the job might hold on the device then; for who plans */
+};
+
+struct terms terms_of(struct device *device);
+/* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
+uint64_t terms_limit_of_movable(const struct terms *terms);
+/*
+ * Returns the bytes the job may hold on the host: host_limit, or what it comes to just now, which opens files where it is
+ * `auto`.
+ */
+uint64_t terms_host_limit(const struct terms *terms, struct device *device);
+
+#endif
