@@ -161,7 +161,7 @@ distclean:
 
 help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
-	@echo 'make demo       build everything and run a training under a limit'
+	@echo 'make demo       build what it needs and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run all tests'
 	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients, check-gpu-kit'

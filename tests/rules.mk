@@ -22,5 +22,9 @@ run-check-long: all $(e2e_out) $(chaos_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=1800 tests/run $(e2e_long_tests) $(chaos_long_tests)
 
 .PHONY: run-demo
-run-demo: all
+run-demo:
+	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' demo-out
 	@BUILD=$(BUILD) tests/demo
+
+.PHONY: demo-out
+demo-out: $(shim_out) $(tools_out) $(softgpu_lib) $(BUILD)/softgpu/libcuda.so $(BUILD)/clients/train_mlp
