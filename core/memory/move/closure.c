@@ -99,6 +99,7 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 	plan_unlock(device);
 	took = monotonic_ns() - before;
 	*moved = bytes;
+	plan->moved += bytes;
 	if (bytes && took) {
 		struct pace *t = pace_of(device);
 		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
@@ -151,6 +152,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	} while (deadline_nap(&until, LOOK_NS));
 	gate_open();
 	took = monotonic_ns() - began;
+	plan->closed_ns += took;
 	statistics_begin(s);
 	statistics_add(&s->move_ns, took);
 	if (took > statistics_get(&s->move_longest_ns))

@@ -79,44 +79,57 @@ static bool is_within_limit(struct device *device)
 	return !is_over_limit(device);
 }
 
-/* Demotes the coldest. Whether anything was moved. */
-static bool demote(struct device *device, uint64_t bytes, const struct choice *choice,
-                   bool is_urgent, bool (*is_wanted)(struct device *device))
+/* Demotes the coldest. Returns MOVE_NONE once something was moved, else why nothing was. */
+static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
+                                bool is_urgent, bool (*is_wanted)(struct device *device))
 {
 	struct config_gpu settings = device_settings(device);
-	bool no_memory;
+	enum move_pending why;
 
 	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
-	no_memory = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
+	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (!plan.count) {
 		/* What the program has freed since the spares were let go is among them: it goes next time. */
 		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
 
-		if (!no_memory)
-			plan_say_pending(device, has_spares ? MOVE_SOON : MOVE_PINNED);
-		return false;
+		if (why == MOVE_NONE)
+			why = has_spares ? MOVE_SOON : MOVE_PINNED;
+		plan_say_pending(device, why);
+		return why;
 	}
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
 	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
 		device_note_held(device, device_generation(device), HELD_PENDING);
 	return closure_carry_out(&plan, device,
-	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE) ==
-	       MOVE_NONE;
+	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE);
 }
 
-static bool promote(struct device *device, uint64_t bytes, const struct choice *choice)
+/* Returns as demote(); MOVE_SOON also where nothing of the choice fits. */
+static enum move_pending promote(struct device *device, uint64_t bytes, const struct choice *choice)
 {
+	enum move_pending why;
+
 	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
-	plan_fill(&plan, device, choice, bytes, closure_bytes(device));
-	return plan.count && closure_carry_out(&plan, device, PROMOTE_DEADLINE) == MOVE_NONE;
+	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
+	if (plan.count)
+		return closure_carry_out(&plan, device, PROMOTE_DEADLINE);
+	if (why == MOVE_NONE)
+		return MOVE_SOON;
+	plan_say_pending(device, why);
+	return why;
 }
 
-static bool shrink(struct device *device, uint64_t bytes, bool (*is_wanted)(struct device *device))
+/* Returns as demote(). *done: so many bytes more have left, of a plan that failed in its midst, too. */
+static enum move_pending shrink(struct device *device, uint64_t bytes,
+                                bool (*is_wanted)(struct device *device), uint64_t *done)
 {
 	struct choice choice;
+	enum move_pending why;
 
 	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
-	return demote(device, bytes, &choice, true, is_wanted);
+	why = demote(device, bytes, &choice, true, is_wanted);
+	*done += plan.moved;
+	return why;
 }
 
 /* The hottest on the host is hotter than the coldest on the device by more than a chance. */
@@ -130,9 +143,8 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 /* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
 static bool swap(struct device *device, struct choice *hot)
 {
-	const _Atomic uint64_t *closed = &device->statistics->move_ns;
 	struct tended *t = &tended[device->id.ordinal];
-	uint64_t before = statistics_get(closed), bytes = 0;
+	uint64_t bytes = 0;
 	struct choice cold;
 	size_t pairs = 0;
 	bool moved;
@@ -147,9 +159,8 @@ static bool swap(struct device *device, struct choice *hot)
 	       bytes < closure_bytes(device))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
-	moved = demote(device, bytes, &cold, false, is_within_limit);
-	t->no_exchange_until =
-	    monotonic_ns() + REST_AFTER_EXCHANGE * (statistics_get(closed) - before);
+	moved = demote(device, bytes, &cold, false, is_within_limit) == MOVE_NONE;
+	t->no_exchange_until = monotonic_ns() + REST_AFTER_EXCHANGE * plan.closed_ns;
 	return moved;
 }
 
@@ -177,10 +188,12 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {
-		if (promote(device, room, &hot))
+		enum move_pending why = promote(device, room, &hot);
+
+		if (why == MOVE_NONE)
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
-		if (statistics_get(&device->statistics->move_pending) == MOVE_DEVICE_FULL)
+		if (why == MOVE_DEVICE_FULL)
 			t->no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
 	} else {
 		plan_say_pending(device, MOVE_NONE);
@@ -189,20 +202,16 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 }
 
 /* What is still beyond the limit: what keeps it there, under the settings of that turn. */
-static void say_held(struct device *device, uint64_t turn)
+static void say_held(struct device *device, uint64_t turn, enum move_pending blocker)
 {
 	const struct statistics *s = device->statistics;
 	enum held_reason why = HELD_PENDING;
 
-	switch (statistics_get(&s->move_pending)) {
-	case MOVE_HOST_LIMIT:
+	if (blocker == MOVE_HOST_LIMIT)
 		why = HELD_HOST_FULL;
-		break;
-	case MOVE_PINNED:
+	else if (blocker == MOVE_PINNED)
 		why = statistics_get(&s->pinned_chunks) || device_orphaned(device) ? HELD_PINNED
 		                                                                   : HELD_FOREIGN;
-		break;
-	}
 	device_note_held(device, turn, why);
 }
 
@@ -243,15 +252,18 @@ static bool tend(struct device *device)
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
 		elastic_try_mixed(device);
 	if (charged > limit) {
+		enum move_pending why = MOVE_CAPTURE;
+		uint64_t done = 0;
+
 		if (capture_is_active())
-			plan_say_pending(device, MOVE_CAPTURE);
+			plan_say_pending(device, why);
 		else
-			moved = shrink(device, charged - limit, is_over_limit);
-		say_held(device, turn);
+			why = shrink(device, charged - limit, is_over_limit, &done);
+		say_held(device, turn, why);
 		/* What must stay is not asked for so often. */
-		if (statistics_get(&device->statistics->move_pending) != MOVE_PINNED)
+		if (why != MOVE_PINNED)
 			look_again_in(device, LOOK_SOON);
-		return moved;
+		return why == MOVE_NONE;
 	}
 	if (arena->on_host && limit) {
 		look_again_in(device, LOOK_SOON);
@@ -290,22 +302,20 @@ enum { ROOM_TRIES = 3 };
 
 static CUresult answer_room(const struct wanted_request *r)
 {
-	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
-	uint64_t before = statistics_get(demoted), done, bytes;
+	uint64_t done = 0, bytes;
 	int tries = ROOM_TRIES;
 	bool has_room;
 
 	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
 	has_room = trim(r->device);
 	for (;;) {
-		done = statistics_get(demoted) - before;
 		bytes = missing(r->device, r->room);
 		/* The device may be full of others' memory, whatever the limit. */
 		if (done < r->room && bytes < r->room - done)
 			bytes = r->room - done;
 		if (!bytes || !tries)
 			break;
-		if (!shrink(r->device, bytes, NULL))
+		if (shrink(r->device, bytes, NULL, &done) != MOVE_NONE)
 			tries--;
 	}
 	return has_room || done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -314,34 +324,32 @@ static CUresult answer_room(const struct wanted_request *r)
 /* In a row without anything having moved; then the asker is told that it is not ready. */
 enum { PIN_TRIES = 64 };
 
-/* What pins it, one closure on: why nothing has moved, or MOVE_NONE. */
-static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice)
+/* Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as of shrink(). */
+static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice,
+                                     uint64_t *demoted)
 {
-	bool no_memory;
+	enum move_pending why;
 
 	plan = (struct plan){.to = SEGMENT_ON_DEVICE,
 	                     .is_exportable = r->is_exportable,
 	                     .pins = true,
 	                     .spares_go = true};
-	no_memory = plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device));
+	why = plan_fill(&plan, r->device, choice, UINT64_MAX, closure_bytes(r->device));
 	if (plan.count)
 		return closure_carry_out(&plan, r->device, 0);
-	if (!no_memory)
+	if (why == MOVE_NONE)
 		return MOVE_PINNED;
 	/* Memory that nobody uses goes before memory that somebody does. */
 	if (trim(r->device))
 		return MOVE_NONE;
-	return shrink(r->device, choice->of[0].size, NULL)
-	           ? MOVE_NONE
-	           : (enum move_pending)statistics_get(&r->device->statistics->move_pending);
+	return shrink(r->device, choice->of[0].size, NULL, demoted);
 }
 
 static CUresult answer_pin(const struct wanted_request *r)
 {
 	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
-	const _Atomic uint64_t *demoted = &r->device->statistics->demoted_bytes;
-	uint64_t before = statistics_get(demoted);
 	enum move_pending why = MOVE_NONE;
+	uint64_t demoted = 0;
 
 	/* What makes room for it shall be other memory. */
 	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
@@ -357,9 +365,9 @@ static CUresult answer_pin(const struct wanted_request *r)
 		if (!choice.count)
 			return CUDA_SUCCESS;
 		/* All else has left by then: it would make room for itself. */
-		if (statistics_get(demoted) - before > device_limit(r->device))
+		if (demoted > device_limit(r->device))
 			break;
-		why = move_to_pin(r, &choice);
+		why = move_to_pin(r, &choice, &demoted);
 		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
 			break;
 		left = why == MOVE_NONE ? PIN_TRIES : left - 1;

@@ -33,26 +33,23 @@ static int charge(const struct plan *plan, struct device *device,
 	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
 }
 
-static CUresult get_memory(const struct plan *plan, struct device *device,
-                           struct physical_chunk *chunk)
+/* Returns MOVE_NONE, or why there is none. */
+static enum move_pending get_memory(const struct plan *plan, struct device *device,
+                                    struct physical_chunk *chunk)
 {
+	enum move_pending full =
+	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
 	CUresult result;
 
 	if (spare_take(device, chunk))
-		return CUDA_SUCCESS;
-	if (charge(plan, device, chunk) != 0) {
-		plan_say_pending(device, chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT
-		                                                        : MOVE_DEVICE_FULL);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+		return MOVE_NONE;
+	if (charge(plan, device, chunk) != 0)
+		return full;
 	result = spare_create(device, chunk);
-	if (result != CUDA_SUCCESS) {
-		device_uncharge(device, chunk->side, chunk->size);
-		plan_say_pending(device, result != CUDA_ERROR_OUT_OF_MEMORY ? MOVE_FAILED
-		                         : chunk->side == SEGMENT_ON_HOST   ? MOVE_HOST_LIMIT
-		                                                            : MOVE_DEVICE_FULL);
-	}
-	return result;
+	if (result == CUDA_SUCCESS)
+		return MOVE_NONE;
+	device_uncharge(device, chunk->side, chunk->size);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? full : MOVE_FAILED;
 }
 
 struct physical_chunk plan_memory(const struct move *m, enum segment_side side)
@@ -102,7 +99,8 @@ static enum added add(struct plan *plan, struct device *device, const struct can
 		return LEFT_OUT;
 	chunk = plan_memory(m, plan->to);
 	chunk.is_exportable = plan->is_exportable;
-	if (get_memory(plan, device, &chunk) != CUDA_SUCCESS)
+	plan->lacks = get_memory(plan, device, &chunk);
+	if (plan->lacks != MOVE_NONE)
 		return NO_MEMORY;
 	m->to = chunk.handle;
 	plan->count++;
@@ -153,12 +151,13 @@ static uint64_t bytes_of(const struct plan *plan)
 	return bytes;
 }
 
-bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-               uint64_t bytes, uint64_t most)
+enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+                            uint64_t bytes, uint64_t most)
 {
 	uint64_t planned = 0;
 
 	plan->count = 0;
+	plan->lacks = MOVE_NONE;
 	plan->is_whole = !plan->pins && !mixed_is_possible(device);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
@@ -171,10 +170,10 @@ bool plan_fill(struct plan *plan, struct device *device, const struct choice *ch
 			continue;
 		added = plan->is_whole ? add_whole(plan, device, c) : add(plan, device, c);
 		if (added == NO_MEMORY)
-			return true;
+			break;
 		planned = bytes_of(plan);
 	}
-	return false;
+	return plan->lacks;
 }
 
 /* With the locks held: whether it is still as planned; its rights as they are now. */

@@ -16,16 +16,20 @@ struct plan {
 	bool is_whole;  /* no allocation in part; plan_fill() decides */
 	bool spares_go; /* room is wanted: what becomes free is not kept */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
+	enum move_pending lacks;                  /* why there was no more memory to move to */
+	/* What became of it. */
+	uint64_t moved;     /* bytes */
+	uint64_t closed_ns; /* for which the gate was held */
 };
 
 /* What is movable, of whatever kind: the coldest of the device's side, or the hottest of the host's. */
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
 /*
  * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to go to: below the
- * limit of the moment on the device, below host_limit on the host. Whether it was the memory that ended it.
+ * limit of the moment on the device, below host_limit on the host. Returns why there was no more of it, or MOVE_NONE.
  */
-bool plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-               uint64_t bytes, uint64_t most);
+enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+                            uint64_t bytes, uint64_t most);
 /* The physical memory that a move is for on this side: what it leaves there, or needs. */
 struct physical_chunk plan_memory(const struct move *move, enum segment_side side);
 /* A move will not be: the memory it was to go to is free. */
