@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/arena/movable.h"
+#include "core/memory/move/movable.h"
 #include "suite.h"
 
 struct driver driver; /* is not asked */

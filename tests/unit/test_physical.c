@@ -8,7 +8,7 @@
 #include "core/memory/arena/arena_view.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/arena/movable.h"
+#include "core/memory/move/movable.h"
 #include "core/memory/own/physical.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/heat/touched.h"

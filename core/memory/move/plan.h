@@ -5,7 +5,7 @@
 #ifndef SPILLWAY_PLAN_H
 #define SPILLWAY_PLAN_H
 
-#include "core/memory/arena/movable.h"
+#include "core/memory/move/movable.h"
 #include "core/memory/arena/spare.h"
 
 struct plan {

@@ -1,5 +1,5 @@
 /*
- * The books of the program's physical memory, of physical.c, physical_mapping.c and physical_move.c alone. All with the lock held.
+ * The books of the program's physical memory, of physical.c, physical_mapping.c and movable_own.c alone. All with the lock held.
  *
  * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
  * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping

@@ -3,7 +3,7 @@
 
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/arena/movable.h"
+#include "core/memory/move/movable.h"
 #include "core/memory/own/physical_books.h"
 #include "core/memory/heat/touched.h"
 

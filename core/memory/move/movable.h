@@ -1,6 +1,6 @@
 /*
- * What the mover moves, each kind behind the same functions: chunks of arenas (elastic_move.c), and physical memory that
- * the program made itself (physical_move.c). A piece of it is known by the address where it is mapped.
+ * What the mover moves, each kind behind the same functions: chunks of arenas (movable_chunks.c), and physical memory that
+ * the program made itself (movable_own.c). A piece of it is known by the address where it is mapped.
  *
  * The functions are the mover's alone. It calls all but choose() with the kind's lock held, which it also holds while it moves.
  */

@@ -2,7 +2,7 @@
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/arena/movable.h"
+#include "core/memory/move/movable.h"
 #include "core/memory/alloc/peer.h"
 
 static struct arena *arena_on(const struct device *device)
