@@ -13,6 +13,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* for who empties it */
 	pthread_cond_t done;    /* for those who asked */
+	void (*opened)(void);   /* to be called by wanted_open(); NULL: nothing */
 	void *(*serve)(void *); /* NULL: nobody empties it */
 	bool started;
 	_Atomic bool closed; /* looked at without the lock too */
@@ -32,6 +33,8 @@ static struct timespec at(uint64_t ns)
 void wanted_open(const struct device *device)
 {
 	atomic_store_explicit(&opened[device->id.ordinal], true, memory_order_release);
+	if (box.opened)
+		box.opened();
 }
 
 static bool is_open(const struct device *device)
@@ -151,10 +154,11 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 
 /* --- who empties it --- */
 
-void wanted_serve(void *(*serve)(void *))
+void wanted_serve(void *(*serve)(void *), void (*opened)(void))
 {
 	pthread_mutex_lock(&box.lock);
 	box.serve = serve;
+	box.opened = opened;
 	pthread_mutex_unlock(&box.lock);
 }
 

@@ -47,8 +47,11 @@ struct wanted_request {
 	struct wanted_request *next;
 };
 
-/* Gives the thread that empties the mailbox. Until then nothing moves. */
-void wanted_serve(void *(*serve)(void *));
+/*
+ * Gives the thread that empties the mailbox, and what is to be called as soon as memory of a device can move. Until then
+ * nothing moves.
+ */
+void wanted_serve(void *(*serve)(void *), void (*opened)(void));
 /* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */
 struct wanted_request *wanted_take(void);
 void wanted_answer(struct wanted_request *request, CUresult result);

@@ -33,6 +33,8 @@
 #include "core/memory/heat/parameters.h"
 #include "core/memory/uses/pool.h"
 #include "core/cuda/idle.h"
+#include "core/memory/move/movable_chunks.h"
+#include "core/memory/move/movable_own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/ipc/server.h"
@@ -494,6 +496,8 @@ static const char *refused_call(void)
 	return thread_can_wait() != 0 ? "futex: " : "";
 }
 
+static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
+
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
 static void start(void)
 {
@@ -549,7 +553,7 @@ static void start(void)
 	gate_start();
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&is_idle, false);
-	mover_begin();
+	mover_begin(what_moves);
 	atomic_store(&wiped.is_active, true);
 	sem_post(&job.ready);
 }

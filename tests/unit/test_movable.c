@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/move/movable.h"
+#include "core/memory/move/movable_chunks.h"
+#include "core/memory/move/movable_own.h"
 #include "suite.h"
 
 struct driver driver; /* is not asked */
@@ -50,11 +51,11 @@ static void ck_assert_is_as_sorted(size_t count)
 static void fill_at_random(size_t count, unsigned int ranks, unsigned int *seed)
 {
 	for (size_t i = 0; i < count; i++)
-		all[i] = (struct candidate){.kind = rand_r(seed) % 2 ? &movable_chunk
-		                                                     : &movable_physical,
-		                            .address = i + 1,
-		                            .size = (uint64_t)rand_r(seed),
-		                            .rank = (uint64_t)rand_r(seed) % ranks << 30};
+		all[i] =
+		    (struct candidate){.kind = rand_r(seed) % 2 ? &movable_chunks : &movable_own,
+		                       .address = i + 1,
+		                       .size = (uint64_t)rand_r(seed),
+		                       .rank = (uint64_t)rand_r(seed) % ranks << 30};
 }
 
 START_TEST(it_is_as_of_a_sort)
@@ -79,7 +80,7 @@ START_TEST(it_is_as_of_a_sort_in_every_order)
 	for (int order = 0; order < 4; order++) {
 		wants_hottest = order % 2;
 		for (size_t i = 0; i < MOST; i++)
-			all[i] = (struct candidate){.kind = &movable_chunk,
+			all[i] = (struct candidate){.kind = &movable_chunks,
 			                            .address = i + 1,
 			                            .rank = (order < 2 ? i : MOST - i) /
 			                                    (size_t)(1 + order)};

@@ -8,7 +8,7 @@
 #include "core/memory/arena/arena_view.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/move/movable.h"
+#include "core/memory/move/movable_own.h"
 #include "core/memory/own/physical.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/heat/touched.h"
@@ -100,11 +100,11 @@ static uint64_t stays(void)
 
 static struct move look(CUdeviceptr address, bool expected)
 {
-	struct move move = {.kind = &movable_physical, .address = address};
+	struct move move = {.kind = &movable_own, .address = address};
 
-	pthread_mutex_lock(movable_physical.lock(gpu));
-	ck_assert_int_eq(movable_physical.look(gpu, &move, false), expected);
-	pthread_mutex_unlock(movable_physical.lock(gpu));
+	pthread_mutex_lock(movable_own.lock(gpu));
+	ck_assert_int_eq(movable_own.look(gpu, &move, false), expected);
+	pthread_mutex_unlock(movable_own.lock(gpu));
 	return move;
 }
 
@@ -117,9 +117,9 @@ static void move_to(CUdeviceptr address, enum segment_side side)
 	                                           : device_charge_host(gpu, move.size, UINT64_MAX),
 	                 0);
 	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, side == SEGMENT_ON_DEVICE);
-	pthread_mutex_lock(movable_physical.lock(gpu));
-	movable_physical.moved(gpu, &move, side, false);
-	pthread_mutex_unlock(movable_physical.lock(gpu));
+	pthread_mutex_lock(movable_own.lock(gpu));
+	movable_own.moved(gpu, &move, side, false);
+	pthread_mutex_unlock(movable_own.lock(gpu));
 	fake_remove(FAKE_PHYSICAL, move.from);
 	device_uncharge(gpu, move.is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, move.size);
 }
@@ -316,7 +316,7 @@ START_TEST(the_coldest_leaves_first)
 	ck_assert_uint_ne(heat_touch(at[0] + 11 * MIB, HEAT_LAUNCHED, heat_work()), 0);
 	ck_assert_ptr_nonnull(touched_word(at[1]));
 	movable_begin(&choice, false);
-	movable_physical.choose(gpu, SEGMENT_ON_DEVICE, &choice);
+	movable_own.choose(gpu, SEGMENT_ON_DEVICE, &choice);
 	movable_end(&choice);
 	ck_assert_uint_eq(choice.count, 3);
 	ck_assert_uint_eq(choice.of[0].address, at[1]);

@@ -9,6 +9,8 @@
 #include "core/memory/alloc/managed.h"
 #include "core/memory/own/physical.h"
 #include "core/memory/move/plan.h"
+#include "core/memory/move/movable_chunks.h"
+#include "core/memory/move/movable_own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/alloc/vmem.h"
 #include "core/state/layout.h"
@@ -108,6 +110,8 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream str
 	return CUDA_SUCCESS;
 }
 
+static const struct movable_kind *const kinds[] = {&movable_chunks, &movable_own, NULL};
+
 static void start(uint64_t limit, uint64_t host)
 {
 	fake_driver_reset(1024 * MIB);
@@ -130,6 +134,7 @@ static void start(uint64_t limit, uint64_t host)
 	context_start(&devices);
 	set_limit(limit, host);
 	vmem_start(true);
+	plan_kinds(kinds);
 	mover_stop(); /* nothing is moved here but by hand */
 	ck_assert_ptr_nonnull(arena_of(gpu));
 	jumping_start();

@@ -6,7 +6,6 @@
 #include "core/base/log.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/arena_view.h"
-#include "core/memory/heat/heat.h"
 #include "core/memory/alloc/provider.h"
 
 enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
@@ -133,7 +132,6 @@ struct arena *arena_of(struct device *device)
 			atomic_store_explicit(&range->base, arena->base, memory_order_release);
 			wanted_open(device);
 			arena_view_register(arena);
-			heat_sample(HEAT_THINLY); /* so that the first shrink knows */
 		} else {
 			say_why_not(device, made);
 		}

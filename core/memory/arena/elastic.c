@@ -258,14 +258,10 @@ CUresult elastic_allocate(const struct context *context, size_t size, enum run_p
 
 static void release_run(struct arena *arena, uint32_t first)
 {
-	uint32_t units = 0;
+	uint32_t units;
 
 	pthread_mutex_lock(&arena->lock);
-	/* The run ends where another begins, or nothing is mapped. */
-	while (first + units < arena->top && arena->units[first + units].kind != UNIT_FREE &&
-	       atomic_load_explicit(&arena->units[first + units].run, memory_order_relaxed) ==
-	           first)
-		units++;
+	units = run_units(arena, first);
 	run_withdraw(arena, first, units);
 	pthread_mutex_unlock(&arena->lock);
 	run_remove(arena, first, units, true);
@@ -377,6 +373,22 @@ void elastic_disown(const struct allocation *a)
 	pthread_mutex_unlock(&arena->lock);
 }
 
+bool elastic_pin(struct device *device, CUdeviceptr address)
+{
+	struct arena *arena = arena_ranges[device->id.ordinal].arena;
+	bool is_on_device = true;
+	uint32_t first;
+
+	pthread_mutex_lock(&arena->lock);
+	first = run_first(arena, address);
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
+		is_on_device &= arena->units[i].side == SEGMENT_ON_DEVICE;
+	if (is_on_device)
+		run_pin(arena, address);
+	pthread_mutex_unlock(&arena->lock);
+	return is_on_device;
+}
+
 /* --- looking --- */
 
 struct allocation *elastic_at(CUdeviceptr address)
@@ -440,15 +452,12 @@ void elastic_each_run(struct device *device,
 	if (!arena)
 		return;
 	pthread_mutex_lock(&arena->lock);
-	for (uint32_t i = 0; i < arena->top;) {
-		uint32_t end = i + 1;
+	for (uint32_t i = 0, units; i < arena->top; i += units) {
+		bool is_run = arena->units[i].kind != UNIT_FREE;
 
-		while (arena->units[i].kind != UNIT_FREE && end < arena->top &&
-		       arena->units[end].kind != UNIT_FREE && arena->units[end].run == i)
-			end++;
-		if (arena->units[i].kind != UNIT_FREE)
-			each(cookie, run_address(arena, i), (end - i) * ARENA_UNIT);
-		i = end;
+		units = is_run ? run_units(arena, i) : 1;
+		if (is_run)
+			each(cookie, run_address(arena, i), units * ARENA_UNIT);
 	}
 	pthread_mutex_unlock(&arena->lock);
 }
@@ -482,18 +491,17 @@ size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, 
                       uint64_t *offset)
 {
 	struct arena *arena = arena_at(a->address);
-	const struct unit *units = arena->units;
 	size_t count = 0;
 	uint32_t first;
 
 	pthread_mutex_lock(&arena->lock);
-	first = arena_unit(arena, a->address)->run;
-	for (uint32_t i = first;
-	     i < arena->top && units[i].kind != UNIT_FREE && units[i].run == first;
-	     i += units[i].units) {
+	first = run_first(arena, a->address);
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i)) {
+		const struct unit *unit = &arena->units[i];
+
 		if (count < room)
 			pieces[count] =
-			    (struct elastic_piece){units[i].handle, units[i].units * ARENA_UNIT};
+			    (struct elastic_piece){unit->handle, unit->units * ARENA_UNIT};
 		count++;
 	}
 	pthread_mutex_unlock(&arena->lock);

@@ -15,6 +15,33 @@ CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
 	return arena->base + unit * ARENA_UNIT;
 }
 
+uint32_t run_first(const struct arena *arena, CUdeviceptr address)
+{
+	const struct unit *unit = arena_unit(arena, address);
+
+	return unit->kind == UNIT_FREE ? ADDRESS_NONE : unit->run;
+}
+
+uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit)
+{
+	uint32_t next = unit + arena->units[unit].units;
+
+	/* The run ends where another begins, or nothing is mapped. */
+	return next < arena->top && arena->units[next].kind != UNIT_FREE &&
+	               arena->units[next].run == first
+	           ? next
+	           : ADDRESS_NONE;
+}
+
+uint32_t run_units(const struct arena *arena, uint32_t first)
+{
+	uint32_t units = 0;
+
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
+		units += arena->units[i].units;
+	return units;
+}
+
 /* Of a run of so many units: 2, 8 or 32 MiB, smaller ones at its end. */
 static uint32_t chunk_units(const struct run *run)
 {
@@ -205,13 +232,26 @@ CUresult run_place(struct run *run)
 	return result;
 }
 
+static void pin(const struct arena *arena, struct unit *unit)
+{
+	if (!unit->pins)
+		statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+	unit->pins = 1;
+}
+
+void run_pin(struct arena *arena, CUdeviceptr address)
+{
+	uint32_t first = run_first(arena, address);
+
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
+		pin(arena, &arena->units[i]);
+}
+
 void run_pin_new(struct arena *arena, struct unit *unit)
 {
-	if (!unit->units || unit->pins || unit->side != SEGMENT_ON_DEVICE ||
-	    !device_setting(arena->device, pin_new))
-		return;
-	unit->pins = 1;
-	statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+	if (unit->units && unit->side == SEGMENT_ON_DEVICE &&
+	    device_setting(arena->device, pin_new))
+		pin(arena, unit);
 }
 
 void run_unpin(struct arena *arena, struct unit *unit)

@@ -38,6 +38,16 @@ void run_publish(const struct run *run, enum chunk_kind kind);
 void run_open(const struct run *run);
 /* With the arena's lock held: from here on the units are nobody's but the caller's. */
 void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
+/*
+ * With the arena's lock held: the first unit of the run around an address, and the first unit of the chunk that follows one
+ * in it; ADDRESS_NONE: there is none.
+ */
+uint32_t run_first(const struct arena *arena, CUdeviceptr address);
+uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
+/* Likewise: how many units the run has that begins with this one. */
+uint32_t run_units(const struct arena *arena, uint32_t first);
+/* Likewise: all chunks of the run around the address stay where they are. */
+void run_pin(struct arena *arena, CUdeviceptr address);
 /* With the arena's lock held: where pin_new says so, a chunk that is on the device stays there. And no longer. */
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);

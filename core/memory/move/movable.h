@@ -2,7 +2,7 @@
  * What the mover moves, each kind behind the same functions: chunks of arenas (movable_chunks.c), and physical memory that
  * the program made itself (movable_own.c). A piece of it is known by the address where it is mapped.
  *
- * The functions are the mover's alone. It calls all but choose() with the kind's lock held, which it also holds while it moves.
+ * The functions are the mover's alone. It calls all but has() and choose() with the kind's lock held, which it also holds while it moves.
  */
 #ifndef SPILLWAY_MOVABLE_H
 #define SPILLWAY_MOVABLE_H
@@ -26,6 +26,8 @@ struct choice {
 };
 
 struct movable_kind {
+	/* Returns whether what is mapped at the address is of this kind. Takes the lock where it needs it. */
+	bool (*has)(CUdeviceptr address);
 	pthread_mutex_t *(*lock)(struct device *device);
 	/* Considers all that is on this side and may leave it. Takes the lock, for short times where there is much. */
 	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
@@ -48,8 +50,6 @@ struct movable_kind {
 	/* What is mapped at the address stays where it is from now on. */
 	void (*pin)(struct device *device, CUdeviceptr address);
 };
-
-extern const struct movable_kind movable_chunk, movable_physical;
 
 /* Colder is less: by heat, then by when it was used last. */
 uint64_t movable_rank(uint32_t touched, uint32_t now);

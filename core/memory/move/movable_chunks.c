@@ -1,8 +1,8 @@
 /* How chunks of arenas are moved. Rules: by the mover thread alone. */
-#include "core/memory/arena/arena.h"
-#include "core/memory/arena/elastic.h"
+#include "core/memory/move/movable_chunks.h"
+
+#include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/move/movable.h"
 #include "core/memory/alloc/peer.h"
 
 static struct arena *arena_on(const struct device *device)
@@ -17,7 +17,7 @@ static pthread_mutex_t *lock(struct device *device)
 
 static struct candidate candidate(const struct arena *arena, uint32_t unit)
 {
-	return (struct candidate){.kind = &movable_chunk,
+	return (struct candidate){.kind = &movable_chunks,
 	                          .address = arena->base + unit * ARENA_UNIT,
 	                          .size = arena->units[unit].units * ARENA_UNIT};
 }
@@ -82,11 +82,10 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
                       struct choice *choice)
 {
 	const struct arena *arena = arena_on(device);
-	uint32_t first = arena_unit(arena, address)->run;
+	uint32_t first = run_first(arena, address);
 
-	for (uint32_t i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
-	                         arena->units[i].run == first && choice->count < MOVES_MAX;
-	     i += arena->units[i].units) {
+	for (uint32_t i = first; i != ADDRESS_NONE && choice->count < MOVES_MAX;
+	     i = run_next(arena, first, i)) {
 		const struct unit *unit = &arena->units[i];
 
 		if (unit->side == SEGMENT_ON_HOST || (is_exportable && !unit->is_exportable))
@@ -97,14 +96,13 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 static void choose_whole(struct device *device, CUdeviceptr address, struct choice *choice)
 {
 	const struct arena *arena = arena_on(device);
-	uint32_t first = arena_unit(arena, address)->run, i;
+	uint32_t first = run_first(arena, address), i;
 
-	for (i = first; i < arena->top && arena->units[i].kind != UNIT_FREE &&
-	                arena->units[i].run == first && choice->count < MOVES_MAX;
-	     i += arena->units[i].units)
+	for (i = first; i != ADDRESS_NONE && choice->count < MOVES_MAX;
+	     i = run_next(arena, first, i))
 		choice->of[choice->count++] = candidate(arena, i);
 	/* More than can be moved at once stays. */
-	if (i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first)
+	if (i != ADDRESS_NONE)
 		choice->count = 0;
 }
 
@@ -142,35 +140,16 @@ static void moved(struct device *device, const struct move *move, enum segment_s
 
 static void pin(struct device *device, CUdeviceptr address)
 {
-	struct arena *arena = arena_on(device);
-	uint32_t first = arena_unit(arena, address)->run;
-
-	for (uint32_t i = first;
-	     i < arena->top && arena->units[i].kind != UNIT_FREE && arena->units[i].run == first;
-	     i += arena->units[i].units) {
-		struct unit *unit = &arena->units[i];
-
-		if (!unit->pins)
-			statistics_add(&device->statistics->pinned_chunks,
-			               unit->units * ARENA_UNIT);
-		unit->pins = 1;
-	}
+	run_pin(arena_on(device), address);
 }
 
-bool elastic_pin(struct device *device, CUdeviceptr address)
+static bool has(CUdeviceptr address)
 {
-	struct arena *arena = arena_on(device);
-	struct choice elsewhere = {.count = 0};
-
-	pthread_mutex_lock(&arena->lock);
-	choose_at(device, address, false, &elsewhere);
-	if (!elsewhere.count)
-		pin(device, address);
-	pthread_mutex_unlock(&arena->lock);
-	return !elsewhere.count;
+	return arena_at(address) != NULL;
 }
 
-const struct movable_kind movable_chunk = {
+const struct movable_kind movable_chunks = {
+    .has = has,
     .lock = lock,
     .choose = choose,
     .choose_at = choose_at,

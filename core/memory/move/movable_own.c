@@ -1,9 +1,10 @@
 /* How the program's own physical memory is moved. Rules: by the mover thread alone. */
+#include "core/memory/move/movable_own.h"
+
 #include <string.h>
 
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/move/movable.h"
 #include "core/memory/own/physical_books.h"
 #include "core/memory/heat/touched.h"
 
@@ -34,7 +35,7 @@ static uint64_t rank_of(const struct mapped_range *range, uint32_t now)
 static struct candidate candidate(const struct physical *p)
 {
 	return (struct candidate){
-	    .kind = &movable_physical, .address = p->mappings->address, .size = p->bytes};
+	    .kind = &movable_own, .address = p->mappings->address, .size = p->bytes};
 }
 
 static void choose(struct device *device, enum segment_side side, struct choice *choice)
@@ -161,7 +162,18 @@ static void pin(struct device *device, CUdeviceptr address)
 	physical_recount(range->physical);
 }
 
-const struct movable_kind movable_physical = {
+static bool has(CUdeviceptr address)
+{
+	bool is_known;
+
+	pthread_mutex_lock(&physical_lock);
+	is_known = physical_mapping(address) != NULL;
+	pthread_mutex_unlock(&physical_lock);
+	return is_known;
+}
+
+const struct movable_kind movable_own = {
+    .has = has,
     .lock = lock,
     .choose = choose,
     .choose_at = choose_at,

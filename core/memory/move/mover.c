@@ -347,10 +347,12 @@ static enum move_pending move_to_pin(const struct wanted_request *r, const struc
 
 static CUresult answer_pin(const struct wanted_request *r)
 {
-	const struct movable_kind *kind = arena_at(r->pin) ? &movable_chunk : &movable_physical;
+	const struct movable_kind *kind = plan_kind_at(r->pin);
 	enum move_pending why = MOVE_NONE;
 	uint64_t demoted = 0;
 
+	if (!kind) /* it has gone meanwhile */
+		return CUDA_SUCCESS;
 	/* What makes room for it shall be other memory. */
 	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
 	for (int left = PIN_TRIES; left;) {
@@ -447,9 +449,16 @@ static void *move_on(void *cookie)
 	return NULL;
 }
 
-void mover_begin(void)
+/* So that the first shrink knows. */
+static void look_thinly(void)
 {
-	wanted_serve(move_on);
+	heat_sample(HEAT_THINLY);
+}
+
+void mover_begin(const struct movable_kind *const *kinds)
+{
+	plan_kinds(kinds);
+	wanted_serve(move_on, look_thinly);
 }
 
 void mover_stop(void)

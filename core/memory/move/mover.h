@@ -11,8 +11,10 @@
 #ifndef SPILLWAY_MOVER_H
 #define SPILLWAY_MOVER_H
 
-/* Moves what can move from now on; the thread starts when something is wanted. At the job's start. */
-void mover_begin(void);
+struct movable_kind;
+
+/* Moves memory of these kinds (ended by NULL) from now on; the thread starts when something is wanted. */
+void mover_begin(const struct movable_kind *const *kinds);
 /* The process ends or was forked: no move any more. Waits, bounded, for one that is under way. */
 void mover_stop(void);
 

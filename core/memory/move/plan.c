@@ -10,14 +10,26 @@ void plan_say_pending(struct device *device, enum move_pending why)
 	statistics_set(&device->statistics->move_pending, why);
 }
 
-static const struct movable_kind *const kinds[] = {&movable_chunk, &movable_physical};
+static const struct movable_kind *const *kinds; /* ended by NULL */
 
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+void plan_kinds(const struct movable_kind *const *all)
+{
+	kinds = all;
+}
+
+const struct movable_kind *plan_kind_at(CUdeviceptr address)
+{
+	const struct movable_kind *const *kind = kinds;
+
+	while (*kind && !(*kind)->has(address))
+		kind++;
+	return *kind;
+}
 
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice)
 {
 	movable_begin(choice, side == SEGMENT_ON_HOST);
-	for (int i = 0; i < KINDS; i++)
+	for (size_t i = 0; kinds[i]; i++)
 		kinds[i]->choose(device, side, choice);
 	movable_end(choice);
 }
@@ -243,12 +255,16 @@ size_t plan_check(struct plan *plan, struct device *device)
 
 void plan_lock(struct device *device)
 {
-	for (int i = 0; i < KINDS; i++)
+	for (size_t i = 0; kinds[i]; i++)
 		pthread_mutex_lock(kinds[i]->lock(device));
 }
 
 void plan_unlock(struct device *device)
 {
-	for (int i = KINDS; i-- > 0;)
-		pthread_mutex_unlock(kinds[i]->lock(device));
+	size_t count = 0;
+
+	while (kinds[count])
+		count++;
+	while (count-- > 0)
+		pthread_mutex_unlock(kinds[count]->lock(device));
 }

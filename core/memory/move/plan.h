@@ -8,6 +8,11 @@
 #include "core/memory/move/movable.h"
 #include "core/memory/arena/spare.h"
 
+/* The kinds of memory that there are to move, ended by NULL. To be called once, before anything is planned. */
+void plan_kinds(const struct movable_kind *const *kinds);
+/* The kind of what is mapped at the address, or NULL. */
+const struct movable_kind *plan_kind_at(CUdeviceptr address);
+
 struct plan {
 	struct move moves[MOVES_MAX];
 	size_t count;
