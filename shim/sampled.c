@@ -2,7 +2,7 @@
 #include "shim/sampled.h"
 
 #include "core/job/job.h"
-#include "core/memory/heat/heat_graph.h"
+#include "core/memory/heat/used.h"
 #include "core/memory/heat/parameters.h"
 #include "shim/track.h"
 

@@ -27,7 +27,7 @@ void sampled_graph(CUgraphExec graph);
 void sampled_copy(CUdeviceptr a, CUdeviceptr b);
 void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 
-/* --- what graphs are credited with (core/memory/heat/heat_graph.h); not sampled --- */
+/* --- what graphs are credited with (core/memory/heat/used.h); not sampled --- */
 
 /* What a node uses: a kernel's parameters, or addresses, or another graph. */
 struct node_use {

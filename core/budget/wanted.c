@@ -21,7 +21,7 @@ static struct {
 	struct wanted_request *requests;
 } box = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Atomic bool opened[DEVICE_MAX];
+static _Atomic bool open_devices[DEVICE_MAX];
 
 static struct timespec at(uint64_t ns)
 {
@@ -32,14 +32,14 @@ static struct timespec at(uint64_t ns)
 
 void wanted_open(const struct device *device)
 {
-	atomic_store_explicit(&opened[device->id.ordinal], true, memory_order_release);
+	atomic_store_explicit(&open_devices[device->id.ordinal], true, memory_order_release);
 	if (box.opened)
 		box.opened();
 }
 
 static bool is_open(const struct device *device)
 {
-	return atomic_load_explicit(&opened[device->id.ordinal], memory_order_acquire);
+	return atomic_load_explicit(&open_devices[device->id.ordinal], memory_order_acquire);
 }
 
 /* With the lock held. */

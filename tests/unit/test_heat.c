@@ -11,7 +11,7 @@
 
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/heat/heat_graph.h"
+#include "core/memory/heat/used.h"
 #include "core/memory/heat/parameters.h"
 #include "suite.h"
 

@@ -1,13 +1,10 @@
 /* Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that waits. */
 #include "core/memory/heat/heat.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "core/base/monotonic.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/heat/heat_graph.h"
-#include "core/memory/heat/parameters.h"
 #include "core/memory/heat/touched.h"
 
 _Atomic uint32_t heat_sampling;
@@ -210,130 +207,7 @@ CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now)
 	return run;
 }
 
-/* What one scan looks for: the smallest range with all that may move in it, so that it is one compare. */
-struct scan {
-	CUdeviceptr low, size;
-	uint32_t now;
-	void (*found)(void *cookie, CUdeviceptr run);
-	void *cookie;
-};
-
-static bool begin_scan(struct scan *scan)
-{
-	CUdeviceptr high = atomic_load_explicit(&touched_span.high, memory_order_relaxed);
-
-	scan->low = atomic_load_explicit(&touched_span.low, memory_order_relaxed);
-	for (int i = 0; i < DEVICE_MAX; i++) {
-		CUdeviceptr base =
-		    atomic_load_explicit(&arena_ranges[i].base, memory_order_acquire);
-		CUdeviceptr end = atomic_load_explicit(&arena_ranges[i].end, memory_order_acquire);
-
-		if (!base)
-			continue;
-		if (base < scan->low)
-			scan->low = base;
-		if (end > high)
-			high = end;
-	}
-	scan->size = high > scan->low ? high - scan->low : 0;
-	scan->now = heat_work();
-	return scan->size != 0;
-}
-
-static void scan_words(const struct scan *scan, const void *at, size_t words)
-{
-	for (const char *p = at; words--; p += sizeof(uint64_t)) {
-		CUdeviceptr run;
-		uint64_t word;
-
-		memcpy(&word, p, sizeof(word)); /* of whatever alignment */
-		if (word - scan->low >= scan->size)
-			continue;
-		run = heat_touch(word, HEAT_LAUNCHED, scan->now);
-		if (run && scan->found)
-			scan->found(scan->cookie, run);
-	}
-}
-
-/* The other form: one buffer with all parameters in it, and its size. */
-static void scan_extra(const struct scan *scan, void **extra)
-{
-	const void *buffer = NULL;
-	size_t size = 0;
-
-	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
-		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-			buffer = extra[1];
-		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
-			memcpy(&size, extra[1], sizeof(size));
-		else
-			break; /* of a driver newer than this */
-	}
-	if (buffer)
-		scan_words(scan, buffer, size / sizeof(uint64_t));
-}
-
-static bool scan_parameters(const struct scan *scan, CUfunction function, void **values, bool wait,
-                            bool *is_blind)
-{
-	const struct parameters *parameters;
-
-	if (!parameters_hold(function, wait, &parameters))
-		return false;
-	*is_blind = !parameters;
-	for (size_t i = 0; parameters && i < parameters->count; i++) {
-		const struct parameter *p = &parameters->parameter[i];
-
-		if (values[p->index])
-			scan_words(scan, values[p->index], p->words);
-	}
-	parameters_release();
-	return true;
-}
-
-bool heat_scan(CUfunction function, void **parameters, void **extra, bool wait,
-               void (*found)(void *cookie, CUdeviceptr run), void *cookie)
-{
-	struct scan scan = {.found = found, .cookie = cookie};
-	bool is_blind = false;
-
-	if (!begin_scan(&scan))
-		return true;
-	if (parameters)
-		scan_parameters(&scan, function, parameters, wait, &is_blind);
-	else if (extra)
-		scan_extra(&scan, extra);
-	return !is_blind;
-}
-
 void heat_launched_blindly(void)
 {
 	atomic_store_explicit(&blind_at, heat_work(), memory_order_relaxed);
-}
-
-void heat_launched(CUfunction function, void **parameters, void **extra)
-{
-	if (capture_is_active())
-		heat_graph_captured(function, parameters, extra);
-	else if (!heat_scan(function, parameters, extra, false, NULL, NULL))
-		heat_launched_blindly();
-	heat_sampled();
-}
-
-void heat_copied(const CUdeviceptr *addresses, size_t count)
-{
-	uint32_t now = heat_work();
-
-	for (size_t i = 0; i < count; i++) {
-		CUdeviceptr run = heat_touch(addresses[i], HEAT_COPIED, now);
-
-		if (run && capture_is_active())
-			heat_graph_captured_run(run);
-	}
-	heat_sampled();
-}
-
-void heat_hide(CUdeviceptr address)
-{
-	heat_touch(address, HEAT_HIDDEN, heat_work());
 }

@@ -78,30 +78,12 @@ static inline bool heat_is_due(void)
 	return __builtin_expect((--heat_countdown.left <= 0) | capture_is_active(), 0);
 }
 
-/* --- what is looked at: after the driver took the call, else the pointers are not to be trusted --- */
+/* --- for who looks (used.h) --- */
 
-/* A kernel was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
-void heat_launched(CUfunction function, void **parameters, void **extra);
-/* A copy or fill; addresses may be any. */
-void heat_copied(const CUdeviceptr *addresses, size_t count);
-/* Something was launched whose parameters cannot be read. */
-void heat_launched_blindly(void);
-
-/* --- looked at in any case --- */
-
-/* A descriptor was made that hides this address. */
-void heat_hide(CUdeviceptr address);
-
-/* --- for graphs (heat_graph.h) --- */
-
-/*
- * Calls found(cookie, address) for each run of an arena that the parameters lead to, by the run's first address, and
- * touches it. False: the parameters could not be read. wait: even if another thread holds what is needed.
- */
-bool heat_scan(CUfunction function, void **parameters, void **extra, bool wait,
-               void (*found)(void *cookie, CUdeviceptr run), void *cookie);
 /* Marks its run as used now (outside of arenas its 2 MiB, touched.h). The run's first address; 0: nothing that moves. */
 CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
+/* Something was launched whose parameters cannot be read. */
+void heat_launched_blindly(void);
 /* The time now, and the program is at work. */
 uint32_t heat_work(void);
 /* This thread's next sample is due in a while. */

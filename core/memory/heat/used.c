@@ -1,5 +1,5 @@
-/* What graphs use. Rules: runs inside the user's process; makes no driver call but what parameters.h does. */
-#include "core/memory/heat/heat_graph.h"
+/* What the program uses. Rules: runs inside the user's process; makes no driver call but what parameters.h does. */
+#include "core/memory/heat/used.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,10 @@
 #define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
 #include <uthash.h>
 
+#include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
+#include "core/memory/heat/parameters.h"
+#include "core/memory/heat/touched.h"
 
 /* Addresses of runs, in order. */
 struct runs {
@@ -74,6 +77,109 @@ static void clear(struct runs *runs)
 	*runs = (struct runs){0};
 }
 
+/* --- parameters --- */
+
+/* One scan: the smallest range with all that may move in it, so that it is one compare. */
+struct scan {
+	CUdeviceptr low, size;
+	uint32_t now;
+	struct runs *runs; /* to which what is met is added; NULL: none */
+};
+
+static bool begin_scan(struct scan *scan)
+{
+	CUdeviceptr high = atomic_load_explicit(&touched_span.high, memory_order_relaxed);
+
+	scan->low = atomic_load_explicit(&touched_span.low, memory_order_relaxed);
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		CUdeviceptr base =
+		    atomic_load_explicit(&arena_ranges[i].base, memory_order_acquire);
+		CUdeviceptr end = atomic_load_explicit(&arena_ranges[i].end, memory_order_acquire);
+
+		if (!base)
+			continue;
+		if (base < scan->low)
+			scan->low = base;
+		if (end > high)
+			high = end;
+	}
+	scan->size = high > scan->low ? high - scan->low : 0;
+	scan->now = heat_work();
+	return scan->size != 0;
+}
+
+static void scan_words(const struct scan *scan, const void *at, size_t words)
+{
+	for (const char *p = at; words--; p += sizeof(uint64_t)) {
+		CUdeviceptr run;
+		uint64_t word;
+
+		memcpy(&word, p, sizeof(word)); /* of whatever alignment */
+		if (word - scan->low >= scan->size)
+			continue;
+		run = heat_touch(word, HEAT_LAUNCHED, scan->now);
+		if (run && scan->runs)
+			add(scan->runs, run);
+	}
+}
+
+/* The other form: one buffer with all parameters in it, and its size. */
+static void scan_extra(const struct scan *scan, void **extra)
+{
+	const void *buffer = NULL;
+	size_t size = 0;
+
+	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[1];
+		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			memcpy(&size, extra[1], sizeof(size));
+		else
+			break; /* of a driver newer than this */
+	}
+	if (buffer)
+		scan_words(scan, buffer, size / sizeof(uint64_t));
+}
+
+static bool scan_parameters(const struct scan *scan, CUfunction function, void **values, bool wait,
+                            bool *is_blind)
+{
+	const struct parameters *parameters;
+
+	if (!parameters_hold(function, wait, &parameters))
+		return false;
+	*is_blind = !parameters;
+	for (size_t i = 0; parameters && i < parameters->count; i++) {
+		const struct parameter *p = &parameters->parameter[i];
+
+		if (values[p->index])
+			scan_words(scan, values[p->index], p->words);
+	}
+	parameters_release();
+	return true;
+}
+
+/*
+ * Touches each run that the parameters lead to, and adds it to the runs (NULL: to none). Returns whether the parameters
+ * could be read. wait: even if another thread holds what is needed.
+ */
+static bool scan_launch(CUfunction function, void **parameters, void **extra, bool wait,
+                        struct runs *runs)
+{
+	struct scan scan = {.runs = runs};
+	bool is_blind = false;
+
+	if (!begin_scan(&scan))
+		return true;
+	if (parameters)
+		scan_parameters(&scan, function, parameters, wait, &is_blind);
+	else if (extra)
+		scan_extra(&scan, extra);
+	return !is_blind;
+}
+
+/* --- what is known of a graph; with the lock held --- */
+
 static struct graph *find(const void *handle)
 {
 	struct graph *graph;
@@ -101,27 +207,22 @@ static struct graph *find_or_make(const void *handle)
 	return graph;
 }
 
-static void found(void *cookie, CUdeviceptr run)
-{
-	add(cookie, run);
-}
-
 static void scan(struct runs *runs, CUfunction function, void **parameters, void **extra)
 {
-	if (!heat_scan(function, parameters, extra, true, found, runs))
+	if (!scan_launch(function, parameters, extra, true, runs))
 		runs->is_blind = true;
 }
 
 /* --- captures --- */
 
-void heat_graph_captured(CUfunction function, void **parameters, void **extra)
+static void note_captured(CUfunction function, void **parameters, void **extra)
 {
 	pthread_mutex_lock(&lock);
 	scan(&captured, function, parameters, extra);
 	pthread_mutex_unlock(&lock);
 }
 
-void heat_graph_captured_run(CUdeviceptr run)
+static void note_captured_run(CUdeviceptr run)
 {
 	pthread_mutex_lock(&lock);
 	add(&captured, run);
@@ -142,8 +243,6 @@ void heat_graph_capture_ended(const void *handle)
 		clear(&captured);
 	pthread_mutex_unlock(&lock);
 }
-
-/* --- graphs --- */
 
 void heat_graph_kernel(const void *handle, CUfunction function, void **parameters, void **extra)
 {
@@ -230,4 +329,33 @@ void heat_graph_launched(const void *handle)
 	pthread_mutex_unlock(&lock);
 	if (is_blind)
 		heat_launched_blindly();
+}
+
+/* --- launches and copies --- */
+
+void heat_launched(CUfunction function, void **parameters, void **extra)
+{
+	if (capture_is_active())
+		note_captured(function, parameters, extra);
+	else if (!scan_launch(function, parameters, extra, false, NULL))
+		heat_launched_blindly();
+	heat_sampled();
+}
+
+void heat_copied(const CUdeviceptr *addresses, size_t count)
+{
+	uint32_t now = heat_work();
+
+	for (size_t i = 0; i < count; i++) {
+		CUdeviceptr run = heat_touch(addresses[i], HEAT_COPIED, now);
+
+		if (run && capture_is_active())
+			note_captured_run(run);
+	}
+	heat_sampled();
+}
+
+void heat_hide(CUdeviceptr address)
+{
+	heat_touch(address, HEAT_HIDDEN, heat_work());
 }

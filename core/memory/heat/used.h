@@ -1,24 +1,37 @@
 /*
- * What graphs use. Found when a graph is captured or a node gets its parameters, credited to the graph, passed on to
+ * What the program uses: launches, copies and descriptors, and graphs. All of it ends as heat (heat.h).
+ *
+ * What a graph uses is found when it is captured or a node gets its parameters, credited to the graph, passed on to
  * what is made of it, and touched again when that is launched.
  *
  * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked: what is met while
  * captures are active is credited to each graph that comes out of them. Of a graph with more than HEAT_GRAPH_RUNS runs the
  * rest is used blindly. Thread-safe.
  */
-#ifndef SPILLWAY_HEAT_GRAPH_H
-#define SPILLWAY_HEAT_GRAPH_H
+#ifndef SPILLWAY_USED_H
+#define SPILLWAY_USED_H
 
-#include "core/cuda/driver.h"
+#include "core/memory/heat/heat.h"
+
+/* --- what is looked at: after the driver took the call, else the pointers are not to be trusted --- */
+
+/* A kernel was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
+void heat_launched(CUfunction function, void **parameters, void **extra);
+/* A copy or fill; addresses may be any. */
+void heat_copied(const CUdeviceptr *addresses, size_t count);
+
+/* --- looked at in any case --- */
+
+/* A descriptor was made that hides this address. */
+void heat_hide(CUdeviceptr address);
+
+/* --- graphs --- */
 
 enum { HEAT_GRAPH_RUNS = 4096 };
 
 /* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
 #define HEAT_ANY_GRAPH NULL
 
-/* While a capture is active: a kernel's parameters, and the run of a copy (heat_touch()). */
-void heat_graph_captured(CUfunction function, void **parameters, void **extra);
-void heat_graph_captured_run(CUdeviceptr run);
 /* A capture ended; graph: what came of it, NULL: nothing. */
 void heat_graph_capture_ended(const void *graph);
 
