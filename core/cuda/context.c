@@ -17,6 +17,7 @@ enum { CLOSING_LOOK_NS = 100000 };
 static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct context *contexts;
 static _Atomic size_t context_count; /* read without the lock too: past the end there is none */
+static CUcontext _Atomic alone;      /* the only one; NULL: there are more, or none */
 static size_t context_room;
 static unsigned int contexts_seen;
 static struct device_set *devices;
@@ -28,6 +29,7 @@ void context_start(struct device_set *set)
 	pthread_rwlock_wrlock(&contexts_lock);
 	devices = set;
 	context_count = 0;
+	alone = NULL;
 	atomic_fetch_add(&generation, 1);
 	pthread_rwlock_unlock(&contexts_lock);
 }
@@ -35,6 +37,12 @@ void context_start(struct device_set *set)
 struct device *context_device(CUdevice handle)
 {
 	return devices ? device_set_by_handle(devices, handle) : NULL;
+}
+
+/* With the lock held, after each change of their number. */
+static void note_alone(void)
+{
+	atomic_store(&alone, context_count == 1 ? contexts[0].handle : NULL);
 }
 
 /* With the lock held. */
@@ -121,6 +129,7 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 		event_note(.kind = EVENT_context, .device = device->id.ordinal, .a = true,
 		           .object = (uintptr_t)handle);
 		known = c;
+		note_alone();
 	}
 	if (known)
 		*context = *known;
@@ -189,27 +198,36 @@ static bool meet(CUcontext handle, struct context *context)
 	return true;
 }
 
-bool context_current(struct context *context)
+/* The thread's own copy, which its next call may change; NULL as context_current() says false. */
+static const struct context *current(void)
 {
-	/* The thread's last one: mostly it still is. */
+	/* The last one: mostly it still is. */
 	static __thread struct {
 		unsigned int generation;
 		struct context context;
 	} last __attribute__((tls_model("initial-exec")));
 	unsigned int now = context_generation();
 	CUcontext handle = NULL;
+	struct context met;
 
 	if (!devices || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
-		return false;
-	if (handle == last.context.handle && now == last.generation) {
-		*context = last.context;
-		return true;
-	}
-	if (!meet(handle, context))
-		return false;
+		return NULL;
+	if (handle == last.context.handle && now == last.generation)
+		return &last.context;
+	if (!meet(handle, &met))
+		return NULL;
 	last.generation = now;
-	last.context = *context;
-	return true;
+	last.context = met;
+	return &last.context;
+}
+
+bool context_current(struct context *context)
+{
+	const struct context *now = current();
+
+	if (now)
+		*context = *now;
+	return now != NULL;
 }
 
 bool context_of_device(const struct device *device, struct context *context)
@@ -241,6 +259,11 @@ bool context_at(size_t i, struct context *context)
 		*context = contexts[at];
 	pthread_rwlock_unlock(&contexts_lock);
 	return found;
+}
+
+bool context_is_alone(CUcontext handle)
+{
+	return handle && atomic_load_explicit(&alone, memory_order_relaxed) == handle;
 }
 
 int contexts_known(void)
@@ -424,6 +447,7 @@ void context_forget(CUcontext handle)
 	for (size_t i = 0; i < context_count; i++) {
 		if (contexts[i].number == gone.number) {
 			contexts[i] = contexts[--context_count];
+			note_alone();
 			break;
 		}
 	}
@@ -474,7 +498,16 @@ struct resource *context_find_object(const struct resource_type *type, uint64_t 
 struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
 {
 	struct registry *registry = NULL;
-	struct resource *found = look_everywhere(type, object, &registry);
+	struct leaving leaving = {0};
+	const struct context *context = current();
+	struct resource *found;
 
+	/* Mostly it is where it was made. */
+	if (context)
+		leaving = registry_leave_object(context->device->registry, context->container, type,
+		                                object);
+	if (leaving.resource)
+		return leaving;
+	found = look_everywhere(type, object, &registry);
 	return registry_leave(registry, object, found);
 }

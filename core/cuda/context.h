@@ -73,6 +73,8 @@ bool context_of_device(const struct device *device, struct context *context);
  * context_generation() has changed.
  */
 bool context_at(size_t i, struct context *context);
+/* Returns whether this is the only one that is known. */
+bool context_is_alone(CUcontext handle);
 /* How many are known now, on all devices. */
 int contexts_known(void);
 /* Changes whenever a context is forgotten: its handle may come again for another. */

@@ -131,6 +131,8 @@ CUresult quiet_wait(CUcontext own)
 	unsigned int generation;
 	CUresult result;
 
+	if (context_is_alone(own))
+		return wait_for(own);
 	/* What is forgotten while the others are gone through may hide one. */
 	do {
 		generation = context_generation();

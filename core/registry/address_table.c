@@ -70,10 +70,13 @@ struct address_entry *address_table_find(const struct address_table *table,
 }
 
 struct address_entry *address_table_find_resource(const struct address_table *table,
-                                                  uint64_t address, const struct resource *resource)
+                                                  uint64_t address, size_t place,
+                                                  const struct resource *resource)
 {
 	if (!table->capacity)
 		return NULL;
+	if (place < table->capacity && table->entry[place].resource == resource)
+		return &table->entry[place];
 	for (size_t i = home_of(table, address); table->entry[i].resource; i = next_place(table, i))
 		if (table->entry[i].resource == resource)
 			return &table->entry[i];

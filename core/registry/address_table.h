@@ -32,9 +32,9 @@ struct address_entry *address_table_find(const struct address_table *table,
 struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address);
-/* This very resource's. */
+/* This very resource's. place: where it was last, so that mostly nothing is searched for. */
 struct address_entry *address_table_find_resource(const struct address_table *table,
-                                                  uint64_t address,
+                                                  uint64_t address, size_t place,
                                                   const struct resource *resource);
 /* 0, -EEXIST or -ENOMEM. */
 int address_table_insert(struct address_table *table, struct container *container, uint64_t address,

@@ -348,14 +348,22 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 	return error;
 }
 
+/* Under the lock. */
+static struct address_entry *find_any(struct registry *registry, const char *preferred,
+                                      const struct resource_type *type, uint64_t object)
+{
+	const struct container *container = preferred ? find_container(registry, preferred) : NULL;
+
+	return address_table_find_any(&registry->addresses, container, type, object);
+}
+
 struct resource *registry_find_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object)
 {
 	struct resource *found = NULL;
 
 	pthread_mutex_lock(&registry->lock);
-	const struct address_entry *entry = address_table_find_any(
-	    &registry->addresses, find_container(registry, preferred), type, object);
+	const struct address_entry *entry = find_any(registry, preferred, type, object);
 	if (entry)
 		found = resource_hold(entry->resource);
 	pthread_mutex_unlock(&registry->lock);
@@ -376,8 +384,7 @@ struct resource *registry_take_object(struct registry *registry, const char *pre
 	struct resource *taken = NULL;
 
 	pthread_mutex_lock(&registry->lock);
-	struct address_entry *entry = address_table_find_any(
-	    &registry->addresses, find_container(registry, preferred), type, object);
+	struct address_entry *entry = find_any(registry, preferred, type, object);
 	if (entry) {
 		strcpy(container, entry->container->name);
 		taken = take(registry, entry);
@@ -386,11 +393,12 @@ struct resource *registry_take_object(struct registry *registry, const char *pre
 	return taken;
 }
 
-int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource)
+static int delete_resource(struct registry *registry, uint64_t object, size_t place,
+                           struct resource *resource)
 {
 	pthread_mutex_lock(&registry->lock);
 	struct address_entry *entry =
-	    address_table_find_resource(&registry->addresses, object, resource);
+	    address_table_find_resource(&registry->addresses, object, place, resource);
 	if (entry)
 		take(registry, entry);
 	pthread_mutex_unlock(&registry->lock);
@@ -399,9 +407,30 @@ int registry_delete_resource(struct registry *registry, uint64_t object, struct 
 	return entry ? 0 : -ENOENT;
 }
 
+int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource)
+{
+	return delete_resource(registry, object, SIZE_MAX, resource);
+}
+
+struct leaving registry_leave_object(struct registry *registry, const char *preferred,
+                                     const struct resource_type *type, uint64_t object)
+{
+	struct leaving leaving = {.registry = registry, .object = object};
+
+	pthread_mutex_lock(&registry->lock);
+	const struct address_entry *entry = find_any(registry, preferred, type, object);
+	if (entry && !resource_is_leaving(entry->resource)) {
+		leaving.resource = resource_hold(entry->resource);
+		leaving.place = (size_t)(entry - registry->addresses.entry);
+		atomic_fetch_add_explicit(&leaving.resource->leaving, 1, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return leaving;
+}
+
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found)
 {
-	struct leaving leaving = {registry, found, object};
+	struct leaving leaving = {registry, found, object, SIZE_MAX};
 
 	if (found)
 		atomic_fetch_add_explicit(&found->leaving, 1, memory_order_relaxed);
@@ -414,8 +443,8 @@ bool registry_left(const struct leaving *leaving, bool gone)
 		return false;
 	/* Of one that is gone nobody asks; whoever has a reference still sees that it went. */
 	if (gone)
-		return registry_delete_resource(leaving->registry, leaving->object,
-		                                leaving->resource) == 0;
+		return delete_resource(leaving->registry, leaving->object, leaving->place,
+		                       leaving->resource) == 0;
 	atomic_fetch_sub_explicit(&leaving->resource->leaving, 1, memory_order_relaxed);
 	return false;
 }

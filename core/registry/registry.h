@@ -112,9 +112,13 @@ struct leaving {
 	struct registry *registry;
 	struct resource *resource; /* with a reference; NULL: it was not there */
 	uint64_t object;
+	size_t place; /* of its entry, which may have been moved since */
 };
 /* Before the driver is asked. Takes over the caller's reference; found may be NULL. */
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
+/* Finds it as registry_find_object() does and begins that, in one; of what is leaving already nothing is begun. */
+struct leaving registry_leave_object(struct registry *registry, const char *preferred,
+                                     const struct resource_type *type, uint64_t object);
 /*
  * After its answer. gone: it agreed, else all is as it was. Returns whether this call took the object out of the books; not
  * where another thread or a new object of that address was quicker. The reference stays the caller's, to be released.

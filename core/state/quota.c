@@ -165,10 +165,12 @@ void segment_unreserve(struct segment *segment, int device, enum segment_side si
 {
 	if (!is_valid(segment, device, side))
 		return;
-	atomic_fetch_add(&segment->owed[device][side], bytes);
-	if (segment_lock(segment->file) != 0)
-		return; /* stays owed */
+	if (segment_lock(segment->file) != 0) {
+		atomic_fetch_add(&segment->owed[device][side], bytes);
+		return;
+	}
 	uint64_t excess = settle(segment, device, side);
+	excess += give_back(segment, device, side, bytes);
 	segment_unlock(segment->file);
 	if (excess)
 		log_once(LOG_ERROR, "%llu bytes given back that were never reserved, device %d",

@@ -377,7 +377,8 @@ START_TEST(the_address_table_keeps_what_it_was_given)
 		ck_assert_ptr_eq(entry ? entry->resource : NULL, i % 2 ? &resource[i] : NULL);
 		ck_assert_ptr_eq(entry,
 		                 address_table_find_any(&table, &elsewhere, &type[0], i << 9));
-		ck_assert_ptr_eq(entry, address_table_find_resource(&table, i << 9, &resource[i]));
+		ck_assert_ptr_eq(
+		    entry, address_table_find_resource(&table, i << 9, SIZE_MAX, &resource[i]));
 		ck_assert_ptr_null(address_table_find(&table, &elsewhere, &type[0], i << 9));
 	}
 	ck_assert_uint_eq(table.count, MANY / 2);
@@ -468,6 +469,34 @@ static bool left(struct leaving *leaving, bool gone)
 	return taken;
 }
 
+/* Entries are moved when others are taken out, and when the table grows. */
+START_TEST(what_leaves_is_taken_out_wherever_its_entry_has_been_moved)
+{
+	enum { MANY = 512 };
+	struct leaving leaving[MANY / 2];
+
+	for (uint64_t i = 0; i < MANY; i++)
+		ck_assert_int_eq(
+		    registry_add_object(registry, "ctx1", i, thing_new(&type[0], (int)i)), 0);
+	for (uint64_t i = 0; i < MANY / 2; i++) {
+		leaving[i] = registry_leave_object(registry, "ctx1", &type[0], 2 * i);
+		ck_assert(resource_is_leaving(leaving[i].resource));
+	}
+	/* Of what is leaving already nothing is begun. */
+	ck_assert_ptr_null(registry_leave_object(registry, "ctx1", &type[0], 0).resource);
+	for (uint64_t i = 0; i < MANY / 4; i++)
+		registry_delete_object(registry, "ctx1", &type[0], 2 * i + 1);
+	for (uint64_t i = MANY; i < 2 * MANY; i++)
+		ck_assert_int_eq(
+		    registry_add_object(registry, "ctx1", i, thing_new(&type[0], (int)i)), 0);
+	for (uint64_t i = MANY / 2; i-- > 0;) {
+		ck_assert(left(&leaving[i], true));
+		ck_assert_ptr_null(registry_lookup_object(registry, "ctx1", &type[0], 2 * i));
+	}
+	ck_assert_uint_eq(registry_count(registry, &type[0]), MANY + MANY / 4);
+}
+END_TEST
+
 START_TEST(what_leaves_is_there_until_it_has_left)
 {
 	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
@@ -557,6 +586,7 @@ int main(void)
 	tcase_add_test(tests, an_object_is_found_whichever_container_it_is_in);
 	tcase_add_test(tests, many_are_looked_up_at_once);
 	tcase_add_test(tests, what_leaves_is_there_until_it_has_left);
+	tcase_add_test(tests, what_leaves_is_taken_out_wherever_its_entry_has_been_moved);
 	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);
 	return suite_run("registry", tests);
 }

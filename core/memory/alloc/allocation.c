@@ -173,8 +173,8 @@ static void note(const struct allocation *a, enum event_kind kind)
 /* It has left the registry. */
 static void has_left(struct allocation *a)
 {
-	if (atomic_exchange(&a->is_in_books, false))
-		statistics_sub(&a->context.device->statistics->allocations, 1);
+	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
+	statistics_sub(&a->context.device->statistics->allocations, 1);
 	if (is_in_table(a))
 		table_remove(a);
 	note(a, EVENT_free);
@@ -259,13 +259,18 @@ int allocation_enter(struct allocation *a)
 {
 	int error;
 
+	/* Before others find it, so that whoever takes it out has it counted. */
+	atomic_store_explicit(&a->is_in_books, true, memory_order_relaxed);
+	statistics_add(&a->context.device->statistics->allocations, 1);
 	do
 		error = enter(a);
 	while (error == -EEXIST && supersede(a));
-	if (!error && !atomic_exchange(&a->is_in_books, true))
-		statistics_add(&a->context.device->statistics->allocations, 1);
-	if (!error)
+	if (!error) {
 		note(a, EVENT_allocation);
+		return 0;
+	}
+	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
+	statistics_sub(&a->context.device->statistics->allocations, 1);
 	return error;
 }
 
