@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/doctor/driver_probe.h"
+#include "tools/doctor/driver.h"
+#include "tools/doctor/provider_probe.h"
 #include "tools/view/tool.h"
 
 enum { PROBE_SECONDS = 20 };

@@ -1,37 +1,10 @@
 /*
- * What a real CUDA driver says about itself.
+ * Asking a real CUDA driver.
  */
 #ifndef SPILLWAY_DRIVER_H
 #define SPILLWAY_DRIVER_H
 
-#include <stdbool.h>
-
-#include "core/config/config.h"
-#include "core/state/codes.h"
-
-enum { DRIVER_DEVICES = 16 };
-
-/* Whether memory on the host is charged to this process's memory cgroup. */
-enum driver_charge { CHARGE_UNKNOWN, CHARGE_YES, CHARGE_NO };
-
-struct driver_features {
-	char name[64];
-	bool vmm; /* virtual memory management: movable memory */
-	bool providers_tried;
-	unsigned int context_error; /* a CUresult: why they could not be tried */
-	unsigned int ipc_error;     /* of sharing memory with another process; 0: it works */
-	enum driver_charge charge;  /* of what the first provider that works makes */
-	unsigned int provider_error[PROVIDER_PINNED + 1]; /* by enum provider_code; 0: it works */
-};
-
-/* Filled in as far as the driver came; said is what stopped it, "" when nothing did. */
-struct driver_report {
-	char said[256];
-	int version; /* 13000 is CUDA 13.0; 0: not known */
-	int device_count;
-	struct config_device device[DRIVER_DEVICES];
-	struct driver_features features[DRIVER_DEVICES];
-};
+#include "tools/doctor/driver_report.h"
 
 /* Asks in a child process, for at most 20 s: a broken driver cannot take us along. */
 void driver_probe(const char *path, struct driver_report *report);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "core/base/cgroup.h"
-#include "tools/doctor/driver_probe.h"
+#include "tools/doctor/provider_probe.h"
 
 enum { UNIT = 2 << 20, CHARGED = 16 * UNIT, ROUNDS = 5 };
 

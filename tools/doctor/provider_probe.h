@@ -1,13 +1,13 @@
 /*
- * What the files of the driver's probe share. All of this runs in the probe's child process.
+ * Trying the providers of host memory. All of this runs in the probe's child process.
  */
-#ifndef SPILLWAY_DRIVER_PROBE_H
-#define SPILLWAY_DRIVER_PROBE_H
+#ifndef SPILLWAY_PROVIDER_PROBE_H
+#define SPILLWAY_PROVIDER_PROBE_H
 
 #include <cuda.h>
 #include <stdio.h>
 
-#include "tools/doctor/driver.h"
+#include "tools/doctor/driver_report.h"
 
 /* Leaves what is about to be done in the report, for the case that it does not come back. */
 static inline void probe_about_to(struct driver_report *report, const char *what)
