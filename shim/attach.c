@@ -4,7 +4,7 @@
  * Rules: nothing here runs before the program calls the driver; a failure leaves every entry point
  * with a defined answer.
  */
-#include "shim/shim.h"
+#include "shim/attach.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,8 +19,10 @@
 #include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/base/once.h"
-#include "core/base/units.h"
 #include "core/cuda/driver.h"
+#include "shim/disabled.h"
+#include "shim/driver_open.h"
+#include "shim/hide.h"
 
 void *shim_real[ENTRY_COUNT];
 void *shim_hook[ENTRY_COUNT];
@@ -46,6 +48,15 @@ static const uint16_t name_places[ENTRY_COUNT] = {
 #undef OBJECT
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
+
+/* Told by who calls us first. */
+static const struct trampolines *_Atomic trampolines;
+#define PLACE(table)                                             \
+	((void *)((uintptr_t)&atomic_load(&trampolines)->table + \
+	          (uintptr_t)(intptr_t)atomic_load(&trampolines)->table))
+#define FUNCTIONS ((const char(*)[TRAMPOLINE_BYTES])PLACE(functions))
+#define GUARDS    ((const char(*)[GUARD_BYTES])PLACE(guards))
+#define TARGET    ((void **)PLACE(target))
 
 /* What the driver has, by address; of several symbols at one address a hooked one comes first. */
 static uint32_t by_address[ENTRY_COUNT];
@@ -107,7 +118,7 @@ void *shim_address_for(void *real, bool *known)
 	size_t low = 0, high = address_count;
 
 	/* A driver that opens itself by its name to look its symbols up finds ours. */
-	*known = (uintptr_t)real - (uintptr_t)shim_functions < sizeof(shim_functions);
+	*known = (uintptr_t)real - (uintptr_t)FUNCTIONS < ENTRY_COUNT * sizeof(*FUNCTIONS);
 	if (*known)
 		return real;
 	while (low < high) {
@@ -119,8 +130,7 @@ void *shim_address_for(void *real, bool *known)
 			high = middle;
 	}
 	*known = low < address_count && shim_real[by_address[low]] == real;
-	return *known && shim_hook[by_address[low]] ? (void *)shim_functions[by_address[low]]
-	                                            : real;
+	return *known && shim_hook[by_address[low]] ? (void *)FUNCTIONS[by_address[low]] : real;
 }
 
 bool shim_acts_on(const char *name)
@@ -154,30 +164,18 @@ static void fill_core_driver(void)
 #undef X
 }
 
-/* In a set-uid process too nothing is hooked: its environment is not to be trusted. */
-bool shim_is_disabled(void)
-{
-	const char *value = secure_getenv("SPILLWAY_DISABLE");
-	bool disabled = false;
-
-	/* What is neither yes nor no is said when the configuration is read, at cuInit. */
-	if (value)
-		units_parse_bool(value, &disabled);
-	return disabled || getauxval(AT_SECURE);
-}
-
 static void install_hooks(void **target)
 {
 	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
 		uintptr_t trampoline = (uintptr_t)&h->trampoline + (uintptr_t)h->trampoline;
-		size_t entry = (trampoline - (uintptr_t)shim_functions) / sizeof(*shim_functions);
+		size_t entry = (trampoline - (uintptr_t)FUNCTIONS) / sizeof(*FUNCTIONS);
 
 		if (shim_real[entry] == (void *)missing_function)
 			continue;
 		__atomic_store_n(&shim_hook[entry], (char *)&h->function + h->function,
 		                 __ATOMIC_RELEASE);
-		target[entry] = (void *)shim_guards[entry];
+		target[entry] = (void *)GUARDS[entry];
 	}
 	address_count = 0; /* a fork may have broken off an attempt before */
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
@@ -199,7 +197,7 @@ static void publish(bool hooked)
 	if (hooked)
 		install_hooks(target);
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
-		__atomic_store_n(&shim_target[i], target[i], __ATOMIC_RELEASE);
+		__atomic_store_n(&TARGET[i], target[i], __ATOMIC_RELEASE);
 }
 
 /* What the loader has to be asked for: what one thread found, until it is taken or proves to be late. */
@@ -224,7 +222,7 @@ static void find_driver(const char *asked)
 	if (found->handle) {
 		log_debug("driver library: %s", path);
 		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
-		found->inside[1] = driver_code(shim_guards);
+		found->inside[1] = driver_code(GUARDS);
 	} else {
 		found->real[ENTRY_cuInit] = (void *)init_without_driver;
 		found->real[ENTRY_cuDriverGetVersion] = (void *)version_without_driver;
@@ -288,17 +286,19 @@ static __attribute__((noinline)) void find_and_attach(const char *path)
 	errno = saved;
 }
 
-void shim_attach(const char *path)
+void shim_attach(const char *path, const struct trampolines *from)
 {
-	if (!found && !atomic_load(&attached))
-		find_and_attach(path);
+	if (found || atomic_load(&attached))
+		return;
+	atomic_store(&trampolines, from);
+	find_and_attach(path);
 }
 
-void *shim_resolve(uint32_t entry)
+void *shim_resolve(uint32_t entry, const struct trampolines *from)
 {
 	if (found)
 		return (void *)without_driver;
-	shim_attach(NULL);
+	shim_attach(NULL, from);
 	/* Without memory to attach there is no driver yet. */
-	return atomic_load(&attached) ? shim_target[entry] : (void *)without_driver;
+	return atomic_load(&attached) ? TARGET[entry] : (void *)without_driver;
 }

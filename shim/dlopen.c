@@ -8,75 +8,49 @@
  *
  * Rules: called at any time by anyone, before constructors, in set-uid processes.
  */
-#include "shim/shim.h"
-
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
+#include "shim/attach.h"
+#include "shim/disabled.h"
+#include "shim/nvml.h"
+#include "shim/real_dlopen.h"
 
-void *(*shim_real_dlopen)(const char *file, int mode);
-void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
-
-static void *no_dlopen(const char *file, int mode)
-{
-	(void)file;
-	(void)mode;
-	return NULL;
-}
-
-static void *no_dlmopen(Lmid_t namespace, const char *file, int mode)
-{
-	(void)namespace;
-	(void)file;
-	(void)mode;
-	return NULL;
-}
-
-/* Every caller finds the same address, so a race is harmless. */
-static void find_real(void **real, const char *symbol, void *otherwise)
-{
-	if (!__atomic_load_n(real, __ATOMIC_RELAXED)) {
-		void *found = dlsym(RTLD_NEXT, symbol);
-
-		__atomic_store_n(real, found ? found : otherwise, __ATOMIC_RELAXED);
-	}
-}
-
-void shim_find_real_dlopen(void)
-{
-	find_real((void **)&shim_real_dlopen, "dlopen", (void *)no_dlopen);
-}
+/* Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself. */
+const char *shim_dlopen_file(const char *file, int mode, const struct trampolines *trampolines);
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
+                              const struct trampolines *trampolines);
 
 /* A file that is not there, or is no library, is left to fail as it would without us. */
-static const char *exchange(const char *file)
+static const char *exchange(const char *file, const struct trampolines *trampolines)
 {
 	char path[PATH_MAX];
 
 	if (strcmp(file, DRIVER_LIBRARY) == 0) {
 		/* Answered by SONAME. Who opens the driver may look its symbols up next. */
-		shim_attach(NULL);
+		shim_attach(NULL, trampolines);
 	} else if (strcmp(file, "libcuda.so") == 0) {
 		/* As by the alias: what it leads to is libcuda.so.1. */
-		shim_attach(NULL);
+		shim_attach(NULL, trampolines);
 		return DRIVER_LIBRARY;
 	} else if (driver_library_locate(file, path, sizeof(path))) {
-		shim_attach(path);
+		shim_attach(path, trampolines);
 		return DRIVER_LIBRARY;
 	}
 	return file;
 }
 
-static const char *file_in(Lmid_t namespace, const char *file, int mode)
+static const char *file_in(Lmid_t namespace, const char *file, int mode,
+                           const struct trampolines *trampolines)
 {
 	int saved = errno;
 
 	if (file && driver_library_is_named(file) && !shim_is_disabled()) {
 		if (namespace == LM_ID_BASE)
-			file = exchange(file);
+			file = exchange(file, trampolines);
 		else
 			log_once(LOG_WARNING,
 			         "dlmopen(%s): a driver in a namespace of its own is out of reach: "
@@ -89,15 +63,16 @@ static const char *file_in(Lmid_t namespace, const char *file, int mode)
 	return file;
 }
 
-const char *shim_dlopen_file(const char *file, int mode)
+const char *shim_dlopen_file(const char *file, int mode, const struct trampolines *trampolines)
 {
 	shim_find_real_dlopen();
-	return file_in(LM_ID_BASE, file, mode);
+	return file_in(LM_ID_BASE, file, mode, trampolines);
 }
 
-const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode)
+const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
+                              const struct trampolines *trampolines)
 {
 	shim_find_real_dlopen();
-	find_real((void **)&shim_real_dlmopen, "dlmopen", (void *)no_dlmopen);
-	return file_in(namespace, file, mode);
+	shim_find_real_dlmopen();
+	return file_in(namespace, file, mode, trampolines);
 }

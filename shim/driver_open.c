@@ -1,13 +1,15 @@
 /* Opens the real driver, by absolute path and so that its own calls do not come back to us. */
-#include "shim/shim.h"
+#include "shim/driver_open.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
+#include "shim/real_dlopen.h"
 
 /* Does the library look up its own symbols in itself first? Else its internal calls would reach us. */
 static bool binds_to_itself(void *handle)
@@ -52,6 +54,16 @@ struct code driver_code(const void *address)
 	return s.found;
 }
 
+/* What a library calls cuInit is in this one: it is ours. */
+static bool is_ourselves(void *handle)
+{
+	Dl_info theirs, ours;
+	void *init = dlsym(handle, "cuInit");
+
+	return init && dladdr(init, &theirs) && dladdr((void *)is_ourselves, &ours) &&
+	       theirs.dli_fbase == ours.dli_fbase;
+}
+
 static bool find(const char *asked, char *path, size_t size)
 {
 	const char *from;
@@ -86,7 +98,7 @@ void *driver_open(const char *asked, char *found, size_t size)
 		log_error("%s", dlerror()); /* names the file */
 		return NULL;
 	}
-	if (dlsym(handle, "cuInit") == (void *)cuInit) {
+	if (is_ourselves(handle)) {
 		log_error("%s is Spillway itself, not a driver", found);
 		dlclose(handle);
 		return NULL;

@@ -7,7 +7,7 @@
  * It happens when the driver is opened: by dlopen of its name at the latest, before anyone can probe.
  * References bound before that lead to the trampoline and CUDA_ERROR_NOT_SUPPORTED.
  */
-#include "shim/shim.h"
+#include "shim/hide.h"
 
 #include <elf.h>
 #include <link.h>

@@ -4,7 +4,7 @@
  * Whatever name, version and flags were asked, the address returned is an exported symbol's; so the
  * right ABI needs no table of names and versions.
  */
-#include "shim/shim.h"
+#include "shim/attach.h"
 
 #include <stdatomic.h>
 

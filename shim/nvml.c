@@ -19,6 +19,9 @@
 #include "core/base/once.h"
 #include "core/base/units.h"
 #include "core/job/nvml_memory.h"
+#include "shim/disabled.h"
+#include "shim/hide.h"
+#include "shim/real_dlopen.h"
 #include "shim/shim.h"
 
 #define STAND_IN "libspillway-nvml.so"

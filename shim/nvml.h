@@ -60,6 +60,8 @@ _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
 
 #define NVML_DEVICE_MIG_ENABLE 1U
 
+/* Returns the file that stands for NVML where dlopen(file, mode) would open that, else `file`; nvml.c. */
+const char *shim_nvml_file(const char *file, int mode);
 /* Has core/ ask NVML where it has no context to ask in; nvml_used.c. */
 void nvml_tells_used(void);
 

@@ -13,7 +13,7 @@
 #include "core/memory/uses/measured.h"
 #include "core/pace/foreign.h"
 #include "shim/nvml.h"
-#include "shim/shim.h"
+#include "shim/real_dlopen.h"
 
 static struct {
 	nvmlReturn_t (*by_uuid)(const char *uuid, nvmlDevice_t *device);

@@ -4,7 +4,7 @@
 #include "core/job/job.h"
 #include "core/memory/heat/used.h"
 #include "core/memory/heat/parameters.h"
-#include "shim/track.h"
+#include "shim/owner.h"
 
 void sampled_launch(CUfunction function, void **parameters, void **extra)
 {

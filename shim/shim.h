@@ -16,7 +16,6 @@
 
 #define __CUDA_API_VERSION_INTERNAL /* no macro renames anything */
 #include <cuda.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,31 +32,12 @@ enum entry {
 	ENTRY_COUNT
 };
 
-/* Where each trampoline leads, what the driver has there, and our hook. Written by attach.c alone. */
-extern void *shim_target[ENTRY_COUNT];
+/* What the driver has for each entry point. Written by attach.c alone. */
 extern void *shim_real[ENTRY_COUNT];
-extern void *shim_hook[ENTRY_COUNT];
-
-/* trampolines.S: the exported functions one after the other, and what stands before each hook. */
-extern const char shim_functions[ENTRY_COUNT][16];
-extern const char shim_guards[ENTRY_COUNT][64];
-
-/* Whose calls a hook is not meant for: the driver's, and ours. */
-extern struct code {
-	uintptr_t start;
-	size_t size;
-} shim_inside[2];
 
 #define REAL(symbol) ((__typeof__(&(symbol)))shim_real[ENTRY_##symbol])
 
-/*
- * Collected by the linker from all hooks_*.c files; walked once by attach.c. Both are distances from their own place,
- * which the loader need not write, so a process without CUDA pays nothing for them.
- */
-struct hook {
-	int32_t trampoline, function;
-};
-
+/* Collected by the linker from all hooks_*.c files: struct hook of attach.h. */
 #define HOOK(symbol, ...)                                                                \
 	static CUresult hook_##symbol(__VA_ARGS__) __attribute__((used));                \
 	_Static_assert(                                                                  \
@@ -117,43 +97,5 @@ static inline void shim_restore_errno(const int *kept)
 /* A stream by its explicit name: NULL means one of the two default streams, by the form of the call. */
 #define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)
 #define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
-
-/*
- * The driver library the process would have got without us, `asked` before all others (NULL: none);
- * NULL when there is none or it is unusable, logged once. found (PATH_MAX bytes) is its path.
- * driver_open.c.
- */
-void *driver_open(const char *asked, char *found, size_t size);
-/* The code of the library that holds the address; driver_open.c. */
-struct code driver_code(const void *address);
-
-/* glibc's dlopen and dlmopen, once they were called; dlopen.c. */
-extern void *(*shim_real_dlopen)(const char *file, int mode);
-extern void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
-void shim_find_real_dlopen(void);
-/* Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself. */
-const char *shim_dlopen_file(const char *file, int mode);
-const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode);
-/* The file that stands for NVML where dlopen(file, mode) would open that, else `file`; nvml.c. */
-const char *shim_nvml_file(const char *file, int mode);
-/* Takes symbols out of what dlsym finds in this library; hide.c. */
-void shim_hide(bool (*is_missing)(const char *symbol));
-/*
- * Opens the driver and fills the tables, once per process; attach.c. path: the driver's file as the
- * program itself named it, NULL when it did not.
- */
-void shim_attach(const char *path);
-/* SPILLWAY_DISABLE, or a set-uid process: nothing but trampolines. */
-bool shim_is_disabled(void);
-/* Called by trampolines.S at the first call of an entry point: where to go. */
-void *shim_resolve(uint32_t entry);
-
-/*
- * Our exported symbol for the hooked function that the driver has at this address, else the address. *known: it is
- * that of a symbol in the table. attach.c.
- */
-void *shim_address_for(void *real, bool *known);
-/* Whether some form (_v2, _ptsz) of this function is hooked. */
-bool shim_acts_on(const char *name);
 
 #endif

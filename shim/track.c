@@ -117,16 +117,6 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	resource_release(entry.owner);
 }
 
-uint64_t owner_of(const struct resource_type *type, uint64_t object)
-{
-	KEEP_ERRNO;
-	struct resource *found = job_is_active() ? context_find_object(type, object) : NULL;
-	uint64_t owner = found ? object_owner(found) : 0;
-
-	resource_release(found);
-	return owner ? owner : object;
-}
-
 struct tracked untrack(const struct resource_type *type, uint64_t object)
 {
 	KEEP_ERRNO;

@@ -18,7 +18,7 @@
 #include "core/cuda/context.h"
 #include "core/memory/uses/measured.h"
 #include "core/registry/object.h"
-#include "shim/shim.h"
+#include "shim/owner.h"
 
 #define CREATES(symbol, type, out, ...)                                                \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                    \
@@ -37,8 +37,6 @@
 		return DESTROYED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), type, \
 		                 object);                                                        \
 	}
-
-#define HANDLE(object) ((uint64_t)(uintptr_t)(object))
 
 #define CREATED(call, type, out)                                       \
 	({                                                             \
@@ -110,8 +108,6 @@ void track_flagged(const struct resource_type *type, uint64_t object, unsigned i
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner);
-/* The address of who owns it; its own when nobody does. */
-uint64_t owner_of(const struct resource_type *type, uint64_t object);
 /* Whatever context it was made in, the current one first. */
 struct tracked untrack(const struct resource_type *type, uint64_t object);
 /* After the driver's answer: gone for good, with what is kept of it elsewhere, or as it was. */

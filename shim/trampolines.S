@@ -2,8 +2,8 @@
  * One exported symbol per driver entry point: a single indirect jump through shim_target[].
  *
  * Before the first call each slot of shim_target[] leads to a stub that loads the entry's index and
- * goes to shim_lazy, which saves the argument registers, asks shim_resolve(index) for the address and
- * jumps there. shim_resolve() fills the whole table, so a stub runs once or a few times, never later.
+ * goes to shim_lazy, which saves the argument registers, asks shim_resolve() for the address and jumps
+ * there. That is told where we are (shim_trampolines), so that it needs nothing of ours. It fills the whole table, so a stub runs once or a few times, never later.
  *
  * The slot of a hooked entry leads to its guard: on to the hook, or to the driver's own function where
  * it is the driver who calls. What the driver calls of itself is no call of the program, whatever way it
@@ -89,6 +89,7 @@ shim_lazy:
 	movups %xmm6, 96(%rsp)
 	movups %xmm7, 112(%rsp)
 	movl %r11d, %edi
+	leaq shim_trampolines(%rip), %rsi
 	call shim_resolve
 	movq %rax, %r11
 	movups 0(%rsp), %xmm0
@@ -126,6 +127,7 @@ dlopen:
 	endbr64
 	pushq %rsi
 	.cfi_def_cfa_offset 16
+	leaq shim_trampolines(%rip), %rdx
 	call shim_dlopen_file
 	popq %rsi
 	.cfi_def_cfa_offset 8
@@ -149,6 +151,7 @@ dlmopen:
 	.cfi_def_cfa_offset 24
 	subq $8, %rsp
 	.cfi_def_cfa_offset 32
+	leaq shim_trampolines(%rip), %rcx
 	call shim_dlmopen_file
 	addq $8, %rsp
 	.cfi_def_cfa_offset 24
@@ -237,6 +240,8 @@ shim_lazy:
 	stp q4, q5, [sp, #160]
 	stp q6, q7, [sp, #192]
 	mov w0, w17
+	adrp x1, shim_trampolines
+	add x1, x1, :lo12:shim_trampolines
 	bl shim_resolve
 	mov x16, x0
 	ldp x0, x1, [sp, #16]
@@ -263,6 +268,8 @@ dlopen: /* see above */
 	hint #34
 	stp x29, x30, [sp, #-32]!
 	str x1, [sp, #16]
+	adrp x2, shim_trampolines
+	add x2, x2, :lo12:shim_trampolines
 	bl shim_dlopen_file
 	ldr x1, [sp, #16]
 	ldp x29, x30, [sp], #32
@@ -285,6 +292,8 @@ dlmopen:
 	.cfi_offset 29, -32
 	.cfi_offset 30, -24
 	stp x0, x2, [sp, #16]
+	adrp x3, shim_trampolines
+	add x3, x3, :lo12:shim_trampolines
 	bl shim_dlmopen_file
 	mov x1, x0
 	ldp x0, x2, [sp, #16]
@@ -357,6 +366,16 @@ shim_target:
 #include "shim/entry_points.h"
 #undef FUNCTION
 	.size shim_target, . - shim_target
+
+/* struct trampolines of attach.h: distances, which the loader need not write */
+	.section .rodata
+	.hidden shim_trampolines
+	.globl shim_trampolines
+	.p2align 2
+shim_trampolines:
+	.long shim_functions - .
+	.long shim_guards - .
+	.long shim_target - .
 
 /* Data that cuda-gdb reads by name; ours is inert, the real driver's is in the real driver. */
 #undef OBJECT

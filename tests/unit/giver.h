@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shim/shim.h"
+#include "shim/attach.h"
 
 enum { GIVER_POOL = 0x8000 };
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shim/shim.h"
+#include "shim/attach.h"
 
 enum { RECORDER_WORDS = 16 };
 

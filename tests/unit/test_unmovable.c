@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/job/job.h"
+#include "shim/attach.h"
 #include "shim/track.h"
 
 #define KIB   ((size_t)1 << 10)
@@ -482,7 +483,7 @@ int main(void)
 	setenv("SPILLWAY_DRIVER", path, 1);
 	setenv("SPILLWAY_JOB", "unmovable", 1);
 	setenv("SPILLWAY_MEMORY_LIMIT", "16MiB", 1);
-	shim_attach(NULL);
+	shim_attach(NULL, &shim_trampolines);
 	shim_inside[1].size = 0; /* this program's code and the shim's are one */
 	stand_in();
 	if (CALL(cuInit, 0) != CUDA_SUCCESS || !job_is_active()) {

@@ -1,0 +1,10 @@
+/* Whether Spillway is to do nothing in this process. */
+#ifndef SPILLWAY_SHIM_DISABLED_H
+#define SPILLWAY_SHIM_DISABLED_H
+
+#include <stdbool.h>
+
+/* Returns whether there are nothing but trampolines: by SPILLWAY_DISABLE, or in a set-uid process. */
+bool shim_is_disabled(void);
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * glibc's dlopen and dlmopen: those of that name are ours (trampolines.S).
+ */
+#ifndef SPILLWAY_SHIM_REAL_DLOPEN_H
+#define SPILLWAY_SHIM_REAL_DLOPEN_H
+
+#include <dlfcn.h>
+
+/* NULL until they are looked for; then never. */
+extern void *(*shim_real_dlopen)(const char *file, int mode);
+extern void *(*shim_real_dlmopen)(Lmid_t namespace, const char *file, int mode);
+void shim_find_real_dlopen(void);
+void shim_find_real_dlmopen(void);
+
+#endif
