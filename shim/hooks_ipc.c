@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/allocation.h"
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/memory/uses/pool.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/ipc/ipc.h"

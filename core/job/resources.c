@@ -14,7 +14,7 @@
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
 #include "core/base/monotonic.h"
-#include "core/memory/ipc/resources_wire.h"
+#include "core/wire/resources_wire.h"
 
 static struct {
 	struct share_token token;

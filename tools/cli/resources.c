@@ -1,5 +1,5 @@
 /*
- * The resources of processes. They connect to us (core/memory/ipc/resources_wire.h); what they send is bounded, checked and never
+ * The resources of processes. They connect to us (core/wire/resources_wire.h); what they send is bounded, checked and never
  * trusted, and who does not come is not waited for beyond one deadline for all.
  */
 #include "tools/cli/resources.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/units.h"
-#include "core/memory/ipc/resources_wire.h"
+#include "core/wire/resources_wire.h"
 #include "tools/formats/json.h"
 #include "tools/formats/table.h"
 #include "tools/view/node.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/memory/arena/elastic.h"
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/state/event.h"
 
 /* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/memory/alloc/provider.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };

@@ -13,7 +13,7 @@
 #include "core/base/log.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/ipc/server.h"
 #include "core/cuda/capture.h"

@@ -17,7 +17,7 @@
 
 #include "core/base/log.h"
 #include "core/base/units.h"
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/memory/alloc/peer.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/room.h"

@@ -6,7 +6,7 @@
 #ifndef SPILLWAY_SHARE_SERVER_H
 #define SPILLWAY_SHARE_SERVER_H
 
-#include "core/memory/ipc/wire.h"
+#include "core/wire/wire.h"
 
 /* Fills the reply, and its descriptors as far as the request asks for them; the server closes them. On its thread. */
 typedef void share_answer(const struct share_request *request, struct share_reply *reply,

@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 #include "core/memory/alloc/provider.h"
 #include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"

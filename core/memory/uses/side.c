@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 
 /* Guards how often each is entered. Nothing waits under it, and no driver is called. */
 static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;

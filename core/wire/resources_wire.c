@@ -1,5 +1,5 @@
 /* The name of the socket on which a process is asked for its resources, and the head of its answer. */
-#include "core/memory/ipc/resources_wire.h"
+#include "core/wire/resources_wire.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Sockets and messages of shared memory. Rules: runs inside the user's process; nothing read is believed. */
-#include "core/memory/ipc/wire.h"
+#include "core/wire/wire.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Keys of exported and imported memory. Rules: runs inside the user's process, within its calls and on the server's thread. */
-#include "core/memory/ipc/exported.h"
+#include "core/budget/exported.h"
 
 #include <stdlib.h>
 

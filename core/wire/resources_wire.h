@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/memory/ipc/wire.h"
+#include "core/wire/wire.h"
 #include "core/registry/registry.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "core/memory/ipc/wire.h"
+#include "core/wire/wire.h"
 
 enum { NOBODY = 65534, SKIPPED = 77 };
 
