@@ -26,7 +26,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
-	if (share_give(dptr, pHandle, &result))
+	if (ipc_give(dptr, pHandle, &result))
 		return result;
 	a = allocation_spilled_at(dptr);
 	if (a) {
@@ -106,9 +106,9 @@ static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned
 	KEEP_ERRNO;
 	struct context context;
 
-	if (!job_is_active() || !share_is_ours(handle) || !context_current(&context))
+	if (!job_is_active() || !ipc_is_ours(handle) || !context_current(&context))
 		return false;
-	*result = share_open(&context, handle, flags, pdptr);
+	*result = ipc_open(&context, handle, flags, pdptr);
 	return true;
 }
 
@@ -138,7 +138,7 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 	CUresult result;
 
 	if (job_is_active() && context_current(&context) &&
-	    share_close(dptr, REAL(cuIpcCloseMemHandle), &result))
+	    ipc_close(dptr, REAL(cuIpcCloseMemHandle), &result))
 		return result;
 	if (job_is_active())
 		leaving = side_leave(&side_type_ipc_mapping, dptr);

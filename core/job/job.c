@@ -401,7 +401,7 @@ static void forked(void)
 	actions_forked();
 	atomic_store(&event_ring, NULL);
 	gate_forked();
-	share_forked();
+	ipc_forked();
 	pthread_mutex_init(&job.lock, NULL);
 	if (job.listener)
 		listener_abandon(job.listener);
@@ -430,7 +430,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 		return;
 	job_pace_let_go();
 	mover_stop();
-	share_stop();
+	ipc_stop();
 	segment_exiting(job.segment);
 	page_withdraw(job.segment);
 	if (job.config.is_unnamed)
@@ -596,7 +596,7 @@ void job_left_context(const struct context *context)
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);
-	share_forget_context(context->handle);
+	ipc_forget_context(context->handle);
 	quiet_forget_context(context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&job.devices);

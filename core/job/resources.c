@@ -17,7 +17,7 @@
 #include "core/wire/resources_wire.h"
 
 static struct {
-	struct share_token token;
+	struct wire_token token;
 	char path[PATH_MAX]; /* where its socket is when somebody asks; "": nobody can */
 } asked;
 
@@ -27,7 +27,7 @@ void resources_start(const struct segment *segment)
 
 	segment_identity(segment, &token, &started_ns);
 	asked.token = resources_token(token, started_ns);
-	share_socket_path(&asked.token, asked.path, sizeof(asked.path));
+	wire_socket_path(&asked.token, asked.path, sizeof(asked.path));
 }
 
 /* --- the list --- */
@@ -138,7 +138,7 @@ static void answer(int socket, const struct device_set *devices)
 	if (file < 0)
 		reply.error = -file;
 	/* what does not fit at once is not waited for */
-	(void)share_send(socket, &reply, sizeof(reply), &file, file >= 0, 0);
+	(void)wire_send(socket, &reply, sizeof(reply), &file, file >= 0, 0);
 	if (file >= 0)
 		close(file);
 }
@@ -159,7 +159,7 @@ bool resources_answer(const struct device_set *devices)
 
 	if (!asked.path[0] || file_status(asked.path, &found) != 0 || !S_ISSOCK(found.st_mode))
 		return false;
-	socket = share_connect(&asked.token, 0);
+	socket = wire_connect(&asked.token, 0);
 	if (socket < 0)
 		return socket == -ECONNREFUSED && is_new(&found);
 	answer(socket, devices);

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-struct share_token resources_token(uint64_t segment_token, uint64_t started_ns)
+struct wire_token resources_token(uint64_t segment_token, uint64_t started_ns)
 {
-	struct share_token token;
+	struct wire_token token;
 
 	memcpy(token.bytes, &segment_token, 8);
 	memcpy(token.bytes + 8, &started_ns, 8);

@@ -29,7 +29,7 @@ struct resources_reply {
 };
 
 /* Returns where the process is asked that joined the segment with this token then. */
-struct share_token resources_token(uint64_t segment_token, uint64_t started_ns);
+struct wire_token resources_token(uint64_t segment_token, uint64_t started_ns);
 /* Returns a reply that says nothing yet. */
 struct resources_reply resources_reply_new(void);
 

@@ -24,20 +24,20 @@ enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_MS = 5 };
 
 static const char magic[8] = {'s', 'p', 'i', 'l', 'l', 'm', 'e', 'm'};
 
-bool share_handle_is_ours(const void *bytes)
+bool wire_handle_is_ours(const void *bytes)
 {
 	return memcmp(bytes, magic, sizeof(magic)) == 0;
 }
 
-struct share_handle share_handle_new(void)
+struct wire_handle wire_handle_new(void)
 {
-	struct share_handle handle = {.version = SHARE_VERSION};
+	struct wire_handle handle = {.version = WIRE_VERSION};
 
 	memcpy(handle.magic, magic, sizeof(magic));
 	return handle;
 }
 
-uint64_t share_deadline(uint64_t patience_ns)
+uint64_t wire_deadline(uint64_t patience_ns)
 {
 	return monotonic_ns() + patience_ns;
 }
@@ -66,7 +66,7 @@ static int wait_until_ready(int fd, short events, uint64_t deadline)
 
 /* --- names --- */
 
-int share_token_make(struct share_token *token)
+int wire_token_make(struct wire_token *token)
 {
 	ssize_t length;
 
@@ -76,7 +76,7 @@ int share_token_make(struct share_token *token)
 	return length == (ssize_t)sizeof(token->bytes) ? 0 : -EIO;
 }
 
-static void name_of(const struct share_token *token, char name[NAME_SIZE])
+static void name_of(const struct wire_token *token, char name[NAME_SIZE])
 {
 	char *end = name + sprintf(name, "share-");
 
@@ -85,7 +85,7 @@ static void name_of(const struct share_token *token, char name[NAME_SIZE])
 	strcpy(end, ".socket");
 }
 
-void share_socket_path(const struct share_token *token, char *path, size_t size)
+void wire_socket_path(const struct wire_token *token, char *path, size_t size)
 {
 	char directory[PATH_MAX], name[NAME_SIZE];
 	int length;
@@ -99,7 +99,7 @@ void share_socket_path(const struct share_token *token, char *path, size_t size)
 static bool is_name(const char *name)
 {
 	return strlen(name) ==
-	           strlen("share-") + 2 * sizeof(struct share_token) + strlen(".socket") &&
+	           strlen("share-") + 2 * sizeof(struct wire_token) + strlen(".socket") &&
 	       strncmp(name, "share-", strlen("share-")) == 0 &&
 	       strcmp(name + strlen(name) - strlen(".socket"), ".socket") == 0;
 }
@@ -163,7 +163,7 @@ static int bind_in(int directory, const char *name)
 	return fd;
 }
 
-int share_listen(const struct share_token *token, char *message, size_t size)
+int wire_listen(const struct wire_token *token, char *message, size_t size)
 {
 	char name[NAME_SIZE];
 	int directory = directory_open(1, message, size), fd;
@@ -178,7 +178,7 @@ int share_listen(const struct share_token *token, char *message, size_t size)
 	return fd;
 }
 
-bool share_is_socket_of(int fd, const struct share_token *token)
+bool wire_is_socket_of(int fd, const struct wire_token *token)
 {
 	struct sockaddr_un address = {0};
 	socklen_t size = sizeof(address);
@@ -194,7 +194,7 @@ bool share_is_socket_of(int fd, const struct share_token *token)
 	return slash && strcmp(slash + 1, name) == 0;
 }
 
-void share_unlink(const struct share_token *token)
+void wire_unlink(const struct wire_token *token)
 {
 	char name[NAME_SIZE];
 	int directory = directory_open(0, NULL, 0);
@@ -206,7 +206,7 @@ void share_unlink(const struct share_token *token)
 	close(directory);
 }
 
-int share_accept(int listener)
+int wire_accept(int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -246,7 +246,7 @@ static int connect_in(int directory, const char *name, uint64_t deadline)
 	return fd;
 }
 
-int share_connect(const struct share_token *token, uint64_t deadline)
+int wire_connect(const struct wire_token *token, uint64_t deadline)
 {
 	char name[NAME_SIZE];
 	int directory = directory_open(0, NULL, 0), fd;
@@ -277,7 +277,7 @@ static void remove_if_stale(int directory, const char *name)
 		unlinkat(directory, name, 0);
 }
 
-void share_sweep(void)
+void wire_sweep(void)
 {
 	int directory = directory_open(0, NULL, 0);
 	DIR *listing = directory < 0 ? NULL : fdopendir(directory);
@@ -296,18 +296,18 @@ void share_sweep(void)
 /* --- messages --- */
 
 union control {
-	char bytes[CMSG_SPACE(sizeof(int) * SHARE_BATCH)];
+	char bytes[CMSG_SPACE(sizeof(int) * WIRE_BATCH)];
 	struct cmsghdr align;
 };
 
-int share_send(int fd, const void *message, size_t size, const int *descriptors, size_t count,
-               uint64_t deadline)
+int wire_send(int fd, const void *message, size_t size, const int *descriptors, size_t count,
+              uint64_t deadline)
 {
 	union control control = {.bytes = {0}};
 	struct iovec data = {.iov_base = (void *)(uintptr_t)message, .iov_len = size};
 	struct msghdr packet = {.msg_iov = &data, .msg_iovlen = 1};
 
-	if (count > SHARE_BATCH)
+	if (count > WIRE_BATCH)
 		return -EINVAL;
 	if (count > 0) {
 		struct cmsghdr *header = &control.align;
@@ -352,8 +352,8 @@ static size_t take_descriptors(struct msghdr *packet, int *descriptors, size_t r
 	return count;
 }
 
-int share_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
-                  uint64_t deadline)
+int wire_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
+                 uint64_t deadline)
 {
 	union control control = {.bytes = {0}};
 	struct iovec data = {.iov_base = message, .iov_len = size};

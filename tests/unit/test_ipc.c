@@ -133,7 +133,7 @@ enum lie {
 };
 
 static struct shared {
-	struct share_token token;
+	struct wire_token token;
 	uint32_t pieces;
 	uint64_t piece_size;
 	uint64_t offset;
@@ -143,7 +143,7 @@ static struct shared {
 	_Atomic pid_t child;
 } * shared;
 
-static void tell_lie(struct share_reply *reply)
+static void tell_lie(struct wire_reply *reply)
 {
 	switch (atomic_load(&shared->lie)) {
 	case NO_PIECES:
@@ -188,17 +188,17 @@ static void tell_lie(struct share_reply *reply)
 	}
 }
 
-static void answer(const struct share_request *request, struct share_reply *reply,
-                   int descriptors[SHARE_BATCH])
+static void answer(const struct wire_request *request, struct wire_reply *reply,
+                   int descriptors[WIRE_BATCH])
 {
 	uint32_t count = 0;
 
 	shared->answers++;
 	if (request->handle.number != 7) {
-		reply->status = SHARE_GONE;
+		reply->status = WIRE_GONE;
 		return;
 	}
-	reply->status = SHARE_BUSY;
+	reply->status = WIRE_BUSY;
 	if (shared->busy > 0) {
 		shared->busy--;
 		return;
@@ -217,7 +217,7 @@ static void answer(const struct share_request *request, struct share_reply *repl
 	}
 	reply->count = count;
 	if (count)
-		reply->status = SHARE_OK;
+		reply->status = WIRE_OK;
 	if (shared->lie)
 		tell_lie(reply);
 }
@@ -236,7 +236,7 @@ static void serve(void *unused)
 	(void)unused;
 	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
 	no_more_descriptors_than(64);
-	if (share_serve(answer, &shared->token, message, sizeof(message)) != 0)
+	if (ipc_serve(answer, &shared->token, message, sizeof(message)) != 0)
 		_exit(1);
 }
 
@@ -288,7 +288,7 @@ static void teardown(void)
 
 static CUipcMemHandle handle_of(uint64_t number)
 {
-	struct share_handle ours = share_handle_new();
+	struct wire_handle ours = wire_handle_new();
 	CUipcMemHandle handle;
 
 	ours.pid = exporter;
@@ -303,7 +303,7 @@ static CUresult open_memory(CUdeviceptr *address)
 {
 	CUipcMemHandle handle = handle_of(7);
 
-	return share_open(&context, &handle, LAZY, address);
+	return ipc_open(&context, &handle, LAZY, address);
 }
 
 static void expect_nothing_left(unsigned int descriptors)
@@ -327,7 +327,7 @@ static void expect_open_and_close(uint32_t pieces)
 	ck_assert_uint_eq(seen.mapped, pieces * shared->piece_size);
 	ck_assert_uint_eq(seen.access, seen.mapped);
 	ck_assert_uint_eq(address, seen.base + shared->offset);
-	ck_assert(share_close(address, NULL, &result));
+	ck_assert(ipc_close(address, NULL, &result));
 	ck_assert_int_eq(result, CUDA_SUCCESS);
 	expect_nothing_left(descriptors);
 }
@@ -337,7 +337,7 @@ static void expect_refused(CUresult expected, const CUipcMemHandle *handle)
 	unsigned int descriptors = descriptors_open();
 	CUdeviceptr address = 42;
 
-	ck_assert_int_eq(share_open(&context, handle, LAZY, &address), expected);
+	ck_assert_int_eq(ipc_open(&context, handle, LAZY, &address), expected);
 	ck_assert_uint_eq(address, 42);
 	expect_nothing_left(descriptors);
 }
@@ -348,7 +348,7 @@ START_TEST(many_pieces_come_in_batches)
 	shared->offset = 4096;
 	no_more_descriptors_than(64);
 	expect_open_and_close(600);
-	ck_assert_uint_eq(shared->answers, (600 + SHARE_BATCH - 1) / SHARE_BATCH);
+	ck_assert_uint_eq(shared->answers, (600 + WIRE_BATCH - 1) / WIRE_BATCH);
 }
 END_TEST
 
@@ -361,7 +361,7 @@ START_TEST(what_finds_no_descriptor_is_asked_for_again)
 	close(last);
 	no_more_descriptors_than((rlim_t)last + 8);
 	expect_open_and_close(100);
-	ck_assert_uint_gt(shared->answers, 100 / SHARE_BATCH + 1);
+	ck_assert_uint_gt(shared->answers, 100 / WIRE_BATCH + 1);
 }
 END_TEST
 
@@ -375,7 +375,7 @@ END_TEST
 
 START_TEST(opened_twice_is_one_address)
 {
-	struct share_place place;
+	struct ipc_place place;
 	CUdeviceptr address, again, elsewhere;
 	struct context other = context;
 	CUipcMemHandle handle;
@@ -387,43 +387,43 @@ START_TEST(opened_twice_is_one_address)
 	ck_assert_int_eq(open_memory(&again), CUDA_SUCCESS);
 	ck_assert_uint_eq(again, address);
 	ck_assert_uint_eq(seen.pieces, 3);
-	ck_assert(share_find(address + 100, &place));
+	ck_assert(ipc_find(address + 100, &place));
 	ck_assert_uint_eq(place.base, address);
 	ck_assert_uint_eq(place.size, 6 * MIB - 512);
-	ck_assert(!share_find(address - 1, &place));
-	ck_assert(!share_find(address + place.size, &place));
-	ck_assert(!share_close(address + 1, NULL, &result));
-	ck_assert(share_close(address, NULL, &result));
+	ck_assert(!ipc_find(address - 1, &place));
+	ck_assert(!ipc_find(address + place.size, &place));
+	ck_assert(!ipc_close(address + 1, NULL, &result));
+	ck_assert(ipc_close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 3);
-	ck_assert(share_close(address, NULL, &result));
+	ck_assert(ipc_close(address, NULL, &result));
 	ck_assert_uint_eq(seen.pieces, 0);
-	ck_assert(!share_close(address, NULL, &result));
-	ck_assert(!share_find(address, &place));
+	ck_assert(!ipc_close(address, NULL, &result));
+	ck_assert(!ipc_find(address, &place));
 	/* Another context has it for itself. */
 	other.handle = (CUcontext)(uintptr_t)0xbeef;
 	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
 	seen.pieces = seen.mapped = 0;
-	ck_assert_int_eq(share_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
+	ck_assert_int_eq(ipc_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
 	ck_assert_uint_ne(elsewhere, address);
-	share_forget_context(other.handle);
-	ck_assert(!share_find(elsewhere, &place));
-	ck_assert(share_find(address, &place));
+	ipc_forget_context(other.handle);
+	ck_assert(!ipc_find(elsewhere, &place));
+	ck_assert(ipc_find(address, &place));
 }
 END_TEST
 
 START_TEST(handles_are_judged)
 {
 	CUipcMemHandle good = handle_of(7), handle;
-	struct share_handle *ours = (struct share_handle *)&handle;
-	struct share_token own;
+	struct wire_handle *ours = (struct wire_handle *)&handle;
+	struct wire_token own;
 	CUdeviceptr address;
 	char message[512];
 
-	ck_assert(share_is_ours(&good));
+	ck_assert(ipc_is_ours(&good));
 	memset(&handle, 1, sizeof(handle));
-	ck_assert(!share_is_ours(&handle));
-	ck_assert_int_eq(share_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
-	ck_assert_int_eq(share_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
+	ck_assert(!ipc_is_ours(&handle));
+	ck_assert_int_eq(ipc_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(ipc_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
 	handle = good;
 	ours->size = 0;
 	expect_refused(CUDA_ERROR_INVALID_VALUE, &handle);
@@ -439,11 +439,11 @@ START_TEST(handles_are_judged)
 	handle = good;
 	ours->token.bytes[3]++; /* nobody's */
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
-	ck_assert_int_eq(share_serve(answer, &own, message, sizeof(message)), 0);
+	ck_assert_int_eq(ipc_serve(answer, &own, message, sizeof(message)), 0);
 	handle = good;
 	ours->token = own;
-	ck_assert_int_eq(share_open(&context, &handle, LAZY, &address), CUDA_ERROR_INVALID_CONTEXT);
-	share_stop();
+	ck_assert_int_eq(ipc_open(&context, &handle, LAZY, &address), CUDA_ERROR_INVALID_CONTEXT);
+	ipc_stop();
 }
 END_TEST
 
@@ -488,12 +488,12 @@ START_TEST(a_liar_is_not_believed)
 	CUipcMemHandle handle;
 
 	/* One that needs a second request, where answers must agree with the first. */
-	shared->pieces = SHARE_BATCH + 3;
+	shared->pieces = WIRE_BATCH + 3;
 	handle = handle_of(7);
 	shared->lie = _i;
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
 	shared->lie = NO_LIE;
-	expect_open_and_close(SHARE_BATCH + 3);
+	expect_open_and_close(WIRE_BATCH + 3);
 }
 END_TEST
 
@@ -501,7 +501,7 @@ END_TEST
 
 static int connect_to_exporter(void)
 {
-	int fd = share_connect(&shared->token, share_deadline(SHARE_PATIENCE_NS));
+	int fd = wire_connect(&shared->token, wire_deadline(WIRE_PATIENCE_NS));
 
 	ck_assert_int_ge(fd, 0);
 	return fd;
@@ -509,27 +509,27 @@ static int connect_to_exporter(void)
 
 START_TEST(strange_questions_get_no_answer)
 {
-	struct share_request request = {.handle = share_handle_new(), .most = SHARE_BATCH};
+	struct wire_request request = {.handle = wire_handle_new(), .most = WIRE_BATCH};
 	static char noise[100000];
-	int files[SHARE_BATCH];
+	int files[WIRE_BATCH];
 
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (char)(i * 7);
 	request.handle.token = shared->token;
 	request.handle.number = 7;
-	for (size_t i = 0; i < SHARE_BATCH; i++)
+	for (size_t i = 0; i < WIRE_BATCH; i++)
 		files[i] = piece_file(i, 0);
 	for (int i = 0; i < 6; i++) {
-		struct share_request bad = request;
-		struct share_reply reply;
+		struct wire_request bad = request;
+		struct wire_reply reply;
 		size_t length = sizeof(bad), count = 0;
 		const void *message = &bad;
-		int fd = connect_to_exporter(), got[SHARE_BATCH];
+		int fd = connect_to_exporter(), got[WIRE_BATCH];
 
 		if (i == 0)
 			length = 5;
 		if (i == 1)
-			bad.most = SHARE_BATCH + 1;
+			bad.most = WIRE_BATCH + 1;
 		if (i == 2)
 			bad.handle.magic[0]++;
 		if (i == 3)
@@ -538,14 +538,14 @@ START_TEST(strange_questions_get_no_answer)
 			message = noise;
 		if (i == 5)
 			length = sizeof(noise);
-		share_send(fd, message, length, files, i % 2 ? SHARE_BATCH : 0,
-		           share_deadline(SHARE_PATIENCE_NS));
-		ck_assert_int_lt(share_receive(fd, &reply, sizeof(reply), got, SHARE_BATCH, &count,
-		                               share_deadline(20 * SHARE_PATIENCE_NS)),
+		wire_send(fd, message, length, files, i % 2 ? WIRE_BATCH : 0,
+		          wire_deadline(WIRE_PATIENCE_NS));
+		ck_assert_int_lt(wire_receive(fd, &reply, sizeof(reply), got, WIRE_BATCH, &count,
+		                              wire_deadline(20 * WIRE_PATIENCE_NS)),
 		                 0);
 		close(fd);
 	}
-	for (size_t i = 0; i < SHARE_BATCH; i++)
+	for (size_t i = 0; i < WIRE_BATCH; i++)
 		close(files[i]);
 	ck_assert_uint_eq(shared->answers, 0);
 	/* Nor does it keep the descriptors that came along: it may have 64. */
@@ -609,7 +609,7 @@ START_TEST(names_of_the_dead_are_removed)
 	for (struct dirent *entry; (entry = readdir(directory));)
 		utimensat(dirfd(directory), entry->d_name, times, AT_SYMLINK_NOFOLLOW);
 	closedir(directory);
-	share_sweep();
+	wire_sweep();
 	ck_assert_uint_eq(sockets(), 1);
 	expect_open_and_close(3);
 }
@@ -621,7 +621,7 @@ static void serve_and_fork(void *unused)
 {
 	serve(unused);
 	if (fork() == 0) {
-		share_forked();
+		ipc_forked();
 		shared->child = getpid();
 		for (;;)
 			pause();
@@ -640,7 +640,7 @@ START_TEST(a_forked_child_does_not_answer_for_its_parent)
 	handle = handle_of(7);
 	expect_open_and_close(3);
 	child_kill(exporter);
-	fd = share_connect(&shared->token, share_deadline(SHARE_PATIENCE_NS));
+	fd = wire_connect(&shared->token, wire_deadline(WIRE_PATIENCE_NS));
 	ck_assert_int_eq(fd, -ECONNREFUSED);
 	expect_refused(CUDA_ERROR_MAP_FAILED, &handle);
 	kill(shared->child, SIGKILL);
@@ -654,7 +654,7 @@ static void serve_and_close_all(void *unused)
 
 	serve(unused);
 	for (int fd = 3; fd < 64; fd++) {
-		if (fcntl(fd, F_GETFD) != -1 && share_is_socket_of(fd, &shared->token))
+		if (fcntl(fd, F_GETFD) != -1 && wire_is_socket_of(fd, &shared->token))
 			close(fd);
 	}
 	/* Its numbers are the program's now. */
@@ -674,15 +674,15 @@ START_TEST(a_program_that_closes_all_descriptors_is_served_on)
 		ck_assert_int_lt(tries++, 300);
 		pause_ms(100);
 	}
-	ck_assert(share_close(address, NULL, &result));
+	ck_assert(ipc_close(address, NULL, &result));
 	expect_open_and_close(3);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("share");
-	TCase *one = tcase_create("share");
+	Suite *suite = suite_create("ipc");
+	TCase *one = tcase_create("ipc");
 
 	tcase_set_timeout(one, 60);
 	tcase_add_checked_fixture(one, setup, teardown);

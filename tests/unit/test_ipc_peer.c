@@ -10,7 +10,7 @@
 
 enum { NOBODY = 65534, SKIPPED = 77 };
 
-static struct share_token token;
+static struct wire_token token;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 static void setup(void)
@@ -18,8 +18,8 @@ static void setup(void)
 	char path[512];
 
 	state_directory_make();
-	ck_assert_int_eq(share_token_make(&token), 0);
-	share_socket_path(&token, path, sizeof(path));
+	ck_assert_int_eq(wire_token_make(&token), 0);
+	wire_socket_path(&token, path, sizeof(path));
 	ck_assert_str_ne(path, "");
 	/* From within he needs no way there. */
 	ck_assert_int_eq(chdir(state_directory), 0);
@@ -66,14 +66,14 @@ static void listen_as(void *user)
 static int accepted(uid_t user)
 {
 	char message[512];
-	int listener = share_listen(&token, message, sizeof(message)), fd;
+	int listener = wire_listen(&token, message, sizeof(message)), fd;
 	pid_t child;
 
 	ck_assert_msg(listener >= 0, "%s", message);
 	open_to_all();
 	child = child_start(connect_as, &user);
 	ck_assert_int_eq(poll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, -1), 1);
-	fd = share_accept(listener);
+	fd = wire_accept(listener);
 	child_kill(child);
 	close(listener);
 	return fd;
@@ -88,7 +88,7 @@ static int connected(uid_t user)
 	open_to_all();
 	child = child_start(listen_as, &user);
 	ck_assert_int_eq(chmod(state_directory, 0700), 0);
-	fd = share_connect(&token, 0);
+	fd = wire_connect(&token, 0);
 	child_kill(child);
 	return fd;
 }
@@ -97,7 +97,7 @@ START_TEST(who_connects_is_our_user)
 {
 	ck_assert_int_ge(accepted(geteuid()), 0);
 	ck_assert_int_eq(chmod(state_directory, 0700), 0);
-	share_unlink(&token);
+	wire_unlink(&token);
 	ck_assert_int_eq(accepted(NOBODY), -EPERM);
 }
 END_TEST
@@ -105,15 +105,15 @@ END_TEST
 START_TEST(who_listens_is_our_user)
 {
 	ck_assert_int_ge(connected(geteuid()), 0);
-	share_unlink(&token);
+	wire_unlink(&token);
 	ck_assert_int_eq(connected(NOBODY), -EPERM);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("share_peer");
-	TCase *tests = tcase_create("share_peer");
+	Suite *suite = suite_create("ipc_peer");
+	TCase *tests = tcase_create("ipc_peer");
 
 	if (geteuid() != 0) {
 		puts("only root can be another user");

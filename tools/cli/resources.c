@@ -31,7 +31,7 @@ struct line {
 /* One process that was asked. */
 struct asked {
 	const struct segment_process *process;
-	struct share_token token;
+	struct wire_token token;
 	int listener; /* -1: the answer is there, or will not come */
 	struct resources_reply reply;
 	struct line *line;
@@ -45,10 +45,10 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 
 	asked->token = resources_token(view->token, asked->process->started_ns);
 	/* another who asks the same process has the name for a moment */
-	while ((asked->listener = share_listen(&asked->token, message, sizeof message)) ==
+	while ((asked->listener = wire_listen(&asked->token, message, sizeof message)) ==
 	           -EADDRINUSE &&
-	       share_deadline(0) < deadline) {
-		share_sweep();
+	       wire_deadline(0) < deadline) {
+		wire_sweep();
 		poll(NULL, 0, 20);
 	}
 	if (asked->listener < 0)
@@ -57,7 +57,7 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 
 static void stop_asking(struct asked *asked)
 {
-	share_unlink(&asked->token);
+	wire_unlink(&asked->token);
 	close(asked->listener);
 	asked->listener = -1;
 }
@@ -147,7 +147,7 @@ static bool receive(struct asked *asked, int fd, uint64_t deadline)
 	size_t count = 0;
 	int file = -1;
 	int error =
-	    share_receive(fd, &asked->reply, sizeof asked->reply, &file, 1, &count, deadline);
+	    wire_receive(fd, &asked->reply, sizeof asked->reply, &file, 1, &count, deadline);
 
 	if (error == -EPIPE)
 		return false;
@@ -171,7 +171,7 @@ static void take_answers(struct asked *asked, int count, uint64_t deadline)
 	for (int i = 0; i < count; i++) {
 		int fd;
 
-		if (asked[i].listener < 0 || (fd = share_accept(asked[i].listener)) < 0)
+		if (asked[i].listener < 0 || (fd = wire_accept(asked[i].listener)) < 0)
 			continue;
 		if (receive(&asked[i], fd, deadline))
 			stop_asking(&asked[i]);
@@ -196,7 +196,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 	int waiting;
 
 	while ((waiting = left(asked, count, poller)) > 0) {
-		uint64_t now = share_deadline(0);
+		uint64_t now = wire_deadline(0);
 
 		if (now >= deadline)
 			break;
@@ -242,7 +242,7 @@ static int leave_out_ended(const struct segment_view *view, struct asked *asked,
 
 static int ask_all(const struct segment_view *view, struct asked *asked)
 {
-	uint64_t deadline = share_deadline(PATIENCE_NS);
+	uint64_t deadline = wire_deadline(PATIENCE_NS);
 	int count = 0;
 
 	for (int i = 0; i < view->process_count; i++) {

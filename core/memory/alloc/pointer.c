@@ -82,9 +82,9 @@ static bool differs_by_backing(const struct allocation *a, CUpointer_attribute a
 /* Memory of another process, which the driver takes for a mapping of the program's. */
 static bool imported_at(CUdeviceptr address, struct allocation *imported)
 {
-	struct share_place place;
+	struct ipc_place place;
 
-	if (!share_find(address, &place))
+	if (!ipc_find(address, &place))
 		return false;
 	*imported = (struct allocation){
 	    .context = place.context, .address = place.base, .size = place.size};

@@ -166,7 +166,7 @@ static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
 	CUresult result;
 
-	share_withdraw(a);
+	ipc_withdraw(a);
 	if (how->wait && elastic_is(a) && ordered_free(a, how->wait))
 		return CUDA_SUCCESS;
 	result = spilled_free(a, how->wait);
@@ -253,7 +253,7 @@ static void leave_with_context(void *cookie, struct allocation *a)
 	(void)cookie;
 	if (!allocation_leave(a) || a->is_managed)
 		return;
-	share_withdraw(a);
+	ipc_withdraw(a);
 	if (a->backing.provider->outlives_context)
 		spilled_postpone(a);
 }

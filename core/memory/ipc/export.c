@@ -27,9 +27,9 @@ static uint64_t last_number;
 
 /* --- for who asks: on the server's thread --- */
 
-static void give_pieces(struct device *device, const struct share_request *request,
-                        const struct elastic_piece *pieces, struct share_reply *reply,
-                        int descriptors[SHARE_BATCH])
+static void give_pieces(struct device *device, const struct wire_request *request,
+                        const struct elastic_piece *pieces, struct wire_reply *reply,
+                        int descriptors[WIRE_BATCH])
 {
 	for (size_t i = 0; i < reply->total; i++)
 		reply->bytes += pieces[i].size;
@@ -46,12 +46,12 @@ static void give_pieces(struct device *device, const struct share_request *reque
 		              exported_enter(device, piece->handle, piece->size), piece->size);
 		reply->size[reply->count++] = piece->size;
 	}
-	reply->status = reply->count ? SHARE_OK : SHARE_BUSY;
+	reply->status = reply->count ? WIRE_OK : WIRE_BUSY;
 }
 
 /* With the lock held. */
-static void give_allocation(const struct share_request *request, const struct allocation *a,
-                            struct share_reply *reply, int descriptors[SHARE_BATCH])
+static void give_allocation(const struct wire_request *request, const struct allocation *a,
+                            struct wire_reply *reply, int descriptors[WIRE_BATCH])
 {
 	size_t total = elastic_pieces(a, NULL, 0, &reply->offset);
 	struct elastic_piece *pieces = calloc(total, sizeof(*pieces));
@@ -63,12 +63,12 @@ static void give_allocation(const struct share_request *request, const struct al
 	free(pieces);
 }
 
-static void answer(const struct share_request *request, struct share_reply *reply,
-                   int descriptors[SHARE_BATCH])
+static void answer(const struct wire_request *request, struct wire_reply *reply,
+                   int descriptors[WIRE_BATCH])
 {
 	struct allocation *a;
 
-	reply->status = SHARE_GONE;
+	reply->status = WIRE_GONE;
 	pthread_mutex_lock(&lock);
 	a = elastic_at(request->handle.address);
 	if (a && a->shared_as && a->shared_as == request->handle.number)
@@ -82,10 +82,10 @@ static void answer(const struct share_request *request, struct share_reply *repl
 
 static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
 {
-	struct share_handle ours = share_handle_new();
+	struct wire_handle ours = wire_handle_new();
 	char message[512] = "";
 
-	if (share_serve(answer, &ours.token, message, sizeof(message)) != 0) {
+	if (ipc_serve(answer, &ours.token, message, sizeof(message)) != 0) {
 		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
 		return CUDA_ERROR_MAP_FAILED;
 	}
@@ -145,7 +145,7 @@ static void say_refused(const struct allocation *a)
 	    room_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
 }
 
-bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+bool ipc_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
 	struct allocation *a = handle ? elastic_at(address) : NULL;
 	bool is_ours = a && !a->pool; /* pools have export calls of their own */
@@ -168,7 +168,7 @@ bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 	return is_ours;
 }
 
-void share_withdraw(struct allocation *a)
+void ipc_withdraw(struct allocation *a)
 {
 	if (!atomic_load_explicit(&a->shared_as, memory_order_relaxed))
 		return;

@@ -31,14 +31,14 @@ enum { BUSY_MS = 5 };
 
 /* What names it in this process; all bytes count. */
 struct mapping_key {
-	struct share_token token;
+	struct wire_token token;
 	uint64_t number;
 	CUcontext context;
 };
 
 struct mapping {
 	struct mapping_key key;
-	struct share_place place;
+	struct ipc_place place;
 	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
 	size_t imported_count;
 	uint64_t charged; /* to this process: another job's */
@@ -105,7 +105,7 @@ static struct mapping *find_at(CUdeviceptr address)
 	return node ? *node : NULL;
 }
 
-bool share_find(CUdeviceptr address, struct share_place *place)
+bool ipc_find(CUdeviceptr address, struct ipc_place *place)
 {
 	struct mapping key = {.place = {.base = address, .size = 1}};
 	struct mapping **node;
@@ -278,7 +278,7 @@ static CUresult allow_access(const struct mapping *m, struct device *device)
 
 /* --- the conversation --- */
 
-static bool is_plausible(const struct share_reply *reply, const struct share_request *request,
+static bool is_plausible(const struct wire_reply *reply, const struct wire_request *request,
                          const struct mapping *m, size_t received)
 {
 	uint64_t left = m->bytes - m->mapped;
@@ -302,7 +302,7 @@ static bool is_plausible(const struct share_reply *reply, const struct share_req
 	return (left == 0) == (reply->first + reply->count == reply->total);
 }
 
-static CUresult reserve(struct mapping *m, const struct share_reply *reply)
+static CUresult reserve(struct mapping *m, const struct wire_reply *reply)
 {
 	CUresult result = driver.cuMemAddressReserve(&m->reserved, reply->bytes, 0, 0, 0);
 
@@ -313,27 +313,27 @@ static CUresult reserve(struct mapping *m, const struct share_reply *reply)
 	return CUDA_SUCCESS;
 }
 
-/* One request and what it brings. CUDA_SUCCESS: *reply is good, though it may say SHARE_BUSY. */
-static CUresult fetch_some(int fd, struct share_request *request, struct mapping *m,
-                           struct share_reply *reply)
+/* One request and what it brings. CUDA_SUCCESS: *reply is good, though it may say WIRE_BUSY. */
+static CUresult fetch_some(int fd, struct wire_request *request, struct mapping *m,
+                           struct wire_reply *reply)
 {
-	uint64_t deadline = share_deadline(SHARE_PATIENCE_NS);
-	int descriptors[SHARE_BATCH];
+	uint64_t deadline = wire_deadline(WIRE_PATIENCE_NS);
+	int descriptors[WIRE_BATCH];
 	size_t received = 0;
 	CUresult result = CUDA_SUCCESS;
 
-	if (share_send(fd, request, sizeof(*request), NULL, 0, deadline) != 0 ||
-	    share_receive(fd, reply, sizeof(*reply), descriptors, SHARE_BATCH, &received,
-	                  deadline) != 0)
+	if (wire_send(fd, request, sizeof(*request), NULL, 0, deadline) != 0 ||
+	    wire_receive(fd, reply, sizeof(*reply), descriptors, WIRE_BATCH, &received, deadline) !=
+	        0)
 		return CUDA_ERROR_MAP_FAILED;
-	if (reply->status != SHARE_BUSY &&
-	    (reply->status != SHARE_OK || !is_plausible(reply, request, m, received)))
+	if (reply->status != WIRE_BUSY &&
+	    (reply->status != WIRE_OK || !is_plausible(reply, request, m, received)))
 		result = CUDA_ERROR_MAP_FAILED;
-	else if (reply->status == SHARE_OK && !m->bytes)
+	else if (reply->status == WIRE_OK && !m->bytes)
 		result = reserve(m, reply);
 	/* Those that did not get through, for want of descriptors here, are asked for again. */
 	for (size_t i = 0; i < received; i++) {
-		if (result == CUDA_SUCCESS && reply->status == SHARE_OK) {
+		if (result == CUDA_SUCCESS && reply->status == WIRE_OK) {
 			result = map_piece(m, descriptors[i], reply->size[i]);
 			request->first += result == CUDA_SUCCESS;
 		}
@@ -342,33 +342,33 @@ static CUresult fetch_some(int fd, struct share_request *request, struct mapping
 	return result;
 }
 
-static CUresult fetch_all(int fd, struct share_request *request, struct mapping *m)
+static CUresult fetch_all(int fd, struct wire_request *request, struct mapping *m)
 {
-	uint64_t deadline = share_deadline(SHARE_PATIENCE_NS);
+	uint64_t deadline = wire_deadline(WIRE_PATIENCE_NS);
 
 	for (;;) {
-		struct share_reply reply;
+		struct wire_reply reply;
 		CUresult result = fetch_some(fd, request, m, &reply);
 
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (m->bytes && m->mapped == m->bytes)
 			return CUDA_SUCCESS;
-		if (reply.status == SHARE_OK) {
-			deadline = share_deadline(SHARE_PATIENCE_NS);
+		if (reply.status == WIRE_OK) {
+			deadline = wire_deadline(WIRE_PATIENCE_NS);
 			continue;
 		}
-		if (share_deadline(0) > deadline)
+		if (wire_deadline(0) > deadline)
 			return CUDA_ERROR_MAP_FAILED;
 		poll(NULL, 0, BUSY_MS);
 	}
 }
 
-static CUresult fetch(const struct share_handle *handle, struct mapping *m)
+static CUresult fetch(const struct wire_handle *handle, struct mapping *m)
 {
-	struct share_request request = {.handle = *handle, .most = SHARE_BATCH};
+	struct wire_request request = {.handle = *handle, .most = WIRE_BATCH};
 	struct device *device = m->place.context.device;
-	int fd = share_connect(&handle->token, share_deadline(SHARE_PATIENCE_NS));
+	int fd = wire_connect(&handle->token, wire_deadline(WIRE_PATIENCE_NS));
 	CUresult result;
 
 	if (fd < 0) {
@@ -399,9 +399,9 @@ static void settle(void)
 	}
 }
 
-bool share_is_ours(const CUipcMemHandle *handle)
+bool ipc_is_ours(const CUipcMemHandle *handle)
 {
-	return share_handle_is_ours(handle);
+	return wire_handle_is_ours(handle);
 }
 
 /* What cuIpcOpenMemHandle may answer. */
@@ -414,7 +414,7 @@ static CUresult answerable(CUresult result)
 }
 
 static CUresult open_new(const struct mapping_key *key, const struct context *context,
-                         const struct share_handle *handle, struct mapping **opened)
+                         const struct wire_handle *handle, struct mapping **opened)
 {
 	struct mapping *m = calloc(1, sizeof(*m));
 	CUresult result;
@@ -436,7 +436,7 @@ static CUresult open_new(const struct mapping_key *key, const struct context *co
 }
 
 /* With its turn. */
-static CUresult open_one(const struct context *context, const struct share_handle *handle,
+static CUresult open_one(const struct context *context, const struct wire_handle *handle,
                          CUdeviceptr *address)
 {
 	struct mapping_key key;
@@ -459,24 +459,24 @@ static CUresult open_one(const struct context *context, const struct share_handl
 	return CUDA_SUCCESS;
 }
 
-CUresult share_open(const struct context *context, const CUipcMemHandle *bytes, unsigned int flags,
-                    CUdeviceptr *address)
+CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, unsigned int flags,
+                  CUdeviceptr *address)
 {
-	struct share_handle handle;
+	struct wire_handle handle;
 	CUresult result;
 	int cancel;
 
 	memcpy(&handle, bytes, sizeof(handle));
 	if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !handle.size || handle.zero)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (handle.version != SHARE_VERSION) {
+	if (handle.version != WIRE_VERSION) {
 		log_once(
 		    LOG_WARNING,
 		    "memory of process %d cannot be opened: it runs another version of Spillway",
 		    handle.pid);
 		return CUDA_ERROR_MAP_FAILED;
 	}
-	if (share_is_own(&handle.token))
+	if (ipc_is_own(&handle.token))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* It waits for others, and the program does not expect to be cancelled here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -522,13 +522,13 @@ static CUresult close_one(struct mapping *m)
 	return CUDA_SUCCESS;
 }
 
-bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
+bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
 {
-	struct share_place place;
+	struct ipc_place place;
 	struct mapping *m;
 	int cancel;
 
-	if (!share_find(address, &place) || place.base != address)
+	if (!ipc_find(address, &place) || place.base != address)
 		return false;
 	/* What the driver thinks of closing now, it says of any address; none is odd. */
 	if (capture_is_active()) {
@@ -547,7 +547,7 @@ bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), C
 	return m != NULL;
 }
 
-void share_forget_context(CUcontext context)
+void ipc_forget_context(CUcontext context)
 {
 	struct mapping *m, *next;
 	int cancel;

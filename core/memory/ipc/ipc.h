@@ -1,13 +1,13 @@
 /*
  * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and cuIpcCloseMemHandle do for
- * it, as the driver has no such handles for virtual memory. share_export.c gives, share_import.c takes.
+ * it, as the driver has no such handles for virtual memory. export.c gives, import.c takes.
  *
  * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the job when the
  * owner has freed it or died (exported.h); another job's memory to who opens it. It is good until it is closed, and goes
  * with the context it was opened in. Thread-safe.
  */
-#ifndef SPILLWAY_SHARE_H
-#define SPILLWAY_SHARE_H
+#ifndef SPILLWAY_IPC_H
+#define SPILLWAY_IPC_H
 
 #include <stdbool.h>
 
@@ -21,35 +21,35 @@ struct allocation;
  * The handle of the allocation around an address, always the same one. False: not memory of an arena; the driver
  * answers. OUT_OF_MEMORY: there is no room for all of it on the device; MAP_FAILED: it cannot be had now.
  */
-bool share_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
+bool ipc_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
 /* Before the memory of an allocation goes: nobody may open it from now on, or is doing so when this returns. */
-void share_withdraw(struct allocation *allocation);
+void ipc_withdraw(struct allocation *allocation);
 
 /* --- memory of others --- */
 
-/* Whether share_open() is to be asked: a handle of share_give(), of whatever process. */
-bool share_is_ours(const CUipcMemHandle *handle);
+/* Whether ipc_open() is to be asked: a handle of ipc_give(), of whatever process. */
+bool ipc_is_ours(const CUipcMemHandle *handle);
 /*
  * Maps it for the current context; once more in the same context is the same address, counted. MAP_FAILED: the process
  * that gave it has freed it, is gone, does not answer, or is another user's or state directory's; INVALID_CONTEXT: it
  * is this process's own; what the driver says else.
  */
-CUresult share_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
-                    CUdeviceptr *address);
+CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
+                  CUdeviceptr *address);
 /*
- * False: not opened by share_open(); the driver answers. Waits for work that may use it, as the driver does; while a
+ * False: not opened by ipc_open(); the driver answers. Waits for work that may use it, as the driver does; while a
  * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.
  */
-bool share_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
+bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
 /* Lets go what was opened in a context that is destroyed. */
-void share_forget_context(CUcontext context);
+void ipc_forget_context(CUcontext context);
 
-struct share_place {
+struct ipc_place {
 	CUdeviceptr base;
 	size_t size;
 	struct context context; /* it was opened in, with the device that has the memory */
 };
 /* What was opened around this address. */
-bool share_find(CUdeviceptr address, struct share_place *place);
+bool ipc_find(CUdeviceptr address, struct ipc_place *place);
 
 #endif

@@ -29,8 +29,8 @@ struct connection {
 static struct {
 	pthread_mutex_t lock; /* of starting */
 	_Atomic bool started;
-	share_answer *answer;
-	struct share_token token;
+	ipc_answer *answer;
+	struct wire_token token;
 	int listener;
 
 	/* the thread's */
@@ -40,7 +40,7 @@ static struct {
 
 static void close_ours(int fd)
 {
-	if (share_is_socket_of(fd, &server.token))
+	if (wire_is_socket_of(fd, &server.token))
 		close(fd);
 }
 
@@ -53,7 +53,7 @@ static void drop(size_t i)
 /* Who connects and asks nothing keeps nobody out. */
 static void drop_idle(void)
 {
-	uint64_t now = share_deadline(0);
+	uint64_t now = wire_deadline(0);
 
 	for (size_t i = server.count; i-- > 0;) {
 		if (server.connection[i].idle < now)
@@ -68,12 +68,12 @@ static void accept_all(void)
 	if (server.count == CONNECTIONS)
 		drop_idle();
 	while (server.count < CONNECTIONS) {
-		fd = share_accept(server.listener);
+		fd = wire_accept(server.listener);
 		if (fd == -EAGAIN)
 			return;
 		if (fd >= 0) {
 			server.connection[server.count++] =
-			    (struct connection){fd, share_deadline(IDLE_NS)};
+			    (struct connection){fd, wire_deadline(IDLE_NS)};
 		} else if (fd != -EPERM) { /* no descriptor left: not at once again */
 			drop_idle();
 			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -82,45 +82,45 @@ static void accept_all(void)
 	}
 }
 
-static bool is_valid(const struct share_request *request)
+static bool is_valid(const struct wire_request *request)
 {
-	return share_handle_is_ours(&request->handle) && request->handle.version == SHARE_VERSION &&
-	       share_is_own(&request->handle.token) && request->most <= SHARE_BATCH;
+	return wire_handle_is_ours(&request->handle) && request->handle.version == WIRE_VERSION &&
+	       ipc_is_own(&request->handle.token) && request->most <= WIRE_BATCH;
 }
 
 /* Too many descriptors may be under way between processes; the other side asks again. */
-static int reply_to(int fd, const struct share_request *request)
+static int reply_to(int fd, const struct wire_request *request)
 {
-	int descriptors[SHARE_BATCH];
-	struct share_reply reply = {0};
+	int descriptors[WIRE_BATCH];
+	struct wire_reply reply = {0};
 	int error;
 
 	server.answer(request, &reply, descriptors);
-	error = share_send(fd, &reply, sizeof(reply), descriptors, reply.count, 0);
+	error = wire_send(fd, &reply, sizeof(reply), descriptors, reply.count, 0);
 	for (uint32_t i = 0; i < reply.count; i++)
 		close(descriptors[i]);
 	if (error != -ETOOMANYREFS)
 		return error;
-	reply = (struct share_reply){.status = SHARE_BUSY};
-	return share_send(fd, &reply, sizeof(reply), NULL, 0, 0);
+	reply = (struct wire_reply){.status = WIRE_BUSY};
+	return wire_send(fd, &reply, sizeof(reply), NULL, 0, 0);
 }
 
 /* False: it is of no use any more. */
 static bool serve_one(struct connection *connection)
 {
-	struct share_request request;
+	struct wire_request request;
 	int stray[1];
 	size_t strays = 0;
 	int error;
 
-	if (!share_is_socket_of(connection->fd, &server.token))
+	if (!wire_is_socket_of(connection->fd, &server.token))
 		return false;
-	error = share_receive(connection->fd, &request, sizeof(request), stray, 0, &strays, 0);
+	error = wire_receive(connection->fd, &request, sizeof(request), stray, 0, &strays, 0);
 	if (error == -EAGAIN)
 		return true;
 	if (error || !is_valid(&request) || reply_to(connection->fd, &request) != 0)
 		return false;
-	connection->idle = share_deadline(IDLE_NS);
+	connection->idle = wire_deadline(IDLE_NS);
 	return true;
 }
 
@@ -129,10 +129,10 @@ static void keep_listening(void)
 {
 	char message[512] = "";
 
-	if (share_is_socket_of(server.listener, &server.token))
+	if (wire_is_socket_of(server.listener, &server.token))
 		return;
-	share_unlink(&server.token);
-	server.listener = share_listen(&server.token, message, sizeof(message));
+	wire_unlink(&server.token);
+	server.listener = wire_listen(&server.token, message, sizeof(message));
 	if (server.listener < 0)
 		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
 }
@@ -168,30 +168,30 @@ static void *serve(void *cookie)
 			if (!serve_one(&server.connection[i]))
 				drop(i);
 		}
-		if (share_is_socket_of(server.listener, &server.token))
+		if (wire_is_socket_of(server.listener, &server.token))
 			accept_all();
 	}
 	return NULL;
 }
 
 /* With the lock held. */
-static int start(share_answer *answer, char *message, size_t size)
+static int start(ipc_answer *answer, char *message, size_t size)
 {
-	int error = share_token_make(&server.token);
+	int error = wire_token_make(&server.token);
 
 	if (error) {
 		snprintf(message, size, "no random numbers: %s", strerror(-error));
 		return error;
 	}
-	share_sweep();
+	wire_sweep();
 	server.answer = answer;
-	server.listener = share_listen(&server.token, message, size);
+	server.listener = wire_listen(&server.token, message, size);
 	if (server.listener < 0)
 		return server.listener;
 	error = thread_start(serve);
 	if (error) {
 		snprintf(message, size, "no thread: %s", strerror(-error));
-		share_unlink(&server.token);
+		wire_unlink(&server.token);
 		close(server.listener);
 		server.listener = -1;
 		return error;
@@ -200,7 +200,7 @@ static int start(share_answer *answer, char *message, size_t size)
 	return 0;
 }
 
-int share_serve(share_answer *answer, struct share_token *token, char *message, size_t size)
+int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message, size_t size)
 {
 	int error = 0;
 
@@ -212,12 +212,12 @@ int share_serve(share_answer *answer, struct share_token *token, char *message, 
 	return error;
 }
 
-bool share_is_own(const struct share_token *token)
+bool ipc_is_own(const struct wire_token *token)
 {
 	return atomic_load(&server.started) && memcmp(token, &server.token, sizeof(*token)) == 0;
 }
 
-void share_forked(void)
+void ipc_forked(void)
 {
 	if (!atomic_load(&server.started))
 		return;
@@ -227,8 +227,8 @@ void share_forked(void)
 	atomic_store(&server.started, false);
 }
 
-void share_stop(void)
+void ipc_stop(void)
 {
 	if (atomic_load(&server.started))
-		share_unlink(&server.token);
+		wire_unlink(&server.token);
 }

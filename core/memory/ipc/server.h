@@ -3,25 +3,25 @@
  * away and needs no context. It waits for nobody: a reply fits its socket, and who asks nothing
  * for long gives its place to others.
  */
-#ifndef SPILLWAY_SHARE_SERVER_H
-#define SPILLWAY_SHARE_SERVER_H
+#ifndef SPILLWAY_IPC_SERVER_H
+#define SPILLWAY_IPC_SERVER_H
 
 #include "core/wire/wire.h"
 
 /* Fills the reply, and its descriptors as far as the request asks for them; the server closes them. On its thread. */
-typedef void share_answer(const struct share_request *request, struct share_reply *reply,
-                          int descriptors[SHARE_BATCH]);
+typedef void ipc_answer(const struct wire_request *request, struct wire_reply *reply,
+                        int descriptors[WIRE_BATCH]);
 
 /*
  * Starts it, once; this process's token. 0 or a negative errno, message filled; then it is worth another try.
  * Thread-safe. Not to be called in a forked child.
  */
-int share_serve(share_answer *answer, struct share_token *token, char *message, size_t size);
+int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message, size_t size);
 /* Whether the token is this process's. */
-bool share_is_own(const struct share_token *token);
+bool ipc_is_own(const struct wire_token *token);
 /* In a forked child: the socket is the parent's. Takes no lock. */
-void share_forked(void);
+void ipc_forked(void);
 /* The process ends: its name in the state directory goes. */
-void share_stop(void);
+void ipc_stop(void);
 
 #endif
