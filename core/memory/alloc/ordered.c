@@ -194,7 +194,7 @@ static struct allocation **find(struct allocation **list, const struct pool *poo
 
 struct allocation *ordered_take(struct pool *pool, size_t size, CUstream stream)
 {
-	uint64_t span = elastic_span(size);
+	uint64_t span = slab_span(size);
 	struct allocation *a = NULL, **at;
 	struct stream_point point;
 

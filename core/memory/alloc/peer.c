@@ -4,15 +4,7 @@
 #include "core/cuda/gate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
-
-static CUmemAccessDesc access_of(CUdevice device)
-{
-	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	access.location.id = device;
-	return access;
-}
+#include "core/memory/arena/reach.h"
 
 static void open_to(void *cookie, struct allocation *a)
 {
@@ -30,7 +22,7 @@ static void open_run(void *cookie, CUdeviceptr address, uint64_t size)
 
 void peer_reaches(struct device *owner, struct device *reader)
 {
-	CUmemAccessDesc access = access_of(reader->handle);
+	CUmemAccessDesc access = reach_right(reader->handle);
 	uint32_t bit = 1u << reader->id.ordinal;
 	struct context context;
 
@@ -44,18 +36,4 @@ void peer_reaches(struct device *owner, struct device *reader)
 	gate_enter();
 	elastic_each_run(owner, open_run, &access);
 	gate_leave();
-}
-
-size_t peer_access(struct device *owner, CUmemAccessDesc access[DEVICE_MAX])
-{
-	uint32_t peers = atomic_load(&owner->reached_by);
-	size_t count = 0;
-
-	access[count++] = access_of(owner->handle);
-	/* The set lies in one array, by ordinal. */
-	for (int i = 0; i < DEVICE_MAX; i++) {
-		if (peers & 1u << i)
-			access[count++] = access_of((owner - owner->id.ordinal + i)->handle);
-	}
-	return count;
 }

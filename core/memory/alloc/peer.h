@@ -1,5 +1,5 @@
 /*
- * Peers: which devices reach a device's spilled memory besides itself.
+ * Peers: letting other devices reach a device's memory (arena/reach.h says which do).
  *
  * What the driver allocates is opened to a peer by cuCtxEnablePeerAccess or by its pool's rights; memory that was
  * mapped on the host must be opened by us. A right once given stays: host memory does no harm there. Thread-safe.
@@ -11,7 +11,5 @@
 
 /* `reader` may reach what `owner` allocates from now on, and what it has spilled already. */
 void peer_reaches(struct device *owner, struct device *reader);
-/* Descriptors for the device itself and its peers; their number, at most DEVICE_MAX. */
-size_t peer_access(struct device *owner, CUmemAccessDesc access[DEVICE_MAX]);
 
 #endif

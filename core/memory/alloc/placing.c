@@ -78,7 +78,7 @@ static CUresult enter_elastic(struct allocation *a, const struct vmem_request *r
 			a->pool = request->pool;
 		}
 		a->pool_live = pool_rounded(request->size);
-		a->pool_span = elastic_span(request->size);
+		a->pool_span = slab_span(request->size);
 		pool_elastic(a->pool, (int64_t)a->pool_live, (int64_t)(a->pool_span - before));
 	}
 	if (allocation_enter(a) != 0) {

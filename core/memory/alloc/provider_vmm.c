@@ -1,5 +1,5 @@
 /* Provider vmm: host-located physical memory by cuMemCreate, mapped into a reserved range. */
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/reach.h"
 #include "core/memory/alloc/provider.h"
 
 #include "core/base/log.h"
@@ -101,7 +101,7 @@ static CUresult vmm_allocate(struct device *device, size_t size, struct backing 
 	result = driver.cuMemMap(address, size, 0, handle, 0);
 	if (result != CUDA_SUCCESS)
 		goto unreserve;
-	result = driver.cuMemSetAccess(address, size, access, peer_access(device, access));
+	result = driver.cuMemSetAccess(address, size, access, reach_rights(device, access));
 	if (result != CUDA_SUCCESS)
 		goto unmap;
 	backing->address = address;

@@ -227,12 +227,6 @@ static CUresult allocate_block(const struct context *context, struct run *run, s
 	return CUDA_SUCCESS;
 }
 
-uint64_t elastic_span(size_t size)
-{
-	return size <= SLAB_BLOCK_MAX ? slab_class_size(slab_class(size))
-	                              : (size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
-}
-
 CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
                           struct deadline *until, struct allocation **allocation)
 {

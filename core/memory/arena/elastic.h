@@ -16,8 +16,6 @@ struct allocation;
  */
 CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
                           struct deadline *until, struct allocation **allocation);
-/* Bytes that an allocation of this size takes: a block, or whole units. */
-uint64_t elastic_span(size_t size);
 /* Pins the allocation at the address (its slab) for good if all of it is on the device. Whether it is. */
 bool elastic_pin(struct device *device, CUdeviceptr address);
 /* Whether the allocation lives in an arena. */

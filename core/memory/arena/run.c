@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/cuda/mapping.h"
 #include "core/memory/arena/mixed.h"
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/reach.h"
 #include "core/budget/wanted.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/arena/spare.h"
@@ -191,7 +191,7 @@ static CUresult place_chunks(struct run *run)
 	if (result != CUDA_SUCCESS)
 		return result;
 	return driver.cuMemSetAccess(run_address(run->arena, run->first), run->units * ARENA_UNIT,
-	                             access, peer_access(run->arena->device, access));
+	                             access, reach_rights(run->arena->device, access));
 }
 
 static bool is_mixed(const struct run *run)
@@ -284,7 +284,7 @@ void run_open(const struct run *run)
 		return;
 	gate_enter(); /* the mover might have it unmapped */
 	mapping_allow(run_address(run->arena, run->first), run->units * ARENA_UNIT, access,
-	              peer_access(device, access));
+	              reach_rights(device, access));
 	gate_leave();
 }
 

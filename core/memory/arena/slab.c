@@ -33,6 +33,12 @@ uint32_t slab_class_size(unsigned int class)
 	return (uint32_t)sizes[class] * STEP;
 }
 
+uint64_t slab_span(size_t size)
+{
+	return size <= SLAB_BLOCK_MAX ? slab_class_size(slab_class(size))
+	                              : ((uint64_t)size + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
+}
+
 static void enter(struct slabs *slabs, struct slab *slab)
 {
 	struct slab **head = &slabs->with_room[slab->class];

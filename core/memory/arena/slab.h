@@ -34,6 +34,8 @@ struct slabs {
 /* The class of blocks for this many bytes (1 to SLAB_BLOCK_MAX) and their size. */
 unsigned int slab_class(size_t size);
 uint32_t slab_class_size(unsigned int class);
+/* Returns the bytes that so many take: a block, or above SLAB_BLOCK_MAX as many slabs as it would fill. */
+uint64_t slab_span(size_t size);
 
 /* A new slab of this class, all free, entered in the list; NULL: no memory. The caller gives it its chunk. */
 struct slab *slab_create(struct slabs *slabs, unsigned int class);

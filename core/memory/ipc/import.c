@@ -18,7 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/budget/exported.h"
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/reach.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/ipc/server.h"
@@ -262,7 +262,7 @@ static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 static CUresult allow_access(const struct mapping *m, struct device *device)
 {
 	CUmemAccessDesc access[DEVICE_MAX];
-	size_t count = peer_access(device, access);
+	size_t count = reach_rights(device, access);
 	CUresult result = driver.cuMemSetAccess(m->reserved, m->bytes, &access[0], 1);
 
 	if (result != CUDA_SUCCESS)

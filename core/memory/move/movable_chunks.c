@@ -3,7 +3,7 @@
 
 #include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/reach.h"
 
 static struct arena *arena_on(const struct device *device)
 {
@@ -118,7 +118,7 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 	move->size = unit->units * ARENA_UNIT;
 	move->from = unit->handle;
 	move->access = access;
-	move->accesses = peer_access(device, access);
+	move->accesses = reach_rights(device, access);
 	move->is_from_device = unit->side == SEGMENT_ON_DEVICE;
 	return true;
 }
