@@ -46,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -90,9 +90,15 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
+
+install:
+	@DEPS=$(DEPS) tools/dev/deps build
+	@DEPS=$(DEPS) tools/dev/deps install || true # without it there are no man pages, as is said
+	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
+	@+$(MAKE) --no-print-directory run-install
 
 check:
 	@DEPS=$(DEPS) tools/dev/deps check

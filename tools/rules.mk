@@ -38,13 +38,22 @@ doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
 completion_dir = $(DESTDIR)$(prefix)/share/bash-completion/completions
 scdoc := $(shell command -v scdoc 2>/dev/null)
 
-.PHONY: install uninstall
-install: $(tools_out) $(shim_out) $(if $(scdoc),$(man_out))
-	@install -d $(DESTDIR)$(bindir) $(shim_dir) $(doc_dir)
+# What is tried where there is no GPU: the software GPU, and a training in a folder with what it reads.
+try_files = $(BUILD)/clients/train_mlp $(clients_beside)
+
+install_out = $(tools_out) $(shim_out) $(softgpu_lib) $(try_files) $(if $(scdoc),$(man_out))
+.PHONY: run-install install-out uninstall
+install-out: $(install_out)
+run-install: $(install_out)
+	@install -d $(DESTDIR)$(bindir) $(shim_dir)/softgpu $(shim_dir)/try $(doc_dir)
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
 	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so \
 		$(BUILD)/lib/libspillway-nvml.so $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
+	@install -m 755 $(softgpu_lib) $(shim_dir)/softgpu/
+	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
+	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/
+	@install -m 644 $(clients_beside) $(shim_dir)/try/
 	@install -D -m 644 tools/completion/spillway.bash $(completion_dir)/spillway
 	@for file in $(wildcard conf/spillway.ini README.md LICENSE); do \
 		install -m 644 $$file $(doc_dir)/ || exit; done
@@ -57,9 +66,11 @@ ifneq ($(scdoc),)
 	@for page in $(man_links); do \
 		ln -sf spillway-set.1 $(DESTDIR)$(mandir)/man1/$$page; done
 else
-	@echo 'no man pages installed: scdoc is not on PATH'
+	@echo 'no man pages installed: scdoc is not on PATH (apt-get install scdoc)'
 endif
 	@echo 'installed: $(DESTDIR)$(bindir)/spillway, $(shim_dir)'
+	@case ":$$PATH:" in *":$(bindir):"*) ;; *) \
+		echo 'not on PATH: $(bindir); call it by its path, or: export PATH="$(bindir):$$PATH"' ;; esac
 
 uninstall:
 	@rm -f $(DESTDIR)$(bindir)/spillway $(completion_dir)/spillway

@@ -11,12 +11,15 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 prefix=$TMPDIR/prefix
 # shellcheck disable=SC2317 # called by expect
 install() {
-	make --no-print-directory SANITIZER="${SANITIZER:-}" PREFIX="$prefix" "$@"
+	make --no-print-directory DEPS=never SANITIZER="${SANITIZER:-}" PREFIX="$prefix" "$@"
 }
 
 expect 0 install install
+says "$out" "^not on PATH: $prefix/bin; "
+expect 0 env PATH="$prefix/bin:$PATH" make --no-print-directory DEPS=never SANITIZER="${SANITIZER:-}" PREFIX="$prefix" install
+says_not "$out" '^not on PATH'
 for file in bin/spillway lib/spillway/libspillway.so lib/spillway/libspillway-alias.so \
-	lib/spillway/libspillway-nvml.so lib/spillway/libcuda.so.1 share/doc/spillway/spillway.ini \
+	lib/spillway/libspillway-nvml.so lib/spillway/libcuda.so.1 lib/spillway/softgpu/libcuda.so.1 lib/spillway/try/train_mlp share/doc/spillway/spillway.ini \
 	share/bash-completion/completions/spillway share/doc/spillway/conf/kubernetes/pod.yaml; do
 	[ -e "$prefix/$file" ] || fail "$file is not installed"
 done
@@ -42,6 +45,11 @@ if [ -z "${SANITIZER:-}" ]; then
 	expect 0 "$prefix/bin/spillway" run sh -c 'echo "$LD_PRELOAD"'
 	says "$out" '/prefix/lib/spillway/libspillway.so:'
 	says_not "$err" .
+fi
+# Who has no GPU tries what was installed.
+if [ -z "${SANITIZER:-}" ]; then
+	expect 0 "$prefix/bin/spillway" run --softgpu --memory 16MiB "$prefix/lib/spillway/try/train_mlp" --epochs 2
+	says "$out" '^epoch 2: '
 fi
 ln -s "$prefix/bin/spillway" "$TMPDIR/link"
 "$TMPDIR/link" doctor >"$out"

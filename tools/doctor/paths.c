@@ -77,15 +77,26 @@ bool paths_shim(struct paths *paths, char *message, size_t size)
 
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size)
 {
-	if (!beside_tool("softgpu", "libcuda.so.1", driver)) {
-		snprintf(message, size,
-		         "the software GPU (softgpu/libcuda.so.1 beside the tool) is not there; "
-		         "it exists in a build tree only");
-		return false;
+	char own[PATH_MAX] = "?", within[PATH_MAX];
+
+	for (const char *const *shim = folders; *shim; shim++) {
+		/* beside the tool in the build tree, in the shim's folder as installed */
+		if (shim == folders)
+			snprintf(within, sizeof within, "softgpu");
+		else
+			snprintf(within, sizeof within, "%s/softgpu", *shim);
+		if (!beside_tool(within, "libcuda.so.1", driver))
+			continue;
+		strcpy(folder, driver);
+		*strrchr(folder, '/') = '\0';
+		return true;
 	}
-	strcpy(folder, driver);
-	*strrchr(folder, '/') = '\0';
-	return true;
+	own_folder(own);
+	snprintf(message, size,
+	         "the software GPU is neither in %s/softgpu nor in %s/../lib/spillway/softgpu; "
+	         "build or install Spillway completely",
+	         own, own);
+	return false;
 }
 
 static bool is_program(const char *path)
