@@ -232,6 +232,7 @@ END
 	}
 	contained 1 -m 4096
 	first=$pid
+	page_of twin >"$out"
 	expect 0 "$spillway" set 65531/twin --memory 32MiB # alone it needs none
 	contained 2 -m 8192
 	second=$pid
