@@ -18,7 +18,7 @@
 typedef int function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
                      uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-enum { PAGE = 65536, SECONDS = 60 };
+enum { PAGE = 65536, SECONDS = 300 };
 
 /* Always at the same address: its lower half is a number to some. */
 static unsigned char *const page = (unsigned char *)0x20000000;

@@ -28,20 +28,3 @@ held_by() {
 	held=$(field held "$(cat "$scratch/held")")
 	echo "${held%.*}"
 }
-
-# undisturbed COMMAND...: again, where the command says that a time is off, as it may be on a busy machine: a kernel that was held
-# up there had the device all the while. What is off each time is wrong, and so is at once whatever else fails.
-undisturbed() {
-	for _ in 1 2 3 4 5 6; do
-		verdict=0
-		("$@") >"$scratch/try" 2>&1 || verdict=$?
-		[ $verdict -eq 3 ] || break
-	done
-	[ $verdict -eq 0 ] && return
-	cat "$scratch/try"
-	exit 1
-}
-off() {
-	echo "FAILED, six times: $*"
-	exit 3
-}

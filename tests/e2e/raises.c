@@ -20,7 +20,7 @@
 #include "tests/softgpu/softgpu.h"
 
 #define MIB       ((uint64_t)1 << 20)
-#define GIVE_UP_S 60
+#define GIVE_UP_S 200
 
 enum { PROCESSES = 64, LEAST_MIB = 8, MOST_MIB = 96 };
 

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { STATUS = 7, ROUNDS = 20, LOCKED = 8, SLOW_S = 10 };
+enum { STATUS = 7, ROUNDS = 20, LOCKED = 8, SLOW_S = 60 };
 
 static CUcontext context;
 static CUfunction function;

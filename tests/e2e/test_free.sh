@@ -8,7 +8,7 @@ set -eu
 . tests/e2e/elastic.sh
 free=$build/tests/e2e/free
 
-same "without Spillway" ok "$(on_softgpu timeout 60 "$free" waits)"
+same "without Spillway" ok "$(on_softgpu timeout 200 "$free" waits)"
 # The host, both sides, the device.
 for limit in 1 9 512; do
 	limit_file "$scratch/waits.ini" $((limit * mib))

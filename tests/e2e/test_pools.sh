@@ -61,7 +61,7 @@ wait $job || fail "moves: exit status $?"
 
 # Four threads, while the limit goes up and down.
 limit_file "$scratch/churn.ini" $((64 * mib))
-"$spillway" run --softgpu --quiet --name churn --config "$scratch/churn.ini" timeout 100 "$pools" churn >"$scratch/churned" 2>&1 &
+"$spillway" run --softgpu --quiet --name churn --config "$scratch/churn.ini" timeout 300 "$pools" churn >"$scratch/churned" 2>&1 &
 job=$!
 limit=64
 while kill -0 $job 2>/dev/null; do

@@ -70,7 +70,7 @@ first=$pid
 SPILLWAY_JOB=bert hold "$allocate" --count 2 --mib 16
 stop "$first"
 rc=0
-timeout 20 "$spillway" stat bert --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
+timeout 100 "$spillway" stat bert --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
 same "status with a stopped process" 1 $rc
 has "the stopped process" "$(cat "$scratch/err")" "spillway: process $first: it does not answer; is it stopped?"
 same "allocations of the other" 2 "$(grep -c "^16\.0 MiB .*/process:$pid/" "$scratch/out")"
@@ -165,11 +165,11 @@ else:
     time.sleep(10)
 END
 for lie in good short magic version none huge cut more fewer noise zero escape path pipe error silent; do
-	timeout 60 python3 "$scratch/liar.py" $lie "$scratch/$lie.ready" &
+	timeout 200 python3 "$scratch/liar.py" $lie "$scratch/$lie.ready" &
 	liar=$!
 	until_true $patience test -e "$scratch/$lie.ready" || fail "$lie: no liar"
 	rc=0
-	timeout 20 "$spillway" stat liar --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
+	timeout 100 "$spillway" stat liar --resources >"$scratch/out" 2>"$scratch/err" || rc=$?
 	if [ $lie = good ]; then
 		same "$lie: status ($(cat "$scratch/err"))" 0 $rc
 		has "$lie" "$(cat "$scratch/out")" "/job:liar/process:1/gpu:0/ctx1/allocation/17"

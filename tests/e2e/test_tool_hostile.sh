@@ -13,7 +13,7 @@ evil=$(printf '\033]0;own\007\302\2331m\2332m\177\377\303\251')
 mkdir "$TMPDIR/said"
 number=0
 tried() { # tried COMMAND...: whatever its status, it ends; what it says is kept, to be looked at in the end
-	timeout 60 "$@" >"$out" 2>"$err"
+	timeout 200 "$@" >"$out" 2>"$err"
 	status=$?
 	[ $status -ne 124 ] || fail "$*: does not end"
 	number=$((number + 1))

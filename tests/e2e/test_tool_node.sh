@@ -98,7 +98,7 @@ cp "$page" "$SPILLWAY_NODE_DIR/job-0-copy-0.page"
 { head -c 8 "$page" && printf '\143\0\0\0' && tail -c +13 "$page"; } >"$SPILLWAY_NODE_DIR/job-0-future-0.page"
 head -c 5000 /dev/urandom >"$SPILLWAY_NODE_DIR/job-0-noise-0.page"
 for format in text json csv prometheus; do
-	expect 0 timeout 20 "$spillway" stat --format $format
+	expect 0 timeout 100 "$spillway" stat --format $format
 	says "$out" alone
 	[ $format = prometheus ] || says "$err" '^spillway: .*/node: 7 pages not understood and left out: job-0-[a-z]*-0\.page: '
 	[ "$(wc -l <"$err")" -le 1 ] || fail 'one line is enough'
@@ -140,7 +140,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	# shellcheck disable=SC2086 # words
 	$as_other touch "$SPILLWAY_NODE_DIR/.$(basename "$(page_of theirs)").0"
 	for format in text csv json; do
-		expect 0 timeout 60 "$spillway" stat --format $format
+		expect 0 timeout 200 "$spillway" stat --format $format
 		says "$out" theirs
 		says "$err" '/node: 5000 pages not understood and left out: job-65532-empty-'
 	done
@@ -227,7 +227,7 @@ END
 	}
 	# reached WHAT TOKEN LIMIT: the job with this token has that limit, the other has not
 	limit_of() {
-		expect 0 timeout 60 "$spillway" stat "65531/twin@$1" --json
+		expect 0 timeout 200 "$spillway" stat "65531/twin@$1" --json
 		python3 -c "import json; d = json.load(open('$out')); print(d['devices'][0]['limit_set'])"
 	}
 	contained 1 -m 4096
@@ -251,7 +251,7 @@ END
 	json "sorted(j['token'][:len('$one')] for j in d['node_jobs']) == sorted(['$one', '$two'])"
 	for command in 'stat' 'set --share 30' 'pause' 'resume'; do
 		# shellcheck disable=SC2086 # words
-		expect 1 timeout 60 "$spillway" $command 65531/twin
+		expect 1 timeout 200 "$spillway" $command 65531/twin
 		says "$err" "^spillway: which '65531/twin'\? There are .*; expected one of these as USER/JOB or USER/JOB@TOKEN$"
 		says "$err" "65531/twin@$one \(running since .*, 1 process, process [0-9]+, in $same\)"
 		says "$err" "65531/twin@$two \(running since .*, 1 process, process [0-9]+, in $same\)"
@@ -262,14 +262,14 @@ END
 	third=$!
 	jobs_started="$jobs_started $third"
 	wait_for ready "$TMPDIR/third.log"
-	expect 0 timeout 60 "$spillway" set "65531/twin@$one" --memory 64MiB
+	expect 0 timeout 200 "$spillway" set "65531/twin@$one" --memory 64MiB
 	says "$out" '^gpu 0: limit_set 64\.0 MiB'
-	expect 0 timeout 60 "$spillway" set "twin@$two" --memory 128MiB
+	expect 0 timeout 200 "$spillway" set "twin@$two" --memory 128MiB
 	says "$out" '^gpu 0: limit_set 128 MiB'
 	[ "$(limit_of "$one")-$(limit_of "$two")" = 67108864-134217728 ] || fail "limits: $(limit_of "$one")-$(limit_of "$two")"
 	[ ! -e "$same/twin.override.ini" ] || fail 'the limit of another job of that name was changed'
 	for command in 'pause' 'resume'; do
-		expect 0 timeout 60 "$spillway" $command "twin@$one"
+		expect 0 timeout 200 "$spillway" $command "twin@$one"
 	done
 	expect 1 "$spillway" stat "65531/twin@00000000000000000"
 	expect 1 "$spillway" stat "65531/twin@ffffffffffffffff"

@@ -11,9 +11,9 @@ pattern=$TMPDIR/pattern
 commands='textfile trace save'
 run() { # run COMMAND FILE
 	case $1 in
-	textfile) echo 'spillway_processes' >"$pattern" && timeout 30 "$spillway" stat --textfile "$2" ;;
-	trace) echo 'traceEvents' >"$pattern" && timeout 30 "$spillway" events bert --chrome-trace "$2" ;;
-	save) echo '^memory_limit = 512MiB' >"$pattern" && timeout 30 "$spillway" set bert --memory 512MiB --save "$2" ;;
+	textfile) echo 'spillway_processes' >"$pattern" && timeout 100 "$spillway" stat --textfile "$2" ;;
+	trace) echo 'traceEvents' >"$pattern" && timeout 100 "$spillway" events bert --chrome-trace "$2" ;;
+	save) echo '^memory_limit = 512MiB' >"$pattern" && timeout 100 "$spillway" set bert --memory 512MiB --save "$2" ;;
 	esac
 }
 
@@ -44,7 +44,7 @@ for command in $commands; do
 
 	# a pipe, whose reader comes when it comes
 	mkfifo "$TMPDIR/fifo"
-	timeout 30 cat "$TMPDIR/fifo" >"$TMPDIR/read" &
+	timeout 100 cat "$TMPDIR/fifo" >"$TMPDIR/read" &
 	reader=$!
 	run "$command" "$TMPDIR/fifo" >"$out" 2>"$err" || fail "$command to a pipe: $?"
 	wait $reader

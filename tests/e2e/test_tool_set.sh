@@ -50,7 +50,7 @@ for kind in fifo held; do
 		fi
 		for command in 'set bert --share 40' 'pause bert' 'resume bert'; do
 			# shellcheck disable=SC2086 # words
-			timeout 60 "$spillway" $command --timeout 0.2 >"$out" 2>"$err"
+			timeout 200 "$spillway" $command --timeout 0.2 >"$out" 2>"$err"
 			status=$?
 			[ $status -ne 124 ] || fail "$command waits for a $kind $file"
 			case $kind-$file-$command in
@@ -64,7 +64,7 @@ for kind in fifo held; do
 				;;
 			esac
 		done
-		timeout 60 "$spillway" doctor >"$out" 2>"$err"
+		timeout 200 "$spillway" doctor >"$out" 2>"$err"
 		[ $? -ne 124 ] || fail "doctor waits for a $kind $file"
 		[ $kind = fifo ] || kill "$holder"
 		rm -f "$file"

@@ -61,12 +61,12 @@ start_job() {
 	wait_for ready "$TMPDIR/$name.log"
 }
 
-# wait_for PATTERN FILE: at most 60 s
+# wait_for PATTERN FILE: at most 200 s
 wait_for() {
 	tries=0
 	until grep -q "$1" "$2" 2>/dev/null; do
 		tries=$((tries + 1))
-		if [ $tries -gt 1200 ]; then
+		if [ $tries -gt 4000 ]; then
 			fail "waited in vain for '$1' in $2"
 			return
 		fi

@@ -156,11 +156,11 @@ static void release_delay(void)
 	for (int i = 0; i < 2; i++)
 		CHECK(truth[i].physical_bytes == (truth[i].pid == holder ? 48 : 8) * MIB);
 	while (available == 8 * MIB) {
-		CHECK(now_ms() - died < 30000);
+		CHECK(now_ms() - died < 100000);
 		pause_ms(10);
 		OK(cuMemGetInfo_v2(&available, &total));
 	}
-	CHECK(now_ms() - died >= 270 && available == 56 * MIB);
+	CHECK(now_ms() - died >= 2000 && available == 56 * MIB);
 	CHECK(softgpu_truth(0, truth, 4) == 1);
 }
 
@@ -222,7 +222,7 @@ int main(void)
 	failed += RUN(older_driver, "SOFTGPU_DRIVER_VERSION=11060 SOFTGPU_QUIET=1");
 	failed += RUN(typing_errors, "SOFTGPU_DRIVER_VERSION=13x SOFTGPU_GRANULARITY=3M "
 	                             "SOFTGPU_ATTRIBUTES=WARP=64,WARP_SIZE=64 SOFTGPU_DEVICES=99");
-	failed += RUN(release_delay, "SOFTGPU_RELEASE_DELAY_MS=270 SOFTGPU_MEMORY=64M");
+	failed += RUN(release_delay, "SOFTGPU_RELEASE_DELAY_MS=2000 SOFTGPU_MEMORY=64M");
 	failed += RUN(books, NULL);
 	return failed != 0;
 }

@@ -21,7 +21,7 @@ static void become_two(void (*child)(void))
 	peer = ends[other == 0];
 	close(ends[other != 0]);
 	if (other == 0) {
-		alarm(60);
+		alarm(300);
 		child();
 		exit(0);
 	}

@@ -68,7 +68,7 @@ static bool readable(void)
 {
 	struct pollfd wait = {.fd = listener_fd(listener), .events = POLLIN};
 
-	return poll(&wait, 1, 2000) == 1;
+	return poll(&wait, 1, 60000) == 1;
 }
 
 /* Something happened that the descriptor tells of, and check() finds. */
