@@ -6,7 +6,7 @@
 #include "core/job/job.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/uses/measured.h"
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 
 /*
@@ -27,7 +27,7 @@ static bool is_of_arena(CUdeviceptr address)
 	({                                                   \
 		CUresult result_ = CUDA_ERROR_INVALID_VALUE; \
 		gate_enter();                                \
-		if (physical_translate(&(handle)))           \
+		if (own_translate(&(handle)))                \
 			result_ = (call);                    \
 		gate_leave();                                \
 		result_;                                     \
@@ -40,26 +40,26 @@ HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (!job_is_active())
 		return REAL(cuMemCreate)(handle, size, prop, flags);
-	return physical_create(job_devices(), handle, size, prop, flags, REAL(cuMemCreate));
+	return own_create(job_devices(), handle, size, prop, flags, REAL(cuMemCreate));
 }
 
 HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
 {
 	KEEP_ERRNO;
 	struct leaving object = {0};
-	struct physical *memory = NULL;
+	struct own *memory = NULL;
 	CUresult result;
 
 	gate_enter();
-	if (!physical_release(handle, &result)) {
+	if (!own_release(handle, &result)) {
 		if (job_is_active()) {
-			memory = physical_leave(handle);
+			memory = own_leave(handle);
 			if (!memory) /* a multicast object's */
 				object = measured_leave((const void *)(uintptr_t)handle);
 		}
 		result = REAL(cuMemRelease)(handle);
 		measured_left(&object, result == CUDA_SUCCESS);
-		physical_left(memory, result == CUDA_SUCCESS);
+		own_left(memory, result == CUDA_SUCCESS);
 	}
 	gate_leave();
 	return result;
@@ -75,7 +75,7 @@ HOOK(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *handle, void *ad
 	gate_enter();
 	result = REAL(cuMemRetainAllocationHandle)(handle, addr);
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		physical_retained(handle, (CUdeviceptr)(uintptr_t)addr);
+		own_retained(handle, (CUdeviceptr)(uintptr_t)addr);
 	gate_leave();
 	return result;
 }
@@ -89,14 +89,14 @@ HOOK(cuMemExportToShareableHandle, void *shareableHandle, CUmemGenericAllocation
 	CUresult result = CUDA_SUCCESS;
 
 	if (job_is_active())
-		result = physical_pin(handle, handleType);
+		result = own_pin(handle, handleType);
 	if (result != CUDA_SUCCESS)
 		return result;
 	real = handle;
 	result = WITH_HANDLE(
 	    real, REAL(cuMemExportToShareableHandle)(shareableHandle, real, handleType, flags));
 	if (result == CUDA_SUCCESS && shareableHandle && job_is_active())
-		physical_exported(job_devices(), handle, handleType, shareableHandle);
+		own_exported(job_devices(), handle, handleType, shareableHandle);
 	return result;
 }
 
@@ -107,7 +107,7 @@ HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void 
 	CUresult result = REAL(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType);
 
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		result = physical_imported(job_devices(), handle, osHandle, shHandleType);
+		result = own_imported(job_devices(), handle, osHandle, shHandleType);
 	return result;
 }
 
@@ -120,7 +120,7 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
 	    WITH_HANDLE(real, REAL(cuMemGetAllocationPropertiesFromHandle)(prop, real));
 
 	if (result == CUDA_SUCCESS && prop && job_is_active())
-		physical_properties(handle, prop);
+		own_properties(handle, prop);
 	return result;
 }
 
@@ -131,7 +131,7 @@ HOOK(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationPr
 	CUresult result = REAL(cuMemGetAllocationGranularity)(granularity, prop, option);
 
 	if (result == CUDA_SUCCESS && granularity && prop && job_is_active())
-		*granularity = physical_granularity(job_devices(), prop, option, *granularity);
+		*granularity = own_granularity(job_devices(), prop, option, *granularity);
 	return result;
 }
 
@@ -170,16 +170,16 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
 	uint64_t charged = 0;
 
 	if (job_is_active() && offset <= UINT64_MAX - size)
-		result = physical_may_map(handle, offset + size, &charged);
+		result = own_may_map(handle, offset + size, &charged);
 	if (result != CUDA_SUCCESS)
 		return result;
 	gate_enter();
 	result = WITH_HANDLE(real, REAL(cuMemMap)(ptr, size, offset, real, flags));
 	if (result == CUDA_SUCCESS && job_is_active())
-		physical_mapped(ptr, size, handle);
+		own_mapped(ptr, size, handle);
 	gate_leave();
 	if (result != CUDA_SUCCESS)
-		physical_not_mapped(handle, charged);
+		own_not_mapped(handle, charged);
 	return result;
 }
 
@@ -192,10 +192,10 @@ HOOK(cuMemUnmap, CUdeviceptr ptr, size_t size)
 	if (is_of_arena(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	gate_enter();
-	so_far = physical_mapped_so_far();
+	so_far = own_mapped_so_far();
 	result = REAL(cuMemUnmap)(ptr, size);
 	if (result == CUDA_SUCCESS && job_is_active())
-		physical_unmapped(ptr, size, so_far);
+		own_unmapped(ptr, size, so_far);
 	gate_leave();
 	return result;
 }
@@ -210,7 +210,7 @@ HOOK(cuMemSetAccess, CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, 
 	gate_enter();
 	result = REAL(cuMemSetAccess)(ptr, size, desc, count);
 	if (result == CUDA_SUCCESS && desc && job_is_active())
-		physical_accessed(ptr, size, desc, count);
+		own_accessed(ptr, size, desc, count);
 	gate_leave();
 	return result;
 }
@@ -220,14 +220,14 @@ static void pin_tiles(const CUarrayMapInfo *list, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			physical_pin(list[i].memHandle.memHandle, 0);
+			own_pin(list[i].memHandle.memHandle, 0);
 	}
 }
 
 static bool is_ours(const CUarrayMapInfo *tile)
 {
 	return tile->memOperationType == CU_MEM_OPERATION_TYPE_MAP &&
-	       physical_is_ours(tile->memHandle.memHandle);
+	       own_is_ours(tile->memHandle.memHandle);
 }
 
 /* Maps the list in the driver's terms. Inside the gate. */
@@ -241,7 +241,7 @@ static CUresult map_translated(__typeof__(&cuMemMapArrayAsync) map, const CUarra
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0; i < count; i++) {
 		real[i] = list[i];
-		if (is_ours(&real[i]) && !physical_translate(&real[i].memHandle.memHandle))
+		if (is_ours(&real[i]) && !own_translate(&real[i].memHandle.memHandle))
 			result = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
@@ -314,7 +314,7 @@ HOOK(cuMulticastBindMem, CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
 	CUresult result = CUDA_SUCCESS;
 
 	if (job_is_active())
-		result = physical_pin(memHandle, 0);
+		result = own_pin(memHandle, 0);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return WITH_HANDLE(memHandle, REAL(cuMulticastBindMem)(mcHandle, mcOffset, memHandle,

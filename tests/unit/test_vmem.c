@@ -7,7 +7,7 @@
 
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 #include "core/budget/reported.h"
 #include "core/memory/uses/side.h"
@@ -73,16 +73,16 @@ START_TEST(what_nobody_knows_the_size_of_is_exported_without_a_mark)
 
 	start();
 	driver.cuMemGetAllocationPropertiesFromHandle = on_the_device;
-	ck_assert_int_eq(physical_imported(&devices, &handle, (void *)(intptr_t)unmarked,
-	                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	ck_assert_int_eq(own_imported(&devices, &handle, (void *)(intptr_t)unmarked,
+	                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 	                 CUDA_SUCCESS);
-	physical_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &before);
+	own_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &before);
 	ck_assert_uint_eq(segment_read_tag(before).key, 0);
-	ck_assert_int_eq(physical_may_map(handle, 4 * MIB, &charged), CUDA_SUCCESS);
-	physical_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &after);
+	ck_assert_int_eq(own_may_map(handle, 4 * MIB, &charged), CUDA_SUCCESS);
+	own_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &after);
 	ck_assert_uint_eq(segment_read_tag(after).bytes, 4 * MIB);
 	close(after);
-	physical_left(physical_leave(handle), true);
+	own_left(own_leave(handle), true);
 	close(before);
 	close(unmarked);
 	ck_assert_nothing_left();
@@ -366,34 +366,34 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 
 	start();
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	ck_assert_int_eq(physical_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* Over the limit it goes to the host ... */
-	ck_assert_int_eq(physical_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
 	/* ... unless it is to be exported. */
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	ck_assert_int_eq(physical_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_ERROR_OUT_OF_MEMORY);
 
-	physical_mapped(1 << 30, 20 * MIB, a);
-	physical_mapped((1 << 30) + 20 * MIB, 20 * MIB, a);
-	physical_left(physical_leave(a), true);
+	own_mapped(1 << 30, 20 * MIB, a);
+	own_mapped((1 << 30) + 20 * MIB, 20 * MIB, a);
+	own_left(own_leave(a), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
-	physical_unmapped(1 << 30, 20 * MIB, physical_mapped_so_far());
+	own_unmapped(1 << 30, 20 * MIB, own_mapped_so_far());
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* A handle may be had again from the mapping, and outlive it. */
-	physical_retained(&a, (1 << 30) + 20 * MIB + 1);
-	physical_unmapped((1 << 30) + 20 * MIB, 20 * MIB, physical_mapped_so_far());
+	own_retained(&a, (1 << 30) + 20 * MIB + 1);
+	own_unmapped((1 << 30) + 20 * MIB, 20 * MIB, own_mapped_so_far());
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
-	physical_left(physical_leave(a), true);
+	own_left(own_leave(a), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 0);
-	physical_retained(&b, 0);
-	physical_left(physical_leave(b), true);
+	own_retained(&b, 0);
+	own_left(own_leave(b), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
-	physical_left(physical_leave(b), true);
+	own_left(own_leave(b), true);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 0);
 }
 END_TEST

@@ -4,7 +4,7 @@
 #include "core/base/log.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/alloc/vmem.h"
 
@@ -99,7 +99,7 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
 
 	if (!data)
 		return false;
-	if (physical_attribute(attribute, address, data, result))
+	if (own_attribute(attribute, address, data, result))
 		return true;
 	if (imported_at(address, &imported)) {
 		differs = differs_by_backing(&imported, attribute);
@@ -151,7 +151,7 @@ void pointer_pin(CUdeviceptr address, size_t size)
 		a->is_shared = true;
 		resource_release(&a->resource);
 	}
-	physical_pin_range(address, size);
+	own_pin_range(address, size);
 	if (elastic_pin_range(address, size) != CUDA_SUCCESS)
 		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
 		                      "device: it stays where it is");

@@ -5,13 +5,13 @@
 
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
-#include "core/memory/own/physical_books.h"
+#include "core/memory/own/books.h"
 #include "core/memory/heat/touched.h"
 
 static pthread_mutex_t *lock(struct device *device)
 {
 	(void)device;
-	return &physical_lock;
+	return &own_lock;
 }
 
 /* The hottest of its parts that were ever met. */
@@ -32,7 +32,7 @@ static uint64_t rank_of(const struct mapped_range *range, uint32_t now)
 	return is_known ? rank : movable_rank(0, now);
 }
 
-static struct candidate candidate(const struct physical *p)
+static struct candidate candidate(const struct own *p)
 {
 	return (struct candidate){
 	    .kind = &movable_own, .address = p->mappings->address, .size = p->bytes};
@@ -42,34 +42,33 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 {
 	uint32_t now = heat_now();
 
-	pthread_mutex_lock(&physical_lock);
-	for (const struct physical *p = physical_by_name; p; p = p->hh.next) {
+	pthread_mutex_lock(&own_lock);
+	for (const struct own *p = own_by_name; p; p = p->hh.next) {
 		struct candidate c;
 
-		if (p->device != device || p->side != side || p->pinned || !physical_is_movable(p))
+		if (p->device != device || p->side != side || p->pinned || !own_is_movable(p))
 			continue;
 		c = candidate(p);
 		c.rank = rank_of(p->mappings, now);
 		movable_consider(choice, &c);
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
 /* What is mapped at the address, if that is all there is to know of it. */
-static struct physical *movable_at(const struct device *device, CUdeviceptr address)
+static struct own *movable_at(const struct device *device, CUdeviceptr address)
 {
-	const struct mapped_range *range = physical_mapping(address);
+	const struct mapped_range *range = own_mapping(address);
 
-	return range && range->physical->device == device && physical_is_movable(range->physical)
-	           ? range->physical
-	           : NULL;
+	return range && range->own->device == device && own_is_movable(range->own) ? range->own
+	                                                                           : NULL;
 }
 
 /* In memory that can be exported it is as soon as it is on the device, if the program has asked for that. */
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
                       struct choice *choice)
 {
-	const struct physical *p = movable_at(device, address);
+	const struct own *p = movable_at(device, address);
 
 	(void)is_exportable;
 	if (p && p->side == SEGMENT_ON_HOST)
@@ -122,7 +121,7 @@ static bool is_plain(const CUmemAllocationProp *asked)
 
 static bool look(struct device *device, struct move *move, bool pinned_too)
 {
-	const struct physical *p = movable_at(device, move->address);
+	const struct own *p = movable_at(device, move->address);
 
 	if (!p || p->mappings->address != move->address || (p->pinned && !pinned_too))
 		return false;
@@ -139,7 +138,7 @@ static void moved(struct device *device, const struct move *move, enum segment_s
                   bool is_exportable)
 {
 	struct arena *arena = arena_ranges[device->id.ordinal].arena;
-	struct physical *p = physical_mapping(move->address)->physical;
+	struct own *p = own_mapping(move->address)->own;
 
 	(void)is_exportable;
 	if (!move->is_from_device)
@@ -148,27 +147,27 @@ static void moved(struct device *device, const struct move *move, enum segment_s
 		arena->on_host += move->size;
 	p->handle = move->to;
 	p->side = to;
-	physical_recount(p);
+	own_recount(p);
 }
 
 static void pin(struct device *device, CUdeviceptr address)
 {
-	const struct mapped_range *range = physical_mapping(address);
+	const struct mapped_range *range = own_mapping(address);
 
 	(void)device;
 	if (!range)
 		return;
-	range->physical->pinned = true;
-	physical_recount(range->physical);
+	range->own->pinned = true;
+	own_recount(range->own);
 }
 
 static bool has(CUdeviceptr address)
 {
 	bool is_known;
 
-	pthread_mutex_lock(&physical_lock);
-	is_known = physical_mapping(address) != NULL;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
+	is_known = own_mapping(address) != NULL;
+	pthread_mutex_unlock(&own_lock);
 	return is_known;
 }
 

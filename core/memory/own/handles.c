@@ -1,9 +1,9 @@
 /* Physical memory of the application, and its handles. Rules: runs inside the user's process, within its calls. */
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 
 #include <stdlib.h>
 
-#include "core/memory/own/physical_books.h"
+#include "core/memory/own/books.h"
 
 #include "core/base/log.h"
 #include "core/base/units.h"
@@ -14,9 +14,9 @@
 #include "core/memory/alloc/room.h"
 #include "core/memory/alloc/vmem.h"
 
-pthread_mutex_t physical_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Ours as long as they have a name or mapping, the driver's while the program has them. */
-struct physical *physical_by_name;
+struct own *own_by_name;
 
 /* No address looks like this, and no handle of a driver is known to. */
 #define OURS      ((CUmemGenericAllocationHandle)0x5350 << 48)
@@ -24,21 +24,21 @@ struct physical *physical_by_name;
 static _Atomic uint64_t names;
 static _Atomic size_t imports; /* in the books; mostly none */
 
-bool physical_is_ours(CUmemGenericAllocationHandle handle)
+bool own_is_ours(CUmemGenericAllocationHandle handle)
 {
 	return (handle & OURS_MASK) == OURS;
 }
 
-static bool is_ours(const struct physical *p)
+static bool is_ours(const struct own *p)
 {
-	return physical_is_ours(p->name);
+	return own_is_ours(p->name);
 }
 
-struct physical *physical_find(CUmemGenericAllocationHandle name)
+struct own *own_find(CUmemGenericAllocationHandle name)
 {
-	struct physical *p;
+	struct own *p;
 
-	HASH_FIND(hh, physical_by_name, &name, sizeof(name), p);
+	HASH_FIND(hh, own_by_name, &name, sizeof(name), p);
 	return p;
 }
 
@@ -53,36 +53,36 @@ static bool can_move(struct device *device, enum segment_side side, const CUmemA
 }
 
 /* With the lock held. */
-static bool name(struct physical *p)
+static bool name(struct own *p)
 {
-	HASH_ADD(hh, physical_by_name, name, sizeof(p->name), p);
+	HASH_ADD(hh, own_by_name, name, sizeof(p->name), p);
 	p->is_named = p->hh.tbl != NULL;
 	return p->is_named;
 }
 
-static void unname(struct physical *p)
+static void unname(struct own *p)
 {
 	if (p->is_named)
-		HASH_DEL(physical_by_name, p);
+		HASH_DEL(own_by_name, p);
 	p->is_named = false;
 }
 
 /* The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not see. */
 static void supersede(CUmemGenericAllocationHandle handle)
 {
-	struct physical *last = physical_find(handle);
+	struct own *last = own_find(handle);
 
 	if (!last)
 		return;
 	unname(last);
 	last->handles = 0;
-	physical_drop_unless_used(last);
+	own_drop_unless_used(last);
 }
 
 static void enter(struct device *device, enum segment_side side, uint64_t bytes,
                   const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *handle)
 {
-	struct physical *p = calloc(1, sizeof(*p));
+	struct own *p = calloc(1, sizeof(*p));
 
 	if (p) {
 		p->name = p->handle = *handle;
@@ -95,15 +95,15 @@ static void enter(struct device *device, enum segment_side side, uint64_t bytes,
 		p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
 		if (can_move(device, side, prop))
 			p->name = OURS | (++names & ~OURS_MASK);
-		pthread_mutex_lock(&physical_lock);
+		pthread_mutex_lock(&own_lock);
 		supersede(p->name);
 		if (name(p)) {
 			*handle = p->name;
-			physical_recount(p);
+			own_recount(p);
 			if (is_ours(p) && side == SEGMENT_ON_HOST)
 				arena_of(device)->on_host += bytes;
 		}
-		pthread_mutex_unlock(&physical_lock);
+		pthread_mutex_unlock(&own_lock);
 	}
 	if (!p || !p->is_named) {
 		/* Not followed any more: charged until the process ends, which errs on the safe
@@ -187,9 +187,9 @@ static void say_refused(struct device *device, size_t size)
 	         room_enough(device, size, enough, sizeof(enough)));
 }
 
-CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
-                         size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
-                         __typeof__(&cuMemCreate) create)
+CUresult own_create(struct device_set *devices, CUmemGenericAllocationHandle *handle, size_t size,
+                    const CUmemAllocationProp *prop, unsigned long long flags,
+                    __typeof__(&cuMemCreate) create)
 {
 	enum spill_reason reason = SPILL_LIMIT;
 	struct device *device = NULL;
@@ -234,24 +234,24 @@ CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandl
 
 /* --- handles --- */
 
-bool physical_translate(CUmemGenericAllocationHandle *handle)
+bool own_translate(CUmemGenericAllocationHandle *handle)
 {
-	const struct physical *p;
+	const struct own *p;
 	bool lives;
 
-	if (!physical_is_ours(*handle))
+	if (!own_is_ours(*handle))
 		return true;
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(*handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(*handle);
 	lives = p && p->handles;
 	if (lives)
 		*handle = p->handle;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	return lives;
 }
 
 /* Out of the books, with its charge. The memory is released. */
-static void forget(struct physical *p)
+static void forget(struct own *p)
 {
 	if (p->is_counted)
 		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
@@ -269,7 +269,7 @@ static void forget(struct physical *p)
 }
 
 /* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
-void physical_drop_unless_used(struct physical *p)
+void own_drop_unless_used(struct own *p)
 {
 	if (p->handles || p->mappings || p->leaving)
 		return;
@@ -279,7 +279,7 @@ void physical_drop_unless_used(struct physical *p)
 	forget(p);
 }
 
-void physical_wake_for(struct device *device)
+void own_wake_for(struct device *device)
 {
 	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
 
@@ -287,16 +287,16 @@ void physical_wake_for(struct device *device)
 		wanted_wake(device);
 }
 
-bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
+bool own_release(CUmemGenericAllocationHandle handle, CUresult *result)
 {
 	struct device *device = NULL;
-	struct physical *p;
+	struct own *p;
 
-	if (!physical_is_ours(handle))
+	if (!own_is_ours(handle))
 		return false;
 	*result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p && p->handles) {
 		*result = CUDA_SUCCESS;
 		device = p->device;
@@ -305,45 +305,45 @@ bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result)
 		if (*result == CUDA_SUCCESS && --p->handles == 0 && !p->mappings)
 			forget(p);
 	}
-	pthread_mutex_unlock(&physical_lock);
-	physical_wake_for(device);
+	pthread_mutex_unlock(&own_lock);
+	own_wake_for(device);
 	return true;
 }
 
-struct physical *physical_leave(CUmemGenericAllocationHandle handle)
+struct own *own_leave(CUmemGenericAllocationHandle handle)
 {
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p)
 		p->leaving++;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	return p;
 }
 
-void physical_left(struct physical *p, bool gone)
+void own_left(struct own *p, bool gone)
 {
 	struct device *device;
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	device = p->device;
 	p->leaving--;
 	if (gone && p->handles && --p->handles == 0)
 		unname(p);
-	physical_drop_unless_used(p);
-	pthread_mutex_unlock(&physical_lock);
+	own_drop_unless_used(p);
+	pthread_mutex_unlock(&own_lock);
 	if (gone)
-		physical_wake_for(device);
+		own_wake_for(device);
 }
 
 /*
  * The program has one more: `handle`, which the driver has given it and which of ours it never sees. With the lock
  * held.
  */
-static void add_handle(struct physical *p, CUmemGenericAllocationHandle *handle)
+static void add_handle(struct own *p, CUmemGenericAllocationHandle *handle)
 {
 	if (is_ours(p)) {
 		driver.cuMemRelease(*handle);
@@ -356,23 +356,23 @@ static void add_handle(struct physical *p, CUmemGenericAllocationHandle *handle)
 	p->handles++;
 }
 
-void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
+void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 {
 	struct mapped_range *range;
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
-	range = physical_mapping(address);
-	p = range ? range->physical : physical_find(*handle);
+	pthread_mutex_lock(&own_lock);
+	range = own_mapping(address);
+	p = range ? range->own : own_find(*handle);
 	if (p)
 		add_handle(p, handle);
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
 /* What this process has exported and imports again: it is pinned, so the driver's handle is still the same. */
-static struct physical *exported_by_us(CUmemGenericAllocationHandle handle)
+static struct own *exported_by_us(CUmemGenericAllocationHandle handle)
 {
-	struct physical *p = physical_by_name;
+	struct own *p = own_by_name;
 
 	while (p && !(is_ours(p) && p->pinned && p->handle == handle))
 		p = p->hh.next;
@@ -393,15 +393,15 @@ static struct device *device_of(struct device_set *devices, CUmemGenericAllocati
 /* The program has this memory already. */
 static bool import_again(CUmemGenericAllocationHandle *handle)
 {
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(*handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(*handle);
 	if (!p)
 		p = exported_by_us(*handle);
 	if (p)
 		add_handle(p, handle);
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	return p != NULL;
 }
 
@@ -409,7 +409,7 @@ static bool import_again(CUmemGenericAllocationHandle *handle)
 static bool enter_import(struct device *device, CUmemGenericAllocationHandle handle,
                          const struct import *import)
 {
-	struct physical *p = calloc(1, sizeof(*p));
+	struct own *p = calloc(1, sizeof(*p));
 	bool entered;
 
 	if (!p)
@@ -422,11 +422,11 @@ static bool enter_import(struct device *device, CUmemGenericAllocationHandle han
 	p->is_weightless = import->is_weightless || !device;
 	p->imported_as = device ? import->key : 0;
 	p->charged = p->is_weightless ? 0 : import->bytes;
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	supersede(p->name);
 	entered = name(p);
 	imports += entered;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	if (!entered)
 		free(p);
 	return entered;
@@ -459,8 +459,8 @@ static struct import read_import(const struct device *device, const void *sharea
 	return (struct import){0};
 }
 
-CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
-                           const void *shareable, CUmemAllocationHandleType type)
+CUresult own_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                      const void *shareable, CUmemAllocationHandleType type)
 {
 	struct device *device;
 	struct import import;
@@ -478,60 +478,60 @@ CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHan
 	return CUDA_SUCCESS;
 }
 
-CUresult physical_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged)
+CUresult own_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged)
 {
 	struct device *device = NULL;
-	struct physical *p;
+	struct own *p;
 
 	*charged = 0;
 	if (!atomic_load_explicit(&imports, memory_order_relaxed))
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p && p->imported && !p->is_weightless && !p->imported_as && end > p->charged) {
 		device = p->device;
 		*charged = end - p->charged;
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	if (!device)
 		return CUDA_SUCCESS;
 	if (!charge_import(device, *charged))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p)
 		p->charged += *charged;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	if (!p) /* released meanwhile */
 		device_uncharge(device, SEGMENT_ON_DEVICE, *charged);
 	return CUDA_SUCCESS;
 }
 
-void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged)
+void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged)
 {
-	struct physical *p;
+	struct own *p;
 
 	if (!charged)
 		return;
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p && p->charged >= charged) {
 		p->charged -= charged;
 		device_uncharge(p->device, SEGMENT_ON_DEVICE, charged);
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
-void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
-                       CUmemAllocationHandleType type, const void *shareable)
+void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
+                  CUmemAllocationHandleType type, const void *shareable)
 {
 	bool is_descriptor = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	struct device *device = devices->count ? &devices->device[0] : NULL;
 	uint64_t key = 0, bytes = 0;
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p && p->imported && !p->is_weightless && !p->imported_as && !p->charged) {
 		/* Nobody knows yet how much it is: who imports it finds no mark, either. */
 		device = NULL;
@@ -550,27 +550,27 @@ void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle 
 		exported_mark(device, *(const int *)shareable, key, bytes);
 	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && device && key)
 		segment_export_name(device->segment, key, shareable, sizeof(CUmemFabricHandle));
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
 /* --- what the program is told --- */
 
-bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop)
+bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop)
 {
-	const struct physical *p;
+	const struct own *p;
 	bool spilled;
 
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	spilled = p && p->side == SEGMENT_ON_HOST;
 	if (spilled)
 		*prop = p->asked;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	return spilled;
 }
 
-size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
-                            CUmemAllocationGranularity_flags option, size_t granularity)
+size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
+                       CUmemAllocationGranularity_flags option, size_t granularity)
 {
 	const struct device *device = NULL;
 	size_t on_host;

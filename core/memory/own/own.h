@@ -9,8 +9,8 @@
  * Handles of ours are known by their value; all functions leave others as they are. What takes a handle to the driver,
  * and what follows, is done inside the gate. Thread-safe.
  */
-#ifndef SPILLWAY_PHYSICAL_H
-#define SPILLWAY_PHYSICAL_H
+#ifndef SPILLWAY_OWN_H
+#define SPILLWAY_OWN_H
 
 #include <stdbool.h>
 
@@ -20,36 +20,35 @@ struct device;
 struct device_set;
 
 /* create is the driver's cuMemCreate. Not to be called inside the gate. */
-CUresult physical_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
-                         size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
-                         __typeof__(&cuMemCreate) create);
-bool physical_is_ours(CUmemGenericAllocationHandle handle);
+CUresult own_create(struct device_set *devices, CUmemGenericAllocationHandle *handle, size_t size,
+                    const CUmemAllocationProp *prop, unsigned long long flags,
+                    __typeof__(&cuMemCreate) create);
+bool own_is_ours(CUmemGenericAllocationHandle handle);
 /* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
-bool physical_translate(CUmemGenericAllocationHandle *handle);
+bool own_translate(CUmemGenericAllocationHandle *handle);
 /* One of ours: releases it, with the answer in *result. False: it is not ours. */
-bool physical_release(CUmemGenericAllocationHandle handle, CUresult *result);
+bool own_release(CUmemGenericAllocationHandle handle, CUresult *result);
 /*
  * Around the driver's call that releases one of its own: until it has agreed the memory is known and charged, and what is made
  * under the same handle meanwhile is not taken for it. NULL: not known.
  */
-struct physical *physical_leave(CUmemGenericAllocationHandle handle);
-void physical_left(struct physical *leaving, bool gone);
+struct own *own_leave(CUmemGenericAllocationHandle handle);
+void own_left(struct own *leaving, bool gone);
 /* Before the driver is asked to unmap: what is mapped there after this is not meant. */
-uint64_t physical_mapped_so_far(void);
+uint64_t own_mapped_so_far(void);
 
 /*
  * To be called after the driver did each of these. Retaining and importing put our handle in the place of the driver's
  * where the memory has one.
  */
 /* address: in the mapping that the handle was asked for */
-void physical_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
-void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
-void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
-void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
-                       size_t count);
+void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
+void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
+void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
+void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count);
 /* A shareable handle of this type was made of it: who imports it is to know what it is. */
-void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
-                       CUmemAllocationHandleType type, const void *shareable);
+void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
+                  CUmemAllocationHandleType type, const void *shareable);
 
 /*
  * Another's memory. Where it is known to be the job's own, its owner is charged; else this process is, and gets out of
@@ -58,11 +57,11 @@ void physical_exported(struct device_set *devices, CUmemGenericAllocationHandle 
  *
  * shareable, type: as they were given to the driver, which imported *handle. Refused, it is released.
  */
-CUresult physical_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
-                           const void *shareable, CUmemAllocationHandleType type);
-/* Before the memory is mapped up to `end`. *charged: to be given to physical_not_mapped() where the driver refuses. */
-CUresult physical_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
-void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
+CUresult own_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
+                      const void *shareable, CUmemAllocationHandleType type);
+/* Before the memory is mapped up to `end`. *charged: to be given to own_not_mapped() where the driver refuses. */
+CUresult own_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
+void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 
 /*
  * It must be on the device and stay there: before it is exported, bound to a multicast object, mapped into an array,
@@ -72,19 +71,19 @@ void physical_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
  * types: handle types it is to be exported as; 0: another use. Memory that was not made for these is let alone, for the
  * driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device now.
  */
-CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types);
-void physical_pin_range(CUdeviceptr address, size_t size);
+CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types);
+void own_pin_range(CUdeviceptr address, size_t size);
 
 /* What the program asked for, whatever the backing. False: as the driver says. */
-bool physical_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
+bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
 /* As pointer_attribute(), of memory that the driver has on the host. */
-bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
-                        CUresult *result);
+bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
+                   CUresult *result);
 /*
  * The granularity that memory of these properties needs so that it can be on the host as well; `granularity` where
  * it cannot be there.
  */
-size_t physical_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
-                            CUmemAllocationGranularity_flags option, size_t granularity);
+size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
+                       CUmemAllocationGranularity_flags option, size_t granularity);
 
 #endif

@@ -1,10 +1,10 @@
 /* Where the application has its physical memory mapped. Rules: runs inside the user's process, within its calls. */
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 
 #include <search.h>
 #include <stdlib.h>
 
-#include "core/memory/own/physical_books.h"
+#include "core/memory/own/books.h"
 
 #include "core/budget/wanted.h"
 #include "core/memory/heat/touched.h"
@@ -21,7 +21,7 @@ static int by_range(const void *a, const void *b)
 	return x->address >= y->address + y->size;
 }
 
-struct mapped_range *physical_mapping(CUdeviceptr address)
+struct mapped_range *own_mapping(CUdeviceptr address)
 {
 	const struct mapped_range key = {.address = address, .size = 1};
 	struct mapped_range **node = tfind(&key, &ranges, by_range);
@@ -29,16 +29,16 @@ struct mapped_range *physical_mapping(CUdeviceptr address)
 	return node ? *node : NULL;
 }
 
-bool physical_is_movable(const struct physical *p)
+bool own_is_movable(const struct own *p)
 {
-	return physical_is_ours(p->name) && p->mappings && !p->mappings->next &&
+	return own_is_ours(p->name) && p->mappings && !p->mappings->next &&
 	       p->mappings->size == p->bytes && p->mappings->readable >> p->device->handle & 1;
 }
 
-void physical_recount(struct physical *p)
+void own_recount(struct own *p)
 {
 	bool counts =
-	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !physical_is_movable(p));
+	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !own_is_movable(p));
 
 	if (counts == p->is_counted)
 		return;
@@ -53,7 +53,7 @@ void physical_recount(struct physical *p)
 
 static void take_out(struct mapped_range *range)
 {
-	struct mapped_range **at = &range->physical->mappings;
+	struct mapped_range **at = &range->own->mappings;
 
 	tdelete(range, &ranges, by_range);
 	while (*at != range)
@@ -79,65 +79,65 @@ static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64
 			key = (struct mapped_range){.address = address, .size = end - address};
 			continue;
 		}
-		device = range->physical->device;
+		device = range->own->device;
 		take_out(range);
-		physical_recount(range->physical);
-		physical_drop_unless_used(range->physical);
+		own_recount(range->own);
+		own_drop_unless_used(range->own);
 		free(range);
 	}
 	return device;
 }
 
-void physical_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
+void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle)
 {
 	struct mapped_range *range = malloc(sizeof(*range));
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	/* The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we did not see. */
 	forget_mapped(address, address + size, UINT64_MAX);
-	p = physical_find(handle);
-	if (p && physical_is_ours(p->name) && !touched_open(address, size))
+	p = own_find(handle);
+	if (p && own_is_ours(p->name) && !touched_open(address, size))
 		p->pinned = true;
 	if (range && p) {
 		struct mapped_range **node;
 
 		*range = (struct mapped_range){.address = address,
 		                               .size = size,
-		                               .physical = p,
+		                               .own = p,
 		                               .number = ++mapped,
 		                               .next = p->mappings};
 		node = tsearch(range, &ranges, by_range);
 		if (node && *node == range) {
 			p->mappings = range;
 			range = NULL;
-			physical_recount(p);
+			own_recount(p);
 		}
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	free(range);
 }
 
-uint64_t physical_mapped_so_far(void)
+uint64_t own_mapped_so_far(void)
 {
 	uint64_t so_far;
 
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	so_far = mapped;
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	return so_far;
 }
 
-void physical_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
+void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
 {
 	struct device *device;
 
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	/* One call may unmap several neighbouring mappings. */
 	device = forget_mapped(address, size > UINT64_MAX - address ? UINT64_MAX : address + size,
 	                       so_far);
-	pthread_mutex_unlock(&physical_lock);
-	physical_wake_for(device);
+	pthread_mutex_unlock(&own_lock);
+	own_wake_for(device);
 }
 
 /* Does something with each mapping in [address, address + size); with the lock held. */
@@ -147,7 +147,7 @@ static void each_mapped(CUdeviceptr address, size_t size,
 	CUdeviceptr end = size > UINT64_MAX - address ? UINT64_MAX : address + size;
 
 	while (address < end) {
-		struct mapped_range *range = physical_mapping(address);
+		struct mapped_range *range = own_mapping(address);
 
 		if (!range)
 			return; /* programs map without holes what they then use as one range */
@@ -172,7 +172,7 @@ static void allow(struct mapped_range *range, void *cookie)
 	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
 	    access->location.id >= DEVICE_MAX || range->address < now->address ||
 	    range->size > now->size - (range->address - now->address)) {
-		range->physical->pinned = true;
+		range->own->pinned = true;
 	} else {
 		range->readable &= (uint16_t)~bit;
 		range->writable &= (uint16_t)~bit;
@@ -181,19 +181,18 @@ static void allow(struct mapped_range *range, void *cookie)
 		if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			range->writable |= bit;
 	}
-	physical_recount(range->physical);
+	own_recount(range->own);
 }
 
-void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
-                       size_t count)
+void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
 {
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	for (size_t i = 0; i < count; i++) {
 		struct allowing now = {address, size, &access[i]};
 
 		each_mapped(address, size, allow, &now);
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
 /* --- staying on the device --- */
@@ -201,28 +200,28 @@ void physical_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *
 static void pin(struct mapped_range *range, void *cookie)
 {
 	(void)cookie;
-	range->physical->pinned = true;
-	physical_recount(range->physical);
+	range->own->pinned = true;
+	own_recount(range->own);
 }
 
 /* One that is on the host and could come: where it is mapped. */
-static bool is_to_come(const struct physical *p, CUdeviceptr *address)
+static bool is_to_come(const struct own *p, CUdeviceptr *address)
 {
-	if (p->side != SEGMENT_ON_HOST || p->pinned || !physical_is_movable(p))
+	if (p->side != SEGMENT_ON_HOST || p->pinned || !own_is_movable(p))
 		return false;
 	*address = p->mappings->address;
 	return true;
 }
 
-CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
+CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct device *device = NULL;
 	CUdeviceptr address = 0;
-	struct physical *p;
+	struct own *p;
 
-	pthread_mutex_lock(&physical_lock);
-	p = physical_find(handle);
+	pthread_mutex_lock(&own_lock);
+	p = own_find(handle);
 	if (p && (!types || p->asked.requestedHandleTypes & types)) {
 		if (is_to_come(p, &address)) {
 			device = p->device;
@@ -230,10 +229,10 @@ CUresult physical_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 			result = CUDA_ERROR_OUT_OF_MEMORY; /* it is mapped nowhere, or twice */
 		} else {
 			p->pinned = true;
-			physical_recount(p);
+			own_recount(p);
 		}
 	}
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 	if (device &&
 	    wanted_pin(device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS)) != CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -249,32 +248,32 @@ static void find_to_come(struct mapped_range *range, void *cookie)
 {
 	struct coming *coming = cookie;
 
-	if (!coming->device && is_to_come(range->physical, &coming->address))
-		coming->device = range->physical->device;
+	if (!coming->device && is_to_come(range->own, &coming->address))
+		coming->device = range->own->device;
 }
 
-void physical_pin_range(CUdeviceptr address, size_t size)
+void own_pin_range(CUdeviceptr address, size_t size)
 {
 	struct coming coming;
 	CUresult result;
 
 	do {
 		coming = (struct coming){0};
-		pthread_mutex_lock(&physical_lock);
+		pthread_mutex_lock(&own_lock);
 		each_mapped(address, size, find_to_come, &coming);
-		pthread_mutex_unlock(&physical_lock);
+		pthread_mutex_unlock(&own_lock);
 		result = coming.device ? wanted_pin(coming.device, coming.address, false,
 		                                    &DEADLINE_IN(WANTED_ANSWER_NS))
 		                       : CUDA_SUCCESS;
 	} while (coming.device && result == CUDA_SUCCESS);
-	pthread_mutex_lock(&physical_lock);
+	pthread_mutex_lock(&own_lock);
 	each_mapped(address, size, pin, NULL);
-	pthread_mutex_unlock(&physical_lock);
+	pthread_mutex_unlock(&own_lock);
 }
 
 /* --- what the program is told --- */
 
-static CUresult answer(const struct physical *p, CUpointer_attribute attribute, void *data)
+static CUresult answer(const struct own *p, CUpointer_attribute attribute, void *data)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -305,8 +304,7 @@ static bool differs_by_side(CUpointer_attribute attribute)
 	       attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
 }
 
-bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
-                        CUresult *result)
+bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data, CUresult *result)
 {
 	const struct mapped_range *range;
 	bool on_host;
@@ -314,11 +312,11 @@ bool physical_attribute(CUpointer_attribute attribute, CUdeviceptr address, void
 	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
 	    address >= atomic_load(&touched_span.high))
 		return false;
-	pthread_mutex_lock(&physical_lock);
-	range = physical_mapping(address);
-	on_host = range && range->physical->side == SEGMENT_ON_HOST;
+	pthread_mutex_lock(&own_lock);
+	range = own_mapping(address);
+	on_host = range && range->own->side == SEGMENT_ON_HOST;
 	if (on_host)
-		*result = answer(range->physical, attribute, data);
-	pthread_mutex_unlock(&physical_lock);
+		*result = answer(range->own, attribute, data);
+	pthread_mutex_unlock(&own_lock);
 	return on_host;
 }

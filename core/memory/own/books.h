@@ -1,11 +1,11 @@
 /*
- * The books of the program's physical memory, of physical.c, physical_mapping.c and movable_own.c alone. All with the lock held.
+ * The books of the program's physical memory, of physical.c, own_mapping.c and movable_own.c alone. All with the lock held.
  *
  * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
  * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping
  */
-#ifndef SPILLWAY_PHYSICAL_BOOKS_H
-#define SPILLWAY_PHYSICAL_BOOKS_H
+#ifndef SPILLWAY_OWN_BOOKS_H
+#define SPILLWAY_OWN_BOOKS_H
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -15,13 +15,13 @@
 struct mapped_range {
 	CUdeviceptr address;
 	size_t size;
-	struct physical *physical;
+	struct own *own;
 	uint64_t number;             /* mappings are numbered as they are made, from 1 */
 	uint16_t readable, writable; /* by which devices, a bit each */
 	struct mapped_range *next;   /* of the same memory */
 };
 
-struct physical {
+struct own {
 	CUmemGenericAllocationHandle name, handle;
 	struct device *device;
 	enum segment_side side;
@@ -32,7 +32,7 @@ struct physical {
 	unsigned int handles; /* how often the program has it */
 	unsigned int
 	    leaving; /* calls that ask the driver to release one of them; they keep what is written here */
-	bool is_named; /* is in physical_by_name */
+	bool is_named; /* is in own_by_name */
 	struct mapped_range *mappings;
 	CUmemAllocationProp asked; /* by the program */
 	bool imported;             /* another's */
@@ -42,20 +42,20 @@ struct physical {
 	UT_hash_handle hh;
 };
 
-extern pthread_mutex_t physical_lock;
-extern struct physical *physical_by_name;
+extern pthread_mutex_t own_lock;
+extern struct own *own_by_name;
 
 /* By the program's handle; NULL: none. */
-struct physical *physical_find(CUmemGenericAllocationHandle name);
+struct own *own_find(CUmemGenericAllocationHandle name);
 /* A mapping is gone: with the last one goes what has no handle either. */
-void physical_drop_unless_used(struct physical *p);
+void own_drop_unless_used(struct own *p);
 /* What is on the host may come back to the room that was left on the device; NULL: none. Not with the lock held. */
-void physical_wake_for(struct device *device);
+void own_wake_for(struct device *device);
 /* The mapping that holds the address, or NULL. */
-struct mapped_range *physical_mapping(CUdeviceptr address);
+struct mapped_range *own_mapping(CUdeviceptr address);
 /* It is mapped as one, with rights that are known, so that its memory could be exchanged. */
-bool physical_is_movable(const struct physical *p);
+bool own_is_movable(const struct own *p);
 /* After anything changed that this depends on: keeps the statistics. */
-void physical_recount(struct physical *p);
+void own_recount(struct own *p);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/movable_own.h"
-#include "core/memory/own/physical.h"
+#include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/heat/touched.h"
 #include "core/memory/alloc/vmem.h"
@@ -65,7 +65,7 @@ static CUmemGenericAllocationHandle create(size_t size, int types)
 	};
 	CUmemGenericAllocationHandle handle;
 
-	ck_assert_int_eq(physical_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	return handle;
 }
@@ -74,13 +74,13 @@ static CUresult release(CUmemGenericAllocationHandle handle)
 {
 	CUresult result;
 
-	ck_assert(physical_release(handle, &result));
+	ck_assert(own_release(handle, &result));
 	return result;
 }
 
 static CUmemGenericAllocationHandle driver_handle(CUmemGenericAllocationHandle handle)
 {
-	ck_assert(physical_translate(&handle));
+	ck_assert(own_translate(&handle));
 	ck_assert_ptr_nonnull(fake_find(FAKE_PHYSICAL, handle));
 	return handle;
 }
@@ -88,8 +88,8 @@ static CUmemGenericAllocationHandle driver_handle(CUmemGenericAllocationHandle h
 /* As the driver is told elsewhere. */
 static CUdeviceptr map(size_t at_mib, size_t size, CUmemGenericAllocationHandle handle)
 {
-	physical_mapped(base + at_mib * MIB, size, handle);
-	physical_accessed(base + at_mib * MIB, size, &read_write, 1);
+	own_mapped(base + at_mib * MIB, size, handle);
+	own_accessed(base + at_mib * MIB, size, &read_write, 1);
 	return base + at_mib * MIB;
 }
 
@@ -141,17 +141,17 @@ START_TEST(a_handle_of_ours_stands_for_the_drivers)
 	start();
 	a = create(20 * MIB, 0);
 	b = create(2 * MIB, 0);
-	ck_assert(physical_is_ours(a) && physical_is_ours(b) && a != b);
+	ck_assert(own_is_ours(a) && own_is_ours(b) && a != b);
 	ck_assert(driver_handle(a) != a && driver_handle(a) != driver_handle(b));
 	/* Others pass as they are. */
-	ck_assert(!physical_is_ours(other) && physical_translate(&other));
+	ck_assert(!own_is_ours(other) && own_translate(&other));
 	ck_assert_uint_eq(other, 0x12345678);
-	ck_assert(!physical_release(other, &(CUresult){0}));
+	ck_assert(!own_release(other, &(CUresult){0}));
 
 	old = a;
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
-	ck_assert(!physical_translate(&old));
+	ck_assert(!own_translate(&old));
 	/* What the driver does not release is still the program's. */
 	fake.fail_at = fake.calls + 1;
 	fake.failure = CUDA_ERROR_UNKNOWN;
@@ -172,14 +172,14 @@ START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
 	address = map(0, 20 * MIB, a);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
-	ck_assert(!physical_translate(&(CUmemGenericAllocationHandle){a}));
+	ck_assert(!own_translate(&(CUmemGenericAllocationHandle){a}));
 	ck_assert_uint_eq(fake.device_bytes, 20 * MIB);
 	/* It comes back under its name; the driver's further reference is given back. */
 	given = again = fake_add(FAKE_PHYSICAL, 0, 20 * MIB, false);
-	physical_retained(&again, address + 5);
+	own_retained(&again, address + 5);
 	ck_assert_uint_eq(again, a);
 	ck_assert_ptr_null(fake_find(FAKE_PHYSICAL, given));
-	physical_unmapped(address, 20 * MIB, physical_mapped_so_far());
+	own_unmapped(address, 20 * MIB, own_mapped_so_far());
 	ck_assert_uint_eq(fake.device_bytes, 20 * MIB);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_nothing_left();
@@ -188,7 +188,7 @@ START_TEST(it_lives_while_it_has_a_handle_or_a_mapping)
 	a = create(2 * MIB, 0);
 	address = map(40, 2 * MIB, a);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
-	physical_unmapped(address, 2 * MIB, physical_mapped_so_far());
+	own_unmapped(address, 2 * MIB, own_mapped_so_far());
 	ck_assert_nothing_left();
 }
 END_TEST
@@ -203,31 +203,31 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 	start();
 	a = create(4 * MIB, 0);
 	ck_assert_uint_eq(stays(), 4 * MIB);
-	physical_mapped(base, 4 * MIB, a);
+	own_mapped(base, 4 * MIB, a);
 	address = base;
 	ck_assert_uint_eq(stays(), 4 * MIB);
 	look(address, false);
-	physical_accessed(address, 4 * MIB, &read_write, 1);
+	own_accessed(address, 4 * MIB, &read_write, 1);
 	ck_assert_uint_eq(stays(), 0);
 	look(address, true);
 	look(address + 2 * MIB, false); /* nothing begins there */
 	/* Nobody may read it, not even for a move. */
 	none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	physical_accessed(address, 4 * MIB, &none, 1);
+	own_accessed(address, 4 * MIB, &none, 1);
 	look(address, false);
-	physical_accessed(address, 4 * MIB, &read_write, 1);
+	own_accessed(address, 4 * MIB, &read_write, 1);
 	alias = map(100, 4 * MIB, a);
 	ck_assert_uint_eq(stays(), 4 * MIB);
 	look(address, false);
-	physical_unmapped(address, 4 * MIB, physical_mapped_so_far());
+	own_unmapped(address, 4 * MIB, own_mapped_so_far());
 	ck_assert_uint_eq(stays(), 0);
 	look(alias, true);
-	ck_assert_int_eq(physical_pin(a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
+	ck_assert_int_eq(own_pin(a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
 	look(alias, true); /* it was not made for that */
-	ck_assert_int_eq(physical_pin(a, 0), CUDA_SUCCESS);
+	ck_assert_int_eq(own_pin(a, 0), CUDA_SUCCESS);
 	ck_assert_uint_eq(stays(), 4 * MIB);
 	look(alias, false);
-	physical_unmapped(alias, 4 * MIB, physical_mapped_so_far());
+	own_unmapped(alias, 4 * MIB, own_mapped_so_far());
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 
@@ -237,11 +237,11 @@ START_TEST(what_is_mapped_once_with_known_rights_can_be_moved)
 		address = map(0, 4 * MIB, a);
 		look(address, true);
 		if (i == 0)
-			physical_accessed(address, 2 * MIB, &read_write, 1);
+			own_accessed(address, 2 * MIB, &read_write, 1);
 		else
-			physical_accessed(address, 4 * MIB, &host, 1);
+			own_accessed(address, 4 * MIB, &host, 1);
 		look(address, false);
-		physical_unmapped(address, 4 * MIB, physical_mapped_so_far());
+		own_unmapped(address, 4 * MIB, own_mapped_so_far());
 		ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	}
 	ck_assert_nothing_left();
@@ -264,7 +264,7 @@ START_TEST(the_memory_behind_a_handle_is_exchanged)
 	b = create(2 * MIB, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	at_a = map(0, 20 * MIB, a);
 	at_b = map(20, 2 * MIB, b);
-	physical_accessed(at_b, 2 * MIB, &peer, 1);
+	own_accessed(at_b, 2 * MIB, &peer, 1);
 	first = driver_handle(a);
 	move = look(at_a, true);
 	ck_assert_uint_eq(move.size, 20 * MIB);
@@ -281,21 +281,21 @@ START_TEST(the_memory_behind_a_handle_is_exchanged)
 	move_to(at_a, SEGMENT_ON_HOST);
 	ck_assert(driver_handle(a) != first);
 	ck_assert_uint_eq(arena_of(gpu)->on_host, 20 * MIB);
-	ck_assert(physical_properties(a, &prop));
+	ck_assert(own_properties(a, &prop));
 	ck_assert_int_eq(prop.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
-	ck_assert(!physical_properties(b, &prop));
-	ck_assert(physical_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_a + 9, &type, &result));
+	ck_assert(!own_properties(b, &prop));
+	ck_assert(own_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_a + 9, &type, &result));
 	ck_assert_int_eq(type, CU_MEMORYTYPE_DEVICE);
-	ck_assert(!physical_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_b + 9, &type, &result));
+	ck_assert(!own_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_b + 9, &type, &result));
 	move_to(at_a, SEGMENT_ON_DEVICE);
 	ck_assert_uint_eq(arena_of(gpu)->on_host, 0);
-	ck_assert(!physical_properties(a, &prop));
+	ck_assert(!own_properties(a, &prop));
 
 	/* What is released, mapped or not, on either side, is given back once. */
 	move_to(at_a, SEGMENT_ON_HOST);
 	move_to(at_b, SEGMENT_ON_HOST);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
-	physical_unmapped(at_a, 22 * MIB, physical_mapped_so_far());
+	own_unmapped(at_a, 22 * MIB, own_mapped_so_far());
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	ck_assert_nothing_left();
 }
@@ -324,10 +324,10 @@ START_TEST(the_coldest_leaves_first)
 	ck_assert_uint_eq(choice.of[2].address, at[0]);
 	ck_assert_uint_eq(movable_heat(choice.of[2].rank), HEAT_HOT);
 	/* What is mapped anew there has not been used. */
-	physical_unmapped(at[0], 20 * MIB, physical_mapped_so_far());
+	own_unmapped(at[0], 20 * MIB, own_mapped_so_far());
 	at[0] = map(0, 20 * MIB, handle[0]);
 	ck_assert_uint_eq(*touched_word(at[0] + 11 * MIB), 0);
-	physical_unmapped(at[0], 60 * MIB, physical_mapped_so_far());
+	own_unmapped(at[0], 60 * MIB, own_mapped_so_far());
 	for (size_t i = 0; i < 3; i++)
 		ck_assert_int_eq(release(handle[i]), CUDA_SUCCESS);
 	ck_assert_nothing_left();
@@ -396,7 +396,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tests = tcase_create("physical");
+	TCase *tests = tcase_create("own");
 
 	tcase_add_test(tests, a_handle_of_ours_stands_for_the_drivers);
 	tcase_add_test(tests, it_lives_while_it_has_a_handle_or_a_mapping);
