@@ -6,6 +6,7 @@
 #include "core/job/job.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/uses/measured.h"
+#include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 
@@ -40,7 +41,7 @@ HOOK(cuMemCreate, CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (!job_is_active())
 		return REAL(cuMemCreate)(handle, size, prop, flags);
-	return own_create(job_devices(), handle, size, prop, flags, REAL(cuMemCreate));
+	return own_memory_create(job_devices(), handle, size, prop, flags, REAL(cuMemCreate));
 }
 
 HOOK(cuMemRelease, CUmemGenericAllocationHandle handle)
@@ -107,7 +108,7 @@ HOOK(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *handle, void 
 	CUresult result = REAL(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType);
 
 	if (result == CUDA_SUCCESS && handle && job_is_active())
-		result = own_imported(job_devices(), handle, osHandle, shHandleType);
+		result = own_memory_import(job_devices(), handle, osHandle, shHandleType);
 	return result;
 }
 
@@ -170,7 +171,7 @@ HOOK(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
 	uint64_t charged = 0;
 
 	if (job_is_active() && offset <= UINT64_MAX - size)
-		result = own_may_map(handle, offset + size, &charged);
+		result = own_memory_may_map(handle, offset + size, &charged);
 	if (result != CUDA_SUCCESS)
 		return result;
 	gate_enter();

@@ -9,6 +9,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/movable_own.h"
+#include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/heat/touched.h"
@@ -65,7 +66,7 @@ static CUmemGenericAllocationHandle create(size_t size, int types)
 	};
 	CUmemGenericAllocationHandle handle;
 
-	ck_assert_int_eq(own_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_memory_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	return handle;
 }

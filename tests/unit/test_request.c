@@ -7,6 +7,7 @@
 #include "core/cuda/context.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/alloc/managed.h"
+#include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/move/movable_chunks.h"
@@ -205,8 +206,9 @@ START_TEST(blocks_and_the_programs_own_memory_wait_once)
 	die_with(128 * MIB, 0);
 	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
 	ck_assert_int_eq(jumping.naps, jumps_in_ms(DRAIN_MS + FREED_MS));
-	ck_assert_int_eq(own_create(&devices, &handle, 8 * MIB, &prop, 0, driver.cuMemCreate),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &handle, 8 * MIB, &prop, 0, driver.cuMemCreate),
+	    CUDA_SUCCESS);
 	ck_assert_int_eq(jumping.naps, 2 * jumps_in_ms(DRAIN_MS + FREED_MS));
 	ck_assert_uint_eq(fake.device_bytes, 0);
 }
@@ -309,8 +311,9 @@ START_TEST(a_limit_lowered_while_room_is_made_counts_for_the_programs_own_memory
 	work.n = 1;
 	work.at_nth = lower;
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
-	ck_assert_int_eq(own_create(&devices, &handle, 40 * MIB, &prop, 0, driver.cuMemCreate),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &handle, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	    CUDA_SUCCESS);
 	ck_assert_held_is_held();
 	ck_assert_uint_eq(gpu->statistics->held_reason, HELD_NONE);
 	ck_assert_uint_eq(fake.device_bytes, 0);

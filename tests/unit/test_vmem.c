@@ -7,6 +7,7 @@
 
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 #include "core/budget/reported.h"
@@ -73,12 +74,12 @@ START_TEST(what_nobody_knows_the_size_of_is_exported_without_a_mark)
 
 	start();
 	driver.cuMemGetAllocationPropertiesFromHandle = on_the_device;
-	ck_assert_int_eq(own_imported(&devices, &handle, (void *)(intptr_t)unmarked,
-	                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	ck_assert_int_eq(own_memory_import(&devices, &handle, (void *)(intptr_t)unmarked,
+	                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
 	                 CUDA_SUCCESS);
 	own_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &before);
 	ck_assert_uint_eq(segment_read_tag(before).key, 0);
-	ck_assert_int_eq(own_may_map(handle, 4 * MIB, &charged), CUDA_SUCCESS);
+	ck_assert_int_eq(own_memory_may_map(handle, 4 * MIB, &charged), CUDA_SUCCESS);
 	own_exported(&devices, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &after);
 	ck_assert_uint_eq(segment_read_tag(after).bytes, 4 * MIB);
 	close(after);
@@ -366,16 +367,16 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 
 	start();
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	ck_assert_int_eq(own_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_memory_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* Over the limit it goes to the host ... */
-	ck_assert_int_eq(own_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_memory_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
 	/* ... unless it is to be exported. */
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	ck_assert_int_eq(own_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	ck_assert_int_eq(own_memory_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	                 CUDA_ERROR_OUT_OF_MEMORY);
 
 	own_mapped(1 << 30, 20 * MIB, a);

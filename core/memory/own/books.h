@@ -11,6 +11,8 @@
 #include <uthash.h>
 
 #include "core/budget/device.h"
+#include "core/budget/exported.h"
+#include "core/memory/own/own.h"
 
 struct mapped_range {
 	CUdeviceptr address;
@@ -47,7 +49,12 @@ extern struct own *own_by_name;
 
 /* By the program's handle; NULL: none. */
 struct own *own_find(CUmemGenericAllocationHandle name);
-/* A mapping is gone: with the last one goes what has no handle either. */
+/* Enters it by its name, and takes it out. Returns whether there was memory for it. */
+bool own_name(struct own *p);
+void own_unname(struct own *p);
+/* Takes it out of the books, with its charge. The memory is released already. */
+void own_forget(struct own *p);
+/* A mapping is gone: with the last one goes what has no handle either, and of ours nobody but us has one. */
 void own_drop_unless_used(struct own *p);
 /* What is on the host may come back to the room that was left on the device; NULL: none. Not with the lock held. */
 void own_wake_for(struct device *device);
@@ -57,5 +64,7 @@ struct mapped_range *own_mapping(CUdeviceptr address);
 bool own_is_movable(const struct own *p);
 /* After anything changed that this depends on: keeps the statistics. */
 void own_recount(struct own *p);
+/* Imported memory in the books. Any thread, without the lock. */
+size_t own_imports(void);
 
 #endif

@@ -29,26 +29,6 @@ struct mapped_range *own_mapping(CUdeviceptr address)
 	return node ? *node : NULL;
 }
 
-bool own_is_movable(const struct own *p)
-{
-	return own_is_ours(p->name) && p->mappings && !p->mappings->next &&
-	       p->mappings->size == p->bytes && p->mappings->readable >> p->device->handle & 1;
-}
-
-void own_recount(struct own *p)
-{
-	bool counts =
-	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !own_is_movable(p));
-
-	if (counts == p->is_counted)
-		return;
-	p->is_counted = counts;
-	if (counts)
-		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
-	else
-		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
-}
-
 /* --- mappings --- */
 
 static void take_out(struct mapped_range *range)

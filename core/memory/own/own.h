@@ -1,5 +1,5 @@
 /*
- * Physical memory the application makes itself with cuMemCreate.
+ * Own memory: physical memory that the program makes itself with cuMemCreate.
  *
  * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead, unless it is to be
  * exported. Where there is an arena, the program gets a handle of ours for it, which stays the same while the mover
@@ -14,16 +14,25 @@
 
 #include <stdbool.h>
 
-#include "core/cuda/driver.h"
+#include "core/budget/device.h"
 
-struct device;
-struct device_set;
+struct import;
 
-/* create is the driver's cuMemCreate. Not to be called inside the gate. */
-CUresult own_create(struct device_set *devices, CUmemGenericAllocationHandle *handle, size_t size,
-                    const CUmemAllocationProp *prop, unsigned long long flags,
-                    __typeof__(&cuMemCreate) create);
-bool own_is_ours(CUmemGenericAllocationHandle handle);
+/* No address looks like this, and no handle of a driver is known to. */
+#define OWN_NAMES      ((CUmemGenericAllocationHandle)0x5350 << 48)
+#define OWN_NAMES_MASK ((CUmemGenericAllocationHandle)0xffff << 48)
+
+static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
+{
+	return (handle & OWN_NAMES_MASK) == OWN_NAMES;
+}
+
+/*
+ * Enters memory that was made and charged. moves: the program gets a handle of ours, in *handle; else it stays where it was
+ * made.
+ */
+void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
+               const CUmemAllocationProp *prop, bool moves, CUmemGenericAllocationHandle *handle);
 /* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
 bool own_translate(CUmemGenericAllocationHandle *handle);
 /* One of ours: releases it, with the answer in *result. False: it is not ours. */
@@ -51,16 +60,19 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
                   CUmemAllocationHandleType type, const void *shareable);
 
 /*
- * Another's memory. Where it is known to be the job's own, its owner is charged; else this process is, and gets out of
- * memory where the limit has no room: at once where its size is known, else when it is mapped. Both may wait for the
- * mover; neither is to be called inside the gate.
- *
- * shareable, type: as they were given to the driver, which imported *handle. Refused, it is released.
+ * Another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of the driver's where the program
+ * has it already, and returns whether it has. own_enter_import() enters it, charged for import->bytes; device NULL: that of
+ * no known one. Returns whether there was memory for the books.
  */
-CUresult own_imported(struct device_set *devices, CUmemGenericAllocationHandle *handle,
-                      const void *shareable, CUmemAllocationHandleType type);
-/* Before the memory is mapped up to `end`. *charged: to be given to own_not_mapped() where the driver refuses. */
-CUresult own_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
+bool own_import_again(CUmemGenericAllocationHandle *handle);
+bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle,
+                      const struct import *import);
+/*
+ * Before imported memory is mapped up to `end`: the device to which *bytes more are to be charged for it, by own_charged() when
+ * they are; NULL: nothing is. own_not_mapped() takes them back where the driver refuses.
+ */
+struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *bytes);
+void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes);
 void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 
 /*

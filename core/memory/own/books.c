@@ -1,0 +1,171 @@
+/* The books of own memory. Rules: runs inside the user's process, within its calls or on the mover's thread. */
+#include "core/memory/own/books.h"
+
+#include <stdlib.h>
+
+#include "core/base/log.h"
+#include "core/budget/exported.h"
+#include "core/budget/wanted.h"
+#include "core/memory/arena/arena.h"
+
+pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Ours as long as they have a name or mapping, the driver's while the program has them. */
+struct own *own_by_name;
+
+static _Atomic uint64_t names;
+static _Atomic size_t imports; /* in the books; mostly none */
+
+struct own *own_find(CUmemGenericAllocationHandle name)
+{
+	struct own *p;
+
+	HASH_FIND(hh, own_by_name, &name, sizeof(name), p);
+	return p;
+}
+
+bool own_is_movable(const struct own *p)
+{
+	return own_is_ours(p->name) && p->mappings && !p->mappings->next &&
+	       p->mappings->size == p->bytes && p->mappings->readable >> p->device->handle & 1;
+}
+
+void own_recount(struct own *p)
+{
+	bool counts =
+	    p->side == SEGMENT_ON_DEVICE && !p->imported && (p->pinned || !own_is_movable(p));
+
+	if (counts == p->is_counted)
+		return;
+	p->is_counted = counts;
+	if (counts)
+		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
+	else
+		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+}
+
+bool own_name(struct own *p)
+{
+	HASH_ADD(hh, own_by_name, name, sizeof(p->name), p);
+	p->is_named = p->hh.tbl != NULL;
+	return p->is_named;
+}
+
+void own_unname(struct own *p)
+{
+	if (p->is_named)
+		HASH_DEL(own_by_name, p);
+	p->is_named = false;
+}
+
+/* The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not see. */
+static void supersede(CUmemGenericAllocationHandle handle)
+{
+	struct own *last = own_find(handle);
+
+	if (!last)
+		return;
+	own_unname(last);
+	last->handles = 0;
+	own_drop_unless_used(last);
+}
+
+void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
+               const CUmemAllocationProp *prop, bool moves, CUmemGenericAllocationHandle *handle)
+{
+	struct own *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->name = p->handle = *handle;
+		p->device = device;
+		p->side = side;
+		p->bytes = bytes;
+		p->charged = bytes;
+		p->handles = 1;
+		p->asked = *prop;
+		p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
+		if (moves)
+			p->name = OWN_NAMES | (++names & ~OWN_NAMES_MASK);
+		pthread_mutex_lock(&own_lock);
+		supersede(p->name);
+		if (own_name(p)) {
+			*handle = p->name;
+			own_recount(p);
+			if (own_is_ours(p->name) && side == SEGMENT_ON_HOST)
+				arena_of(device)->on_host += bytes;
+		}
+		pthread_mutex_unlock(&own_lock);
+	}
+	if (!p || !p->is_named) {
+		/* Not followed any more: charged until the process ends, which errs on the safe
+		 * side. */
+		log_once(LOG_WARNING, "out of host memory for book-keeping of cuMemCreate");
+		free(p);
+	}
+}
+
+bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle,
+                      const struct import *import)
+{
+	struct own *p = calloc(1, sizeof(*p));
+	bool entered;
+
+	if (!p)
+		return false;
+	p->name = p->handle = handle;
+	p->device = device;
+	p->side = SEGMENT_ON_DEVICE;
+	p->handles = 1;
+	p->imported = true;
+	p->is_weightless = import->is_weightless || !device;
+	p->imported_as = device ? import->key : 0;
+	p->charged = p->is_weightless ? 0 : import->bytes;
+	pthread_mutex_lock(&own_lock);
+	supersede(p->name);
+	entered = own_name(p);
+	imports += entered;
+	pthread_mutex_unlock(&own_lock);
+	if (!entered)
+		free(p);
+	return entered;
+}
+
+void own_forget(struct own *p)
+{
+	if (p->is_counted)
+		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+	own_unname(p);
+	if (own_is_ours(p->name) && p->side == SEGMENT_ON_HOST)
+		arena_of(p->device)->on_host -= p->bytes;
+	if (p->side == SEGMENT_ON_DEVICE && p->charged)
+		device_uncharge_exported(p->device, p->exported_as, p->charged);
+	else if (p->charged)
+		device_uncharge(p->device, p->side, p->charged);
+	imports -= p->imported;
+	if (p->imported_as)
+		imported_leave(p->device, p->imported_as);
+	free(p);
+}
+
+/* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
+void own_drop_unless_used(struct own *p)
+{
+	if (p->handles || p->mappings || p->leaving)
+		return;
+	/* Asked twice: what stays is memory nobody ever gets back. */
+	if (own_is_ours(p->name) && driver.cuMemRelease(p->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(p->handle);
+	own_forget(p);
+}
+
+void own_wake_for(struct device *device)
+{
+	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
+
+	if (range && atomic_load(&range->base) && range->arena->on_host)
+		wanted_wake(device);
+}
+
+size_t own_imports(void)
+{
+	return atomic_load_explicit(&imports, memory_order_relaxed);
+}
