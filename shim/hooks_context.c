@@ -176,7 +176,7 @@ static void end_leaving(struct context *context, struct leaving *cost, bool gone
 		job_left_context(context);
 	else
 		job_stay_context(context);
-	measured_left(cost, gone);
+	measured_left_context(cost, context->device, gone);
 }
 
 static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))

@@ -58,13 +58,13 @@ RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (un
 
 HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
 {
-	return CREATED_MEASURED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream);
+	return NOTED(CREATED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream));
 }
 
 HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
 {
-	return CREATED_MEASURED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream,
-	                        phStream);
+	return NOTED(
+	    CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream, phStream));
 }
 
 static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
@@ -72,7 +72,7 @@ static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
 	KEEP_ERRNO;
 
 	job_leave_stream(stream);
-	return DESTROYED_MEASURED(PASSING_GATE(real(stream)), stream, stream);
+	return NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
 }
 
 HOOK(cuStreamDestroy, CUstream hStream)
@@ -88,8 +88,6 @@ HOOK(cuStreamDestroy_v2, CUstream hStream)
 HOOK(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
      int priority)
 {
-	return HANDED_OUT(
-	    MEASURED(REAL(cuGreenCtxStreamCreate)(phStream, greenCtx, flags, priority),
-	             phStream ? HANDLE(*phStream) : 0, MEASURED_MOST_OBJECT),
-	    stream, phStream, NULL, green_context, greenCtx);
+	return NOTED(HANDED_OUT(REAL(cuGreenCtxStreamCreate)(phStream, greenCtx, flags, priority),
+	                        stream, phStream, NULL, green_context, greenCtx));
 }

@@ -75,10 +75,10 @@ HOOK(cuLibraryUnload, CUlibrary library)
 
 HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-	CUresult result =
-	    HANDED_OUT(MEASURED(REAL(cuModuleGetFunction)(hfunc, hmod, name),
-	                        code_of(&object_type_module, HANDLE(hmod)), MEASURED_MOST_OBJECT),
-	               function, hfunc, NULL, module, hmod);
+	CUresult result = HANDED_OUT(MEASURED_SELDOM(REAL(cuModuleGetFunction)(hfunc, hmod, name),
+	                                             code_of(&object_type_module, HANDLE(hmod)),
+	                                             MEASURED_MOST_OBJECT),
+	                             function, hfunc, NULL, module, hmod);
 
 	if (result == CUDA_SUCCESS && hfunc)
 		sampled_function(*hfunc, &object_type_module, HANDLE(hmod), name);
@@ -87,9 +87,10 @@ HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 
 HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
 {
-	CUresult result = HANDED_OUT(MEASURED(REAL(cuLibraryGetKernel)(pKernel, library, name),
-	                                      library, MEASURED_MOST_OBJECT),
-	                             kernel, pKernel, NULL, library, library);
+	CUresult result =
+	    HANDED_OUT(MEASURED_SELDOM(REAL(cuLibraryGetKernel)(pKernel, library, name), library,
+	                               MEASURED_MOST_OBJECT),
+	               kernel, pKernel, NULL, library, library);
 
 	if (result == CUDA_SUCCESS && pKernel)
 		sampled_function((CUfunction)*pKernel, &object_type_library, HANDLE(library), name);
@@ -98,11 +99,11 @@ HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
 
 HOOK(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 {
-	CUresult result =
-	    HANDED_OUT(MEASURED(REAL(cuKernelGetFunction)(pFunc, kernel),
-	                        code_of(&object_type_kernel, HANDLE(kernel)),
-	                        most_of_library(code_of(&object_type_kernel, HANDLE(kernel)))),
-	               function, pFunc, NULL, kernel, kernel);
+	CUresult result = HANDED_OUT(
+	    MEASURED_SELDOM(REAL(cuKernelGetFunction)(pFunc, kernel),
+	                    code_of(&object_type_kernel, HANDLE(kernel)),
+	                    most_of_library(code_of(&object_type_kernel, HANDLE(kernel)))),
+	    function, pFunc, NULL, kernel, kernel);
 
 	if (result == CUDA_SUCCESS && pFunc)
 		sampled_function_of(*pFunc, kernel);
@@ -111,8 +112,8 @@ HOOK(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 
 HOOK(cuLibraryGetModule, CUmodule *pMod, CUlibrary library)
 {
-	return HANDED_OUT(MEASURED(REAL(cuLibraryGetModule)(pMod, library), library,
-	                           most_of_library(HANDLE(library))),
+	return HANDED_OUT(MEASURED_SELDOM(REAL(cuLibraryGetModule)(pMod, library), library,
+	                                  most_of_library(HANDLE(library))),
 	                  module, pMod, NULL, library, library);
 }
 
@@ -141,20 +142,21 @@ HOOK(cuModuleGetGlobal_v2, CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, cons
 
 HOOK(cuLibraryGetGlobal, CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	return VARIABLE(MEASURED(REAL(cuLibraryGetGlobal)(dptr, bytes, library, name), library,
-	                         most_of_library(HANDLE(library))),
+	return VARIABLE(MEASURED_SELDOM(REAL(cuLibraryGetGlobal)(dptr, bytes, library, name),
+	                                library, most_of_library(HANDLE(library))),
 	                dptr, bytes, library, library);
 }
 
 HOOK(cuLibraryGetManaged, CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	return VARIABLE(MEASURED(REAL(cuLibraryGetManaged)(dptr, bytes, library, name), library,
-	                         most_of_library(HANDLE(library))),
+	return VARIABLE(MEASURED_SELDOM(REAL(cuLibraryGetManaged)(dptr, bytes, library, name),
+	                                library, most_of_library(HANDLE(library))),
 	                dptr, bytes, library, library);
 }
 
 HOOK(cuFuncLoad, CUfunction function)
 {
-	return MEASURED(REAL(cuFuncLoad)(function),
-	                code_of(&object_type_function, HANDLE(function)), MEASURED_MOST_OBJECT);
+	return MEASURED_SELDOM(REAL(cuFuncLoad)(function),
+	                       code_of(&object_type_function, HANDLE(function)),
+	                       MEASURED_MOST_OBJECT);
 }

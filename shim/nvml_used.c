@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/once.h"
-#include "core/memory/uses/measured.h"
+#include "core/budget/in_use.h"
 #include "core/pace/foreign.h"
 #include "shim/nvml.h"
 #include "shim/real_dlopen.h"
@@ -223,8 +223,8 @@ static bool time_used(const struct config_device *device, struct foreign_use *us
 static void tell_used(void)
 {
 	foreign_ask = time_used;
-	measured_without_context = used_without_context;
-	measured_by_process = used_by_process;
+	in_use_by_nvml = used_without_context;
+	in_use_by_process = used_by_process;
 }
 
 void nvml_tells_used(void)

@@ -171,6 +171,16 @@ struct measuring begin_measuring(void)
 	return measuring;
 }
 
+struct measuring begin_measuring_seldom(void)
+{
+	KEEP_ERRNO;
+	struct measuring measuring = {0};
+
+	if (job_is_active())
+		measured_begin_seldom(&measuring);
+	return measuring;
+}
+
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most)
 {
 	KEEP_ERRNO;

@@ -71,15 +71,27 @@
  * A call during which the driver may take memory that it tells nobody of: charged to `owner` afterwards. `owner` and
  * `most` are evaluated after it, if it is measured and succeeds.
  */
-#define MEASURED(call, owner, most)                                      \
+#define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(), call, owner, most)
+/* Likewise, for what is done often and seldom takes anything. */
+#define MEASURED_SELDOM(call, owner, most) \
+	MEASURED_FROM(begin_measuring_seldom(), call, owner, most)
+#define MEASURED_FROM(begin, call, owner, most)                          \
 	({                                                               \
-		struct measuring measuring_ = begin_measuring();         \
+		struct measuring measuring_ = begin;                     \
 		CUresult measured_ = (call);                             \
 		if (measuring_.device && measured_ == CUDA_SUCCESS)      \
 			end_measuring(&measuring_, HANDLE(owner), most); \
 		else                                                     \
 			end_measuring(&measuring_, 0, 0);                \
 		measured_;                                               \
+	})
+/* A call for which the driver may take or give back a little: only where NVML tells is it known how much. */
+#define NOTED(call)                         \
+	({                                  \
+		CUresult noted_ = (call);   \
+		if (noted_ == CUDA_SUCCESS) \
+			overhead_note();    \
+		noted_;                     \
 	})
 /* As CREATED, and what it takes is its own. */
 #define CREATED_MEASURED(call, type, out) \
@@ -118,6 +130,7 @@ extern _Atomic bool track_any_mapped_buffer;
 
 /* As measured.h; nothing where the job is not active. */
 struct measuring begin_measuring(void);
+struct measuring begin_measuring_seldom(void);
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
 struct leaving begin_forgetting(uint64_t owner);
 void end_forgetting(struct leaving *leaving, CUresult result);

@@ -326,6 +326,16 @@ bool device_can_hold(const struct device *device, uint64_t bytes)
 	return !device->id.memory || bytes <= device->id.memory;
 }
 
+void device_count_elsewhere(struct device *device, int64_t change)
+{
+	atomic_fetch_add(&device->elsewhere, (uint64_t)change);
+}
+
+uint64_t device_elsewhere(const struct device *device)
+{
+	return atomic_load(&device->elsewhere);
+}
+
 uint64_t device_charged(struct device *device, enum segment_side side)
 {
 	return device->segment ? segment_charged(device->segment, device->index, side)

@@ -37,6 +37,7 @@ struct device {
 	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
 	int host_node;                    /* NUMA node to which it spills */
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
+	_Atomic uint64_t elsewhere;       /* device_count_elsewhere() */
 
 	pthread_mutex_t lock; /* of who changes the settings */
 	struct config_gpu settings;
@@ -153,6 +154,12 @@ uint64_t device_orphaned(const struct device *device);
 bool device_let_orphans_go(struct device *device);
 /* False: so much has not even the whole device, and the driver will refuse it. */
 bool device_can_hold(const struct device *device, uint64_t bytes);
+/*
+ * Counts bytes that this process is charged, and that the driver may not count as its own: managed memory, and memory of
+ * other processes. change: more, or fewer, of them.
+ */
+void device_count_elsewhere(struct device *device, int64_t change);
+uint64_t device_elsewhere(const struct device *device);
 /* Job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);
 

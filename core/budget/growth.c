@@ -3,7 +3,7 @@
 
 #include "core/base/monotonic.h"
 #include "core/budget/device.h"
-#include "core/memory/uses/measured.h"
+#include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 
 /* The rest of the device that is left alone, and how far a limit rises at once: two of the largest chunks at least. */
@@ -96,7 +96,7 @@ bool growth_tick(struct device *device)
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
 		if (device->segment)
 			g.owed = segment_owed(device->segment, device->index);
-		if (measured_free(device, &g.free))
+		if (in_use_free(device, &g.free))
 			device_grow(device, g.limit, growth_limit(&g) - g.limit);
 	}
 	device_note_limit(device);

@@ -357,6 +357,8 @@ static void *help(void *cookie)
 			if (resources_answer(&job.devices))
 				look_ms = RESOURCES_LOOK_MS;
 		}
+		if (overhead_tend(&job.devices) && look_ms > OVERHEAD_LOOK_MS)
+			look_ms = OVERHEAD_LOOK_MS;
 		/* Which the job's other processes may have let rise. */
 		for (int i = 0; i < job.devices.count; i++)
 			device_note_limit(&job.devices.device[i]);

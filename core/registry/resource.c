@@ -1,15 +1,12 @@
 /* Resources: counted references, and what a type's name stands for. */
-#include <time.h>
-
+#include "core/base/monotonic.h"
 #include "core/registry/registry.h"
 
 void resource_init(struct resource *resource, const struct resource_type *type)
 {
-	struct timespec now;
 	/* One is made for each allocation, and the exact clock costs as much as all the rest. */
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	resource->type = type;
-	resource->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	resource->born_ns = monotonic_coarse_ns();
 	atomic_init(&resource->references, 1);
 	atomic_init(&resource->leaving, 0);
 }

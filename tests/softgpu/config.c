@@ -88,6 +88,7 @@ static void read_environment(void)
 	settings.no_host_numa = settings.no_host_vmm || is_set("SOFTGPU_NO_HOST_NUMA");
 	const char *nvml = getenv("SOFTGPU_NVML");
 	settings.nvml_totals = nvml && strcmp(nvml, "totals") == 0;
+	settings.nvml_of_host = nvml && strcmp(nvml, "host") == 0;
 	settings.no_mixed_copies = is_set("SOFTGPU_NO_MIXED_COPIES");
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");

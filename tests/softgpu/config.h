@@ -26,6 +26,7 @@ struct config {
 	bool quiet;
 	bool no_vmm, no_host_vmm, no_host_numa;
 	bool nvml_totals;            /* NVML tells the use of a device by totals alone */
+	bool nvml_of_host;           /* NVML numbers processes as the host of a container does */
 	bool no_mixed_copies;        /* one side of a copy is all on a device or all on the host */
 	const char *visible_devices; /* NULL: all */
 	const char *fail;            /* "name:nth=result,..." or NULL */

@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "core/memory/alloc/allocation.h"
+#include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/uses/measured.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 #define MIB             ((uint64_t)1 << 20)
@@ -836,7 +838,7 @@ static void check_captured_again(void)
 	TRUE(capture_count == 0);
 }
 
-/* What the driver takes and tells nobody of goes with the object. */
+/* Where NVML does not know the process: what the driver takes and tells nobody of goes with the object. */
 static void check_measured(void)
 {
 	size_t before = books("measured");
@@ -852,12 +854,128 @@ static void check_measured(void)
 	atomic_fetch_sub(&giver->used, MIB);
 	EXPECT("measured", before);
 	TRUE(charged() == bytes);
-	CALL(cuStreamCreate, {0, WORD(&object)});
+	atomic_store(&giver->takes, 0);
+}
+
+static uint64_t asked(enum entry entry)
+{
+	return atomic_load(&giver->row[entry].calls);
+}
+
+/* Of functions looked up within 50 ms of each other the first is measured; the next measurement charges what the others took. */
+static void check_left_out(void)
+{
+	static const uint64_t never = UINT64_MAX;
+	size_t before = books("measured");
+	uint64_t module = 0, function[3] = {0}, bytes, queries, every_ns = measured_every_ns;
+
+	CALL(cuModuleLoadData, {0, WORD(&module)});
+	bytes = charged();
+	atomic_store(&giver->takes, MIB);
+	measured_every_ns = 0;
+	CALL(cuModuleGetFunction, {0, WORD(&function[0])}, {1, module});
+	TRUE(charged() == bytes + MIB);
 	EXPECT("measured", before + 1);
-	CALL(cuStreamDestroy_v2, {0, object});
-	atomic_fetch_sub(&giver->used, MIB);
-	EXPECT("measured", before);
+	measured_every_ns = never;
+	queries = asked(ENTRY_cuMemGetInfo_v2);
+	CALL(cuModuleGetFunction, {0, WORD(&function[1])}, {1, module});
+	CALL(cuModuleGetFunction, {0, WORD(&function[2])}, {1, module});
+	TRUE(charged() == bytes + MIB);
+	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries);
+	measured_catch_up(&job_devices()->device[0]);
+	TRUE(charged() == bytes + 3 * MIB);
+	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries + 1);
+	measured_catch_up(&job_devices()->device[0]);
+	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries + 1);
+	CALL(cuModuleGetFunction, {0, WORD(&function[1])}, {1, module});
+	measured_every_ns = 0;
+	CALL(cuModuleGetFunction, {0, WORD(&function[2])}, {1, module});
+	TRUE(charged() == bytes + 5 * MIB);
+	CALL(cuModuleUnload, {0, module});
+	atomic_fetch_sub(&giver->used, 5 * MIB);
 	TRUE(charged() == bytes);
+	EXPECT("measured", before);
+	measured_every_ns = every_ns;
+	atomic_store(&giver->takes, 0);
+}
+
+static _Atomic uint64_t told; /* by NVML: bytes of this process, 0: it does not know it */
+static _Atomic unsigned int times_asked;
+
+static bool tell(const struct config_device *device, uint64_t *bytes)
+{
+	(void)device;
+	atomic_fetch_add(&times_asked, 1);
+	*bytes = atomic_load(&told);
+	return *bytes != 0;
+}
+
+/* The job's helper looks as often. */
+static uint64_t figure_after_looks(void)
+{
+	overhead_note();
+	for (int i = 0; i < 3; i++)
+		overhead_tend(job_devices());
+	return registry_memory(job_devices()->device[0].registry, &overhead_type);
+}
+
+/* Where NVML knows it: one figure, asked for when a context is made or has gone and by the helper, and no query of the driver. */
+static void check_told(void)
+{
+	static const enum entry rows[] = {ENTRY_cuStreamCreate, ENTRY_cuModuleLoadData,
+	                                  ENTRY_cuMulticastCreate, ENTRY_cuGraphInstantiate};
+	struct device *device = &job_devices()->device[0];
+	uint64_t all = charged(), queries, object[COUNT_OF(rows)], function, before;
+	CUcontext context;
+
+	in_use_by_process = tell;
+	atomic_store(&told, all + 8 * MIB);
+	TRUE(overhead_ask(device));
+	EXPECT("overhead", 1);
+	TRUE(charged() == all + 8 * MIB);
+	context = new_context();
+	queries = asked(ENTRY_cuMemGetInfo_v2);
+	atomic_store(&giver->takes, MIB);
+	before = atomic_load(&times_asked);
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		call_row(rows[i], &(struct argument){0, WORD(&object[i])}, 1);
+	TRUE(atomic_load(&times_asked) <= before + 1); /* a load may be the first in 50 ms */
+	CALL(cuModuleGetFunction, {0, WORD(&function)}, {1, object[1]});
+	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries);
+	atomic_store(&told, all + 12 * MIB);
+	TRUE(figure_after_looks() == 12 * MIB);
+	TRUE(charged() == all + 12 * MIB);
+	/* A note is taken once, and a capture is left alone. */
+	before = atomic_load(&times_asked);
+	overhead_tend(job_devices());
+	TRUE(atomic_load(&times_asked) == before);
+	overhead_note();
+	capture_began((CUstream)WORD(&object));
+	overhead_tend(job_devices());
+	TRUE(atomic_load(&times_asked) == before);
+	capture_is_over((CUstream)WORD(&object));
+	CALL(cuStreamDestroy_v2, {0, object[0]});
+	CALL(cuModuleUnload, {0, object[1]});
+	CALL(cuMemRelease, {0, object[2]});
+	CALL(cuGraphExecDestroy, {0, object[3]});
+	atomic_store(&told, all + 9 * MIB);
+	TRUE(figure_after_looks() == 9 * MIB);
+	/* With a context what it took goes; refused, it stays. */
+	refuse(ENTRY_cuCtxDestroy_v2, true);
+	CALL(cuCtxDestroy_v2, {0, WORD(context)});
+	refuse(ENTRY_cuCtxDestroy_v2, false);
+	TRUE(charged() == all + 9 * MIB);
+	atomic_store(&told, all + 8 * MIB);
+	CALL(cuCtxDestroy_v2, {0, WORD(context)});
+	TRUE(figure_after_looks() == 8 * MIB);
+	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries);
+	/* NVML says nothing for once: the figure stays. */
+	atomic_store(&told, 0);
+	TRUE(figure_after_looks() == 8 * MIB);
+	in_use_by_process = NULL;
+	overhead_end(device);
+	TRUE(charged() == all && !overhead_is_known(device));
+	EXPECT("overhead", 0);
 	atomic_store(&giver->takes, 0);
 }
 
@@ -962,6 +1080,8 @@ void check_changes(void)
 	check_physical_again();
 	check_captured_again();
 	check_measured();
+	check_left_out();
+	check_told();
 	check_shared();
 	check_listed();
 }

@@ -87,6 +87,8 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->pool)
 		pool_unspilled(a->pool, a->charged);
 	pool_release(a->pool);
+	if (a->is_managed)
+		device_count_elsewhere(a->context.device, -(int64_t)a->charged);
 	if (a->charged && a->side == SEGMENT_ON_DEVICE) /* an elastic one's chunks are */
 		device_uncharge_exported(a->context.device, a->exported_as, a->charged);
 	else if (a->charged)

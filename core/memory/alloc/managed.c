@@ -111,6 +111,7 @@ void managed_made(CUdeviceptr address, size_t size)
 		return;
 	}
 	a->is_managed = true;
+	device_count_elsewhere(context.device, (int64_t)charged);
 	if (charged < size) {
 		/* Without a book the program sees our advice, but the limit holds. */
 		a->advice = advice_book_new(charged, size);
@@ -130,6 +131,7 @@ static void charge_up_to(struct allocation *a, uint64_t to)
 		if (!more)
 			return;
 		if (atomic_compare_exchange_strong(&a->charged, &before, before + more)) {
+			device_count_elsewhere(a->context.device, (int64_t)more);
 			if (before < a->size)
 				let_come(a, before, before + more);
 			return;

@@ -160,6 +160,7 @@ static void give_up_pieces(struct mapping *m, struct device *device)
 {
 	for (size_t i = 0; i < m->imported_count; i++)
 		imported_leave(device, m->imported[i]);
+	device_count_elsewhere(device, -(int64_t)m->charged);
 	if (m->charged)
 		device_uncharge(device, SEGMENT_ON_DEVICE, m->charged);
 	m->imported_count = 0;
@@ -222,6 +223,7 @@ static CUresult take_piece(struct mapping *m, int descriptor, uint64_t size)
 	until = room_deadline(device, true);
 	if (room_charge_for_good(device, size, &until) == 0) {
 		m->charged += size;
+		device_count_elsewhere(device, (int64_t)size);
 		return CUDA_SUCCESS;
 	}
 	log_once(LOG_WARNING,

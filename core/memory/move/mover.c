@@ -16,6 +16,7 @@
 #include "core/memory/move/closure.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/uses/graph_memory.h"
+#include "core/memory/uses/measured.h"
 #include "core/budget/growth.h"
 #include "core/budget/wanted.h"
 #include "core/memory/heat/heat.h"
@@ -246,6 +247,7 @@ static bool tend(struct device *device)
 	uint64_t limit = device_limit_of_movable(device);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
+	measured_catch_up(device);
 	t->next_look = monotonic_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	if (charged > limit && !capture_is_active() && trim(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);

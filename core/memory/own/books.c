@@ -123,6 +123,8 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 	supersede(p->name);
 	entered = own_name(p);
 	imports += entered;
+	if (entered && p->charged)
+		device_count_elsewhere(device, (int64_t)p->charged);
 	pthread_mutex_unlock(&own_lock);
 	if (!entered)
 		free(p);
@@ -136,6 +138,8 @@ void own_forget(struct own *p)
 	own_unname(p);
 	if (own_is_ours(p->name) && p->side == SEGMENT_ON_HOST)
 		arena_of(p->device)->on_host -= p->bytes;
+	if (p->imported && p->charged)
+		device_count_elsewhere(p->device, -(int64_t)p->charged);
 	if (p->side == SEGMENT_ON_DEVICE && p->charged)
 		device_uncharge_exported(p->device, p->exported_as, p->charged);
 	else if (p->charged)

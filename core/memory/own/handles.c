@@ -152,8 +152,10 @@ void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uin
 
 	pthread_mutex_lock(&own_lock);
 	p = own_find(handle);
-	if (p)
+	if (p) {
 		p->charged += bytes;
+		device_count_elsewhere(device, (int64_t)bytes);
+	}
 	pthread_mutex_unlock(&own_lock);
 	if (!p) /* released meanwhile */
 		device_uncharge(device, SEGMENT_ON_DEVICE, bytes);
@@ -169,6 +171,7 @@ void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged)
 	p = own_find(handle);
 	if (p && p->charged >= charged) {
 		p->charged -= charged;
+		device_count_elsewhere(p->device, -(int64_t)charged);
 		device_uncharge(p->device, SEGMENT_ON_DEVICE, charged);
 	}
 	pthread_mutex_unlock(&own_lock);

@@ -1,15 +1,19 @@
 /* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
 #include "core/memory/uses/measured.h"
 
-#include "core/base/log.h"
-#include "core/base/once.h"
+#include "core/base/monotonic.h"
+#include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
-
-bool (*measured_without_context)(const struct config_device *device, uint64_t *used);
-bool (*measured_by_process)(const struct config_device *device, uint64_t *used);
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
+
+/* What a call may have taken that was not measured. */
+struct left_out {
+	uint64_t most; /* 0: nothing was left out since the last reading */
+	struct context context;
+	const void *owner;
+};
 
 /* What was in use when a measurement began or ended last, per device and way. */
 static struct reading {
@@ -17,81 +21,32 @@ static struct reading {
 	unsigned int running;
 	bool waits_for_first; /* context of the device */
 	uint64_t used, charged;
-} readings[DEVICE_MAX][WAYS];
-static struct once once;
-static bool started;
+	_Atomic uint64_t read_ns; /* CLOCK_MONOTONIC_COARSE */
+	_Atomic bool has_left_out;
+	struct left_out left_out;
+} readings[DEVICE_MAX][WAYS] = {
+    [0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}}};
 
-static void make_locks(void)
-{
-	for (int i = 0; i < DEVICE_MAX; i++)
-		for (int w = 0; w < WAYS; w++)
-			pthread_mutex_init(&readings[i][w].lock, NULL);
-}
+uint64_t measured_every_ns = 50000000;
+static bool started;
 
 static struct reading *reading_of(const struct device *device, enum way way)
 {
-	once_call(&once, make_locks);
 	return &readings[device->id.ordinal][way];
-}
-
-static bool read_in_current(uint64_t *used)
-{
-	size_t free_bytes, total;
-
-	if (driver.cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS || free_bytes > total)
-		return false;
-	*used = total - free_bytes;
-	return true;
-}
-
-/* In any context of the device: the current one if it can be, else one that is pushed for the while. */
-static bool read_by_context(const struct device *device, uint64_t *used)
-{
-	struct context context;
-	bool known;
-
-	if (context_current(&context) && context.device == device)
-		return read_in_current(used);
-	for (size_t i = 0; context_at(i, &context); i++) {
-		if (context.device != device || context_push(context.handle) != CUDA_SUCCESS)
-			continue;
-		known = read_in_current(used);
-		context_pop(context.handle);
-		return known;
-	}
-	return false;
 }
 
 static bool read_used(const struct device *device, enum way way, uint64_t *used)
 {
-	if (way == BY_CONTEXT)
-		return read_by_context(device, used);
-	return measured_without_context && measured_without_context(&device->id, used);
+	return way == BY_CONTEXT ? in_use_by_context(device, used)
+	                         : in_use_without_context(device, used);
 }
 
-bool measured_free(const struct device *device, uint64_t *bytes)
+/* With the reading's lock held. */
+static void note_reading(struct reading *r, struct device *device, uint64_t used)
 {
-	uint64_t used;
-
-	if (!read_used(device, WITHOUT_CONTEXT, &used) && !read_by_context(device, &used))
-		return false;
-	*bytes = device->id.memory > used ? device->id.memory - used : 0;
-	return true;
-}
-
-static bool begin(struct device *device, enum way way)
-{
-	struct reading *r = reading_of(device, way);
-	bool known = true;
-
-	pthread_mutex_lock(&r->lock);
-	if (r->running == 0) {
-		known = read_used(device, way, &r->used);
-		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
-	}
-	r->running += known;
-	pthread_mutex_unlock(&r->lock);
-	return known;
+	r->used = used;
+	r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	atomic_store_explicit(&r->read_ns, monotonic_coarse_ns(), memory_order_relaxed);
 }
 
 /* With the reading's lock held: growth since the last reading that nobody has charged. */
@@ -103,14 +58,53 @@ static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_
 	return now > before ? now - before : 0;
 }
 
-/* The most that can be this process's own. */
-static uint64_t uncharged_own(const struct device *device)
+/* With the reading's lock held: charges the growth until now. Returns how much of it. */
+static uint64_t charge_growth(const struct reading *r, struct device *device, uint64_t used,
+                              uint64_t most)
 {
-	uint64_t charged = statistics_get(&device->statistics->device_used), used;
+	uint64_t bytes = uncharged_growth(r, used, device_charged(device, SEGMENT_ON_DEVICE));
 
-	if (!started || !measured_by_process || !measured_by_process(&device->id, &used))
-		return UINT64_MAX;
-	return used > charged ? used - charged : 0;
+	bytes = bytes < most ? bytes : most;
+	return bytes && device_charge_taken(device, bytes) == 0 ? bytes : 0;
+}
+
+/* With the reading's lock held, `used` being read now: what was left out is charged, to be entered without the lock. */
+static struct left_out charge_left_out(struct reading *r, struct device *device, uint64_t used)
+{
+	struct left_out out = r->left_out;
+
+	r->left_out = (struct left_out){0};
+	atomic_store_explicit(&r->has_left_out, false, memory_order_relaxed);
+	if (out.most)
+		out.most = charge_growth(r, device, used, out.most);
+	return out;
+}
+
+static void enter(const struct context *context, const void *owner, uint64_t bytes)
+{
+	if (bytes)
+		side_enter(&side_type_measured, context, (uintptr_t)owner, bytes, bytes);
+}
+
+static bool begin(struct device *device, enum way way)
+{
+	struct reading *r = reading_of(device, way);
+	struct left_out out = {0};
+	bool known = true;
+	uint64_t used;
+
+	pthread_mutex_lock(&r->lock);
+	if (r->running == 0) {
+		known = read_used(device, way, &used);
+		if (known) {
+			out = charge_left_out(r, device, used);
+			note_reading(r, device, used);
+		}
+	}
+	r->running += known;
+	pthread_mutex_unlock(&r->lock);
+	enter(&out.context, out.owner, out.most);
+	return known;
 }
 
 static uint64_t end(struct device *device, enum way way, const struct context *context,
@@ -122,47 +116,101 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
 	pthread_mutex_lock(&r->lock);
 	r->running--;
 	if (owner && read_used(device, way, &used)) {
-		bytes = uncharged_growth(r, used, device_charged(device, SEGMENT_ON_DEVICE));
-		if (bytes) { /* mostly nothing grew, and others need not be asked */
-			uint64_t own = uncharged_own(device);
-
-			most = own < most ? own : most;
-			bytes = bytes < most ? bytes : most;
-		}
-		if (bytes && device_charge_taken(device, bytes) != 0)
-			bytes = 0;
-		r->used = used;
-		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+		bytes = charge_growth(r, device, used, most);
+		note_reading(r, device, used);
 	}
 	pthread_mutex_unlock(&r->lock);
-	if (bytes)
-		side_enter(&side_type_measured, context, (uintptr_t)owner, bytes, bytes);
+	enter(context, owner, bytes);
 	return bytes;
+}
+
+void measured_catch_up(struct device *device)
+{
+	struct reading *r = reading_of(device, BY_CONTEXT);
+
+	if (atomic_load_explicit(&r->has_left_out, memory_order_relaxed) && !capture_is_active() &&
+	    begin(device, BY_CONTEXT))
+		end(device, BY_CONTEXT, NULL, NULL, 0);
+}
+
+static bool can_measure(struct measuring *measuring)
+{
+	*measuring = (struct measuring){0};
+	return !capture_is_active() && context_current(&measuring->context);
+}
+
+/* Where NVML tells. */
+static bool is_told(struct measuring *measuring)
+{
+	measuring->is_told = overhead_is_known(measuring->context.device);
+	if (measuring->is_told)
+		measuring->device = measuring->context.device;
+	return measuring->is_told;
 }
 
 void measured_begin(struct measuring *measuring)
 {
-	measuring->device = NULL;
-	if (!capture_is_active() && context_current(&measuring->context) &&
+	if (can_measure(measuring) && !is_told(measuring) &&
 	    begin(measuring->context.device, BY_CONTEXT))
 		measuring->device = measuring->context.device;
+}
+
+void measured_begin_seldom(struct measuring *measuring)
+{
+	const struct reading *r;
+	uint64_t read_ns;
+
+	if (!can_measure(measuring))
+		return;
+	if (overhead_is_known(measuring->context.device)) {
+		overhead_note();
+		return;
+	}
+	r = reading_of(measuring->context.device, BY_CONTEXT);
+	read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
+	if (!read_ns || monotonic_coarse_ns() - read_ns >= measured_every_ns) {
+		if (begin(measuring->context.device, BY_CONTEXT))
+			measuring->device = measuring->context.device;
+	} else if (!atomic_load_explicit(&r->has_left_out, memory_order_relaxed)) {
+		measuring->device = measuring->context.device;
+		measuring->is_left_out = true;
+	}
+}
+
+static void leave_out(const struct measuring *measuring, const void *owner, uint64_t most)
+{
+	struct reading *r = reading_of(measuring->device, BY_CONTEXT);
+
+	pthread_mutex_lock(&r->lock);
+	if (!r->left_out.most && owner && most) {
+		r->left_out = (struct left_out){most, measuring->context, owner};
+		atomic_store_explicit(&r->has_left_out, true, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&r->lock);
 }
 
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most)
 {
 	if (!measuring->device)
 		return 0;
-	return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
+	if (measuring->is_told)
+		overhead_changed(measuring->device);
+	else if (measuring->is_left_out)
+		leave_out(measuring, owner, most);
+	else
+		return end(measuring->device, BY_CONTEXT, &measuring->context, owner, most);
+	return 0;
 }
 
 /* The first of a device, or the first after all have gone: what others took until now is theirs. */
 static void begin_first(struct device *device)
 {
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
+	uint64_t used;
 
 	pthread_mutex_lock(&r->lock);
-	if (started && read_used(device, WITHOUT_CONTEXT, &r->used)) {
-		r->charged = device_charged(device, SEGMENT_ON_DEVICE);
+	if (started && read_used(device, WITHOUT_CONTEXT, &used)) {
+		note_reading(r, device, used);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
 	}
@@ -176,19 +224,25 @@ void measured_start(struct device_set *set)
 		begin_first(&set->device[i]);
 }
 
-void measured_begin_context(struct measuring *measuring, struct device *device)
+static bool has_contexts(const struct device *device)
 {
 	struct context context;
-	bool known = false;
 
-	measuring->device = NULL;
+	return context_of_device(device, &context);
+}
+
+void measured_begin_context(struct measuring *measuring, struct device *device)
+{
+	*measuring = (struct measuring){0};
 	if (capture_is_active() || !device)
 		return;
-	for (size_t i = 0; !known && context_at(i, &context); i++)
-		known = context.device == device;
-	if (!known)
+	if (!has_contexts(device))
 		begin_first(device);
-	else if (begin(device, BY_CONTEXT))
+	else if (overhead_is_known(device))
+		measuring->is_told = true;
+	else if (!begin(device, BY_CONTEXT))
+		return;
+	else
 		measuring->device = device;
 }
 
@@ -197,13 +251,14 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	struct context context;
 	bool known = made && context_find(made, &context);
 
-	if (!measuring->device) {
-		if (known)
-			measured_first_met(&context);
-		return 0;
-	}
-	return end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
-	           MEASURED_MOST_CONTEXT);
+	if (measuring->device)
+		return end(measuring->device, BY_CONTEXT, &context, known ? made : NULL,
+		           MEASURED_MOST_CONTEXT);
+	if (known && measuring->is_told)
+		overhead_ask(context.device);
+	else if (known)
+		measured_first_met(&context);
+	return 0;
 }
 
 struct leaving measured_leave(const void *owner)
@@ -216,25 +271,33 @@ void measured_left(struct leaving *leaving, bool gone)
 	registry_left(leaving, gone); /* however often it grew */
 	resource_release(leaving->resource);
 	leaving->resource = NULL;
+	if (gone)
+		overhead_note();
 }
 
-void measured_forget(const void *owner)
+void measured_left_context(struct leaving *leaving, struct device *device, bool gone)
 {
-	struct leaving leaving = measured_leave(owner);
-
-	measured_left(&leaving, true);
+	measured_left(leaving, gone);
+	if (!gone || !overhead_is_known(device))
+		return;
+	if (has_contexts(device))
+		overhead_ask(device);
+	else
+		overhead_end(device);
 }
 
 void measured_first_met(const struct context *context)
 {
 	struct reading *r = reading_of(context->device, WITHOUT_CONTEXT);
-	bool waited;
+	bool waited, is_told;
 
 	pthread_mutex_lock(&r->lock);
 	waited = r->waits_for_first;
 	r->waits_for_first = false;
 	pthread_mutex_unlock(&r->lock);
-	if (waited)
-		end(context->device, WITHOUT_CONTEXT, context,
-		    capture_is_active() ? NULL : context->handle, MEASURED_MOST_CONTEXT);
+	if (!waited)
+		return;
+	is_told = !capture_is_active() && overhead_ask(context->device);
+	end(context->device, WITHOUT_CONTEXT, context,
+	    capture_is_active() || is_told ? NULL : context->handle, MEASURED_MOST_CONTEXT);
 }

@@ -28,6 +28,8 @@ static void side_destroy(struct resource *resource)
 
 	if (resource->type == &side_type_host_allocation)
 		statistics_sub(&s->device->statistics->pinned_used, s->bytes);
+	if (s->charged && resource->type == &side_type_ipc_mapping)
+		device_count_elsewhere(s->device, -(int64_t)s->charged);
 	if (s->charged)
 		device_uncharge(s->device, SEGMENT_ON_DEVICE, s->charged);
 	if (s->imported_as)
@@ -60,6 +62,8 @@ static struct side *create(const struct context *context, const struct resource_
 	s->bytes = bytes;
 	s->charged = charged;
 	s->entered = 1;
+	if (charged && type == &side_type_ipc_mapping)
+		device_count_elsewhere(s->device, (int64_t)charged);
 	if (type == &side_type_host_allocation)
 		statistics_add(&s->device->statistics->pinned_used, bytes);
 	return s;

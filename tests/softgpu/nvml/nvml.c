@@ -323,6 +323,14 @@ CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t handle, nvmlMemory_v2_t *memory))
 	return NVML_SUCCESS;
 }
 
+/* The number by which a process is told: of a container's processes another one than it has inside. */
+static unsigned int number_of(const struct softgpu_truth *process)
+{
+	enum { MOST_NUMBERS = 1 << 22 }; /* that Linux gives */
+
+	return (unsigned int)process->pid + (config()->nvml_of_host ? MOST_NUMBERS : 0);
+}
+
 /* The processes of a device. Returns how many there are; at most MOST_PROCESSES are in truth[]. */
 static unsigned int processes_of(int device, struct softgpu_truth *truth)
 {
@@ -353,7 +361,7 @@ CALL(nvmlDeviceGetComputeRunningProcesses_v3,
 	struct softgpu_truth truth[MOST_PROCESSES];
 	result = check_room(processes_of(device, truth), count, infos);
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_v2_t){.pid = (unsigned int)truth[i].pid,
+		infos[i] = (nvmlProcessInfo_v2_t){.pid = number_of(&truth[i]),
 		                                  .usedGpuMemory = truth[i].physical_bytes,
 		                                  .gpuInstanceId = NO_INSTANCE,
 		                                  .computeInstanceId = NO_INSTANCE};
@@ -376,7 +384,7 @@ CALL(nvmlDeviceGetComputeRunningProcesses,
 	struct softgpu_truth truth[MOST_PROCESSES];
 	result = check_room(processes_of(device, truth), count, infos);
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_v1_t){.pid = (unsigned int)truth[i].pid,
+		infos[i] = (nvmlProcessInfo_v1_t){.pid = number_of(&truth[i]),
 		                                  .usedGpuMemory = truth[i].physical_bytes};
 	return result;
 }
@@ -430,7 +438,7 @@ CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t handle, nvmlProcessUtilizati
 		return NVML_ERROR_NOT_FOUND;
 	result = check_room(busy, count, samples);
 	for (unsigned int i = 0; result == NVML_SUCCESS && i < busy; i++)
-		samples[i] = (nvmlProcessUtilizationSample_t){.pid = (unsigned int)truth[i].pid,
+		samples[i] = (nvmlProcessUtilizationSample_t){.pid = number_of(&truth[i]),
 		                                              .timeStamp = now,
 		                                              .smUtil = truth[i].recent_percent,
 		                                              .memUtil = truth[i].recent_percent};

@@ -1,0 +1,177 @@
+/* Overhead. Rules: runs inside the user's process; NVML may be slow, so no thread waits for another that asks it. */
+#include "core/memory/uses/overhead.h"
+
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/budget/in_use.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/context.h"
+
+#define ASKED_EVERY_NS (OVERHEAD_LOOK_MS * 1000000ull)
+
+_Atomic bool overhead_is_told[DEVICE_MAX], overhead_is_noted;
+
+/* Of a device, while it has contexts. */
+struct figure {
+	struct resource resource;
+	struct device *device;
+	struct overhead overhead; /* under the device's lock below */
+	_Atomic uint64_t charged; /* overhead.bytes, for who lists it */
+};
+
+static struct {
+	pthread_mutex_t lock; /* of who asks */
+	_Atomic uint64_t asked_ns;
+} asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+/* --- the rule --- */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+bool overhead_follow(struct overhead *overhead, const struct overhead_look *look)
+{
+	bool grew = look->charged[1] > look->charged[0];
+	uint64_t more = look->charged[grew], fewer = look->charged[!grew];
+	uint64_t least = less(look->held, more);
+	uint64_t most = less(look->held, less(fewer, look->elsewhere));
+	uint64_t before = overhead->bytes;
+	uint64_t allowed = overhead->most > most ? overhead->most : most;
+
+	if (before < least)
+		overhead->bytes = least;
+	else if (before > allowed)
+		overhead->bytes = allowed;
+	overhead->most = most;
+	return overhead->bytes == before && before <= most;
+}
+
+/* --- the resource --- */
+
+static uint64_t memory_used(const struct resource *resource)
+{
+	return ((const struct figure *)resource)->charged;
+}
+
+static void destroy(struct resource *resource)
+{
+	struct figure *f = (struct figure *)resource;
+
+	if (f->charged)
+		device_uncharge(f->device, SEGMENT_ON_DEVICE, f->charged);
+	free(f);
+}
+
+const struct resource_type overhead_type = {
+    .name = "overhead", .memory_used = memory_used, .destroy = destroy};
+
+static struct resource *create(void *device)
+{
+	struct figure *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	resource_init(&f->resource, &overhead_type);
+	f->device = device;
+	f->overhead.most = UINT64_MAX;
+	return &f->resource;
+}
+
+/* --- asking --- */
+
+static void charge(struct figure *f, uint64_t bytes)
+{
+	if (bytes > f->charged && device_charge_taken(f->device, bytes - f->charged) != 0)
+		f->overhead.bytes = bytes = f->charged;
+	if (bytes < f->charged)
+		device_uncharge(f->device, SEGMENT_ON_DEVICE, f->charged - bytes);
+	f->charged = bytes;
+}
+
+/* What this process is charged, the figure included. */
+static uint64_t charged(const struct device *device)
+{
+	return statistics_get(&device->statistics->device_used);
+}
+
+static void follow(struct figure *f, struct overhead_look *look)
+{
+	look->charged[0] = less(look->charged[0], f->charged);
+	look->charged[1] = less(look->charged[1], f->charged);
+	if (!overhead_follow(&f->overhead, look))
+		overhead_note();
+	charge(f, f->overhead.bytes);
+}
+
+/* With the lock held. */
+static bool ask(struct device *device)
+{
+	struct overhead_look look = {.charged[0] = charged(device)};
+	struct resource *figure;
+	bool told;
+
+	if (capture_is_active()) {
+		overhead_note();
+		return overhead_is_known(device);
+	}
+	told = in_use_by_process && in_use_by_process(&device->id, &look.held);
+	atomic_store(&asking[device->id.ordinal].asked_ns, clock_now());
+	if (!told)
+		return false;
+	look.charged[1] = charged(device);
+	look.elsewhere = device_elsewhere(device);
+	figure = registry_lookup_or_create(device->registry, NULL, &overhead_type, "overhead",
+	                                   create, device);
+	if (figure)
+		follow((struct figure *)figure, &look);
+	resource_release(figure);
+	atomic_store(&overhead_is_told[device->id.ordinal], true);
+	return true;
+}
+
+bool overhead_ask(struct device *device)
+{
+	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
+	bool told;
+
+	pthread_mutex_lock(lock);
+	told = ask(device);
+	pthread_mutex_unlock(lock);
+	return told;
+}
+
+void overhead_changed(struct device *device)
+{
+	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
+	uint64_t asked_ns = atomic_load(&asking[device->id.ordinal].asked_ns);
+
+	overhead_note();
+	if (clock_now() - asked_ns < ASKED_EVERY_NS || pthread_mutex_trylock(lock) != 0)
+		return;
+	ask(device);
+	pthread_mutex_unlock(lock);
+}
+
+void overhead_end(struct device *device)
+{
+	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
+
+	pthread_mutex_lock(lock);
+	atomic_store(&overhead_is_told[device->id.ordinal], false);
+	registry_delete(device->registry, NULL, &overhead_type, "overhead");
+	pthread_mutex_unlock(lock);
+}
+
+bool overhead_tend(struct device_set *set)
+{
+	if (!atomic_load_explicit(&overhead_is_noted, memory_order_relaxed) || capture_is_active())
+		return false;
+	atomic_store(&overhead_is_noted, false);
+	for (int i = 0; i < set->count; i++)
+		if (overhead_is_known(&set->device[i]))
+			overhead_ask(&set->device[i]);
+	return atomic_load_explicit(&overhead_is_noted, memory_order_relaxed);
+}

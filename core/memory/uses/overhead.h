@@ -1,0 +1,61 @@
+/*
+ * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like and tells nobody of, as one
+ * figure per device: what NVML says the process has less what it is charged for all else.
+ *
+ * It is charged to the job whatever its limit is, because the driver has it already, and is a resource of the device's
+ * registry, "overhead". What may have changed it is noted, which costs one store. NVML is asked when a context was made or
+ * has gone, after a load once 50 ms have passed, and by the helper thread each second for the rest.
+ *
+ * charged      before the driver takes memory, and until after it gave it back: so a thread that is about to do either makes the
+ *              figure too small for one look, and one that is smaller holds once two looks in a row say so
+ * elsewhere    of what is charged, what the driver may not count as this process's: managed memory, and memory of other
+ *              processes. Within it the figure stays what it is
+ *
+ * Thread-safe; no driver call.
+ */
+#ifndef SPILLWAY_OVERHEAD_H
+#define SPILLWAY_OVERHEAD_H
+
+#include "core/budget/device.h"
+
+enum { OVERHEAD_LOOK_MS = 50 };
+
+/* The figure, and the most that the last look allowed. */
+struct overhead {
+	uint64_t bytes, most;
+};
+
+/* What was seen at one time: bytes that the process has; that it is charged for all else, before and after; elsewhere. */
+struct overhead_look {
+	uint64_t held, charged[2], elsewhere;
+};
+
+/* The figure after a look. Returns whether it may stay unless something changes it: a look that changed it is not the last. */
+bool overhead_follow(struct overhead *overhead, const struct overhead_look *look);
+
+extern const struct resource_type overhead_type;
+
+/* Set once NVML has told what this process has on the device; until then nothing is told, and differences are measured. */
+extern _Atomic bool overhead_is_told[DEVICE_MAX];
+static inline bool overhead_is_known(const struct device *device)
+{
+	return atomic_load_explicit(&overhead_is_told[device->id.ordinal], memory_order_relaxed);
+}
+
+extern _Atomic bool overhead_is_noted;
+/* Something was made or has gone for which the driver may have taken memory or given it back. */
+static inline void overhead_note(void)
+{
+	atomic_store_explicit(&overhead_is_noted, true, memory_order_relaxed);
+}
+
+/* Asks NVML now, whatever was asked before. Returns whether it knows the process. */
+bool overhead_ask(struct device *device);
+/* Likewise, unless it was asked within the last 50 ms: then the change is noted. */
+void overhead_changed(struct device *device);
+/* The device's last context has gone, and with it all that the driver took. */
+void overhead_end(struct device *device);
+/* The helper thread's: asks where something is noted. True: it is to look again in OVERHEAD_LOOK_MS. */
+bool overhead_tend(struct device_set *set);
+
+#endif
