@@ -141,22 +141,10 @@ static void end(const struct making *making, CUresult result, const void *array)
 	.format = (d)->Format
 #define SOLID(d) PLANE(d), .depth = (d)->Depth, .flags = (d)->Flags
 
-HOOK(cuArrayCreate, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *pAllocateArray)
-{
-	return MAKE(pHandle, pAllocateArray, REAL(cuArrayCreate)(pHandle, pAllocateArray),
-	            PLANE(pAllocateArray), .levels = 1);
-}
-
 HOOK(cuArrayCreate_v2, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
 {
 	return MAKE(pHandle, pAllocateArray, REAL(cuArrayCreate_v2)(pHandle, pAllocateArray),
 	            PLANE(pAllocateArray), .levels = 1);
-}
-
-HOOK(cuArray3DCreate, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *pAllocateArray)
-{
-	return MAKE(pHandle, pAllocateArray, REAL(cuArray3DCreate)(pHandle, pAllocateArray),
-	            SOLID(pAllocateArray), .levels = 1);
 }
 
 HOOK(cuArray3DCreate_v2, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)

@@ -23,18 +23,13 @@ GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (size_t *, errorIndex), (CUstream, stream))
 WAITS_2(cuMemcpy, cuMemcpy_ptds, sampled_copy(dst, src), (CUdeviceptr, dst), (CUdeviceptr, src),
         (size_t, ByteCount))
-GATED(cuMemcpy2D, (const CUDA_MEMCPY2D_v1 *, pCopy))
-GATED(cuMemcpy2DAsync, (const CUDA_MEMCPY2D_v1 *, pCopy), (CUstream, hStream))
 COPIES_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy),
          (CUstream, hStream))
-GATED(cuMemcpy2DUnaligned, (const CUDA_MEMCPY2D_v1 *, pCopy))
 COPIES_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy))
 COPIES_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
          (const CUDA_MEMCPY2D *, pCopy))
-GATED(cuMemcpy3D, (const CUDA_MEMCPY3D_v1 *, pCopy))
-GATED(cuMemcpy3DAsync, (const CUDA_MEMCPY3D_v1 *, pCopy), (CUstream, hStream))
 COPIES_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D *, pCopy),
          (CUstream, hStream))
@@ -52,18 +47,10 @@ COPIES_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy
          (const CUDA_MEMCPY3D *, pCopy))
 COPIES_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, sampled_copy(dst, src), (CUdeviceptr, dst),
          (CUdeviceptr, src), (size_t, ByteCount), (CUstream, hStream))
-GATED(cuMemcpyAtoA, (CUarray, dstArray), (unsigned int, dstOffset), (CUarray, srcArray),
-      (unsigned int, srcOffset), (unsigned int, ByteCount))
 GATED_2(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
-GATED(cuMemcpyAtoD, (CUdeviceptr_v1, dstDevice), (CUarray, srcArray), (unsigned int, srcOffset),
-      (unsigned int, ByteCount))
 COPIES_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, sampled_copy(dstDevice, 0),
          (CUdeviceptr, dstDevice), (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
-GATED(cuMemcpyAtoH, (void *, dstHost), (CUarray, srcArray), (unsigned int, srcOffset),
-      (unsigned int, ByteCount))
-GATED(cuMemcpyAtoHAsync, (void *, dstHost), (CUarray, srcArray), (unsigned int, srcOffset),
-      (unsigned int, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz, (void *, dstHost), (CUarray, srcArray),
         (size_t, srcOffset), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *, dstHost), (CUarray, srcArray),
@@ -76,37 +63,21 @@ COPIES_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, sampled_copies(dsts,
          (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
          (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
          (CUstream, hStream))
-GATED(cuMemcpyDtoA, (CUarray, dstArray), (unsigned int, dstOffset), (CUdeviceptr_v1, srcDevice),
-      (unsigned int, ByteCount))
 COPIES_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, sampled_copy(srcDevice, 0), (CUarray, dstArray),
          (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
-GATED(cuMemcpyDtoD, (CUdeviceptr_v1, dstDevice), (CUdeviceptr_v1, srcDevice),
-      (unsigned int, ByteCount))
-GATED(cuMemcpyDtoDAsync, (CUdeviceptr_v1, dstDevice), (CUdeviceptr_v1, srcDevice),
-      (unsigned int, ByteCount), (CUstream, hStream))
 COPIES_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, sampled_copy(dstDevice, srcDevice),
          (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount),
          (CUstream, hStream))
 WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, sampled_copy(dstDevice, srcDevice),
         (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount))
-GATED(cuMemcpyDtoH, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount))
-GATED(cuMemcpyDtoHAsync, (void *, dstHost), (CUdeviceptr_v1, srcDevice), (unsigned int, ByteCount),
-      (CUstream, hStream))
 COPIES_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, sampled_copy(srcDevice, 0),
          (void *, dstHost), (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
 WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, sampled_copy(srcDevice, 0), (void *, dstHost),
         (CUdeviceptr, srcDevice), (size_t, ByteCount))
-GATED(cuMemcpyHtoA, (CUarray, dstArray), (unsigned int, dstOffset), (const void *, srcHost),
-      (unsigned int, ByteCount))
-GATED(cuMemcpyHtoAAsync, (CUarray, dstArray), (unsigned int, dstOffset), (const void *, srcHost),
-      (unsigned int, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz, (CUarray, dstArray), (size_t, dstOffset),
         (const void *, srcHost), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (const void *, srcHost), (size_t, ByteCount))
-GATED(cuMemcpyHtoD, (CUdeviceptr_v1, dstDevice), (const void *, srcHost), (unsigned int, ByteCount))
-GATED(cuMemcpyHtoDAsync, (CUdeviceptr_v1, dstDevice), (const void *, srcHost),
-      (unsigned int, ByteCount), (CUstream, hStream))
 COPIES_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, sampled_copy(dstDevice, 0),
          (CUdeviceptr, dstDevice), (const void *, srcHost), (size_t, ByteCount),
          (CUstream, hStream))

@@ -29,11 +29,6 @@ static CUresult unpinned(CUresult (*real)(void *), void *memory)
 	return result;
 }
 
-HOOK(cuMemAllocHost, void **pp, unsigned int bytesize)
-{
-	return pinned(REAL(cuMemAllocHost)(pp, bytesize), pp, bytesize);
-}
-
 HOOK(cuMemAllocHost_v2, void **pp, size_t bytesize)
 {
 	return pinned(REAL(cuMemAllocHost_v2)(pp, bytesize), pp, bytesize);

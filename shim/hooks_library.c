@@ -128,12 +128,6 @@ HOOK(cuLibraryGetModule, CUmodule *pMod, CUlibrary library)
 		variable_;                                                                    \
 	})
 
-HOOK(cuModuleGetGlobal, CUdeviceptr_v1 *dptr, unsigned int *bytes, CUmodule hmod, const char *name)
-{
-	return VARIABLE(REAL(cuModuleGetGlobal)(dptr, bytes, hmod, name), dptr, bytes, module,
-	                hmod);
-}
-
 HOOK(cuModuleGetGlobal_v2, CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
 	return VARIABLE(REAL(cuModuleGetGlobal_v2)(dptr, bytes, hmod, name), dptr, bytes, module,

@@ -65,56 +65,6 @@ HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dpt
 	return REAL(cuMemGetAddressRange_v2)(pbase, psize, dptr);
 }
 
-/* --- the forms from before CUDA 3.2: what does not fit 32 bits is the most they can say --- */
-
-static unsigned int in_32_bits(size_t bytes)
-{
-	return bytes < UINT32_MAX ? (unsigned int)bytes : UINT32_MAX;
-}
-
-HOOK(cuMemGetInfo, unsigned int *free, unsigned int *total)
-{
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemGetInfo)(free, total);
-	size_t wide_free, wide_total;
-
-	if (result != CUDA_SUCCESS || !job_is_active())
-		return result;
-	wide_free = free ? *free : 0;
-	wide_total = total ? *total : 0;
-	tell_info(&wide_free, &wide_total);
-	if (free)
-		*free = in_32_bits(wide_free);
-	if (total)
-		*total = in_32_bits(wide_total);
-	return result;
-}
-
-HOOK(cuDeviceTotalMem, unsigned int *bytes, CUdevice dev)
-{
-	KEEP_ERRNO;
-	CUresult result = REAL(cuDeviceTotalMem)(bytes, dev);
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		*bytes = in_32_bits(told_total(dev, *bytes));
-	return result;
-}
-
-HOOK(cuMemGetAddressRange, CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
-{
-	KEEP_ERRNO;
-	CUdeviceptr base;
-	size_t size;
-
-	if (!job_is_active() || !pointer_range(dptr, &base, &size))
-		return REAL(cuMemGetAddressRange)(pbase, psize, dptr);
-	if (pbase)
-		*pbase = (CUdeviceptr_v1)base;
-	if (psize)
-		*psize = in_32_bits(size);
-	return CUDA_SUCCESS;
-}
-
 HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	KEEP_ERRNO;

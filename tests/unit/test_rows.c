@@ -281,7 +281,7 @@ int main(void)
 	gated = check_gate();
 	check_coverage();
 	check_moments();
-	if (inactive < 200 || gated < 230)
+	if (inactive < 200 || gated < 210)
 		FAIL("only %d hooks, %d of them with a gate, were looked at", inactive, gated);
 	printf("%d hooks forward before cuInit, %d while the job is active, %d wait at the gate; "
 	       "%d failures\n",

@@ -152,11 +152,6 @@ static CUresult alloc_pitch(CUdeviceptr_v1 *out, unsigned int *pitch, unsigned i
 	return alloc(out, *pitch * height);
 }
 
-static CUresult free_32(CUdeviceptr_v1 address)
-{
-	return unmake(address >> 20);
-}
-
 static CUresult set_limit(CUlimit limit, size_t value)
 {
 	static size_t has;
@@ -271,7 +266,6 @@ static void stand_in(void)
 	shim_real[ENTRY_cuMipmappedArrayDestroy] = (void *)destroy_mipmapped;
 	shim_real[ENTRY_cuMemAlloc] = (void *)alloc;
 	shim_real[ENTRY_cuMemAllocPitch] = (void *)alloc_pitch;
-	shim_real[ENTRY_cuMemFree] = (void *)free_32;
 	shim_real[ENTRY_cuCtxSetLimit] = (void *)set_limit;
 	shim_real[ENTRY_cuModuleLoadData] = (void *)load;
 	shim_real[ENTRY_cuModuleUnload] = (void *)unload;
@@ -285,7 +279,6 @@ static void stand_in(void)
 union object {
 	CUarray array;
 	CUmipmappedArray mipmapped;
-	CUdeviceptr_v1 address;
 };
 
 static CUDA_ARRAY3D_DESCRIPTOR cube(size_t bytes, unsigned int flags)
@@ -298,27 +291,11 @@ static CUDA_ARRAY3D_DESCRIPTOR cube(size_t bytes, unsigned int flags)
 	                                 .Flags = flags};
 }
 
-static int make_array_1(union object *out, size_t bytes)
-{
-	const CUDA_ARRAY_DESCRIPTOR_v1 d = {(unsigned int)(bytes / 4), 0, CU_AD_FORMAT_HALF, 2};
-
-	return CALL(cuArrayCreate, &out->array, &d);
-}
-
 static int make_array_2(union object *out, size_t bytes)
 {
 	const CUDA_ARRAY_DESCRIPTOR d = {bytes / 4 / 100, 100, CU_AD_FORMAT_UNSIGNED_INT8, 4};
 
 	return CALL(cuArrayCreate_v2, &out->array, &d);
-}
-
-static int make_array_3d_1(union object *out, size_t bytes)
-{
-	const CUDA_ARRAY3D_DESCRIPTOR_v1 d = {
-	    (unsigned int)(bytes / 4 / 6), 1, 6,
-	    CU_AD_FORMAT_SIGNED_INT32,     1, CUDA_ARRAY3D_LAYERED};
-
-	return CALL(cuArray3DCreate, &out->array, &d);
 }
 
 static int make_array_3d_2(union object *out, size_t bytes)
@@ -335,18 +312,6 @@ static int make_mipmapped(union object *out, size_t bytes)
 	return CALL(cuMipmappedArrayCreate, &out->mipmapped, &d, 3);
 }
 
-static int make_plain(union object *out, size_t bytes)
-{
-	return CALL(cuMemAlloc, &out->address, (unsigned int)bytes);
-}
-
-static int make_pitched(union object *out, size_t bytes)
-{
-	unsigned int pitch;
-
-	return CALL(cuMemAllocPitch, &out->address, &pitch, 1000, (unsigned int)(bytes / 1024), 4);
-}
-
 static int free_array(union object object)
 {
 	return CALL(cuArrayDestroy, object.array);
@@ -357,23 +322,14 @@ static int free_mipmapped(union object object)
 	return CALL(cuMipmappedArrayDestroy, object.mipmapped);
 }
 
-static int free_address(union object object)
-{
-	return CALL(cuMemFree, object.address);
-}
-
 static const struct form {
 	const char *name;
 	int (*make)(union object *out, size_t bytes);
 	int (*free)(union object object);
 } forms[] = {
-    {"cuArrayCreate", make_array_1, free_array},
     {"cuArrayCreate_v2", make_array_2, free_array},
-    {"cuArray3DCreate", make_array_3d_1, free_array},
     {"cuArray3DCreate_v2", make_array_3d_2, free_array},
     {"cuMipmappedArrayCreate", make_mipmapped, free_mipmapped},
-    {"cuMemAlloc", make_plain, free_address},
-    {"cuMemAllocPitch", make_pitched, free_address},
 };
 
 static void check_form(const struct form *form)
@@ -398,6 +354,26 @@ static void check_form(const struct form *form)
 	EXPECT(form->name, 0, in_use);
 	EXPECT(form->name, 0, charged());
 	printf("%s\n", form->name);
+}
+
+/* The forms of 32 bits: the driver is not asked. */
+static void check_refused(void)
+{
+	const CUDA_ARRAY_DESCRIPTOR_v1 plane = {(unsigned int)MIB, 1, CU_AD_FORMAT_HALF, 2};
+	const CUDA_ARRAY3D_DESCRIPTOR_v1 solid = {
+	    (unsigned int)MIB, 1, 6, CU_AD_FORMAT_SIGNED_INT32, 1, CUDA_ARRAY3D_LAYERED};
+	CUdeviceptr_v1 address = 0;
+	unsigned int pitch = 0;
+	CUarray array = NULL;
+
+	EXPECT("cuMemAlloc", CUDA_ERROR_NOT_SUPPORTED, CALL(cuMemAlloc, &address, 1024));
+	EXPECT("cuMemAllocPitch", CUDA_ERROR_NOT_SUPPORTED,
+	       CALL(cuMemAllocPitch, &address, &pitch, 1000, 1024, 4));
+	EXPECT("cuArrayCreate", CUDA_ERROR_NOT_SUPPORTED, CALL(cuArrayCreate, &array, &plane));
+	EXPECT("cuArray3DCreate", CUDA_ERROR_NOT_SUPPORTED, CALL(cuArray3DCreate, &array, &solid));
+	EXPECT("refused", 0, in_use);
+	EXPECT("refused", 0, charged());
+	EXPECT("refused", true, !address && !pitch && !array);
 }
 
 static void check_without_memory(unsigned int flags)
@@ -492,6 +468,7 @@ int main(void)
 	}
 	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
 		check_form(&forms[i]);
+	check_refused();
 	check_without_memory(CUDA_ARRAY3D_SPARSE);
 	check_without_memory(CUDA_ARRAY3D_DEFERRED_MAPPING);
 	check_modules();

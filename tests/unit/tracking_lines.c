@@ -7,11 +7,10 @@
 #define PLACE(parameter, bytes)       .place_at = (parameter) + 1, .place = (bytes)
 #define E(symbol)                     ENTRY_##symbol
 
-#define CONTEXT_ENDS .flags = FREE, .end = {E(cuCtxDestroy), E(cuCtxDestroy_v2), E(cuCtxDetach)}
-#define EVENT_ENDS   .end = {E(cuEventDestroy), E(cuEventDestroy_v2)}
-#define STREAM_ENDS  .end = {E(cuStreamDestroy), E(cuStreamDestroy_v2)}
-#define ALLOCATION_ENDS \
-	.end = {E(cuMemFree_v2), E(cuMemFree), E(cuMemFreeAsync), E(cuMemFreeAsync_ptsz)}
+#define CONTEXT_ENDS    .flags = FREE, .end = {E(cuCtxDestroy), E(cuCtxDestroy_v2), E(cuCtxDetach)}
+#define EVENT_ENDS      .end = {E(cuEventDestroy), E(cuEventDestroy_v2)}
+#define STREAM_ENDS     .end = {E(cuStreamDestroy), E(cuStreamDestroy_v2)}
+#define ALLOCATION_ENDS .end = {E(cuMemFree_v2), E(cuMemFreeAsync), E(cuMemFreeAsync_ptsz)}
 #define NODE(symbol)                                                    \
 	{                                                               \
 		LINE(symbol, 0, "graph_node"), OWNER(cuGraphCreate, 1), \
@@ -36,9 +35,7 @@
 	}
 
 const struct line lines[] = {
-    {LINE(cuArrayCreate, 0, "array"), .end = {E(cuArrayDestroy)}},
     {LINE(cuArrayCreate_v2, 0, "array"), .end = {E(cuArrayDestroy)}},
-    {LINE(cuArray3DCreate, 0, "array"), .end = {E(cuArrayDestroy)}},
     {LINE(cuArray3DCreate_v2, 0, "array"), .end = {E(cuArrayDestroy)}},
     {LINE(cuMipmappedArrayCreate, 0, "array"), .end = {E(cuMipmappedArrayDestroy)}},
 
@@ -68,7 +65,6 @@ const struct line lines[] = {
     MODULE(cuModuleLoadDataEx),
     MODULE(cuModuleLoadFatBinary),
     {LINE(cuModuleGetFunction, 0, "function"), OWNER(cuModuleLoadData, 1)},
-    {LINE(cuModuleGetGlobal, 0, "global"), OWNER(cuModuleLoad, 2), .out_size = 4},
     {LINE(cuModuleGetGlobal_v2, 0, "global"), OWNER(cuModuleLoadFatBinary, 2)},
     LIBRARY(cuLibraryLoadData),
     LIBRARY(cuLibraryLoadFromFile),
@@ -106,7 +102,7 @@ const struct line lines[] = {
     {LINE(cuTexRefCreate, 0, "texture_reference"), .end = {E(cuTexRefDestroy)}},
     {LINE(cuImportExternalMemory, 0, "external_memory"), .end = {E(cuDestroyExternalMemory)}},
     {LINE(cuExternalMemoryGetMappedBuffer, 0, "mapped_buffer"), OWNER(cuImportExternalMemory, 1),
-     .end = {E(cuMemFree_v2), E(cuMemFree)}},
+     .end = {E(cuMemFree_v2)}},
     {LINE(cuExternalMemoryGetMappedMipmappedArray, 0, "mipmapped_array"),
      OWNER(cuImportExternalMemory, 1), .end = {E(cuMipmappedArrayDestroy)}},
     {LINE(cuImportExternalSemaphore, 0, "external_semaphore"),
@@ -132,9 +128,7 @@ const struct line lines[] = {
     {LINE(cuMemSetMemPool, 2, "pool"), PLACE(0, 0), .flags = FREE | SAME | GIVEN,
      .end = {E(cuMemPoolDestroy)}},
 
-    {LINE(cuMemAlloc, 0, "allocation"), .out_size = 4, ALLOCATION_ENDS},
     {LINE(cuMemAlloc_v2, 0, "allocation"), ALLOCATION_ENDS},
-    {LINE(cuMemAllocPitch, 0, "allocation"), .out_size = 4, ARGUMENT_IS(4, 8), ALLOCATION_ENDS},
     {LINE(cuMemAllocPitch_v2, 0, "allocation"), ARGUMENT_IS(4, 8), ALLOCATION_ENDS},
     {LINE(cuMemAllocManaged, 0, "allocation"), ALLOCATION_ENDS},
     {LINE(cuMemAllocAsync, 0, "allocation"), ALLOCATION_ENDS},
@@ -143,7 +137,6 @@ const struct line lines[] = {
      ALLOCATION_ENDS},
     {LINE(cuMemAllocFromPoolAsync_ptsz, 0, "allocation"), OWNER(cuMemPoolCreate, 2), .flags = STAYS,
      ALLOCATION_ENDS},
-    {LINE(cuMemAllocHost, 0, "host_allocation"), .end = {E(cuMemFreeHost)}},
     {LINE(cuMemAllocHost_v2, 0, "host_allocation"), .end = {E(cuMemFreeHost)}},
     {LINE(cuMemHostAlloc, 0, "host_allocation"), .end = {E(cuMemFreeHost)}},
     {LINE(cuMemHostRegister, 0, "host_allocation"), .flags = GIVEN,

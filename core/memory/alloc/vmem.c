@@ -112,31 +112,6 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	return result;
 }
 
-bool vmem_took(CUdeviceptr address, size_t size)
-{
-	struct context context;
-	struct allocation *a;
-	uint64_t charged = placing_rounded(size);
-	struct deadline until;
-
-	if (!context_current(&context))
-		return true;
-	until = room_deadline(context.device, true);
-	if (room_charge_for_good(context.device, charged, &until) != 0) {
-		count_refusal(context.device, size);
-		return false;
-	}
-	a = allocation_create(&context, address, size, SEGMENT_ON_DEVICE, charged);
-	if (!a) {
-		device_uncharge(context.device, SEGMENT_ON_DEVICE, charged);
-		return false;
-	}
-	if (allocation_enter(a) == 0)
-		return true;
-	resource_release(&a->resource);
-	return false;
-}
-
 /* Memory of another process's pool, perhaps. */
 static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 {

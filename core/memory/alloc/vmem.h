@@ -49,12 +49,6 @@ struct vmem_act {
 };
 
 /*
- * Enters what the driver made already and what cannot be elsewhere. False: it is beyond the limit, or cannot be kept
- * in the books; the caller frees it.
- */
-bool vmem_took(CUdeviceptr address, size_t size);
-
-/*
  * Frees. native() frees what the driver made. Before spilled memory goes, `wait` says for what: all work
  * of its context, as cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync promises.
  * Addresses Spillway does not know are the driver's to judge.
