@@ -119,13 +119,15 @@ static const char elastic_kernels[] =
     "	ret;\n"
     "}\n";
 
+#include "elastic_fat.h"
+
 struct elastic {
 	CUdevice device;
 	CUcontext context;
 	CUfunction mix, mix_table, late;
 };
 
-/* Device 0 with its primary context, current, and the kernels. */
+/* Device 0 with its primary context, current, and the kernels: as text, or where ELASTIC_FAT is set in a fat binary. */
 static inline struct elastic elastic_start(void)
 {
 	struct elastic elastic;
@@ -135,7 +137,8 @@ static inline struct elastic elastic_start(void)
 	CHECK(cuDeviceGet(&elastic.device, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&elastic.context, elastic.device));
 	CHECK(cuCtxSetCurrent(elastic.context));
-	CHECK(cuModuleLoadData(&module, elastic_kernels));
+	CHECK(cuModuleLoadData(&module,
+	                       getenv("ELASTIC_FAT") ? elastic_fat_image() : elastic_kernels));
 	CHECK(cuModuleGetFunction(&elastic.mix, module, "mix"));
 	CHECK(cuModuleGetFunction(&elastic.mix_table, module, "mix_table"));
 	CHECK(cuModuleGetFunction(&elastic.late, module, "late"));

@@ -116,8 +116,8 @@ shrink_to 28
 on_device "what a table points to" mix_table t 3 8192 1 5
 end_driven
 
-# A driver before 12.4, which does not tell how a kernel's parameters lie: the image does.
-begin old SOFTGPU_DRIVER_VERSION=12020
+# A driver before 12.4, which does not tell how a kernel's parameters lie: the cubin in its fat binary does.
+begin old SOFTGPU_DRIVER_VERSION=12020 ELASTIC_FAT=1
 used_by_kernels $buffers
 for_a_while mix a a 1 50
 shrink_to 16

@@ -1,10 +1,11 @@
 /* Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong. */
 #include "core/memory/heat/image.h"
 
+#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
-
-#include "core/memory/heat/image_text.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* Beside the variables: buffers of printf and of the heap, constant banks, and code, which is compiled larger. */
 #define BESIDE   ((uint64_t)64 << 20)
@@ -32,7 +33,60 @@ struct entry {
 	uint32_t packed_size; /* 0: it is as it is */
 };
 
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+	uint64_t result;
+
+	return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
 /* --- PTX --- */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.' || c == '%';
+}
+
+static bool begins(const char *text, const char *end, const char *word)
+{
+	size_t length = strlen(word);
+
+	return (size_t)(end - text) >= length && memcmp(text, word, length) == 0 &&
+	       (text + length == end || !is_word(text[length]));
+}
+
+/* Of one element: .v4 .f32 are four times 32 bits. */
+static uint64_t element_bytes(const char *text, const char *end)
+{
+	uint64_t bytes = 16, vector = 1;
+
+	for (; text < end && *text != '[' && *text != '='; text++) {
+		if (*text == '.' && end - text > 2 && text[1] == 'v' &&
+		    isdigit((unsigned char)text[2]))
+			vector = (uint64_t)(text[2] - '0');
+		else if (*text == '.' && end - text > 2 && strchr("busf", text[1]) &&
+		         isdigit((unsigned char)text[2]))
+			bytes = sum(strtoull(text + 2, NULL, 10), 7) / 8;
+	}
+	return product(bytes, vector);
+}
+
+/* Up to the end of a declaration; several dimensions are multiplied. */
+static uint64_t declared_bytes(const char *text, const char *end)
+{
+	uint64_t bytes = element_bytes(text, end);
+
+	for (; text < end && *text != '='; text++) {
+		if (*text == '[')
+			bytes = product(bytes, strtoull(text + 1, NULL, 0));
+	}
+	return bytes;
+}
 
 static bool is_text(char c)
 {

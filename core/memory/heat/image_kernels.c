@@ -2,10 +2,10 @@
 #include "core/memory/heat/image_kernels.h"
 
 #include <elf.h>
-#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/memory/heat/image.h"
-#include "core/memory/heat/image_text.h"
 
 struct search {
 	image_kernel *found;
@@ -29,74 +29,6 @@ static bool add(struct parameters **list, uint64_t index, uint64_t bytes)
 	    (struct parameter){(uint16_t)index, (uint16_t)(bytes / sizeof(uint64_t))};
 	return true;
 }
-
-/* --- PTX --- */
-
-static const char *skip_space(const char *at, const char *end)
-{
-	for (;;) {
-		while (at < end && isspace((unsigned char)*at))
-			at++;
-		if (end - at < 2 || at[0] != '/' || at[1] != '/')
-			return at;
-		at = memchr(at, '\n', (size_t)(end - at));
-		if (!at)
-			return end;
-	}
-}
-
-/* From behind the bracket. What is no value has no size: texref, samplerref, surfref. */
-static bool read_list(struct parameters **list, const char *at, const char *end)
-{
-	for (uint64_t index = 0;; index++) {
-		const char *stop = at = skip_space(at, end);
-
-		while (stop < end && *stop != ',' && *stop != ')')
-			stop++;
-		if (stop == end)
-			return false;
-		if (stop == at)
-			return *stop == ')';
-		if (!begins(at, stop, ".param"))
-			return false;
-		if (!memmem(at, (size_t)(stop - at), "ref ", 4) &&
-		    !add(list, index, declared_bytes(at, stop)))
-			return false;
-		if (*stop == ')')
-			return true;
-		at = stop + 1;
-	}
-}
-
-static const char *read_entry(const struct search *search, const char *at, const char *end)
-{
-	const char *name = skip_space(at, end), *name_end = name;
-	struct parameters *list = calloc(1, sizeof(*list));
-
-	while (name_end < end && is_word(*name_end))
-		name_end++;
-	at = skip_space(name_end, end);
-	/* A kernel may have no list at all. */
-	if (list && (at == end || *at != '(' || read_list(&list, at + 1, end)))
-		search->found(search->cookie, name, (size_t)(name_end - name), list);
-	else
-		free(list);
-	return name_end;
-}
-
-static void read_ptx(const struct search *search, const char *text, uint64_t size)
-{
-	const char *end = text + size, *at = text;
-
-	while ((at = memchr(at, '.', (size_t)(end - at))) != NULL) {
-		if ((at == text || !is_word(at[-1])) && begins(at, end, ".entry"))
-			at = read_entry(search, at + strlen(".entry"), end);
-		else
-			at++;
-	}
-}
-
-/* --- cubins --- */
 
 /* A section .nv.info.KERNEL is a row of these, each followed by `value` bytes where its format says so. */
 struct attribute {
@@ -192,21 +124,15 @@ static void read_cubin(const struct search *search, const unsigned char *image, 
 	}
 }
 
-/* --- both --- */
-
 static void read_piece(void *cookie, enum image_kind kind, const void *piece, uint64_t size)
 {
-	if (kind == IMAGE_PTX)
-		read_ptx(cookie, piece, size);
-	else if (kind == IMAGE_CUBIN)
+	if (kind == IMAGE_CUBIN)
 		read_cubin(cookie, piece, size);
 }
 
 void image_each_kernel(const void *image, image_kernel *found, void *cookie)
 {
 	struct search search = {found, cookie};
-	int kept = errno;
 
 	image_each(image, read_piece, &search);
-	errno = kept;
 }

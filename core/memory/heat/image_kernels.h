@@ -1,13 +1,24 @@
 /*
- * What images say of their kernels' parameters, for drivers that do not tell. As image.h: read no further than the
+ * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As image.h: read no further than the
  * image's own headers say, and only after the driver has taken it.
  */
 #ifndef SPILLWAY_IMAGE_KERNELS_H
 #define SPILLWAY_IMAGE_KERNELS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-#include "core/memory/heat/parameters.h"
+enum { PARAMETERS_MAX = 4096 }; /* 32,764 bytes are the most that a kernel takes */
+
+struct parameter {
+	uint16_t index;
+	uint16_t words; /* of 8 bytes that it is large; never 0: smaller ones are left out */
+};
+
+struct parameters {
+	size_t count;
+	struct parameter parameter[];
+};
 
 /* name is `length` characters long. The parameters are found's to free(). */
 typedef void image_kernel(void *cookie, const char *name, size_t length,

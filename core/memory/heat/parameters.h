@@ -2,28 +2,15 @@
  * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
  *
  * Asked of the driver (12.4 and later) once per function and kept until functions go. An older driver does not tell:
- * then they are read from the images that functions come from, as far as those can be read. Thread-safe.
+ * then they are read from the cubins that functions come from; of what comes as PTX nobody knows them. Thread-safe.
  */
 #ifndef SPILLWAY_PARAMETERS_H
 #define SPILLWAY_PARAMETERS_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "core/cuda/driver.h"
-
-enum { PARAMETERS_MAX = 4096 }; /* 32,764 bytes are the most that a kernel takes */
-
-struct parameter {
-	uint16_t index;
-	uint16_t words; /* of 8 bytes that it is large; never 0: smaller ones are left out */
-};
-
-struct parameters {
-	size_t count;
-	struct parameter parameter[];
-};
+#include "core/memory/heat/image_kernels.h"
 
 /*
  * The parameters of a CUfunction or CUkernel, valid until parameters_release(); NULL: nobody knows. False, and
