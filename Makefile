@@ -173,6 +173,7 @@ help:
 	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients, check-gpu-kit'
 	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
+	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'
 	@echo 'make bench-pace  how exactly shares of GPU time are held, and the plot of it'
 	@echo 'make check-gpu  what only a real GPU can show'

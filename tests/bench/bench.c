@@ -62,6 +62,13 @@ static void driver_version(void)
 	CU(cuDriverGetVersion(&version));
 }
 
+static void mem_info(void)
+{
+	size_t free, total;
+
+	CU(cuMemGetInfo(&free, &total));
+}
+
 static const struct measure measures[] = {
     /* Fewer than a stream's queue holds, so that no launch waits for a kernel. */
     {"launch", launch, drain, 256},
@@ -70,6 +77,7 @@ static const struct measure measures[] = {
     {"stream", stream_create_destroy, NULL, 64},
     {"get_function", get_function, NULL, 64},
     {"proc_address", proc_address, NULL, 64},
+    {"mem_info", mem_info, NULL, 64},
     {"passthrough", driver_version, NULL, 4096},
 };
 

@@ -1,7 +1,8 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench launches memory moves steps start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench launches memory init race moves steps start books empty.so null/libcuda.so.1)
 
-$(BUILD)/bench/bench $(BUILD)/bench/launches $(BUILD)/bench/memory: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
+calls_out := $(addprefix $(BUILD)/bench/,bench launches memory init race)
+$(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
@@ -33,9 +34,9 @@ $(BUILD)/bench/empty.so:
 
 .PHONY: run-bench run-bench-compare run-bench-pace
 run-bench: all $(bench_out)
-	@BUILD=$(BUILD) tests/bench/run $(if $(BENCH_JSON),--json $(BENCH_JSON))
+	@BUILD=$(BUILD) tests/bench/$(if $(PEERS),peers $(PEERS),run $(if $(BENCH_JSON),--json $(BENCH_JSON)))
 
-bench_tests := tests/bench/test_compare.sh
+bench_tests := tests/bench/test_compare.sh tests/bench/test_peers.sh
 
 # Against an older commit: BASE=COMMIT, PAIRS=7. Builds stay in build/compare/.
 run-bench-compare: all $(bench_out)

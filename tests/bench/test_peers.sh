@@ -1,0 +1,19 @@
+#!/bin/sh
+# The table beside other libraries: medians with ranges, what failed is said, and a library that is not there is an error.
+set -eu
+cd "$(dirname "$0")/../.."
+at=$(mktemp -d)
+trap 'rm -rf "$at"' EXIT
+fail() {
+	echo "$1"
+	cat "$at/said"
+	exit 1
+}
+for sample in "launch none 2" "launch none 4" "launch none 3" "launch spillway 8.25" "init spillway failed" "launch other 1200.4"; do
+	echo "$sample"
+done | awk -v libraries="none spillway other" -f tests/bench/peers.awk >"$at/said"
+grep -Eq '^median \[range\] +none +spillway +other *$' "$at/said" || fail "no head"
+grep -Eq '^launch +3\.00 \[2\.00-4\.00\] +8\.25 \[8\.25-8\.25\] +1200 \[1200-1200\]$' "$at/said" || fail "no row"
+grep -Eq '^init +1 failed$' "$at/said" || fail "a failure is not said"
+if BUILD=${BUILD:-build} tests/bench/peers "$at/none.so" >"$at/said" 2>&1; then fail "a library that is not there was measured"; fi
+grep -q "^peers: $at/none.so: no such file$" "$at/said" || fail "it is not called by its name"
