@@ -11,10 +11,10 @@
 
 #include <elf.h>
 #include <link.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
@@ -49,7 +49,7 @@ static bool find_table(struct table *table)
 void shim_hide(bool (*is_missing)(const char *symbol))
 {
 	/* The driver and NVML may be opened at once: nobody makes the table read-only under another. */
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static LOCK_OF(HIDDEN) lock = LOCK_FREE;
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct table table = {0};
 	uintptr_t first, end;
@@ -58,9 +58,9 @@ void shim_hide(bool (*is_missing)(const char *symbol))
 		return;
 	first = (uintptr_t)table.symbols & ~(page - 1);
 	end = ((uintptr_t)(table.symbols + table.count) + page - 1) & ~(page - 1);
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (mprotect((void *)first, end - first, PROT_READ | PROT_WRITE) != 0) {
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 		log_debug("symbols the driver lacks cannot be hidden from dlsym");
 		return;
 	}
@@ -72,5 +72,5 @@ void shim_hide(bool (*is_missing)(const char *symbol))
 			__atomic_store_n(&symbol->st_value, 0, __ATOMIC_RELAXED);
 	}
 	mprotect((void *)first, end - first, PROT_READ);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

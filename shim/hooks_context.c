@@ -2,6 +2,7 @@
 #include "shim/interop.h"
 #include "shim/track.h"
 
+#include "core/base/lock.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/peer.h"
 
@@ -79,10 +80,10 @@ static bool primary_is_active(CUdevice dev)
  * The calls that begin and end a device's own context, of which there is one handle: whether it lives is asked of the driver,
  * and may not change in between. No thread waits at the gate with it.
  */
-static pthread_mutex_t primary_locks[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] =
-                                                        PTHREAD_MUTEX_INITIALIZER};
+typedef LOCK_OF(PRIMARY) primary_lock;
+static primary_lock primary_locks[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = LOCK_FREE};
 
-static pthread_mutex_t *primary_lock(CUdevice dev)
+static primary_lock *lock_of_primary(CUdevice dev)
 {
 	return &primary_locks[(unsigned int)dev % DEVICE_MAX];
 }
@@ -93,12 +94,12 @@ static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *m
 {
 	CUresult result;
 
-	pthread_mutex_lock(primary_lock(dev));
+	lock_acquire(lock_of_primary(dev));
 	*is_new = !primary_is_active(dev);
 	if (*is_new)
 		*measuring = begin_making(dev);
 	result = REAL(cuDevicePrimaryCtxRetain)(out, dev);
-	pthread_mutex_unlock(primary_lock(dev));
+	lock_release(lock_of_primary(dev));
 	return result;
 }
 
@@ -236,13 +237,13 @@ static bool find_primary(CUdevice dev, CUcontext *primary)
 {
 	bool found;
 
-	pthread_mutex_lock(primary_lock(dev));
+	lock_acquire(lock_of_primary(dev));
 	/* Retaining tells its handle; the reference is given back at once. */
 	found =
 	    primary_is_active(dev) && REAL(cuDevicePrimaryCtxRetain)(primary, dev) == CUDA_SUCCESS;
 	if (found)
 		REAL(cuDevicePrimaryCtxRelease_v2)(dev);
-	pthread_mutex_unlock(primary_lock(dev));
+	lock_release(lock_of_primary(dev));
 	return found;
 }
 
@@ -251,10 +252,10 @@ static CUresult end_primary(CUdevice dev, CUresult (*real)(CUdevice), bool reset
 {
 	CUresult result;
 
-	pthread_mutex_lock(primary_lock(dev));
+	lock_acquire(lock_of_primary(dev));
 	result = real(dev);
 	*gone = result == CUDA_SUCCESS && (resets || !primary_is_active(dev));
-	pthread_mutex_unlock(primary_lock(dev));
+	lock_release(lock_of_primary(dev));
 	return result;
 }
 

@@ -1,6 +1,7 @@
 /* Following objects: into the books of the context that is current, out of those that have them. */
 #include "shim/track.h"
 
+#include "core/base/lock.h"
 #include "core/job/job.h"
 #include "core/cuda/idle.h"
 #include "shim/sampled.h"
@@ -10,7 +11,7 @@
  * entered or with the one that leaves, whichever is first: never what is the next one's. The driver is asked for nothing
  * but the current context under it.
  */
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(KEPT) kept_lock = LOCK_FREE;
 
 static bool keeps_more(const struct resource_type *type)
 {
@@ -71,10 +72,10 @@ static void enter(const struct object_entry *entry)
 		return;
 	}
 	context_current(&context); /* is met before the lock is taken */
-	pthread_mutex_lock(&kept_lock);
+	lock_acquire(&kept_lock);
 	forget_kept_of_last(entry);
 	enter_alone(entry);
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 }
 
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
@@ -142,10 +143,10 @@ static void leave(const struct tracked *going)
 		registry_left(&going->leaving, true);
 		return;
 	}
-	pthread_mutex_lock(&kept_lock);
+	lock_acquire(&kept_lock);
 	if (registry_left(&going->leaving, true) || is_unknown(going))
 		forget_kept(going->type, going->leaving.object);
-	pthread_mutex_unlock(&kept_lock);
+	lock_release(&kept_lock);
 }
 
 void untrack_end(struct tracked *going, CUresult result)

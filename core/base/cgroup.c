@@ -7,12 +7,13 @@
 #include "core/base/cgroup.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/base/lock.h"
 
 /* Version 1 says "no limit" by the largest number of whole pages. */
 #define NO_LIMIT (UINT64_C(1) << 62)
@@ -30,11 +31,11 @@ enum { VERSION_1, VERSION_2, VERSIONS };
 
 /* It is large, so it lies here and not on the caller's stack. */
 static struct {
-	pthread_mutex_t lock;
+	LOCK_OF(CGROUP) lock;
 	uint64_t key; /* what the files said when the directories were found */
 	struct hierarchy version[VERSIONS];
 	char line[2048], path[CGROUP_PATH + 64];
-} found = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} found = {.lock = LOCK_FREE};
 
 /* --- files --- */
 
@@ -327,9 +328,9 @@ void cgroup_memory(const char *root, struct cgroup_memory *memory)
 {
 	*memory =
 	    (struct cgroup_memory){.left = UINT64_MAX, .limit = UINT64_MAX, .used = UINT64_MAX};
-	pthread_mutex_lock(&found.lock);
+	lock_acquire(&found.lock);
 	find_directories(root);
 	for (int version = 0; version < VERSIONS; version++)
 		read_levels(version, memory);
-	pthread_mutex_unlock(&found.lock);
+	lock_release(&found.lock);
 }

@@ -2,6 +2,7 @@
 #include "core/base/deadline.h"
 
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 
 static uint64_t later(uint64_t now, uint64_t ns)
 {
@@ -48,6 +49,7 @@ bool deadline_wait(struct deadline *deadline, _Atomic uint32_t *word, uint32_t s
 	if (deadline_has_passed(deadline))
 		return false;
 	ends = deadline_ends(deadline);
+	locks_at_wait(NULL);
 	clock_in_use->wait(word, seen, ends < LONGEST_NS ? ends : LONGEST_NS);
 	return true;
 }
@@ -61,6 +63,7 @@ bool deadline_nap(struct deadline *deadline, uint64_t ns)
 		return false;
 	ends = deadline_ends(deadline);
 	then = later(clock_now(), ns);
+	locks_at_wait(NULL);
 	clock_in_use->wait(&nobody_changes_it, 0, then < ends ? then : ends);
 	return true;
 }

@@ -28,7 +28,6 @@ OLD(pthread_condattr_setclock, SINCE("GLIBC_2.3.3"));
 OLD(pthread_create, BASE);
 OLD(pthread_key_create, BASE);
 OLD(pthread_mutex_consistent, SINCE("GLIBC_2.12"));
-OLD(pthread_mutex_timedlock, BASE);
 OLD(pthread_mutex_trylock, BASE);
 OLD(pthread_mutexattr_destroy, BASE);
 OLD(pthread_mutexattr_init, BASE);

@@ -1,38 +1,247 @@
 /*
- * Locks, as far as a rule about them is checked: a thread that waits at the gate holds none. It may wait for as long as
- * memory is moved, and with it everybody would who wants its lock.
+ * Locks, and the order in which they are taken.
  *
- * In builds with SPILLWAY_CHECK_LOCKS (unit tests, and all with a sanitizer) this is included before everything in core/
- * and shim/ (see the Makefile) and counts what the calling thread holds; elsewhere it is nothing. A name in parentheses,
- * as in (pthread_mutex_lock)(&mutex), is not counted: for what is held for good.
+ * rank  every lock of core/ and shim/ has one, from the table below: a thread that holds locks
+ *       waits only for one of a higher rank, so no two threads wait for each other
+ *
+ * The table also says what may be done while a lock is held: whether the driver may be called,
+ * which may take milliseconds and has locks of its own, and whether the thread may wait for
+ * another one. At the gate a thread holds none: it may wait there for as long as memory is moved,
+ * and everybody who wants its lock would wait with it.
+ *
+ * The rank is in a lock's type and takes no memory. In builds with SPILLWAY_CHECK_LOCKS (unit
+ * tests, and all with a sanitizer; included before everything, see the Makefile) each thread keeps
+ * a list of what it holds, and the process ends where a rule is broken, naming the locks.
+ * Elsewhere a lock is the mutex that is in it and nothing else. What lock_try() takes may be out of
+ * order, because it is not waited for.
  */
 #ifndef SPILLWAY_LOCK_H
 #define SPILLWAY_LOCK_H
 
-#ifdef SPILLWAY_CHECK_LOCKS
-
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
-extern __thread int locks_held __attribute__((tls_model("initial-exec")));
-/* Ends the process, and says so, where the calling thread holds a lock. */
-void locks_check_none_is_held(void);
+/* What may be done with a lock held. */
+enum {
+	LOCK_MAY_NOTHING = 0, /* it is held for moments */
+	LOCK_MAY_DRIVER = 1,  /* call the driver */
+	LOCK_MAY_WAIT = 2,    /* wait for another thread, or until it is time to look again */
+	LOCK_MAY_BOTH = LOCK_MAY_DRIVER | LOCK_MAY_WAIT,
+};
 
-static inline int locks_taken(int error)
-{
-	locks_held += !error || error == EOWNERDEAD;
-	return error;
-}
-
+/* By rank, the first taken first: X(name, what its holder may do meanwhile, what it guards). */
 /* clang-format off */
-#define pthread_mutex_lock(mutex)     locks_taken(pthread_mutex_lock(mutex))
-#define pthread_mutex_trylock(mutex)  locks_taken(pthread_mutex_trylock(mutex))
-#define pthread_mutex_unlock(mutex)   (locks_held--, pthread_mutex_unlock(mutex))
-#define pthread_rwlock_rdlock(lock)   locks_taken(pthread_rwlock_rdlock(lock))
-#define pthread_rwlock_wrlock(lock)   locks_taken(pthread_rwlock_wrlock(lock))
-#define pthread_rwlock_unlock(lock)   (locks_held--, pthread_rwlock_unlock(lock))
+#define LOCKS(X) \
+	/* at starts and ends */ \
+	X(START,        BOTH,    "the start of the job in this process") \
+	X(SERVER,       WAIT,    "the start of the thread that gives memory to other processes") \
+	X(PRIMARY,      DRIVER,  "whether the primary context of a device is new") \
+	X(OVERHEAD,     DRIVER,  "what contexts and modules of a device were measured to take") \
+	X(HIDDEN,       NOTHING, "which symbols are hidden") \
+	X(NVML,         NOTHING, "what a process without CUDA tells those who ask NVML") \
+	/* what is moved, and what stands beside it */ \
+	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
+	X(IMPORTS,      NOTHING, "memory of other processes, by address") \
+	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
+	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
+	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
+	X(MOVER,        NOTHING, "what the mover is asked for") \
+	X(LULL,         NOTHING, "that a moment for moving has come") \
+	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
+	X(ARENAS,       DRIVER,  "the making of arenas") \
+	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
+	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
+	X(SPARES,       NOTHING, "spare chunks") \
+	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
+	X(ADDRESSES,    NOTHING, "allocations outside the arena, by address") \
+	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \
+	/* what is kept of the program's objects */ \
+	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \
+	X(ORDERED,      DRIVER,  "memory that is freed where its stream has come so far") \
+	X(POOLS,        DRIVER,  "which pools there are") \
+	X(POOL,         DRIVER,  "what a pool holds") \
+	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
+	X(SIDES,        NOTHING, "which pools and graphs are to be tried again") \
+	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
+	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
+	X(CAPTURES,     DRIVER,  "which streams are being captured") \
+	X(STREAMS,      DRIVER,  "which streams are asked whether they are idle") \
+	X(CONTEXTS,     NOTHING, "which contexts there are") \
+	/* pacing and steps */ \
+	X(PACER,        DRIVER,  "the rounds of a device") \
+	X(STEPS,        NOTHING, "how the steps of a device are found") \
+	X(STEP_RECORDS, NOTHING, "which step a device is in") \
+	/* what everybody uses */ \
+	X(ACTIONS,      NOTHING, "who adds and removes actions") \
+	X(LOOKUP_TABLE, NOTHING, "a lookup table") \
+	X(OWNED,        NOTHING, "which object goes with which") \
+	X(REGISTRY,     NOTHING, "the resources of a device") \
+	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
+	X(QUEUE,        NOTHING, "a queue") \
+	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \
+	X(SEGMENT,      WAIT,    "the books of the job; among its processes")
 /* clang-format on */
 
+enum lock_rank {
+	LOCK_NONE,
+#define LOCK_NAMED(name, may, guards) LOCK_##name,
+	LOCKS(LOCK_NAMED)
+#undef LOCK_NAMED
+	    LOCK_RANKS,
+};
+
+/* The types of locks of a rank: for one holder; for one writer or many readers. */
+/* clang-format off */
+#define LOCK_OF(name)        union { pthread_mutex_t mutex; char (*ranked)[LOCK_##name]; }
+#define SHARED_LOCK_OF(name) union { pthread_rwlock_t shared; char (*ranked)[LOCK_##name]; }
+#define LOCK_FREE            {PTHREAD_MUTEX_INITIALIZER}
+#define SHARED_LOCK_FREE     {PTHREAD_RWLOCK_INITIALIZER}
+/* clang-format on */
+#define LOCK_RANK(lock) ((enum lock_rank)sizeof(*(lock)->ranked))
+
+/* --- what a thread holds --- */
+
+#ifdef SPILLWAY_CHECK_LOCKS
+
+enum { LOCKS_HELD_MAX = 16 };
+
+struct locks_held {
+	int count;
+	struct {
+		const void *lock;
+		enum lock_rank rank;
+	} at[LOCKS_HELD_MAX];
+};
+extern __thread struct locks_held locks_held __attribute__((tls_model("initial-exec")));
+
+/* Around taking and giving back. These end the process where the calling thread breaks a rule. */
+void locks_before(const void *lock, enum lock_rank rank);
+void locks_taken(const void *lock, enum lock_rank rank);
+void locks_given(const void *lock);
+/* The lock is made anew: nobody holds it, in a forked child. */
+void locks_forget(const void *lock);
+/* The calling thread is at the gate; calls the driver; waits (and has given one back, or NULL). */
+void locks_at_gate(void);
+void locks_at_driver(void);
+void locks_at_wait(const void *given_back);
+
+#else
+
+#define locks_before(lock, rank)  ((void)0)
+#define locks_taken(lock, rank)   ((void)0)
+#define locks_given(lock)         ((void)0)
+#define locks_forget(lock)        ((void)0)
+#define locks_at_gate()           ((void)0)
+#define locks_at_driver()         ((void)0)
+#define locks_at_wait(given_back) ((void)0)
+
 #endif
+
+/* --- taking and giving back --- */
+
+static inline void lock_mutex_acquire(pthread_mutex_t *mutex, enum lock_rank rank)
+{
+	(void)rank;
+	locks_before(mutex, rank);
+	pthread_mutex_lock(mutex);
+	locks_taken(mutex, rank);
+}
+
+static inline bool lock_mutex_try(pthread_mutex_t *mutex, enum lock_rank rank)
+{
+	bool is_taken = pthread_mutex_trylock(mutex) == 0;
+
+	(void)rank;
+	if (is_taken)
+		locks_taken(mutex, rank);
+	return is_taken;
+}
+
+static inline void lock_mutex_release(pthread_mutex_t *mutex)
+{
+	locks_given(mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+static inline void lock_shared_acquire(pthread_rwlock_t *shared, enum lock_rank rank, bool writes)
+{
+	(void)rank;
+	locks_before(shared, rank);
+	if (writes)
+		pthread_rwlock_wrlock(shared);
+	else
+		pthread_rwlock_rdlock(shared);
+	locks_taken(shared, rank);
+}
+
+static inline void lock_shared_release(pthread_rwlock_t *shared)
+{
+	locks_given(shared);
+	pthread_rwlock_unlock(shared);
+}
+
+#define lock_init(lock)         (locks_forget(lock), pthread_mutex_init(&(lock)->mutex, NULL))
+#define lock_destroy(lock)      pthread_mutex_destroy(&(lock)->mutex)
+#define lock_acquire(lock)      lock_mutex_acquire(&(lock)->mutex, LOCK_RANK(lock))
+#define lock_try(lock)          lock_mutex_try(&(lock)->mutex, LOCK_RANK(lock))
+#define lock_release(lock)      lock_mutex_release(&(lock)->mutex)
+#define lock_read(lock)         lock_shared_acquire(&(lock)->shared, LOCK_RANK(lock), false)
+#define lock_write(lock)        lock_shared_acquire(&(lock)->shared, LOCK_RANK(lock), true)
+#define lock_leave_shared(lock) lock_shared_release(&(lock)->shared)
+
+/* --- conditions --- */
+
+/* Makes one whose waits are by the monotonic clock. */
+static inline void condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t by_monotonic;
+
+	pthread_condattr_init(&by_monotonic);
+	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &by_monotonic);
+	pthread_condattr_destroy(&by_monotonic);
+}
+
+static inline void condition_mutex_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+	locks_at_wait(mutex);
+	pthread_cond_wait(condition, mutex);
+}
+
+static inline bool condition_mutex_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                              uint64_t ends_ns)
+{
+	const struct timespec until = {(time_t)(ends_ns / 1000000000u),
+	                               (long)(ends_ns % 1000000000u)};
+
+	locks_at_wait(mutex);
+	return pthread_cond_timedwait(condition, mutex, &until) == 0;
+}
+
+#define condition_wait(condition, lock) condition_mutex_wait(condition, &(lock)->mutex)
+/* Returns false when the time has come. */
+#define condition_wait_until(condition, lock, ends_ns) \
+	condition_mutex_wait_until(condition, &(lock)->mutex, ends_ns)
+
+/* --- mutexes in shared memory --- */
+
+/* Returns 0, EOWNERDEAD (it is to be mended then), or another errno; not in the list. */
+static inline int lock_robust_try(pthread_mutex_t *mutex)
+{
+	return pthread_mutex_trylock(mutex);
+}
+
+static inline int lock_robust_mend(pthread_mutex_t *mutex)
+{
+	return pthread_mutex_consistent(mutex);
+}
+
+static inline void lock_robust_release(pthread_mutex_t *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
 
 #endif

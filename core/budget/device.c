@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/monotonic.h"
 #include "core/state/event.h"
@@ -100,9 +101,9 @@ static void note_limit_locked(struct device *device, bool is_anew)
 
 void device_note_limit(struct device *device)
 {
-	pthread_mutex_lock(&device->lock);
+	lock_acquire(&device->lock);
 	note_limit_locked(device, false);
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 }
 
 uint64_t device_generation(const struct device *device)
@@ -112,11 +113,11 @@ uint64_t device_generation(const struct device *device)
 
 void device_note_held(struct device *device, uint64_t generation, enum held_reason why)
 {
-	pthread_mutex_lock(&device->lock);
+	lock_acquire(&device->lock);
 	if (device_generation(device) == generation)
 		statistics_set(&device->statistics->held_reason, why);
 	note_limit_locked(device, false);
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 }
 
 bool device_judges_growth(struct device *device, uint64_t interval_ns)
@@ -127,10 +128,10 @@ bool device_judges_growth(struct device *device, uint64_t interval_ns)
 
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 {
-	pthread_mutex_lock(&device->lock);
+	lock_acquire(&device->lock);
 	if (device->segment)
 		segment_set_grown(device->segment, device->index, limit, bytes);
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 }
 
 /* With the lock held. */
@@ -148,7 +149,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	uint64_t share_before;
 	bool changed;
 
-	pthread_mutex_lock(&device->lock);
+	lock_acquire(&device->lock);
 	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
 	/* First: what the old limit has grown by is never added to the new one. */
 	if (device->segment) {
@@ -162,7 +163,7 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	}
 	write_settings(device, settings);
 	note_limit_locked(device, changed); /* what could not move before is tried again */
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 	share_before = atomic_exchange(&device->statistics->share_set, settings->share);
 	if (share_before != (uint64_t)settings->share) {
 		note_share(device);
@@ -178,10 +179,10 @@ uint64_t device_read_settings(struct device *device, struct config_gpu *settings
 	uint64_t generation;
 
 	if (!publish_read(&device->published, settings, &generation)) {
-		pthread_mutex_lock(&device->lock);
+		lock_acquire(&device->lock);
 		*settings = device->settings;
 		generation = device_generation(device);
-		pthread_mutex_unlock(&device->lock);
+		lock_release(&device->lock);
 	}
 	return generation;
 }
@@ -212,10 +213,10 @@ static int charge_own_limited(struct device *device, uint64_t bytes, uint64_t mo
 	uint64_t limit;
 	int error;
 
-	pthread_mutex_lock(&device->lock);
+	lock_acquire(&device->lock);
 	limit = is_moved && device->settings.evict ? 0 : device_limit_by(device, &device->settings);
 	error = charge_own(device, SEGMENT_ON_DEVICE, bytes, limit < most ? limit : most);
-	pthread_mutex_unlock(&device->lock);
+	lock_release(&device->lock);
 	return error;
 }
 

@@ -11,10 +11,10 @@
 #ifndef SPILLWAY_DEVICE_H
 #define SPILLWAY_DEVICE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/lock.h"
 #include "core/base/publish.h"
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
@@ -39,7 +39,7 @@ struct device {
 	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
 	_Atomic uint64_t elsewhere;       /* device_count_elsewhere() */
 
-	pthread_mutex_t lock; /* of who changes the settings */
+	LOCK_OF(SETTINGS) lock; /* of who changes the settings */
 	struct config_gpu settings;
 	PUBLISHED(struct config_gpu) published; /* the same, for who takes no lock (terms.h) */
 };

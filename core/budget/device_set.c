@@ -86,7 +86,7 @@ static int make_gpus(struct device_set *set, int found)
 	for (int i = 0; i < found && !error; i++) {
 		struct device *device = &set->device[i];
 
-		pthread_mutex_init(&device->lock, NULL);
+		lock_init(&device->lock);
 		device->statistics = &device->own_statistics;
 		set->count = i + 1;
 		error = identify(device, i);
@@ -231,7 +231,7 @@ void device_set_clear(struct device_set *set)
 	for (int i = set->count - 1; i >= 0; i--) {
 		if (set->device[i].registry)
 			registry_destroy(set->device[i].registry);
-		pthread_mutex_destroy(&set->device[i].lock);
+		lock_destroy(&set->device[i].lock);
 	}
 	set->count = set->tier_count = 0;
 }

@@ -6,6 +6,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "core/base/lock.h"
+
 struct exported {
 	CUmemGenericAllocationHandle handle; /* the driver's */
 	uint64_t key;
@@ -18,7 +20,7 @@ struct imported {
 	UT_hash_handle hh;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(EXPORTED) lock = LOCK_FREE;
 static struct exported *by_handle;
 static struct imported *by_key;
 static _Atomic size_t exported_count; /* mostly zero */
@@ -56,10 +58,10 @@ uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandl
 	struct exported *e;
 	uint64_t key;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	HASH_FIND(hh, by_handle, &handle, sizeof(handle), e);
 	key = e ? e->key : enter(device, handle, bytes);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return key;
 }
 
@@ -70,7 +72,7 @@ uint64_t exported_take(CUmemGenericAllocationHandle handle)
 
 	if (!atomic_load_explicit(&exported_count, memory_order_relaxed))
 		return 0;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	HASH_FIND(hh, by_handle, &handle, sizeof(handle), e);
 	if (e) {
 		key = e->key;
@@ -78,7 +80,7 @@ uint64_t exported_take(CUmemGenericAllocationHandle handle)
 		exported_count--;
 		free(e);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return key;
 }
 
@@ -118,9 +120,9 @@ static struct import import_by(const struct device *device, uint64_t key, uint64
 	struct import import = {.bytes = bytes};
 	bool is_known;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	is_known = count_import(device, key);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (is_known)
 		import = (struct import){.key = key};
 	return import;
@@ -150,7 +152,7 @@ void imported_leave(const struct device *device, uint64_t key)
 	struct imported *i;
 	bool was_last;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	HASH_FIND(hh, by_key, &key, sizeof(key), i);
 	was_last = i && --i->count == 0;
 	if (was_last) {
@@ -158,5 +160,5 @@ void imported_leave(const struct device *device, uint64_t key)
 		free(i);
 		segment_import_left(device->segment, key);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

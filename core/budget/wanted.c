@@ -3,14 +3,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
 static struct {
-	pthread_mutex_t lock;
+	LOCK_OF(MOVER) lock;
 	pthread_cond_t changed; /* for who empties it */
 	pthread_cond_t done;    /* for those who asked */
 	void (*opened)(void);   /* to be called by wanted_open(); NULL: nothing */
@@ -19,14 +19,9 @@ static struct {
 	_Atomic bool closed; /* looked at without the lock too */
 	bool woken;          /* something changed since it was emptied last */
 	struct wanted_request *requests;
-} box = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} box = {.lock = LOCK_FREE};
 
 static _Atomic bool open_devices[DEVICE_MAX];
-
-static struct timespec at(uint64_t ns)
-{
-	return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-}
 
 /* --- who wants something --- */
 
@@ -45,15 +40,10 @@ static bool is_open(const struct device *device)
 /* With the lock held. */
 static bool start(void)
 {
-	pthread_condattr_t by_monotonic;
-
 	if (box.started || box.closed || !box.serve)
 		return box.started;
-	pthread_condattr_init(&by_monotonic);
-	pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&box.changed, &by_monotonic);
-	pthread_cond_init(&box.done, &by_monotonic);
-	pthread_condattr_destroy(&by_monotonic);
+	condition_init(&box.changed);
+	condition_init(&box.done);
 	box.started = thread_start(box.serve) == 0;
 	if (!box.started)
 		log_once(LOG_WARNING,
@@ -67,12 +57,12 @@ void wanted_wake(const struct device *device)
 
 	if (!is_open(device))
 		return;
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	if (start() && !box.woken) {
 		box.woken = true;
 		pthread_cond_signal(&box.changed);
 	}
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 	errno = saved;
 }
 
@@ -102,20 +92,19 @@ static bool withdraw(struct wanted_request *r)
 /* With the lock held and cancellation off. */
 static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadline)
 {
-	const struct timespec until = at(deadline_ends(deadline));
-	int error = 0;
+	bool in_time = true;
 
 	if (!start() || box.closed)
 		return CUDA_ERROR_NOT_READY;
 	enter(r);
 	pthread_cond_signal(&box.changed);
-	while (!r->is_done && !error)
-		error = pthread_cond_timedwait(&box.done, &box.lock, &until);
+	while (!r->is_done && in_time)
+		in_time = condition_wait_until(&box.done, &box.lock, deadline_ends(deadline));
 	if (withdraw(r)) /* not even begun */
 		return CUDA_ERROR_NOT_READY;
 	/* What has begun uses the request: it ends, all its waits are bounded. */
 	while (!r->is_done)
-		pthread_cond_wait(&box.done, &box.lock);
+		condition_wait(&box.done, &box.lock);
 	return r->result;
 }
 
@@ -128,9 +117,9 @@ static CUresult ask(struct wanted_request *r, struct deadline *deadline)
 		return CUDA_ERROR_NOT_READY;
 	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	result = wait_for_answer(r, deadline);
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return result;
@@ -156,43 +145,41 @@ CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportab
 
 void wanted_serve(void *(*serve)(void *), void (*opened)(void))
 {
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	box.serve = serve;
 	box.opened = opened;
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 }
 
 struct wanted_request *wanted_take(void)
 {
 	struct wanted_request *r;
 
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	r = box.requests;
 	if (r)
 		box.requests = r->next;
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 	return r;
 }
 
 void wanted_answer(struct wanted_request *r, CUresult result)
 {
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	r->result = result;
 	r->is_done = true;
 	pthread_cond_broadcast(&box.done);
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 }
 
 void wanted_sleep(uint64_t until_ns)
 {
-	const struct timespec until = at(until_ns);
-
-	pthread_mutex_lock(&box.lock);
+	lock_acquire(&box.lock);
 	while (!box.woken && !box.requests && !box.closed &&
-	       pthread_cond_timedwait(&box.changed, &box.lock, &until) == 0)
+	       condition_wait_until(&box.changed, &box.lock, until_ns))
 		;
 	box.woken = false;
-	pthread_mutex_unlock(&box.lock);
+	lock_release(&box.lock);
 }
 
 void wanted_close(void)

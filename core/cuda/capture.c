@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 
 enum { FEW = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
 
 _Atomic unsigned int capture_count;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(CAPTURES) lock = LOCK_FREE;
 /* Those that are active. They are few, else their room grows and stays; guarded by lock. */
 static struct capture {
 	CUcontext context; /* NULL: it is not known */
@@ -82,14 +83,14 @@ void capture_began_in(CUcontext context, CUstream stream)
 {
 	int saved = errno;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (make_room())
 		capturing[known++] = (struct capture){context, stream};
 	else /* nobody will know its end: better no memory moves than it is invalidated */
 		log_once(LOG_WARNING, "out of host memory: a capture is taken as one that never "
 		                      "ends, and no memory moves");
 	capture_count++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	errno = saved;
 }
 
@@ -106,24 +107,24 @@ void capture_is_over(CUstream stream)
 
 	if (!capture_is_active())
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	while (i < known && capturing[i].stream != stream)
 		i++;
 	if (i < known)
 		take_out(i);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void capture_context_gone(CUcontext context)
 {
 	if (!capture_is_active())
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (unsigned int i = 0; i < known;) {
 		if (capturing[i].context == context)
 			take_out(i);
 		else
 			i++;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/registry/object.h"
 #include "core/state/event.h"
@@ -14,7 +15,7 @@
 
 enum { CLOSING_LOOK_NS = 100000 };
 
-static pthread_rwlock_t contexts_lock = PTHREAD_RWLOCK_INITIALIZER;
+static SHARED_LOCK_OF(CONTEXTS) contexts_lock = SHARED_LOCK_FREE;
 static struct context *contexts;
 static _Atomic size_t context_count; /* read without the lock too: past the end there is none */
 static CUcontext _Atomic alone;      /* the only one; NULL: there are more, or none */
@@ -26,12 +27,12 @@ void (*context_met)(const struct context *context);
 
 void context_start(struct device_set *set)
 {
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	devices = set;
 	context_count = 0;
 	alone = NULL;
 	atomic_fetch_add(&generation, 1);
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 }
 
 struct device *context_device(CUdevice handle)
@@ -67,11 +68,11 @@ bool context_find(CUcontext handle, struct context *context)
 {
 	const struct context *known;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	known = find_alive(handle);
 	if (known)
 		*context = *known;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return known != NULL;
 }
 
@@ -99,10 +100,10 @@ static bool is_being_given_up(CUcontext handle)
 	const struct context *known;
 	bool is_another_s;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	known = find_locked(handle);
 	is_another_s = known && known->is_gone && !pthread_equal(known->giver, pthread_self());
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return is_another_s;
 }
 
@@ -114,7 +115,7 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 
 	while (is_being_given_up(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
 		;
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	if (!known && !find_locked(handle) && make_room()) {
 		struct context *c = &contexts[context_count++];
@@ -133,7 +134,7 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 	}
 	if (known)
 		*context = *known;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return known != NULL;
 }
 
@@ -148,35 +149,35 @@ void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
 		context_met(&entered);
 	if (entered.green == green)
 		return;
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	if (known)
 		known->green = green;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 }
 
 void context_attach(CUcontext handle)
 {
 	struct context *known;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	if (known)
 		known->uses++;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 }
 
 bool context_of_green(CUgreenCtx green, struct context *context)
 {
 	bool found = false;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	for (size_t i = 0; i < context_count && !found; i++) {
 		found = contexts[i].green == green && !contexts[i].is_gone;
 		if (found)
 			*context = contexts[i];
 	}
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return found && green;
 }
 
@@ -251,13 +252,13 @@ bool context_at(size_t i, struct context *context)
 
 	if (i >= atomic_load_explicit(&context_count, memory_order_relaxed))
 		return false;
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	while (at < context_count && (contexts[at].is_gone || i > 0))
 		i -= !contexts[at++].is_gone;
 	found = at < context_count;
 	if (found)
 		*context = contexts[at];
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return found;
 }
 
@@ -276,12 +277,12 @@ static bool borrow(CUcontext handle)
 	struct context *known;
 	bool may;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	may = known && !known->leaving;
 	if (may)
 		known->borrowed++;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return may;
 }
 
@@ -289,11 +290,11 @@ static void give_back(CUcontext handle)
 {
 	struct context *known;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_locked(handle);
 	if (known && known->borrowed)
 		known->borrowed--;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 }
 
 CUresult context_push(CUcontext handle)
@@ -321,10 +322,10 @@ static bool is_borrowed(CUcontext handle)
 	const struct context *known;
 	bool borrowed;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	known = find_locked(handle);
 	borrowed = known && known->borrowed;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return borrowed;
 }
 
@@ -333,13 +334,13 @@ bool context_leave(CUcontext handle, struct context *leaving)
 	struct deadline until = DEADLINE_IN(CLOSING_NS);
 	struct context *known;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	if (known) {
 		known->leaving++;
 		*leaving = *known;
 	}
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	while (known && is_borrowed(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
 		;
 	return known != NULL;
@@ -358,10 +359,10 @@ bool context_stay(const struct context *leaving)
 	struct context *known;
 	bool is_last;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_this(leaving);
 	is_last = known && --known->leaving == 0;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return is_last;
 }
 
@@ -370,10 +371,10 @@ bool context_detach(const struct context *leaving)
 	struct context *known;
 	bool is_last;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_this(leaving);
 	is_last = known && --known->uses == 0;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return is_last;
 }
 
@@ -381,13 +382,13 @@ bool context_gone(const struct context *gone)
 {
 	struct context *known;
 
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	known = find_this(gone);
 	if (known) {
 		known->is_gone = true;
 		known->giver = pthread_self();
 	}
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return known != NULL;
 }
 
@@ -396,10 +397,10 @@ bool context_is_leaving(CUcontext handle)
 	const struct context *known;
 	bool is_leaving;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	known = find_alive(handle);
 	is_leaving = known && known->leaving;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	return is_leaving;
 }
 
@@ -433,16 +434,16 @@ void context_forget(CUcontext handle)
 	struct context gone = {0};
 	const struct context *known;
 
-	pthread_rwlock_rdlock(&contexts_lock);
+	lock_read(&contexts_lock);
 	known = find_locked(handle);
 	if (known)
 		gone = *known;
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 	if (!known)
 		return;
 	/* Before another of its handle may be entered. */
 	clean_up(&gone);
-	pthread_rwlock_wrlock(&contexts_lock);
+	lock_write(&contexts_lock);
 	atomic_fetch_add(&generation, 1);
 	for (size_t i = 0; i < context_count; i++) {
 		if (contexts[i].number == gone.number) {
@@ -451,7 +452,7 @@ void context_forget(CUcontext handle)
 			break;
 		}
 	}
-	pthread_rwlock_unlock(&contexts_lock);
+	lock_leave_shared(&contexts_lock);
 }
 
 struct registry *context_free_registry(void)

@@ -78,5 +78,8 @@ struct driver {
 };
 
 extern struct driver driver;
+#ifdef SPILLWAY_CHECK_LOCKS /* a thread that calls the driver with a lock that does not allow it ends there */
+#define driver (*(locks_at_driver(), &driver))
+#endif
 
 #endif

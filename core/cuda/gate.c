@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/monotonic.h"
 #include "core/base/once.h"
@@ -27,24 +28,12 @@ static _Atomic(struct gate_seat *) seats;
 /* Of threads that could get no memory for a seat: while anyone sits here the gate cannot close. */
 static struct gate_seat bench;
 static _Atomic bool bench_is_used;
-static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(GATE) closing = LOCK_FREE;
 static pthread_key_t seat_key;
 static struct once seat_key_once;
 static bool has_seat_key;
 static _Atomic uint64_t expiry; /* ns; of the one who holds it */
 static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
-
-#ifdef SPILLWAY_CHECK_LOCKS
-__thread int locks_held __attribute__((tls_model("initial-exec")));
-
-void locks_check_none_is_held(void)
-{
-	if (locks_held <= 0)
-		return;
-	log_error("a thread comes to the gate with %d locks held", locks_held);
-	abort();
-}
-#endif
 
 static void full_fence(void)
 {
@@ -224,13 +213,13 @@ static bool close_as(uint32_t closed, uint64_t patience_ns)
 
 bool gate_close(uint64_t patience_ns)
 {
-	pthread_mutex_lock(&closing);
+	lock_acquire(&closing);
 	return close_as(GATE_CLOSED | GATE_SEIZED, patience_ns);
 }
 
 bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
 {
-	pthread_mutex_lock(&closing);
+	lock_acquire(&closing);
 	atomic_store(&expiry, expiry_ns);
 	return close_as(GATE_CLOSED, patience_ns);
 }
@@ -268,7 +257,7 @@ void gate_unseize(void)
 void gate_open(void)
 {
 	change_and_wake(GATE_CLOSED | GATE_SEIZED, WAKE_EXPIRED | WAKE_OTHERS);
-	pthread_mutex_unlock(&closing);
+	lock_release(&closing);
 }
 
 unsigned int gate_is_waited_at(void)
@@ -292,5 +281,5 @@ void gate_forked(void)
 		}
 	}
 	atomic_fetch_and(&gate_state, ~(uint32_t)(GATE_CLOSED | GATE_SEIZED));
-	pthread_mutex_init(&closing, NULL);
+	lock_init(&closing);
 }

@@ -47,7 +47,7 @@ static inline void gate_enter(void)
 		seat = gate_take_seat();
 #ifdef SPILLWAY_CHECK_LOCKS /* an atomic load is not left out, even for nothing */
 	if (!atomic_load_explicit(&seat->inside, memory_order_relaxed))
-		locks_check_none_is_held();
+		locks_at_gate();
 #endif
 	atomic_store_explicit(&seat->inside,
 	                      atomic_load_explicit(&seat->inside, memory_order_relaxed) + 1,

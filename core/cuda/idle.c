@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
@@ -16,13 +17,13 @@ struct known {
 	CUstream stream;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(STREAMS) lock = LOCK_FREE;
 static struct known *streams;
 static size_t count, room;
 
 void quiet_stream_made(CUcontext context, CUstream stream)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (count == room) {
 		size_t more = room ? 2 * room : 64;
 		struct known *grown = realloc(streams, more * sizeof(*grown));
@@ -35,19 +36,19 @@ void quiet_stream_made(CUcontext context, CUstream stream)
 	/* One that is not known is waited for with its context. */
 	if (count < room)
 		streams[count++] = (struct known){context, stream};
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void forget(CUcontext context, CUstream stream)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (size_t i = 0; i < count;) {
 		if (context ? streams[i].context == context : streams[i].stream == stream)
 			streams[i] = streams[--count];
 		else
 			i++;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void quiet_stream_gone(CUstream stream)
@@ -213,7 +214,7 @@ static enum quiet ask_streams(void)
 {
 	enum quiet quiet = QUIET;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (size_t i = 0; i < count && quiet == QUIET; i++) {
 		if (context_push(streams[i].context) != CUDA_SUCCESS)
 			continue;
@@ -221,7 +222,7 @@ static enum quiet ask_streams(void)
 			quiet = QUIET_BUSY;
 		context_pop(streams[i].context);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return quiet;
 }
 

@@ -17,6 +17,7 @@
 
 #include "core/base/deadline.h"
 #include "core/cuda/gate.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/config/listener.h"
@@ -53,7 +54,7 @@
 	"the GPU"
 
 static struct {
-	pthread_mutex_t lock; /* of starting */
+	LOCK_OF(START) lock;  /* of starting */
 	_Atomic bool started; /* or given up: nothing more to do */
 	pid_t process;        /* which started */
 	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
@@ -70,7 +71,7 @@ static struct {
 	bool is_given_up;     /* what started cannot go on */
 
 	sem_t joined, ready;
-} job = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} job = {.lock = LOCK_FREE};
 
 bool job_is_active(void)
 {
@@ -404,7 +405,7 @@ static void forked(void)
 	atomic_store(&event_ring, NULL);
 	gate_forked();
 	ipc_forked();
-	pthread_mutex_init(&job.lock, NULL);
+	lock_init(&job.lock);
 	if (job.listener)
 		listener_abandon(job.listener);
 	if (job.segment)
@@ -568,12 +569,12 @@ void job_start(void)
 		return;
 	/* Files are opened here: a thread cancelled half way would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&job.lock);
+	lock_acquire(&job.lock);
 	if (!atomic_load(&job.started)) {
 		start();
 		atomic_store(&job.started, true);
 	}
-	pthread_mutex_unlock(&job.lock);
+	lock_release(&job.lock);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }

@@ -2,12 +2,12 @@
 #include "core/job/nvml_memory.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/base/file_status.h"
+#include "core/base/lock.h"
 #include "core/base/once.h"
 #include "core/job/job.h"
 #include "core/job/config.h"
@@ -132,10 +132,10 @@ enum { FILES = 3 };
 
 /* The layers as they were read last, and from which files; its lock waits for nobody. */
 static struct {
-	pthread_mutex_t lock;
+	LOCK_OF(NVML) lock;
 	struct config *config;
 	struct stamp stamp[FILES];
-} snapshot = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} snapshot = {.lock = LOCK_FREE};
 
 static struct stamp stamp_of(const char *path)
 {
@@ -194,10 +194,10 @@ static bool read_settings(const struct job_config *c, const struct config_device
 	bool is_told;
 
 	/* In a forked child the lock may be held for ever, by a thread of its parent's. */
-	if (pthread_mutex_trylock(&snapshot.lock) == 0) {
+	if (lock_try(&snapshot.lock)) {
 		renew(c);
 		is_told = settings_from(c, snapshot.config, device, settings);
-		pthread_mutex_unlock(&snapshot.lock);
+		lock_release(&snapshot.lock);
 		return is_told;
 	}
 	config = job_config_read(c);

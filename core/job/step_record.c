@@ -3,21 +3,21 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 #include "core/registry/actions.h"
 #include "core/registry/step_container.h"
 
 static struct {
-	pthread_mutex_t lock;
+	LOCK_OF(STEP_RECORDS) lock;
 	bool is_begun;
 	struct step_container container;
 	uint64_t began_ns;
 	struct step_counts before;
-} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 static uint64_t launches(const struct statistics *s)
 {
@@ -71,7 +71,7 @@ static CUresult next_step(void *cookie, void *subject)
 	int ordinal = device->id.ordinal;
 
 	(void)cookie;
-	pthread_mutex_lock(&steps[ordinal].lock);
+	lock_acquire(&steps[ordinal].lock);
 	if (steps[ordinal].is_begun)
 		step_container_end(&steps[ordinal].container);
 	step_container_begin(&steps[ordinal].container, device->registry,
@@ -80,7 +80,7 @@ static CUresult next_step(void *cookie, void *subject)
 	steps[ordinal].began_ns = clock_now();
 	steps[ordinal].before =
 	    (struct step_counts){launches(s), moved_bytes(s), statistics_get(&s->idle_ns)};
-	pthread_mutex_unlock(&steps[ordinal].lock);
+	lock_release(&steps[ordinal].lock);
 	return CUDA_SUCCESS;
 }
 
@@ -89,11 +89,11 @@ struct resource *job_step_record(struct device *device)
 	int ordinal = device->id.ordinal;
 	struct resource *record = NULL;
 
-	pthread_mutex_lock(&steps[ordinal].lock);
+	lock_acquire(&steps[ordinal].lock);
 	if (steps[ordinal].is_begun)
 		record = step_container_lookup_or_create(
 		    &steps[ordinal].container, &step_record_type, "record", record_create, device);
-	pthread_mutex_unlock(&steps[ordinal].lock);
+	lock_release(&steps[ordinal].lock);
 	return record;
 }
 
@@ -108,9 +108,9 @@ int job_step_add(struct device *device, const char *name, struct resource *resou
 {
 	int ordinal = device->id.ordinal, error = -ECANCELED;
 
-	pthread_mutex_lock(&steps[ordinal].lock);
+	lock_acquire(&steps[ordinal].lock);
 	if (steps[ordinal].is_begun)
 		error = step_container_add(&steps[ordinal].container, name, resource);
-	pthread_mutex_unlock(&steps[ordinal].lock);
+	lock_release(&steps[ordinal].lock);
 	return error;
 }

@@ -1,8 +1,7 @@
 /* Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation, no driver call. */
 #include "core/job/steps.h"
 
-#include <pthread.h>
-
+#include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/base/clock.h"
 #include "core/steps/step.h"
@@ -12,23 +11,23 @@
 #define TOLD_EVERY_NS 1000000u
 
 static struct {
-	pthread_mutex_t lock;
+	LOCK_OF(STEPS) lock;
 	struct step_detector *detector; /* made when steps are first wanted, kept */
 	_Atomic bool is_wanted;
 	uint64_t counted, told_ns;
-} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 bool job_steps_want(int ordinal, bool wanted)
 {
 	bool made = true;
 
-	pthread_mutex_lock(&steps[ordinal].lock);
+	lock_acquire(&steps[ordinal].lock);
 	if (wanted && !steps[ordinal].detector) {
 		steps[ordinal].detector = step_create();
 		made = steps[ordinal].detector != NULL;
 	}
 	atomic_store(&steps[ordinal].is_wanted, wanted && made);
-	pthread_mutex_unlock(&steps[ordinal].lock);
+	lock_release(&steps[ordinal].lock);
 	return made;
 }
 
@@ -54,7 +53,7 @@ void job_steps_launched(const struct job_launch *launch)
 	    launch->result != CUDA_SUCCESS || capture_is_active())
 		return; /* what is captured does not run */
 	now = launch->pacer && launch->at.now_ns ? launch->at.now_ns : clock_now();
-	pthread_mutex_lock(&steps[ordinal].lock);
+	lock_acquire(&steps[ordinal].lock);
 	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
 	if (ended) {
 		counted = steps[ordinal].counted;
@@ -65,7 +64,7 @@ void job_steps_launched(const struct job_launch *launch)
 		/* Where what was counted was no step the number begins anew. */
 		statistics_add(&launch->device->statistics->steps, step.number - counted);
 	}
-	pthread_mutex_unlock(&steps[ordinal].lock);
+	lock_release(&steps[ordinal].lock);
 	if (is_told)
 		tell(launch->device, &step, now);
 }

@@ -2,9 +2,11 @@
  * The pacer. Rules: runs inside the user's process, on its launch path when paced. No wait without an end, none with the
  * lock held, no allocation; no driver call while a capture is active.
  */
+#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/cuda/context.h"
 #include "core/cuda/capture.h"
 #include "core/pace/pacer_private.h"
@@ -13,8 +15,11 @@
 /* A round is charged after so long, however little was launched. */
 #define ROUND_LIFE_NS 20000000ull
 /* With nothing in flight for so long the turn is passed on. */
-#define IDLE_NS 300000u
-#define LOOK_NS 500000u /* how often the watcher looks while others depend on it */
+#define IDLE_NS      300000u
+#define LOOK_NS      500000u /* how often the watcher looks while others depend on it */
+#define LOCK_WAIT_NS 1000000000u
+
+enum { LOCK_SPINS = 100, LOCK_NAP_NS = 20000 };
 
 struct pacer *pacer_create(struct device *device)
 {
@@ -32,20 +37,20 @@ struct pacer *pacer_create(struct device *device)
 	p->own_thousandths = 1000;
 	p->paid_until = &p->own_paid_until;
 	p->due = true;
-	pthread_mutex_init(&p->lock, NULL);
+	lock_init(&p->lock);
 	return p;
 }
 
 void pacer_meet(struct pacer *p, const struct pacer_place *place)
 {
-	pthread_mutex_lock(&p->lock);
+	lock_acquire(&p->lock);
 	p->place = *place;
 	p->turn = (struct turn){.turns = place->turns, .owner = place->owner, .job = place->job};
 	p->align =
 	    (struct align){.lanes = place->lanes, .lane = place->lane, .device = place->device};
 	p->paid_until =
 	    place->lanes ? &place->lanes->paid_until[place->device] : &p->own_paid_until;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 static void wake_all(struct pacer *p)
@@ -87,9 +92,9 @@ void pacer_let_go(struct pacer *p)
 {
 	p->lets_go = true;
 	/* Others need not find out by its silence. Whoever holds the lock is not waited for. */
-	if (pthread_mutex_trylock(&p->lock) == 0) {
+	if (lock_try(&p->lock)) {
 		pacer_pass_turn(p, clock_now());
-		pthread_mutex_unlock(&p->lock);
+		lock_release(&p->lock);
 	}
 	wake_all(p);
 }
@@ -101,16 +106,19 @@ void pacer_correct(struct pacer *p, uint32_t thousandths)
 
 /* --- the lock --- */
 
-/* The settable clock, as the call wants it: set back while the lock is held it makes the wait longer. */
+/* Tried, not waited for: pthread's wait with an end is by the clock that can be set. It is held for moments, mostly. */
 static bool lock_in_time(struct pacer *p)
 {
-	struct timespec until;
+	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
+	int tries = 0;
 
-	if (pthread_mutex_trylock(&p->lock) == 0)
-		return true;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec++;
-	return pthread_mutex_timedlock(&p->lock, &until) == 0;
+	while (!lock_try(&p->lock)) {
+		if (++tries < LOCK_SPINS)
+			sched_yield();
+		else if (!deadline_nap(&until, LOCK_NAP_NS))
+			return false;
+	}
+	return true;
 }
 
 bool pacer_enter(struct pacer *p)
@@ -125,7 +133,7 @@ bool pacer_enter(struct pacer *p)
 
 void pacer_leave(struct pacer *p)
 {
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 	capture_sync_leave();
 }
 
@@ -214,18 +222,18 @@ void pacer_before_timing(struct pacer *p, CUcontext context)
 void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
 {
 	/* However long: its events go with it, and must not be asked for after that. */
-	pthread_mutex_lock(&p->lock);
+	lock_acquire(&p->lock);
 	busy_leave_context(p->busy, context, is_leaving);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 void pacer_forget_context(struct pacer *p, CUcontext context)
 {
-	pthread_mutex_lock(&p->lock);
+	lock_acquire(&p->lock);
 	busy_forget_context(p->busy, context);
 	if (p->context == context)
 		p->context = NULL;
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 void pacer_forget_stream(struct pacer *p, CUstream stream)
@@ -234,7 +242,7 @@ void pacer_forget_stream(struct pacer *p, CUstream stream)
 	if (!lock_in_time(p))
 		return;
 	busy_forget_stream(p->busy, stream);
-	pthread_mutex_unlock(&p->lock);
+	lock_release(&p->lock);
 }
 
 /* --- the watcher --- */

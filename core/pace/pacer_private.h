@@ -2,9 +2,9 @@
 #ifndef SPILLWAY_PACER_PRIVATE_H
 #define SPILLWAY_PACER_PRIVATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/base/lock.h"
 #include "core/budget/device.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
@@ -18,7 +18,7 @@
 
 struct pacer {
 	struct device *device;
-	pthread_mutex_t lock;
+	LOCK_OF(PACER) lock;
 	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
 	_Atomic uint32_t share;
 	_Atomic uint64_t window_ns;

@@ -3,9 +3,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/lock.h"
 
 static_assert((int)ACTION_GROUPS == (int)WIPED_GROUPS, "a pointer per group");
 
@@ -16,7 +17,7 @@ struct action_list {
 	struct action action[ACTIONS_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who adds and removes */
+static LOCK_OF(ACTIONS) lock = LOCK_FREE; /* of who adds and removes */
 static struct kept {
 	const struct action_list *first;
 	int count;
@@ -109,12 +110,12 @@ int action_add(enum action_group group, const struct action *action)
 	struct action_list list;
 	int error;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	list = current(group);
 	error = insert(&list, action);
 	if (!error)
 		error = publish(group, &list);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return error;
 }
 
@@ -134,7 +135,7 @@ int action_remove(enum action_group group, int phase, const char *name)
 	struct action_list list;
 	int at, error = -ENOENT;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	list = current(group);
 	at = find(&list, phase, name);
 	if (at >= 0) {
@@ -143,13 +144,13 @@ int action_remove(enum action_group group, int phase, const char *name)
 			list.action[i] = list.action[i + 1];
 		error = publish(group, &list);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return error;
 }
 
 void actions_forked(void)
 {
-	pthread_mutex_init(&lock, NULL);
+	lock_init(&lock);
 }
 
 CUresult actions_run_listed(enum action_group group, void *subject)

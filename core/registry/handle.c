@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/registry/registry_private.h"
 
 int handle_make(const struct registry *registry, const char *container,
@@ -85,9 +86,9 @@ int handle_parse(const char *text, struct handle *handle)
 
 const char *registry_type_name(struct registry *registry, uint64_t hash)
 {
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	const struct resource_type *type = registry_find_type(registry, hash);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return type ? type->name : NULL;
 }
 
@@ -98,9 +99,9 @@ static int find_type(struct registry *registry, const struct handle *handle,
 	if (handle->process != registry->process || handle->gpu != registry->gpu ||
 	    strcmp(handle->job, registry->job) != 0)
 		return -EXDEV;
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	*type = registry_find_type(registry, handle->type_hash);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return *type ? 0 : -ENOENT;
 }
 
@@ -126,13 +127,13 @@ static bool look_around(struct registry *registry, const struct handle *handle,
 	const struct container *container;
 
 	*other = NULL;
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	container = registry_find_container(registry, handle->container);
 	for (const struct known_type *known = registry->types; container && known && !*other;
 	     known = known->next)
 		if (container_find(container, known->type, name))
 			*other = known->type;
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return container != NULL;
 }
 

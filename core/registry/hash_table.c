@@ -1,16 +1,16 @@
 /* A lookup table that is written to: open addressing. Rules: runs inside the user's process; out of memory is an answer. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/registry/lookup_table.h"
 
 enum { FIRST_CAPACITY = 16 };
 
 struct hash_table {
 	struct lookup_table table;
-	pthread_mutex_t lock;
+	LOCK_OF(LOOKUP_TABLE) lock;
 	size_t capacity, count; /* a power of two; at most half of it is used */
 	uint64_t *keys;
 	bool *is_used;
@@ -102,12 +102,12 @@ static size_t hash_count(struct lookup_table *table)
 
 static void hash_begin(struct lookup_table *table)
 {
-	pthread_mutex_lock(&of(table)->lock);
+	lock_acquire(&of(table)->lock);
 }
 
 static void hash_end(struct lookup_table *table)
 {
-	pthread_mutex_unlock(&of(table)->lock);
+	lock_release(&of(table)->lock);
 }
 
 static void hash_destroy(struct resource *resource)
@@ -115,7 +115,7 @@ static void hash_destroy(struct resource *resource)
 	struct hash_table *t = (struct hash_table *)resource;
 
 	free_arrays(t);
-	pthread_mutex_destroy(&t->lock);
+	lock_destroy(&t->lock);
 	free(t);
 }
 
@@ -135,6 +135,6 @@ struct lookup_table *hash_table_create(size_t value_size)
 	resource_init(&t->table.resource, &hash_table_type);
 	t->table.kind = &kind;
 	t->table.value_size = value_size;
-	pthread_mutex_init(&t->lock, NULL);
+	lock_init(&t->lock);
 	return &t->table;
 }

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 
 struct object {
@@ -32,7 +32,7 @@ struct weighed {
 static_assert(sizeof(struct weighed) <= 136, "144 bytes of the heap");
 
 /* One for all: owner and owned may be of different devices. Nothing is locked under it. */
-static pthread_mutex_t owned_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(OWNED) owned_lock = LOCK_FREE;
 
 static struct object *object_of(struct resource *resource)
 {
@@ -72,22 +72,22 @@ static struct object *part(struct object *owner)
 {
 	struct object *o;
 
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	do {
 		o = owner->owned;
 		if (o)
 			unlink_from_owner(o);
 		/* Else it is being destroyed now, and waits for the lock. */
 	} while (o && !resource_hold_if_alive(&o->resource));
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 	return o;
 }
 
 static void unlink_if_owned(struct object *o)
 {
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	unlink_from_owner(o);
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 }
 
 /* The last reference is gone: nobody else can give it something any more. */
@@ -134,10 +134,10 @@ void object_give(struct resource *object, struct resource *owner)
 {
 	struct object *o = object_of(object);
 
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	if (!o->owner)
 		link_to_owner(o, object_of(owner));
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -149,7 +149,7 @@ struct object_weight object_owned_weight(struct resource *owner, const struct re
 {
 	struct object_weight sum = {0};
 
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	for (struct object *o = object_of(owner)->owned; o; o = o->next) {
 		const struct object_weight *weight = weight_of(o);
 
@@ -159,7 +159,7 @@ struct object_weight object_owned_weight(struct resource *owner, const struct re
 		sum.threads = add(sum.threads, weight->threads);
 		sum.kernels += weight->kernels;
 	}
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 	return sum;
 }
 
@@ -168,10 +168,10 @@ uint64_t object_owner(struct resource *object)
 	const struct object *owner;
 	uint64_t address;
 
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	owner = object_of(object)->owner;
 	address = owner ? owner->address : 0;
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 	return address;
 }
 
@@ -180,10 +180,10 @@ struct object_weight object_weight(struct resource *object)
 	const struct object_weight *has = weight_of(object_of(object));
 	struct object_weight weight = {0};
 
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	if (has)
 		weight = *has;
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 	return weight;
 }
 
@@ -199,11 +199,11 @@ void object_weigh(struct resource *object, const struct object_weight *weight)
 
 	if (!has)
 		return;
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	changes = has->changes + 1;
 	*has = *weight;
 	has->changes = changes;
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 }
 
 void object_use(struct resource *object, int64_t change)
@@ -212,9 +212,9 @@ void object_use(struct resource *object, int64_t change)
 
 	if (!has)
 		return;
-	pthread_mutex_lock(&owned_lock);
+	lock_acquire(&owned_lock);
 	has->uses += change;
-	pthread_mutex_unlock(&owned_lock);
+	lock_release(&owned_lock);
 }
 
 /* NULL, and says so: of another type. */
@@ -260,10 +260,10 @@ static bool is_known(struct registry *registry, const char *container,
 	bool is_same = false;
 
 	if (known) {
-		pthread_mutex_lock(&owned_lock);
+		lock_acquire(&owned_lock);
 		is_same = object_of(known)->owner == object_of(entry->owner) &&
 		          !resource_is_leaving(known);
-		pthread_mutex_unlock(&owned_lock);
+		lock_release(&owned_lock);
 		resource_release(known);
 	}
 	return is_same;

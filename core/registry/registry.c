@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/registry/registry_private.h"
 
@@ -20,8 +21,8 @@ struct registry *registry_create(const char *job, int process, int gpu)
 	snprintf(registry->job, sizeof registry->job, "%s", job ? job : "");
 	registry->process = process;
 	registry->gpu = gpu;
-	pthread_mutex_init(&registry->lock, NULL);
-	pthread_cond_init(&registry->created, NULL);
+	lock_init(&registry->lock);
+	condition_init(&registry->created);
 	return registry;
 }
 
@@ -36,7 +37,7 @@ void registry_destroy(struct registry *registry)
 	}
 	address_table_free(&registry->addresses);
 	pthread_cond_destroy(&registry->created);
-	pthread_mutex_destroy(&registry->lock);
+	lock_destroy(&registry->lock);
 	free(registry);
 }
 
@@ -197,18 +198,18 @@ static void end_creation(struct registry *registry, const struct creation *ended
 static int locked_add(struct registry *registry, const char *container, struct resource_name name,
                       struct resource *resource)
 {
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	int error = add(registry, container, name, resource);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return error;
 }
 
 static struct resource *locked_find(struct registry *registry, const char *container,
                                     const struct resource_type *type, struct resource_name name)
 {
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	struct resource *found = find(registry, container, type, name);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return found;
 }
 
@@ -217,13 +218,13 @@ static int locked_delete(struct registry *registry, const char *container_name,
 {
 	struct resource *removed = NULL;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	struct container *container = find_container(registry, container_name);
 	if (container)
 		removed = container_remove(container, type, name);
 	if (removed)
 		find_known(registry, type)->count--;
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	resource_release(removed);
 	return removed ? 0 : -ENOENT;
 }
@@ -293,9 +294,9 @@ static size_t locked_find_batch(struct registry *registry, const char *container
                                 const struct resource_type *type, const struct resource_name *names,
                                 size_t n, struct resource **found)
 {
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	size_t count = find_batch(registry, container, type, names, n, found);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return count;
 }
 
@@ -341,9 +342,9 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 {
 	struct resource *before = NULL;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	int error = replace(registry, container, name_from_address(object), resource, &before);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	resource_release(before);
 	return error;
 }
@@ -362,11 +363,11 @@ struct resource *registry_find_object(struct registry *registry, const char *pre
 {
 	struct resource *found = NULL;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	const struct address_entry *entry = find_any(registry, preferred, type, object);
 	if (entry)
 		found = resource_hold(entry->resource);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return found;
 }
 
@@ -383,25 +384,25 @@ struct resource *registry_take_object(struct registry *registry, const char *pre
 {
 	struct resource *taken = NULL;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	struct address_entry *entry = find_any(registry, preferred, type, object);
 	if (entry) {
 		strcpy(container, entry->container->name);
 		taken = take(registry, entry);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return taken;
 }
 
 static int delete_resource(struct registry *registry, uint64_t object, size_t place,
                            struct resource *resource)
 {
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	struct address_entry *entry =
 	    address_table_find_resource(&registry->addresses, object, place, resource);
 	if (entry)
 		take(registry, entry);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	if (entry)
 		resource_release(resource);
 	return entry ? 0 : -ENOENT;
@@ -417,14 +418,14 @@ struct leaving registry_leave_object(struct registry *registry, const char *pref
 {
 	struct leaving leaving = {.registry = registry, .object = object};
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	const struct address_entry *entry = find_any(registry, preferred, type, object);
 	if (entry && !resource_is_leaving(entry->resource)) {
 		leaving.resource = resource_hold(entry->resource);
 		leaving.place = (size_t)(entry - registry->addresses.entry);
 		atomic_fetch_add_explicit(&leaving.resource->leaving, 1, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return leaving;
 }
 
@@ -463,28 +464,28 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 
 	if (!mine.container || !name_is_valid(name))
 		return NULL;
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	while (!(found = find(registry, container, type, key)) &&
 	       (other = find_creation(registry, &mine))) {
 		/* create() asking for what it is about to make would wait for itself */
 		if (pthread_equal(other->thread, mine.thread)) {
-			pthread_mutex_unlock(&registry->lock);
+			lock_release(&registry->lock);
 			return NULL;
 		}
-		pthread_cond_wait(&registry->created, &registry->lock);
+		condition_wait(&registry->created, &registry->lock);
 	}
 	if (found) {
-		pthread_mutex_unlock(&registry->lock);
+		lock_release(&registry->lock);
 		return found;
 	}
 	mine.next = registry->creations;
 	/* cppcheck-suppress autoVariables; taken out again before this returns */
 	registry->creations = &mine;
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 
 	made = create(cookie);
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	/* someone may have added one of this name meanwhile: theirs stays */
 	found = find(registry, container, type, key);
 	if (found || (made && (made->type != type || add(registry, container, key, made) != 0)))
@@ -492,7 +493,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 	else if (made)
 		found = resource_hold(made);
 	end_creation(registry, &mine);
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	if (unwanted && unwanted->type != type)
 		log_error("resource \"%s\": one of type %s was made, expected type %s", name,
 		          unwanted->type->name, type->name);
@@ -505,7 +506,7 @@ size_t registry_cleanup(struct registry *registry, const char *container_name)
 	struct resource *taken = NULL;
 	size_t count = 0;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	struct container *container = find_container(registry, container_name);
 	if (container) {
 		HASH_DEL(registry->containers, container);
@@ -515,7 +516,7 @@ size_t registry_cleanup(struct registry *registry, const char *container_name)
 	}
 	for (const struct resource *r = taken; r; r = r->next_taken)
 		find_known(registry, r->type)->count--;
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 
 	for (struct resource *next; taken; taken = next, count++) {
 		next = taken->next_taken;
@@ -530,11 +531,11 @@ size_t registry_clear(struct registry *registry)
 	size_t count = 0;
 
 	for (;;) {
-		pthread_mutex_lock(&registry->lock);
+		lock_acquire(&registry->lock);
 		bool empty = !registry->containers;
 		if (!empty)
 			strcpy(name, registry->containers->name);
-		pthread_mutex_unlock(&registry->lock);
+		lock_release(&registry->lock);
 		if (empty)
 			return count;
 		count += registry_cleanup(registry, name);

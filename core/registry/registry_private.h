@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "core/base/lock.h"
 #include "core/registry/container.h"
 
 /* A type that was met; they are few and stay. Within the process the pointer stands for the hash.
@@ -29,7 +30,7 @@ struct registry {
 	int process;
 	int gpu;
 	_Atomic uint64_t unique_names;  /* given so far */
-	pthread_mutex_t lock;           /* guards all below; never held while foreign code runs */
+	LOCK_OF(REGISTRY) lock;         /* guards all below; never held while foreign code runs */
 	pthread_cond_t created;         /* a creation ended */
 	struct container *containers;   /* uthash */
 	struct container *found_last;   /* of them: mostly the next to be looked for; or NULL */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/registry/registry_private.h"
 
 struct seen {
@@ -32,7 +33,7 @@ static struct seen *copy_all(struct registry *registry, size_t *count)
 	struct copying copying = {0};
 	size_t total = 0;
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	for (const struct container *c = registry->containers; c; c = c->hh.next)
 		total += container_count(c);
 	if (total)
@@ -42,7 +43,7 @@ static struct seen *copy_all(struct registry *registry, size_t *count)
 			copying.container = c;
 			container_each(c, copy_one, &copying);
 		}
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	*count = copying.count;
 	return copying.seen;
 }
@@ -88,23 +89,23 @@ size_t registry_list(struct registry *registry, struct registry_listing *listing
 {
 	struct listing all = {.listing = listing, .most = most};
 
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	for (const struct container *c = registry->containers; c; c = c->hh.next) {
 		all.container = c;
 		container_each(c, list_one, &all);
 	}
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return all.count;
 }
 
 size_t registry_count(struct registry *registry, const struct resource_type *type)
 {
 	size_t count = 0;
-	pthread_mutex_lock(&registry->lock);
+	lock_acquire(&registry->lock);
 	for (const struct known_type *known = registry->types; known; known = known->next)
 		if (!type || known->type == type)
 			count += known->count;
-	pthread_mutex_unlock(&registry->lock);
+	lock_release(&registry->lock);
 	return count;
 }
 

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "core/state/lanes.h"
+#include "core/base/lock.h"
 #include "core/state/segment.h"
 
 #define SEGMENT_MAGIC "SPILLSEG"

@@ -55,14 +55,17 @@ int segment_lock(struct segment_file *file)
 	pthread_mutex_t *mutex = &file->header.lock.mutex;
 	uint64_t deadline = 0;
 
+	locks_before(mutex, LOCK_SEGMENT);
 	for (int tries = 0;; tries++) {
-		int error = pthread_mutex_trylock(mutex);
+		int error = lock_robust_try(mutex);
+		if (error == 0 || error == EOWNERDEAD)
+			locks_taken(mutex, LOCK_SEGMENT);
 		if (error == 0)
 			return 0;
 		if (error == EOWNERDEAD) {
 			/* killed here, the next one finds it dead again and repeats the repair */
 			segment_repair(file);
-			pthread_mutex_consistent(mutex);
+			lock_robust_mend(mutex);
 			return 0;
 		}
 		if (error != EBUSY)
@@ -82,7 +85,8 @@ int segment_lock(struct segment_file *file)
 
 void segment_unlock(struct segment_file *file)
 {
-	pthread_mutex_unlock(&file->header.lock.mutex);
+	locks_given(&file->header.lock.mutex);
+	lock_robust_release(&file->header.lock.mutex);
 }
 
 void segment_change_begin(struct segment_header *header)

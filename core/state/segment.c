@@ -237,7 +237,7 @@ void segment_leave(struct segment *segment)
 		slots_tended(&file->header);
 		segment_unlock(file);
 	}
-	(pthread_mutex_unlock)(&segment->slot->life.mutex);
+	lock_robust_release(&segment->slot->life.mutex);
 	munmap(file, sizeof *file);
 	free(segment->directory);
 	free(segment->node);

@@ -15,9 +15,9 @@ uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
 /* True: the mutex is ours now. */
 static bool try_life(struct segment_slot *slot)
 {
-	int error = (pthread_mutex_trylock)(&slot->life.mutex); /* held for life */
+	int error = lock_robust_try(&slot->life.mutex); /* held for life */
 	if (error == EOWNERDEAD)
-		error = pthread_mutex_consistent(&slot->life.mutex);
+		error = lock_robust_mend(&slot->life.mutex);
 	return error == 0;
 }
 
@@ -25,7 +25,7 @@ static bool owner_is_dead(struct segment_slot *slot)
 {
 	if (!try_life(slot))
 		return false;
-	(pthread_mutex_unlock)(&slot->life.mutex);
+	lock_robust_release(&slot->life.mutex);
 	return true;
 }
 

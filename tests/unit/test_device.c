@@ -23,7 +23,7 @@ static struct device *device_in(struct segment *segment, const struct config_gpu
 	if (segment)
 		ck_assert_int_eq(segment_device(segment, &gpu), 0);
 
-	pthread_mutex_init(&device->lock, NULL);
+	lock_init(&device->lock);
 	device->statistics = &device->own_statistics;
 	device->id.memory = 32 * GIB;
 	statistics_set(&device->statistics->elastic, ELASTIC_YES);

@@ -127,7 +127,7 @@ START_TEST(an_arena_is_seen_as_it_is)
 	                          base + 12 * ARENA_UNIT,    base + 31 * ARENA_UNIT + 512,
 	                          base + UNITS * ARENA_UNIT, base - 1};
 
-	pthread_mutex_init(&arena.lock, NULL);
+	lock_init(&arena.lock);
 	table = arena_view_create(&arena);
 	ck_assert_uint_eq(lookup_table_find(table, keys, 6, view, &none), 3);
 	for (int i = 0; i < 2; i++) {
@@ -152,7 +152,7 @@ START_TEST(an_arena_is_seen_as_it_is)
 	ck_assert_int_eq(view[0].side, SEGMENT_ON_DEVICE);
 	ck_assert_int_eq(lookup_table_insert(table, keys, view, 1), -EROFS);
 	resource_release(&table->resource);
-	pthread_mutex_destroy(&arena.lock);
+	lock_destroy(&arena.lock);
 }
 END_TEST
 

@@ -103,9 +103,9 @@ static struct move look(CUdeviceptr address, bool expected)
 {
 	struct move move = {.kind = &movable_own, .address = address};
 
-	pthread_mutex_lock(movable_own.lock(gpu));
+	movable_own.acquire(gpu);
 	ck_assert_int_eq(movable_own.look(gpu, &move, false), expected);
-	pthread_mutex_unlock(movable_own.lock(gpu));
+	movable_own.release(gpu);
 	return move;
 }
 
@@ -118,9 +118,9 @@ static void move_to(CUdeviceptr address, enum segment_side side)
 	                                           : device_charge_host(gpu, move.size, UINT64_MAX),
 	                 0);
 	move.to = fake_add(FAKE_PHYSICAL, 0, move.size, side == SEGMENT_ON_DEVICE);
-	pthread_mutex_lock(movable_own.lock(gpu));
+	movable_own.acquire(gpu);
 	movable_own.moved(gpu, &move, side, false);
-	pthread_mutex_unlock(movable_own.lock(gpu));
+	movable_own.release(gpu);
 	fake_remove(FAKE_PHYSICAL, move.from);
 	device_uncharge(gpu, move.is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST, move.size);
 }

@@ -1,10 +1,11 @@
 /* Books of advice. Rules: runs inside the user's process, within its calls; never calls the driver. */
 #include "core/memory/alloc/advice.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/lock.h"
 
 #define PAGE ((uint64_t)4096) /* the driver rounds to the host's pages */
 
@@ -17,7 +18,7 @@ struct piece {
 };
 
 struct advice_book {
-	pthread_mutex_t lock; /* waits for nothing */
+	LOCK_OF(ADVICE) lock; /* waits for nothing */
 	uint64_t from, to;
 	_Atomic uint64_t changes;
 	struct piece *piece; /* by address, neighbours differ; the first begins the book */
@@ -40,7 +41,7 @@ struct advice_book *advice_book_new(uint64_t from, uint64_t to)
 	                             .piece = piece,
 	                             .count = 1,
 	                             .capacity = FEW};
-	pthread_mutex_init(&book->lock, NULL);
+	lock_init(&book->lock);
 	piece[0] = (struct piece){from, {.preferred = nowhere, .prefetched = nowhere}};
 	return book;
 }
@@ -49,7 +50,7 @@ void advice_book_free(struct advice_book *book)
 {
 	if (!book)
 		return;
-	pthread_mutex_destroy(&book->lock);
+	lock_destroy(&book->lock);
 	free(book->piece);
 	free(book);
 }
@@ -184,7 +185,7 @@ static void change(struct advice_book *book, uint64_t from, uint64_t to,
 		from = book->from;
 	if (from >= to)
 		return;
-	pthread_mutex_lock(&book->lock);
+	lock_acquire(&book->lock);
 	if (grow(book)) {
 		first = cut(book, from);
 		last = to < book->to ? cut(book, to) : book->count;
@@ -193,7 +194,7 @@ static void change(struct advice_book *book, uint64_t from, uint64_t to,
 		join(book, first, last);
 		atomic_fetch_add(&book->changes, 1);
 	}
-	pthread_mutex_unlock(&book->lock);
+	lock_release(&book->lock);
 }
 
 void advice_given(struct advice_book *book, uint64_t from, uint64_t to, CUmem_advise advice,
@@ -222,12 +223,12 @@ struct advice advice_common(struct advice_book *book, uint64_t from, uint64_t to
 {
 	struct advice all;
 
-	pthread_mutex_lock(&book->lock);
+	lock_acquire(&book->lock);
 	size_t i = piece_at(book, from);
 	all = book->piece[i].advice;
 	while (++i < book->count && book->piece[i].from < to)
 		advice_narrow(&all, &book->piece[i].advice);
-	pthread_mutex_unlock(&book->lock);
+	lock_release(&book->lock);
 	return all;
 }
 
@@ -235,12 +236,12 @@ uint64_t advice_piece(struct advice_book *book, uint64_t from, uint64_t to, stru
 {
 	uint64_t end = to;
 
-	pthread_mutex_lock(&book->lock);
+	lock_acquire(&book->lock);
 	size_t i = piece_at(book, from);
 	*advice = book->piece[i].advice;
 	if (i + 1 < book->count && book->piece[i + 1].from < to)
 		end = book->piece[i + 1].from;
-	pthread_mutex_unlock(&book->lock);
+	lock_release(&book->lock);
 	return end;
 }
 

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/memory/arena/elastic.h"
 #include "core/budget/exported.h"
 #include "core/state/event.h"
 
 /* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(ADDRESSES) table_lock = LOCK_FREE;
 static void *table;
 static _Atomic size_t table_count; /* read without the lock: mostly zero */
 
@@ -34,7 +35,7 @@ static int table_add(struct allocation *a)
 	struct allocation **node;
 	int error = 0;
 
-	pthread_mutex_lock(&table_lock);
+	lock_acquire(&table_lock);
 	node = tsearch(a, &table, by_range);
 	if (!node)
 		error = -ENOMEM;
@@ -42,7 +43,7 @@ static int table_add(struct allocation *a)
 		error = -EEXIST;
 	else
 		table_count++;
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return error;
 }
 
@@ -51,13 +52,13 @@ static void table_remove(struct allocation *a)
 {
 	struct allocation **node;
 
-	pthread_mutex_lock(&table_lock);
+	lock_acquire(&table_lock);
 	node = tfind(a, &table, by_range);
 	if (node && *node == a) {
 		tdelete(a, &table, by_range);
 		table_count--;
 	}
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 }
 
 static uint64_t allocation_memory_used(const struct resource *resource)
@@ -107,16 +108,16 @@ static void allocation_destroy(struct resource *resource)
 
 void allocation_exported(struct allocation *a, const void *handle, size_t size)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static LOCK_OF(EXPORTED_AS) lock = LOCK_FREE;
 	struct device *device = a->context.device;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	a->is_shared = true;
 	if (!a->exported_as && a->side == SEGMENT_ON_DEVICE && a->charged)
 		a->exported_as = exported_as(device, a->charged);
 	if (a->exported_as)
 		segment_export_name(device->segment, a->exported_as, handle, size);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 const struct resource_type allocation_type = {
@@ -229,11 +230,11 @@ static struct allocation *in_table_at(CUdeviceptr address, size_t size)
 
 	if (!table_count)
 		return NULL;
-	pthread_mutex_lock(&table_lock);
+	lock_acquire(&table_lock);
 	node = tfind(&key, &table, by_range);
 	if (node && resource_hold_if_alive(&(*node)->resource))
 		found = *node;
-	pthread_mutex_unlock(&table_lock);
+	lock_release(&table_lock);
 	return found;
 }
 

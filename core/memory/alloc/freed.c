@@ -1,12 +1,13 @@
 /* Giving memory back. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/freed.h"
 
+#include "core/base/lock.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/cuda/fence.h"
 #include "core/cuda/idle.h"
 #include "core/cuda/capture.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(FREED) lock = LOCK_FREE;
 /* What was freed and is still there, by what it is behind. With a reference to each. */
 static struct allocation *postponed; /* a wait for everything */
 static struct allocation *behind;    /* the fence that is set */
@@ -23,10 +24,10 @@ static void push(struct allocation **list, struct allocation *a)
 void spilled_postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	push(&postponed, a);
 	postponed_count++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* False: there can be no fence. */
@@ -35,14 +36,14 @@ static bool defer(struct allocation *a)
 	bool is_deferred = true;
 
 	resource_hold(&a->resource);
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (behind)
 		push(&later, a);
 	else if ((is_deferred = fence_set()))
 		push(&behind, a);
 	if (is_deferred)
 		deferred_count++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!is_deferred)
 		resource_release(&a->resource);
 	return is_deferred;
@@ -136,9 +137,9 @@ bool spilled_is_freed(CUdeviceptr address)
 	if (!(atomic_load_explicit(&postponed_count, memory_order_relaxed) |
 	      atomic_load_explicit(&deferred_count, memory_order_relaxed)))
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	found = is_in(postponed, address) || is_in(behind, address) || is_in(later, address);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return found;
 }
 
@@ -182,9 +183,9 @@ void spilled_poll(void)
 
 	if (!atomic_load_explicit(&deferred_count, memory_order_relaxed) || capture_is_active())
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	ready = take_passed();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	give_all_back(ready);
 }
 
@@ -211,9 +212,9 @@ static struct allocation *take_postponed(CUcontext context)
 {
 	struct allocation *taken = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	take(&postponed, &postponed_count, context, &taken);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return taken;
 }
 
@@ -221,13 +222,13 @@ static struct allocation *take_all(CUcontext context)
 {
 	struct allocation *taken = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	take(&postponed, &postponed_count, context, &taken);
 	take(&behind, &deferred_count, context, &taken);
 	take(&later, &deferred_count, context, &taken);
 	if (!behind)
 		set_next();
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return taken;
 }
 
@@ -260,7 +261,7 @@ void spilled_settle(void)
 void spilled_fence(void)
 {
 	if (atomic_load_explicit(&postponed_count, memory_order_relaxed) && !capture_is_active()) {
-		pthread_mutex_lock(&lock);
+		lock_acquire(&lock);
 		while (postponed) {
 			struct allocation *a = postponed;
 
@@ -271,7 +272,7 @@ void spilled_fence(void)
 		}
 		if (!behind)
 			set_next();
-		pthread_mutex_unlock(&lock);
+		lock_release(&lock);
 	}
 	spilled_poll();
 }
@@ -295,7 +296,7 @@ bool spilled_wait(void)
 void spilled_forget_context(CUcontext context)
 {
 	wait_and_give_back(take_all(context));
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	fence_forget_context(context);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

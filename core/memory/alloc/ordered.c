@@ -1,6 +1,7 @@
 /* Memory freed in stream order. Rules: runs inside the user's process, within its calls; never waits. */
 #include "core/memory/alloc/ordered.h"
 
+#include "core/base/lock.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
 #include "core/cuda/idle.h"
@@ -9,7 +10,7 @@
 
 enum { BUCKETS = 64, EVENTS_MAX = 256, AHEAD_MAX = 16 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(ORDERED) lock = LOCK_FREE;
 /* By the bytes they take, the oldest first; with a reference to each. */
 static struct {
 	struct allocation *first, **end;
@@ -88,17 +89,17 @@ static bool record(struct stream_point *point)
 	driver.cuCtxGetCurrent(&current);
 	if (current != point->context && context_push(point->context) != CUDA_SUCCESS)
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	point->event = take_event(point->context);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (!point->event)
 		result = driver.cuEventCreate(&point->event, CU_EVENT_DISABLE_TIMING);
 	if (result == CUDA_SUCCESS) {
 		result = driver.cuEventRecord(point->event, point->stream);
 		if (result != CUDA_SUCCESS) {
-			pthread_mutex_lock(&lock);
+			lock_acquire(&lock);
 			give_event(point);
-			pthread_mutex_unlock(&lock);
+			lock_release(&lock);
 		}
 	}
 	if (current != point->context)
@@ -146,14 +147,14 @@ bool ordered_free(struct allocation *a, CUstream stream)
 	a->pool_live = 0;
 	a->freed_at = point;
 	a->freed_next = NULL;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	a->freed_at.order = ++frees;
 	if (!kept[bucket].first)
 		kept[bucket].end = &kept[bucket].first;
 	*kept[bucket].end = a;
 	kept[bucket].end = &a->freed_next;
 	kept_count++;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return true;
 }
 
@@ -201,13 +202,13 @@ struct allocation *ordered_take(struct pool *pool, size_t size, CUstream stream)
 	if (!atomic_load_explicit(&kept_count, memory_order_relaxed) ||
 	    !stream_point(stream, &point))
 		return NULL;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	at = find(&kept[bucket_of(span)].first, pool, span, &point);
 	if (at) {
 		a = unlink_at(bucket_of(span), at);
 		give_event(&a->freed_at);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return a;
 }
 
@@ -278,7 +279,7 @@ static uint64_t sweep(struct sweep *what)
 
 	if (!atomic_load_explicit(&kept_count, memory_order_relaxed))
 		return 0;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (struct allocation **at = &kept[i].first; *at;) {
 			struct allocation *a = *at;
@@ -293,7 +294,7 @@ static uint64_t sweep(struct sweep *what)
 			going = a;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	give_back(going);
 	return bytes;
 }
@@ -324,14 +325,14 @@ void ordered_stream_gone(CUstream stream)
 {
 	if (!atomic_load(&kept_count))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (struct allocation *a = kept[i].first; a; a = a->freed_next) {
 			if (a->freed_at.stream == stream)
 				a->freed_at.stream = NULL;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* Events go with their context. */
@@ -339,7 +340,7 @@ void ordered_forget_context(CUcontext context)
 {
 	struct allocation *waiting = NULL;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (struct allocation **at = &kept[i].first; *at;) {
 			struct allocation *a = *at;
@@ -361,7 +362,7 @@ void ordered_forget_context(CUcontext context)
 	}
 	while (take_event(context))
 		;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	while (waiting) {
 		struct allocation *a = waiting;
 

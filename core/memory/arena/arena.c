@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/arena_view.h"
@@ -12,7 +13,7 @@ enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
 
 struct arena_range arena_ranges[DEVICE_MAX];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(ARENAS) lock = LOCK_FREE;
 static struct arena arenas[DEVICE_MAX];
 
 static bool has_vmm(const struct device *device)
@@ -96,7 +97,7 @@ static enum elastic make(struct arena *arena, struct device *device)
 		driver.cuMemAddressFree(arena->base, arena->size);
 		return ELASTIC_NO_ADDRESSES;
 	}
-	pthread_mutex_init(&arena->lock, NULL);
+	lock_init(&arena->lock);
 	return ELASTIC_YES;
 }
 
@@ -121,7 +122,7 @@ struct arena *arena_of(struct device *device)
 		return range->arena;
 	if (statistics_get(state) > ELASTIC_YES)
 		return NULL;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (!atomic_load(&range->base) && statistics_get(state) == ELASTIC_UNUSED) {
 		struct arena *arena = &arenas[device->id.ordinal];
 		enum elastic made = make(arena, device);
@@ -137,7 +138,7 @@ struct arena *arena_of(struct device *device)
 		}
 		statistics_set(state, made);
 	}
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return atomic_load(&range->base) ? range->arena : NULL;
 }
 

@@ -11,6 +11,7 @@
 #ifndef SPILLWAY_ARENA_H
 #define SPILLWAY_ARENA_H
 
+#include "core/base/lock.h"
 #include "core/budget/device.h"
 #include "core/memory/arena/address_space.h"
 #include "core/memory/arena/slab.h"
@@ -46,7 +47,7 @@ struct arena {
 	struct address_space space;
 	struct slabs slabs;
 	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
-	pthread_mutex_t lock;
+	LOCK_OF(ARENA) lock;
 	bool is_slab_made[SLAB_CLASSES]; /* of this class a thread makes one; under the lock */
 	_Atomic uint32_t
 	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */

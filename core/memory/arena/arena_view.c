@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/lock.h"
+
 struct arena_view {
 	struct lookup_table table;
 	struct arena *arena;
@@ -50,12 +52,12 @@ static size_t view_count(struct lookup_table *table)
 
 static void view_begin(struct lookup_table *table)
 {
-	pthread_mutex_lock(&arena_of_view(table)->lock);
+	lock_acquire(&arena_of_view(table)->lock);
 }
 
 static void view_end(struct lookup_table *table)
 {
-	pthread_mutex_unlock(&arena_of_view(table)->lock);
+	lock_release(&arena_of_view(table)->lock);
 }
 
 static void view_describe(const struct resource *resource, char *buf, size_t size)

@@ -2,6 +2,7 @@
 #include "core/memory/arena/elastic.h"
 
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 #include "core/cuda/gate.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
@@ -81,11 +82,11 @@ static CUresult allocate_run(const struct context *context, struct run *run, siz
 		run_remove(run->arena, run->first, run->units, false);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	pthread_mutex_lock(&run->arena->lock);
+	lock_acquire(&run->arena->lock);
 	for (uint32_t i = 0; i < run->units; i++)
 		run->arena->units[run->first + i].owner.allocation = a;
 	run_publish(run, UNIT_OF_ALLOCATION);
-	pthread_mutex_unlock(&run->arena->lock);
+	lock_release(&run->arena->lock);
 	run_open(run);
 	*out = a;
 	return CUDA_SUCCESS;
@@ -107,7 +108,7 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 	struct arena *arena = run->arena;
 	struct slab *slab;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	slab = slab_create(&arena->slabs, class);
 	if (slab) {
 		slab->unit = run->first;
@@ -115,7 +116,7 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 		run_publish(run, UNIT_OF_SLAB);
 		count_empty(arena, slab, 1);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	if (slab) {
 		run_open(run);
 		return slab;
@@ -142,9 +143,9 @@ static bool take_block(struct arena *arena, unsigned int class, struct allocatio
 {
 	bool is_taken;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	is_taken = take_block_locked(arena, class, a);
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	return is_taken;
 }
 
@@ -157,21 +158,21 @@ static enum turn take_block_or_turn(struct arena *arena, unsigned int class, str
 {
 	enum turn turn = TAKEN;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	if (!take_block_locked(arena, class, a)) {
 		turn = arena->is_slab_made[class] ? WAITS : MAKES;
 		arena->is_slab_made[class] = true;
 	}
 	*seen = atomic_load(&arena->slabs_made);
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	return turn;
 }
 
 static void end_turn(struct arena *arena, unsigned int class)
 {
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	arena->is_slab_made[class] = false;
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	clock_in_use->wake(&arena->slabs_made);
 }
 
@@ -254,10 +255,10 @@ static void release_run(struct arena *arena, uint32_t first)
 {
 	uint32_t units;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	units = run_units(arena, first);
 	run_withdraw(arena, first, units);
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	run_remove(arena, first, units, true);
 }
 
@@ -287,7 +288,7 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 	uint32_t unit;
 	bool empty, goes;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	slab = arena_unit(arena, address)->owner.slab;
 	unit = slab->unit;
 	empty = give_block(arena, slab, (uint32_t)(address - run_address(arena, unit)));
@@ -299,7 +300,7 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 		run_unpin(arena, &arena->units[unit]);
 		count_empty(arena, slab, 1);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	if (goes)
 		run_remove(arena, unit, 1, true);
 }
@@ -329,7 +330,7 @@ uint64_t elastic_trim(struct device *device)
 		struct slab *slab;
 		uint32_t unit = 0;
 
-		pthread_mutex_lock(&arena->lock);
+		lock_acquire(&arena->lock);
 		slab = arena->slabs.with_room[class];
 		while (slab && slab->used)
 			slab = slab->next;
@@ -339,7 +340,7 @@ uint64_t elastic_trim(struct device *device)
 			slab_destroy(&arena->slabs, slab);
 			run_withdraw(arena, unit, 1);
 		}
-		pthread_mutex_unlock(&arena->lock);
+		lock_release(&arena->lock);
 		if (!slab)
 			continue;
 		gate_enter();
@@ -356,7 +357,7 @@ void elastic_disown(const struct allocation *a)
 	struct arena *arena = arena_at(a->address);
 	struct unit *unit = arena_unit(arena, a->address);
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	if (unit->kind == UNIT_OF_SLAB)
 		slab_set_owner(unit->owner.slab,
 		               (uint32_t)((a->address - arena->base) % ARENA_UNIT), &nobody);
@@ -364,7 +365,7 @@ void elastic_disown(const struct allocation *a)
 	                             arena->units[i].owner.allocation == a;
 	     i++)
 		arena->units[i].owner.allocation = &nobody;
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 }
 
 bool elastic_pin(struct device *device, CUdeviceptr address)
@@ -373,13 +374,13 @@ bool elastic_pin(struct device *device, CUdeviceptr address)
 	bool is_on_device = true;
 	uint32_t first;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	first = run_first(arena, address);
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
 		is_on_device &= arena->units[i].side == SEGMENT_ON_DEVICE;
 	if (is_on_device)
 		run_pin(arena, address);
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	return is_on_device;
 }
 
@@ -394,7 +395,7 @@ struct allocation *elastic_at(CUdeviceptr address)
 	if (!arena)
 		return NULL;
 	unit = arena_unit(arena, address);
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	if (unit->kind == UNIT_OF_ALLOCATION)
 		found = unit->owner.allocation;
 	else if (unit->kind == UNIT_OF_SLAB)
@@ -404,7 +405,7 @@ struct allocation *elastic_at(CUdeviceptr address)
 	    (address - found->address >= found->size || !atomic_load(&found->is_in_books) ||
 	     !resource_hold_if_alive(&found->resource)))
 		found = NULL;
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	return found;
 }
 
@@ -423,7 +424,7 @@ void elastic_try_mixed(struct device *device)
 
 	if (!arena)
 		return;
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	for (uint32_t i = 0; i < arena->top && !trial.base; i++) {
 		const struct unit *unit = &arena->units[i];
 
@@ -431,7 +432,7 @@ void elastic_try_mixed(struct device *device)
 		    !mixed_begin(&trial, unit->handle, unit->units * ARENA_UNIT))
 			break;
 	}
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	/* Mapped once more, the memory lives as long as the trial. */
 	if (trial.base)
 		mixed_end(&trial, device);
@@ -445,7 +446,7 @@ void elastic_each_run(struct device *device,
 
 	if (!arena)
 		return;
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	for (uint32_t i = 0, units; i < arena->top; i += units) {
 		bool is_run = arena->units[i].kind != UNIT_FREE;
 
@@ -453,7 +454,7 @@ void elastic_each_run(struct device *device,
 		if (is_run)
 			each(cookie, run_address(arena, i), units * ARENA_UNIT);
 	}
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 }
 
 CUresult elastic_pin_range(CUdeviceptr address, size_t size)
@@ -488,7 +489,7 @@ size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, 
 	size_t count = 0;
 	uint32_t first;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	first = run_first(arena, a->address);
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i)) {
 		const struct unit *unit = &arena->units[i];
@@ -498,7 +499,7 @@ size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, 
 			    (struct elastic_piece){unit->handle, unit->units * ARENA_UNIT};
 		count++;
 	}
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	*offset = a->address - run_address(arena, first);
 	return count;
 }

@@ -2,6 +2,7 @@
 #include "core/memory/arena/run.h"
 
 #include "core/cuda/gate.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/mapping.h"
 #include "core/memory/arena/mixed.h"
@@ -174,9 +175,9 @@ static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep
 
 static void give_addresses(struct arena *arena, uint32_t first, uint32_t units)
 {
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	address_space_give(&arena->space, first, units);
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 }
 
 /* Maps all of the run and gives the rights. */
@@ -210,11 +211,11 @@ CUresult run_place(struct run *run)
 	struct arena *arena = run->arena;
 	CUresult result;
 
-	pthread_mutex_lock(&arena->lock);
+	lock_acquire(&arena->lock);
 	run->first = address_space_take(&arena->space, run->units, 1);
 	if (run->first != ADDRESS_NONE && arena->top < run->first + run->units)
 		arena->top = run->first + run->units;
-	pthread_mutex_unlock(&arena->lock);
+	lock_release(&arena->lock);
 	if (run->first == ADDRESS_NONE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = place_chunks(run);

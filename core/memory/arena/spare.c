@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "core/base/lock.h"
 #include "core/budget/exported.h"
 #include "core/memory/alloc/provider.h"
 
@@ -20,10 +21,10 @@ struct shelf {
 	unsigned int missed; /* takes in vain since spare_missing() was asked */
 };
 
-static struct {
-	pthread_mutex_t lock;
+static struct spares {
+	LOCK_OF(SPARES) lock;
 	struct shelf shelf[SIDES][SIZES];
-} store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 static uint32_t milliseconds(void)
 {
@@ -69,13 +70,13 @@ static void take_out(struct shelf *shelf, unsigned int i)
 
 bool spare_take(struct device *device, struct physical_chunk *chunk)
 {
-	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf = shelf_of(device, chunk);
 	bool found;
 
 	if (!shelf)
 		return false;
-	pthread_mutex_lock(lock);
+	lock_acquire(&spares->lock);
 	found = shelf->count != 0;
 	if (found) {
 		*chunk = shelf->chunk[shelf->count - 1];
@@ -83,7 +84,7 @@ bool spare_take(struct device *device, struct physical_chunk *chunk)
 		statistics_sub(pool_counter(device, chunk->side), chunk->size);
 	}
 	shelf->missed += !found;
-	pthread_mutex_unlock(lock);
+	lock_release(&spares->lock);
 	return found;
 }
 
@@ -138,19 +139,19 @@ static uint64_t kept_most(struct device *device)
 
 void spare_give(struct device *device, const struct physical_chunk *chunk)
 {
-	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf = shelf_of(device, chunk);
 	uint64_t most = kept_most(device);
 	bool kept;
 
-	pthread_mutex_lock(lock);
+	lock_acquire(&spares->lock);
 	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= most;
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
 		shelf->since[shelf->count++] = milliseconds();
 		statistics_add(pool_counter(device, chunk->side), chunk->size);
 	}
-	pthread_mutex_unlock(lock);
+	lock_release(&spares->lock);
 	if (!kept)
 		spare_release(device, chunk);
 }
@@ -159,17 +160,17 @@ void spare_give(struct device *device, const struct physical_chunk *chunk)
 static bool take_oldest(struct device *device, struct shelf *shelf, bool all,
                         struct physical_chunk *chunk)
 {
-	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct spares *spares = &store[device->id.ordinal];
 	bool goes;
 
-	pthread_mutex_lock(lock);
+	lock_acquire(&spares->lock);
 	goes = shelf->count && (all || milliseconds() - shelf->since[0] >= KEPT_MS);
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		take_out(shelf, 0);
 		statistics_sub(pool_counter(device, chunk->side), chunk->size);
 	}
-	pthread_mutex_unlock(lock);
+	lock_release(&spares->lock);
 	return goes;
 }
 
@@ -194,15 +195,15 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 
 unsigned int spare_missing(struct device *device, enum segment_side side)
 {
-	pthread_mutex_t *lock = &store[device->id.ordinal].lock;
+	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf =
 	    shelf_of(device, &(struct physical_chunk){.size = PREFILLED, .side = side});
 	unsigned int missing;
 
-	pthread_mutex_lock(lock);
+	lock_acquire(&spares->lock);
 	missing = shelf->missed && shelf->count < PREFILL ? PREFILL - shelf->count : 0;
 	shelf->missed = 0;
-	pthread_mutex_unlock(lock);
+	lock_release(&spares->lock);
 	return missing;
 }
 

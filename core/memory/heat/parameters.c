@@ -1,10 +1,10 @@
 /* Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then. */
 #include "core/memory/heat/parameters.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
 #include "core/memory/heat/image_kernels.h"
@@ -17,7 +17,7 @@ struct known {
 	const void *owner; /* whose image has them; NULL: they are the entry's own */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(PARAMETERS) lock = LOCK_FREE;
 static struct known *known;
 static size_t capacity, count; /* a power of two; at most half of it is used */
 
@@ -116,8 +116,8 @@ bool parameters_hold(CUfunction function, bool wait, const struct parameters **p
 	struct known *k;
 
 	if (wait)
-		pthread_mutex_lock(&lock);
-	else if (pthread_mutex_trylock(&lock) != 0)
+		lock_acquire(&lock);
+	else if (!lock_try(&lock))
 		return false;
 	*parameters = NULL;
 	if (!function || !grow())
@@ -137,7 +137,7 @@ bool parameters_hold(CUfunction function, bool wait, const struct parameters **p
 
 void parameters_release(void)
 {
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* With the lock held. Replaces what the handle stood for. */
@@ -174,9 +174,9 @@ static void clear(const void *gone)
 
 void parameters_forget(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	clear(NULL);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* --- images --- */
@@ -251,10 +251,10 @@ static void drop_image(const void *owner)
 
 void parameters_unloading(const void *owner)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	clear(owner);
 	drop_image(owner);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void parameters_loaded(const void *owner, const void *image)
@@ -266,10 +266,10 @@ void parameters_loaded(const void *owner, const void *image)
 	read->owner = owner;
 	image_each_kernel(image, add_kernel, read);
 	parameters_unloading(owner); /* one that ended with its context has left its handle */
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	read->next = images;
 	images = read;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 /* With the lock held. */
@@ -290,23 +290,23 @@ void parameters_handed_out(CUfunction function, const void *owner, const char *n
 {
 	struct known entry = {.function = function};
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	entry.parameters = find_kernel(owner, name);
 	entry.owner = entry.parameters ? owner : NULL;
 	put(&entry);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void parameters_are_those_of(CUfunction function, CUfunction kernel)
 {
 	struct known entry = {0};
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (capacity)
 		entry = *place_of(kernel);
 	entry.function = function;
 	if (!entry.owner)
 		entry.parameters = NULL; /* asked for, or nobody knows */
 	put(&entry);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

@@ -1,13 +1,13 @@
 /* What the program uses. Rules: runs inside the user's process; makes no driver call but what parameters.h does. */
 #include "core/memory/heat/used.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
 #include <uthash.h>
 
+#include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/parameters.h"
@@ -27,7 +27,7 @@ struct graph {
 };
 
 /* Taken before the lock of parameters.h. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(HEAT_GRAPHS) lock = LOCK_FREE;
 static struct graph *graphs;
 static struct runs captured; /* since a capture became active */
 
@@ -217,23 +217,23 @@ static void scan(struct runs *runs, CUfunction function, void **parameters, void
 
 static void note_captured(CUfunction function, void **parameters, void **extra)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	scan(&captured, function, parameters, extra);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void note_captured_run(CUdeviceptr run)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	add(&captured, run);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void heat_graph_capture_ended(const void *handle)
 {
 	struct graph *graph;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (handle && (captured.count || captured.is_blind)) {
 		graph = find_or_make(handle);
 		if (graph)
@@ -241,18 +241,18 @@ void heat_graph_capture_ended(const void *handle)
 	}
 	if (!capture_is_active())
 		clear(&captured);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void heat_graph_kernel(const void *handle, CUfunction function, void **parameters, void **extra)
 {
 	struct graph *graph;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	graph = find_or_make(handle);
 	if (graph)
 		scan(&graph->runs, function, parameters, extra);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void heat_graph_address(const void *handle, CUdeviceptr address)
@@ -262,23 +262,23 @@ void heat_graph_address(const void *handle, CUdeviceptr address)
 
 	if (!run)
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	graph = find_or_make(handle);
 	if (graph)
 		add(&graph->runs, run);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void heat_graph_add(const void *to, const void *from)
 {
 	struct graph *source, *target;
 
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	source = find(from);
 	target = source ? find_or_make(to) : NULL;
 	if (target && target != source)
 		add_all(&target->runs, &source->runs);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 static void forget(const void *handle)
@@ -294,9 +294,9 @@ static void forget(const void *handle)
 
 void heat_graph_forget(const void *handle)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	forget(handle);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 void heat_graph_replace(const void *to, const void *from)
@@ -323,10 +323,10 @@ void heat_graph_launched(const void *handle)
 	bool is_blind;
 
 	heat_sampled();
-	if (pthread_mutex_trylock(&lock) != 0)
+	if (!lock_try(&lock))
 		return;
 	is_blind = touch_all(handle, now) | touch_all(HEAT_ANY_GRAPH, now);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (is_blind)
 		heat_launched_blindly();
 }

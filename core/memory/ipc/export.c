@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
@@ -22,7 +23,7 @@
 #define EXPORT_LOOK_NS     10000000ull
 
 /* Guards allocations' numbers; while it is held, nothing that has one is freed. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(EXPORTS) lock = LOCK_FREE;
 static uint64_t last_number;
 
 /* --- for who asks: on the server's thread --- */
@@ -69,11 +70,11 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 	struct allocation *a;
 
 	reply->status = WIRE_GONE;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	a = elastic_at(request->handle.address);
 	if (a && a->shared_as && a->shared_as == request->handle.number)
 		give_allocation(request, a, reply, descriptors);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	if (a)
 		resource_release(&a->resource);
 }
@@ -89,12 +90,12 @@ static CUresult fill(struct allocation *a, CUipcMemHandle *handle)
 		log_once(LOG_WARNING, "memory cannot be shared with other processes: %s", message);
 		return CUDA_ERROR_MAP_FAILED;
 	}
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	if (!a->shared_as)
 		a->shared_as = ++last_number;
 	a->is_given_away = true;
 	ours.number = a->shared_as;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	ours.pid = getpid();
 	ours.address = a->address;
 	ours.size = a->size;
@@ -172,7 +173,7 @@ void ipc_withdraw(struct allocation *a)
 {
 	if (!atomic_load_explicit(&a->shared_as, memory_order_relaxed))
 		return;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	a->shared_as = 0;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }

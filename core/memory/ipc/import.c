@@ -15,6 +15,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/budget/exported.h"
@@ -54,13 +55,13 @@ struct mapping {
  * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to the gate, to make room for
  * what another job gives.
  */
-static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
 static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
 static bool turn;
 static struct mapping *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
 static struct mapping *postponed; /* forbade to wait for who uses them */
 
-static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(IMPORTS) tree_lock = LOCK_FREE;
 static void *tree; /* by address, never overlapping; changed with turn held as well */
 static _Atomic size_t tree_count;
 
@@ -78,19 +79,19 @@ static int by_range(const void *a, const void *b)
 /* With cancellation off. */
 static void take_turn(void)
 {
-	pthread_mutex_lock(&turn_lock);
+	lock_acquire(&turn_lock);
 	while (turn)
-		pthread_cond_wait(&turn_is_given, &turn_lock);
+		condition_wait(&turn_is_given, &turn_lock);
 	turn = true;
-	pthread_mutex_unlock(&turn_lock);
+	lock_release(&turn_lock);
 }
 
 static void give_turn(void)
 {
-	pthread_mutex_lock(&turn_lock);
+	lock_acquire(&turn_lock);
 	turn = false;
 	pthread_cond_signal(&turn_is_given);
-	pthread_mutex_unlock(&turn_lock);
+	lock_release(&turn_lock);
 }
 
 /* Good as long as the caller has its turn. */
@@ -99,9 +100,9 @@ static struct mapping *find_at(CUdeviceptr address)
 	struct mapping key = {.place = {.base = address, .size = 1}};
 	struct mapping **node;
 
-	pthread_mutex_lock(&tree_lock);
+	lock_acquire(&tree_lock);
 	node = tfind(&key, &tree, by_range);
-	pthread_mutex_unlock(&tree_lock);
+	lock_release(&tree_lock);
 	return node ? *node : NULL;
 }
 
@@ -112,11 +113,11 @@ bool ipc_find(CUdeviceptr address, struct ipc_place *place)
 
 	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
 		return false;
-	pthread_mutex_lock(&tree_lock);
+	lock_acquire(&tree_lock);
 	node = tfind(&key, &tree, by_range);
 	if (node)
 		*place = (*node)->place;
-	pthread_mutex_unlock(&tree_lock);
+	lock_release(&tree_lock);
 	return node != NULL;
 }
 
@@ -127,11 +128,11 @@ static bool enter(struct mapping *m)
 	HASH_ADD(hh, by_key, key, sizeof(m->key), m);
 	if (!m->hh.tbl)
 		return false;
-	pthread_mutex_lock(&tree_lock);
+	lock_acquire(&tree_lock);
 	node = tsearch(m, &tree, by_range);
 	if (node && *node == m)
 		tree_count++;
-	pthread_mutex_unlock(&tree_lock);
+	lock_release(&tree_lock);
 	if (node && *node == m)
 		return true;
 	HASH_DEL(by_key, m);
@@ -143,10 +144,10 @@ static void leave(struct mapping *m)
 	struct leaving leaving;
 
 	HASH_DEL(by_key, m);
-	pthread_mutex_lock(&tree_lock);
+	lock_acquire(&tree_lock);
 	tdelete(m, &tree, by_range);
 	tree_count--;
-	pthread_mutex_unlock(&tree_lock);
+	lock_release(&tree_lock);
 	for (; m->opened > 0; m->opened--) {
 		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
 		side_left(&leaving, true);

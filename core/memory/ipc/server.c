@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/cuda/driver.h"
@@ -27,7 +28,7 @@ struct connection {
 };
 
 static struct {
-	pthread_mutex_t lock; /* of starting */
+	LOCK_OF(SERVER) lock; /* of starting */
 	_Atomic bool started;
 	ipc_answer *answer;
 	struct wire_token token;
@@ -36,7 +37,7 @@ static struct {
 	/* the thread's */
 	struct connection connection[CONNECTIONS];
 	size_t count;
-} server = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1};
+} server = {.lock = LOCK_FREE, .listener = -1};
 
 static void close_ours(int fd)
 {
@@ -204,11 +205,11 @@ int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message, size_
 {
 	int error = 0;
 
-	pthread_mutex_lock(&server.lock);
+	lock_acquire(&server.lock);
 	if (!atomic_load(&server.started))
 		error = start(answer, message, size);
 	*token = server.token;
-	pthread_mutex_unlock(&server.lock);
+	lock_release(&server.lock);
 	return error;
 }
 

@@ -28,7 +28,9 @@ struct choice {
 struct movable_kind {
 	/* Returns whether what is mapped at the address is of this kind. Takes the lock where it needs it. */
 	bool (*has)(CUdeviceptr address);
-	pthread_mutex_t *(*lock)(struct device *device);
+	/* The lock of what is on a device. */
+	void (*acquire)(struct device *device);
+	void (*release)(struct device *device);
 	/* Considers all that is on this side and may leave it. Takes the lock, for short times where there is much. */
 	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
 	/*

@@ -1,6 +1,7 @@
 /* How chunks of arenas are moved. Rules: by the mover thread alone. */
 #include "core/memory/move/movable_chunks.h"
 
+#include "core/base/lock.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/reach.h"
@@ -10,9 +11,14 @@ static struct arena *arena_on(const struct device *device)
 	return arena_ranges[device->id.ordinal].arena;
 }
 
-static pthread_mutex_t *lock(struct device *device)
+static void acquire(struct device *device)
 {
-	return &arena_on(device)->lock;
+	lock_acquire(&arena_on(device)->lock);
+}
+
+static void release(struct device *device)
+{
+	lock_release(&arena_on(device)->lock);
 }
 
 static struct candidate candidate(const struct arena *arena, uint32_t unit)
@@ -71,10 +77,10 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 	bool is_all;
 
 	do {
-		pthread_mutex_lock(&arena->lock);
+		lock_acquire(&arena->lock);
 		at = choose_from(arena, at, side, now, choice);
 		is_all = at >= arena->top;
-		pthread_mutex_unlock(&arena->lock);
+		lock_release(&arena->lock);
 	} while (!is_all);
 }
 
@@ -150,7 +156,8 @@ static bool has(CUdeviceptr address)
 
 const struct movable_kind movable_chunks = {
     .has = has,
-    .lock = lock,
+    .acquire = acquire,
+    .release = release,
     .choose = choose,
     .choose_at = choose_at,
     .choose_whole = choose_whole,

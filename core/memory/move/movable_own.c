@@ -3,15 +3,22 @@
 
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/own/books.h"
 #include "core/memory/heat/touched.h"
 
-static pthread_mutex_t *lock(struct device *device)
+static void acquire(struct device *device)
 {
 	(void)device;
-	return &own_lock;
+	lock_acquire(&own_lock);
+}
+
+static void release(struct device *device)
+{
+	(void)device;
+	lock_release(&own_lock);
 }
 
 /* The hottest of its parts that were ever met. */
@@ -42,7 +49,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 {
 	uint32_t now = heat_now();
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	for (const struct own *p = own_by_name; p; p = p->hh.next) {
 		struct candidate c;
 
@@ -52,7 +59,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 		c.rank = rank_of(p->mappings, now);
 		movable_consider(choice, &c);
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 /* What is mapped at the address, if that is all there is to know of it. */
@@ -165,15 +172,16 @@ static bool has(CUdeviceptr address)
 {
 	bool is_known;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	is_known = own_mapping(address) != NULL;
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return is_known;
 }
 
 const struct movable_kind movable_own = {
     .has = has,
-    .lock = lock,
+    .acquire = acquire,
+    .release = release,
     .choose = choose,
     .choose_at = choose_at,
     .look = look,

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "core/base/deadline.h"
+#include "core/base/lock.h"
 #include "core/base/monotonic.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
@@ -361,11 +362,11 @@ static CUresult answer_pin(const struct wanted_request *r)
 		struct choice choice;
 
 		choice.count = 0;
-		pthread_mutex_lock(kind->lock(r->device));
+		kind->acquire(r->device);
 		kind->choose_at(r->device, r->pin, r->is_exportable, &choice);
 		if (!choice.count)
 			kind->pin(r->device, r->pin);
-		pthread_mutex_unlock(kind->lock(r->device));
+		kind->release(r->device);
 		if (!choice.count)
 			return CUDA_SUCCESS;
 		/* All else has left by then: it would make room for itself. */

@@ -1,6 +1,7 @@
 /* Plans. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/move/plan.h"
 
+#include "core/base/lock.h"
 #include "core/memory/arena/mixed.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/arena/spare.h"
@@ -92,9 +93,9 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 {
 	bool can_move;
 
-	pthread_mutex_lock(m->kind->lock(device));
+	m->kind->acquire(device);
 	can_move = m->kind->look(device, m, plan->pins);
-	pthread_mutex_unlock(m->kind->lock(device));
+	m->kind->release(device);
 	return can_move;
 }
 
@@ -140,9 +141,9 @@ static enum added add_whole(struct plan *plan, struct device *device,
 
 	whole.count = 0;
 	if (kind->choose_whole && !has(plan, plan->count, candidate->address)) {
-		pthread_mutex_lock(kind->lock(device));
+		kind->acquire(device);
 		kind->choose_whole(device, candidate->address, &whole);
-		pthread_mutex_unlock(kind->lock(device));
+		kind->release(device);
 	}
 	for (size_t i = 0; i < whole.count; i++) {
 		added = add(plan, device, &whole.of[i]);
@@ -256,7 +257,7 @@ size_t plan_check(struct plan *plan, struct device *device)
 void plan_lock(struct device *device)
 {
 	for (size_t i = 0; kinds[i]; i++)
-		pthread_mutex_lock(kinds[i]->lock(device));
+		kinds[i]->acquire(device);
 }
 
 void plan_unlock(struct device *device)
@@ -266,5 +267,5 @@ void plan_unlock(struct device *device)
 	while (kinds[count])
 		count++;
 	while (count-- > 0)
-		pthread_mutex_unlock(kinds[count]->lock(device));
+		kinds[count]->release(device);
 }

@@ -3,12 +3,13 @@
 
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/exported.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/arena.h"
 
-pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+own_lock_type own_lock = LOCK_FREE;
 /* Ours as long as they have a name or mapping, the driver's while the program has them. */
 struct own *own_by_name;
 
@@ -85,7 +86,7 @@ void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
 		p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
 		if (moves)
 			p->name = OWN_NAMES | (++names & ~OWN_NAMES_MASK);
-		pthread_mutex_lock(&own_lock);
+		lock_acquire(&own_lock);
 		supersede(p->name);
 		if (own_name(p)) {
 			*handle = p->name;
@@ -93,7 +94,7 @@ void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
 			if (own_is_ours(p->name) && side == SEGMENT_ON_HOST)
 				arena_of(device)->on_host += bytes;
 		}
-		pthread_mutex_unlock(&own_lock);
+		lock_release(&own_lock);
 	}
 	if (!p || !p->is_named) {
 		/* Not followed any more: charged until the process ends, which errs on the safe
@@ -119,13 +120,13 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 	p->is_weightless = import->is_weightless || !device;
 	p->imported_as = device ? import->key : 0;
 	p->charged = p->is_weightless ? 0 : import->bytes;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	supersede(p->name);
 	entered = own_name(p);
 	imports += entered;
 	if (entered && p->charged)
 		device_count_elsewhere(device, (int64_t)p->charged);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	if (!entered)
 		free(p);
 	return entered;

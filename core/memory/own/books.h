@@ -44,7 +44,8 @@ struct own {
 	UT_hash_handle hh;
 };
 
-extern pthread_mutex_t own_lock;
+typedef LOCK_OF(OWN) own_lock_type;
+extern own_lock_type own_lock;
 extern struct own *own_by_name;
 
 /* By the program's handle; NULL: none. */

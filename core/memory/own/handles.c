@@ -1,4 +1,5 @@
 /* Handles of own memory. Rules: runs inside the user's process, within its calls. */
+#include "core/base/lock.h"
 #include "core/memory/own/own.h"
 
 #include "core/memory/own/books.h"
@@ -13,12 +14,12 @@ bool own_translate(CUmemGenericAllocationHandle *handle)
 
 	if (!own_is_ours(*handle))
 		return true;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(*handle);
 	lives = p && p->handles;
 	if (lives)
 		*handle = p->handle;
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return lives;
 }
 
@@ -30,7 +31,7 @@ bool own_release(CUmemGenericAllocationHandle handle, CUresult *result)
 	if (!own_is_ours(handle))
 		return false;
 	*result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && p->handles) {
 		*result = CUDA_SUCCESS;
@@ -40,7 +41,7 @@ bool own_release(CUmemGenericAllocationHandle handle, CUresult *result)
 		if (*result == CUDA_SUCCESS && --p->handles == 0 && !p->mappings)
 			own_forget(p);
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	own_wake_for(device);
 	return true;
 }
@@ -49,11 +50,11 @@ struct own *own_leave(CUmemGenericAllocationHandle handle)
 {
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p)
 		p->leaving++;
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return p;
 }
 
@@ -63,13 +64,13 @@ void own_left(struct own *p, bool gone)
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	device = p->device;
 	p->leaving--;
 	if (gone && p->handles && --p->handles == 0)
 		own_unname(p);
 	own_drop_unless_used(p);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	if (gone)
 		own_wake_for(device);
 }
@@ -96,12 +97,12 @@ void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 	struct mapped_range *range;
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	range = own_mapping(address);
 	p = range ? range->own : own_find(*handle);
 	if (p)
 		add_handle(p, handle);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 /* What this process has exported and imports again: it is pinned, so the driver's handle is still the same. */
@@ -118,13 +119,13 @@ bool own_import_again(CUmemGenericAllocationHandle *handle)
 {
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(*handle);
 	if (!p)
 		p = exported_by_us(*handle);
 	if (p)
 		add_handle(p, handle);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return p != NULL;
 }
 
@@ -136,13 +137,13 @@ struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, 
 	*bytes = 0;
 	if (!own_imports())
 		return NULL;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && p->imported && !p->is_weightless && !p->imported_as && end > p->charged) {
 		device = p->device;
 		*bytes = end - p->charged;
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return device;
 }
 
@@ -150,13 +151,13 @@ void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uin
 {
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p) {
 		p->charged += bytes;
 		device_count_elsewhere(device, (int64_t)bytes);
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	if (!p) /* released meanwhile */
 		device_uncharge(device, SEGMENT_ON_DEVICE, bytes);
 }
@@ -167,14 +168,14 @@ void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged)
 
 	if (!charged)
 		return;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && p->charged >= charged) {
 		p->charged -= charged;
 		device_count_elsewhere(p->device, -(int64_t)charged);
 		device_uncharge(p->device, SEGMENT_ON_DEVICE, charged);
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
@@ -185,7 +186,7 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
 	uint64_t key = 0, bytes = 0;
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && p->imported && !p->is_weightless && !p->imported_as && !p->charged) {
 		/* Nobody knows yet how much it is: who imports it finds no mark, either. */
@@ -205,7 +206,7 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
 		exported_mark(device, *(const int *)shareable, key, bytes);
 	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && device && key)
 		segment_export_name(device->segment, key, shareable, sizeof(CUmemFabricHandle));
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 /* --- what the program is told --- */
@@ -215,12 +216,12 @@ bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *pr
 	const struct own *p;
 	bool spilled;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	spilled = p && p->side == SEGMENT_ON_HOST;
 	if (spilled)
 		*prop = p->asked;
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return spilled;
 }
 

@@ -4,6 +4,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/memory/own/books.h"
 
 #include "core/budget/wanted.h"
@@ -73,7 +74,7 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 	struct mapped_range *range = malloc(sizeof(*range));
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	/* The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we did not see. */
 	forget_mapped(address, address + size, UINT64_MAX);
 	p = own_find(handle);
@@ -94,7 +95,7 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 			own_recount(p);
 		}
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	free(range);
 }
 
@@ -102,9 +103,9 @@ uint64_t own_mapped_so_far(void)
 {
 	uint64_t so_far;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	so_far = mapped;
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return so_far;
 }
 
@@ -112,11 +113,11 @@ void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
 {
 	struct device *device;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	/* One call may unmap several neighbouring mappings. */
 	device = forget_mapped(address, size > UINT64_MAX - address ? UINT64_MAX : address + size,
 	                       so_far);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	own_wake_for(device);
 }
 
@@ -166,13 +167,13 @@ static void allow(struct mapped_range *range, void *cookie)
 
 void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count)
 {
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	for (size_t i = 0; i < count; i++) {
 		struct allowing now = {address, size, &access[i]};
 
 		each_mapped(address, size, allow, &now);
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 /* --- staying on the device --- */
@@ -200,7 +201,7 @@ CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 	CUdeviceptr address = 0;
 	struct own *p;
 
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	p = own_find(handle);
 	if (p && (!types || p->asked.requestedHandleTypes & types)) {
 		if (is_to_come(p, &address)) {
@@ -212,7 +213,7 @@ CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types)
 			own_recount(p);
 		}
 	}
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	if (device &&
 	    wanted_pin(device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS)) != CUDA_SUCCESS)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -239,16 +240,16 @@ void own_pin_range(CUdeviceptr address, size_t size)
 
 	do {
 		coming = (struct coming){0};
-		pthread_mutex_lock(&own_lock);
+		lock_acquire(&own_lock);
 		each_mapped(address, size, find_to_come, &coming);
-		pthread_mutex_unlock(&own_lock);
+		lock_release(&own_lock);
 		result = coming.device ? wanted_pin(coming.device, coming.address, false,
 		                                    &DEADLINE_IN(WANTED_ANSWER_NS))
 		                       : CUDA_SUCCESS;
 	} while (coming.device && result == CUDA_SUCCESS);
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	each_mapped(address, size, pin, NULL);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 }
 
 /* --- what the program is told --- */
@@ -292,11 +293,11 @@ bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *dat
 	if (!differs_by_side(attribute) || address < atomic_load(&touched_span.low) ||
 	    address >= atomic_load(&touched_span.high))
 		return false;
-	pthread_mutex_lock(&own_lock);
+	lock_acquire(&own_lock);
 	range = own_mapping(address);
 	on_host = range && range->own->side == SEGMENT_ON_HOST;
 	if (on_host)
 		*result = answer(range->own, attribute, data);
-	pthread_mutex_unlock(&own_lock);
+	lock_release(&own_lock);
 	return on_host;
 }

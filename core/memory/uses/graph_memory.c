@@ -1,12 +1,13 @@
 /* Memory of graphs. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
 #include "core/memory/uses/graph_memory.h"
 
+#include "core/base/lock.h"
 #include "core/cuda/capture.h"
 
 _Atomic bool graph_memory_expected;
 
 static struct device_set *devices;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(GRAPH_MEMORY) lock = LOCK_FREE;
 static uint64_t charged[DEVICE_MAX];
 
 void graph_memory_start(struct device_set *set)
@@ -32,10 +33,10 @@ static void settle(struct device *device)
 
 void graph_memory_settle_all(void)
 {
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	for (int i = 0; devices && i < devices->count; i++)
 		settle(&devices->device[i]);
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 }
 
 bool graph_memory_make_room(struct device *device)
@@ -45,12 +46,12 @@ bool graph_memory_make_room(struct device *device)
 
 	if (!atomic_load(&graph_memory_expected) || capture_is_active())
 		return false;
-	pthread_mutex_lock(&lock);
+	lock_acquire(&lock);
 	before = *mine;
 	if (before)
 		driver.cuDeviceGraphMemTrim(device->handle);
 	settle(device);
 	came = *mine < before;
-	pthread_mutex_unlock(&lock);
+	lock_release(&lock);
 	return came;
 }

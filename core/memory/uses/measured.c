@@ -1,6 +1,7 @@
 /* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
 #include "core/memory/uses/measured.h"
 
+#include "core/base/lock.h"
 #include "core/base/monotonic.h"
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
@@ -17,15 +18,14 @@ struct left_out {
 
 /* What was in use when a measurement began or ended last, per device and way. */
 static struct reading {
-	pthread_mutex_t lock;
+	LOCK_OF(OVERHEAD) lock;
 	unsigned int running;
 	bool waits_for_first; /* context of the device */
 	uint64_t used, charged;
 	_Atomic uint64_t read_ns; /* CLOCK_MONOTONIC_COARSE */
 	_Atomic bool has_left_out;
 	struct left_out left_out;
-} readings[DEVICE_MAX][WAYS] = {
-    [0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}}};
+} readings[DEVICE_MAX][WAYS] = {[0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = LOCK_FREE}}};
 
 uint64_t measured_every_ns = 50000000;
 static bool started;
@@ -93,7 +93,7 @@ static bool begin(struct device *device, enum way way)
 	bool known = true;
 	uint64_t used;
 
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	if (r->running == 0) {
 		known = read_used(device, way, &used);
 		if (known) {
@@ -102,7 +102,7 @@ static bool begin(struct device *device, enum way way)
 		}
 	}
 	r->running += known;
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 	enter(&out.context, out.owner, out.most);
 	return known;
 }
@@ -113,13 +113,13 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
 	struct reading *r = reading_of(device, way);
 	uint64_t used, bytes = 0;
 
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	r->running--;
 	if (owner && read_used(device, way, &used)) {
 		bytes = charge_growth(r, device, used, most);
 		note_reading(r, device, used);
 	}
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 	enter(context, owner, bytes);
 	return bytes;
 }
@@ -181,12 +181,12 @@ static void leave_out(const struct measuring *measuring, const void *owner, uint
 {
 	struct reading *r = reading_of(measuring->device, BY_CONTEXT);
 
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	if (!r->left_out.most && owner && most) {
 		r->left_out = (struct left_out){most, measuring->context, owner};
 		atomic_store_explicit(&r->has_left_out, true, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 }
 
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most)
@@ -208,13 +208,13 @@ static void begin_first(struct device *device)
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
 	uint64_t used;
 
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	if (started && read_used(device, WITHOUT_CONTEXT, &used)) {
 		note_reading(r, device, used);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
 	}
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 }
 
 void measured_start(struct device_set *set)
@@ -291,10 +291,10 @@ void measured_first_met(const struct context *context)
 	struct reading *r = reading_of(context->device, WITHOUT_CONTEXT);
 	bool waited, is_told;
 
-	pthread_mutex_lock(&r->lock);
+	lock_acquire(&r->lock);
 	waited = r->waits_for_first;
 	r->waits_for_first = false;
-	pthread_mutex_unlock(&r->lock);
+	lock_release(&r->lock);
 	if (!waited)
 		return;
 	is_told = !capture_is_active() && overhead_ask(context->device);

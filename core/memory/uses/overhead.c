@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
@@ -20,10 +21,10 @@ struct figure {
 	_Atomic uint64_t charged; /* overhead.bytes, for who lists it */
 };
 
-static struct {
-	pthread_mutex_t lock; /* of who asks */
+static struct asking {
+	LOCK_OF(OVERHEAD) lock; /* of who asks */
 	_Atomic uint64_t asked_ns;
-} asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 /* --- the rule --- */
 
@@ -134,35 +135,35 @@ static bool ask(struct device *device)
 
 bool overhead_ask(struct device *device)
 {
-	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
+	struct asking *asked = &asking[device->id.ordinal];
 	bool told;
 
-	pthread_mutex_lock(lock);
+	lock_acquire(&asked->lock);
 	told = ask(device);
-	pthread_mutex_unlock(lock);
+	lock_release(&asked->lock);
 	return told;
 }
 
 void overhead_changed(struct device *device)
 {
-	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
-	uint64_t asked_ns = atomic_load(&asking[device->id.ordinal].asked_ns);
+	struct asking *asked = &asking[device->id.ordinal];
+	uint64_t asked_ns = atomic_load(&asked->asked_ns);
 
 	overhead_note();
-	if (clock_now() - asked_ns < ASKED_EVERY_NS || pthread_mutex_trylock(lock) != 0)
+	if (clock_now() - asked_ns < ASKED_EVERY_NS || !lock_try(&asked->lock))
 		return;
 	ask(device);
-	pthread_mutex_unlock(lock);
+	lock_release(&asked->lock);
 }
 
 void overhead_end(struct device *device)
 {
-	pthread_mutex_t *lock = &asking[device->id.ordinal].lock;
+	struct asking *asked = &asking[device->id.ordinal];
 
-	pthread_mutex_lock(lock);
+	lock_acquire(&asked->lock);
 	atomic_store(&overhead_is_told[device->id.ordinal], false);
 	registry_delete(device->registry, NULL, &overhead_type, "overhead");
-	pthread_mutex_unlock(lock);
+	lock_release(&asked->lock);
 }
 
 bool overhead_tend(struct device_set *set)

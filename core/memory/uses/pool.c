@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/registry/object.h"
 
@@ -15,8 +16,8 @@ struct pool {
 	struct pool *next;
 	_Atomic bool shared, is_driver_s;
 
-	pthread_mutex_t lock; /* guards what follows, and stands around the driver's allocations */
-	bool destroyed;       /* its handle means nothing any more */
+	LOCK_OF(POOL) lock; /* guards what follows, and stands around the driver's allocations */
+	bool destroyed;     /* its handle means nothing any more */
 	_Atomic uint64_t charged; /* changed under the lock; who lists resources reads it without */
 	uint64_t live;
 	uint64_t spilled, used_high, reserved_high;
@@ -26,7 +27,7 @@ struct pool {
 	uint64_t most;      /* likewise; 0: as much as there is */
 };
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(POOLS) list_lock = LOCK_FREE;
 static struct pool *list; /* holds a reference to each */
 static _Atomic unsigned int with_surplus;
 
@@ -42,7 +43,7 @@ static void pool_destroy(struct resource *resource)
 	if (pool->charged > pool->live)
 		atomic_fetch_sub(&with_surplus, 1);
 	device_uncharge(pool->device, SEGMENT_ON_DEVICE, pool->charged);
-	pthread_mutex_destroy(&pool->lock);
+	lock_destroy(&pool->lock);
 	free(pool);
 }
 
@@ -64,9 +65,9 @@ CUmemoryPool pool_handle(struct pool *pool)
 {
 	CUmemoryPool handle;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	handle = pool->destroyed ? NULL : pool->handle;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return handle;
 }
 
@@ -94,7 +95,7 @@ static struct pool *create(struct device *device, CUmemoryPool handle)
 	resource_init(&pool->resource, &pool_type);
 	pool->handle = handle;
 	pool->device = device;
-	pthread_mutex_init(&pool->lock, NULL);
+	lock_init(&pool->lock);
 	return pool;
 }
 
@@ -128,16 +129,16 @@ static void enter(struct device *device, CUmemoryPool handle)
 /* From now on the driver speaks of another pool by its handle. */
 static void end(struct pool *pool)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	pool->destroyed = true;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 void pool_made(struct device *device, CUmemoryPool handle)
 {
 	struct pool *last;
 
-	pthread_mutex_lock(&list_lock);
+	lock_acquire(&list_lock);
 	last = find(handle);
 	if (last && resource_is_leaving(&last->resource)) {
 		end(last);
@@ -145,26 +146,26 @@ void pool_made(struct device *device, CUmemoryPool handle)
 	}
 	if (!last)
 		enter(device, handle);
-	pthread_mutex_unlock(&list_lock);
+	lock_release(&list_lock);
 }
 
 void pool_met(struct device *device, CUmemoryPool handle)
 {
-	pthread_mutex_lock(&list_lock);
+	lock_acquire(&list_lock);
 	if (!find(handle))
 		enter(device, handle);
-	pthread_mutex_unlock(&list_lock);
+	lock_release(&list_lock);
 }
 
 struct pool *pool_find(CUmemoryPool handle)
 {
 	struct pool *pool;
 
-	pthread_mutex_lock(&list_lock);
+	lock_acquire(&list_lock);
 	pool = find(handle);
 	if (pool)
 		pool_hold(pool);
-	pthread_mutex_unlock(&list_lock);
+	lock_release(&list_lock);
 	return pool;
 }
 
@@ -281,13 +282,13 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
 		*live = 0;
 		return request->native(request->cookie, address);
 	}
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	if (device_charge(pool->device, granted) != 0) {
 		/* No room to grow; what it has may be enough. */
 		granted = 0;
 		if (ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) <
 		    ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) + rounded) {
-			pthread_mutex_unlock(&pool->lock);
+			lock_release(&pool->lock);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
@@ -302,7 +303,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
 	}
 	if (result == CUDA_SUCCESS && own_reserved(pool))
 		note_high(pool);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*address = made;
@@ -321,29 +322,29 @@ bool pool_is_elastic(struct pool *pool)
 
 	if (atomic_load(&pool->is_driver_s) || pool_is_shared(pool))
 		return false;
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	is_bounded = pool->most != 0;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return !is_bounded;
 }
 
 void pool_elastic(struct pool *pool, int64_t used, int64_t reserved)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	pool->elastic_used += (uint64_t)used;
 	pool->elastic_reserved += (uint64_t)reserved;
 	if (used > 0)
 		note_high(pool);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 uint64_t pool_reserved(struct pool *pool)
 {
 	uint64_t reserved;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	reserved = pool->charged + own_reserved(pool);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return reserved;
 }
 
@@ -351,9 +352,9 @@ uint64_t pool_elastic_reserved(struct pool *pool)
 {
 	uint64_t reserved;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	reserved = pool->elastic_reserved;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return reserved;
 }
 
@@ -361,17 +362,17 @@ uint64_t pool_keeps(struct pool *pool)
 {
 	uint64_t keeps;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	keeps = pool->destroyed ? 0 : pool->threshold;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return keeps;
 }
 
 void pool_bound(struct pool *pool, uint64_t most)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	pool->most = most;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 bool pool_is_bounded(struct pool *pool, uint64_t bytes)
@@ -379,33 +380,33 @@ bool pool_is_bounded(struct pool *pool, uint64_t bytes)
 	uint64_t held;
 	bool is_beyond;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	held = pool->live + pool->spilled;
 	is_beyond = pool->most && (bytes > pool->most || held > pool->most - bytes);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return is_beyond;
 }
 
 void pool_freed(struct pool *pool, uint64_t live)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	set_live(pool, pool->live - live);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 void pool_spilled(struct pool *pool, uint64_t bytes)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	pool->spilled += bytes;
 	note_high(pool);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 void pool_unspilled(struct pool *pool, uint64_t bytes)
 {
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	pool->spilled -= bytes;
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 struct leaving pool_leave(CUmemoryPool handle)
@@ -423,13 +424,13 @@ static bool take_out(const struct pool *pool)
 	struct pool **at;
 	bool found;
 
-	pthread_mutex_lock(&list_lock);
+	lock_acquire(&list_lock);
 	for (at = &list; *at && *at != pool; at = &(*at)->next)
 		;
 	found = *at != NULL;
 	if (found)
 		*at = pool->next;
-	pthread_mutex_unlock(&list_lock);
+	lock_release(&list_lock);
 	return found;
 }
 
@@ -442,10 +443,10 @@ void pool_left(struct leaving *leaving, bool gone)
 	registry_left(leaving, gone);
 	if (gone && take_out(pool)) {
 		/* Allocations from it that live keep it, and their references to it. */
-		pthread_mutex_lock(&pool->lock);
+		lock_acquire(&pool->lock);
 		pool->destroyed = true;
 		settle(pool, 0, false);
-		pthread_mutex_unlock(&pool->lock);
+		lock_release(&pool->lock);
 		pool_release(pool);
 	}
 	pool_release(pool);
@@ -456,10 +457,10 @@ void pool_left(struct leaving *leaving, bool gone)
 
 static void each(void (*with)(struct pool *pool, void *cookie), void *cookie)
 {
-	pthread_mutex_lock(&list_lock);
+	lock_acquire(&list_lock);
 	for (struct pool *pool = list; pool; pool = pool->next)
 		with(pool, cookie);
-	pthread_mutex_unlock(&list_lock);
+	lock_release(&list_lock);
 }
 
 static void settle_one(struct pool *pool, void *cookie)
@@ -467,10 +468,10 @@ static void settle_one(struct pool *pool, void *cookie)
 	(void)cookie;
 	if (resource_is_leaving(&pool->resource))
 		return; /* perhaps the driver knows it no more, or another of its handle */
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	if (pool->charged > pool->live)
 		settle(pool, 0, false);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 void pools_settle(void)
@@ -490,7 +491,7 @@ static void trim_one(struct pool *pool, void *cookie)
 
 	if (pool->device != room->device || resource_is_leaving(&pool->resource))
 		return;
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	if (pool->charged > pool->live && !pool->destroyed) {
 		uint64_t before = pool->charged;
 
@@ -499,7 +500,7 @@ static void trim_one(struct pool *pool, void *cookie)
 		if (pool->charged < before)
 			room->got += before - pool->charged;
 	}
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 }
 
 bool pools_make_room(struct device *device)
@@ -519,7 +520,7 @@ CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, vo
 	uint64_t high = 0, more = 0;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	switch ((int)attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		if (pool->has_threshold && value) {
@@ -549,7 +550,7 @@ CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, vo
 			*answer = driver_says + more > high ? driver_says + more : high;
 	}
 out:
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return result;
 }
 
@@ -560,7 +561,7 @@ CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, co
 
 	if (!value)
 		return result;
-	pthread_mutex_lock(&pool->lock);
+	lock_acquire(&pool->lock);
 	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
 		uint64_t wanted = *(const cuuint64_t *)value;
 		cuuint64_t clamped = wanted < limit ? wanted : limit;
@@ -577,6 +578,6 @@ CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, co
 	}
 	if (own_reserved(pool) && result == CUDA_ERROR_NOT_SUPPORTED)
 		note_high(pool);
-	pthread_mutex_unlock(&pool->lock);
+	lock_release(&pool->lock);
 	return result;
 }

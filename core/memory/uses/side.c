@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/lock.h"
 #include "core/budget/exported.h"
 
 /* Guards how often each is entered. Nothing waits under it, and no driver is called. */
-static pthread_mutex_t again_lock = PTHREAD_MUTEX_INITIALIZER;
+static LOCK_OF(SIDES) again_lock = LOCK_FREE;
 
 struct side {
 	struct resource resource;
@@ -105,9 +106,9 @@ static bool was_entered_again(const struct resource_type *type, const struct con
 {
 	bool again;
 
-	pthread_mutex_lock(&again_lock);
+	lock_acquire(&again_lock);
 	again = was_entered_again_locked(type, context, object, charged);
-	pthread_mutex_unlock(&again_lock);
+	lock_release(&again_lock);
 	return again;
 }
 
@@ -153,11 +154,11 @@ void side_enter_import(const struct context *context, uint64_t object,
 	bool again;
 
 	/* Two threads may have opened it at once: it is one mapping, of which the other has said what it is. */
-	pthread_mutex_lock(&again_lock);
+	lock_acquire(&again_lock);
 	again = was_entered_again_locked(&side_type_ipc_mapping, context, object, 0);
 	if (!again)
 		enter_new(&side_type_ipc_mapping, context, object, import);
-	pthread_mutex_unlock(&again_lock);
+	lock_release(&again_lock);
 	if (again)
 		give_back(context, import);
 }
@@ -184,9 +185,9 @@ void side_left(struct leaving *leaving, bool gone)
 
 	if (!s)
 		return;
-	pthread_mutex_lock(&again_lock);
+	lock_acquire(&again_lock);
 	registry_left(leaving, gone && is_last(s));
-	pthread_mutex_unlock(&again_lock);
+	lock_release(&again_lock);
 	resource_release(&s->resource);
 	leaving->resource = NULL;
 }

@@ -1,0 +1,106 @@
+/* Locks, as far as their rules are checked. Rules: nothing of it is in what is shipped. */
+#include "core/base/lock.h"
+
+#ifdef SPILLWAY_CHECK_LOCKS
+
+#include <stdlib.h>
+
+#include "core/base/log.h"
+
+__thread struct locks_held locks_held __attribute__((tls_model("initial-exec")));
+
+static const struct {
+	const char *name;
+	int may;
+} ranks[LOCK_RANKS] = {
+#define LOCK_DESCRIBED(name, may, guards) [LOCK_##name] = {#name, LOCK_MAY_##may},
+    LOCKS(LOCK_DESCRIBED)
+#undef LOCK_DESCRIBED
+};
+
+static const char *name_of(int i)
+{
+	return ranks[locks_held.at[i].rank].name;
+}
+
+void locks_before(const void *lock, enum lock_rank rank)
+{
+	for (int i = 0; i < locks_held.count; i++) {
+		if (locks_held.at[i].lock == lock) {
+			log_error("a thread takes the lock %s that it holds", name_of(i));
+			abort();
+		}
+		if (locks_held.at[i].rank >= rank) {
+			log_error("a thread takes the lock %s while it holds %s, which comes later",
+			          ranks[rank].name, name_of(i));
+			abort();
+		}
+	}
+}
+
+void locks_taken(const void *lock, enum lock_rank rank)
+{
+	if (locks_held.count == LOCKS_HELD_MAX) {
+		log_error("a thread takes the lock %s while it holds %d others", ranks[rank].name,
+		          locks_held.count);
+		abort();
+	}
+	locks_held.at[locks_held.count].lock = lock;
+	locks_held.at[locks_held.count++].rank = rank;
+}
+
+static bool take_out(const void *lock)
+{
+	int i = locks_held.count - 1;
+
+	while (i >= 0 && locks_held.at[i].lock != lock)
+		i--;
+	if (i < 0)
+		return false;
+	for (locks_held.count--; i < locks_held.count; i++)
+		locks_held.at[i] = locks_held.at[i + 1];
+	return true;
+}
+
+void locks_given(const void *lock)
+{
+	if (take_out(lock))
+		return;
+	log_error("a thread gives back a lock that it does not hold");
+	abort();
+}
+
+void locks_forget(const void *lock)
+{
+	take_out(lock);
+}
+
+/* Ends the process where a lock is held that does not allow it. */
+static void check(int what, const char *does, const void *except)
+{
+	for (int i = 0; i < locks_held.count; i++) {
+		enum lock_rank rank = locks_held.at[i].rank;
+
+		if (locks_held.at[i].lock == except || (what && (ranks[rank].may & what)))
+			continue;
+		log_error("a thread %s with the lock %s held", does, ranks[rank].name);
+		abort();
+	}
+}
+
+void locks_at_gate(void)
+{
+	check(0, "comes to the gate", NULL);
+}
+
+void locks_at_driver(void)
+{
+	check(LOCK_MAY_DRIVER, "calls the driver", NULL);
+}
+
+void locks_at_wait(const void *given_back)
+{
+	check(LOCK_MAY_WAIT, "waits", given_back);
+}
+
+#endif
