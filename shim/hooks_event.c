@@ -1,4 +1,4 @@
-/* Events and streams: made, shared with other processes, destroyed. */
+/* Events: made, shared with other processes, recorded, destroyed. */
 #include "shim/track.h"
 
 #include "core/job/job.h"
@@ -55,39 +55,3 @@ RECORDS(cuEventRecord, (CUevent, hEvent), (CUstream, hStream))
 RECORDS(cuEventRecord_ptsz, (CUevent, hEvent), (CUstream, hStream))
 RECORDS(cuEventRecordWithFlags, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
 RECORDS(cuEventRecordWithFlags_ptsz, (CUevent, hEvent), (CUstream, hStream), (unsigned int, flags))
-
-HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
-{
-	return NOTED(CREATED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream));
-}
-
-HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
-{
-	return NOTED(
-	    CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream, phStream));
-}
-
-static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
-{
-	KEEP_ERRNO;
-
-	job_leave_stream(stream);
-	return NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
-}
-
-HOOK(cuStreamDestroy, CUstream hStream)
-{
-	return destroy(hStream, REAL(cuStreamDestroy));
-}
-
-HOOK(cuStreamDestroy_v2, CUstream hStream)
-{
-	return destroy(hStream, REAL(cuStreamDestroy_v2));
-}
-
-HOOK(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
-     int priority)
-{
-	return NOTED(HANDED_OUT(REAL(cuGreenCtxStreamCreate)(phStream, greenCtx, flags, priority),
-	                        stream, phStream, NULL, green_context, greenCtx));
-}

@@ -1,8 +1,47 @@
 /*
- * What else is put into streams: events, the program's own functions, waits for and writes of values, batches of
- * them, memory for one stream, semaphores and resources of other APIs. They pass the gate.
+ * Streams: made and destroyed; and what is put into them beside launches, copies and fills: events, the program's own
+ * functions, waits for and writes of values, batches of them, memory for one stream, semaphores and resources of other APIs.
+ * That passes the gate.
  */
-#include "shim/shim.h"
+#include "shim/track.h"
+
+#include "core/job/job.h"
+
+HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
+{
+	return NOTED(CREATED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream));
+}
+
+HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
+{
+	return NOTED(
+	    CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream, phStream));
+}
+
+static CUresult destroy(CUstream stream, CUresult (*real)(CUstream))
+{
+	KEEP_ERRNO;
+
+	job_leave_stream(stream);
+	return NOTED(DESTROYED(PASSING_GATE(real(stream)), stream, stream));
+}
+
+HOOK(cuStreamDestroy, CUstream hStream)
+{
+	return destroy(hStream, REAL(cuStreamDestroy));
+}
+
+HOOK(cuStreamDestroy_v2, CUstream hStream)
+{
+	return destroy(hStream, REAL(cuStreamDestroy_v2));
+}
+
+HOOK(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
+     int priority)
+{
+	return NOTED(HANDED_OUT(REAL(cuGreenCtxStreamCreate)(phStream, greenCtx, flags, priority),
+	                        stream, phStream, NULL, green_context, greenCtx));
+}
 
 GATED(cuCtxRecordEvent, (CUcontext, hCtx), (CUevent, hEvent))
 GATED(cuCtxWaitEvent, (CUcontext, hCtx), (CUevent, hEvent))
