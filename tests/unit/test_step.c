@@ -848,7 +848,6 @@ START_TEST(numbers_and_times_are_those_of_the_steps)
 
 		if (!step_launch(detector, l->function, l->shape, l->ns, &ended))
 			continue;
-		ck_assert_uint_eq(step_newest(detector).number, ended.number);
 		ck_assert(!before.number || ended.number == before.number + 1);
 		told++;
 		untimed += !ended.time_ns;
@@ -862,7 +861,7 @@ START_TEST(numbers_and_times_are_those_of_the_steps)
 	ck_assert_uint_le(untimed, told / 20 + 2);
 	ck_assert_uint_ge(before.number, 598);
 	ck_assert_uint_le(before.number, 601);
-	step_destroy(detector);
+	free(detector);
 	trace_free(&trace);
 }
 END_TEST
@@ -895,11 +894,10 @@ START_TEST(nothing_disturbs_it)
 			if (step_launch(detector, function, trace_random(&trace, 3), now, &ended)) {
 				ck_assert_uint_gt(ended.number, 0);
 				ck_assert_uint_le(ended.number, part * 20000 + i);
-				ck_assert_uint_eq(ended.mean_ns, step_newest(detector).mean_ns);
 			}
 		}
 	}
-	step_destroy(detector);
+	free(detector);
 	trace_free(&trace);
 }
 END_TEST
@@ -912,25 +910,7 @@ START_TEST(a_new_detector_knows_nothing)
 	ck_assert_ptr_nonnull(detector);
 	for (unsigned i = 0; i < 500; i++)
 		ck_assert(!step_launch(detector, i % 2, 0, i, &ended));
-	ck_assert_uint_eq(step_newest(detector).number, 0);
-	step_destroy(detector);
-	step_destroy(NULL);
-}
-END_TEST
-
-START_TEST(shapes_differ_by_each_number)
-{
-	unsigned grid[3] = {5, 4, 3}, block[3] = {32, 2, 1};
-	uint64_t shape = step_shape(grid, block);
-
-	for (unsigned i = 0; i < 6; i++) {
-		unsigned *number = i < 3 ? &grid[i] : &block[i - 3];
-
-		++*number;
-		ck_assert_uint_ne(step_shape(grid, block), shape);
-		--*number;
-	}
-	ck_assert_uint_eq(step_shape(grid, block), shape);
+	free(detector);
 }
 END_TEST
 
@@ -952,6 +932,5 @@ int main(void)
 	tcase_add_test(tests, numbers_and_times_are_those_of_the_steps);
 	tcase_add_loop_test(tests, nothing_disturbs_it, 0, 8);
 	tcase_add_test(tests, a_new_detector_knows_nothing);
-	tcase_add_test(tests, shapes_differ_by_each_number);
 	return suite_run("step", tests);
 }

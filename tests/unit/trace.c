@@ -118,10 +118,10 @@ struct trace_found trace_detect(const struct trace *trace)
 			timed++;
 		}
 	}
-	found.steps = step_newest(detector).number;
-	found.mean_ns = step_newest(detector).mean_ns;
+	found.steps = ended.number;
+	found.mean_ns = ended.mean_ns;
 	found.true_mean_ns = trace->mean_ns ? trace->mean_ns : timed ? ns / timed : 0;
-	step_destroy(detector);
+	free(detector);
 	return found;
 }
 
