@@ -137,17 +137,20 @@ int config_load(const struct config_sources *sources, struct config **config,
 struct config *config_hold(struct config *config);
 void config_release(struct config *config); /* NULL is fine */
 
-/* Whether a file, a setting or a job name came from anywhere. False: nobody configured this. */
+/*
+ * Returns whether a file, a setting or a job name came from anywhere; otherwise nobody configured
+ * this.
+ */
 bool config_is_set(const struct config *config);
 const char *config_job_name(const struct config *config); /* "" when nobody named it */
 const char *config_labels(const struct config *config);   /* "key=value,..." or "" */
-/* Whether NVML's memory queries show the job's limit, and where that comes from. */
+/* Returns whether NVML's memory queries show the job's limit, and where that comes from. */
 bool config_nvml(const struct config *config);
 const char *config_nvml_origin(const struct config *config);
-/* Where the job pushes its status to; NULL: nowhere. */
+/* Returns where the job writes its status; NULL: nowhere. */
 const char *config_status_file(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
-/* FNV-1a of the override file's bytes as read; 0 when there was none. */
+/* Returns the FNV-1a hash of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);
@@ -158,30 +161,39 @@ const char *config_warnings(const struct config *config);
  */
 uint64_t config_limits(const struct config *config);
 
-/* 0, or -EINVAL and *error filled when the beginning of a UUID names several of the devices. */
+/*
+ * Checks the selectors against the devices. Returns 0, or -EINVAL with *error filled when the
+ * beginning of a UUID names several of them.
+ */
 int config_check_devices(const struct config *config, const struct config_device *devices,
                          size_t count, struct config_error *error);
 
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings);
 
-/* Where the effective value of one key comes from: "built-in", "FILE:LINE", "environment NAME". */
+/*
+ * Tells where the effective value of one key comes from: "built-in", "FILE:LINE", "environment
+ * NAME".
+ */
 const char *config_origin(const struct config *config, const struct config_device *device,
                           enum config_key key);
 
-/* That value as it stands there, "50%"; NULL for built-in. */
+/* Returns the value as it is written there, "50%"; NULL for built-in. */
 const char *config_written(const struct config *config, const struct config_device *device,
                            enum config_key key);
 
-/* The value as it would stand in an INI file. Returns buf. */
+/* Writes the value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
 const char *config_key_meaning(enum config_key key);
-/* Whether an INI may give the key this value: 0, or -EINVAL and "expected ..." in message. */
+/*
+ * Checks whether an INI may give the key this value. Returns 0, or -EINVAL with "expected ..." in
+ * message.
+ */
 int config_check_value(enum config_key key, const char *text, char *message, size_t size);
 /*
- * Whether text may stand after "gpu" in a section's name and, unless device is NULL, names it. 0,
- * -EINVAL (no selector) or -ENODEV (another device).
+ * Checks whether text may stand after "gpu" in a section's name and, unless device is NULL, names
+ * it. Returns 0, -EINVAL (no selector) or -ENODEV (another device).
  */
 int config_check_selector(const char *text, const struct config_device *device);
 

@@ -25,7 +25,7 @@ static const char *lookup(char *const *environment, const char *name)
 	return NULL;
 }
 
-/* Whether name is base, or base_<ordinal>. */
+/* Returns whether name is base, or base_<ordinal>. */
 static bool names_key(const char *name, const char *base, struct config_selector *selector)
 {
 	size_t length = strlen(base);
@@ -55,7 +55,7 @@ static int take(struct config *config, enum config_layer layer, enum config_key 
 	return config_add(config, layer, key, &selector, place, name, value, error);
 }
 
-/* "memory_limit" is SPILLWAY_MEMORY_LIMIT. */
+/* Spells a key as a variable: "memory_limit" is SPILLWAY_MEMORY_LIMIT. */
 static void spell_variable(const char *key, char *name)
 {
 	char *end = stpcpy(name, "SPILLWAY_");
@@ -65,7 +65,7 @@ static void spell_variable(const char *key, char *name)
 	*end = '\0';
 }
 
-/* A misspelt SPILLWAY_ variable gives a warning; others with that prefix are not ours to judge. */
+/* Warns of a misspelt SPILLWAY_ variable; others with that prefix are not ours to judge. */
 static int warn_if_misspelt(struct config *config, const char *name)
 {
 	static const char *const others[] = {"SPILLWAY_CONFIG",
@@ -131,7 +131,10 @@ static int take_hami(struct config *config, const char *name, const char *value,
 	return status;
 }
 
-/* "disable" ignores CUDA_DEVICE_SM_LIMIT; "force" and "default" both hold a job to it here. */
+/*
+ * Reads HAMi's policy: "disable" ignores CUDA_DEVICE_SM_LIMIT; "force" and "default" both hold a
+ * job to it here.
+ */
 static int read_policy(char *const *environment, bool *paced, struct config_error *error)
 {
 	static const char name[] = "GPU_CORE_UTILIZATION_POLICY";

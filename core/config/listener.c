@@ -113,8 +113,9 @@ static void watch_folder(struct listener *listener, struct handler *handler)
 }
 
 /*
- * An open file has an owner, who would get its signals had they been asked for. A program may have an
- * inotify descriptor of its own, and even make itself, a process, its owner, but never a thread of ours.
+ * Marks the descriptor by its owner. An open file has one, who would get its signals had they been
+ * asked for. A program may have an inotify descriptor of its own, and even make itself, a process,
+ * its owner, but never a thread of ours.
  */
 static bool give_mark(struct listener *listener)
 {
@@ -264,7 +265,7 @@ int listener_fd(const struct listener *listener)
 	return listener->fd;
 }
 
-/* A rename counts under any name: it may be a symlink on the way to the file. */
+/* Takes one event. A rename counts under any name: it may be a symlink on the way to the file. */
 static void take_event(struct listener *listener, const struct inotify_event *event)
 {
 	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
@@ -297,7 +298,10 @@ static void take_events(struct listener *listener)
 	}
 }
 
-/* Nothing about the file is known: the process is out of descriptors or memory. */
+/*
+ * Returns whether nothing about the file is known, because the process is out of descriptors or
+ * memory.
+ */
 static bool is_unknown(const struct content *content)
 {
 	return content->status == -EMFILE || content->status == -ENFILE ||

@@ -15,12 +15,17 @@ enum { LISTENER_POLL_MS = 1000 };
 
 struct listener;
 
-/* changed() runs on the thread that calls listener_check(), once per changed file and check. */
+/*
+ * Makes a listener; NULL: no memory. changed() runs on the thread that calls listener_check(), once
+ * per changed file and check.
+ */
 struct listener *listener_create(void); /* NULL: no memory. No inotify left: works by polling. */
 void listener_destroy(struct listener *listener);
-/* In a forked child: lets go of the descriptor, and of nothing else. */
+/* Lets go of the descriptor in a forked child, and of nothing else. */
 void listener_abandon(const struct listener *listener);
-/* Several handlers, each with its own name, may watch one file. 0, -EEXIST, -ENAMETOOLONG, -ENOMEM.
+/*
+ * Adds a file to watch; several handlers, each with its own name, may watch one file. Returns 0,
+ * -EEXIST, -ENAMETOOLONG or -ENOMEM.
  */
 int listener_add(struct listener *listener, const char *name, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);

@@ -71,7 +71,7 @@ static int collect(void *cookie, const struct config_item *item, struct config_e
 	return 0;
 }
 
-/* "gpu GPU-5AC3" and "gpu GPU-5ac3" are one section. */
+/* Returns whether two names are of one section, as "gpu GPU-5AC3" and "gpu GPU-5ac3" are. */
 static bool same_section(const char *a, const char *b)
 {
 	struct config_selector first, second;
@@ -121,7 +121,7 @@ static void remark_on(char *remark, size_t size)
 	         (long long)now.tv_sec, now.tv_nsec, (int)getpid());
 }
 
-/* The text of a file; NULL: no memory. (open_memstream() does not always say so.) */
+/* Renders the text of a file; NULL: no memory. (open_memstream() does not always say so.) */
 static char *render(const struct table *table)
 {
 	char remark[128];
@@ -155,7 +155,7 @@ static char *render(const struct table *table)
 	return text;
 }
 
-/* What would be read back; nothing else gets into the file. */
+/* Checks that what would be read back is what was meant; nothing else gets into the file. */
 static int check(const char *path, const char *text, struct config_error *error)
 {
 	struct config *config = config_create();
@@ -260,7 +260,7 @@ static int merge_locked(const char *path, const char *section, const char *const
 	return status;
 }
 
-/* One line may not become two; the rest is found by check(). */
+/* Checks that no line becomes two; check() finds the rest. */
 static int check_arguments(const char *path, const char *selector, const char *const *keys,
                            const char *const *values, struct config_error *error)
 {

@@ -85,7 +85,7 @@ static int check_line(struct source *source, const char *line, size_t length)
 	return line[0] == '[' ? begin_section(source, line, length) : 0;
 }
 
-/* inih's fgets(). */
+/* Reads a line as inih asks for it, by the rules of fgets(). */
 static char *next_line(char *buffer, int size, void *cookie)
 {
 	struct source *source = cookie;

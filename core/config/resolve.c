@@ -27,7 +27,10 @@ effective(const struct config *config, const struct config_device *device, enum 
 	return best;
 }
 
-/* A ceiling on the limit holds for its growth too, unless that has its own. */
+/*
+ * Finds the ceiling of a key. A ceiling on the limit holds for its growth too, unless that has its
+ * own.
+ */
 static const struct config_setting *ceiling(const struct config *config, enum config_key key)
 {
 	const struct config_selector all = {.kind = SELECT_ALL};
@@ -49,7 +52,10 @@ static uint64_t amount(struct config_value value, uint64_t memory)
 	return memory / whole * value.number + memory % whole * value.number / whole;
 }
 
-/* *from: the setting the value comes from, NULL for built-in; may be NULL. */
+/*
+ * Resolves one key. `from` is the setting that the value comes from, NULL for built-in; it may be
+ * NULL itself.
+ */
 static uint64_t resolve(const struct config *config, const struct config_device *device,
                         enum config_key key, const struct config_setting **from)
 {
@@ -98,7 +104,7 @@ const char *config_written(const struct config *config, const struct config_devi
 	return from ? from->text : NULL;
 }
 
-/* A device of which only what the selector names is known. */
+/* Makes a device of which only what the selector names is known. */
 static struct config_device device_of(const struct config_selector *selector)
 {
 	struct config_device device = {.ordinal = -1};
@@ -173,7 +179,7 @@ static bool is_limited(const struct quota_values *values)
 	return false;
 }
 
-/* Whoever spells it. */
+/* Hashes a selector, in whatever way it is spelt. */
 static uint64_t hash_selector(const struct config_selector *selector)
 {
 	struct config_selector plain;
@@ -226,7 +232,7 @@ uint64_t config_limits(const struct config *config)
 	return sum ? sum : 1;
 }
 
-/* Only what can be said of every device: a size and a percentage cannot be compared yet. */
+/* Checks what can be said of every device: a size and a percentage cannot be compared yet. */
 static int check_growth(const struct config *config, const struct config_selector *selector,
                         struct config_error *error)
 {

@@ -28,7 +28,7 @@ static const char *scan_hex(const char *text, int count, uint64_t *value)
 	return text;
 }
 
-/* [DOMAIN:]BUS:DEVICE[.FUNCTION]; a domain has 4 digits, or 8 as nvidia-smi writes it. */
+/* Parses [DOMAIN:]BUS:DEVICE[.FUNCTION]; a domain has 4 digits, or 8 as nvidia-smi writes it. */
 static int parse_pci(const char *text, uint64_t *pci)
 {
 	uint64_t domain = 0, bus, device, function = 0;
@@ -52,7 +52,10 @@ static int parse_pci(const char *text, uint64_t *pci)
 	return 0;
 }
 
-/* "GPU-" or "MIG-" and at least one digit; old drivers name MIG devices "MIG-GPU-UUID/1/2". */
+/*
+ * Returns whether text is "GPU-" or "MIG-" and at least one digit; old drivers name MIG devices
+ * "MIG-GPU-UUID/1/2".
+ */
 static bool is_uuid(const char *text)
 {
 	if (strncasecmp(text, "GPU-", 4) != 0 && strncasecmp(text, "MIG-", 4) != 0)
@@ -89,7 +92,10 @@ bool config_selector_equal(const struct config_selector *a, const struct config_
 	       strcasecmp(a->uuid, b->uuid) == 0;
 }
 
-/* The driver names a MIG device by the bytes of its UUID alone, so here it is "GPU-...", and "MIG-..." elsewhere. */
+/*
+ * Returns whether text begins the UUID. The driver names a MIG device by the bytes of its UUID
+ * alone, so here it is "GPU-...", and "MIG-..." elsewhere.
+ */
 static bool begins_uuid(const char *text, const char *uuid)
 {
 	if (strncasecmp(text, "MIG-", 4) == 0 && strncasecmp(uuid, "GPU-", 4) == 0) {

@@ -107,7 +107,7 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* It becomes part of file names. */
+/* Sets the job's name, which becomes part of file names. */
 int config_set_name(struct config *config, struct config_place place, const char *name,
                     const char *text, struct config_error *error)
 {
@@ -122,7 +122,7 @@ int config_set_name(struct config *config, struct config_place place, const char
 	return 0;
 }
 
-/* They end up in metrics and JSON: nothing that would need quoting. */
+/* Sets the labels, which end up in metrics and JSON: they hold nothing that would need quoting. */
 int config_set_labels(struct config *config, struct config_place place, const char *name,
                       const char *text, struct config_error *error)
 {

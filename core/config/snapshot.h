@@ -20,13 +20,16 @@ struct config_place {
 	int line;
 };
 
-/* error.c */
+/* Fills *error with a message (error.c). */
 int config_fail(struct config_error *error, int status, struct config_place place,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* -EINVAL and "FILE:LINE: key = value: problem", or "NAME = value: problem" for a variable. */
+/*
+ * Returns -EINVAL and says "FILE:LINE: key = value: problem", or "NAME = value: problem" for a
+ * variable.
+ */
 int config_fail_value(struct config_error *error, struct config_place place, const char *key,
                       const char *value, const char *problem);
-/* The word of a NULL-terminated list that was probably meant; NULL: none is close. */
+/* Finds the word of a NULL-terminated list that was probably meant; NULL: none is close. */
 const char *config_closest(const char *word, const char *const *words);
 
 /* selector.c */
@@ -51,7 +54,7 @@ struct config_value {
 	bool of_memory; /* number is thousandths of a percent of the device's memory */
 };
 
-/* 0, or -EINVAL with "expected ..." in message (may be NULL). */
+/* Parses a value. Returns 0, or -EINVAL with "expected ..." in message (may be NULL). */
 int config_value_parse(enum config_key key, const char *text, struct config_value *value,
                        char *message, size_t size);
 struct config_value config_value_builtin(enum config_key key);
@@ -94,7 +97,7 @@ struct config {
 };
 
 struct config *config_create(void); /* NULL: no memory */
-/* The setting of exactly this layer, key and selector, or NULL. */
+/* Finds the setting of exactly this layer, key and selector, or NULL. */
 const struct config_setting *config_find(const struct config *config, enum config_layer layer,
                                          enum config_key key,
                                          const struct config_selector *selector);
@@ -114,7 +117,7 @@ int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 
 /* file.c */
-/* All of a small regular file, NUL-terminated; free it. 0 or a negative errno. */
+/* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
 uint64_t config_hash(const void *bytes, size_t length); /* FNV-1a */
 
@@ -136,10 +139,10 @@ int config_read(const char *file, const char *text, size_t length, config_item_h
 /* Adds what INI text says to a layer of a snapshot. 0 or a negative errno with *error filled. */
 int config_add_text(struct config *config, enum config_layer layer, const char *file,
                     const char *text, size_t length, struct config_error *error);
-/* True for "gpu" and "gpu SELECTOR"; *selector is what follows then. */
+/* Returns whether a section is "gpu" or "gpu SELECTOR"; *selector is what follows then. */
 bool config_section_is_gpu(const char *section, const char **selector);
 
-/* environment.c */
+/* Adds the settings of the environment (environment.c). */
 int config_add_environment(struct config *config, char *const *environment,
                            struct config_error *error);
 

@@ -36,7 +36,7 @@ const char *config_key_meaning(enum config_key key)
 	return keys[key].meaning;
 }
 
-/* The index of text in "first|second|third". */
+/* Finds the index of text in "first|second|third". */
 static int parse_choice(const char *choices, const char *text, uint64_t *index)
 {
 	for (uint64_t i = 0; choices; i++) {
@@ -62,7 +62,7 @@ static void format_choice(const char *choices, uint64_t index, char *buf, size_t
 	         choices ? choices : "");
 }
 
-/* Text such as "first, second or third". */
+/* Writes a text such as "first, second or third". */
 static void list_choices(const char *choices, char *buf, size_t size)
 {
 	const char *last = strrchr(choices, '|');
@@ -212,7 +212,7 @@ struct config_value config_value_builtin(enum config_key key)
 	return value;
 }
 
-/* The largest unit that divides the value, so that nothing is lost. */
+/* Writes the value in the largest unit that divides it, so that nothing is lost. */
 static void format_exact(uint64_t value, const uint64_t *factors, const char *const *units,
                          char *buf, size_t size)
 {
