@@ -6,74 +6,9 @@
 #include "shim/track.h"
 
 #include "core/job/job.h"
+#include "core/memory/uses/array.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/room.h"
-
-/* What an array holds, as far as its format is known. */
-struct extent {
-	size_t width, height, depth;
-	unsigned int channels, levels;
-	CUarray_format format;
-	unsigned int flags;
-};
-
-/* Bytes of one channel of a format in whole bytes; 0: packed or of several planes. */
-static unsigned int channel_bytes(CUarray_format format)
-{
-	switch ((int)format) {
-	case CU_AD_FORMAT_UNSIGNED_INT8:
-	case CU_AD_FORMAT_SIGNED_INT8:
-		return 1;
-	case CU_AD_FORMAT_UNSIGNED_INT16:
-	case CU_AD_FORMAT_SIGNED_INT16:
-	case CU_AD_FORMAT_HALF:
-		return 2;
-	case CU_AD_FORMAT_UNSIGNED_INT32:
-	case CU_AD_FORMAT_SIGNED_INT32:
-	case CU_AD_FORMAT_FLOAT:
-		return 4;
-	default:
-		return 0;
-	}
-}
-
-static size_t at_least_one(size_t n)
-{
-	return n ? n : 1;
-}
-
-static uint64_t level_bytes(const struct extent *e, unsigned int level)
-{
-	bool layers = e->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-	size_t depth = layers ? e->depth : e->depth >> level;
-	uint64_t bytes = channel_bytes(e->format) * (uint64_t)e->channels;
-
-	if (__builtin_mul_overflow(bytes, at_least_one(e->width >> level), &bytes) ||
-	    __builtin_mul_overflow(bytes, at_least_one(e->height >> level), &bytes) ||
-	    __builtin_mul_overflow(bytes, at_least_one(depth), &bytes))
-		return UINT64_MAX;
-	return bytes;
-}
-
-static uint64_t bytes_of(const struct extent *e)
-{
-	uint64_t sum = 0;
-
-	/* No memory of its own: tiles are mapped later. */
-	if (e->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return 0;
-	for (unsigned int level = 0; level < e->levels && level < 32; level++) {
-		if (__builtin_add_overflow(sum, level_bytes(e, level), &sum))
-			return UINT64_MAX;
-	}
-	return sum;
-}
-
-/* Padding and tiles at most double what is not tiny; packed formats have no figure to go by, 1 GiB is much. */
-static uint64_t most_beyond(uint64_t bytes)
-{
-	return bytes && bytes < (uint64_t)1 << 62 ? bytes + ((uint64_t)4 << 20) : (uint64_t)1 << 30;
-}
 
 struct making {
 	struct context context;
@@ -83,10 +18,10 @@ struct making {
 	struct deadline until;
 };
 
-static bool begin(struct making *making, const struct extent *extent)
+static bool begin(struct making *making, const struct array_extent *extent)
 {
 	making->has_context = context_current(&making->context);
-	making->bytes = making->has_context ? bytes_of(extent) : 0;
+	making->bytes = making->has_context ? array_bytes(extent) : 0;
 	if (making->has_context)
 		making->until = room_deadline(making->context.device, true);
 	/* First, so that what is charged by us is none of what grows. */
@@ -109,7 +44,7 @@ static void end(const struct making *making, CUresult result, const void *array)
 {
 	bool made = result == CUDA_SUCCESS;
 
-	measured_end(&making->measuring, made ? array : NULL, most_beyond(making->bytes));
+	measured_end(&making->measuring, made ? array : NULL, array_most_beyond(making->bytes));
 	if (made && making->has_context)
 		side_enter(&side_type_array, &making->context, (uintptr_t)array, making->bytes,
 		           making->bytes);
@@ -118,23 +53,23 @@ static void end(const struct making *making, CUresult result, const void *array)
 }
 
 /* descriptor: NULL is the driver's to judge. */
-#define MAKE(array, descriptor, call, ...)                           \
-	({                                                           \
-		KEEP_ERRNO;                                          \
-		struct making making_ = {0};                         \
-		CUresult result_ = CUDA_ERROR_OUT_OF_MEMORY;         \
-		if (!job_is_active() || !(array) || !(descriptor)) { \
-			result_ = (call);                            \
-		} else {                                             \
-			const struct extent extent_ = {__VA_ARGS__}; \
-			if (begin(&making_, &extent_)) {             \
-				result_ = (call);                    \
-				if (is_full(&making_, result_))      \
-					result_ = (call);            \
-				end(&making_, result_, *(array));    \
-			}                                            \
-		}                                                    \
-		result_;                                             \
+#define MAKE(array, descriptor, call, ...)                                 \
+	({                                                                 \
+		KEEP_ERRNO;                                                \
+		struct making making_ = {0};                               \
+		CUresult result_ = CUDA_ERROR_OUT_OF_MEMORY;               \
+		if (!job_is_active() || !(array) || !(descriptor)) {       \
+			result_ = (call);                                  \
+		} else {                                                   \
+			const struct array_extent extent_ = {__VA_ARGS__}; \
+			if (begin(&making_, &extent_)) {                   \
+				result_ = (call);                          \
+				if (is_full(&making_, result_))            \
+					result_ = (call);                  \
+				end(&making_, result_, *(array));          \
+			}                                                  \
+		}                                                          \
+		result_;                                                   \
 	})
 #define PLANE(d)                                                                  \
 	.width = (d)->Width, .height = (d)->Height, .channels = (d)->NumChannels, \
