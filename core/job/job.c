@@ -318,6 +318,23 @@ static void wait_for_news(struct pollfd *fd, int ms)
 		deadline_nap(&until, until.patience_ns);
 }
 
+/* Without the helper, or a seat, nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */
+static bool goes_on_alone(void)
+{
+	job_config_reload(&job.config, &job.devices);
+	return job_config_is_limited(&job.config, &job.devices);
+}
+
+static void say_not_joined(const char *why)
+{
+	if (goes_on_alone())
+		log_error("%s; " NOT_IN_THE_BOOKS, why);
+	else
+		log_warning("%s; this process is not in the job's books: no memory is limited, and "
+		            "spillway stat does not show it",
+		            why);
+}
+
 static void *help(void *cookie)
 {
 	char message[512] = "";
@@ -328,8 +345,8 @@ static void *help(void *cookie)
 	pthread_setname_np(pthread_self(), "spillway");
 	error = join(message, sizeof(message));
 	if (error) {
-		log_error("%s; " NOT_IN_THE_BOOKS, message[0] ? message : strerror(-error));
 		job_config_distrust(&job.config);
+		say_not_joined(message[0] ? message : strerror(-error));
 	} else {
 		resources_start(job.segment);
 	}
@@ -484,13 +501,6 @@ static void say_who_shares(void)
 	if (job.config.shared_by[0])
 		log_info("job %s: %s is shared by all processes of %s", job.config.name,
 		         limits_text(limits, sizeof(limits)), job.config.shared_by);
-}
-
-/* Without the helper nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */
-static bool goes_on_alone(void)
-{
-	job_config_reload(&job.config, &job.devices);
-	return job_config_is_limited(&job.config, &job.devices);
 }
 
 /* For a line about a thread that was not started. */

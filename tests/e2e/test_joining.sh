@@ -50,6 +50,7 @@ stays_out() {
 	end
 	start --count 2
 	same "without a limit" $((16 * mib)) "$(device_bytes)"
+	has "without a limit" "$(cat "$scratch/err")" "$1; this process is not in the job's books: no memory is limited, and spillway stat does not show it"
 	end
 }
 
