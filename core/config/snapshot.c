@@ -113,11 +113,11 @@ int config_set_name(struct config *config, struct config_place place, const char
 {
 	size_t length = strlen(text);
 
-	if (length == 0 || length >= sizeof(config->job_name) || text[0] == '.' ||
+	if (length == 0 || length >= sizeof(config->job_name) || strchr(".-", text[0]) ||
 	    strspn(text, LETTERS "._-") != length)
 		return config_fail_value(error, place, name, text,
 		                         "expected 1 to 63 letters, digits, '.', '_' or '-', not "
-		                         "beginning with '.'");
+		                         "beginning with '.' or '-'");
 	strcpy(config->job_name, text);
 	return 0;
 }

@@ -116,4 +116,4 @@ in_places "$squat
 	mkdir -p -m 0700 /run/user/$uid
 	unset SPILLWAY_STATE_DIR
 	'$spillway' doctor | grep 'state directory:'" >"$scratch/out" 2>&1 || true
-has "doctor" "$(cat "$scratch/out")" "no  state directory: $squatted; /run/user/$uid/spillway is used instead"
+has "doctor" "$(cat "$scratch/out")" "ok  state directory: $squatted; /run/user/$uid/spillway is used instead"

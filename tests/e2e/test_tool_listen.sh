@@ -63,12 +63,15 @@ get = b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
 assert ask(get)[0] == 200 and ask(b'GET /metrics?a=b HTTP/1.0\r\n\r\n')[0] == 200
 assert ask(b'GET / HTTP/1.1\r\n\r\n')[0] == 404
 assert ask(b'GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n')[0] == 404
-for method in b'POST', b'HEAD', b'get', b'':
+for method in b'POST', b'get', b'':
     status, answer = ask(method + b' /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello')
-    assert status == 405 and b'\r\nAllow: GET\r\n' in answer, answer
+    assert status == 405 and b'\r\nAllow: GET, HEAD\r\n' in answer, answer
 for line in b'GET /metrics', b'GET', b'GET /metrics FTP/1', b'GET  /metrics HTTP/1.1', b'\x16\x03\x01', b'':
     assert ask(line + b'\r\n\r\n')[0] == 400, line
 assert ask(b'GET /metrics HTTP/1.1\r\nX: ' + b'x' * 5000 + b'\r\n\r\n')[0] == 431
+for path, expected in (b'/metrics', 200), (b'/', 404):
+    status, answer = ask(b'HEAD ' + path + b' HTTP/1.1\r\n\r\n')
+    assert status == expected and b'\r\nContent-Length: ' in answer and answer.endswith(b'\r\n\r\n'), answer
 assert ask(b'GET /metr', end=True)[0] is None
 
 def is_open(s):

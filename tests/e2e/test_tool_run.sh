@@ -13,6 +13,14 @@ says "$err" '^spillway: /: '
 "$spillway" run sh -c 'kill -TERM $$' 2>/dev/null
 [ $? -eq 143 ] || fail 'a program ended by SIGTERM: expected 143'
 
+# What is wrong with a command's options is helped by that command.
+for words in 'run --bogus' 'stat --bogus' 'set --timeout'; do
+	# shellcheck disable=SC2086 # words
+	"$spillway" $words >"$out" 2>"$err" && fail "$words: expected a failure"
+	says "$err" '^spillway: '
+	says "$err" "^Try .spillway ${words%% *} --help'"
+done
+
 # Options end at the program; what follows is its own.
 expect 0 "$spillway" run echo --memory --help
 says "$out" '^--memory --help$'
@@ -203,6 +211,21 @@ expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c prom
 says "$err" '^spillway: sum: .*; demoted_bytes=4096; promoted_bytes=2048; steps=17$'
 expect 0 "$spillway" run --name sum true
 says_not "$err" .
+# A GPU that is not there is said: while the program runs, and of one that ends soon at its end.
+expect 0 "$spillway" run --quiet --name absent --memory 1G --limit-gpu 9 "$fake_job" -1
+says "$err" "^spillway: --limit-gpu '9': job 'absent' has no such GPU, nothing is limited by it; it has 0 \(GPU-0.*, 0000:01:00.0\)$"
+[ "$(grep -c . "$err")" -eq 1 ] || fail "absent: more than one line"
+expect 0 "$spillway" run --quiet --name absent --memory 1G --limit-gpu GPU-0000 "$fake_job" -1
+says_not "$err" .
+expect 0 "$spillway" run --quiet --name absent --memory 1G --limit-gpu 9 true
+says_not "$err" .
+"$spillway" run --name absent --memory 1G --limit-gpu 9 "$fake_job" >"$TMPDIR/absent.log" 2>&1 &
+pid=$!
+wait_for "has no such GPU" "$TMPDIR/absent.log"
+kill $pid
+wait $pid
+[ "$(grep -c 'no such GPU' "$TMPDIR/absent.log")" -eq 1 ] || fail "absent: not said once"
+
 expect 0 "$spillway" run --quiet "$fake_job" -1 -s 8388608
 says_not "$err" .
 expect 0 "$spillway" run "$fake_job" -1 -m 4096

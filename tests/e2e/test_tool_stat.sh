@@ -15,6 +15,8 @@ expect 1 "$spillway" stat nobody
 says "$err" "^spillway: no job 'nobody' in $SPILLWAY_STATE_DIR; there is none at all$"
 expect 1 "$spillway" stat ../nobody
 says "$err" '^spillway: .* cannot be a job'
+expect 1 "$spillway" stat L2@zz
+says "$err" "^spillway: 'L2@zz' cannot be a job: expected NAME or USER/NAME, with @ and up to 16 of 0-9 a-f after it"
 
 printf '[gpu]\nmemory_limit = 25%%\n' >"$TMPDIR/quarter.ini"
 start_job one -m 12582912 -s 8388608 -i 7000000

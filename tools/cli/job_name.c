@@ -36,8 +36,8 @@ static char *program_job(char **program)
 	for (char *c = name; *c; c++)
 		if (directory_check_name((char[]){'x', *c, '\0'}) != 0)
 			*c = '-';
-	if (*name == '.')
-		*name = '-';
+	if (*name == '.' || *name == '-')
+		*name = '_';
 	return name;
 }
 

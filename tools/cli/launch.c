@@ -1,7 +1,7 @@
 /*
  * Running a program as a child that behaves as if its parent were not there.
  *
- * No handlers: the signals of interest are blocked and taken by sigwaitinfo(), which also tells a
+ * No handlers: the signals of interest are blocked and taken by sigtimedwait(), which also tells a
  * signal that someone sent to us from one the terminal sent to the whole process group, the child
  * included.
  */
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/view/tool.h"
@@ -29,15 +30,19 @@ static _Noreturn void become(char **program)
 	_exit(reason == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE);
 }
 
-static int wait_for(pid_t child, const sigset_t *signals)
+static int wait_for(pid_t child, const sigset_t *signals, bool (*look)(void *cookie), void *cookie)
 {
+	const struct timespec interval = {.tv_sec = 1};
 	int status;
 
 	for (;;) {
 		siginfo_t info;
-		int signal = sigwaitinfo(signals, &info);
+		int signal = sigtimedwait(signals, &info, look ? &interval : NULL);
 
-		if (signal == SIGCHLD) {
+		if (signal < 0 && errno == EAGAIN) {
+			if (look(cookie))
+				look = NULL;
+		} else if (signal == SIGCHLD) {
 			if (waitpid(child, &status, WNOHANG) == child)
 				return status;
 		} else if (signal > 0 && info.si_code <= 0 && info.si_pid != child) {
@@ -48,7 +53,7 @@ static int wait_for(pid_t child, const sigset_t *signals)
 	}
 }
 
-int launch(char **program)
+int launch(char **program, bool (*look)(void *cookie), void *cookie)
 {
 	struct sigaction on_child, standard = {.sa_handler = SIG_DFL};
 	sigset_t ours, before;
@@ -70,7 +75,7 @@ int launch(char **program)
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		become(program);
 	}
-	return wait_for(child, &ours);
+	return wait_for(child, &ours, look, cookie);
 }
 
 _Noreturn void launch_exit(int status)

@@ -5,8 +5,13 @@
 #ifndef SPILLWAY_LAUNCH_H
 #define SPILLWAY_LAUNCH_H
 
-/* Runs PROGRAM ARGS... with our environment; the wait status as waitpid() gives it. */
-int launch(char **program);
+#include <stdbool.h>
+
+/*
+ * Runs PROGRAM ARGS... with our environment. Meanwhile calls look() once a second until it says that it has seen enough; NULL:
+ * there is nothing to look at. Returns the wait status as waitpid() gives it.
+ */
+int launch(char **program, bool (*look)(void *cookie), void *cookie);
 /* Ends us as the wait status says: with the exit code, or of the same signal. */
 _Noreturn void launch_exit(int status);
 

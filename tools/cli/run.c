@@ -15,6 +15,7 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
+#include "tools/cli/absent_gpu.h"
 #include "tools/cli/claim.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/frameworks.h"
@@ -418,6 +419,7 @@ int command_run(int argc, char **argv)
 {
 	struct run run = {0};
 	const char *job;
+	struct absent_gpu absent;
 	uint64_t began_ns;
 	int status;
 
@@ -435,7 +437,11 @@ int command_run(int argc, char **argv)
 	set_limits(&run, job);
 	claim_share();
 	warn_if_out_of_reach(run.program[0]);
-	status = launch(run.program);
+	absent = (struct absent_gpu){
+	    .selector = run.settings.selector, .job = job, .since_ns = began_ns};
+	status = launch(run.program, *absent.selector ? absent_gpu_look : NULL, &absent);
+	if (*absent.selector)
+		absent_gpu_say(&absent);
 	if (!run.quiet)
 		sum_up(&run, job, began_ns, status);
 	claim_release();

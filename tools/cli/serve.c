@@ -33,6 +33,7 @@ struct connection {
 	uint64_t number; /* the later it came the greater */
 	size_t received;
 	char request[REQUEST_MAX + 1];
+	bool is_head; /* only the answer's headers are wanted */
 	char *answer; /* NULL: the request is not complete yet */
 	size_t size, sent;
 	bool is_answered; /* what still comes is read and thrown away until the other side ends */
@@ -121,7 +122,8 @@ static void answer(struct connection *connection, const char *status, const char
 
 	fprintf(out, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n%s\r\n", status,
 	        size, header);
-	fwrite(body, 1, size, out);
+	if (!connection->is_head)
+		fwrite(body, 1, size, out);
 	if (fclose(out) != 0)
 		fail("out of memory");
 }
@@ -165,10 +167,11 @@ static void decide(struct server *server, struct connection *connection)
 	}
 	*target++ = *version = '\0';
 	target[strcspn(target, "?")] = '\0';
+	connection->is_head = strcmp(line, "HEAD") == 0;
 	if (strcmp(target, "/metrics") != 0)
 		answer_error(connection, "404 Not Found", "");
-	else if (strcmp(line, "GET") != 0)
-		answer_error(connection, "405 Method Not Allowed", "Allow: GET\r\n");
+	else if (strcmp(line, "GET") != 0 && !connection->is_head)
+		answer_error(connection, "405 Method Not Allowed", "Allow: GET, HEAD\r\n");
 	else
 		answer_page(server, connection);
 }

@@ -1,5 +1,5 @@
 /*
- * A page served over HTTP: GET /metrics, and nothing else.
+ * A page served over HTTP: GET and HEAD of /metrics, and nothing else.
  */
 #ifndef SPILLWAY_SERVE_H
 #define SPILLWAY_SERVE_H

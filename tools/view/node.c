@@ -427,8 +427,14 @@ bool node_reach(const char **job)
 	struct given given;
 	bool done;
 
-	if (!read_given(*job, &given))
-		return true; /* who reads the state directory says so */
+	if (!read_given(*job, &given)) {
+		if (!strpbrk(*job, "/@"))
+			return true; /* who reads the state directory says so */
+		complain("'%s' cannot be a job: expected NAME or USER/NAME, with @ and up to %d of "
+		         "0-9 a-f after it where several have that name",
+		         *job, TOKEN_DIGITS);
+		return false;
+	}
 	if (is_here(&given)) {
 		*job = text("%s", given.job);
 		return true;

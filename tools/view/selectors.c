@@ -2,9 +2,11 @@
 #include "tools/view/selectors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/view/ini_file.h"
+#include "tools/view/tool.h"
 
 int selectors_devices(const struct segment_view *view, struct config_device device[SEGMENT_DEVICES])
 {
@@ -23,6 +25,20 @@ bool selectors_name_any(const char *selector, const struct config_device *device
 		if (config_check_selector(selector, &device[i]) == 0)
 			return true;
 	return false;
+}
+
+char *selectors_list(const struct config_device *device, int count)
+{
+	char *list = text("%s", "");
+
+	for (int i = 0; i < count; i++) {
+		char *longer = text("%s%s%d (%s, %s)", list, i ? ", " : "", i, device[i].uuid,
+		                    device[i].pci_bus_id);
+
+		free(list);
+		list = longer;
+	}
+	return list;
 }
 
 struct check {
