@@ -2,185 +2,31 @@
  * Opening memory of other processes. Rules: runs inside the user's process, within its calls; what the other process
  * says is checked before it is used. A handle's physical memory is held by its mapping alone.
  */
-#include "core/memory/ipc/ipc.h"
+#include "core/memory/ipc/opened.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-#include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/budget/exported.h"
 #include "core/memory/arena/reach.h"
-#include "core/cuda/idle.h"
 #include "core/memory/alloc/room.h"
 #include "core/memory/ipc/server.h"
 #include "core/memory/uses/side.h"
-#include "core/cuda/capture.h"
 
 #define BYTES_MAX ((uint64_t)1 << 46) /* no device has as much */
 
 enum { BUSY_MS = 5 };
 
-/* What names it in this process; all bytes count. */
-struct mapping_key {
-	struct wire_token token;
-	uint64_t number;
-	CUcontext context;
-};
-
-struct mapping {
-	struct mapping_key key;
-	struct ipc_place place;
-	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
-	size_t imported_count;
-	uint64_t charged; /* to this process: another job's */
-	CUdeviceptr reserved;
-	uint64_t bytes;  /* reserved */
-	uint64_t mapped; /* of them, from the beginning */
-	unsigned int opened;
-	struct mapping *next; /* of the postponed */
-	UT_hash_handle hh;
-};
-
-/*
- * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to the gate, to make room for
- * what another job gives.
- */
-static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
-static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
-static bool turn;
-static struct mapping *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
-static struct mapping *postponed; /* forbade to wait for who uses them */
-
-static LOCK_OF(IMPORTS) tree_lock = LOCK_FREE;
-static void *tree; /* by address, never overlapping; changed with turn held as well */
-static _Atomic size_t tree_count;
-
-/* --- the books --- */
-
-static int by_range(const void *a, const void *b)
-{
-	const struct mapping *x = a, *y = b;
-
-	if (x->place.base + x->place.size <= y->place.base)
-		return -1;
-	return x->place.base >= y->place.base + y->place.size;
-}
-
-/* With cancellation off. */
-static void take_turn(void)
-{
-	lock_acquire(&turn_lock);
-	while (turn)
-		condition_wait(&turn_is_given, &turn_lock);
-	turn = true;
-	lock_release(&turn_lock);
-}
-
-static void give_turn(void)
-{
-	lock_acquire(&turn_lock);
-	turn = false;
-	pthread_cond_signal(&turn_is_given);
-	lock_release(&turn_lock);
-}
-
-/* Good as long as the caller has its turn. */
-static struct mapping *find_at(CUdeviceptr address)
-{
-	struct mapping key = {.place = {.base = address, .size = 1}};
-	struct mapping **node;
-
-	lock_acquire(&tree_lock);
-	node = tfind(&key, &tree, by_range);
-	lock_release(&tree_lock);
-	return node ? *node : NULL;
-}
-
-bool ipc_find(CUdeviceptr address, struct ipc_place *place)
-{
-	struct mapping key = {.place = {.base = address, .size = 1}};
-	struct mapping **node;
-
-	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
-		return false;
-	lock_acquire(&tree_lock);
-	node = tfind(&key, &tree, by_range);
-	if (node)
-		*place = (*node)->place;
-	lock_release(&tree_lock);
-	return node != NULL;
-}
-
-static bool enter(struct mapping *m)
-{
-	struct mapping **node;
-
-	HASH_ADD(hh, by_key, key, sizeof(m->key), m);
-	if (!m->hh.tbl)
-		return false;
-	lock_acquire(&tree_lock);
-	node = tsearch(m, &tree, by_range);
-	if (node && *node == m)
-		tree_count++;
-	lock_release(&tree_lock);
-	if (node && *node == m)
-		return true;
-	HASH_DEL(by_key, m);
-	return false;
-}
-
-static void leave(struct mapping *m)
-{
-	struct leaving leaving;
-
-	HASH_DEL(by_key, m);
-	lock_acquire(&tree_lock);
-	tdelete(m, &tree, by_range);
-	tree_count--;
-	lock_release(&tree_lock);
-	for (; m->opened > 0; m->opened--) {
-		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
-		side_left(&leaving, true);
-	}
-}
-
-/* --- the mapping --- */
-
-/* Its pieces were charged on this device, or are the job's. */
-static void give_up_pieces(struct mapping *m, struct device *device)
-{
-	for (size_t i = 0; i < m->imported_count; i++)
-		imported_leave(device, m->imported[i]);
-	device_count_elsewhere(device, -(int64_t)m->charged);
-	if (m->charged)
-		device_uncharge(device, SEGMENT_ON_DEVICE, m->charged);
-	m->imported_count = 0;
-	m->charged = 0;
-}
-
-static void unmap(struct mapping *m)
-{
-	if (m->mapped)
-		driver.cuMemUnmap(m->reserved, m->mapped);
-	if (m->reserved)
-		driver.cuMemAddressFree(m->reserved, m->bytes);
-	give_up_pieces(m, m->place.context.device);
-	free(m->imported);
-	free(m);
-}
+/* --- pieces --- */
 
 /* Which device has it the driver knows. */
-static void note_device(struct mapping *m, CUmemGenericAllocationHandle handle)
+static void note_device(struct opened *m, CUmemGenericAllocationHandle handle)
 {
 	CUmemAllocationProp prop = {0};
 	struct device *device = NULL;
@@ -193,7 +39,7 @@ static void note_device(struct mapping *m, CUmemGenericAllocationHandle handle)
 }
 
 /* Room for one key more. */
-static bool can_note_import(struct mapping *m)
+static bool can_note_import(struct opened *m)
 {
 	size_t count = m->imported_count;
 	uint64_t *keys = m->imported;
@@ -207,7 +53,7 @@ static bool can_note_import(struct mapping *m)
 }
 
 /* The job has it already, or is charged for it now. */
-static CUresult take_piece(struct mapping *m, int descriptor, uint64_t size)
+static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 {
 	struct device *device = m->place.context.device;
 	struct import import = {0};
@@ -234,7 +80,7 @@ static CUresult take_piece(struct mapping *m, int descriptor, uint64_t size)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
+static CUresult map_piece(struct opened *m, int descriptor, uint64_t size)
 {
 	struct device *device = m->place.context.device;
 	CUmemGenericAllocationHandle handle;
@@ -250,7 +96,7 @@ static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 	if (!m->mapped)
 		note_device(m, handle);
 	if (m->place.context.device != device) { /* another than it is opened on has it */
-		give_up_pieces(m, device);
+		opened_give_up_pieces(m, device);
 		result = take_piece(m, descriptor, size);
 	}
 	if (result == CUDA_SUCCESS)
@@ -262,7 +108,7 @@ static CUresult map_piece(struct mapping *m, int descriptor, uint64_t size)
 }
 
 /* For the device it is opened on; for those that reach that one's memory, and for its own, where the hardware can. */
-static CUresult allow_access(const struct mapping *m, struct device *device)
+static CUresult allow_access(const struct opened *m, struct device *device)
 {
 	CUmemAccessDesc access[DEVICE_MAX];
 	size_t count = reach_rights(device, access);
@@ -282,7 +128,7 @@ static CUresult allow_access(const struct mapping *m, struct device *device)
 /* --- the conversation --- */
 
 static bool is_plausible(const struct wire_reply *reply, const struct wire_request *request,
-                         const struct mapping *m, size_t received)
+                         const struct opened *m, size_t received)
 {
 	uint64_t left = m->bytes - m->mapped;
 
@@ -305,7 +151,7 @@ static bool is_plausible(const struct wire_reply *reply, const struct wire_reque
 	return (left == 0) == (reply->first + reply->count == reply->total);
 }
 
-static CUresult reserve(struct mapping *m, const struct wire_reply *reply)
+static CUresult reserve(struct opened *m, const struct wire_reply *reply)
 {
 	CUresult result = driver.cuMemAddressReserve(&m->reserved, reply->bytes, 0, 0, 0);
 
@@ -317,7 +163,7 @@ static CUresult reserve(struct mapping *m, const struct wire_reply *reply)
 }
 
 /* One request and what it brings. CUDA_SUCCESS: *reply is good, though it may say WIRE_BUSY. */
-static CUresult fetch_some(int fd, struct wire_request *request, struct mapping *m,
+static CUresult fetch_some(int fd, struct wire_request *request, struct opened *m,
                            struct wire_reply *reply)
 {
 	uint64_t deadline = wire_deadline(WIRE_PATIENCE_NS);
@@ -345,7 +191,7 @@ static CUresult fetch_some(int fd, struct wire_request *request, struct mapping 
 	return result;
 }
 
-static CUresult fetch_all(int fd, struct wire_request *request, struct mapping *m)
+static CUresult fetch_all(int fd, struct wire_request *request, struct opened *m)
 {
 	uint64_t deadline = wire_deadline(WIRE_PATIENCE_NS);
 
@@ -367,7 +213,7 @@ static CUresult fetch_all(int fd, struct wire_request *request, struct mapping *
 	}
 }
 
-static CUresult fetch(const struct wire_handle *handle, struct mapping *m)
+static CUresult fetch(const struct wire_handle *handle, struct opened *m)
 {
 	struct wire_request request = {.handle = *handle, .most = WIRE_BATCH};
 	struct device *device = m->place.context.device;
@@ -389,19 +235,6 @@ static CUresult fetch(const struct wire_handle *handle, struct mapping *m)
 
 /* --- what the program calls --- */
 
-/* With its turn. */
-static void settle(void)
-{
-	while (postponed && !capture_is_active()) {
-		struct mapping *m = postponed;
-
-		if (quiet_is_refused(quiet_wait(m->key.context)))
-			return;
-		postponed = m->next;
-		unmap(m);
-	}
-}
-
 bool ipc_is_ours(const CUipcMemHandle *handle)
 {
 	return wire_handle_is_ours(handle);
@@ -416,10 +249,10 @@ static CUresult answerable(CUresult result)
 	           : CUDA_ERROR_MAP_FAILED;
 }
 
-static CUresult open_new(const struct mapping_key *key, const struct context *context,
-                         const struct wire_handle *handle, struct mapping **opened)
+static CUresult open_new(const struct opened_key *key, const struct context *context,
+                         const struct wire_handle *handle, struct opened **opened)
 {
-	struct mapping *m = calloc(1, sizeof(*m));
+	struct opened *m = calloc(1, sizeof(*m));
 	CUresult result;
 
 	if (!m)
@@ -428,10 +261,10 @@ static CUresult open_new(const struct mapping_key *key, const struct context *co
 	m->place.context = *context;
 	m->place.size = handle->size;
 	result = fetch(handle, m);
-	if (result == CUDA_SUCCESS && !enter(m))
+	if (result == CUDA_SUCCESS && !opened_enter(m))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
-		unmap(m);
+		opened_unmap(m);
 		return answerable(result);
 	}
 	*opened = m;
@@ -442,15 +275,15 @@ static CUresult open_new(const struct mapping_key *key, const struct context *co
 static CUresult open_one(const struct context *context, const struct wire_handle *handle,
                          CUdeviceptr *address)
 {
-	struct mapping_key key;
-	struct mapping *m;
+	struct opened_key key;
+	struct opened *m;
 	CUresult result;
 
 	memset(&key, 0, sizeof(key)); /* padding is part of the key */
 	key.token = handle->token;
 	key.number = handle->number;
 	key.context = context->handle;
-	HASH_FIND(hh, by_key, &key, sizeof(key), m);
+	m = opened_by_key(&key);
 	if (!m) {
 		result = open_new(&key, context, handle, &m);
 		if (result != CUDA_SUCCESS)
@@ -483,89 +316,10 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, un
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* It waits for others, and the program does not expect to be cancelled here. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	take_turn();
-	settle();
+	opened_take_turn();
+	opened_settle();
 	result = open_one(context, &handle, address);
-	give_turn();
+	opened_give_turn();
 	pthread_setcancelstate(cancel, NULL);
 	return result;
-}
-
-/* With its turn, once it has left the books. */
-static CUresult let_go(struct mapping *m)
-{
-	CUresult result = CUDA_SUCCESS;
-	bool waited = false;
-
-	if (!capture_is_active()) {
-		result = quiet_wait(m->key.context);
-		waited = !quiet_is_refused(result);
-	}
-	if (waited) {
-		unmap(m);
-		return result;
-	}
-	m->next = postponed;
-	postponed = m;
-	return CUDA_SUCCESS;
-}
-
-/* With its turn. */
-static CUresult close_one(struct mapping *m)
-{
-	struct leaving leaving;
-
-	if (m->opened == 1) {
-		leave(m);
-		return let_go(m);
-	}
-	m->opened--;
-	leaving = side_leave(&side_type_ipc_mapping, m->place.base);
-	side_left(&leaving, true);
-	return CUDA_SUCCESS;
-}
-
-bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
-{
-	struct ipc_place place;
-	struct mapping *m;
-	int cancel;
-
-	if (!ipc_find(address, &place) || place.base != address)
-		return false;
-	/* What the driver thinks of closing now, it says of any address; none is odd. */
-	if (capture_is_active()) {
-		*result = native(1);
-		if (quiet_is_refused(*result))
-			return true;
-	}
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	take_turn();
-	settle();
-	m = find_at(address);
-	if (m)
-		*result = close_one(m);
-	give_turn();
-	pthread_setcancelstate(cancel, NULL);
-	return m != NULL;
-}
-
-void ipc_forget_context(CUcontext context)
-{
-	struct mapping *m, *next;
-	int cancel;
-
-	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
-		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	take_turn();
-	HASH_ITER (hh, by_key, m, next) {
-		/* cppcheck-suppress uninitvar ; the macro sets it */
-		if (m->key.context != context)
-			continue;
-		leave(m);
-		unmap(m);
-	}
-	give_turn();
-	pthread_setcancelstate(cancel, NULL);
 }

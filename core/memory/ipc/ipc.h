@@ -1,6 +1,6 @@
 /*
  * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and cuIpcCloseMemHandle do for
- * it, as the driver has no such handles for virtual memory. export.c gives, import.c takes.
+ * it, as the driver has no such handles for virtual memory. export.c gives, import.c opens, opened.c keeps what is open and closes it.
  *
  * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the job when the
  * owner has freed it or died (exported.h); another job's memory to who opens it. It is good until it is closed, and goes

@@ -1,0 +1,234 @@
+/* Opened memory. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/ipc/opened.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+#include "core/base/lock.h"
+#include "core/budget/exported.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/idle.h"
+#include "core/memory/uses/side.h"
+
+/*
+ * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to the gate, to make room for
+ * what another job gives.
+ */
+static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
+static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;
+static bool turn;
+static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
+static struct opened *postponed; /* forbade to wait for who uses them */
+
+static LOCK_OF(IMPORTS) tree_lock = LOCK_FREE;
+static void *tree; /* by address, never overlapping; changed with turn held as well */
+static _Atomic size_t tree_count;
+
+static int by_range(const void *a, const void *b)
+{
+	const struct opened *x = a, *y = b;
+
+	if (x->place.base + x->place.size <= y->place.base)
+		return -1;
+	return x->place.base >= y->place.base + y->place.size;
+}
+
+void opened_take_turn(void)
+{
+	lock_acquire(&turn_lock);
+	while (turn)
+		condition_wait(&turn_is_given, &turn_lock);
+	turn = true;
+	lock_release(&turn_lock);
+}
+
+void opened_give_turn(void)
+{
+	lock_acquire(&turn_lock);
+	turn = false;
+	pthread_cond_signal(&turn_is_given);
+	lock_release(&turn_lock);
+}
+
+/* Good as long as the caller has its turn. */
+static struct opened *find_at(CUdeviceptr address)
+{
+	struct opened key = {.place = {.base = address, .size = 1}};
+	struct opened **node;
+
+	lock_acquire(&tree_lock);
+	node = tfind(&key, &tree, by_range);
+	lock_release(&tree_lock);
+	return node ? *node : NULL;
+}
+
+bool ipc_find(CUdeviceptr address, struct ipc_place *place)
+{
+	struct opened key = {.place = {.base = address, .size = 1}};
+	struct opened **node;
+
+	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
+		return false;
+	lock_acquire(&tree_lock);
+	node = tfind(&key, &tree, by_range);
+	if (node)
+		*place = (*node)->place;
+	lock_release(&tree_lock);
+	return node != NULL;
+}
+
+bool opened_enter(struct opened *m)
+{
+	struct opened **node;
+
+	HASH_ADD(hh, by_key, key, sizeof(m->key), m);
+	if (!m->hh.tbl)
+		return false;
+	lock_acquire(&tree_lock);
+	node = tsearch(m, &tree, by_range);
+	if (node && *node == m)
+		tree_count++;
+	lock_release(&tree_lock);
+	if (node && *node == m)
+		return true;
+	HASH_DEL(by_key, m);
+	return false;
+}
+
+static void leave(struct opened *m)
+{
+	struct leaving leaving;
+
+	HASH_DEL(by_key, m);
+	lock_acquire(&tree_lock);
+	tdelete(m, &tree, by_range);
+	tree_count--;
+	lock_release(&tree_lock);
+	for (; m->opened > 0; m->opened--) {
+		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
+		side_left(&leaving, true);
+	}
+}
+
+struct opened *opened_by_key(const struct opened_key *key)
+{
+	struct opened *m;
+
+	HASH_FIND(hh, by_key, key, sizeof(*key), m);
+	return m;
+}
+
+void opened_give_up_pieces(struct opened *m, struct device *device)
+{
+	for (size_t i = 0; i < m->imported_count; i++)
+		imported_leave(device, m->imported[i]);
+	device_count_elsewhere(device, -(int64_t)m->charged);
+	if (m->charged)
+		device_uncharge(device, SEGMENT_ON_DEVICE, m->charged);
+	m->imported_count = 0;
+	m->charged = 0;
+}
+
+void opened_unmap(struct opened *m)
+{
+	if (m->mapped)
+		driver.cuMemUnmap(m->reserved, m->mapped);
+	if (m->reserved)
+		driver.cuMemAddressFree(m->reserved, m->bytes);
+	opened_give_up_pieces(m, m->place.context.device);
+	free(m->imported);
+	free(m);
+}
+
+/* --- closing --- */
+
+void opened_settle(void)
+{
+	while (postponed && !capture_is_active()) {
+		struct opened *m = postponed;
+
+		if (quiet_is_refused(quiet_wait(m->key.context)))
+			return;
+		postponed = m->next;
+		opened_unmap(m);
+	}
+}
+
+/* With its turn, once it has left the books. */
+static CUresult let_go(struct opened *m)
+{
+	CUresult result = CUDA_SUCCESS;
+	bool waited = false;
+
+	if (!capture_is_active()) {
+		result = quiet_wait(m->key.context);
+		waited = !quiet_is_refused(result);
+	}
+	if (waited) {
+		opened_unmap(m);
+		return result;
+	}
+	m->next = postponed;
+	postponed = m;
+	return CUDA_SUCCESS;
+}
+
+/* With its turn. */
+static CUresult close_one(struct opened *m)
+{
+	struct leaving leaving;
+
+	if (m->opened == 1) {
+		leave(m);
+		return let_go(m);
+	}
+	m->opened--;
+	leaving = side_leave(&side_type_ipc_mapping, m->place.base);
+	side_left(&leaving, true);
+	return CUDA_SUCCESS;
+}
+
+bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result)
+{
+	struct ipc_place place;
+	struct opened *m;
+	int cancel;
+
+	if (!ipc_find(address, &place) || place.base != address)
+		return false;
+	/* What the driver thinks of closing now, it says of any address; none is odd. */
+	if (capture_is_active()) {
+		*result = native(1);
+		if (quiet_is_refused(*result))
+			return true;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	opened_settle();
+	m = find_at(address);
+	if (m)
+		*result = close_one(m);
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+	return m != NULL;
+}
+
+void ipc_forget_context(CUcontext context)
+{
+	struct opened *m, *next;
+	int cancel;
+
+	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	opened_take_turn();
+	HASH_ITER (hh, by_key, m, next) {
+		/* cppcheck-suppress uninitvar ; the macro sets it */
+		if (m->key.context != context)
+			continue;
+		leave(m);
+		opened_unmap(m);
+	}
+	opened_give_turn();
+	pthread_setcancelstate(cancel, NULL);
+}
