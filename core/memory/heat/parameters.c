@@ -4,22 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
+#include <uthash.h>
+
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/context.h"
 #include "core/memory/heat/image_kernels.h"
 #include "core/registry/object.h"
 
-/* One function; open addressing. */
 struct known {
-	CUfunction function;                 /* NULL: free */
+	CUfunction function;
 	const struct parameters *parameters; /* NULL: nobody knows */
 	const void *owner; /* whose image has them; NULL: they are the entry's own */
+	UT_hash_handle hh;
 };
 
 static LOCK_OF(PARAMETERS) lock = LOCK_FREE;
-static struct known *known;
-static size_t capacity, count; /* a power of two; at most half of it is used */
+static struct known *known; /* by function */
 
 /* --- asking the driver --- */
 
@@ -77,38 +79,35 @@ static const struct parameters *ask_all(CUfunction function)
 
 /* --- remembering --- */
 
-static struct known *place_of(CUfunction function)
+/* With the lock held; NULL: it is not known. */
+static struct known *find(CUfunction function)
 {
-	size_t i = ((uintptr_t)function >> 3) * 0x9e3779b97f4a7c15u >> 32;
+	struct known *k;
 
-	for (;; i++) {
-		struct known *k = &known[i & (capacity - 1)];
-
-		if (!k->function || k->function == function)
-			return k;
-	}
+	HASH_FIND_PTR(known, &function, k);
+	return k;
 }
 
-/* Room for one more. */
-static bool grow(void)
+/* With the lock held; NULL: no memory. */
+static struct known *make(CUfunction function)
 {
-	struct known *old = known;
-	size_t old_capacity = capacity, wanted = capacity ? capacity * 2 : 64;
+	struct known *k = calloc(1, sizeof(*k));
 
-	if (count < capacity / 2)
-		return true;
-	known = calloc(wanted, sizeof(*known));
-	if (!known) {
-		known = old;
-		return false;
-	}
-	capacity = wanted;
-	for (size_t i = 0; i < old_capacity; i++) {
-		if (old[i].function)
-			*place_of(old[i].function) = old[i];
-	}
-	free(old);
-	return true;
+	if (!k)
+		return NULL;
+	k->function = function;
+	HASH_ADD_PTR(known, function, k);
+	if (k->hh.tbl)
+		return k;
+	free(k);
+	return NULL;
+}
+
+/* With the lock held, before they are replaced. */
+static void drop_parameters(const struct known *k)
+{
+	if (!k->owner)
+		free((void *)k->parameters);
 }
 
 bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters)
@@ -120,14 +119,14 @@ bool parameters_hold(CUfunction function, bool wait, const struct parameters **p
 	else if (!lock_try(&lock))
 		return false;
 	*parameters = NULL;
-	if (!function || !grow())
-		return true;
-	k = place_of(function);
-	if (!k->function) {
-		k->function = function;
-		k->parameters = ask_all(function);
-		count++;
+	k = function ? find(function) : NULL;
+	if (!k && function) {
+		k = make(function);
+		if (k)
+			k->parameters = ask_all(function);
 	}
+	if (!k)
+		return true;
 	if (!k->parameters)
 		log_once(LOG_INFO, "the parameters of some kernels are unknown with this driver: "
 		                   "which memory those use is not known");
@@ -141,35 +140,33 @@ void parameters_release(void)
 }
 
 /* With the lock held. Replaces what the handle stood for. */
-static void put(const struct known *entry)
+static void put(CUfunction function, const struct parameters *parameters, const void *owner)
 {
-	struct known *k;
+	struct known *k = function ? find(function) : NULL;
 
-	if (!entry->function || !grow())
+	if (k)
+		drop_parameters(k);
+	else if (function)
+		k = make(function);
+	if (!k)
 		return;
-	k = place_of(entry->function);
-	if (!k->function)
-		count++;
-	else if (!k->owner)
-		free((void *)k->parameters);
-	*k = *entry;
+	k->parameters = parameters;
+	k->owner = owner;
 }
 
 /* With the lock held. Keeps what is of other images. */
 static void clear(const void *gone)
 {
-	struct known *old = known;
-	size_t old_capacity = capacity;
+	struct known *k, *next;
 
-	known = NULL;
-	capacity = count = 0;
-	for (size_t i = 0; i < old_capacity; i++) {
-		if (!old[i].owner)
-			free((void *)old[i].parameters);
-		else if (old[i].owner != gone)
-			put(&old[i]);
+	HASH_ITER (hh, known, k, next) {
+		/* cppcheck-suppress uninitvar ; the macro sets it */
+		if (k->owner && k->owner != gone)
+			continue;
+		drop_parameters(k);
+		HASH_DEL(known, k);
+		free(k);
 	}
-	free(old);
 }
 
 void parameters_forget(void)
@@ -288,25 +285,24 @@ static const struct parameters *find_kernel(const void *owner, const char *name)
 
 void parameters_handed_out(CUfunction function, const void *owner, const char *name)
 {
-	struct known entry = {.function = function};
+	const struct parameters *parameters;
 
 	lock_acquire(&lock);
-	entry.parameters = find_kernel(owner, name);
-	entry.owner = entry.parameters ? owner : NULL;
-	put(&entry);
+	parameters = find_kernel(owner, name);
+	put(function, parameters, parameters ? owner : NULL);
 	lock_release(&lock);
 }
 
+/* What was asked for is asked for again: it is the entry's own. */
 void parameters_are_those_of(CUfunction function, CUfunction kernel)
 {
-	struct known entry = {0};
+	const struct known *k;
 
 	lock_acquire(&lock);
-	if (capacity)
-		entry = *place_of(kernel);
-	entry.function = function;
-	if (!entry.owner)
-		entry.parameters = NULL; /* asked for, or nobody knows */
-	put(&entry);
+	k = find(kernel);
+	if (k && k->owner)
+		put(function, k->parameters, k->owner);
+	else
+		put(function, NULL, NULL);
 	lock_release(&lock);
 }
