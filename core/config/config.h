@@ -53,8 +53,8 @@ enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 
 /*
- * Every per-GPU key: X(field, kind, built-in, choices, meaning). Text, doctor, man page and the
- * parser are made from this list. All values are held as uint64_t; percents in thousandths of a
+ * Every per-GPU key: X(field, kind, built-in, choices, meaning); the meaning is for who
+ * reads it here. Text, doctor and the parser are made from this list. All values are held as uint64_t; percents in thousandths of a
  * percent.
  */
 #define CONFIG_GPU_KEYS(X)                                                                         \
@@ -134,7 +134,6 @@ struct config;
  */
 int config_load(const struct config_sources *sources, struct config **config,
                 struct config_error *error);
-struct config *config_hold(struct config *config);
 void config_release(struct config *config); /* NULL is fine */
 
 /*
@@ -185,7 +184,6 @@ const char *config_written(const struct config *config, const struct config_devi
 /* Writes the value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
-const char *config_key_meaning(enum config_key key);
 /*
  * Checks whether an INI may give the key this value. Returns 0, or -EINVAL with "expected ..." in
  * message.

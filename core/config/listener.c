@@ -22,35 +22,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What a reader would find. */
-struct content {
-	int status; /* 0, or the negative errno: missing counts too */
-	uint64_t hash;
-};
-
-struct handler {
-	struct handler *next;
-	char *name;
-	char *path;
-	void (*changed)(void *cookie, const char *path);
-	void *cookie;
-	struct content told;
-	struct content looked;
-	bool complete; /* an event said so */
-	int watch;     /* of the folder, or of the nearest one that exists; -1: none */
-	bool removed;  /* while the list is being walked */
-};
-
-struct listener {
-	struct handler *handlers;
-	int fd;
-	pid_t mark; /* thread id of the creator, which fd bears as its owner */
-	bool checking;
-};
-
-static struct content look(const char *path)
+static struct listener_content look(const char *path)
 {
-	struct content content = {0};
+	struct listener_content content = {0};
 	char *text;
 	size_t length;
 
@@ -62,7 +36,7 @@ static struct content look(const char *path)
 	return content;
 }
 
-static bool same(const struct content *a, const struct content *b)
+static bool same(const struct listener_content *a, const struct listener_content *b)
 {
 	return a->status == b->status && a->hash == b->hash;
 }
@@ -88,26 +62,26 @@ static bool go_up(char *path)
 
 static bool is_watched(const struct listener *listener, int watch)
 {
-	for (const struct handler *handler = listener->handlers; handler; handler = handler->next)
-		if (handler->watch == watch)
+	for (int i = 0; i < listener->count; i++)
+		if (listener->files[i].watch == watch)
 			return true;
 	return false;
 }
 
 /* Folders come, go and are replaced, so this is repeated; the kernel knows the ones it has. */
-static void watch_folder(struct listener *listener, struct handler *handler)
+static void watch_folder(struct listener *listener, struct listener_file *file)
 {
 	const uint32_t events = IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVE | IN_DELETE_SELF |
 	                        IN_MOVE_SELF | IN_ONLYDIR;
-	int before = handler->watch;
+	int before = file->watch;
 	char folder[PATH_MAX];
 
 	if (listener->fd < 0)
 		return;
-	strcpy(folder, handler->path);
-	handler->watch = -1;
-	while (handler->watch < 0 && go_up(folder))
-		handler->watch = inotify_add_watch(listener->fd, folder, events);
+	strcpy(folder, file->path);
+	file->watch = -1;
+	while (file->watch < 0 && go_up(folder))
+		file->watch = inotify_add_watch(listener->fd, folder, events);
 	if (before >= 0 && !is_watched(listener, before))
 		inotify_rm_watch(listener->fd, before);
 }
@@ -133,18 +107,14 @@ static bool bears_mark(const struct listener *listener)
 	       owner.type == F_OWNER_TID && owner.pid == listener->mark;
 }
 
-struct listener *listener_create(void)
+void listener_start(struct listener *listener)
 {
-	struct listener *listener = calloc(1, sizeof(*listener));
-
-	if (!listener)
-		return NULL;
+	listener->count = 0;
 	listener->fd = descriptor_above_stdio(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
 	if (listener->fd >= 0 && !give_mark(listener)) {
 		close(listener->fd);
 		listener->fd = -1;
 	}
-	return listener;
 }
 
 /* Programs close descriptors they do not know, and the number may be theirs by now. */
@@ -153,129 +123,47 @@ static void check_descriptor(struct listener *listener)
 	if (bears_mark(listener))
 		return;
 	listener->fd = -1;
-	for (struct handler *handler = listener->handlers; handler; handler = handler->next)
-		handler->watch = -1;
+	for (int i = 0; i < listener->count; i++)
+		listener->files[i].watch = -1;
 }
 
 void listener_abandon(const struct listener *listener)
 {
-	/* The handlers may be half way through a change. */
 	if (bears_mark(listener))
 		close(listener->fd);
 }
 
-static void free_handler(struct handler *handler)
-{
-	free(handler->name);
-	free(handler->path);
-	free(handler);
-}
-
-void listener_destroy(struct listener *listener)
-{
-	struct handler *next;
-
-	if (!listener)
-		return;
-	check_descriptor(listener);
-	for (struct handler *handler = listener->handlers; handler; handler = next) {
-		next = handler->next;
-		free_handler(handler);
-	}
-	if (listener->fd >= 0)
-		close(listener->fd);
-	free(listener);
-}
-
-static struct handler *find(const struct listener *listener, const char *name)
-{
-	for (struct handler *handler = listener->handlers; handler; handler = handler->next)
-		if (!handler->removed && strcmp(handler->name, name) == 0)
-			return handler;
-	return NULL;
-}
-
-int listener_add(struct listener *listener, const char *name, const char *path,
+int listener_add(struct listener *listener, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie)
 {
-	struct handler **end = &listener->handlers;
-	struct handler *handler;
+	struct listener_file *file = &listener->files[listener->count];
 
 	if (strlen(path) >= PATH_MAX)
 		return -ENAMETOOLONG;
-	if (find(listener, name))
-		return -EEXIST;
-	handler = calloc(1, sizeof(*handler));
-	if (!handler)
-		return -ENOMEM;
-	handler->name = strdup(name);
-	handler->path = strdup(path);
-	if (!handler->name || !handler->path) {
-		free_handler(handler);
-		return -ENOMEM;
-	}
-	handler->changed = changed;
-	handler->cookie = cookie;
-	handler->watch = -1;
-	while (*end)
-		end = &(*end)->next;
-	*end = handler;
+	if (listener->count == LISTENER_FILES)
+		return -ENOSPC;
+	*file = (struct listener_file){.changed = changed, .cookie = cookie, .watch = -1};
+	strcpy(file->path, path);
 	check_descriptor(listener);
+	listener->count++;
 	/* In this order a change in between is seen twice rather than never. */
-	watch_folder(listener, handler);
-	handler->told = handler->looked = look(path);
+	watch_folder(listener, file);
+	file->told = file->looked = look(path);
 	return 0;
-}
-
-/* Frees what was removed; not while a check walks the list. */
-static void sweep(struct listener *listener)
-{
-	struct handler **link = &listener->handlers;
-
-	while (*link) {
-		struct handler *handler = *link;
-
-		if (!handler->removed) {
-			link = &handler->next;
-			continue;
-		}
-		*link = handler->next;
-		if (handler->watch >= 0 && !is_watched(listener, handler->watch))
-			inotify_rm_watch(listener->fd, handler->watch);
-		free_handler(handler);
-	}
-}
-
-int listener_remove(struct listener *listener, const char *name)
-{
-	struct handler *handler = find(listener, name);
-
-	if (!handler)
-		return -ENOENT;
-	handler->removed = true;
-	if (listener->checking)
-		return 0;
-	check_descriptor(listener);
-	sweep(listener);
-	return 0;
-}
-
-int listener_fd(const struct listener *listener)
-{
-	return listener->fd;
 }
 
 /* Takes one event. A rename counts under any name: it may be a symlink on the way to the file. */
 static void take_event(struct listener *listener, const struct inotify_event *event)
 {
-	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
-		const char *slash = strrchr(handler->path, '/');
-		const char *name = slash ? slash + 1 : handler->path;
+	for (int i = 0; i < listener->count; i++) {
+		struct listener_file *file = &listener->files[i];
+		const char *slash = strrchr(file->path, '/');
+		const char *name = slash ? slash + 1 : file->path;
 
-		if (handler->watch == event->wd &&
+		if (file->watch == event->wd &&
 		    (event->mask & IN_MOVED_TO ||
 		     (event->mask & IN_CLOSE_WRITE && strcmp(event->name, name) == 0)))
-			handler->complete = true;
+			file->complete = true;
 	}
 }
 
@@ -302,24 +190,24 @@ static void take_events(struct listener *listener)
  * Returns whether nothing about the file is known, because the process is out of descriptors or
  * memory.
  */
-static bool is_unknown(const struct content *content)
+static bool is_unknown(const struct listener_content *content)
 {
 	return content->status == -EMFILE || content->status == -ENFILE ||
 	       content->status == -ENOMEM;
 }
 
-static bool has_changed(struct handler *handler)
+static bool has_changed(struct listener_file *file)
 {
-	struct content now = look(handler->path);
-	bool settled = handler->complete || same(&now, &handler->looked);
+	struct listener_content now = look(file->path);
+	bool settled = file->complete || same(&now, &file->looked);
 
 	if (is_unknown(&now))
 		return false;
-	handler->complete = false;
-	handler->looked = now;
-	if (!settled || same(&now, &handler->told))
+	file->complete = false;
+	file->looked = now;
+	if (!settled || same(&now, &file->told))
 		return false;
-	handler->told = now;
+	file->told = now;
 	return true;
 }
 
@@ -327,21 +215,16 @@ int listener_check(struct listener *listener)
 {
 	int called = 0;
 
-	if (listener->checking)
-		return 0;
-	listener->checking = true;
 	check_descriptor(listener);
 	take_events(listener);
-	for (struct handler *handler = listener->handlers; handler; handler = handler->next) {
-		if (handler->removed)
+	for (int i = 0; i < listener->count; i++) {
+		struct listener_file *file = &listener->files[i];
+
+		watch_folder(listener, file);
+		if (!has_changed(file))
 			continue;
-		watch_folder(listener, handler);
-		if (!has_changed(handler))
-			continue;
-		handler->changed(handler->cookie, handler->path);
+		file->changed(file->cookie, file->path);
 		called++;
 	}
-	listener->checking = false;
-	sweep(listener);
 	return called;
 }

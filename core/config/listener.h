@@ -3,35 +3,51 @@
  *
  * It watches the *folders* of the named files by inotify (editors rename, Kubernetes swaps a
  * symlink), and looks at the files themselves every LISTENER_POLL_MS as fallback. The owner's
- * helper thread polls listener_fd() and calls listener_check() when it is readable or the time is
+ * helper thread polls `fd` and calls listener_check() when it is readable or the time is
  * up. A file or folder that does not exist yet is watched for.
  */
 #ifndef SPILLWAY_LISTENER_H
 #define SPILLWAY_LISTENER_H
 
+#include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
-enum { LISTENER_POLL_MS = 1000 };
+enum { LISTENER_POLL_MS = 1000, LISTENER_FILES = 4 };
 
-struct listener;
+/* What a reader would find. */
+struct listener_content {
+	int status; /* 0, or the negative errno: missing counts too */
+	uint64_t hash;
+};
 
-/*
- * Makes a listener; NULL: no memory. changed() runs on the thread that calls listener_check(), once
- * per changed file and check.
- */
-struct listener *listener_create(void); /* NULL: no memory. No inotify left: works by polling. */
-void listener_destroy(struct listener *listener);
-/* Lets go of the descriptor in a forked child, and of nothing else. */
+struct listener_file {
+	char path[PATH_MAX];
+	void (*changed)(void *cookie, const char *path);
+	void *cookie;
+	struct listener_content told, looked;
+	bool complete; /* an event said so */
+	int watch;     /* of the folder, or of the nearest one that exists; -1: none */
+};
+
+struct listener {
+	struct listener_file files[LISTENER_FILES];
+	int count, fd; /* fd: -1: polling only */
+	pid_t mark;    /* thread id of the creator, which fd bears as its owner */
+};
+
+/* Begins with no file. Where no inotify is left it works by polling. */
+void listener_start(struct listener *listener);
+/* Lets go of the descriptor, if it is still ours, and of nothing else: in a forked child, too. */
 void listener_abandon(const struct listener *listener);
 /*
- * Adds a file to watch; several handlers, each with its own name, may watch one file. Returns 0,
- * -EEXIST, -ENAMETOOLONG or -ENOMEM.
+ * Watches a file from now on. Returns 0, -ENAMETOOLONG or -ENOSPC. changed() runs on the thread
+ * that calls listener_check(), once per change and check.
  */
-int listener_add(struct listener *listener, const char *name, const char *path,
+int listener_add(struct listener *listener, const char *path,
                  void (*changed)(void *cookie, const char *path), void *cookie);
-int listener_remove(struct listener *listener, const char *name); /* 0 or -ENOENT */
-int listener_fd(const struct listener *listener);                 /* -1: polling only */
-/* Calls the handlers of files that came, went or say something else. Number called. */
+/* Calls for files that came, went or say something else. Returns how many. */
 int listener_check(struct listener *listener);
 
 #endif

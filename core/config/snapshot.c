@@ -1,4 +1,4 @@
-/* The snapshot: settings of all layers, its references, and what can be read off it directly. */
+/* The snapshot: settings of all layers, and what can be read off it directly. */
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -13,16 +13,8 @@ struct config *config_create(void)
 {
 	struct config *config = calloc(1, sizeof(*config));
 
-	if (config) {
-		atomic_init(&config->references, 1);
+	if (config)
 		config->nvml = true;
-	}
-	return config;
-}
-
-struct config *config_hold(struct config *config)
-{
-	atomic_fetch_add_explicit(&config->references, 1, memory_order_relaxed);
 	return config;
 }
 
@@ -35,7 +27,7 @@ static void free_setting(struct config_setting *setting)
 
 void config_release(struct config *config)
 {
-	if (!config || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) > 1)
+	if (!config)
 		return;
 	for (size_t i = 0; i < config->count; i++)
 		free_setting(&config->settings[i]);

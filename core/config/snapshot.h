@@ -13,8 +13,6 @@
 
 #include "core/config/config.h"
 
-#include <stdatomic.h>
-
 struct config_place {
 	const char *file;
 	int line;
@@ -82,7 +80,6 @@ struct config_setting {
 };
 
 struct config {
-	atomic_int references;
 	struct config_setting *settings;
 	size_t count, capacity;
 	char job_name[CONFIG_NAME_MAX];

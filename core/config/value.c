@@ -13,9 +13,8 @@ static const struct key {
 	enum config_kind kind;
 	const char *builtin;
 	const char *choices;
-	const char *meaning;
 } keys[CONFIG_KEY_COUNT] = {
-#define X(field, kind, builtin, choices, meaning) {kind, builtin, choices, meaning},
+#define X(field, kind, builtin, choices, meaning) {kind, builtin, choices},
     CONFIG_GPU_KEYS(X)
 #undef X
 };
@@ -29,11 +28,6 @@ const char *const config_key_names[CONFIG_KEY_COUNT + 1] = {
 const char *config_key_name(enum config_key key)
 {
 	return config_key_names[key];
-}
-
-const char *config_key_meaning(enum config_key key)
-{
-	return keys[key].meaning;
 }
 
 /* Finds the index of text in "first|second|third". */

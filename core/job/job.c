@@ -63,7 +63,7 @@ static struct {
 	struct job_config config; /* after start, what changes in it is the helper's */
 	_Atomic bool configured;
 	struct segment *segment;
-	struct listener *listener;
+	struct listener *listener; /* NULL: nobody listens */
 	struct device_set devices;
 	bool reload;          /* the helper's: a file changed */
 	struct status status; /* the helper's: what it knows to stand in the status file */
@@ -262,16 +262,15 @@ static void note_change(void *cookie, const char *path)
 
 static void watch_files(void)
 {
-	job.listener = listener_create();
-	if (!job.listener) {
-		log_warning("out of memory: configuration changes will not be noticed");
-		return;
-	}
-	listener_add(job.listener, "system", CONFIG_SYSTEM_FILE, note_change, NULL);
+	static struct listener listener;
+
+	listener_start(&listener);
+	job.listener = &listener;
+	listener_add(job.listener, CONFIG_SYSTEM_FILE, note_change, NULL);
 	if (job.config.file)
-		listener_add(job.listener, "file", job.config.file, note_change, NULL);
+		listener_add(job.listener, job.config.file, note_change, NULL);
 	if (job.config.override_path[0])
-		listener_add(job.listener, "override", job.config.override_path, note_change, NULL);
+		listener_add(job.listener, job.config.override_path, note_change, NULL);
 }
 
 /* For a scheduler that reads it. */
@@ -362,8 +361,7 @@ static void *help(void *cookie)
 	watch_files();
 	reload();
 	for (;;) {
-		struct pollfd fd = {.fd = job.listener ? listener_fd(job.listener) : -1,
-		                    .events = POLLIN};
+		struct pollfd fd = {.fd = job.listener->fd, .events = POLLIN};
 
 		wait_for_news(&fd, look_ms);
 		look_ms = LISTENER_POLL_MS;
@@ -382,8 +380,6 @@ static void *help(void *cookie)
 			device_note_limit(&job.devices.device[i]);
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
-		if (!job.listener)
-			continue;
 		listener_check(job.listener);
 		if (job.reload) {
 			job.reload = false;

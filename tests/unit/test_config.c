@@ -107,8 +107,6 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.deferred_free, false);
 	ck_assert_uint_eq(settings.pin_new, false);
 	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_share), "built-in");
-	ck_assert_ptr_eq(config_hold(config), config);
-	config_release(config);
 	config_release(config);
 	config_release(NULL);
 }
@@ -856,7 +854,6 @@ START_TEST(builtins_are_values)
 #define X(field, kind, builtin, choices, meaning)                                      \
 	ck_assert_int_eq(config_check_value(CONFIG_KEY_##field, builtin, NULL, 0), 0); \
 	ck_assert_str_eq(config_key_name(CONFIG_KEY_##field), #field);                 \
-	ck_assert_str_eq(config_key_meaning(CONFIG_KEY_##field), meaning);
 	CONFIG_GPU_KEYS(X)
 #undef X
 }
