@@ -2,7 +2,7 @@
 #ifndef SPILLWAY_SHIM_ALLOCATE_H
 #define SPILLWAY_SHIM_ALLOCATE_H
 
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/registry/actions.h"
 
 /* As vmem_allocate(). */

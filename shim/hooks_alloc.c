@@ -2,7 +2,8 @@
 #include "shim/track.h"
 
 #include "core/job/job.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/free.h"
 #include "shim/allocate.h"
 
 static CUresult native_alloc(void *cookie, CUdeviceptr *address)

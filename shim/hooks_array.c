@@ -8,26 +8,34 @@
 #include "core/job/job.h"
 #include "core/memory/uses/array.h"
 #include "core/memory/uses/measured.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
 
 struct making {
 	struct context context;
 	bool has_context;
 	struct measuring measuring;
 	uint64_t bytes; /* charged before the call */
+	struct terms terms;
 	struct deadline until;
+	struct reclaim reclaim; /* goes on where the driver refuses what was charged */
 };
 
 static bool begin(struct making *making, const struct array_extent *extent)
 {
 	making->has_context = context_current(&making->context);
 	making->bytes = making->has_context ? array_bytes(extent) : 0;
-	if (making->has_context)
-		making->until = room_deadline(making->context.device, true);
+	if (making->has_context) {
+		making->terms = terms_of(making->context.device);
+		making->until = reclaim_deadline(&making->terms, true);
+		making->reclaim = (struct reclaim){.device = making->context.device,
+		                                   .terms = &making->terms,
+		                                   .until = &making->until,
+		                                   .may_demote = true};
+	}
 	/* First, so that what is charged by us is none of what grows. */
 	measured_begin(&making->measuring);
 	if (!making->bytes ||
-	    room_charge_for_good(making->context.device, making->bytes, &making->until) == 0)
+	    reclaim_and_charge(&making->reclaim, SEGMENT_ON_DEVICE, making->bytes) == 0)
 		return true;
 	measured_end(&making->measuring, NULL, 0);
 	return false;
@@ -36,8 +44,11 @@ static bool begin(struct making *making, const struct array_extent *extent)
 /* The device is full although the limit is not: whether another try is worth it. */
 static bool is_full(struct making *making, CUresult result)
 {
+	uint64_t bytes = making->bytes ? making->bytes : 1; /* it is not known of packed formats */
+	const struct lack lack = {SEGMENT_ON_DEVICE, bytes, bytes, SPILL_DEVICE_FULL};
+
 	return result == CUDA_ERROR_OUT_OF_MEMORY && making->has_context &&
-	       room_demote_for(making->context.device, making->bytes, &making->until);
+	       reclaim(&making->reclaim, &lack);
 }
 
 static void end(const struct making *making, CUresult result, const void *array)
@@ -63,9 +74,9 @@ static void end(const struct making *making, CUresult result, const void *array)
 		} else {                                                   \
 			const struct array_extent extent_ = {__VA_ARGS__}; \
 			if (begin(&making_, &extent_)) {                   \
-				result_ = (call);                          \
-				if (is_full(&making_, result_))            \
+				do                                         \
 					result_ = (call);                  \
+				while (is_full(&making_, result_));        \
 				end(&making_, result_, *(array));          \
 			}                                                  \
 		}                                                          \

@@ -4,7 +4,7 @@
 
 #include "core/base/lock.h"
 #include "core/job/job.h"
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/elastic.h"
 
 /* --- made --- */
 
@@ -310,7 +310,7 @@ HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 		return result;
 	track(&object_type_peer_access, HANDLE(peerContext), 0);
 	if (job_is_active() && context_current(&own) && context_find(peerContext, &peer))
-		peer_reaches(peer.device, own.device);
+		elastic_open_to(peer.device, own.device);
 	return result;
 }
 

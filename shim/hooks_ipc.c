@@ -8,7 +8,8 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/budget/exported.h"
 #include "core/memory/uses/pool.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
+#include "core/budget/refusal.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/uses/side.h"
 
@@ -33,7 +34,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		log_once(LOG_WARNING,
 		         "memory that was spilled cannot be shared with another process "
 		         "(cuIpcGetMemHandle): %s",
-		         room_enough(a->context.device, a->charged, enough, sizeof(enough)));
+		         refusal_enough(a->context.device, a->charged, enough, sizeof(enough)));
 		resource_release(&a->resource);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -70,7 +71,6 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	KEEP_ERRNO;
 	struct side_import known = {0};
 	struct context context;
-	struct deadline until;
 	struct import import;
 	CUdeviceptr base;
 	size_t size;
@@ -83,8 +83,7 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	import = imported_read_name(context.device, handle, sizeof(*handle));
 	known.imported_as = import.key;
 	if (!import.key && known.bytes) {
-		until = room_deadline(context.device, true);
-		if (room_charge_for_good(context.device, known.bytes, &until) != 0) {
+		if (reclaim_for_good(context.device, known.bytes) != 0) {
 			REAL(cuIpcCloseMemHandle)(*dptr);
 			log_once(
 			    LOG_WARNING,

@@ -6,12 +6,13 @@
 #include "core/job/job.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/alloc/ordered.h"
-#include "core/memory/alloc/peer.h"
+#include "core/memory/arena/elastic.h"
 #include "core/memory/uses/pool.h"
 #include "core/memory/move/lull.h"
 #include "core/memory/uses/side.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/free.h"
 #include "shim/allocate.h"
 
 typedef CUresult alloc_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
@@ -401,7 +402,7 @@ HOOK(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
 		        : NULL;
 
 		if (reader && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-			peer_reaches(pool_device(known), reader);
+			elastic_open_to(pool_device(known), reader);
 	}
 	pool_release(known);
 	return result;

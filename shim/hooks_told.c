@@ -2,8 +2,8 @@
 #include "shim/shim.h"
 
 #include "core/job/job.h"
+#include "core/budget/told.h"
 #include "core/memory/alloc/pointer.h"
-#include "core/memory/alloc/vmem.h"
 
 /* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */
 static void tell_info(size_t *free, size_t *total)
@@ -14,13 +14,13 @@ static void tell_info(size_t *free, size_t *total)
 	if (!context_current(&context))
 		return;
 	if (free && total) {
-		vmem_reported_info(context.device, free, total);
+		told_info(context.device, free, total);
 		return;
 	}
 	/* One is told by help of the other. */
 	if (REAL(cuMemGetInfo_v2)(&real_free, &real_total) != CUDA_SUCCESS)
 		return;
-	vmem_reported_info(context.device, &real_free, &real_total);
+	told_info(context.device, &real_free, &real_total);
 	if (free)
 		*free = real_free;
 	if (total)
@@ -37,11 +37,11 @@ HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
 	return result;
 }
 
-static uint64_t told_total(CUdevice dev, uint64_t hardware)
+static uint64_t total_of(CUdevice dev, uint64_t hardware)
 {
 	struct device *device = device_set_by_handle(job_devices(), dev);
 
-	return device ? vmem_reported_total(device, hardware) : hardware;
+	return device ? told_total(device, hardware) : hardware;
 }
 
 HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
@@ -50,7 +50,7 @@ HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 	CUresult result = REAL(cuDeviceTotalMem_v2)(bytes, dev);
 
 	if (result == CUDA_SUCCESS && job_is_active())
-		*bytes = told_total(dev, *bytes);
+		*bytes = total_of(dev, *bytes);
 	return result;
 }
 

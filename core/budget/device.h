@@ -130,7 +130,7 @@ void device_note_held(struct device *device, uint64_t generation, enum held_reas
 void device_note_settings(struct device *device);
 
 /*
- * Charges, which keep the statistics of used and peak bytes. None waits: who may makes room (memory/alloc/room.h) and tries
+ * Charges, which keep the statistics of used and peak bytes. None waits: who may makes room (memory/alloc/reclaim.h) and tries
  * again. 0, -ENOSPC, or another negative errno as segment_reserve().
  *
  * device_charge        within the limit in force at that moment: it may have changed since whatever was read before

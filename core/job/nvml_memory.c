@@ -11,7 +11,7 @@
 #include "core/base/once.h"
 #include "core/job/job.h"
 #include "core/job/config.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/budget/told.h"
 #include "core/state/glance.h"
 #include "core/state/segment.h"
 
@@ -225,7 +225,7 @@ bool nvml_memory_reported(const struct config_device *device, struct reported *m
 	struct books books;
 
 	if (taken)
-		return job_tells_nvml() && vmem_reported_memory(taken, memory);
+		return job_tells_nvml() && told_memory(taken, memory);
 	c = configuration();
 	if (!c || !read_settings(c, device, &settings))
 		return false;

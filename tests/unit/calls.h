@@ -2,7 +2,8 @@
 #ifndef SPILLWAY_TEST_CALLS_H
 #define SPILLWAY_TEST_CALLS_H
 
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/free.h"
 
 static inline CUresult native_alloc(void *cookie, CUdeviceptr *address)
 {

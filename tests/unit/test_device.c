@@ -5,7 +5,7 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/driver.h"
-#include "core/memory/alloc/room.h"
+#include "core/budget/terms.h"
 #include "tests/unit/state_directory.h"
 #include "tests/unit/test_job.h"
 
@@ -146,6 +146,13 @@ START_TEST(growth_is_of_the_limit_it_was_judged_for)
 }
 END_TEST
 
+static uint64_t host_limit(struct device *device)
+{
+	const struct terms terms = terms_of(device);
+
+	return terms_host_limit(&terms, device);
+}
+
 /* What the others of the job hold it cannot know: any quota may be used up. */
 START_TEST(without_the_books_any_limit_is_zero)
 {
@@ -156,7 +163,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
 	ck_assert_int_eq(device_charge(device, 20 * GIB), 0);
 	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 20 * GIB);
-	ck_assert_uint_gt(room_host_limit(device), 0);
+	ck_assert_uint_gt(host_limit(device), 0);
 
 	/* Limited while it runs: what can move is to go. */
 	settings.memory_limit = 40 * GIB;
@@ -174,13 +181,13 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert(!device_judges_growth(device, 0));
 	device_grow(device, 40 * GIB, 10 * GIB);
 	ck_assert_uint_eq(device_limit(device), 0);
-	ck_assert_uint_gt(room_host_limit(device), 0);
+	ck_assert_uint_gt(host_limit(device), 0);
 	settings.host_limit = 8 * GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(room_host_limit(device), 0);
+	ck_assert_uint_eq(host_limit(device), 0);
 	settings.host_limit = CONFIG_UNLIMITED;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(room_host_limit(device), CONFIG_UNLIMITED);
+	ck_assert_uint_eq(host_limit(device), CONFIG_UNLIMITED);
 
 	settings.memory_limit = CONFIG_UNLIMITED;
 	settings.memory_limit_max = 0;

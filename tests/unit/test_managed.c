@@ -8,7 +8,7 @@
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/managed.h"
-#include "core/memory/alloc/vmem.h"
+
 #include "fake_driver.h"
 #include "suite.h"
 #include "test_job.h"

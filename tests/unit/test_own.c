@@ -13,7 +13,9 @@
 #include "core/memory/own/own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/heat/touched.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
 #include "fake_driver.h"
 #include "suite.h"
 #include "test_job.h"
@@ -373,15 +375,19 @@ START_TEST(without_the_registry_nobody_owns_the_arena)
 	static const size_t sizes[] = {20 * MIB, 512};
 	const struct vmem_free how = {.native = free_by_driver};
 	struct deadline until = DEADLINE_IN(0);
+	struct making making = {.size = sizes[_i], .until = &until};
 	struct allocation *a, *known;
 	struct context context;
+	struct terms terms;
 	CUdeviceptr address;
 
 	start();
 	ck_assert(context_current(&context));
-	ck_assert_int_eq(elastic_allocate(&context, sizes[_i], RUN_ON_DEVICE_FIRST, &until, &a),
-	                 CUDA_SUCCESS);
-	address = a->address;
+	terms = terms_of(context.device);
+	a = making.owner = allocation_create_elastic(&context, making.size);
+	elastic_begin(&making, arena_of(context.device), &terms);
+	ck_assert_int_eq(elastic_take(&making, &address), CUDA_SUCCESS);
+	a->address = a->backing.address = address;
 	ck_assert_int_eq(allocation_enter(a), 0);
 	known = vmem_at(address + 100);
 	ck_assert_ptr_eq(known, a);

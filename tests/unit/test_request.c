@@ -13,7 +13,7 @@
 #include "core/memory/move/movable_chunks.h"
 #include "core/memory/move/movable_own.h"
 #include "core/memory/move/mover.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/state/layout.h"
 #include "fake_driver.h"
 #include "calls.h"

@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include "core/cuda/context.h"
+#include "core/memory/arena/spare.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/own_memory.h"
 #include "core/memory/own/own.h"
 #include "core/memory/alloc/pointer.h"
 #include "core/budget/reported.h"
 #include "core/memory/uses/side.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/budget/told.h"
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"
@@ -126,10 +129,10 @@ START_TEST(beyond_the_limit_memory_is_on_the_host)
 	ck_assert_int_eq(allocate(33 * MIB, &on_host), CUDA_SUCCESS);
 	ck_assert_uint_eq(fake.device_bytes, 64 * MIB);
 	ck_assert_uint_eq(gpu->statistics->spills, 1);
-	ck_assert_uint_eq(gpu->statistics->spilled_bytes, 34 * MIB);
+	ck_assert_uint_eq(gpu->statistics->spilled_bytes, 33 * MIB);
 	ck_assert_uint_eq(gpu->statistics->spill_reason, SPILL_LIMIT);
-	/* 34 of 64 MiB are taken on the host: 31 more do not fit. */
-	ck_assert_int_eq(allocate(31 * MIB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+	/* 33 of 64 MiB are taken on the host: 32 more do not fit. */
+	ck_assert_int_eq(allocate(32 * MIB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
 	ck_assert_uint_eq(refused, 42);
 	ck_assert_uint_eq(gpu->statistics->refusals, 1);
 
@@ -170,29 +173,49 @@ END_TEST
 
 START_TEST(every_provider_serves_where_the_better_ones_are_missing)
 {
-	static const enum provider_code codes[] = {PROVIDER_NUMA, PROVIDER_HOST, PROVIDER_MANAGED,
-	                                           PROVIDER_PINNED};
 	CUdeviceptr p;
 
-	for (int missing = 0; missing < 4; missing++) {
-		struct statistics *s;
+	for (int is_managed_missing = 0; is_managed_missing < 2; is_managed_missing++) {
+		const struct statistics *s;
 
 		start();
 		set_limits(0, CONFIG_UNLIMITED);
-		fake.no_host_numa = missing >= 1;
-		fake.no_host_vmm = missing >= 2;
-		fake.no_managed = missing >= 3;
+		fake.no_managed = is_managed_missing;
 		ck_assert_int_eq(allocate(3 * MIB, &p), CUDA_SUCCESS);
-		ck_assert_int_eq(fake_find(FAKE_MAPPED, p) != NULL, missing < 2);
-		ck_assert_int_eq(fake_find(FAKE_MANAGED, p) != NULL, missing == 2);
-		ck_assert_int_eq(fake_find(FAKE_PINNED, p) != NULL, missing == 3);
+		ck_assert_int_eq(fake_find(FAKE_MANAGED, p) != NULL, !is_managed_missing);
+		ck_assert_int_eq(fake_find(FAKE_PINNED, p) != NULL, is_managed_missing);
 		s = gpu->statistics;
-		ck_assert_uint_eq(s->provider, codes[missing]);
-		ck_assert_int_eq(s->numa_error != 0, missing == 1 || missing == 2);
-		ck_assert_int_eq(s->host_error != 0, missing == 2);
-		ck_assert_int_eq(s->managed_error != 0, missing == 3);
+		ck_assert_uint_eq(s->provider,
+		                  is_managed_missing ? PROVIDER_PINNED : PROVIDER_MANAGED);
+		ck_assert_int_eq(s->managed_error != 0, is_managed_missing);
 		ck_assert_uint_eq(s->pinned_error, 0);
 		ck_assert_int_eq(release(p), CUDA_SUCCESS);
+		ck_assert_nothing_left();
+	}
+}
+END_TEST
+
+START_TEST(chunks_of_the_host_are_made_as_the_driver_can)
+{
+	static const enum provider_code codes[] = {PROVIDER_NUMA, PROVIDER_HOST};
+
+	for (int missing = 0; missing < 3; missing++) {
+		struct chunk chunk = {.size = 4 * MIB, .side = SEGMENT_ON_HOST};
+		const struct statistics *s;
+		struct chunk_source source;
+
+		start();
+		fake.no_host_numa = missing >= 1;
+		fake.no_host_vmm = missing >= 2;
+		source = spare_source(gpu);
+		ck_assert_int_eq(chunk_make(&source, &chunk) == CUDA_SUCCESS, missing < 2);
+		s = gpu->statistics;
+		if (missing < 2) {
+			ck_assert_uint_eq(s->provider, codes[missing]);
+			chunk_release(&chunk);
+		}
+		ck_assert_int_eq(s->numa_error != 0, missing >= 1);
+		ck_assert_int_eq(s->host_error != 0, missing == 2);
 		ck_assert_nothing_left();
 	}
 }
@@ -262,19 +285,19 @@ START_TEST(reported_memory_is_the_limit)
 	ck_assert_uint_eq(grown.free, 240 * MIB);
 
 	start();
-	ck_assert_uint_eq(vmem_reported_total(gpu, 256 * MIB), 64 * MIB);
+	ck_assert_uint_eq(told_total(gpu, 256 * MIB), 64 * MIB);
 	ck_assert_int_eq(allocate(16 * MIB, &p), CUDA_SUCCESS);
-	vmem_reported_info(gpu, &free_bytes, &total);
+	told_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 64 * MIB);
 	ck_assert_uint_eq(free_bytes, 48 * MIB);
 	set_limits(8 * MIB, 0); /* lowered below what is held: free is 0, never negative */
 	total = 256 * MIB;
-	vmem_reported_info(gpu, &free_bytes, &total);
+	told_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 8 * MIB);
 	ck_assert_uint_eq(free_bytes, 0);
 	set_limits(CONFIG_UNLIMITED, 0);
 	free_bytes = 7, total = 9;
-	vmem_reported_info(gpu, &free_bytes, &total);
+	told_info(gpu, &free_bytes, &total);
 	ck_assert_uint_eq(total, 9);
 	release(p);
 	ck_assert_nothing_left();
@@ -556,10 +579,10 @@ START_TEST(without_the_registry_nothing_is_known)
 	ck_assert_ptr_null(vmem_at(on_host));
 	ck_assert_ptr_null(vmem_at(on_host + MIB));
 	ck_assert(!pointer_range(on_host, &base, &size));
-	/* what it spilled it cannot free any more */
+	/* what was spilled is the driver's alone to free */
+	ck_assert_int_eq(release(on_host), CUDA_SUCCESS);
+	ck_assert_ptr_null(fake_find(FAKE_MANAGED, on_host));
 	ck_assert_int_eq(release(on_host), CUDA_ERROR_INVALID_VALUE);
-	ck_assert_int_eq(fake.misuse, 1);
-	ck_assert_ptr_nonnull(fake_find(FAKE_MAPPED, on_host));
 	/* and it lets more onto the device than the limit */
 	ck_assert_int_eq(allocate(60 * MIB, &base), CUDA_SUCCESS);
 	ck_assert_uint_eq(fake.device_bytes, 100 * MIB);
@@ -609,6 +632,7 @@ int main(void)
 	tcase_add_test(tests, beyond_the_limit_memory_is_on_the_host);
 	tcase_add_test(tests, a_full_device_spills_without_a_limit);
 	tcase_add_test(tests, every_provider_serves_where_the_better_ones_are_missing);
+	tcase_add_test(tests, chunks_of_the_host_are_made_as_the_driver_can);
 	tcase_add_test(tests, spill_off_and_spill_after_answer_out_of_memory);
 	tcase_add_test(tests, a_destroyed_context_takes_its_memory_along);
 	tcase_add_test(tests, reported_memory_is_the_limit);

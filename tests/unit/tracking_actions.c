@@ -4,7 +4,7 @@
 #include "core/job/pace.h"
 #include "core/job/step_record.h"
 #include "core/budget/growth.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/allocate.h"
 #include "core/base/clock.h"
 #include "tests/unit/tracking.h"
 

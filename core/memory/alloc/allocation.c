@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/lock.h"
+#include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
 #include "core/budget/exported.h"
 #include "core/state/event.h"
@@ -15,6 +16,14 @@
 static LOCK_OF(ADDRESSES) table_lock = LOCK_FREE;
 static void *table;
 static _Atomic size_t table_count; /* read without the lock: mostly zero */
+
+/* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared page. */
+uint64_t allocation_rounded(size_t size)
+{
+	uint64_t unit = size >= ((size_t)1 << 20) ? (uint64_t)2 << 20 : 512;
+
+	return size > UINT64_MAX - unit ? size : (size + unit - 1) / unit * unit;
+}
 
 static int by_range(const void *a, const void *b)
 {
@@ -79,6 +88,7 @@ static void allocation_describe(const struct resource *resource, char *buf, size
 
 static void allocation_destroy(struct resource *resource)
 {
+	static struct allocation nobody; /* of no bytes: no address is in it */
 	struct allocation *a = (struct allocation *)resource;
 
 	if (a->pool && a->pool_span)
@@ -98,7 +108,7 @@ static void allocation_destroy(struct resource *resource)
 		statistics_sub(&a->context.device->statistics->allocations, 1);
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
-			elastic_disown(a);
+			elastic_disown(a->address, &nobody);
 		else if (is_in_table(a))
 			table_remove(a);
 	}
@@ -142,6 +152,62 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 	                         .charged = charged};
 	resource_init(&a->resource, &allocation_type);
 	return a;
+}
+
+/* --- in an arena --- */
+
+static CUresult elastic_release(const struct allocation *a)
+{
+	if (elastic_give(a->address, atomic_load_explicit(&a->is_given_away, memory_order_relaxed)))
+		wanted_wake(a->context.device);
+	return CUDA_SUCCESS;
+}
+
+static size_t elastic_rounded(struct device *device, size_t size)
+{
+	(void)device;
+	return size;
+}
+
+static const struct provider provider_elastic = {
+    .factory = {"elastic", 0},
+    .kind = SPILL_AUTO,
+    .outlives_context = true,
+    .release = elastic_release,
+    .rounded = elastic_rounded,
+};
+
+struct allocation *allocation_create_elastic(const struct context *context, size_t size)
+{
+	struct allocation *a = allocation_create(context, 0, size, SEGMENT_ON_DEVICE, 0);
+
+	if (a)
+		a->backing = (struct backing){.provider = &provider_elastic, .size = size};
+	return a;
+}
+
+bool elastic_is(const struct allocation *allocation)
+{
+	return allocation->backing.provider == &provider_elastic;
+}
+
+/* With the arena's lock held. */
+static bool hold_around(struct allocation *a, CUdeviceptr address)
+{
+	return address - a->address < a->size && atomic_load(&a->is_in_books) &&
+	       resource_hold_if_alive(&a->resource);
+}
+
+struct allocation *allocation_in_arena(CUdeviceptr address)
+{
+	return elastic_owner(address, hold_around);
+}
+
+/* --- in the books --- */
+
+CUresult allocation_give_back(const struct allocation *a)
+{
+	return a->backing.provider->release(a);
 }
 
 /* Not the driver's to free with its context, or to be found by any address in it. */
@@ -300,6 +366,13 @@ struct allocation *allocation_spilled_at(CUdeviceptr address)
 struct allocation *allocation_managed_at(CUdeviceptr address)
 {
 	return of_kind_at(address, true);
+}
+
+struct allocation *vmem_at(CUdeviceptr address)
+{
+	struct allocation *found = allocation_in_arena(address);
+
+	return found ? found : allocation_spilled_at(address);
 }
 
 struct each_of_ours {

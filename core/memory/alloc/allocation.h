@@ -56,6 +56,14 @@ void allocation_exported(struct allocation *allocation, const void *handle, size
 /* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged);
+/* Likewise, for memory of an arena; address and backing.address are the caller's to set. */
+struct allocation *allocation_create_elastic(const struct context *context, size_t size);
+/* Whether the allocation lives in an arena. */
+bool elastic_is(const struct allocation *allocation);
+/* Gives back memory that was made by us, which nobody uses any more. */
+CUresult allocation_give_back(const struct allocation *allocation);
+/* How many bytes the driver takes for an allocation of its own. */
+uint64_t allocation_rounded(size_t size);
 /* Enters it in the registry (and the table), in the place of what is leaving or gone; takes over the reference. */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
@@ -75,6 +83,10 @@ struct allocation *allocation_take(struct device *device, CUdeviceptr address);
 bool allocation_left(const struct leaving *leaving, bool gone);
 /* By its first address, whatever context is current. A reference for the caller, or NULL. */
 struct allocation *allocation_find(CUdeviceptr address);
+/* The allocation around an address of an arena. A reference for the caller, or NULL. */
+struct allocation *allocation_in_arena(CUdeviceptr address);
+/* The elastic or spilled allocation around an address; likewise. */
+struct allocation *vmem_at(CUdeviceptr address);
 /* The spilled allocation that holds this address. A reference for the caller, or NULL. */
 struct allocation *allocation_spilled_at(CUdeviceptr address);
 /* The managed one; likewise. */

@@ -59,13 +59,13 @@ static bool give_back(const struct allocation *a)
 	CUresult pushed;
 
 	if (a->backing.provider->outlives_context) {
-		a->backing.provider->release(&a->backing);
+		allocation_give_back(a);
 		return true;
 	}
 	pushed = context_push(context);
 	if (pushed == CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return !context_is_leaving(context);
-	a->backing.provider->release(&a->backing);
+	allocation_give_back(a);
 	if (pushed == CUDA_SUCCESS)
 		context_pop(context);
 	return true;
@@ -92,19 +92,9 @@ static bool wait_and_release(const struct allocation *a, CUstream wait, CUresult
 	if (quiet_is_refused(waited))
 		return false;
 	/* With any other error the context is broken and runs nothing more. */
-	released = a->backing.provider->release(&a->backing);
+	released = allocation_give_back(a);
 	*result = waited != CUDA_SUCCESS ? waited : released;
 	return true;
-}
-
-CUresult spilled_may_free(const struct vmem_free *how)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	/* What the driver thinks of freeing now, it says of any address; none of its memory is at an odd one. */
-	if (capture_is_active())
-		result = how->native(how->cookie, 1);
-	return quiet_is_refused(result) ? result : CUDA_SUCCESS;
 }
 
 CUresult spilled_free(struct allocation *a, CUstream wait)

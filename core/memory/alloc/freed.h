@@ -15,12 +15,12 @@
 #ifndef SPILLWAY_SPILLED_H
 #define SPILLWAY_SPILLED_H
 
-#include "core/memory/alloc/vmem.h"
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
 
 struct allocation;
 
-/* Asks whether any memory may be freed now: while a capture is active the driver may refuse, with the answer it gives. */
-CUresult spilled_may_free(const struct vmem_free *how);
 /* Frees one that has left the books; wait: as in struct vmem_free. What the program is told. */
 CUresult spilled_free(struct allocation *allocation, CUstream wait);
 /* One that has left the books goes when everything was waited for. Takes a reference of its own. */

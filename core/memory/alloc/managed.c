@@ -2,7 +2,7 @@
 #include "core/memory/alloc/managed.h"
 
 #include "core/memory/alloc/allocation.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
 
 #define BLOCK ((uint64_t)2 << 20) /* the unit in which the driver moves pages at most */
 
@@ -14,9 +14,11 @@ static uint64_t rounded(uint64_t size)
 /* As much of it as is left; no more than there is when others take it at the same time. */
 static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 {
-	struct deadline until = room_deadline(device, false);
+	const struct terms terms = terms_of(device);
+	struct deadline until = reclaim_deadline(&terms, false);
+	struct reclaim r = {.device = device, .terms = &terms, .until = &until};
 
-	if (room_charge(device, bytes, &until) == 0)
+	if (reclaim_and_charge(&r, SEGMENT_ON_DEVICE, bytes) == 0)
 		return bytes;
 	for (int tries = 0; tries < 3; tries++) {
 		uint64_t limit = device_limit(device);
@@ -25,7 +27,7 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 
 		if (left == 0 || left >= bytes)
 			return 0;
-		if (room_charge(device, left, &until) == 0)
+		if (device_charge(device, left) == 0)
 			return left;
 	}
 	return 0;

@@ -258,7 +258,7 @@ static void give_back(struct allocation *list)
 		struct allocation *a = list;
 
 		list = a->freed_next;
-		a->backing.provider->release(&a->backing);
+		allocation_give_back(a);
 		resource_release(&a->resource);
 	}
 }

@@ -5,10 +5,11 @@
 #include "core/base/units.h"
 #include "core/budget/exported.h"
 #include "core/budget/wanted.h"
-#include "core/memory/alloc/provider.h"
-#include "core/memory/alloc/room.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/budget/refusal.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
 /* Whether it is to have a handle of ours; else it stays where it is made. */
@@ -26,62 +27,55 @@ static bool is_for_export(const CUmemAllocationProp *prop)
 	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 }
 
-/* The program wants to be told first, so that it gives back what it caches. */
-static bool must_refuse_first(struct device *device)
+/* A piece that is being made. */
+struct own_making {
+	struct device *device;
+	const struct terms *terms;
+	struct reclaim *reclaim;
+	size_t size;
+	const CUmemAllocationProp *prop;
+	struct lack lack;
+};
+
+static CUresult try_on_host(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
-	return statistics_get(&device->statistics->refusals) < device_setting(device, spill_after);
+	struct chunk chunk = {.size = m->size, .side = SEGMENT_ON_HOST, .like = m->prop};
+	struct device *device = m->device;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	m->lack = (struct lack){SEGMENT_ON_HOST, m->size, m->size, SPILL_HOST_LIMIT};
+	if (device_charge_host(device, m->size, terms_host_limit(m->terms, device)) != 0)
+		return result;
+	result = spare_create(device, &chunk);
+	if (result == CUDA_SUCCESS)
+		*handle = chunk.handle;
+	else
+		device_uncharge(device, SEGMENT_ON_HOST, m->size);
+	return result;
 }
 
-static CUresult create_on_host(struct device *device, CUmemGenericAllocationHandle *handle,
-                               size_t size, const CUmemAllocationProp *prop,
-                               enum spill_reason reason, struct deadline *until)
+static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *handle,
+                           enum spill_reason reason)
 {
-	struct config_gpu settings = device_settings(device);
+	enum config_spill spill = (enum config_spill)m->terms->settings.spill;
+	struct device *device = m->device;
 	CUresult result;
 
-	if (settings.spill != SPILL_AUTO && settings.spill != SPILL_VMM)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || is_for_export(m->prop))
+		return false;
 	/* Told first is who is at its limit, not who is evicted. */
-	if (is_for_export(prop) || (reason != SPILL_EVICTED && must_refuse_first(device)))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (room_charge_host(device, size, until) != 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = provider_vmm_create(device, size, prop, handle);
-	if (result != CUDA_SUCCESS) {
-		device_uncharge(device, SEGMENT_ON_HOST, size);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	own_enter(device, SEGMENT_ON_HOST, size, prop, can_move(device, SEGMENT_ON_HOST, prop),
-	          handle);
-	room_note_spill(device, size, reason, NULL);
+	if (reason != SPILL_EVICTED && refusal_is_wanted(device, m->terms))
+		return false;
+	do
+		result = try_on_host(m, handle);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
+	if (result != CUDA_SUCCESS)
+		return false;
+	own_enter(device, SEGMENT_ON_HOST, m->size, m->prop,
+	          can_move(device, SEGMENT_ON_HOST, m->prop), handle);
+	spill_note(device, m->size, reason, &(struct spilled){0});
 	wanted_wake(device);
-	return CUDA_SUCCESS;
-}
-
-/* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
-static int charge(struct device *device, size_t size, const CUmemAllocationProp *prop,
-                  struct deadline *until)
-{
-	int error = room_charge(device, size, until);
-
-	return error && is_for_export(prop) && !must_refuse_first(device)
-	           ? room_charge_for_good(device, size, until)
-	           : error;
-}
-
-static bool make_room_on_device(struct device *device, size_t size, const CUmemAllocationProp *prop,
-                                struct deadline *until)
-{
-	return room_make(device, &(struct wanted){size, size, until}) ||
-	       (is_for_export(prop) && wanted_room(device, size, until));
-}
-
-/* While the device is evicted; where the host has no room, what the limit allows is still the program's. */
-static bool create_evicted(struct device *device, CUmemGenericAllocationHandle *handle, size_t size,
-                           const CUmemAllocationProp *prop, struct deadline *until)
-{
-	return device_is_evicted(device) && can_move(device, SEGMENT_ON_HOST, prop) &&
-	       create_on_host(device, handle, size, prop, SPILL_EVICTED, until) == CUDA_SUCCESS;
+	return true;
 }
 
 /* Says that memory which is to be exported is refused, because the limit is full of its like. */
@@ -93,53 +87,88 @@ static void say_refused(struct device *device, size_t size)
 	         "gpu %d: %s that are to be exported (cuMemCreate) cannot be on the host, and the "
 	         "program gets out of memory: what cannot leave the device fills memory_limit; %s",
 	         device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
-	         room_enough(device, size, enough, sizeof(enough)));
+	         refusal_enough(device, size, enough, sizeof(enough)));
+}
+
+static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle *handle,
+                              __typeof__(&cuMemCreate) create)
+{
+	struct device *device = m->device;
+	CUresult result;
+
+	m->lack = (struct lack){SEGMENT_ON_DEVICE, m->size, m->size, SPILL_LIMIT};
+	if (device_charge(device, m->size) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->lack.why = SPILL_DEVICE_FULL;
+	result = create(handle, m->size, m->prop, 0);
+	if (result == CUDA_SUCCESS)
+		own_enter(device, SEGMENT_ON_DEVICE, m->size, m->prop,
+		          can_move(device, SEGMENT_ON_DEVICE, m->prop), handle);
+	else
+		device_uncharge(device, SEGMENT_ON_DEVICE, m->size);
+	return result;
+}
+
+/* While the device is evicted on the host; where that has no room, what the limit allows is still the program's. */
+static bool create_evicted(struct own_making *m, CUmemGenericAllocationHandle *handle)
+{
+	return m->terms->settings.evict && can_move(m->device, SEGMENT_ON_HOST, m->prop) &&
+	       create_on_host(m, handle, SPILL_EVICTED);
+}
+
+static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHandle *handle,
+                                 __typeof__(&cuMemCreate) create)
+{
+	struct device *device = m->device;
+	CUresult result;
+
+	if (device_can_hold(device, m->size)) {
+		if (create_evicted(m, handle))
+			return CUDA_SUCCESS;
+		do
+			result = try_on_device(m, handle, create);
+		while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
+	} else {
+		m->lack.why = SPILL_DEVICE_FULL;
+		result = create(handle, m->size, m->prop, 0);
+	}
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	if (m->lack.why == SPILL_LIMIT && is_for_export(m->prop) &&
+	    !refusal_is_wanted(device, m->terms))
+		say_refused(device, m->size);
+	if (create_on_host(m, handle, m->lack.why))
+		return CUDA_SUCCESS;
+	statistics_add(&device->statistics->refusals, 1);
+	return result;
 }
 
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                            __typeof__(&cuMemCreate) create)
 {
-	enum spill_reason reason = SPILL_LIMIT;
-	struct device *device = NULL;
+	struct own_making making = {.size = size, .prop = prop};
+	struct reclaim reclaim;
 	struct deadline until;
-	CUresult result;
+	struct terms terms;
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		device = device_set_by_handle(devices, prop->location.id);
+		making.device = device_set_by_handle(devices, prop->location.id);
 	/* What is no multiple of any granularity, or of a kind that there is not, is the driver's to refuse. */
-	if (!device || size % ((size_t)2 << 20) || flags ||
+	if (!making.device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
-	until = room_deadline(device, is_for_export(prop));
-	if (!device_can_hold(device, size)) {
-		result = create(handle, size, prop, flags);
-		if (result != CUDA_ERROR_OUT_OF_MEMORY)
-			return result;
-		reason = SPILL_DEVICE_FULL;
-	} else if (create_evicted(device, handle, size, prop, &until)) {
-		return CUDA_SUCCESS;
-	} else if (charge(device, size, prop, &until) == 0) {
-		result = create(handle, size, prop, flags);
-		if (result == CUDA_ERROR_OUT_OF_MEMORY &&
-		    make_room_on_device(device, size, prop, &until))
-			result = create(handle, size, prop, flags);
-		if (result == CUDA_SUCCESS) {
-			own_enter(device, SEGMENT_ON_DEVICE, size, prop,
-			          can_move(device, SEGMENT_ON_DEVICE, prop), handle);
-			return result;
-		}
-		device_uncharge(device, SEGMENT_ON_DEVICE, size);
-		if (result != CUDA_ERROR_OUT_OF_MEMORY)
-			return result;
-		reason = SPILL_DEVICE_FULL;
-	}
-	if (reason == SPILL_LIMIT && is_for_export(prop) && !must_refuse_first(device))
-		say_refused(device, size);
-	result = create_on_host(device, handle, size, prop, reason, &until);
-	if (result != CUDA_SUCCESS)
-		statistics_add(&device->statistics->refusals, 1);
-	return result;
+	terms = terms_of(making.device);
+	until = reclaim_deadline(&terms, is_for_export(prop));
+	/* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
+	reclaim = (struct reclaim){.device = making.device,
+	                           .terms = &terms,
+	                           .until = &until,
+	                           .may_demote = is_for_export(prop) &&
+	                                         !refusal_is_wanted(making.device, &terms)};
+	making.terms = &terms;
+	making.reclaim = &reclaim;
+	return create_somewhere(&making, handle, create);
 }
 
 /* --- importing --- */
@@ -157,13 +186,9 @@ static struct device *device_of(struct device_set *devices, CUmemGenericAllocati
 
 static bool charge_import(struct device *device, uint64_t bytes)
 {
-	struct deadline until;
 	char size[32];
 
-	if (!bytes)
-		return true;
-	until = room_deadline(device, true);
-	if (room_charge_for_good(device, bytes, &until) == 0)
+	if (!bytes || reclaim_for_good(device, bytes) == 0)
 		return true;
 	log_once(LOG_WARNING,
 	         "gpu %d: %s of another job or of a process without Spillway cannot be imported: "

@@ -2,11 +2,19 @@
 #include "core/memory/alloc/pointer.h"
 
 #include "core/base/log.h"
+#include "core/budget/wanted.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/own/own.h"
 #include "core/memory/ipc/ipc.h"
-#include "core/memory/alloc/vmem.h"
+#include "core/memory/alloc/freed.h"
+
+/* What the driver would call its mapping: the chunks it lies in. Their bytes. */
+static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
+{
+	*base = a->address / ARENA_UNIT * ARENA_UNIT;
+	return (a->address + a->size - *base + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+}
 
 static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
                        CUdeviceptr address, void *data)
@@ -46,10 +54,10 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 		*(unsigned int *)data = elastic_is(a) && !a->pool;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*(size_t *)data = elastic_mapping(a, &base);
+		*(size_t *)data = mapping_of(a, &base);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		elastic_mapping(a, &base);
+		mapping_of(a, &base);
 		*(CUdeviceptr *)data = base;
 		return CUDA_SUCCESS;
 	default: /* never reached: pointer_attribute() asks for these alone */
@@ -141,6 +149,38 @@ bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size)
 	return true;
 }
 
+bool vmem_is_gone(CUdeviceptr address)
+{
+	struct allocation *a;
+
+	if (spilled_is_freed(address))
+		return true;
+	if (!arena_at(address))
+		return false;
+	a = allocation_in_arena(address);
+	if (a)
+		resource_release(&a->resource);
+	return !a;
+}
+
+/* Brings what lies there in arenas to the device and keeps it there: others know its addresses. */
+static CUresult pin_in_arena(CUdeviceptr address, size_t size)
+{
+	CUdeviceptr end = address + size;
+	CUresult result = CUDA_SUCCESS;
+	struct allocation *a;
+
+	while (result == CUDA_SUCCESS && address < end &&
+	       (a = allocation_in_arena(address)) != NULL) {
+		a->is_shared = true;
+		result =
+		    wanted_pin(a->context.device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS));
+		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
+		resource_release(&a->resource);
+	}
+	return result;
+}
+
 void pointer_pin(CUdeviceptr address, size_t size)
 {
 	struct allocation *a = vmem_at(address);
@@ -152,7 +192,7 @@ void pointer_pin(CUdeviceptr address, size_t size)
 		resource_release(&a->resource);
 	}
 	own_pin_range(address, size);
-	if (elastic_pin_range(address, size) != CUDA_SUCCESS)
+	if (pin_in_arena(address, size) != CUDA_SUCCESS)
 		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
 		                      "device: it stays where it is");
 }

@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 
-static const struct factory *const providers[] = {&provider_vmm.factory, &provider_managed.factory,
+static const struct factory *const providers[] = {&provider_managed.factory,
                                                   &provider_pinned.factory};
 enum { PROVIDER_COUNT = sizeof(providers) / sizeof(*providers) };
 
@@ -42,13 +42,11 @@ static bool is_final(CUresult result)
 	       result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* For those who ask why another one serves the device. provider_vmm_create() tells of its own two. */
+/* For those who ask why another one serves the device. */
 static void note_served(struct device *device, const struct provider *provider)
 {
-	if (provider->kind != SPILL_VMM)
-		statistics_set(&device->statistics->provider, provider->kind == SPILL_MANAGED
-		                                                  ? PROVIDER_MANAGED
-		                                                  : PROVIDER_PINNED);
+	statistics_set(&device->statistics->provider,
+	               provider->kind == SPILL_MANAGED ? PROVIDER_MANAGED : PROVIDER_PINNED);
 }
 
 static void note_refused(struct device *device, const struct provider *provider, CUresult result)

@@ -1,7 +1,6 @@
 /*
  * Providers: ways of making host memory that kernels reach like device memory.
  *
- *   vmm      300: host-located physical memory mapped into a reserved range (movable later)
  *   managed  200: managed memory that prefers the host and is mapped for the device
  *   pinned   100: page-locked host memory mapped into the device's address space
  *
@@ -13,12 +12,13 @@
 #include "core/budget/device.h"
 #include "core/registry/factory.h"
 
+struct allocation;
+
 struct backing {
 	const struct provider *provider;
 	CUdeviceptr address;
-	size_t size;                         /* bytes really taken, at least what was asked for */
-	CUmemGenericAllocationHandle handle; /* vmm */
-	void *host;                          /* pinned */
+	size_t size; /* bytes really taken, at least what was asked for */
+	void *host;  /* pinned */
 };
 
 struct provider {
@@ -28,12 +28,12 @@ struct provider {
 	/* The device's context is current. Fills *backing on success only. */
 	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
 	/* No work of any stream may touch the memory any more. */
-	CUresult (*release)(const struct backing *backing);
+	CUresult (*release)(const struct allocation *allocation);
 	/* Bytes allocate() would take for size. */
 	size_t (*rounded)(struct device *device, size_t size);
 };
 
-extern const struct provider provider_vmm, provider_managed, provider_pinned;
+extern const struct provider provider_managed, provider_pinned;
 
 /*
  * Host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that has it). The last
@@ -43,12 +43,5 @@ CUresult provider_allocate(struct device *device, enum config_spill wanted, size
                            struct backing *backing);
 /* The most bytes any provider would take for size. */
 size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size);
-
-/* Host-located physical memory with the handle types of `like` (NULL: none). */
-CUresult provider_vmm_create(struct device *device, size_t size, const CUmemAllocationProp *like,
-                             CUmemGenericAllocationHandle *handle);
-/* In which units; 0: none can be had. */
-size_t provider_vmm_granularity(const struct device *device,
-                                CUmemAllocationGranularity_flags option);
 
 #endif

@@ -1,4 +1,5 @@
 /* Provider managed: managed memory that prefers the host and stays mapped for the device. */
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"
 
 static size_t managed_rounded(struct device *device, size_t size)
@@ -22,9 +23,9 @@ static CUresult managed_allocate(struct device *device, size_t size, struct back
 	return CUDA_SUCCESS;
 }
 
-static CUresult managed_release(const struct backing *backing)
+static CUresult managed_release(const struct allocation *a)
 {
-	return driver.cuMemFree_v2(backing->address);
+	return driver.cuMemFree_v2(a->backing.address);
 }
 
 const struct provider provider_managed = {

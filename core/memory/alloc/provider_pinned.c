@@ -1,4 +1,5 @@
 /* Provider pinned: page-locked host memory mapped into the device's address space. */
+#include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"
 
 static size_t pinned_rounded(struct device *device, size_t size)
@@ -29,9 +30,9 @@ static CUresult pinned_allocate(struct device *device, size_t size, struct backi
 	return CUDA_SUCCESS;
 }
 
-static CUresult pinned_release(const struct backing *backing)
+static CUresult pinned_release(const struct allocation *a)
 {
-	return driver.cuMemFreeHost(backing->host);
+	return driver.cuMemFreeHost(a->backing.host);
 }
 
 const struct provider provider_pinned = {

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/arena_view.h"
-#include "core/memory/alloc/provider.h"
+#include "core/memory/arena/spare.h"
 
 enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
 
@@ -29,26 +29,28 @@ static bool has_vmm(const struct device *device)
 /* Found by trying: a container's profile may refuse what the driver and the device can do. */
 static bool has_host_memory(struct device *device)
 {
-	CUmemGenericAllocationHandle handle;
-	CUresult result = provider_vmm_create(device, ARENA_UNIT, NULL, &handle);
+	const struct chunk_source source = spare_source(device);
+	struct chunk chunk = {.size = ARENA_UNIT, .side = SEGMENT_ON_HOST};
+	CUresult result = chunk_make(&source, &chunk);
 
 	if (result == CUDA_SUCCESS)
-		driver.cuMemRelease(handle);
+		chunk_release(&chunk);
 	return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The granularity must be a unit or divide it. */
 static bool fits_units(const struct device *device)
 {
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-	size_t on_device = 0;
-	size_t on_host = provider_vmm_granularity(device, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	const struct chunk_source source = spare_source(device);
 
-	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	prop.location.id = device->handle;
-	return driver.cuMemGetAllocationGranularity(
-	           &on_device, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
-	       on_device && ARENA_UNIT % on_device == 0 && on_host && ARENA_UNIT % on_host == 0;
+	for (int side = 0; side <= SEGMENT_ON_HOST; side++) {
+		size_t size = chunk_granularity(&source, (enum segment_side)side,
+		                                CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+		if (!size || ARENA_UNIT % size)
+			return false;
+	}
+	return true;
 }
 
 /* Several times the device's memory, or as much as can be had. */

@@ -1,96 +1,42 @@
 /* The elastic allocator. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/arena/elastic.h"
 
-#include "core/base/clock.h"
 #include "core/base/lock.h"
+#include "core/base/clock.h"
 #include "core/cuda/gate.h"
-#include "core/memory/alloc/allocation.h"
-#include "core/memory/arena/arena.h"
 #include "core/memory/arena/mixed.h"
-#include "core/budget/wanted.h"
-#include "core/memory/alloc/room.h"
-#include "core/memory/arena/run.h"
+#include "core/memory/arena/reach.h"
+#include "core/memory/arena/spare.h"
 
-static CUresult elastic_release(const struct backing *backing);
-
-static size_t elastic_rounded(struct device *device, size_t size)
+void elastic_begin(struct making *m, struct arena *arena, const struct terms *terms)
 {
-	(void)device;
-	return size;
+	m->run = (struct run){.arena = arena, .terms = terms, .first = ADDRESS_NONE};
+	m->on_host = 0;
+	m->makes_slab = m->has_turn = false;
+	m->run.units =
+	    m->size <= SLAB_BLOCK_MAX ? 1 : (uint32_t)((m->size + ARENA_UNIT - 1) / ARENA_UNIT);
 }
 
-static const struct provider provider_elastic = {
-    .factory = {"elastic", 0},
-    .kind = SPILL_AUTO,
-    .outlives_context = true,
-    .release = elastic_release,
-    .rounded = elastic_rounded,
-};
+/* --- allocations of whole units --- */
 
-bool elastic_is(const struct allocation *allocation)
+static CUresult take_units(struct making *m, CUdeviceptr *address)
 {
-	return allocation->backing.provider == &provider_elastic;
-}
-
-static void note_spill(const struct run *run, const struct allocation *a)
-{
-	if (run->on_host) {
-		room_note_spill(run->arena->device, run->on_host,
-		                run->reason ? run->reason : SPILL_DEVICE_FULL, a);
-		wanted_wake(run->arena->device);
-	}
-}
-
-static struct allocation *create(const struct context *context, CUdeviceptr address, size_t size)
-{
-	struct allocation *a = allocation_create(context, address, size, SEGMENT_ON_DEVICE, 0);
-
-	if (a)
-		a->backing = (struct backing){
-		    .provider = &provider_elastic, .address = address, .size = size};
-	return a;
-}
-
-/* While the device is evicted, on the host; where that has no room, what the limit allows is still the program's. */
-static CUresult place(struct run *run)
-{
-	CUresult result;
-
-	if (run->place != RUN_ON_DEVICE_FIRST || !device_is_evicted(run->arena->device))
-		return run_place(run);
-	run->place = RUN_ON_HOST;
-	run->reason = SPILL_EVICTED;
-	result = run_place(run);
-	if (result != CUDA_ERROR_OUT_OF_MEMORY)
-		return result;
-	run->place = RUN_ON_DEVICE_FIRST;
-	run->done = 0;
-	run->on_host = 0;
-	return run_place(run);
-}
-
-static CUresult allocate_run(const struct context *context, struct run *run, size_t size,
-                             struct allocation **out)
-{
-	CUresult result = place(run);
-	struct allocation *a;
+	struct run *run = &m->run;
+	CUresult result = m->size > run->arena->size ? CUDA_ERROR_OUT_OF_MEMORY : run_place(run);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	a = create(context, run_address(run->arena, run->first), size);
-	if (!a) {
-		run_remove(run->arena, run->first, run->units, false);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	lock_acquire(&run->arena->lock);
 	for (uint32_t i = 0; i < run->units; i++)
-		run->arena->units[run->first + i].owner.allocation = a;
+		run->arena->units[run->first + i].owner.allocation = m->owner;
 	run_publish(run, UNIT_OF_ALLOCATION);
 	lock_release(&run->arena->lock);
 	run_open(run);
-	*out = a;
+	*address = run_address(run->arena, run->first);
 	return CUDA_SUCCESS;
 }
+
+/* --- blocks --- */
 
 /* An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more. */
 static void count_empty(const struct arena *arena, const struct slab *slab, int change)
@@ -102,8 +48,8 @@ static void count_empty(const struct arena *arena, const struct slab *slab, int 
 	statistics_add(counter, (uint64_t)((int64_t)change * (int64_t)ARENA_UNIT));
 }
 
-/* A slab of the run's one chunk, empty; NULL: no memory. */
-static struct slab *make_slab(struct run *run, unsigned int class)
+/* Publishes the run's one unit as a slab, empty. False: no memory. */
+static bool publish_slab(const struct run *run, unsigned int class)
 {
 	struct arena *arena = run->arena;
 	struct slab *slab;
@@ -117,141 +63,123 @@ static struct slab *make_slab(struct run *run, unsigned int class)
 		count_empty(arena, slab, 1);
 	}
 	lock_release(&arena->lock);
-	if (slab) {
+	if (slab)
 		run_open(run);
-		return slab;
+	return slab != NULL;
+}
+
+static CUresult make_slab(struct making *m, unsigned int class)
+{
+	struct run *run = &m->run;
+	CUresult result = run_place(run);
+
+	if (result == CUDA_SUCCESS && !publish_slab(run, class)) {
+		run_drop(run);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	run_remove(arena, run->first, 1, false);
-	return NULL;
+	if (result != CUDA_SUCCESS)
+		return result;
+	m->on_host += run->on_host;
+	run->first = ADDRESS_NONE; /* others may take its blocks before we do */
+	run->done = 0;
+	run->on_host = 0;
+	return CUDA_SUCCESS;
 }
 
 /* With the arena's lock held: takes a block of a slab that has one. False: none has. */
-static bool take_block_locked(struct arena *arena, unsigned int class, struct allocation *a)
+static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr *address)
 {
+	struct arena *arena = m->run.arena;
 	struct slab *slab = slab_with_room(&arena->slabs, class);
 
 	if (!slab)
 		return false;
 	if (!slab->used)
 		count_empty(arena, slab, -1);
-	a->address = run_address(arena, slab->unit) + slab_take(&arena->slabs, slab, a);
-	run_pin_new(arena, &arena->units[slab->unit]);
+	*address = run_address(arena, slab->unit) + slab_take(&arena->slabs, slab, m->owner);
+	if (m->run.terms->settings.pin_new)
+		run_pin_new(arena, &arena->units[slab->unit]);
 	return true;
 }
 
-static bool take_block(struct arena *arena, unsigned int class, struct allocation *a)
+/*
+ * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a time does, so that not
+ * each makes one. seen: what arena->slabs_made is until whoever makes one has ended.
+ */
+static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *address, uint32_t *seen)
 {
-	bool is_taken;
+	struct arena *arena = m->run.arena;
 
 	lock_acquire(&arena->lock);
-	is_taken = take_block_locked(arena, class, a);
-	lock_release(&arena->lock);
-	return is_taken;
-}
-
-/* For a block where no slab has one: a slab is made by one thread at a time, so that not each makes one. */
-enum turn { TAKEN, MAKES, WAITS };
-
-/* seen: what arena->slabs_made is until whoever makes one has ended. */
-static enum turn take_block_or_turn(struct arena *arena, unsigned int class, struct allocation *a,
-                                    uint32_t *seen)
-{
-	enum turn turn = TAKEN;
-
-	lock_acquire(&arena->lock);
-	if (!take_block_locked(arena, class, a)) {
-		turn = arena->is_slab_made[class] ? WAITS : MAKES;
-		arena->is_slab_made[class] = true;
-	}
+	if (!take_of_slab(m, class, address) && !m->makes_slab && !arena->is_slab_made[class])
+		arena->is_slab_made[class] = m->makes_slab = m->has_turn = true;
 	*seen = atomic_load(&arena->slabs_made);
 	lock_release(&arena->lock);
-	return turn;
+	return *address || m->makes_slab;
 }
 
-static void end_turn(struct arena *arena, unsigned int class)
+static void end_turn(struct making *m)
 {
+	struct arena *arena = m->run.arena;
+
+	m->makes_slab = false;
+	if (!m->has_turn)
+		return;
+	m->has_turn = false;
 	lock_acquire(&arena->lock);
-	arena->is_slab_made[class] = false;
+	arena->is_slab_made[slab_class(m->size)] = false;
 	lock_release(&arena->lock);
 	clock_in_use->wake(&arena->slabs_made);
 }
 
-static CUresult place_slab(struct run *run, unsigned int class)
-{
-	CUresult result;
-
-	run->units = 1;
-	run->done = 0;
-	run->on_host = 0;
-	result = place(run);
-	return result == CUDA_SUCCESS && !make_slab(run, class) ? CUDA_ERROR_OUT_OF_MEMORY : result;
-}
-
 /*
- * Takes a block where there was none. A slab that is being made, which may take long, is a mark and no lock: others wait for
- * it, and who has waited long enough makes one as well.
+ * A slab that is being made, which may take long, is a mark and no lock: others wait for it, and who has waited long enough
+ * makes one as well. The mark stays while room is made for it.
  */
-static CUresult take_block_of_new(struct run *run, unsigned int class, struct allocation *a)
+static CUresult take_block(struct making *m, CUdeviceptr *address)
 {
-	CUresult result = CUDA_SUCCESS;
-	enum turn turn;
+	unsigned int class = slab_class(m->size);
+	CUresult result;
 	uint32_t seen;
 
-	while (result == CUDA_SUCCESS &&
-	       (turn = take_block_or_turn(run->arena, class, a, &seen)) != TAKEN) {
-		if (turn == WAITS && deadline_wait(run->until, &run->arena->slabs_made, seen))
+	*address = 0;
+	for (;;) {
+		if (!take_or_turn(m, class, address, &seen)) {
+			if (!deadline_wait(m->until, &m->run.arena->slabs_made, seen))
+				m->makes_slab = true;
 			continue;
-		result = place_slab(run, class);
-		if (turn == MAKES)
-			end_turn(run->arena, class);
+		}
+		if (*address)
+			break;
+		result = make_slab(m, class);
+		if (result != CUDA_SUCCESS)
+			return result;
+		end_turn(m);
 	}
+	if (m->makes_slab) /* somebody has given one back meanwhile */
+		elastic_drop(m);
+	return CUDA_SUCCESS;
+}
+
+CUresult elastic_take(struct making *m, CUdeviceptr *address)
+{
+	CUresult result =
+	    m->size <= SLAB_BLOCK_MAX ? take_block(m, address) : take_units(m, address);
+
+	if (result == CUDA_SUCCESS)
+		m->on_host += m->run.on_host;
 	return result;
 }
 
-static CUresult allocate_block(const struct context *context, struct run *run, size_t size,
-                               struct allocation **out)
+void elastic_drop(struct making *m)
 {
-	struct allocation *a = create(context, 0, size);
-	unsigned int class = slab_class(size);
-	CUresult result = CUDA_SUCCESS;
-
-	if (!a)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!take_block(run->arena, class, a))
-		result = take_block_of_new(run, class, a);
-	if (result != CUDA_SUCCESS) {
-		resource_release(&a->resource);
-		return result;
-	}
-	a->backing.address = a->address;
-	*out = a;
-	return CUDA_SUCCESS;
+	run_drop(&m->run);
+	end_turn(m);
 }
 
-CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
-                          struct deadline *until, struct allocation **allocation)
-{
-	struct run run = {.arena = arena_of(context->device), .place = place, .until = until};
-	CUresult result;
+/* --- giving back --- */
 
-	if (!run.arena)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (size > run.arena->size)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	run.units = (uint32_t)((size + ARENA_UNIT - 1) / ARENA_UNIT);
-	result = size <= SLAB_BLOCK_MAX ? allocate_block(context, &run, size, allocation)
-	                                : allocate_run(context, &run, size, allocation);
-	if (result != CUDA_SUCCESS) {
-		if (run.reason == SPILL_HOST_LIMIT)
-			statistics_set(&context->device->statistics->spill_reason,
-			               SPILL_HOST_LIMIT);
-		return result;
-	}
-	note_spill(&run, *allocation);
-	return CUDA_SUCCESS;
-}
-
-static void release_run(struct arena *arena, uint32_t first)
+static bool release_run(struct arena *arena, uint32_t first)
 {
 	uint32_t units;
 
@@ -260,6 +188,7 @@ static void release_run(struct arena *arena, uint32_t first)
 	run_withdraw(arena, first, units);
 	lock_release(&arena->lock);
 	run_remove(arena, first, units, true);
+	return true;
 }
 
 /* The last empty slab of a class stays for the next block, but not where another process may have it open. */
@@ -270,28 +199,20 @@ static bool may_go(const struct arena *arena, const struct slab *slab)
 }
 
 /*
- * A block that was given away is nobody's until its slab goes: another process may have it open, and to it the block is
- * memory of its own, as of the driver's, which nobody writes to any more. Who has opened it is not always known.
+ * is_spent: a block that was given away is nobody's until its slab goes. Another process may have it open, and to it the
+ * block is memory of its own, as of the driver's, which nobody writes to any more. Who has opened it is not always known.
  */
-static bool give_block(struct arena *arena, struct slab *slab, uint32_t offset)
-{
-	const struct allocation *a = slab_owner(slab, offset);
-
-	return a && atomic_load_explicit(&a->is_given_away, memory_order_relaxed)
-	           ? slab_spend(slab, offset)
-	           : slab_give(&arena->slabs, slab, offset);
-}
-
-static void release_block(struct arena *arena, CUdeviceptr address)
+static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spent)
 {
 	struct slab *slab;
-	uint32_t unit;
+	uint32_t unit, offset;
 	bool empty, goes;
 
 	lock_acquire(&arena->lock);
 	slab = arena_unit(arena, address)->owner.slab;
 	unit = slab->unit;
-	empty = give_block(arena, slab, (uint32_t)(address - run_address(arena, unit)));
+	offset = (uint32_t)(address - run_address(arena, unit));
+	empty = is_spent ? slab_spend(slab, offset) : slab_give(&arena->slabs, slab, offset);
 	goes = empty && may_go(arena, slab);
 	if (goes) {
 		slab_destroy(&arena->slabs, slab);
@@ -303,21 +224,36 @@ static void release_block(struct arena *arena, CUdeviceptr address)
 	lock_release(&arena->lock);
 	if (goes)
 		run_remove(arena, unit, 1, true);
+	return goes;
 }
 
-/* The mover may be at work on it: it is inside the gate that memory goes. */
-static CUresult elastic_release(const struct backing *backing)
+bool elastic_give(CUdeviceptr address, bool is_spent)
 {
-	struct arena *arena = arena_at(backing->address);
-	struct unit *unit = arena_unit(arena, backing->address);
+	struct arena *arena = arena_at(address);
+	const struct unit *unit = arena_unit(arena, address);
+	bool came;
 
-	gate_enter();
-	if (unit->kind == UNIT_OF_SLAB)
-		release_block(arena, backing->address);
-	else
-		release_run(arena, (uint32_t)(unit - arena->units));
+	gate_enter(); /* the mover may be at work on it */
+	came = unit->kind == UNIT_OF_SLAB ? release_block(arena, address, is_spent)
+	                                  : release_run(arena, (uint32_t)(unit - arena->units));
 	gate_leave();
-	return CUDA_SUCCESS;
+	return came && arena->on_host;
+}
+
+bool elastic_pin(struct device *device, CUdeviceptr address)
+{
+	struct arena *arena = arena_ranges[device->id.ordinal].arena;
+	bool is_on_device = true;
+	uint32_t first;
+
+	lock_acquire(&arena->lock);
+	first = run_first(arena, address);
+	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
+		is_on_device &= arena->units[i].side == SEGMENT_ON_DEVICE;
+	if (is_on_device)
+		run_pin(arena, address);
+	lock_release(&arena->lock);
+	return is_on_device;
 }
 
 uint64_t elastic_trim(struct device *device)
@@ -351,42 +287,29 @@ uint64_t elastic_trim(struct device *device)
 	return released;
 }
 
-void elastic_disown(const struct allocation *a)
+void elastic_disown(CUdeviceptr address, struct allocation *nobody)
 {
-	static struct allocation nobody; /* of no bytes: no address is in it */
-	struct arena *arena = arena_at(a->address);
-	struct unit *unit = arena_unit(arena, a->address);
+	struct arena *arena = arena_at(address);
+	const struct unit *unit = arena_unit(arena, address);
+	uint32_t first, units;
 
 	lock_acquire(&arena->lock);
-	if (unit->kind == UNIT_OF_SLAB)
-		slab_set_owner(unit->owner.slab,
-		               (uint32_t)((a->address - arena->base) % ARENA_UNIT), &nobody);
-	for (uint32_t i = unit->run; unit->kind == UNIT_OF_ALLOCATION && i < arena->top &&
-	                             arena->units[i].owner.allocation == a;
-	     i++)
-		arena->units[i].owner.allocation = &nobody;
+	if (unit->kind == UNIT_OF_SLAB) {
+		slab_set_owner(unit->owner.slab, (uint32_t)((address - arena->base) % ARENA_UNIT),
+		               nobody);
+	} else if (unit->kind == UNIT_OF_ALLOCATION) {
+		first = run_first(arena, address);
+		units = run_units(arena, first);
+		for (uint32_t i = first; i < first + units; i++)
+			arena->units[i].owner.allocation = nobody;
+	}
 	lock_release(&arena->lock);
-}
-
-bool elastic_pin(struct device *device, CUdeviceptr address)
-{
-	struct arena *arena = arena_ranges[device->id.ordinal].arena;
-	bool is_on_device = true;
-	uint32_t first;
-
-	lock_acquire(&arena->lock);
-	first = run_first(arena, address);
-	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
-		is_on_device &= arena->units[i].side == SEGMENT_ON_DEVICE;
-	if (is_on_device)
-		run_pin(arena, address);
-	lock_release(&arena->lock);
-	return is_on_device;
 }
 
 /* --- looking --- */
 
-struct allocation *elastic_at(CUdeviceptr address)
+struct allocation *elastic_owner(CUdeviceptr address,
+                                 bool (*hold)(struct allocation *owner, CUdeviceptr address))
 {
 	struct arena *arena = arena_at(address);
 	struct allocation *found = NULL;
@@ -401,19 +324,10 @@ struct allocation *elastic_at(CUdeviceptr address)
 	else if (unit->kind == UNIT_OF_SLAB)
 		found =
 		    slab_owner(unit->owner.slab, (uint32_t)((address - arena->base) % ARENA_UNIT));
-	if (found &&
-	    (address - found->address >= found->size || !atomic_load(&found->is_in_books) ||
-	     !resource_hold_if_alive(&found->resource)))
+	if (found && !hold(found, address))
 		found = NULL;
 	lock_release(&arena->lock);
 	return found;
-}
-
-uint64_t elastic_mapping(const struct allocation *allocation, CUdeviceptr *base)
-{
-	*base = allocation->address / ARENA_UNIT * ARENA_UNIT;
-	return (allocation->address + allocation->size - *base + ARENA_UNIT - 1) / ARENA_UNIT *
-	       ARENA_UNIT;
 }
 
 void elastic_try_mixed(struct device *device)
@@ -457,40 +371,35 @@ void elastic_each_run(struct device *device,
 	lock_release(&arena->lock);
 }
 
-CUresult elastic_pin_range(CUdeviceptr address, size_t size)
+static void open_run(void *cookie, CUdeviceptr address, uint64_t size)
 {
-	CUdeviceptr end = address + size;
-	CUresult result = CUDA_SUCCESS;
-	struct allocation *a;
+	driver.cuMemSetAccess(address, size, cookie, 1);
+}
 
-	while (result == CUDA_SUCCESS && address < end && (a = elastic_at(address)) != NULL) {
-		a->is_shared = true;
-		result = wanted_pin(arena_at(address)->device, address, false,
-		                    &DEADLINE_IN(WANTED_ANSWER_NS));
-		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
-		resource_release(&a->resource);
-	}
-	return result;
+void elastic_open_to(struct device *owner, struct device *reader)
+{
+	CUmemAccessDesc access = reach_right(reader->handle);
+	uint32_t bit = 1u << reader->id.ordinal;
+
+	if (owner == reader || (atomic_fetch_or(&owner->reached_by, bit) & bit))
+		return;
+	/* What the mover maps elsewhere from now on has the right as well. */
+	gate_enter();
+	elastic_each_run(owner, open_run, &access);
+	gate_leave();
 }
 
 /* --- for export --- */
 
-CUresult elastic_make_exportable(struct allocation *a)
-{
-	a->is_shared = true;
-	return wanted_pin(arena_at(a->address)->device, a->address, true,
-	                  &DEADLINE_IN(WANTED_ANSWER_NS));
-}
-
-size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, size_t room,
+size_t elastic_pieces(CUdeviceptr address, struct elastic_piece *pieces, size_t room,
                       uint64_t *offset)
 {
-	struct arena *arena = arena_at(a->address);
+	struct arena *arena = arena_at(address);
 	size_t count = 0;
 	uint32_t first;
 
 	lock_acquire(&arena->lock);
-	first = run_first(arena, a->address);
+	first = run_first(arena, address);
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i)) {
 		const struct unit *unit = &arena->units[i];
 
@@ -500,6 +409,6 @@ size_t elastic_pieces(const struct allocation *a, struct elastic_piece *pieces, 
 		count++;
 	}
 	lock_release(&arena->lock);
-	*offset = a->address - run_address(arena, first);
+	*offset = address - run_address(arena, first);
 	return count;
 }

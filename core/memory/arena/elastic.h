@@ -1,32 +1,48 @@
 /*
- * The elastic allocator: device memory in the arena, each chunk placed on its own, on the device within the limit
- * and on the host beyond it. Thread-safe.
+ * The elastic allocator: memory in the arena, each chunk placed on its own, on the device or on the host. It knows its
+ * owners by their pointers alone, makes no room and tells nobody: who asks does. Thread-safe.
  */
 #ifndef SPILLWAY_ELASTIC_H
 #define SPILLWAY_ELASTIC_H
 
-#include "core/cuda/context.h"
+#include "core/base/deadline.h"
 #include "core/memory/arena/run.h"
 
 struct allocation;
 
-/*
- * An allocation that is not in the books yet, with a reference that is the caller's. until: of the request. CUDA_ERROR_OUT_OF_MEMORY: neither
- * side may take it; CUDA_ERROR_NOT_SUPPORTED: this device has no arena.
- */
-CUresult elastic_allocate(const struct context *context, size_t size, enum run_place place,
-                          struct deadline *until, struct allocation **allocation);
-/* Pins the allocation at the address (its slab) for good if all of it is on the device. Whether it is. */
-bool elastic_pin(struct device *device, CUdeviceptr address);
-/* Whether the allocation lives in an arena. */
-bool elastic_is(const struct allocation *allocation);
-/* The allocation is gone without having been freed: its memory stays where it is, and nobody's. */
-void elastic_disown(const struct allocation *allocation);
-/* The allocation around an address of an arena, with a reference for the caller, or NULL. */
-struct allocation *elastic_at(CUdeviceptr address);
+/* A request for memory: the caller fills in the first three, elastic_begin() the rest. */
+struct making {
+	size_t size;
+	struct allocation *owner;
+	struct deadline *until; /* for a slab that another thread makes */
 
-/* What the driver would call its mapping: the chunks it lies in. Their bytes. */
-uint64_t elastic_mapping(const struct allocation *allocation, CUdeviceptr *base);
+	struct run
+	    run; /* place is the caller's to change between two calls; lack says what was wanting */
+	uint64_t on_host; /* bytes that were placed there for it */
+	bool makes_slab;  /* no slab has a block for it */
+	bool has_turn;    /* and nobody else makes one meanwhile */
+};
+
+void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);
+/*
+ * Sets *address on success. CUDA_ERROR_OUT_OF_MEMORY: there is no room, making->run.lack says for what; what it has it
+ * keeps, and another call goes on. It ends with success, or with elastic_drop().
+ */
+CUresult elastic_take(struct making *making, CUdeviceptr *address);
+void elastic_drop(struct making *making);
+/*
+ * Gives back the memory at its first address. is_spent: others may have it open, so nobody gets it again. Returns whether
+ * that leaves room to which something may come back.
+ */
+bool elastic_give(CUdeviceptr address, bool is_spent);
+/* Pins what is at the address (its slab) for good if all of it is on the device. Whether it is. */
+bool elastic_pin(struct device *device, CUdeviceptr address);
+/* The owner of the memory that begins there is gone: it stays where it is, and is this one's. */
+void elastic_disown(CUdeviceptr address, struct allocation *nobody);
+/* The owner of what is at an address of an arena, if hold(), which is called with the arena's lock held, agrees; or NULL. */
+struct allocation *elastic_owner(CUdeviceptr address,
+                                 bool (*hold)(struct allocation *owner, CUdeviceptr address));
+
 /* Releases slabs that hold nothing. Their bytes. */
 uint64_t elastic_trim(struct device *device);
 /* Finds out whether allocations may be mixed, by memory of the arena. By the mover. */
@@ -34,31 +50,20 @@ void elastic_try_mixed(struct device *device);
 /* Calls each() with every run that is mapped now, with the arena's lock held. */
 void elastic_each_run(struct device *device,
                       void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie);
+/* `reader` may reach what `owner` allocates from now on, and what is in its arena already. A right once given stays. */
+void elastic_open_to(struct device *owner, struct device *reader);
 
-/*
- * Brings what lies in [address, address + size) to the device and keeps it there for good: others know its addresses.
- * What is in no arena is let alone. Waits for the mover; not to be called inside the gate. CUDA_ERROR_OUT_OF_MEMORY and
- * CUDA_ERROR_NOT_READY as wanted_pin().
- */
-CUresult elastic_pin_range(CUdeviceptr address, size_t size);
-
-/* --- for export to another process (share.c) --- */
+/* --- for export to another process --- */
 
 struct elastic_piece {
 	CUmemGenericAllocationHandle handle; /* exportable */
 	uint64_t size;
 };
 /*
- * Brings all chunks of the allocation (of its slab) to the device in physical memory that can be exported, and pins
- * them for good. Waits for the mover. CUDA_ERROR_OUT_OF_MEMORY: there is no room for it on the device;
- * CUDA_ERROR_NOT_READY: a capture or unfinished work does not let it be moved; MAP_FAILED: the driver does not.
+ * The chunks of what is at an address, in order, as far as there is room for them, and where in the first one the
+ * address is. How many there are.
  */
-CUresult elastic_make_exportable(struct allocation *allocation);
-/*
- * After it: the chunks in order of address, as far as there is room for them, and where in the first one the
- * allocation begins. How many there are.
- */
-size_t elastic_pieces(const struct allocation *allocation, struct elastic_piece *pieces,
-                      size_t room, uint64_t *offset);
+size_t elastic_pieces(CUdeviceptr address, struct elastic_piece *pieces, size_t room,
+                      uint64_t *offset);
 
 #endif

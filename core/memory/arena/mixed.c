@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/cuda/context.h"
 #include "core/cuda/mapping.h"
-#include "core/memory/alloc/room.h"
+#include "core/budget/terms.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
 
@@ -104,11 +104,14 @@ bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_devi
 	return false;
 }
 
-static bool get_host(struct device *device, struct physical_chunk *host)
+static bool get_host(struct device *device, struct chunk *host)
 {
+	struct terms terms;
+
 	if (spare_take(device, host))
 		return true;
-	if (room_charge_host(device, UNIT, &DEADLINE_IN(0)) != 0)
+	terms = terms_of(device);
+	if (device_charge_host(device, UNIT, terms_host_limit(&terms, device)) != 0)
 		return false;
 	if (spare_create(device, host) == CUDA_SUCCESS)
 		return true;
@@ -118,7 +121,7 @@ static bool get_host(struct device *device, struct physical_chunk *host)
 
 void mixed_end(struct mixed_trial *trial, struct device *device)
 {
-	struct physical_chunk host = {.size = UNIT, .side = SEGMENT_ON_HOST};
+	struct chunk host = {.size = UNIT, .side = SEGMENT_ON_HOST};
 
 	if (get_host(device, &host)) {
 		map_and_try(device, trial->base, trial->size, host.handle);

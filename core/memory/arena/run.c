@@ -7,8 +7,6 @@
 #include "core/cuda/mapping.h"
 #include "core/memory/arena/mixed.h"
 #include "core/memory/arena/reach.h"
-#include "core/budget/wanted.h"
-#include "core/memory/alloc/room.h"
 #include "core/memory/arena/spare.h"
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
@@ -54,72 +52,48 @@ static uint32_t chunk_units(const struct run *run)
 	return wanted;
 }
 
-static CUresult take_charged(struct device *device, struct physical_chunk *chunk)
-{
-	CUresult result;
-
-	if (spare_take(device, chunk))
-		return CUDA_SUCCESS;
-	if (device_charge(device, chunk->size) != 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = spare_create(device, chunk);
-	if (result != CUDA_SUCCESS)
-		device_uncharge(device, chunk->side, chunk->size);
-	return result;
-}
-
-static CUresult take_on_device(struct run *run, struct physical_chunk *chunk)
+static int charge(struct run *run, const struct chunk *chunk)
 {
 	struct device *device = run->arena->device;
-	const struct wanted all = {(run->units - run->done) * ARENA_UNIT, chunk->size, run->until};
-	CUresult result = take_charged(device, chunk);
 
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && !run->made_room) {
-		run->made_room = true;
-		if (room_make(device, &all))
-			result = take_charged(device, chunk);
-	}
-	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		run->reason =
-		    device_charged(device, SEGMENT_ON_DEVICE) + chunk->size > device_limit(device)
-		        ? SPILL_LIMIT
-		        : SPILL_DEVICE_FULL;
-	return result;
+	return chunk->side == SEGMENT_ON_DEVICE
+	           ? device_charge(device, chunk->size)
+	           : device_charge_host(device, chunk->size, terms_host_limit(run->terms, device));
 }
 
-static CUresult take_on_host(struct run *run, struct physical_chunk *chunk)
+static CUresult take_chunk(struct run *run, struct chunk *chunk)
 {
-	const struct wanted this = {chunk->size, chunk->size, run->until};
 	struct device *device = run->arena->device;
 	CUresult result;
 
-	chunk->side = SEGMENT_ON_HOST;
+	run->lack = (struct lack){.side = chunk->side};
 	if (spare_take(device, chunk))
 		return CUDA_SUCCESS;
-	if (room_charge_host(device, chunk->size, run->until) != 0 &&
-	    !(room_make(device, &this) && room_charge_host(device, chunk->size, run->until) == 0)) {
-		run->reason = SPILL_HOST_LIMIT;
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = CUDA_ERROR_OUT_OF_MEMORY;
+	run->lack.why = chunk->side == SEGMENT_ON_DEVICE ? SPILL_LIMIT : SPILL_HOST_LIMIT;
+	if (charge(run, chunk) == 0) {
+		if (chunk->side == SEGMENT_ON_DEVICE)
+			run->lack.why = SPILL_DEVICE_FULL;
+		result = spare_create(device, chunk);
+		if (result != CUDA_SUCCESS)
+			device_uncharge(device, chunk->side, chunk->size);
 	}
-	result = spare_create(device, chunk);
-	if (result != CUDA_SUCCESS)
-		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		run->lack.bytes = (run->units - run->done) * ARENA_UNIT;
+		run->lack.least = chunk->size;
+	}
 	return result;
 }
 
 static CUresult place_chunk(struct run *run)
 {
 	uint32_t units = chunk_units(run);
-	struct physical_chunk chunk = {.size = units * ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
+	struct chunk chunk = {.size = units * ARENA_UNIT,
+	                      .side =
+	                          run->place == RUN_ON_HOST ? SEGMENT_ON_HOST : SEGMENT_ON_DEVICE};
 	struct unit *first = &run->arena->units[run->first + run->done];
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = take_chunk(run, &chunk);
 
-	if (run->place == RUN_ON_DEVICE_FIRST)
-		result = take_on_device(run, &chunk);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		run->place = RUN_ON_HOST; /* the rest as well: limits seldom rise within a call */
-		result = take_on_host(run, &chunk);
-	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = driver.cuMemMap(run_address(run->arena, run->first + run->done), chunk.size, 0,
@@ -157,10 +131,10 @@ static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep
 	}
 	for (uint32_t i = first; i < first + units;) {
 		struct unit *unit = &arena->units[i];
-		struct physical_chunk chunk = {.handle = unit->handle,
-		                               .size = unit->units * ARENA_UNIT,
-		                               .side = (enum segment_side)unit->side,
-		                               .is_exportable = unit->is_exportable};
+		struct chunk chunk = {.handle = unit->handle,
+		                      .size = unit->units * ARENA_UNIT,
+		                      .side = (enum segment_side)unit->side,
+		                      .is_exportable = unit->is_exportable};
 
 		i += unit->units;
 		unit->handle = 0;
@@ -206,31 +180,52 @@ static CUdeviceptr border_of(const struct run *run)
 	return run_address(run->arena, run->first + run->units) - run->on_host;
 }
 
-CUresult run_place(struct run *run)
+static bool take_addresses(struct run *run)
 {
 	struct arena *arena = run->arena;
-	CUresult result;
 
 	lock_acquire(&arena->lock);
 	run->first = address_space_take(&arena->space, run->units, 1);
 	if (run->first != ADDRESS_NONE && arena->top < run->first + run->units)
 		arena->top = run->first + run->units;
 	lock_release(&arena->lock);
-	if (run->first == ADDRESS_NONE)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	return run->first != ADDRESS_NONE;
+}
+
+/* Returns whether it may stay as it is, partly on the device and partly on the host. */
+static bool may_be_mixed(const struct run *run)
+{
+	mixed_try(run->arena->device, border_of(run));
+	return mixed_is_possible(run->arena->device);
+}
+
+CUresult run_place(struct run *run)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	run->lack.bytes = 0;
+	if (run->first == ADDRESS_NONE && !take_addresses(run))
+		return result;
 	result = place_chunks(run);
-	if (result == CUDA_SUCCESS && is_mixed(run))
-		mixed_try(arena->device, border_of(run));
-	if (result == CUDA_SUCCESS && is_mixed(run) && !mixed_is_possible(arena->device)) {
-		if (!clear(arena, run->first, run->done, true))
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		run->done = 0;
-		run->on_host = 0;
-		result = place_chunks(run); /* all on the host, where the last one was */
+	if (result != CUDA_SUCCESS || !is_mixed(run) || may_be_mixed(run))
+		return result;
+	/* All of it on the host, where the last one was. */
+	if (!clear(run->arena, run->first, run->done, true)) {
+		run->first = ADDRESS_NONE; /* it stays taken */
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (result != CUDA_SUCCESS && clear(arena, run->first, run->done, false))
-		give_addresses(arena, run->first, run->units);
-	return result;
+	run->done = 0;
+	run->on_host = 0;
+	return place_chunks(run);
+}
+
+void run_drop(struct run *run)
+{
+	if (run->first != ADDRESS_NONE && clear(run->arena, run->first, run->done, false))
+		give_addresses(run->arena, run->first, run->units);
+	run->first = ADDRESS_NONE;
+	run->done = 0;
+	run->on_host = 0;
 }
 
 static void pin(const struct arena *arena, struct unit *unit)
@@ -250,8 +245,7 @@ void run_pin(struct arena *arena, CUdeviceptr address)
 
 void run_pin_new(struct arena *arena, struct unit *unit)
 {
-	if (unit->units && unit->side == SEGMENT_ON_DEVICE &&
-	    device_setting(arena->device, pin_new))
+	if (unit->units && unit->side == SEGMENT_ON_DEVICE)
 		pin(arena, unit);
 }
 
@@ -269,13 +263,13 @@ void run_publish(const struct run *run, enum chunk_kind kind)
 	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < run->units; i++) {
 		unit[i].kind = (uint8_t)kind;
-		if (kind == UNIT_OF_ALLOCATION)
+		if (kind == UNIT_OF_ALLOCATION && run->terms->settings.pin_new)
 			run_pin_new(run->arena, &unit[i]);
 	}
 	run->arena->on_host += run->on_host;
 }
 
-/* Who comes to reach the memory after that finds the run by itself; see peer_reaches(). */
+/* Who comes to reach the memory after that finds the run by itself; see elastic_open_to(). */
 void run_open(const struct run *run)
 {
 	struct device *device = run->arena->device;
@@ -308,7 +302,4 @@ void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep)
 {
 	if (clear(arena, first, units, keep))
 		give_addresses(arena, first, units);
-	/* What it leaves free, others may come back to. */
-	if (arena->on_host)
-		wanted_wake(arena->device);
 }

@@ -7,31 +7,34 @@
 #ifndef SPILLWAY_RUN_H
 #define SPILLWAY_RUN_H
 
-#include "core/base/deadline.h"
+#include "core/budget/lack.h"
+#include "core/budget/terms.h"
 #include "core/memory/arena/arena.h"
 
-/* Where new chunks go: the device as far as the limit allows, or the host at once (the device is full). */
-enum run_place { RUN_ON_DEVICE_FIRST, RUN_ON_HOST };
+/* Where new chunks go. */
+enum run_place { RUN_ON_DEVICE, RUN_ON_HOST };
 
-/* A run that is being made: its chunks are mapped one after the other. */
+/* A run that is being made: its chunks are mapped one after the other. Nobody else knows of it. */
 struct run {
 	struct arena *arena;
-	enum run_place place;
-	uint32_t first, units; /* of the run */
+	const struct terms *terms;
+	enum run_place place;  /* of the chunks that are still to be had; those that it has stay */
+	uint32_t first, units; /* first: ADDRESS_NONE while it has no addresses */
 	uint32_t done;         /* units that are mapped */
 	uint64_t on_host;      /* bytes of them */
-	enum spill_reason reason;
-	bool made_room;
-	struct deadline *until; /* of the request it is made for */
-	uint32_t reached_by;    /* peers that have the right to it */
+	struct lack lack;
+	uint32_t reached_by; /* peers that have the right to it */
 };
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
 /*
- * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps them; run->reason says
- * why not all are on the device. OUT_OF_MEMORY: neither side may take them; or the driver's error. Nothing is left then.
+ * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps them.
+ * CUDA_ERROR_OUT_OF_MEMORY: there is no room, run->lack says for what; what it has it keeps, and another call goes on. It
+ * ends with success, or with run_drop().
  */
 CUresult run_place(struct run *run);
+/* Gives back what a run has that is not made. */
+void run_drop(struct run *run);
 /* With the arena's lock held: from here on others find it. The units' owner is the caller's to set. */
 void run_publish(const struct run *run, enum chunk_kind kind);
 /* After it: gives the right to who has come to reach the device's memory meanwhile. */
@@ -48,7 +51,7 @@ uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
 uint32_t run_units(const struct arena *arena, uint32_t first);
 /* Likewise: all chunks of the run around the address stay where they are. */
 void run_pin(struct arena *arena, CUdeviceptr address);
-/* With the arena's lock held: where pin_new says so, a chunk that is on the device stays there. And no longer. */
+/* With the arena's lock held: a chunk that is on the device stays there (pin_new). And no longer. */
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);
 /*

@@ -6,7 +6,6 @@
 
 #include "core/base/lock.h"
 #include "core/budget/exported.h"
-#include "core/memory/alloc/provider.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 
@@ -15,7 +14,7 @@ enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 enum { KEPT_PART = 16 };
 
 struct shelf {
-	struct physical_chunk chunk[SPARES_MAX];
+	struct chunk chunk[SPARES_MAX];
 	uint32_t since[SPARES_MAX]; /* when it came, oldest first */
 	unsigned int count;
 	unsigned int missed; /* takes in vain since spare_missing() was asked */
@@ -35,7 +34,7 @@ static uint32_t milliseconds(void)
 }
 
 /* 2, 8 and 32 MiB; of other sizes, or made in a particular way, nothing is kept: NULL. */
-static struct shelf *shelf_of(const struct device *device, const struct physical_chunk *chunk)
+static struct shelf *shelf_of(const struct device *device, const struct chunk *chunk)
 {
 	struct shelf *shelf = store[device->id.ordinal].shelf[chunk->side];
 
@@ -68,7 +67,7 @@ static void take_out(struct shelf *shelf, unsigned int i)
 	}
 }
 
-bool spare_take(struct device *device, struct physical_chunk *chunk)
+bool spare_take(struct device *device, struct chunk *chunk)
 {
 	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf = shelf_of(device, chunk);
@@ -88,41 +87,25 @@ bool spare_take(struct device *device, struct physical_chunk *chunk)
 	return found;
 }
 
-/* What other hardware shall reach must be made for it. */
-static unsigned char can_rdma(const struct device *device)
+struct chunk_source spare_source(const struct device *device)
 {
-	int can = 0;
-
-	return driver.cuDeviceGetAttribute(
-	           &can, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-	           device->handle) == CUDA_SUCCESS &&
-	       can;
+	return (struct chunk_source){device->handle, device->id.ordinal, device->host_node,
+	                             device->statistics};
 }
 
-CUresult spare_create(struct device *device, struct physical_chunk *chunk)
+CUresult spare_create(struct device *device, struct chunk *chunk)
 {
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	const struct chunk_source source = spare_source(device);
 
-	if (chunk->side == SEGMENT_ON_HOST)
-		return provider_vmm_create(device, chunk->size, NULL, &chunk->handle);
-	if (chunk->like)
-		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
-	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	prop.location.id = device->handle;
-	prop.allocFlags.gpuDirectRDMACapable = can_rdma(device);
-	if (chunk->is_exportable)
-		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	return chunk_make(&source, chunk);
 }
 
-void spare_release(struct device *device, const struct physical_chunk *chunk)
+void spare_release(struct device *device, const struct chunk *chunk)
 {
 	/* Before the driver gives the handle to other memory. */
 	uint64_t key = chunk->is_exportable ? exported_take(chunk->handle) : 0;
 
-	/* Asked twice: one that stays is memory nobody ever gets back. */
-	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
-		driver.cuMemRelease(chunk->handle);
+	chunk_release(chunk);
 	if (chunk->side == SEGMENT_ON_DEVICE)
 		device_uncharge_exported(device, key, chunk->size);
 	else
@@ -137,7 +120,7 @@ static uint64_t kept_most(struct device *device)
 	return part > KEPT_LEAST ? part : KEPT_LEAST;
 }
 
-void spare_give(struct device *device, const struct physical_chunk *chunk)
+void spare_give(struct device *device, const struct chunk *chunk)
 {
 	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf = shelf_of(device, chunk);
@@ -157,8 +140,7 @@ void spare_give(struct device *device, const struct physical_chunk *chunk)
 }
 
 /* The oldest spare of a shelf, if it is to go. */
-static bool take_oldest(struct device *device, struct shelf *shelf, bool all,
-                        struct physical_chunk *chunk)
+static bool take_oldest(struct device *device, struct shelf *shelf, bool all, struct chunk *chunk)
 {
 	struct spares *spares = &store[device->id.ordinal];
 	bool goes;
@@ -180,7 +162,7 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 
 	for (int i = 0; i < SIZES; i++) {
 		struct shelf *shelf = &store[device->id.ordinal].shelf[side][i];
-		struct physical_chunk chunk;
+		struct chunk chunk;
 
 		while (take_oldest(device, shelf, all, &chunk)) {
 			spare_release(device, &chunk);
@@ -196,8 +178,7 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all)
 unsigned int spare_missing(struct device *device, enum segment_side side)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	struct shelf *shelf =
-	    shelf_of(device, &(struct physical_chunk){.size = PREFILLED, .side = side});
+	struct shelf *shelf = shelf_of(device, &(struct chunk){.size = PREFILLED, .side = side});
 	unsigned int missing;
 
 	lock_acquire(&spares->lock);
@@ -210,7 +191,7 @@ unsigned int spare_missing(struct device *device, enum segment_side side)
 void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
                    uint64_t limit)
 {
-	struct physical_chunk chunk = {.size = PREFILLED, .side = side};
+	struct chunk chunk = {.size = PREFILLED, .side = side};
 	/* Not the last of the limit, which other processes of the job may want. */
 	uint64_t most = limit - limit / 4;
 

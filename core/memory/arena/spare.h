@@ -7,24 +7,19 @@
 #define SPILLWAY_SPARE_H
 
 #include "core/budget/device.h"
+#include "core/cuda/chunk.h"
 
-/* A chunk's physical memory. */
-struct physical_chunk {
-	CUmemGenericAllocationHandle handle;
-	uint64_t size;
-	enum segment_side side;
-	bool is_exportable;
-	const CUmemAllocationProp *like; /* on the device: made with these; NULL: plain */
-};
+/* Where the device's chunks come from. */
+struct chunk_source spare_source(const struct device *device);
 
 /* Takes a spare of this size, side and kind with its charge; false: there is none. */
-bool spare_take(struct device *device, struct physical_chunk *chunk);
+bool spare_take(struct device *device, struct chunk *chunk);
 /* Makes one. The caller has charged it. */
-CUresult spare_create(struct device *device, struct physical_chunk *chunk);
+CUresult spare_create(struct device *device, struct chunk *chunk);
 /* Gives a chunk and its charge away: kept as a spare while there are few, else released. */
-void spare_give(struct device *device, const struct physical_chunk *chunk);
+void spare_give(struct device *device, const struct chunk *chunk);
 /* Releases a chunk and its charge. */
-void spare_release(struct device *device, const struct physical_chunk *chunk);
+void spare_release(struct device *device, const struct chunk *chunk);
 /* Releases spares of this side: all, or those that nobody took for a while. Their bytes. */
 uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
 /* How many small ones this side should have more, because some were missing since this was asked last. */

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/deadline.h"
 #include "core/base/lock.h"
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/elastic.h"
 #include "core/budget/exported.h"
-#include "core/memory/alloc/room.h"
+#include "core/budget/refusal.h"
+#include "core/budget/wanted.h"
 #include "core/memory/ipc/server.h"
 #include "core/cuda/capture.h"
 
@@ -54,12 +55,12 @@ static void give_pieces(struct device *device, const struct wire_request *reques
 static void give_allocation(const struct wire_request *request, const struct allocation *a,
                             struct wire_reply *reply, int descriptors[WIRE_BATCH])
 {
-	size_t total = elastic_pieces(a, NULL, 0, &reply->offset);
+	size_t total = elastic_pieces(a->address, NULL, 0, &reply->offset);
 	struct elastic_piece *pieces = calloc(total, sizeof(*pieces));
 
 	reply->total = (uint32_t)total;
 	if (pieces && request->first < total &&
-	    elastic_pieces(a, pieces, total, &reply->offset) == total)
+	    elastic_pieces(a->address, pieces, total, &reply->offset) == total)
 		give_pieces(a->context.device, request, pieces, reply, descriptors);
 	free(pieces);
 }
@@ -71,7 +72,7 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 
 	reply->status = WIRE_GONE;
 	lock_acquire(&lock);
-	a = elastic_at(request->handle.address);
+	a = allocation_in_arena(request->handle.address);
 	if (a && a->shared_as && a->shared_as == request->handle.number)
 		give_allocation(request, a, reply, descriptors);
 	lock_release(&lock);
@@ -126,7 +127,9 @@ static CUresult make_exportable(struct allocation *a)
 		         a->context.device->id.ordinal);
 		return CUDA_ERROR_MAP_FAILED;
 	}
-	while ((result = elastic_make_exportable(a)) == CUDA_ERROR_NOT_READY &&
+	a->is_shared = true;
+	while ((result = wanted_pin(a->context.device, a->address, true,
+	                            &DEADLINE_IN(WANTED_ANSWER_NS))) == CUDA_ERROR_NOT_READY &&
 	       !capture_is_active() && deadline_nap(&until, EXPORT_LOOK_NS))
 		;
 	return result;
@@ -143,12 +146,12 @@ static void say_refused(const struct allocation *a)
 	    "gpu %d: memory that has no room on the device cannot be shared with another process "
 	    "(cuIpcGetMemHandle): what cannot leave the device fills memory_limit; %s",
 	    device->id.ordinal,
-	    room_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
+	    refusal_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
 }
 
 bool ipc_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
 {
-	struct allocation *a = handle ? elastic_at(address) : NULL;
+	struct allocation *a = handle ? allocation_in_arena(address) : NULL;
 	bool is_ours = a && !a->pool; /* pools have export calls of their own */
 	int cancel;
 

@@ -15,7 +15,7 @@
 #include "core/base/units.h"
 #include "core/budget/exported.h"
 #include "core/memory/arena/reach.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
 #include "core/memory/ipc/server.h"
 #include "core/memory/uses/side.h"
 
@@ -57,7 +57,6 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 {
 	struct device *device = m->place.context.device;
 	struct import import = {0};
-	struct deadline until;
 	char text[32];
 
 	if (!can_note_import(m))
@@ -67,8 +66,7 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 		m->imported[m->imported_count++] = import.key;
 		return CUDA_SUCCESS;
 	}
-	until = room_deadline(device, true);
-	if (room_charge_for_good(device, size, &until) == 0) {
+	if (reclaim_for_good(device, size) == 0) {
 		m->charged += size;
 		device_count_elsewhere(device, (int64_t)size);
 		return CUDA_SUCCESS;

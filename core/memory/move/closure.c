@@ -201,7 +201,7 @@ static void clean_up(struct plan *plan, struct device *device)
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct move *m = &plan->moves[i];
 		/* What is left was not made for export: that is pinned. */
-		struct physical_chunk left =
+		struct chunk left =
 		    plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
 
 		if (!m->is_done) {

@@ -25,7 +25,7 @@
 #include "core/memory/alloc/ordered.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/pool.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/alloc/freed.h"
 #include "core/cuda/capture.h"
@@ -217,26 +217,17 @@ static void say_held(struct device *device, uint64_t turn, enum move_pending blo
 	device_note_held(device, turn, why);
 }
 
-/* What nobody uses goes before anything is moved. Whether there was any. */
-static bool trim(struct device *device)
-{
-	uint64_t bytes = ordered_make_room(device, NULL) + elastic_trim(device);
-
-	if (device_is_evicted(device)) /* nor does what the driver keeps for later stay */
-		bytes += pools_make_room(device) + graph_memory_make_room(device);
-	return spare_trim(device, SEGMENT_ON_DEVICE, true) + bytes != 0;
-}
-
 /* Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the kernel, so only then. */
 static void prefill(struct device *device, uint64_t limit)
 {
 	unsigned int on_device = spare_missing(device, SEGMENT_ON_DEVICE);
 	unsigned int on_host = spare_missing(device, SEGMENT_ON_HOST);
+	const struct terms terms = terms_of(device);
 
 	if (on_device)
 		spare_prefill(device, SEGMENT_ON_DEVICE, on_device, limit);
 	if (on_host && arena_on(device)->on_host)
-		spare_prefill(device, SEGMENT_ON_HOST, on_host, room_host_limit(device));
+		spare_prefill(device, SEGMENT_ON_HOST, on_host, terms_host_limit(&terms, device));
 }
 
 static bool tend(struct device *device)
@@ -250,7 +241,7 @@ static bool tend(struct device *device)
 
 	measured_catch_up(device);
 	t->next_look = monotonic_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
-	if (charged > limit && !capture_is_active() && trim(device))
+	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
 		elastic_try_mixed(device);
@@ -310,7 +301,7 @@ static CUresult answer_room(const struct wanted_request *r)
 	bool has_room;
 
 	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
-	has_room = trim(r->device);
+	has_room = reclaim_unused(r->device);
 	for (;;) {
 		bytes = missing(r->device, r->room);
 		/* The device may be full of others' memory, whatever the limit. */
@@ -343,7 +334,7 @@ static enum move_pending move_to_pin(const struct wanted_request *r, const struc
 	if (why == MOVE_NONE)
 		return MOVE_PINNED;
 	/* Memory that nobody uses goes before memory that somebody does. */
-	if (trim(r->device))
+	if (reclaim_unused(r->device))
 		return MOVE_NONE;
 	return shrink(r->device, choice->of[0].size, NULL, demoted);
 }

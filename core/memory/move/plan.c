@@ -3,7 +3,7 @@
 
 #include "core/base/lock.h"
 #include "core/memory/arena/mixed.h"
-#include "core/memory/alloc/room.h"
+#include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/spare.h"
 
 void plan_say_pending(struct device *device, enum move_pending why)
@@ -36,11 +36,13 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 }
 
 /* Below the limit of the moment: it may have changed since the plan was begun. The mover waits for nothing. */
-static int charge(const struct plan *plan, struct device *device,
-                  const struct physical_chunk *chunk)
+static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk)
 {
+	const struct terms terms = terms_of(device);
+	struct reclaim without_waiting = {.device = device, .terms = &terms};
+
 	if (chunk->side == SEGMENT_ON_HOST)
-		return room_charge_host(device, chunk->size, &DEADLINE_IN(0));
+		return reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
 	/* Memory to be pinned is no less wanted while the job is evicted. */
 	return plan->pins ? device_charge(device, chunk->size)
 	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
@@ -48,7 +50,7 @@ static int charge(const struct plan *plan, struct device *device,
 
 /* Returns MOVE_NONE, or why there is none. */
 static enum move_pending get_memory(const struct plan *plan, struct device *device,
-                                    struct physical_chunk *chunk)
+                                    struct chunk *chunk)
 {
 	enum move_pending full =
 	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
@@ -65,17 +67,17 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? full : MOVE_FAILED;
 }
 
-struct physical_chunk plan_memory(const struct move *m, enum segment_side side)
+struct chunk plan_memory(const struct move *m, enum segment_side side)
 {
 	const CUmemAllocationProp *like =
 	    m->has_like && side == SEGMENT_ON_DEVICE ? &m->like : NULL;
 
-	return (struct physical_chunk){.size = m->size, .side = side, .like = like};
+	return (struct chunk){.size = m->size, .side = side, .like = like};
 }
 
 void plan_drop(const struct plan *plan, struct device *device, const struct move *m)
 {
-	struct physical_chunk chunk = plan_memory(m, plan->to);
+	struct chunk chunk = plan_memory(m, plan->to);
 
 	chunk.handle = m->to;
 	chunk.is_exportable = plan->is_exportable;
@@ -104,7 +106,7 @@ enum added { ADDED, LEFT_OUT, NO_MEMORY };
 static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	struct move *m = &plan->moves[plan->count];
-	struct physical_chunk chunk;
+	struct chunk chunk;
 
 	*m = (struct move){.kind = candidate->kind, .address = candidate->address};
 	/* It may have gone meanwhile; what is planned is looked at again. */

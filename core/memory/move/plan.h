@@ -36,7 +36,7 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                             uint64_t bytes, uint64_t most);
 /* The physical memory that a move is for on this side: what it leaves there, or needs. */
-struct physical_chunk plan_memory(const struct move *move, enum segment_side side);
+struct chunk plan_memory(const struct move *move, enum segment_side side);
 /* A move will not be: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */

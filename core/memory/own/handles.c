@@ -5,7 +5,7 @@
 #include "core/memory/own/books.h"
 
 #include "core/budget/exported.h"
-#include "core/memory/alloc/provider.h"
+#include "core/memory/arena/spare.h"
 
 bool own_translate(CUmemGenericAllocationHandle *handle)
 {
@@ -228,6 +228,7 @@ bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *pr
 size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
                        CUmemAllocationGranularity_flags option, size_t granularity)
 {
+	struct chunk_source source;
 	const struct device *device = NULL;
 	size_t on_host;
 
@@ -235,6 +236,7 @@ size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *pr
 		device = device_set_by_handle(devices, prop->location.id);
 	if (!device)
 		return granularity;
-	on_host = provider_vmm_granularity(device, option);
+	source = spare_source(device);
+	on_host = chunk_granularity(&source, SEGMENT_ON_HOST, option);
 	return on_host > granularity ? on_host : granularity;
 }

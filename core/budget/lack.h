@@ -1,0 +1,20 @@
+/*
+ * What a call lacks that answers "no room": it keeps what it has, and goes on where it is called again after room was made
+ * (memory/alloc/reclaim.h).
+ */
+#ifndef SPILLWAY_LACK_H
+#define SPILLWAY_LACK_H
+
+#include <stdint.h>
+
+#include "core/state/codes.h"
+#include "core/state/segment.h"
+
+struct lack {
+	enum segment_side side;
+	uint64_t bytes; /* in all; 0: it is not room that is lacking */
+	uint64_t least; /* of them of use alone */
+	enum spill_reason why;
+};
+
+#endif

@@ -1,0 +1,110 @@
+/* Making chunks. Rules: runs inside the user's process, within its calls and by the mover. */
+#include "core/cuda/chunk.h"
+
+#include "core/base/log.h"
+#include "core/state/statistics.h"
+
+static CUmemAllocationProp pinned_at(CUmemLocationType type, int id)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+
+	prop.location.type = type;
+	prop.location.id = id;
+	return prop;
+}
+
+/* Says what will not be otherwise as long as the process lives. */
+static bool never_works(uint64_t error)
+{
+	return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED;
+}
+
+static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUresult result,
+                 enum provider_code code)
+{
+	if (result == CUDA_SUCCESS)
+		statistics_set(&source->statistics->provider, code);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY && statistics_get(error) != (uint64_t)result)
+		statistics_set(error, (uint64_t)result);
+}
+
+/* HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still. */
+static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
+{
+	struct statistics *s = source->statistics;
+	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_node);
+	CUresult result;
+
+	if (chunk->like)
+		prop.requestedHandleTypes = chunk->like->requestedHandleTypes;
+	if (!never_works(statistics_get(&s->numa_error))) {
+		result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+		note(source, &s->numa_error, result, PROVIDER_NUMA);
+		if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+		log_once(LOG_INFO, "gpu %d: HOST_NUMA memory is refused (error %d); trying HOST",
+		         source->ordinal, (int)result);
+	}
+	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
+	prop.location.id = 0;
+	result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+	note(source, &s->host_error, result, PROVIDER_HOST);
+	return result;
+}
+
+/* What other hardware shall reach must be made for it. */
+static unsigned char can_rdma(CUdevice device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device) ==
+	           CUDA_SUCCESS &&
+	       can;
+}
+
+CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk)
+{
+	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_DEVICE, source->device);
+
+	if (chunk->side == SEGMENT_ON_HOST)
+		return make_on_host(source, chunk);
+	if (chunk->like)
+		return driver.cuMemCreate(&chunk->handle, chunk->size, chunk->like, 0);
+	prop.allocFlags.gpuDirectRDMACapable = can_rdma(source->device);
+	if (chunk->is_exportable)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+}
+
+void chunk_release(const struct chunk *chunk)
+{
+	/* Asked twice: one that stays is memory nobody ever gets back. */
+	if (driver.cuMemRelease(chunk->handle) != CUDA_SUCCESS)
+		driver.cuMemRelease(chunk->handle);
+}
+
+static size_t granularity_of(const CUmemAllocationProp *prop,
+                             CUmemAllocationGranularity_flags option)
+{
+	size_t answer = 0;
+
+	return driver.cuMemGetAllocationGranularity(&answer, prop, option) == CUDA_SUCCESS ? answer
+	                                                                                   : 0;
+}
+
+size_t chunk_granularity(const struct chunk_source *source, enum segment_side side,
+                         CUmemAllocationGranularity_flags option)
+{
+	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_DEVICE, source->device);
+	size_t answer;
+
+	if (side == SEGMENT_ON_DEVICE)
+		return granularity_of(&prop, option);
+	prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_node);
+	answer = granularity_of(&prop, option);
+	if (answer)
+		return answer;
+	prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST, 0);
+	return granularity_of(&prop, option);
+}

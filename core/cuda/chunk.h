@@ -1,0 +1,36 @@
+/*
+ * Chunks: physical memory, made and released one by one. What it is for, what it is charged to and what is done where there
+ * is none is for others to say. Thread-safe.
+ */
+#ifndef SPILLWAY_CHUNK_H
+#define SPILLWAY_CHUNK_H
+
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
+#include "core/state/segment.h"
+
+struct chunk {
+	CUmemGenericAllocationHandle handle;
+	uint64_t size;
+	enum segment_side side;
+	bool is_exportable;
+	const CUmemAllocationProp *like; /* on the device made with these, on the host with their
+	                                    handle types; NULL: plain */
+};
+
+/* Where a device's chunks come from: itself, or the host beside it. */
+struct chunk_source {
+	CUdevice device;
+	int ordinal, host_node;
+	struct statistics *statistics; /* what works on the host, and why something does not */
+};
+
+/* Makes one of this size, side and kind, and sets its handle on success only. */
+CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk);
+void chunk_release(const struct chunk *chunk);
+/* Returns in which units chunks of a side can be made; 0: none can. */
+size_t chunk_granularity(const struct chunk_source *source, enum segment_side side,
+                         CUmemAllocationGranularity_flags option);
+
+#endif

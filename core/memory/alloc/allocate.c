@@ -1,0 +1,466 @@
+/* The allocator's front. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/alloc/allocate.h"
+
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/budget/refusal.h"
+#include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/idle.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/free.h"
+#include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/ordered.h"
+#include "core/memory/alloc/reclaim.h"
+#include "core/memory/arena/elastic.h"
+
+static _Atomic bool is_elastic;
+
+void vmem_start(bool elastic)
+{
+	atomic_store(&is_elastic, elastic);
+}
+
+bool vmem_is_elastic(void)
+{
+	return atomic_load_explicit(&is_elastic, memory_order_relaxed);
+}
+
+enum place { ON_DEVICE, ON_HOST };
+
+/*
+ * A request that is being served: tried at one place, where it goes on after room was made, then at the other. Filled in
+ * field by field, because it is large.
+ */
+struct serving {
+	const struct vmem_request *asked;
+	struct context context;
+	struct device *device;
+	struct terms terms; /* the one copy for everything below */
+	struct deadline until;
+	struct reclaim reclaim;
+	struct lack lack;
+	struct making making;
+	bool in_arena; /* on the device, too; else the driver serves it there */
+	bool is_begun; /* the making */
+	enum place place;
+	unsigned int tried; /* places: a bit each */
+	bool is_last;       /* all that was freed has been waited for */
+	enum spill_reason reason;
+};
+
+/* --- in the arena --- */
+
+/* The driver knows nothing of what it did not allocate. */
+static CUresult free_nothing(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	(void)address;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Keeps it on the device, for a job whose memory is given to other devices behind the driver's back. */
+static CUresult pin_new(struct serving *s, CUdeviceptr address)
+{
+	if (elastic_pin(s->device, address) ||
+	    wanted_pin(s->device, address, false, &s->until) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	log_once(LOG_WARNING,
+	         "gpu %d: pin_new: there is no room on the device for memory that must stay "
+	         "there: the program gets out of memory",
+	         s->device->id.ordinal);
+	vmem_free(address, &(struct vmem_free){.native = free_nothing});
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Takes over the reference. */
+static CUresult enter_elastic(struct serving *s, struct allocation *a, CUdeviceptr *address)
+{
+	const struct vmem_request *asked = s->asked;
+	CUdeviceptr made = a->address;
+
+	if (asked->pool) {
+		uint64_t before = a->pool_span;
+
+		if (!a->pool) {
+			pool_hold(asked->pool);
+			a->pool = asked->pool;
+		}
+		a->pool_live = pool_rounded(asked->size);
+		a->pool_span = slab_span(asked->size);
+		pool_elastic(a->pool, (int64_t)a->pool_live, (int64_t)(a->pool_span - before));
+	}
+	if (allocation_enter(a) != 0) {
+		allocation_give_back(a);
+		resource_release(&a->resource);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (s->terms.settings.pin_new && pin_new(s, made) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*address = made;
+	return CUDA_SUCCESS;
+}
+
+static void note_spill(const struct serving *s, uint64_t bytes, const struct allocation *a)
+{
+	const struct spilled spilled = {a->address, a->context.container};
+
+	spill_note(s->device, bytes, s->reason ? s->reason : SPILL_DEVICE_FULL, &spilled);
+}
+
+static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
+{
+	struct making *m = &s->making;
+	struct allocation *a;
+	CUdeviceptr made;
+	CUresult result;
+
+	if (!s->is_begun) {
+		m->size = s->asked->size;
+		m->until = &s->until;
+		m->owner = allocation_create_elastic(&s->context, m->size);
+		if (!m->owner)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		elastic_begin(m, arena_of(s->device), &s->terms);
+		s->is_begun = true;
+	}
+	m->run.place = s->place == ON_HOST ? RUN_ON_HOST : RUN_ON_DEVICE;
+	result = elastic_take(m, &made);
+	s->lack = m->run.lack;
+	if (result != CUDA_SUCCESS)
+		return result;
+	s->is_begun = false;
+	a = m->owner;
+	a->address = a->backing.address = made;
+	if (m->on_host)
+		note_spill(s, m->on_host, a);
+	result = enter_elastic(s, a, address);
+	if (m->on_host)
+		wanted_wake(s->device);
+	return result;
+}
+
+static void drop(struct serving *s)
+{
+	if (!s->is_begun)
+		return;
+	elastic_drop(&s->making);
+	resource_release(&s->making.owner->resource);
+	s->is_begun = false;
+}
+
+/* --- by the driver --- */
+
+/* What the driver made and what it is charged: by itself, or as a part of its pool. */
+struct native {
+	CUdeviceptr address;
+	uint64_t charged, pool_live;
+};
+
+static CUresult enter_native(const struct serving *s, const struct native *made)
+{
+	struct pool *pool = s->asked->pool;
+	struct allocation *a = allocation_create(&s->context, made->address, s->asked->size,
+	                                         SEGMENT_ON_DEVICE, made->charged);
+
+	if (a && pool) {
+		pool_hold(pool);
+		a->pool = pool;
+		a->pool_live = made->pool_live;
+	}
+	if (a && allocation_enter(a) == 0)
+		return CUDA_SUCCESS;
+	if (a)
+		resource_release(&a->resource);
+	else if (pool)
+		pool_freed(pool, made->pool_live);
+	else
+		device_uncharge(s->device, SEGMENT_ON_DEVICE, made->charged);
+	driver.cuMemFree_v2(made->address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool is_beyond_limit(struct device *device, uint64_t bytes)
+{
+	uint64_t limit = device_limit(device), used = device_charged(device, SEGMENT_ON_DEVICE);
+
+	return used > limit || bytes > limit - used;
+}
+
+static CUresult ask_pool(struct serving *s, struct native *made)
+{
+	const struct vmem_request *asked = s->asked;
+	struct pool_request from_pool = {asked->size, asked->stream, asked->native, asked->cookie};
+	CUresult result;
+
+	made->charged = 0;
+	result = pool_allocate(asked->pool, &from_pool, &made->address, &made->pool_live);
+	s->lack.why = is_beyond_limit(s->device, allocation_rounded(asked->size))
+	                  ? SPILL_LIMIT
+	                  : SPILL_DEVICE_FULL;
+	return result;
+}
+
+static CUresult ask_driver(struct serving *s, struct native *made)
+{
+	const struct vmem_request *asked = s->asked;
+	bool can_hold = device_can_hold(s->device, asked->size);
+	CUresult result;
+
+	made->charged = allocation_rounded(asked->size);
+	/* More than the whole device is for the driver to judge; it is no peak of the job's. */
+	if (can_hold && device_charge(s->device, made->charged) != 0) {
+		s->lack.why = SPILL_LIMIT;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = asked->native(asked->cookie, &made->address);
+	s->lack.why = SPILL_DEVICE_FULL;
+	if (result == CUDA_SUCCESS && !can_hold)
+		device_charge_taken(s->device, made->charged);
+	else if (result != CUDA_SUCCESS && can_hold)
+		device_uncharge(s->device, SEGMENT_ON_DEVICE, made->charged);
+	return result;
+}
+
+static CUresult make_native(struct serving *s, CUdeviceptr *address)
+{
+	struct native made;
+	CUresult result;
+
+	s->lack.side = SEGMENT_ON_DEVICE;
+	s->lack.bytes = s->lack.least = s->asked->size;
+	result = s->asked->pool ? ask_pool(s, &made) : ask_driver(s, &made);
+	if (result == CUDA_SUCCESS)
+		result = enter_native(s, &made);
+	if (result == CUDA_SUCCESS)
+		*address = made.address;
+	return result;
+}
+
+/* --- on the host for good, where there is no arena --- */
+
+static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
+{
+	enum config_spill kind = (enum config_spill)s->terms.settings.spill;
+	struct pool *pool = s->asked->pool;
+	struct device *device = s->device;
+	size_t size = s->asked->size;
+	uint64_t charged = provider_rounded(device, kind, size);
+	struct allocation *a;
+
+	s->lack = (struct lack){SEGMENT_ON_HOST, charged, charged, SPILL_HOST_LIMIT};
+	if (device_charge_host(device, charged, terms_host_limit(&s->terms, device)) != 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->lack.bytes = 0; /* what is wanting from here on is not room below the limit */
+	a = allocation_create(&s->context, 0, size, SEGMENT_ON_HOST, charged);
+	if (!a) {
+		device_uncharge(device, SEGMENT_ON_HOST, charged);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (provider_allocate(device, kind, size, &a->backing) != CUDA_SUCCESS) {
+		resource_release(&a->resource); /* uncharges */
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	a->address = a->backing.address;
+	if (pool) {
+		pool_hold(pool);
+		a->pool = pool;
+		pool_spilled(a->pool, charged);
+	}
+	note_spill(s, charged, a);
+	*address = a->address;
+	if (allocation_enter(a) == 0)
+		return CUDA_SUCCESS;
+	allocation_give_back(a);
+	resource_release(&a->resource);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- where, and in which order --- */
+
+/* Others may open what is allocated from it. A pool grows by whole chunks. */
+static void say_shared_pool(struct device *device, size_t size)
+{
+	const uint64_t chunk = (uint64_t)2 << 20;
+	char bytes[32], enough[64];
+
+	log_once(
+	    LOG_WARNING,
+	    "gpu %d: %s of a pool that can be exported cannot be on the host, and the program "
+	    "gets out of memory: what cannot leave the device fills memory_limit; %s",
+	    device->id.ordinal, units_format_size(size, bytes, sizeof(bytes)),
+	    refusal_enough(device, (size + chunk - 1) / chunk * chunk, enough, sizeof(enough)));
+}
+
+static CUresult try_tiny(void)
+{
+	CUdeviceptr tiny;
+	CUresult result = driver.cuMemAlloc_v2(&tiny, 1);
+
+	if (result == CUDA_SUCCESS)
+		driver.cuMemFree_v2(tiny);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+/*
+ * What the driver thinks of allocating now: a capture may forbid it, and is invalidated by it; in a broken context nothing
+ * is allocated, which the driver is left to say. Memory of the arena needs no context, and would not show it.
+ */
+static CUresult judge(const struct vmem_request *request)
+{
+	CUresult result;
+
+	if (capture_sync_enter()) {
+		result = driver.cuStreamQuery(CU_STREAM_LEGACY);
+		capture_sync_leave();
+		return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ||
+		               quiet_is_refused(result) || try_tiny() == CUDA_SUCCESS
+		           ? CUDA_SUCCESS
+		           : CUDA_ERROR_NOT_SUPPORTED;
+	}
+	/* Of a pool it is allowed in other streams. */
+	return request->pool ? CUDA_SUCCESS : try_tiny();
+}
+
+/* Captured allocations are the driver's business, and asking it for memory may disturb a capture. */
+static bool may_be_elastic(const struct device *device, struct pool *pool)
+{
+	return pool_device(pool) == device && !capture_is_active() && pool_is_elastic(pool);
+}
+
+static bool lives_in_arena(const struct serving *s)
+{
+	const struct vmem_request *asked = s->asked;
+
+	return vmem_is_elastic() && s->terms.settings.spill != SPILL_OFF &&
+	       device_can_hold(s->device, asked->size) &&
+	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && arena_of(s->device);
+}
+
+/* Returns whether what the device has no room for may be on the host. */
+static bool may_spill(const struct serving *s)
+{
+	struct pool *pool = s->asked->pool;
+
+	if (s->terms.settings.spill == SPILL_OFF || refusal_is_wanted(s->device, &s->terms))
+		return false;
+	/* A program that bounds its pool wants to be told. */
+	if (pool && !s->in_arena && pool_is_bounded(pool, s->asked->size))
+		return false;
+	if (!pool || !pool_is_shared(pool))
+		return true;
+	if (s->lack.why == SPILL_LIMIT)
+		say_shared_pool(s->device, s->asked->size);
+	return false;
+}
+
+static CUresult try(struct serving *s, CUdeviceptr *address)
+{
+	s->tried |= 1u << s->place;
+	if (s->in_arena)
+		return make_elastic(s, address);
+	if (s->place == ON_DEVICE)
+		return make_native(s, address);
+	/* Where it can come back from, if there is such a place. */
+	return arena_of(s->device) ? make_elastic(s, address) : spill_for_good(s, address);
+}
+
+/* While the device is evicted, what can be on the host is; where that has no room, what the limit allows is the program's. */
+static void begin_anew(struct serving *s)
+{
+	bool is_evicted = s->in_arena && s->terms.settings.evict;
+
+	s->tried = 0;
+	s->place = is_evicted ? ON_HOST : ON_DEVICE;
+	s->reason = is_evicted ? SPILL_EVICTED : SPILL_NONE;
+}
+
+/* Has it tried at its next place. False: there is none, and the program is refused. */
+static bool go_elsewhere(struct serving *s)
+{
+	enum place other = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
+
+	if (!(s->tried & 1u << other) && (other == ON_DEVICE || may_spill(s))) {
+		if (other == ON_HOST)
+			s->reason = s->lack.why;
+		else /* what is on the host in a run is behind what is on the device */
+			drop(s);
+		s->place = other;
+		return true;
+	}
+	if (s->place == ON_HOST)
+		statistics_set(&s->device->statistics->spill_reason, SPILL_HOST_LIMIT);
+	drop(s);
+	if (s->is_last)
+		return false;
+	s->is_last = true;
+	begin_anew(s);
+	return reclaim_all_freed(&s->reclaim, s->asked->size, s->asked->pool != NULL);
+}
+
+/* The one place where room is made for an allocation. */
+static CUresult serve(struct serving *s, CUdeviceptr *address)
+{
+	CUresult result;
+
+	begin_anew(s);
+	do
+		result = try(s, address);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+	       (reclaim(&s->reclaim, &s->lack) || go_elsewhere(s)));
+	drop(s);
+	return result;
+}
+
+/* Memory of the pool that was freed in stream order and may be used again. NULL: there is none. */
+static struct allocation *take_freed(const struct serving *s)
+{
+	const struct vmem_request *asked = s->asked;
+	struct allocation *a = ordered_take(asked->pool, asked->size, asked->stream);
+
+	if (a) {
+		a->context = s->context;
+		a->size = a->backing.size = asked->size;
+	}
+	return a;
+}
+
+static CUresult allocate(struct serving *s, CUdeviceptr *address)
+{
+	struct allocation *a;
+	CUresult result;
+
+	s->in_arena = lives_in_arena(s);
+	if (s->in_arena) {
+		result = judge(s->asked);
+		s->in_arena = result == CUDA_SUCCESS;
+		if (!s->in_arena && result != CUDA_ERROR_NOT_SUPPORTED)
+			return result;
+	}
+	a = s->in_arena && s->asked->pool ? take_freed(s) : NULL;
+	return a ? enter_elastic(s, a, address) : serve(s, address);
+}
+
+CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
+{
+	struct serving s;
+	CUresult result;
+
+	if (!address || !asked->size || !context_current(&s.context))
+		return asked->native(asked->cookie, address);
+	s.asked = asked;
+	s.device = s.context.device;
+	s.terms = terms_of(s.device);
+	s.until = reclaim_deadline(&s.terms, s.terms.settings.pin_new);
+	s.reclaim = (struct reclaim){.device = s.device, .terms = &s.terms, .until = &s.until};
+	s.lack.bytes = 0;
+	s.is_begun = s.is_last = false;
+	if (asked->pool)
+		spilled_fence();
+	else
+		spilled_settle();
+	result = allocate(&s, address);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		refusal_note(s.device, asked->size);
+	return result;
+}

@@ -1,0 +1,47 @@
+/*
+ * Allocating: the front behind cuMemAlloc and its kin.
+ *
+ * A request is charged to the job's quota and served on the device, in an arena or by the driver; what exceeds the limit, or
+ * what a full device refuses, is placed on the host, at an address that kernels, copies and memsets use like any other. To
+ * the program it is device memory. What a try lacks is made room for (reclaim.h), and the try goes on.
+ *
+ * Everything here answers with CUresults the API called may return. Thread-safe.
+ */
+#ifndef SPILLWAY_ALLOCATE_H
+#define SPILLWAY_ALLOCATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/cuda/driver.h"
+
+struct pool;
+
+/* One request: how the driver itself would serve it, and how many bytes it stands for. */
+struct vmem_request {
+	size_t size;
+	CUresult (*native)(void *cookie, CUdeviceptr *address);
+	void *cookie;
+	struct pool *pool; /* the driver serves it from, NULL: none */
+	CUstream stream;   /* then, by its explicit name */
+};
+
+/*
+ * Serves a request in the current context; *address is set on success only. What is not ours to
+ * judge (no context, size 0, NULL) is left to the driver.
+ */
+CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
+
+/* What ACTION_PRE_ALLOC and ACTION_POST_ALLOC act on. */
+struct vmem_act {
+	const struct vmem_request *request;
+	/* afterwards: */
+	CUresult result;
+	CUdeviceptr address; /* where it is a success */
+};
+
+/* From here on allocations live in the arena where there can be one: somebody named or limited the job. */
+void vmem_start(bool is_elastic);
+bool vmem_is_elastic(void);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * Freeing: the front behind cuMemFree and its kin, and what goes with contexts. Thread-safe.
+ */
+#ifndef SPILLWAY_FREE_H
+#define SPILLWAY_FREE_H
+
+#include "core/cuda/driver.h"
+
+struct context;
+struct device_set;
+
+/*
+ * Frees. native() frees what the driver made. Before memory of ours goes, `wait` says for what: all work of its context, as
+ * cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync promises. Addresses Spillway does not know are
+ * the driver's to judge.
+ */
+struct vmem_free {
+	CUresult (*native)(void *cookie, CUdeviceptr address);
+	void *cookie;
+	CUstream wait;
+};
+CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
+
+/* The driver has destroyed a context: what is ours of the memory made in it goes. */
+void vmem_forget_context(const struct context *context);
+
+/* After that: a device without a context keeps nothing for the next allocation. */
+void vmem_left_context(struct device_set *devices);
+
+/* The program has waited for work: what it has freed and need not be kept goes. */
+void vmem_waited(void);
+
+#endif

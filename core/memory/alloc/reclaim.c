@@ -1,0 +1,229 @@
+/* Making room. Rules: runs inside the user's process, within its calls or on the mover's thread; with no lock held. */
+#include "core/memory/alloc/reclaim.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/idle.h"
+#include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/ordered.h"
+#include "core/memory/arena/elastic.h"
+#include "core/memory/arena/spare.h"
+#include "core/memory/uses/graph_memory.h"
+#include "core/memory/uses/pool.h"
+
+/* For who would be refused otherwise, although it does not expect to wait. */
+#define LAST_PATIENCE_NS 1000000000ull
+
+enum { FREED_LOOK_NS = 50000, DRAIN_LOOK_NS = 10000000, DEMOTIONS_MAX = 3 };
+
+struct deadline reclaim_deadline(const struct terms *terms, bool for_good)
+{
+	uint64_t freed_ns = terms->settings.demote_deadline;
+	uint64_t least_ns = SEGMENT_DRAIN_NS + (for_good ? WANTED_ANSWER_NS : 0);
+
+	return DEADLINE_IN(freed_ns > UINT64_MAX - least_ns ? UINT64_MAX : least_ns + freed_ns);
+}
+
+/* --- what nobody uses --- */
+
+static bool give_spares(struct reclaim *r, const struct lack *lack)
+{
+	bool came = lack->side == SEGMENT_ON_DEVICE && elastic_trim(r->device);
+
+	return spare_trim(r->device, lack->side, true) || came;
+}
+
+static bool give_pools(struct reclaim *r, const struct lack *lack)
+{
+	bool pools = pools_make_room(r->device);
+
+	(void)lack;
+	return graph_memory_make_room(r->device) || pools;
+}
+
+/* --- what the program has freed --- */
+
+/* Looks until so many bytes came back, or nothing more can; what has come may lie among the spares. */
+static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct deadline *until)
+{
+	uint64_t before = spilled_came_back(), got = 0;
+	bool is_pending;
+	int cancel;
+
+	/* The caller may hold addresses that nobody knows of yet. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	do {
+		spilled_fence();
+		got += ordered_make_room(r->device, &is_pending);
+	} while (got + spilled_came_back() - before < lack->bytes &&
+	         (spilled_is_pending() || is_pending) && !capture_is_active() &&
+	         deadline_nap(until, FREED_LOOK_NS));
+	pthread_setcancelstate(cancel, NULL);
+	got += spilled_came_back() - before;
+	return give_spares(r, lack) || got;
+}
+
+static bool give_freed(struct reclaim *r, const struct lack *lack)
+{
+	return look_for_freed(r, lack, &DEADLINE_IN(0));
+}
+
+static bool wait_for_freed(struct reclaim *r, const struct lack *lack)
+{
+	struct deadline until = deadline_within(r->until, r->terms->settings.demote_deadline);
+
+	return look_for_freed(r, lack, &until);
+}
+
+bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
+{
+	const struct lack lack = {.side = SEGMENT_ON_DEVICE, .bytes = bytes};
+	bool came = false, is_pending;
+	struct deadline last;
+
+	if (!in_order) {
+		came = spilled_wait();
+		came |= ordered_make_room(r->device, &is_pending) != 0;
+		if (is_pending && !capture_is_active())
+			quiet_wait(NULL);
+	}
+	last = deadline_within(r->until, in_order ? LAST_PATIENCE_NS : 0);
+	came |= look_for_freed(r, &lack, &last);
+	return spare_trim(r->device, SEGMENT_ON_HOST, true) || came;
+}
+
+/* --- what the dead have left --- */
+
+static bool give_orphans(struct reclaim *r, const struct lack *lack)
+{
+	(void)lack;
+	return device_let_orphans_go(r->device);
+}
+
+static uint64_t limit_on(const struct reclaim *r, enum segment_side side)
+{
+	return side == SEGMENT_ON_DEVICE ? device_limit(r->device)
+	                                 : terms_host_limit(r->terms, r->device);
+}
+
+static bool fits(const struct reclaim *r, enum segment_side side, uint64_t bytes)
+{
+	uint64_t limit = limit_on(r, side);
+
+	return bytes <= limit && device_charged(r->device, side) <= limit - bytes;
+}
+
+/* Returns whether memory of the dead is in the way of so much, and what the living hold is not. */
+static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint64_t bytes)
+{
+	const struct device *device = r->device;
+	/* In this order: who is let go meanwhile is not taken for one of the living. */
+	uint64_t draining = segment_draining(device->segment, device->index, side);
+	uint64_t charged = segment_charged(device->segment, device->index, side);
+	uint64_t limit = limit_on(r, side);
+	uint64_t living = charged > draining ? charged - draining : 0;
+
+	return draining && bytes <= limit && living <= limit - bytes;
+}
+
+/* A rerun finds its dead predecessor's memory still charged. Waits until all fits, or nothing drains for the least of it. */
+static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
+{
+	enum segment_side side = lack->side;
+	bool has_waited = false;
+	int cancel;
+
+	if (!r->device->segment)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	while (!fits(r, side, lack->bytes) && is_drained_for(r, side, lack->least) &&
+	       deadline_nap(r->until, DRAIN_LOOK_NS))
+		has_waited = true;
+	pthread_setcancelstate(cancel, NULL);
+	return has_waited && fits(r, side, lack->least);
+}
+
+/* --- what others use --- */
+
+static bool demote(struct reclaim *r, const struct lack *lack)
+{
+	return r->may_demote && lack->bytes <= device_limit(r->device) &&
+	       wanted_room(r->device, lack->bytes, r->until);
+}
+
+/* --- the ladder --- */
+
+struct rung {
+	bool (*climb)(struct reclaim *r, const struct lack *lack);
+	bool takes_long; /* it waits, or asks the kernel for much */
+};
+static const struct rung on_device[] = {
+    {give_spares, false},   {give_pools, false},      {give_freed, false}, {give_orphans, true},
+    {wait_for_freed, true}, {wait_for_drained, true}, {demote, true},
+};
+static const struct rung on_host[] = {
+    {give_spares, false},
+    {give_freed, false},
+    {wait_for_freed, true},
+    {wait_for_drained, true},
+};
+
+bool reclaim(struct reclaim *r, const struct lack *lack)
+{
+	bool is_host = lack->side == SEGMENT_ON_HOST;
+	const struct rung *rungs = is_host ? on_host : on_device;
+	unsigned int count =
+	    is_host ? sizeof(on_host) / sizeof(*on_host) : sizeof(on_device) / sizeof(*on_device);
+	unsigned int *at = &r->rung[lack->side];
+
+	while (lack->bytes && *at < count) {
+		const struct rung *rung = &rungs[*at];
+		bool came = (r->until || !rung->takes_long) && rung->climb(r, lack);
+
+		/* The limit may fall, or others take what was made free: demotion is tried again. */
+		if (!came || rung->climb != demote || ++r->demotions == DEMOTIONS_MAX)
+			++*at;
+		if (came)
+			return true;
+	}
+	return false;
+}
+
+bool reclaim_unused(struct device *device)
+{
+	const struct lack all = {.side = SEGMENT_ON_DEVICE, .bytes = UINT64_MAX};
+	struct reclaim r = {.device = device};
+	bool came = false;
+
+	while (reclaim(&r, &all))
+		came = true;
+	return came;
+}
+
+/* --- charging with room made --- */
+
+int reclaim_and_charge(struct reclaim *r, enum segment_side side, uint64_t bytes)
+{
+	const struct lack lack = {.side = side, .bytes = bytes, .least = bytes};
+	int error;
+
+	do
+		error = side == SEGMENT_ON_DEVICE
+		            ? device_charge(r->device, bytes)
+		            : device_charge_host(r->device, bytes,
+		                                 terms_host_limit(r->terms, r->device));
+	while (error == -ENOSPC && reclaim(r, &lack));
+	return error;
+}
+
+int reclaim_for_good(struct device *device, uint64_t bytes)
+{
+	const struct terms terms = terms_of(device);
+	struct deadline until = reclaim_deadline(&terms, true);
+	struct reclaim r = {.device = device, .terms = &terms, .until = &until, .may_demote = true};
+
+	return reclaim_and_charge(&r, SEGMENT_ON_DEVICE, bytes);
+}
