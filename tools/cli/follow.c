@@ -13,10 +13,11 @@
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "tools/cli/moving.h"
-#include "tools/formats/report.h"
+#include "tools/formats/value.h"
 #include "tools/formats/report_moves.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
+#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 enum { OPTION_TIMEOUT = 0x300 };
@@ -44,9 +45,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 const struct argp follow_argp = {.options = options, .parser = parse};
 
-char *follow_override_path(const char *job)
+char *follow_override_path(const char **job)
 {
-	struct segment_view *view = jobs_read(job);
+	struct segment_view *view = node_reach(job) ? jobs_read(*job) : NULL;
 	char path[PATH_MAX];
 	bool alive;
 
@@ -55,10 +56,10 @@ char *follow_override_path(const char *job)
 	alive = jobs_live_process(view);
 	free(view);
 	if (!alive) {
-		complain("job '%s' has ended: no live process to follow a change", job);
+		complain("job '%s' has ended: no live process to follow a change", *job);
 		return NULL;
 	}
-	if (directory_override_path(job, path, sizeof path) != 0)
+	if (directory_override_path(*job, path, sizeof path) != 0)
 		return NULL; /* jobs_read() has seen the name */
 	return text("%s", path);
 }
@@ -101,13 +102,13 @@ static void print_limits(const struct segment_view *view)
 		if (!jobs_gpu_is_used(view, i))
 			continue;
 		printf("gpu %d: limit_set %s", i,
-		       report_limit(total->limit_set, limit, sizeof limit));
+		       value_limit(total->limit_set, limit, sizeof limit));
 		if (total->limit_grown)
 			printf(" (grown by %s)",
 			       units_format_size(total->limit_grown, size, sizeof size));
-		printf(", limit_held %s%s%s", report_limit(total->limit_held, limit, sizeof limit),
+		printf(", limit_held %s%s%s", value_limit(total->limit_held, limit, sizeof limit),
 		       why ? ": " : "", why ? why : "");
-		printf(", share %s", report_share(total->share_set, size, sizeof size));
+		printf(", share %s", value_share(total->share_set, size, sizeof size));
 		if (used > total->limit_set)
 			printf("; in use: %s, new memory goes to the host until that is less",
 			       units_format_size(used, size, sizeof size));

@@ -11,8 +11,11 @@
 /* --timeout; its input is the time in ns, a uint64_t that it sets to 10 s first. */
 extern const struct argp follow_argp;
 
-/* Says so and returns NULL when the job has no live process to obey. The path is the caller's. */
-char *follow_override_path(const char *job);
+/*
+ * Goes where the job is (node_reach()) and returns the path of its override file, which is the caller's; NULL after saying
+ * why not: there is no such job, or no live process to obey.
+ */
+char *follow_override_path(const char **job);
 
 /* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
 int follow(const char *job, uint64_t timeout_ns);

@@ -14,7 +14,6 @@
 #include "tools/cli/shares.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/view/tool.h"
 
 struct request {
@@ -66,13 +65,19 @@ static bool write_keys(const struct request *request, const char *path, const ch
 }
 
 /* value NULL: back to what the weaker layers say. */
-static bool write_share(const struct request *request, const char *path, const char *selector,
-                        const char *value)
+static bool write_key(const struct request *request, const char *path, const char *selector,
+                      enum config_key key, const char *value)
 {
-	const char *const keys[] = {config_key_name(CONFIG_KEY_share), NULL};
+	const char *const keys[] = {config_key_name(key), NULL};
 	const char *const values[] = {value, NULL};
 
 	return write_keys(request, path, selector, keys, values);
+}
+
+static bool write_share(const struct request *request, const char *path, const char *selector,
+                        const char *value)
+{
+	return write_key(request, path, selector, CONFIG_KEY_share, value);
 }
 
 /* A job that is told both at once is never seen half way. */
@@ -81,14 +86,6 @@ static bool pause_and_evict(const struct request *request, const char *path)
 	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
 	                            config_key_name(CONFIG_KEY_evict), NULL};
 	const char *const values[] = {"0", "yes", NULL};
-
-	return write_keys(request, path, "", keys, values);
-}
-
-static bool let_return(const struct request *request, const char *path)
-{
-	const char *const keys[] = {config_key_name(CONFIG_KEY_evict), NULL};
-	const char *const values[] = {NULL, NULL};
 
 	return write_keys(request, path, "", keys, values);
 }
@@ -158,7 +155,7 @@ static bool resume_job(const struct request *request, const char *path, const ch
 		return true;
 	}
 	/* While nothing is launched memory moves fastest. */
-	if (!let_return(request, path))
+	if (!write_key(request, path, "", CONFIG_KEY_evict, NULL))
 		return false;
 	if (evicted)
 		follow_return(job, request->timeout_ns);
@@ -182,9 +179,7 @@ static int change(int argc, char **argv, const char *name, const struct argp *ar
 	arguments_read(name, argp, argc, argv, &request);
 	patience = DEADLINE_IN(request.timeout_ns);
 	request.patience = &patience;
-	if (!node_reach(&request.job))
-		return TOOL_FAILED;
-	path = follow_override_path(request.job);
+	path = follow_override_path(&request.job);
 	if (!path)
 		return TOOL_FAILED;
 	saved_file = jobs_file(request.job, "paused");

@@ -29,11 +29,7 @@ struct save {
 
 static void insert(struct lines *lines, int before, char *line)
 {
-	char **grown = realloc(lines->line, (lines->count + 1) * sizeof *grown);
-
-	if (!grown)
-		fail("out of memory");
-	lines->line = grown;
+	lines->line = grow(lines->line, lines->count, sizeof *lines->line);
 	for (int i = lines->count++; i > before; i--)
 		lines->line[i] = lines->line[i - 1];
 	lines->line[before] = line;
@@ -172,8 +168,7 @@ static int take(void *cookie, const char *section, const char *key, const char *
 static void take_set_aside(struct save *save)
 {
 	for (int i = 0; save->paused && i < save->paused->count; i++) {
-		const char *selector = save->paused->of[i].selector;
-		char *section = text("gpu%s%s", *selector ? " " : "", selector);
+		char *section = ini_section(save->paused->of[i].selector);
 
 		put(&save->lines, section, config_key_name(CONFIG_KEY_share),
 		    save->paused->of[i].value);

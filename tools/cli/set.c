@@ -12,7 +12,6 @@
 #include "tools/view/arguments.h"
 #include "tools/view/configuration.h"
 #include "tools/view/jobs.h"
-#include "tools/view/node.h"
 #include "tools/view/selectors.h"
 #include "tools/view/tool.h"
 
@@ -163,9 +162,7 @@ int command_set(int argc, char **argv)
 	arguments_read("spillway set", &argp, argc, argv, &set);
 	patience = DEADLINE_IN(set.timeout_ns);
 	output = keep_output_for(set.save);
-	if (!node_reach(&set.job))
-		return TOOL_FAILED;
-	path = follow_override_path(set.job);
+	path = follow_override_path(&set.job);
 	if (!path)
 		return TOOL_FAILED;
 	done = job_has_gpu(set.job, set.settings.selector) && keep_share_for_resume(&set);

@@ -128,9 +128,9 @@ static int see(void *cookie, const char *section, const char *name, const char *
 {
 	struct standing *standing = cookie;
 	const struct settings *settings = standing->settings;
+	const char *selector = ini_selector(section);
 
-	if (strncmp(section, "gpu", 3) != 0 ||
-	    strcmp(section + 3 + strspn(section + 3, " \t"), settings->selector) != 0)
+	if (!selector || strcmp(selector, settings->selector) != 0)
 		return 1;
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		if (settings->value[key] && strcmp(name, config_key_name(key)) == 0)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/own_file.h"
@@ -12,8 +13,10 @@
 
 static int collect(void *cookie, const char *section, const char *name, const char *value)
 {
-	if (strncmp(section, "gpu", 3) == 0 && strcmp(name, "share") == 0)
-		shares_set(cookie, section + 3 + strspn(section + 3, " \t"), value);
+	const char *selector = ini_selector(section);
+
+	if (selector && strcmp(name, "share") == 0)
+		shares_set(cookie, selector, value);
 	return 1;
 }
 
@@ -58,8 +61,11 @@ bool shares_write(const char *path, const struct shares *shares)
 
 	if (!replace_begin(&file, path, 0600))
 		return false;
-	for (int i = 0; i < shares->count; i++)
-		fprintf(file.out, "[gpu%s%s]\nshare = %s\n", *shares->of[i].selector ? " " : "",
-		        shares->of[i].selector, shares->of[i].value);
+	for (int i = 0; i < shares->count; i++) {
+		char *section = ini_section(shares->of[i].selector);
+
+		fprintf(file.out, "[%s]\nshare = %s\n", section, shares->of[i].value);
+		free(section);
+	}
 	return replace_end(&file);
 }

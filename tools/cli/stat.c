@@ -14,6 +14,7 @@
 #include "tools/formats/formats.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
+#include "tools/formats/value.h"
 #include "tools/formats/table.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
@@ -192,21 +193,21 @@ static void table_row(struct table *table, const struct row *row)
 	table_cell(table, "%s",
 	           units_format_size(row->charged[SEGMENT_ON_DEVICE], value, sizeof value));
 	table_cell(table, "%s",
-	           is_known ? report_limit(total->limit_set, value, sizeof value) : "-");
+	           is_known ? value_limit(total->limit_set, value, sizeof value) : "-");
 	table_cell(table, "%s",
 	           units_format_size(row->charged[SEGMENT_ON_HOST], value, sizeof value));
 	table_cell(table, "%s",
 	           row->is_of_page ? "-"
 	                           : units_format_size(total->spilled_bytes, value, sizeof value));
 	table_cell(table, "%s",
-	           is_known ? report_share(total->share_set, value, sizeof value) : "-");
+	           is_known ? value_share(total->share_set, value, sizeof value) : "-");
 	if (row->is_of_page) {
 		for (int i = 0; i < 3; i++)
 			table_cell(table, "-");
 	} else {
 		table_cell(table, "%s",
-		           row->running ? report_share_held(total, value, sizeof value) : "-");
-		table_cell(table, "%s", report_busy(total, value, sizeof value));
+		           row->running ? value_share_held(total, value, sizeof value) : "-");
+		table_cell(table, "%s", value_busy(total, value, sizeof value));
 		table_cell(table, "%s", units_format_duration(total->idle_ns, value, sizeof value));
 	}
 	table_cell(table, "%s", *row->labels ? row->labels : "-");
@@ -276,28 +277,22 @@ static int show_all_json(void)
 {
 	struct json json = {.out = stdout};
 	char directory[PATH_MAX];
-	struct job_list list;
+	struct jobs_walk walk = jobs_walk(NULL);
 	int status = TOOL_OK;
 
-	jobs_list(&list);
 	json_open(&json, NULL, '{');
 	json_text(&json, "state_directory", directory_path(directory, sizeof directory));
 	json_open(&json, "jobs", '[');
-	for (int i = 0; i < list.count; i++) {
-		bool has_gone;
-		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
-
-		if (view)
-			report_json(&json, view);
-		else if (!has_gone)
+	while (jobs_next(&walk)) {
+		if (walk.view)
+			report_json(&json, walk.view);
+		else
 			status = TOOL_FAILED;
-		free(view);
 	}
 	json_close(&json, ']');
 	report_node_json(&json);
 	json_close(&json, '}');
 	putchar('\n');
-	jobs_list_free(&list);
 	return status;
 }
 

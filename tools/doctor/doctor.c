@@ -229,49 +229,42 @@ static void check_looked(const struct segment_view *view)
 	free(hint);
 }
 
+static void remove_ended(const char *job)
+{
+	int rc = cleanup_job(job);
+
+	if (rc == -EPROTO) /* of another version, and perhaps in use, or damaged */
+		finding(false,
+		        "job %s: cannot be read, so it is left alone; remove its "
+		        "file if no process uses it",
+		        job);
+	else
+		finding(rc == 0, "ended job %s: %s", job, rc == 0 ? "removed" : strerror(-rc));
+}
+
 /* Counts ended jobs, or removes what they left. */
 static void check_ended(bool clean)
 {
-	struct job_list list;
+	struct jobs_walk walk = jobs_walk(NULL);
 	int ended = 0, pages = clean ? page_sweep() : 0;
 
-	jobs_list(&list);
-	for (int i = 0; i < list.count; i++) {
-		bool has_gone;
-		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
-		int rc;
-
-		if (has_gone)
-			continue;
-		if (view && !clean)
-			check_override(view);
+	while (jobs_next(&walk)) {
+		if (walk.view && !clean)
+			check_override(walk.view);
 		/* One that cannot be read has been complained of; nobody can use it. */
-		if (view && jobs_live_process(view)) {
-			free(view);
+		if (walk.view && jobs_live_process(walk.view))
 			continue;
-		}
-		if (view && !clean)
-			check_looked(view);
-		free(view);
+		if (walk.view && !clean)
+			check_looked(walk.view);
 		ended++;
-		if (!clean)
-			continue;
-		rc = cleanup_job(list.name[i]);
-		if (rc == -EPROTO) /* of another version, and perhaps in use, or damaged */
-			finding(false,
-			        "job %s: cannot be read, so it is left alone; remove its "
-			        "file if no process uses it",
-			        list.name[i]);
-		else
-			finding(rc == 0, "ended job %s: %s", list.name[i],
-			        rc == 0 ? "removed" : strerror(-rc));
+		if (clean)
+			remove_ended(walk.name);
 	}
 	if (pages)
 		finding(true, "pages of killed jobs: %d removed", pages);
 	if (!clean)
-		finding(true, "jobs: %d, of which %d ended%s", list.count, ended,
+		finding(true, "jobs: %d, of which %d ended%s", walk.list.count, ended,
 		        ended ? "; 'spillway doctor --clean' removes those" : "");
-	jobs_list_free(&list);
 }
 
 static bool check_state(bool clean)

@@ -3,12 +3,12 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/registry/registry.h"
-#include "tools/formats/report.h"
+#include "tools/formats/value.h"
+#include "tools/view/tool.h"
 
 enum { SPAN = true, MOMENT = false };
 
@@ -74,41 +74,6 @@ const char *event_path(const struct ring_entry *entry, char *buf, size_t size)
 	return buf;
 }
 
-static const char *format_value(const struct event_value *value, uint64_t number, char *buf,
-                                size_t size)
-{
-	const char *word;
-
-	switch (value->unit) {
-	case COUNTER_bytes:
-		return report_limit(number, buf, size);
-	case COUNTER_ns:
-		return units_format_duration(number, buf, size);
-	case COUNTER_millipercent:
-		return report_share(number, buf, size);
-	case COUNTER_flag:
-		return number ? "yes" : "no";
-	default:
-		break;
-	}
-	word = counter_unit_word(value->unit, number);
-	if (word)
-		return word;
-	snprintf(buf, size, "%" PRIu64, number);
-	return buf;
-}
-
-static void print_time(FILE *out, uint64_t ns)
-{
-	time_t seconds = (time_t)(ns / 1000000000);
-	char text[32];
-	struct tm local;
-
-	if (!localtime_r(&seconds, &local) || !strftime(text, sizeof text, "%F %T", &local))
-		snprintf(text, sizeof text, "?");
-	fprintf(out, "%s.%06u", text, (unsigned)(ns % 1000000000 / 1000));
-}
-
 void event_print_text(FILE *out, const struct ring_entry *entry)
 {
 	const struct event *event = &entry->event;
@@ -116,8 +81,9 @@ void event_print_text(FILE *out, const struct ring_entry *entry)
 	const char *separator = "  ";
 	char buf[REGISTRY_HANDLE_MAX];
 
-	print_time(out, event_time(entry));
-	fprintf(out, "  %s/%d", entry->source->job, entry->source->pid);
+	fprintf(out, "%s.%06u  %s/%d", time_text(event_time(entry), buf, sizeof buf),
+	        (unsigned)(event_time(entry) % 1000000000 / 1000), entry->source->job,
+	        entry->source->pid);
 	if (entry->lost) {
 		fprintf(out, "  %" PRIu64 " events are lost: overwritten before they were read\n",
 		        entry->lost);
@@ -134,8 +100,9 @@ void event_print_text(FILE *out, const struct ring_entry *entry)
 	for (int i = 0; i < 3; i++) {
 		if (words->value[i].unit == COUNTER_none)
 			continue;
-		fprintf(out, "%s%s %s", separator, words->value[i].name,
-		        format_value(&words->value[i], event_value(event, i), buf, sizeof buf));
+		fprintf(
+		    out, "%s%s %s", separator, words->value[i].name,
+		    value_in_unit(words->value[i].unit, event_value(event, i), buf, sizeof buf));
 		separator = ", ";
 	}
 	if (event->object)

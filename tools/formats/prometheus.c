@@ -130,51 +130,33 @@ static void put_jobs(FILE *out, const struct rows *rows)
 }
 
 static void put_bytes(FILE *out, const char *name, const char *meaning, const struct rows *rows,
-                      uint64_t (*bytes)(const struct row *row))
+                      size_t offset)
 {
 	put_head(out, name, "gauge", meaning);
 	for (int i = 0; i < rows->count; i++) {
 		if (rows->row[i].gpu < 0)
 			continue;
 		put_device(out, name, &rows->row[i]);
-		fprintf(out, "} %" PRIu64 "\n", bytes(&rows->row[i]));
+		fprintf(out, "} %" PRIu64 "\n",
+		        *(const uint64_t *)((const char *)&rows->row[i] + offset));
 	}
-}
-
-static uint64_t device_memory(const struct row *row)
-{
-	return row->device.memory;
-}
-
-static uint64_t device_charged(const struct row *row)
-{
-	return row->charged[SEGMENT_ON_DEVICE];
-}
-
-static uint64_t host_charged(const struct row *row)
-{
-	return row->charged[SEGMENT_ON_HOST];
-}
-
-static uint64_t device_orphaned(const struct row *row)
-{
-	return row->orphaned;
 }
 
 void format_prometheus(FILE *out, const struct rows *rows)
 {
 	put_jobs(out, rows);
-	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows, device_memory);
+	put_bytes(out, "spillway_memory_bytes", "memory of the GPU", rows,
+	          offsetof(struct row, device.memory));
 	put_bytes(out, "spillway_device_charged_bytes",
 	          "device memory the job is charged for, that of killed processes included", rows,
-	          device_charged);
+	          offsetof(struct row, charged[SEGMENT_ON_DEVICE]));
 	put_bytes(out, "spillway_host_charged_bytes",
 	          "host memory the job is charged for, that of killed processes included", rows,
-	          host_charged);
+	          offsetof(struct row, charged[SEGMENT_ON_HOST]));
 	put_bytes(out, "spillway_device_orphaned_bytes",
 	          "device memory among it that was exported, whose owner freed it or ended, and "
 	          "that others hold",
-	          rows, device_orphaned);
+	          rows, offsetof(struct row, orphaned));
 	for (const struct counter *counter = counters; counter->name; counter++)
 		put_counter(out, counter, rows);
 }

@@ -4,69 +4,29 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/units.h"
 #include "core/config/config.h"
+#include "tools/formats/device_table.h"
 #include "tools/formats/report_moves.h"
 #include "tools/formats/table.h"
+#include "tools/formats/value.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
 #include "tools/view/node.h"
-
-const char *report_limit(uint64_t bytes, char *buf, size_t size)
-{
-	if (bytes != CONFIG_UNLIMITED)
-		return units_format_size(bytes, buf, size);
-	snprintf(buf, size, "none");
-	return buf;
-}
-
-const char *report_share(uint64_t millipercent, char *buf, size_t size)
-{
-	snprintf(buf, size, "%g %%", (double)millipercent / 1000);
-	return buf;
-}
-
-const char *report_busy(const struct statistics *total, char *buf, size_t size)
-{
-	if (!counter_busy_is_known(total))
-		return "-";
-	return units_format_duration(total->busy_ns, buf, size);
-}
-
-const char *report_share_held(const struct statistics *of, char *buf, size_t size)
-{
-	double percent = (double)of->share_held / 1000;
-
-	if (!counter_held_is_known(of))
-		return "-";
-	/* In a column of six. */
-	snprintf(buf, size, "%s%.*f%%", of->share_estimated ? "~" : "", percent < 99.95, percent);
-	return buf;
-}
-
-static const char *format_time(uint64_t ns, char *buf, size_t size)
-{
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm local;
-
-	if (!localtime_r(&seconds, &local) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &local))
-		snprintf(buf, size, "?");
-	return buf;
-}
+#include "tools/view/tool.h"
 
 static void print_job(const struct segment_view *view)
 {
 	char began[32], ended[32];
 
-	format_time(view->created_ns, began, sizeof began);
+	time_text(view->created_ns, began, sizeof began);
 	if (jobs_live_process(view))
 		printf("job %s: running since %s", view->job, began);
 	else if (view->ended_ns)
 		printf("job %s: ended %s, began %s", view->job,
-		       format_time(view->ended_ns, ended, sizeof ended), began);
+		       time_text(view->ended_ns, ended, sizeof ended), began);
 	else
 		printf("job %s: ended, began %s", view->job, began);
 	if (*view->labels)
@@ -77,70 +37,77 @@ static void print_job(const struct segment_view *view)
 		       view->shared_by);
 }
 
-static void print_memory(const struct segment_view *view)
+static const char *name_of(const struct segment_view *view, int device, char *buf, size_t size)
 {
-	static const char *const headings[] = {"GPU",       "<NAME",      "USED",      "PEAK",
-	                                       "LIMIT SET", "LIMIT HELD", "HOST USED", "HOST PEAK",
-	                                       "SPILLS",    "SPILLED",    "WHY",       NULL};
-	struct table table;
-
-	table_start(&table, headings);
-	for (int i = 0; i < view->device_count; i++) {
-		const struct statistics *total = &view->job_total[i];
-		char size[32];
-
-		table_cell(&table, "%d", i);
-		table_cell(&table, "%s", view->device[i].name);
-		table_cell(
-		    &table, "%s",
-		    units_format_size(view->charged[i][SEGMENT_ON_DEVICE], size, sizeof size));
-		table_cell(&table, "%s", units_format_size(total->device_peak, size, sizeof size));
-		table_cell(&table, "%s", report_limit(total->limit_set, size, sizeof size));
-		table_cell(&table, "%s", report_limit(total->limit_held, size, sizeof size));
-		table_cell(&table, "%s",
-		           units_format_size(view->charged[i][SEGMENT_ON_HOST], size, sizeof size));
-		table_cell(&table, "%s", units_format_size(total->host_peak, size, sizeof size));
-		table_cell(&table, "%" PRIu64, total->spills);
-		table_cell(&table, "%s",
-		           units_format_size(total->spilled_bytes, size, sizeof size));
-		table_cell(&table, "%s", COUNTER_WORD(total, spill_reason));
-	}
-	table_end(&table, stdout);
+	(void)buf;
+	(void)size;
+	return view->device[device].name;
 }
 
-static void print_pace(const struct segment_view *view)
+static const char *device_charged(const struct segment_view *view, int device, char *buf,
+                                  size_t size)
 {
-	static const char *const headings[] = {"GPU",   "LAUNCHES", "GRAPHS", "BUSY",   "IDLE",
-	                                       "SLOTS", "SHARE",    "HELD",   "PAUSED", "STEPS",
-	                                       "STEP",  "REFUSED",  NULL};
-	bool runs = jobs_live_process(view) != NULL;
-	struct table table;
-
-	table_start(&table, headings);
-	for (int i = 0; i < view->device_count; i++) {
-		const struct statistics *total = &view->job_total[i];
-		char value[32];
-
-		table_cell(&table, "%d", i);
-		table_cell(&table, "%" PRIu64, total->launches);
-		table_cell(&table, "%" PRIu64, total->graph_launches);
-		table_cell(&table, "%s", report_busy(total, value, sizeof value));
-		table_cell(&table, "%s",
-		           units_format_duration(total->idle_ns, value, sizeof value));
-		table_cell(&table, "%" PRIu64, total->idle_slots);
-		table_cell(&table, "%s", report_share(total->share_set, value, sizeof value));
-		table_cell(&table, "%s",
-		           runs ? report_share_held(total, value, sizeof value) : "-");
-		table_cell(&table, "%s", total->paused ? "yes" : "no");
-		table_cell(&table, "%" PRIu64, total->steps);
-		table_cell(&table, "%s",
-		           total->step_ns
-		               ? units_format_duration(total->step_ns, value, sizeof value)
-		               : "-");
-		table_cell(&table, "%" PRIu64, total->refusals);
-	}
-	table_end(&table, stdout);
+	return units_format_size(view->charged[device][SEGMENT_ON_DEVICE], buf, size);
 }
+
+static const char *host_charged(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	return units_format_size(view->charged[device][SEGMENT_ON_HOST], buf, size);
+}
+
+static const struct device_column memory[] = {
+    {"<NAME", 0, name_of},
+    {"USED", 0, device_charged},
+    DEVICE_COUNTER("PEAK", device_peak),
+    DEVICE_COUNTER("LIMIT SET", limit_set),
+    DEVICE_COUNTER("LIMIT HELD", limit_held),
+    {"HOST USED", 0, host_charged},
+    DEVICE_COUNTER("HOST PEAK", host_peak),
+    DEVICE_COUNTER("SPILLS", spills),
+    DEVICE_COUNTER("SPILLED", spilled_bytes),
+    DEVICE_COUNTER("WHY", spill_reason),
+    {0},
+};
+
+static const char *busy(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	return value_busy(&view->job_total[device], buf, size);
+}
+
+static const char *share_held(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	return jobs_live_process(view) ? value_share_held(&view->job_total[device], buf, size)
+	                               : "-";
+}
+
+static const char *paused(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	(void)buf;
+	(void)size;
+	return view->job_total[device].paused ? "yes" : "no";
+}
+
+static const char *step(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	uint64_t ns = view->job_total[device].step_ns;
+
+	return ns ? units_format_duration(ns, buf, size) : "-";
+}
+
+static const struct device_column pace[] = {
+    DEVICE_COUNTER("LAUNCHES", launches),
+    DEVICE_COUNTER("GRAPHS", graph_launches),
+    {"BUSY", 0, busy},
+    DEVICE_COUNTER("IDLE", idle_ns),
+    DEVICE_COUNTER("SLOTS", idle_slots),
+    DEVICE_COUNTER("SHARE", share_set),
+    {"HELD", 0, share_held},
+    {"PAUSED", 0, paused},
+    DEVICE_COUNTER("STEPS", steps),
+    {"STEP", 0, step},
+    DEVICE_COUNTER("REFUSED", refusals),
+    {0},
+};
 
 /* Of an ended job nobody waits for memory that drains. */
 static const char *state_name(const struct segment_view *view,
@@ -213,10 +180,10 @@ void report_text(const struct segment_view *view)
 	print_job(view);
 	if (view->device_count) {
 		printf("\n");
-		print_memory(view);
+		device_table(view, memory);
 		report_moves(view);
 		printf("\n");
-		print_pace(view);
+		device_table(view, pace);
 	}
 	if (view->process_count) {
 		printf("\n");
@@ -294,6 +261,17 @@ static void json_token(struct json *json, uint64_t token)
 	json_text(json, "token", text);
 }
 
+static void json_device(struct json *json, const struct segment_device *device,
+                        const uint64_t charged[2])
+{
+	json_text(json, "name", device->name);
+	json_text(json, "uuid", device->uuid);
+	json_text(json, "pci_bus_id", device->pci_bus_id);
+	json_number(json, "memory", device->memory);
+	json_number(json, "device_charged", charged[SEGMENT_ON_DEVICE]);
+	json_number(json, "host_charged", charged[SEGMENT_ON_HOST]);
+}
+
 void report_json(struct json *json, const struct segment_view *view)
 {
 	char user[NODE_USER_MAX];
@@ -310,12 +288,7 @@ void report_json(struct json *json, const struct segment_view *view)
 	json_open(json, "devices", '[');
 	for (int i = 0; i < view->device_count; i++) {
 		json_open(json, NULL, '{');
-		json_text(json, "name", view->device[i].name);
-		json_text(json, "uuid", view->device[i].uuid);
-		json_text(json, "pci_bus_id", view->device[i].pci_bus_id);
-		json_number(json, "memory", view->device[i].memory);
-		json_number(json, "device_charged", view->charged[i][SEGMENT_ON_DEVICE]);
-		json_number(json, "host_charged", view->charged[i][SEGMENT_ON_HOST]);
+		json_device(json, &view->device[i], view->charged[i]);
 		json_number(json, "device_orphaned", view->orphaned[i]);
 		json_statistics(json, &view->job_total[i]);
 		json_close(json, '}');
@@ -331,12 +304,7 @@ void report_json(struct json *json, const struct segment_view *view)
 static void json_node_device(struct json *json, const struct page_device *device)
 {
 	json_open(json, NULL, '{');
-	json_text(json, "name", device->device.name);
-	json_text(json, "uuid", device->device.uuid);
-	json_text(json, "pci_bus_id", device->device.pci_bus_id);
-	json_number(json, "memory", device->device.memory);
-	json_number(json, "device_charged", device->charged[SEGMENT_ON_DEVICE]);
-	json_number(json, "host_charged", device->charged[SEGMENT_ON_HOST]);
+	json_device(json, &device->device, device->charged);
 	/* without a limit nobody knows the share, either: no process has met the device */
 	json_limit(json, "limit_set", device->limit ? device->limit : CONFIG_UNLIMITED);
 	json_limit(json, "share_set", device->limit ? device->share : CONFIG_UNLIMITED);

@@ -6,7 +6,8 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
-#include "tools/formats/table.h"
+#include "tools/formats/device_table.h"
+#include "tools/formats/value.h"
 #include "tools/view/counters.h"
 
 static const char nothing_moves[] =
@@ -52,36 +53,32 @@ static bool may_move(const struct segment_view *view)
 	return false;
 }
 
-static void print_table(const struct segment_view *view)
+static const char *elastic(const struct segment_view *view, int device, char *buf, size_t size)
 {
-	static const char *const headings[] = {"GPU",      "<ELASTIC", "DEMOTED",
-	                                       "PROMOTED", "MOVES",    "CLOSED",
-	                                       "LONGEST",  "<PENDING", NULL};
-	struct table table;
+	uint64_t code = view->job_total[device].elastic;
 
-	table_start(&table, headings);
-	for (int i = 0; i < view->device_count; i++) {
-		const struct statistics *total = &view->job_total[i];
-		char value[32];
-
-		table_cell(&table, "%d", i);
-		table_cell(&table, "%s",
-		           total->elastic == ELASTIC_UNUSED ? "-"
-		           : total->elastic == ELASTIC_YES  ? "yes"
-		                                            : "no");
-		table_cell(&table, "%s",
-		           units_format_size(total->demoted_bytes, value, sizeof value));
-		table_cell(&table, "%s",
-		           units_format_size(total->promoted_bytes, value, sizeof value));
-		table_cell(&table, "%" PRIu64, total->demotions + total->promotions);
-		table_cell(&table, "%s",
-		           units_format_duration(total->move_ns, value, sizeof value));
-		table_cell(&table, "%s",
-		           units_format_duration(total->move_longest_ns, value, sizeof value));
-		table_cell(&table, "%s", COUNTER_WORD(total, move_pending));
-	}
-	table_end(&table, stdout);
+	(void)buf;
+	(void)size;
+	return code == ELASTIC_UNUSED ? "-" : code == ELASTIC_YES ? "yes" : "no";
 }
+
+static const char *all_moves(const struct segment_view *view, int device, char *buf, size_t size)
+{
+	const struct statistics *total = &view->job_total[device];
+
+	return value_in_unit(COUNTER_count, total->demotions + total->promotions, buf, size);
+}
+
+static const struct device_column moves[] = {
+    {"<ELASTIC", 0, elastic},
+    DEVICE_COUNTER("DEMOTED", demoted_bytes),
+    DEVICE_COUNTER("PROMOTED", promoted_bytes),
+    {"MOVES", 0, all_moves},
+    DEVICE_COUNTER("CLOSED", move_ns),
+    DEVICE_COUNTER("LONGEST", move_longest_ns),
+    DEVICE_COUNTER("<PENDING", move_pending),
+    {0},
+};
 
 const char *report_held(const struct statistics *total)
 {
@@ -178,7 +175,7 @@ void report_moves(const struct segment_view *view)
 {
 	if (may_move(view)) {
 		printf("\n");
-		print_table(view);
+		device_table(view, moves);
 	}
 	for (int i = 0; i < view->device_count; i++) {
 		print_notes(view, i);

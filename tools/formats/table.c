@@ -11,11 +11,7 @@
 
 static void add(struct table *table, char *cell)
 {
-	char **grown = realloc(table->cell, (table->cells + 1) * sizeof *grown);
-
-	if (!grown)
-		fail("out of memory");
-	table->cell = grown;
+	table->cell = grow(table->cell, table->cells, sizeof *table->cell);
 	table->cell[table->cells++] = printable(cell);
 }
 

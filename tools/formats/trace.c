@@ -88,23 +88,25 @@ static void close_event(struct trace *trace)
 	json_close(&trace->json, '}');
 }
 
-static void put_name(struct trace *trace, const char *what, int process, int track,
+/* Names a process or a track, and says where it is to be shown. */
+static void put_name(struct trace *trace, const char *what, int process, int track, int order,
                      const char *name)
 {
-	open_event(trace, "M", what, process, track);
+	char *phase = text("%s_name", what);
+
+	open_event(trace, "M", phase, process, track);
 	json_open(&trace->json, "args", '{');
 	json_text(&trace->json, "name", name);
 	json_close(&trace->json, '}');
 	close_event(trace);
-}
-
-static void put_order(struct trace *trace, const char *what, int process, int track, int order)
-{
-	open_event(trace, "M", what, process, track);
+	free(phase);
+	phase = text("%s_sort_index", what);
+	open_event(trace, "M", phase, process, track);
 	json_open(&trace->json, "args", '{');
 	json_integer(&trace->json, "sort_index", order);
 	json_close(&trace->json, '}');
 	close_event(trace);
+	free(phase);
 }
 
 static struct tracks *tracks_of(struct trace *trace, const struct ring_source *source)
@@ -122,8 +124,7 @@ static struct tracks *tracks_of(struct trace *trace, const struct ring_source *s
 	tracks->next = trace->processes;
 	trace->processes = tracks;
 	name = text("%s/%d %s", source->job, source->pid, source->command);
-	put_name(trace, "process_name", tracks->number, 0, name);
-	put_order(trace, "process_sort_index", tracks->number, 0, tracks->number);
+	put_name(trace, "process", tracks->number, 0, tracks->number, name);
 	free(name);
 	return tracks;
 }
@@ -139,8 +140,7 @@ static void name_track(struct trace *trace, const struct tracks *tracks, int gpu
 {
 	char *name = gpu < SEGMENT_DEVICES ? text("gpu %d %s", gpu, what) : text("%s", what);
 
-	put_name(trace, "thread_name", tracks->number, track, name);
-	put_order(trace, "thread_sort_index", tracks->number, track, track);
+	put_name(trace, "thread", tracks->number, track, track, name);
 	free(name);
 }
 

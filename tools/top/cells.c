@@ -5,7 +5,7 @@
 
 #include "core/base/units.h"
 #include "core/config/config.h"
-#include "tools/formats/report.h"
+#include "tools/formats/value.h"
 #include "tools/formats/table.h"
 #include "tools/top/top.h"
 #include "tools/view/counters.h"
@@ -80,7 +80,7 @@ static const char *held(const struct top_row *row, char *buf, size_t size)
 	else if (row->gpu < 0)
 		snprintf(buf, size, "-");
 	else
-		return report_share_held(&row->statistics, buf, size);
+		return value_share_held(&row->statistics, buf, size);
 	return buf;
 }
 

@@ -63,12 +63,9 @@ static void add(struct top_rows *rows, const struct top_rows *before,
                 const struct segment_view *view, int process, int gpu)
 {
 	const struct segment_process *of = &view->process[process];
-	struct top_row *grown = realloc(rows->row, (rows->count + 1) * sizeof *grown);
 	struct top_row *row;
 
-	if (!grown)
-		fail("out of memory");
-	rows->row = grown;
+	rows->row = grow(rows->row, rows->count, sizeof *rows->row);
 	row = &rows->row[rows->count++];
 	*row = (struct top_row){.pid = of->pid,
 	                        .started_ns = of->started_ns,
@@ -99,17 +96,15 @@ static void add_process(struct top_rows *rows, const struct top_rows *before,
 		add(rows, before, view, process, -1);
 }
 
-/* view: NULL if it could not be read; it is freed. */
-static void add_job(struct top_rows *rows, const struct top_rows *before, struct segment_view *view)
+static void add_job(struct top_rows *rows, const struct top_rows *before,
+                    const struct segment_view *view)
 {
-	if (!view)
+	if (jobs_live_count(view) == 0)
 		return;
-	if (jobs_live_process(view))
-		rows->jobs++;
-	for (int i = 0; jobs_live_process(view) && i < view->process_count; i++)
+	for (int i = 0; i < view->process_count; i++)
 		add_process(rows, before, view, i);
+	rows->jobs++;
 	rows->processes += jobs_live_count(view);
-	free(view);
 }
 
 static void keep_matching(struct top_rows *rows, const char *filter)
@@ -167,17 +162,12 @@ void top_rows_read(struct top_rows *rows, const struct top_rows *before, const c
                    const char *filter, enum top_order order, bool reverse)
 {
 	struct sorting sorting = {.order = order, .reverse = reverse};
-	struct job_list list;
+	struct jobs_walk walk = jobs_walk(job);
 
 	*rows = (struct top_rows){.read_ns = monotonic_ns()};
-	if (job) {
-		add_job(rows, before, jobs_read(job));
-	} else {
-		jobs_list(&list);
-		for (int i = 0; i < list.count; i++)
-			add_job(rows, before, jobs_read_listed(list.name[i], &(bool){false}));
-		jobs_list_free(&list);
-	}
+	while (jobs_next(&walk))
+		if (walk.view)
+			add_job(rows, before, walk.view);
 	keep_matching(rows, filter);
 	if (rows->count)
 		qsort_r(rows->row, rows->count, sizeof *rows->row, by, &sorting);

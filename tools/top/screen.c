@@ -19,7 +19,7 @@
 
 #include "core/base/units.h"
 #include "core/base/printable.h"
-#include "tools/formats/report.h"
+#include "tools/formats/value.h"
 #include "tools/top/top.h"
 #include "tools/view/tool.h"
 
@@ -250,7 +250,7 @@ static void draw_detail(const struct top_row *row)
 	move(LINES - 2, 0);
 	line = text("gpu %d: %slimit held %s, peak %s, refused %" PRIu64 ", idle %s; %s, %s",
 	            row->gpu, statistics->evicted ? "evicted, " : "",
-	            report_limit(statistics->limit_held, held, sizeof held),
+	            value_limit(statistics->limit_held, held, sizeof held),
 	            units_format_size(statistics->device_peak, peak, sizeof peak),
 	            statistics->refusals,
 	            units_format_duration(statistics->idle_ns, idle, sizeof idle), row->device.name,

@@ -123,14 +123,19 @@ const char *counter_unit_word(enum counter_unit unit, uint64_t code)
 	return NULL;
 }
 
-const char *counter_field_word(size_t offset, uint64_t code)
+const struct counter *counter_at(size_t offset)
 {
 	const struct counter *counter = counters;
-	const char *word;
 
 	while (counter->offset != offset)
 		counter++;
-	word = counter_word(counter, code);
+	return counter;
+}
+
+const char *counter_field_word(size_t offset, uint64_t code)
+{
+	const char *word = counter_word(counter_at(offset), code);
+
 	return word ? word : "unknown";
 }
 

@@ -49,6 +49,8 @@ bool counter_unit_is_code(enum counter_unit unit);
 /* The word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the last. */
 const char *counter_word(const struct counter *counter, uint64_t code);
 const char *counter_unit_word(enum counter_unit unit, uint64_t code);
+/* Finds it by its field. */
+const struct counter *counter_at(size_t offset);
 /* For text: the same by the counter's field, as in COUNTER_WORD(total, spill_reason). */
 #define COUNTER_WORD(of, field) counter_field_word(offsetof(struct statistics, field), (of)->field)
 const char *counter_field_word(size_t offset, uint64_t code);

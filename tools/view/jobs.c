@@ -14,11 +14,8 @@
 static int collect(void *cookie, const char *job)
 {
 	struct job_list *list = cookie;
-	char **grown = realloc(list->name, (list->count + 1) * sizeof *grown);
 
-	if (!grown)
-		fail("out of memory");
-	list->name = grown;
+	list->name = grow(list->name, list->count, sizeof *list->name);
 	list->name[list->count++] = text("%s", job);
 	return 0;
 }
@@ -131,16 +128,43 @@ struct segment_view *jobs_read(const char *job)
 	return view;
 }
 
-struct segment_view *jobs_read_listed(const char *job, bool *has_gone)
+/* Reads one of the list. False: it has gone since, which is no fault. */
+static bool read_listed(struct jobs_walk *walk)
 {
 	char message[512] = "";
 	int rc;
-	struct segment_view *view = read_view(job, &rc, message, sizeof message);
 
-	*has_gone = rc == -ENOENT;
-	if (!view && !*has_gone)
+	walk->name = walk->list.name[walk->next++];
+	walk->view = read_view(walk->name, &rc, message, sizeof message);
+	if (!walk->view && rc != -ENOENT)
 		complain("%s", message);
-	return view;
+	return rc != -ENOENT;
+}
+
+struct jobs_walk jobs_walk(const char *job)
+{
+	struct jobs_walk walk = {.job = job};
+
+	if (!job)
+		jobs_list(&walk.list);
+	return walk;
+}
+
+bool jobs_next(struct jobs_walk *walk)
+{
+	free(walk->view);
+	walk->view = NULL;
+	if (walk->job && walk->next == 0) {
+		walk->name = walk->job;
+		walk->view = jobs_read(walk->job);
+		walk->next++;
+		return true;
+	}
+	while (walk->next < walk->list.count)
+		if (read_listed(walk))
+			return true;
+	jobs_list_free(&walk->list);
+	return false;
 }
 
 struct segment_view *jobs_read_if_any(const char *job)

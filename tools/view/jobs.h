@@ -15,13 +15,24 @@ struct job_list {
 void jobs_list(struct job_list *list);
 void jobs_list_free(struct job_list *list);
 
+/* Going through the jobs of the state directory, or through one. */
+struct jobs_walk {
+	const char *job; /* NULL: all */
+	const char *name;
+	struct segment_view *view; /* NULL: it cannot be read, which has been said */
+	struct job_list list;
+	int next;
+};
+/* Begins with those that are there now; job NULL: all. */
+struct jobs_walk jobs_walk(const char *job);
+/* Goes on to the next that has not gone since. Returns whether there is one. */
+bool jobs_next(struct jobs_walk *walk);
+
 /*
  * The job's state; the caller frees it. NULL after one line that says why, with the jobs that there
  * are when this one is not.
  */
 struct segment_view *jobs_read(const char *job);
-/* The same for one of a list: no line when it has gone since, which is no fault. */
-struct segment_view *jobs_read_listed(const char *job, bool *has_gone);
 /* The same, but no line and NULL when there is no such job. Anything else wrong ends the tool. */
 struct segment_view *jobs_read_if_any(const char *job);
 

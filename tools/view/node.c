@@ -61,15 +61,12 @@ static void collect(void *cookie, const struct page_found *found)
 {
 	const struct collecting *collecting = cookie;
 	struct node_jobs *jobs = collecting->jobs;
-	struct node_job *grown, *job;
+	struct node_job *job;
 
 	if (is_own(found, collecting->own))
 		return;
-	grown = realloc(jobs->job, (size_t)(jobs->count + 1) * sizeof *grown);
-	if (!grown)
-		fail("out of memory");
-	jobs->job = grown;
-	job = &grown[jobs->count++];
+	jobs->job = grow(jobs->job, jobs->count, sizeof *jobs->job);
+	job = &jobs->job[jobs->count++];
 	job->page = found->page;
 	job->owner = found->owner;
 	job->running = found->lives;
@@ -257,12 +254,9 @@ static bool become(const struct node_job *job)
 static char *describe(const struct node_job *job)
 {
 	const struct page *page = &job->page;
-	time_t began = (time_t)(page->created_ns / 1000000000);
-	char name[NODE_NAME_MAX], when[32] = "?";
-	struct tm local;
+	char name[NODE_NAME_MAX], when[32];
 
-	if (localtime_r(&began, &local))
-		strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+	time_text(page->created_ns, when, sizeof when);
 	if (!job->running)
 		return text("%s/%s (ended, begun %s, in %s)", job->user, node_name(job, name), when,
 		            page->directory);

@@ -10,11 +10,7 @@
 
 static struct row *add(struct rows *rows)
 {
-	struct row *grown = realloc(rows->row, (rows->count + 1) * sizeof *grown);
-
-	if (!grown)
-		fail("out of memory");
-	rows->row = grown;
+	rows->row = grow(rows->row, rows->count, sizeof *rows->row);
 	return &rows->row[rows->count++];
 }
 
@@ -37,38 +33,19 @@ static void add_device(struct rows *rows, const struct segment_view *view, int g
 	row->total = view->job_total[gpu];
 }
 
-/* view: NULL if it could not be read; it is freed. */
-static void add_job(struct rows *rows, struct segment_view *view)
-{
-	if (!view) {
-		rows->unreadable++;
-		return;
-	}
-	if (view->device_count == 0)
-		add_device(rows, view, -1);
-	for (int gpu = 0; gpu < view->device_count; gpu++)
-		add_device(rows, view, gpu);
-	free(view);
-}
-
 void rows_read(struct rows *rows, const char *job)
 {
-	struct job_list list;
+	struct jobs_walk walk = jobs_walk(job);
 
 	*rows = (struct rows){0};
-	if (job) {
-		add_job(rows, jobs_read(job));
-		return;
+	while (jobs_next(&walk)) {
+		if (!walk.view)
+			rows->unreadable++;
+		else if (walk.view->device_count == 0)
+			add_device(rows, walk.view, -1);
+		for (int gpu = 0; walk.view && gpu < walk.view->device_count; gpu++)
+			add_device(rows, walk.view, gpu);
 	}
-	jobs_list(&list);
-	for (int i = 0; i < list.count; i++) {
-		bool has_gone;
-		struct segment_view *view = jobs_read_listed(list.name[i], &has_gone);
-
-		if (!has_gone)
-			add_job(rows, view);
-	}
-	jobs_list_free(&list);
 }
 
 static void add_page(struct rows *rows, const struct node_job *job, int gpu)

@@ -52,14 +52,13 @@ struct check {
 static int see(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct check *check = cookie;
-	const char *selector;
+	const char *selector = ini_selector(section);
 
 	(void)key;
 	(void)value;
-	if (strncmp(section, "gpu", 3) != 0 || strcmp(section, check->last) == 0)
+	if (!selector || strcmp(section, check->last) == 0)
 		return 1;
 	snprintf(check->last, sizeof check->last, "%s", section);
-	selector = section + 3 + strspn(section + 3, " \t");
 	if (!selectors_name_any(selector, check->device, check->count))
 		check->idle(check->path, selector);
 	return 1;

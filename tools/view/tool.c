@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/printable.h"
@@ -96,6 +97,25 @@ void *allocate(size_t size)
 	if (!memory)
 		fail("out of memory");
 	return memory;
+}
+
+void *grow(void *array, int count, size_t size)
+{
+	void *grown = realloc(array, ((size_t)count + 1) * size);
+
+	if (!grown)
+		fail("out of memory");
+	return grown;
+}
+
+const char *time_text(uint64_t ns, char *buf, size_t size)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm local;
+
+	if (!localtime_r(&seconds, &local) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S", &local))
+		snprintf(buf, size, "?");
+	return buf;
 }
 
 char *text(const char *format, ...)

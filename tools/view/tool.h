@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum tool_status {
 	TOOL_OK = 0,
@@ -34,6 +35,10 @@ void output_flush(void);
 void output_check_at_end(void);
 /* Zeroed memory, or the end. */
 void *allocate(size_t size);
+/* The array of so many elements with room for one more, or the end. */
+void *grow(void *array, int count, size_t size);
+/* The local date and time of CLOCK_REALTIME: "2026-11-22 12:30:00". Returns buf. */
+const char *time_text(uint64_t ns, char *buf, size_t size);
 /* A new string; the caller frees it. */
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

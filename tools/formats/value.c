@@ -1,0 +1,63 @@
+/* Values for people. */
+#include "tools/formats/value.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/base/units.h"
+#include "core/config/config.h"
+
+const char *value_limit(uint64_t bytes, char *buf, size_t size)
+{
+	if (bytes != CONFIG_UNLIMITED)
+		return units_format_size(bytes, buf, size);
+	snprintf(buf, size, "none");
+	return buf;
+}
+
+const char *value_share(uint64_t millipercent, char *buf, size_t size)
+{
+	snprintf(buf, size, "%g %%", (double)millipercent / 1000);
+	return buf;
+}
+
+const char *value_busy(const struct statistics *total, char *buf, size_t size)
+{
+	if (!counter_busy_is_known(total))
+		return "-";
+	return units_format_duration(total->busy_ns, buf, size);
+}
+
+const char *value_share_held(const struct statistics *of, char *buf, size_t size)
+{
+	double percent = (double)of->share_held / 1000;
+
+	if (!counter_held_is_known(of))
+		return "-";
+	/* In a column of six. */
+	snprintf(buf, size, "%s%.*f%%", of->share_estimated ? "~" : "", percent < 99.95, percent);
+	return buf;
+}
+
+const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, size_t size)
+{
+	const char *word;
+
+	switch (unit) {
+	case COUNTER_bytes:
+		return value_limit(number, buf, size);
+	case COUNTER_ns:
+		return units_format_duration(number, buf, size);
+	case COUNTER_millipercent:
+		return value_share(number, buf, size);
+	case COUNTER_flag:
+		return number ? "yes" : "no";
+	default:
+		break;
+	}
+	word = counter_unit_word(unit, number);
+	if (word)
+		return word;
+	snprintf(buf, size, "%" PRIu64, number);
+	return buf;
+}

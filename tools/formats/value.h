@@ -1,0 +1,20 @@
+/*
+ * Values for people.
+ */
+#ifndef SPILLWAY_VALUE_H
+#define SPILLWAY_VALUE_H
+
+#include "tools/view/counters.h"
+
+/* Returns a limit: "12.0 MiB", "none". */
+const char *value_limit(uint64_t bytes, char *buf, size_t size);
+/* Returns a share: "60 %". */
+const char *value_share(uint64_t millipercent, char *buf, size_t size);
+/* Returns the share held: "34.2%", with "~" before it where it is an estimate; "-" where it is not known. */
+const char *value_share_held(const struct statistics *of, char *buf, size_t size);
+/* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
+const char *value_busy(const struct statistics *total, char *buf, size_t size);
+/* Returns a number in its unit's form. */
+const char *value_in_unit(enum counter_unit unit, uint64_t number, char *buf, size_t size);
+
+#endif
