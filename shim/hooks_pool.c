@@ -8,9 +8,7 @@
 #include "core/memory/alloc/ordered.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/uses/pool.h"
-#include "core/memory/move/lull.h"
 #include "core/memory/uses/side.h"
-#include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
 #include "shim/allocate.h"
@@ -329,60 +327,6 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 	if (job_is_active())
 		graph_memory_settle();
 	return result;
-}
-
-/* Where work is waited for, the driver gives back what its pools need not keep. */
-#define SETTLED(call)                  \
-	({                             \
-		KEEP_ERRNO;            \
-		CUresult result_;      \
-		job_break();           \
-		result_ = (call);      \
-		if (job_is_active())   \
-			vmem_waited(); \
-		result_;               \
-	})
-
-static CUresult all_is_done(CUresult result)
-{
-	KEEP_ERRNO;
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		spilled_settle();
-	return result;
-}
-
-/* Last: what else is to be done now would wait for what moves. */
-static CUresult waited(CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		moment_has_come();
-	return result;
-}
-
-HOOK(cuCtxSynchronize, void)
-{
-	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize)())));
-}
-
-HOOK(cuCtxSynchronize_v2, CUcontext ctx)
-{
-	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize_v2)(ctx))));
-}
-
-HOOK(cuEventSynchronize, CUevent hEvent)
-{
-	return waited(SETTLED(REAL(cuEventSynchronize)(hEvent)));
-}
-
-HOOK(cuStreamSynchronize, CUstream hStream)
-{
-	return waited(SETTLED(REAL(cuStreamSynchronize)(hStream)));
-}
-
-HOOK(cuStreamSynchronize_ptsz, CUstream hStream)
-{
-	return waited(SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream)));
 }
 
 /* Rights to a pool are rights to what was spilled instead of being allocated from it. */
