@@ -46,7 +46,7 @@ all_cppflags = -D_GNU_SOURCE -DSPILLWAY_VERSION='"$(version)"' -I. \
 all_ldflags = -pthread $(sanitize) $(LDFLAGS)
 
 # Goals that only set up, tidy or call make again; they need no CUDA headers yet.
-front := install check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+front := install check check-programs check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all
@@ -90,7 +90,7 @@ $(BUILD)/%.o: %.S | $(BUILD)/cuda.mk
 	$(Q)$(CC) $(all_cppflags) -fPIC -g -MMD -MP -c -o $@ $<
 
 # Front goals: bring what is missing, then build and run.
-.PHONY: install check check-all check-clients demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
+.PHONY: install check check-programs check-all demo bench bench-compare bench-pace check-gpu gpu-kit check-gpu-kit record lint deps clean distclean help format
 deps:
 	@DEPS=$(DEPS) tools/dev/deps build
 
@@ -100,20 +100,19 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
-check:
-	@DEPS=$(DEPS) tools/dev/deps check
-	@+$(MAKE) --no-print-directory run-check
+# They are built with as many processes as there are processors, unless somebody has said otherwise; one after the other.
+ifneq ($(filter check%,$(goals)),)
+.NOTPARALLEL:
+check_jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+endif
 
-check-all:
+check check-programs:
 	@DEPS=$(DEPS) tools/dev/deps check
-	@+$(MAKE) --no-print-directory run-check
-	@+$(MAKE) --no-print-directory run-check-long
-	@+$(MAKE) --no-print-directory run-check-clients
+	@+$(MAKE) $(check_jobs) --no-print-directory run-$@
+
+check-all: check check-programs
+	@+$(MAKE) $(check_jobs) --no-print-directory run-check-long
 	$(if $(SANITIZER),,@+$(MAKE) --no-print-directory run-check-gpu-kit)
-
-check-clients:
-	@DEPS=$(DEPS) tools/dev/deps check
-	@+$(MAKE) --no-print-directory run-check-clients
 
 demo:
 	@DEPS=$(DEPS) tools/dev/deps build
@@ -169,9 +168,9 @@ help:
 	@echo 'make            build the shim, the tool, the software GPU and the client'
 	@echo 'make demo       build what it needs and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
-	@echo 'make check      build everything and run all tests'
-	@echo 'make check-all  check, minutes of chaos, the long forms of tests, check-clients, check-gpu-kit'
-	@echo 'make check-clients  public CUDA programs on the software GPU, the long form'
+	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
+	@echo 'make check-programs  what downloads: public CUDA programs, other C libraries, NVIDIA drivers, aarch64'
+	@echo 'make check-all  both, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'
 	@echo 'make bench-compare BASE=COMMIT  the same beside that commit, by turns: which rows are slower'

@@ -40,12 +40,3 @@ ptx:
 	done
 
 include tests/clients/python/rules.mk
-
-# The long form of all clients: what `check` runs of them, and what takes too long for it. Tests
-# may leave lines in the report.
-.PHONY: run-check-clients
-run-check-clients: all
-	@rm -f $(BUILD)/clients/report
-	@BUILD=$(BUILD) SANITIZER=$(SANITIZER) TEST_TIMEOUT=1800 tests/run $(client_tests) \
-		$(client_long_tests); status=$$?; \
-		[ ! -e $(BUILD)/clients/report ] || cat $(BUILD)/clients/report; exit $$status

@@ -14,9 +14,12 @@ reason=$(tools/dev/fetch-deb "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
 # What `make shim` builds, with nothing of the make that runs the tests.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS
 mkdir -p "build-$target"
+exec 7>"build-$target/.lock" # another test may build it just now
+flock 7
 cp "$build/cuda.mk" "build-$target"
 make -j"$(nproc)" CROSS=$target- CPPFLAGS="-I$packages/usr/include" LDFLAGS="-B$packages/usr/lib/$target" shim >"$scratch/make" 2>&1 ||
 	fail "not cross-built: $(tail -n 20 "$scratch/make")"
+exec 7>&-
 cross=$PWD/build-$target
 
 cat >"$scratch/there" <<END

@@ -1,5 +1,9 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
+# Of these, what downloads packages: other C libraries, NVIDIA's drivers, another machine's libraries.
+e2e_download_tests := $(shell grep -lE 'fetch-deb|aarch64\.sh$$' $(e2e_tests))
+e2e_tests := $(filter-out $(e2e_download_tests),$(e2e_tests))
+program_tests += $(e2e_download_tests)
 # The same with counts that take minutes.
 e2e_long_tests := $(sort $(wildcard tests/e2e/long_*.sh))
 # Of tests/e2e/test_guest_*.sh: programs that know CUDA, and what watches or disturbs them.

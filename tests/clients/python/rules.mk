@@ -1,7 +1,7 @@
 # tests/clients/python: public Python programs on the software GPU. Their packages are fetched once,
-# for `check` and `check-clients` alone; a sanitizer must be in the program, so there they skip.
+# for `make check-programs` alone; a sanitizer must be in the program, so there they skip.
 python_tests := $(sort $(wildcard tests/clients/python/test_*.sh))
-client_tests += $(python_tests)
+program_tests += $(python_tests)
 client_long_tests += $(sort $(wildcard tests/clients/python/long_*.sh))
 
 .PHONY: python-clients python-clients-long
@@ -11,6 +11,5 @@ python-clients-long:
 	@tests/clients/python/setup build/python long
 
 ifeq ($(filter address thread,$(SANITIZER)),)
-run-check: $(if $(TESTS),$(if $(findstring $(TESTS),$(python_tests)),python-clients),python-clients)
-run-check-clients: python-clients-long
+run-check-programs: python-clients-long
 endif

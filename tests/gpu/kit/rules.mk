@@ -55,9 +55,10 @@ $(BUILD)/gpu/address_requests.tsv: shim/entry_points.h tests/gpu/kit/rules.mk
 		awk 'BEGIN { n = split("4000 7000 10020 11030 12000 12050 13000 13010 13020", version, " ") } \
 		{ for (i = 1; i <= n; i++) for (flags = 0; flags <= 2; flags += 2) print $$1 "\t" version[i] "\t" flags }' >$@
 
-gpu_tests += $(if $(SANITIZER)$(CROSS),,$(wildcard tests/gpu/kit/test_*.sh))
 ifeq ($(SANITIZER)$(CROSS),)
-run-check: $(kit_link)/made
+gpu_tests += tests/gpu/kit/test_kit.sh
+program_tests += tests/gpu/kit/test_kit_old.sh
+run-check run-check-programs: $(kit_link)/made
 endif
 
 # The whole kit in a bare folder as its root; half an hour and more.

@@ -2,7 +2,8 @@
 nvml_lib := $(BUILD)/softgpu/libnvidia-ml.so.1
 nvml_test := $(BUILD)/tests/softgpu/nvml/test_nvml
 softgpu_out += $(nvml_lib) $(nvml_test)
-softgpu_tests += $(nvml_test) tests/softgpu/nvml/test_python.sh
+softgpu_tests += $(nvml_test)
+program_tests += tests/softgpu/nvml/test_python.sh
 
 $(nvml_lib): $(BUILD)/tests/softgpu/nvml/nvml.o $(machine_obj)
 	$(call say,LD)
