@@ -169,7 +169,7 @@ help:
 	@echo 'make demo       build what it needs and run a training under a limit'
 	@echo 'make shim       the preloaded library alone; CROSS=aarch64-linux-gnu- builds it for that machine'
 	@echo 'make check      build everything and run the tests of every day; TESTS=WORD, ROOM=core/state: some of them'
-	@echo 'make check-programs  what downloads: public CUDA programs, other C libraries, NVIDIA drivers, aarch64'
+	@echo 'make check-programs  what downloads: Python programs, other C libraries, NVIDIA drivers, aarch64'
 	@echo 'make check-all  both, minutes of chaos, the long forms of tests, check-gpu-kit'
 	@echo 'make bench      costs, as ratios; PEER_PRELOAD=/path/lib.so measures another one too'
 	@echo 'make bench PEERS=/path/a.so,/path/b.so  Spillway beside other preload libraries, in one table'

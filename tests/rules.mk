@@ -14,24 +14,23 @@ include tests/house/rules.mk
 # Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that room.
 day_tests = $(unit_out) $(e2e_tests) $(softgpu_tests) $(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) \
 	$(bench_tests) $(house_tests)
-program_tests += $(client_tests) $(client_long_tests)
 selected = $(if $(ROOM),$(shell BUILD=$(BUILD) tests/house/tests_of $(ROOM) $(1)),$(1))
 
 .PHONY: run-check
 run-check: all $(filter $(unit_out),$(call selected,$(unit_out))) $(e2e_out) $(chaos_out) $(gpu_out)
 	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(day_tests))
 
-# Tests may leave lines in the report.
 .PHONY: run-check-programs
 run-check-programs: all $(e2e_out)
-	@rm -f $(BUILD)/clients/report
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=1800 tests/run $(call selected,$(program_tests)); status=$$?; \
-		[ ! -e $(BUILD)/clients/report ] || cat $(BUILD)/clients/report; exit $$status
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) tests/run $(call selected,$(program_tests))
 
-# What takes too long for every day.
+# What takes too long for every day. Tests may leave lines in the report.
 .PHONY: run-check-long
 run-check-long: all $(e2e_out) $(chaos_out)
-	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=1800 tests/run $(e2e_long_tests) $(chaos_long_tests)
+	@rm -f $(BUILD)/clients/report
+	@SANITIZER=$(SANITIZER) BUILD=$(BUILD) TEST_TIMEOUT=3600 tests/run $(e2e_long_tests) $(chaos_long_tests) \
+		$(client_long_tests); status=$$?; \
+		[ ! -e $(BUILD)/clients/report ] || cat $(BUILD)/clients/report; exit $$status
 
 .PHONY: run-demo
 run-demo:

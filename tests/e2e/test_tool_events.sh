@@ -229,6 +229,8 @@ put burst 0 110000 5 1 0 0 0 0 8
 for moment in 1 2 3 4 5 6 7 8; do
 	$interruptible "$spillway" events late --json --follow --state "$TMPDIR/each" >"$out" 2>"$err" &
 	follower=$!
+	# Until then the shell has it ignore SIGINT.
+	until [ "$(cat "/proc/$follower/comm")" = spillway ]; do sleep 0.01; done
 	sleep 0.0$moment
 	kill -INT $follower 2>/dev/null
 	wait $follower

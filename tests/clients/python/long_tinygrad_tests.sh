@@ -4,7 +4,7 @@
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh
-[ -e "$python_env/made-long" ] || skip "tinygrad's own tests were not fetched: make check-programs does"
+[ -e "$python_env/made-long" ] || skip "tinygrad's own tests were not fetched: make check-all does"
 
 # Without those that need PyTorch, and those about the compiler alone.
 everything="tiny arange assign const_folding custom_kernel dtype_alu fusion_op gc graph jit jit_cases

@@ -12,7 +12,10 @@ for jit in 1 2; do # 1: graphs of kernels; 2: kernels one by one
 			export JIT=$jit CUDA_PTX=$ptx SOFTGPU_DEVICES=$devices
 			export SOFTGPU_STATE_DIR="$scratch/machine-of-$devices"
 			mkdir -p "$SOFTGPU_STATE_DIR"
-			train "jit$jit-ptx$ptx-gpus$devices" --devices $devices
+			# Graphs over several devices race by themselves: see long_tinygrad_tests.sh.
+			differs=fail
+			[ "$jit$devices" != 12 ] || differs=off
+			undisturbed train "jit$jit-ptx$ptx-gpus$devices" --devices $devices
 			same "device bytes held when it is over" 0 "$(device_bytes)"
 		done
 	done

@@ -1,5 +1,5 @@
 # tests/clients/python: public Python programs on the software GPU. Their packages are fetched once,
-# for `make check-programs` alone; a sanitizer must be in the program, so there they skip.
+# for `make check-programs` and the long forms alone; a sanitizer must be in the program, so there they skip.
 python_tests := $(sort $(wildcard tests/clients/python/test_*.sh))
 program_tests += $(python_tests)
 client_long_tests += $(sort $(wildcard tests/clients/python/long_*.sh))
@@ -11,5 +11,6 @@ python-clients-long:
 	@tests/clients/python/setup build/python long
 
 ifeq ($(filter address thread,$(SANITIZER)),)
-run-check-programs: python-clients-long
+run-check-programs: python-clients
+run-check-long: python-clients-long
 endif

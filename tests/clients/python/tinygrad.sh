@@ -1,6 +1,7 @@
 # Sourced by the tests of tinygrad, after lib.sh: a training, direct and under the shim.
 # shellcheck shell=sh disable=SC2154
 digits=tests/clients/data/digits.csv
+differs=fail # or `off`, where they may differ by themselves
 
 # train NAME [ARGUMENTS...]: trains alone, then with half the memory it holds and 80 % of the GPU's
 # time; it must learn, and the weights be the same to the bit. JIT is 1 (steps are graphs) or 2.
@@ -14,7 +15,8 @@ train() {
 	limited=$(limited_client "$train" $half 80 $here/train_digits.py $digits "$@") ||
 		fail "$train under a limit of $half: $limited"
 	echo "$train under a limit of $half: $limited"
-	same "$train: checksum of the weights" "$(field checksum "$alone")" "$(field checksum "$limited")"
+	[ "$(field checksum "$alone")" = "$(field checksum "$limited")" ] ||
+		$differs "$train: weights: '$(field checksum "$limited")', alone '$(field checksum "$alone")'"
 	at_least "$train: spilled bytes" 1 "$(field spilled_bytes "$limited")"
 	graphs=$("$spillway" stat "$train" --json | sed 's/,"processes":.*//' |
 		grep -o '"graph_launches":[0-9]*' | awk -F: '{ sum += $2 } END { print sum + 0 }')

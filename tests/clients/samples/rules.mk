@@ -16,7 +16,7 @@ $(samples_out): $(BUILD)/clients/samples/%: $(BUILD)/tests/clients/samples/%.o $
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 -lm
 
-run-check run-check-programs: $(samples_out)
+run-check: $(samples_out)
 
 # make ptx: compile the kernels again (needs nvcc). What is linked has names to resolve.
 nvcc_flags_link_scale := -rdc=true
