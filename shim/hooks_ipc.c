@@ -10,6 +10,7 @@
 #include "core/memory/uses/pool.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/budget/refusal.h"
+#include "core/memory/alloc/ipc_memory.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/uses/side.h"
 
@@ -27,7 +28,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 	if (!job_is_active() || !context_current(&context))
 		return REAL(cuIpcGetMemHandle)(pHandle, dptr);
-	if (ipc_give(dptr, pHandle, &result))
+	if (ipc_memory_give(dptr, pHandle, &result))
 		return result;
 	a = allocation_spilled_at(dptr);
 	if (a) {
@@ -107,7 +108,7 @@ static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned
 
 	if (!job_is_active() || !ipc_is_ours(handle) || !context_current(&context))
 		return false;
-	*result = ipc_open(&context, handle, flags, pdptr);
+	*result = ipc_memory_open(&context, handle, flags, pdptr);
 	return true;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "core/cuda/context.h"
+#include "core/memory/alloc/ipc_memory.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/ipc/server.h"
 #include "tests/unit/fake_driver.h"
@@ -303,7 +304,7 @@ static CUresult open_memory(CUdeviceptr *address)
 {
 	CUipcMemHandle handle = handle_of(7);
 
-	return ipc_open(&context, &handle, LAZY, address);
+	return ipc_memory_open(&context, &handle, LAZY, address);
 }
 
 static void expect_nothing_left(unsigned int descriptors)
@@ -337,7 +338,7 @@ static void expect_refused(CUresult expected, const CUipcMemHandle *handle)
 	unsigned int descriptors = descriptors_open();
 	CUdeviceptr address = 42;
 
-	ck_assert_int_eq(ipc_open(&context, handle, LAZY, &address), expected);
+	ck_assert_int_eq(ipc_memory_open(&context, handle, LAZY, &address), expected);
 	ck_assert_uint_eq(address, 42);
 	expect_nothing_left(descriptors);
 }
@@ -403,7 +404,7 @@ START_TEST(opened_twice_is_one_address)
 	other.handle = (CUcontext)(uintptr_t)0xbeef;
 	ck_assert_int_eq(open_memory(&address), CUDA_SUCCESS);
 	seen.pieces = seen.mapped = 0;
-	ck_assert_int_eq(ipc_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
+	ck_assert_int_eq(ipc_memory_open(&other, &handle, LAZY, &elsewhere), CUDA_SUCCESS);
 	ck_assert_uint_ne(elsewhere, address);
 	ipc_forget_context(other.handle);
 	ck_assert(!ipc_find(elsewhere, &place));
@@ -422,8 +423,8 @@ START_TEST(handles_are_judged)
 	ck_assert(ipc_is_ours(&good));
 	memset(&handle, 1, sizeof(handle));
 	ck_assert(!ipc_is_ours(&handle));
-	ck_assert_int_eq(ipc_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
-	ck_assert_int_eq(ipc_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(ipc_memory_open(&context, &good, LAZY, NULL), CUDA_ERROR_INVALID_VALUE);
+	ck_assert_int_eq(ipc_memory_open(&context, &good, 0, &address), CUDA_ERROR_INVALID_VALUE);
 	handle = good;
 	ours->size = 0;
 	expect_refused(CUDA_ERROR_INVALID_VALUE, &handle);
@@ -442,7 +443,8 @@ START_TEST(handles_are_judged)
 	ck_assert_int_eq(ipc_serve(answer, &own, message, sizeof(message)), 0);
 	handle = good;
 	ours->token = own;
-	ck_assert_int_eq(ipc_open(&context, &handle, LAZY, &address), CUDA_ERROR_INVALID_CONTEXT);
+	ck_assert_int_eq(ipc_memory_open(&context, &handle, LAZY, &address),
+	                 CUDA_ERROR_INVALID_CONTEXT);
 	ipc_stop();
 }
 END_TEST

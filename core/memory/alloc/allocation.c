@@ -9,6 +9,7 @@
 #include "core/base/lock.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/ipc/ipc.h"
 #include "core/budget/exported.h"
 #include "core/state/event.h"
 
@@ -106,6 +107,7 @@ static void allocation_destroy(struct resource *resource)
 		device_uncharge(a->context.device, a->side, a->charged);
 	if (a->is_in_books) {
 		statistics_sub(&a->context.device->statistics->allocations, 1);
+		ipc_withdraw(&a->shared_as);
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
 			elastic_disown(a->address, &nobody);

@@ -50,7 +50,7 @@ static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
 	CUresult result;
 
-	ipc_withdraw(a);
+	ipc_withdraw(&a->shared_as);
 	if (how->wait && elastic_is(a) && ordered_free(a, how->wait))
 		return CUDA_SUCCESS;
 	result = spilled_free(a, how->wait);
@@ -148,7 +148,7 @@ static void leave_with_context(void *cookie, struct allocation *a)
 	(void)cookie;
 	if (!allocation_leave(a) || a->is_managed)
 		return;
-	ipc_withdraw(a);
+	ipc_withdraw(&a->shared_as);
 	if (a->backing.provider->outlives_context)
 		spilled_postpone(a);
 }

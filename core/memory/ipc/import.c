@@ -12,10 +12,8 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/budget/exported.h"
 #include "core/memory/arena/reach.h"
-#include "core/memory/alloc/reclaim.h"
 #include "core/memory/ipc/server.h"
 #include "core/memory/uses/side.h"
 
@@ -57,7 +55,6 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 {
 	struct device *device = m->place.context.device;
 	struct import import = {0};
-	char text[32];
 
 	if (!can_note_import(m))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -66,16 +63,13 @@ static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 		m->imported[m->imported_count++] = import.key;
 		return CUDA_SUCCESS;
 	}
-	if (reclaim_for_good(device, size) == 0) {
-		m->charged += size;
-		device_count_elsewhere(device, (int64_t)size);
-		return CUDA_SUCCESS;
+	if (device_charge(device, size) != 0) {
+		m->lacks_room = true;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	log_once(LOG_WARNING,
-	         "gpu %d: %s of another job cannot be opened (cuIpcOpenMemHandle): within "
-	         "memory_limit there is no room for it",
-	         device->id.ordinal, units_format_size(m->bytes, text, sizeof(text)));
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	m->charged += size;
+	device_count_elsewhere(device, (int64_t)size);
+	return CUDA_SUCCESS;
 }
 
 static CUresult map_piece(struct opened *m, int descriptor, uint64_t size)
@@ -248,7 +242,8 @@ static CUresult answerable(CUresult result)
 }
 
 static CUresult open_new(const struct opened_key *key, const struct context *context,
-                         const struct wire_handle *handle, struct opened **opened)
+                         const struct wire_handle *handle, struct opened **opened,
+                         struct ipc_lack *lack)
 {
 	struct opened *m = calloc(1, sizeof(*m));
 	CUresult result;
@@ -262,6 +257,8 @@ static CUresult open_new(const struct opened_key *key, const struct context *con
 	if (result == CUDA_SUCCESS && !opened_enter(m))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
+		if (m->lacks_room)
+			*lack = (struct ipc_lack){m->place.context.device, m->bytes};
 		opened_unmap(m);
 		return answerable(result);
 	}
@@ -271,7 +268,7 @@ static CUresult open_new(const struct opened_key *key, const struct context *con
 
 /* With its turn. */
 static CUresult open_one(const struct context *context, const struct wire_handle *handle,
-                         CUdeviceptr *address)
+                         CUdeviceptr *address, struct ipc_lack *lack)
 {
 	struct opened_key key;
 	struct opened *m;
@@ -283,7 +280,7 @@ static CUresult open_one(const struct context *context, const struct wire_handle
 	key.context = context->handle;
 	m = opened_by_key(&key);
 	if (!m) {
-		result = open_new(&key, context, handle, &m);
+		result = open_new(&key, context, handle, &m, lack);
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
@@ -294,12 +291,13 @@ static CUresult open_one(const struct context *context, const struct wire_handle
 }
 
 CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, unsigned int flags,
-                  CUdeviceptr *address)
+                  CUdeviceptr *address, struct ipc_lack *lack)
 {
 	struct wire_handle handle;
 	CUresult result;
 	int cancel;
 
+	*lack = (struct ipc_lack){0};
 	memcpy(&handle, bytes, sizeof(handle));
 	if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !handle.size || handle.zero)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -316,7 +314,7 @@ CUresult ipc_open(const struct context *context, const CUipcMemHandle *bytes, un
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	opened_take_turn();
 	opened_settle();
-	result = open_one(context, &handle, address);
+	result = open_one(context, &handle, address, lack);
 	opened_give_turn();
 	pthread_setcancelstate(cancel, NULL);
 	return result;

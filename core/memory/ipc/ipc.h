@@ -13,29 +13,38 @@
 
 #include "core/cuda/context.h"
 
-struct allocation;
-
 /* --- memory of this process --- */
 
-/*
- * The handle of the allocation around an address, always the same one. False: not memory of an arena; the driver
- * answers. OUT_OF_MEMORY: there is no room for all of it on the device; MAP_FAILED: it cannot be had now.
- */
-bool ipc_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
-/* Before the memory of an allocation goes: nobody may open it from now on, or is doing so when this returns. */
-void ipc_withdraw(struct allocation *allocation);
+/* Memory of an arena that is given away: by now all of it is on the device for good, and exportable. */
+struct ipc_gift {
+	struct device *device;
+	CUdeviceptr address; /* its first */
+	size_t size;
+	_Atomic uint64_t
+	    *number; /* by which it is known, kept by who has the memory; 0: it was never given */
+};
+/* The handle of it, always the same one. MAP_FAILED: nobody can be given anything now. */
+CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle);
+/* Before the memory goes: nobody may open it from now on, or is doing so when this returns. */
+void ipc_withdraw(_Atomic uint64_t *number);
 
 /* --- memory of others --- */
 
 /* Whether ipc_open() is to be asked: a handle of ipc_give(), of whatever process. */
 bool ipc_is_ours(const CUipcMemHandle *handle);
+/* Room that another job's memory lacks within the limit; device NULL: none. */
+struct ipc_lack {
+	struct device *device;
+	uint64_t bytes;
+};
 /*
  * Maps it for the current context; once more in the same context is the same address, counted. MAP_FAILED: the process
  * that gave it has freed it, is gone, does not answer, or is another user's or state directory's; INVALID_CONTEXT: it
- * is this process's own; what the driver says else.
+ * is this process's own; OUT_OF_MEMORY with *lack: nothing is left of it, and it may be tried again; what the driver says
+ * else.
  */
 CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
-                  CUdeviceptr *address);
+                  CUdeviceptr *address, struct ipc_lack *lack);
 /*
  * False: not opened by ipc_open(); the driver answers. Waits for work that may use it, as the driver does; while a
  * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.

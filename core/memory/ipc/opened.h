@@ -24,6 +24,7 @@ struct opened {
 	uint64_t *imported; /* keys of its pieces, of those that the job is charged for */
 	size_t imported_count;
 	uint64_t charged; /* to this process: another job's */
+	bool lacks_room;  /* the limit has none for one of its pieces */
 	CUdeviceptr reserved;
 	uint64_t bytes;  /* reserved */
 	uint64_t mapped; /* of them, from the beginning */

@@ -1,0 +1,149 @@
+/* IPC memory at the front. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/alloc/ipc_memory.h"
+
+#include <pthread.h>
+
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "core/budget/refusal.h"
+#include "core/budget/wanted.h"
+#include "core/cuda/capture.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/alloc/reclaim.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/ipc/ipc.h"
+
+#define EXPORT_PATIENCE_NS 60000000000ull
+#define EXPORT_LOOK_NS     10000000ull
+
+/* --- giving --- */
+
+static bool can_export(const struct device *device)
+{
+	int can = 0;
+
+	return driver.cuDeviceGetAttribute(
+	           &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+	           device->handle) == CUDA_SUCCESS &&
+	       can;
+}
+
+/* What is in flight must end first; the mover gives up before a caller that waits anyway need do so. */
+static CUresult make_exportable(struct allocation *a)
+{
+	struct deadline until = DEADLINE_IN(EXPORT_PATIENCE_NS);
+	CUresult result;
+
+	if (!can_export(a->context.device)) {
+		log_once(LOG_WARNING,
+		         "gpu %d: its memory cannot be shared with another process "
+		         "(cuIpcGetMemHandle) and be moved as well",
+		         a->context.device->id.ordinal);
+		return CUDA_ERROR_MAP_FAILED;
+	}
+	a->is_shared = true;
+	while ((result = wanted_pin(a->context.device, a->address, true,
+	                            &DEADLINE_IN(WANTED_ANSWER_NS))) == CUDA_ERROR_NOT_READY &&
+	       !capture_is_active() && deadline_nap(&until, EXPORT_LOOK_NS))
+		;
+	return result;
+}
+
+static void say_refused(const struct allocation *a)
+{
+	const uint64_t unit = ARENA_UNIT;
+	struct device *device = a->context.device;
+	char enough[64];
+
+	log_once(
+	    LOG_WARNING,
+	    "gpu %d: memory that has no room on the device cannot be shared with another process "
+	    "(cuIpcGetMemHandle): what cannot leave the device fills memory_limit; %s",
+	    device->id.ordinal,
+	    refusal_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
+}
+
+/* What is freed from now on may be open elsewhere. */
+static CUresult give(struct allocation *a, CUipcMemHandle *handle)
+{
+	const struct ipc_gift gift = {a->context.device, a->address, a->size, &a->shared_as};
+
+	a->is_given_away = true;
+	return ipc_give(&gift, handle);
+}
+
+bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result)
+{
+	struct allocation *a = handle ? allocation_in_arena(address) : NULL;
+	bool is_ours = a && !a->pool; /* pools have export calls of their own */
+	int cancel;
+
+	if (!a)
+		return false;
+	if (is_ours) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		*result = make_exportable(a);
+		if (*result == CUDA_SUCCESS)
+			*result = give(a, handle);
+		else if (*result == CUDA_ERROR_OUT_OF_MEMORY)
+			say_refused(a);
+		else
+			*result = CUDA_ERROR_MAP_FAILED;
+		pthread_setcancelstate(cancel, NULL);
+	}
+	resource_release(&a->resource);
+	return is_ours;
+}
+
+/* --- opening --- */
+
+static void say_no_room(const struct ipc_lack *lack)
+{
+	char bytes[32];
+
+	log_once(LOG_WARNING,
+	         "gpu %d: %s of another job cannot be opened (cuIpcOpenMemHandle): within "
+	         "memory_limit there is no room for it",
+	         lack->device->id.ordinal, units_format_size(lack->bytes, bytes, sizeof(bytes)));
+}
+
+/* Whose device it is on is known with the first answer of who gave it. */
+static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
+                      const struct ipc_lack *missing)
+{
+	const struct lack lack = {.side = SEGMENT_ON_DEVICE,
+	                          .bytes = missing->bytes,
+	                          .least = missing->bytes,
+	                          .why = SPILL_LIMIT};
+
+	if (!missing->device)
+		return false;
+	if (!r->device) {
+		*terms = terms_of(missing->device);
+		*until = reclaim_deadline(terms, true);
+		*r = (struct reclaim){
+		    .device = missing->device, .terms = terms, .until = until, .may_demote = true};
+	}
+	return r->device == missing->device && reclaim(r, &lack);
+}
+
+CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *handle,
+                         unsigned int flags, CUdeviceptr *address)
+{
+	struct reclaim request = {.device = NULL};
+	struct ipc_lack lack;
+	struct deadline until;
+	struct terms terms;
+	CUresult result;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	do
+		result = ipc_open(context, handle, flags, address, &lack);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && make_room(&request, &terms, &until, &lack));
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && lack.device)
+		say_no_room(&lack);
+	pthread_setcancelstate(cancel, NULL);
+	return result;
+}
