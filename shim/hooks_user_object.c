@@ -33,8 +33,9 @@ struct user_object {
 static void CUDA_CB user_object_ends(void *cookie)
 {
 	struct user_object *u = cookie;
-	struct tracked going = untrack(&object_type_user_object, atomic_load(&u->object));
+	struct tracked going;
 
+	untrack(&object_type_user_object, atomic_load(&u->object), &going);
 	untrack_end(&going, CUDA_SUCCESS);
 	u->destroy(u->data);
 	free(u);

@@ -3,7 +3,6 @@
 
 #include "core/base/lock.h"
 #include "core/job/job.h"
-#include "core/cuda/idle.h"
 #include "shim/sampled.h"
 
 /*
@@ -13,11 +12,13 @@
  */
 static LOCK_OF(KEPT) kept_lock = LOCK_FREE;
 
+/* Of streams there mostly is nothing. */
 static bool keeps_more(const struct resource_type *type)
 {
-	return type == &object_type_stream || type == &object_type_graph ||
-	       type == &object_type_graph_exec || type == &object_type_module ||
-	       type == &object_type_library;
+	if (type == &object_type_stream)
+		return job_keeps_of_streams();
+	return type == &object_type_graph || type == &object_type_graph_exec ||
+	       type == &object_type_module || type == &object_type_library;
 }
 
 /* With the lock held. */
@@ -50,28 +51,30 @@ static bool belongs_to_no_context(const struct resource_type *type)
 	       type == &object_type_kernel || type == &object_type_green_context;
 }
 
+/* Which books it is in. */
+static struct registry *books_of(const struct resource_type *type, const char **container)
+{
+	const struct context *context = belongs_to_no_context(type) ? NULL : context_here();
+
+	*container = context ? context->container : NULL;
+	return context ? context->device->registry : context_free_registry();
+}
+
 static void enter_alone(const struct object_entry *entry)
 {
-	struct context context;
+	const char *container;
+	struct registry *registry = books_of(entry->type, &container);
 
-	if (belongs_to_no_context(entry->type) || !context_current(&context)) {
-		object_enter(context_free_registry(), NULL, entry);
-		return;
-	}
-	object_enter(context.device->registry, context.container, entry);
-	if (entry->type == &object_type_stream)
-		quiet_stream_made(context.handle, (CUstream)entry->address);
+	object_enter(registry, container, entry);
 }
 
 static void enter(const struct object_entry *entry)
 {
-	struct context context;
-
 	if (!keeps_more(entry->type)) {
 		enter_alone(entry);
 		return;
 	}
-	context_current(&context); /* is met before the lock is taken */
+	context_here(); /* is met before the lock is taken */
 	lock_acquire(&kept_lock);
 	forget_kept_of_last(entry);
 	enter_alone(entry);
@@ -80,7 +83,11 @@ static void enter(const struct object_entry *entry)
 
 void track(const struct resource_type *type, uint64_t object, uint64_t bytes)
 {
-	track_weighed(type, object, &(struct object_weight){.bytes = bytes});
+	KEEP_ERRNO;
+	struct object_entry entry = {.type = type, .address = object, .weight.bytes = bytes};
+
+	if (job_is_active())
+		enter(&entry);
 }
 
 void track_weighed(const struct resource_type *type, uint64_t object,
@@ -102,6 +109,17 @@ void track_flagged(const struct resource_type *type, uint64_t object, unsigned i
 		enter(&entry);
 }
 
+/* By this very owner before. */
+static bool is_handed_out(const struct resource_type *type, uint64_t object,
+                          const struct resource_type *owner_type, uint64_t owner)
+{
+	const char *container;
+	struct registry *registry = books_of(type, &container);
+	const struct object_owner by = {owner_type, owner};
+
+	return object_belongs_to(registry, container, type, object, &by);
+}
+
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner)
@@ -109,7 +127,7 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	KEEP_ERRNO;
 	struct object_entry entry = {.type = type, .address = object};
 
-	if (!job_is_active())
+	if (!job_is_active() || is_handed_out(type, object, owner_type, owner))
 		return;
 	if (weight)
 		entry.weight = *weight;
@@ -118,14 +136,15 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	resource_release(entry.owner);
 }
 
-struct tracked untrack(const struct resource_type *type, uint64_t object)
+void untrack(const struct resource_type *type, uint64_t object, struct tracked *going)
 {
 	KEEP_ERRNO;
-	struct tracked going = {.type = type, .leaving.object = object};
 
+	going->type = type;
+	going->leaving.resource = NULL;
+	going->leaving.object = object;
 	if (job_is_active())
-		going.leaving = context_leave_object(type, object);
-	return going;
+		context_leave_unheld(type, object, &going->leaving);
 }
 
 /* Returns whether it was not in the books, and no other of its handle is by now. */
@@ -159,14 +178,14 @@ void untrack_end(struct tracked *going, CUresult result)
 		leave(going);
 	else
 		registry_left(&going->leaving, false);
-	resource_release(going->leaving.resource);
 }
 
 struct measuring begin_measuring(void)
 {
 	KEEP_ERRNO;
-	struct measuring measuring = {0};
+	struct measuring measuring;
 
+	measuring.device = NULL;
 	if (job_is_active())
 		measured_begin(&measuring);
 	return measuring;
@@ -175,8 +194,9 @@ struct measuring begin_measuring(void)
 struct measuring begin_measuring_seldom(void)
 {
 	KEEP_ERRNO;
-	struct measuring measuring = {0};
+	struct measuring measuring;
 
+	measuring.device = NULL;
 	if (job_is_active())
 		measured_begin_seldom(&measuring);
 	return measuring;

@@ -59,12 +59,13 @@
  * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and what the driver gives its address to
  * meanwhile stays.
  */
-#define DESTROYED(call, type, object)                                                 \
-	({                                                                            \
-		struct tracked going_ = untrack(&object_type_##type, HANDLE(object)); \
-		CUresult destroyed_ = (call);                                         \
-		untrack_end(&going_, destroyed_);                                     \
-		destroyed_;                                                           \
+#define DESTROYED(call, type, object)                                  \
+	({                                                             \
+		struct tracked going_;                                 \
+		untrack(&object_type_##type, HANDLE(object), &going_); \
+		CUresult destroyed_ = (call);                          \
+		untrack_end(&going_, destroyed_);                      \
+		destroyed_;                                            \
 	})
 
 /*
@@ -121,7 +122,7 @@ void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner);
 /* Whatever context it was made in, the current one first. */
-struct tracked untrack(const struct resource_type *type, uint64_t object);
+void untrack(const struct resource_type *type, uint64_t object, struct tracked *going);
 /* After the driver's answer: gone for good, with what is kept of it elsewhere, or as it was. */
 void untrack_end(struct tracked *going, CUresult result);
 

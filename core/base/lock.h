@@ -68,7 +68,6 @@ enum {
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
-	X(STREAMS,      DRIVER,  "which streams are asked whether they are idle") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
 	/* pacing and steps */ \
 	X(PACER,        DRIVER,  "the rounds of a device") \
@@ -77,8 +76,8 @@ enum {
 	/* what everybody uses */ \
 	X(ACTIONS,      NOTHING, "who adds and removes actions") \
 	X(LOOKUP_TABLE, NOTHING, "a lookup table") \
-	X(OWNED,        NOTHING, "which object goes with which") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \
+	X(OWNED,        NOTHING, "which object goes with which") \
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
 	X(QUEUE,        NOTHING, "a queue") \
 	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \

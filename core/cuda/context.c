@@ -200,7 +200,7 @@ static bool meet(CUcontext handle, struct context *context)
 }
 
 /* The thread's own copy, which its next call may change; NULL as context_current() says false. */
-static const struct context *current(void)
+const struct context *context_here(void)
 {
 	/* The last one: mostly it still is. */
 	static __thread struct {
@@ -224,7 +224,7 @@ static const struct context *current(void)
 
 bool context_current(struct context *context)
 {
-	const struct context *now = current();
+	const struct context *now = context_here();
 
 	if (now)
 		*context = *now;
@@ -496,19 +496,33 @@ struct resource *context_find_object(const struct resource_type *type, uint64_t 
 	return look_everywhere(type, object, &registry);
 }
 
-struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
+static void leave(const struct resource_type *type, uint64_t object, bool holds,
+                  struct leaving *leaving)
 {
 	struct registry *registry = NULL;
-	struct leaving leaving = {0};
-	const struct context *context = current();
+	const struct context *context = context_here();
 	struct resource *found;
 
 	/* Mostly it is where it was made. */
-	if (context)
-		leaving = registry_leave_object(context->device->registry, context->container, type,
-		                                object);
-	if (leaving.resource)
-		return leaving;
+	if (context && registry_leave_object(context->device->registry, context->container, type,
+	                                     object, holds, leaving))
+		return;
 	found = look_everywhere(type, object, &registry);
-	return registry_leave(registry, object, found);
+	*leaving = registry_leave(registry, object, found);
+	if (!holds)
+		resource_release(found);
+}
+
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
+{
+	struct leaving leaving;
+
+	leave(type, object, true, &leaving);
+	return leaving;
+}
+
+void context_leave_unheld(const struct resource_type *type, uint64_t object,
+                          struct leaving *leaving)
+{
+	leave(type, object, false, leaving);
 }

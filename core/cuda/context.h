@@ -29,6 +29,8 @@ void context_start(struct device_set *set);
  * is none or its device is unknown.
  */
 bool context_current(struct context *context);
+/* Likewise, the thread's own copy, until it asks again. NULL: there is none. */
+const struct context *context_here(void);
 /* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
 extern void (*context_met)(const struct context *context);
 bool context_find(CUcontext handle, struct context *context);
@@ -89,6 +91,9 @@ void context_forget(CUcontext handle);
 struct resource *context_find_object(const struct resource_type *type, uint64_t object);
 /* Finds it likewise, before the driver is asked to let it go (registry_left()). */
 struct leaving context_leave_object(const struct resource_type *type, uint64_t object);
+/* Likewise, without a reference: its resource is not to be touched. */
+void context_leave_unheld(const struct resource_type *type, uint64_t object,
+                          struct leaving *leaving);
 /* The device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
 /* For what belongs to no context: the default container of the process's first device. */

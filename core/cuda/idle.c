@@ -6,61 +6,10 @@
 #include <stdlib.h>
 
 #include "core/base/deadline.h"
-#include "core/base/lock.h"
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
 enum { LOOK_NS = 20000 };
-
-struct known {
-	CUcontext context;
-	CUstream stream;
-};
-
-static LOCK_OF(STREAMS) lock = LOCK_FREE;
-static struct known *streams;
-static size_t count, room;
-
-void quiet_stream_made(CUcontext context, CUstream stream)
-{
-	lock_acquire(&lock);
-	if (count == room) {
-		size_t more = room ? 2 * room : 64;
-		struct known *grown = realloc(streams, more * sizeof(*grown));
-
-		if (grown) {
-			streams = grown;
-			room = more;
-		}
-	}
-	/* One that is not known is waited for with its context. */
-	if (count < room)
-		streams[count++] = (struct known){context, stream};
-	lock_release(&lock);
-}
-
-static void forget(CUcontext context, CUstream stream)
-{
-	lock_acquire(&lock);
-	for (size_t i = 0; i < count;) {
-		if (context ? streams[i].context == context : streams[i].stream == stream)
-			streams[i] = streams[--count];
-		else
-			i++;
-	}
-	lock_release(&lock);
-}
-
-void quiet_stream_gone(CUstream stream)
-{
-	forget(NULL, stream);
-}
-
-void quiet_forget_context(CUcontext context)
-{
-	if (context)
-		forget(context, NULL);
-}
 
 /* --- waiting --- */
 
@@ -209,20 +158,47 @@ static enum quiet ask_contexts(uint64_t patience_ns)
 	return wait_for_answer(question, patience_ns) ? judge(waiter.result) : QUIET_BUSY;
 }
 
+/* The mover's: streams of the context at hand, as the registry lists them. */
+static uint64_t *streams;
+static size_t room;
+
+/* Returns how many are listed. Those that there is no memory for are waited for with their context. */
+static size_t list_streams(const struct context *context)
+{
+	struct registry *registry = context->device->registry;
+	size_t count = registry_list_chained(registry, context->container, streams, room);
+	uint64_t *grown = count > room ? realloc(streams, 2 * count * sizeof(*grown)) : NULL;
+
+	if (grown) {
+		streams = grown;
+		room = 2 * count;
+		count = registry_list_chained(registry, context->container, streams, room);
+	}
+	return count < room ? count : room;
+}
+
 /* A stream that the driver does not know any more runs nothing. */
+static enum quiet ask_streams_of(const struct context *context)
+{
+	enum quiet quiet = QUIET;
+	size_t count = list_streams(context);
+
+	if (!count || context_push(context->handle) != CUDA_SUCCESS)
+		return quiet;
+	for (size_t i = 0; i < count && quiet == QUIET; i++)
+		if (driver.cuStreamQuery((CUstream)(uintptr_t)streams[i]) == CUDA_ERROR_NOT_READY)
+			quiet = QUIET_BUSY;
+	context_pop(context->handle);
+	return quiet;
+}
+
 static enum quiet ask_streams(void)
 {
 	enum quiet quiet = QUIET;
+	struct context context;
 
-	lock_acquire(&lock);
-	for (size_t i = 0; i < count && quiet == QUIET; i++) {
-		if (context_push(streams[i].context) != CUDA_SUCCESS)
-			continue;
-		if (driver.cuStreamQuery(streams[i].stream) == CUDA_ERROR_NOT_READY)
-			quiet = QUIET_BUSY;
-		context_pop(streams[i].context);
-	}
-	lock_release(&lock);
+	for (size_t i = 0; quiet == QUIET && context_at(i, &context); i++)
+		quiet = ask_streams_of(&context);
 	return quiet;
 }
 

@@ -14,11 +14,6 @@
 
 #include "core/cuda/context.h"
 
-/* Streams of the program, as they come and go. Thread-safe. */
-void quiet_stream_made(CUcontext context, CUstream stream);
-void quiet_stream_gone(CUstream stream);
-void quiet_forget_context(CUcontext context);
-
 /*
  * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special), whose answer it is.
  * Thread-safe.

@@ -607,7 +607,6 @@ void job_left_context(const struct context *context)
 	parameters_forget();
 	vmem_forget_context(context);
 	ipc_forget_context(context->handle);
-	quiet_forget_context(context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&job.devices);
 	pools_settle();
@@ -620,9 +619,13 @@ void job_leave_stream(CUstream stream)
 		job_pace_leave_stream(stream);
 }
 
+bool job_keeps_of_streams(void)
+{
+	return capture_is_active() || ordered_keeps_any();
+}
+
 void job_left_stream(CUstream stream)
 {
 	capture_is_over(stream);
-	quiet_stream_gone(stream);
 	ordered_stream_gone(stream);
 }

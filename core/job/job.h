@@ -103,6 +103,8 @@ void job_stay_context(const struct context *context);
 void job_left_context(const struct context *context);
 /* The driver is asked to destroy a stream: what was measured of it ends. It agreed: what is kept of it goes. */
 void job_leave_stream(CUstream stream);
+/* Returns whether anything is kept of any stream, so that job_left_stream() is to be called. */
+bool job_keeps_of_streams(void);
 void job_left_stream(CUstream stream);
 
 #endif

@@ -89,6 +89,9 @@ static void meet(int i)
 	(void)atexit(job_pace_let_go);
 }
 
+/* Until it has, no burst is in any stream. */
+static _Atomic bool has_paced;
+
 bool job_pace_set(int i, const struct config_gpu *settings)
 {
 	const struct pacer_settings s = {.share = (uint32_t)settings->share,
@@ -96,8 +99,10 @@ bool job_pace_set(int i, const struct config_gpu *settings)
 	                                 .policy = (int)settings->share_policy};
 	bool is_paced = pacer_would_pace(&s);
 
-	if (is_paced)
+	if (is_paced) {
 		meet(i);
+		atomic_store(&has_paced, true);
+	}
 	pacer_set(pace.pacer[i], &s);
 	return is_paced;
 }
@@ -143,6 +148,8 @@ void job_pace_forget_context(CUcontext context)
 
 void job_pace_leave_stream(CUstream stream)
 {
+	if (!atomic_load_explicit(&has_paced, memory_order_relaxed))
+		return;
 	for (int i = 0; i < pace.count; i++)
 		pacer_forget_stream(pace.pacer[i], stream);
 }

@@ -89,6 +89,7 @@ static int grow(struct address_table *table)
 	    .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY,
 	    .shift = table->capacity ? table->shift - 1 : FIRST_SHIFT,
 	    .count = table->count,
+	    .entries = table->entries,
 	};
 	larger.entry = calloc(larger.capacity, sizeof *larger.entry);
 	if (!larger.entry)
@@ -137,6 +138,7 @@ int address_table_insert(struct address_table *table, struct container *containe
 	*place = (struct address_entry){
 	    .address = address, .container = container, .resource = resource};
 	table->count++;
+	resource->entry = ++table->entries;
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct address_table {
 	size_t capacity;             /* a power of two, at most three quarters used */
 	int shift;                   /* 64 - log2(capacity) */
 	size_t count;
+	uint64_t entries; /* so far */
 };
 
 /* Valid until the table is changed. NULL: absent. */

@@ -78,33 +78,60 @@ static struct named *find_named(const struct container *container, const struct 
 }
 
 struct resource *container_find(const struct container *container, const struct resource_type *type,
-                                struct resource_name name)
+                                const struct resource_name *name)
 {
-	if (name.is_address) {
+	if (name->is_address) {
 		const struct address_entry *entry =
-		    address_table_find(container->addresses, container, type, name.address);
+		    address_table_find(container->addresses, container, type, name->address);
 		return entry ? entry->resource : NULL;
 	}
-	const struct named *found = find_named(container, type, name.text);
+	const struct named *found = find_named(container, type, name->text);
 	return found ? found->resource : NULL;
 }
 
-int container_insert(struct container *container, struct resource_name name,
+/* NULL: of a type that has none. */
+static struct resource_chain *chain_of(struct resource *resource)
+{
+	size_t at = resource->type->chain;
+
+	return at ? (struct resource_chain *)((char *)resource + at) : NULL;
+}
+
+static void chain(struct container *container, uint64_t object, struct resource_chain *chain)
+{
+	*chain = (struct resource_chain){container->chained, &container->chained, object};
+	if (chain->next)
+		chain->next->link = &chain->next;
+	container->chained = chain;
+}
+
+static void unchain(const struct resource_chain *chain)
+{
+	*chain->link = chain->next;
+	if (chain->next)
+		chain->next->link = chain->link;
+}
+
+int container_insert(struct container *container, const struct resource_name *name,
                      struct resource *resource)
 {
-	if (name.is_address) {
+	if (name->is_address) {
 		int error =
-		    address_table_insert(container->addresses, container, name.address, resource);
-		container->address_count += !error;
-		return error;
+		    address_table_insert(container->addresses, container, name->address, resource);
+		if (error)
+			return error;
+		container->address_count++;
+		if (resource->type->chain)
+			chain(container, name->address, chain_of(resource));
+		return 0;
 	}
-	if (find_named(container, resource->type, name.text))
+	if (find_named(container, resource->type, name->text))
 		return -EEXIST;
 	struct named *named = calloc(1, sizeof *named);
 	if (!named)
 		return -ENOMEM;
 	named->key.type = resource->type;
-	strcpy(named->key.name, name.text);
+	strcpy(named->key.name, name->text);
 	named->resource = resource;
 	HASH_ADD(hh, container->named, key, sizeof named->key, named);
 	if (!named->hh.tbl) {
@@ -117,18 +144,20 @@ int container_insert(struct container *container, struct resource_name name,
 struct resource *container_remove_entry(struct container *container, struct address_entry *entry)
 {
 	container->address_count--;
+	if (entry->resource->type->chain)
+		unchain(chain_of(entry->resource));
 	return address_table_remove(container->addresses, entry);
 }
 
 struct resource *container_remove(struct container *container, const struct resource_type *type,
-                                  struct resource_name name)
+                                  const struct resource_name *name)
 {
-	if (name.is_address) {
+	if (name->is_address) {
 		struct address_entry *entry =
-		    address_table_find(container->addresses, container, type, name.address);
+		    address_table_find(container->addresses, container, type, name->address);
 		return entry ? container_remove_entry(container, entry) : NULL;
 	}
-	struct named *found = find_named(container, type, name.text);
+	struct named *found = find_named(container, type, name->text);
 	if (!found)
 		return NULL;
 	struct resource *removed = found->resource;

@@ -22,6 +22,7 @@ struct container {
 	struct address_table *addresses; /* the registry's */
 	size_t address_count;            /* of which here */
 	struct named *named;             /* uthash */
+	struct resource_chain *chained;  /* the first */
 	UT_hash_handle hh;
 };
 
@@ -35,13 +36,13 @@ struct container *container_new(const char *name, struct address_table *addresse
 /* No longer in use; empty. */
 void container_free(struct container *container);
 struct resource *container_find(const struct container *container, const struct resource_type *type,
-                                struct resource_name name);
+                                const struct resource_name *name);
 /* 0, -EEXIST or -ENOMEM. */
-int container_insert(struct container *container, struct resource_name name,
+int container_insert(struct container *container, const struct resource_name *name,
                      struct resource *resource);
 /* What was taken out, or NULL. */
 struct resource *container_remove(struct container *container, const struct resource_type *type,
-                                  struct resource_name name);
+                                  const struct resource_name *name);
 /* The same for an entry of the address table that is this container's. */
 struct resource *container_remove_entry(struct container *container, struct address_entry *entry);
 /* Takes everything out: chained by next_taken. */

@@ -131,7 +131,7 @@ static bool look_around(struct registry *registry, const struct handle *handle,
 	container = registry_find_container(registry, handle->container);
 	for (const struct known_type *known = registry->types; container && known && !*other;
 	     known = known->next)
-		if (container_find(container, known->type, name))
+		if (container_find(container, known->type, &name))
 			*other = known->type;
 	lock_release(&registry->lock);
 	return container != NULL;

@@ -31,6 +31,11 @@ struct weighed {
 };
 static_assert(sizeof(struct weighed) <= 136, "144 bytes of the heap");
 
+struct chained {
+	struct weighed weighed;
+	struct resource_chain chain;
+};
+
 /* One for all: owner and owned may be of different devices. Nothing is locked under it. */
 static LOCK_OF(OWNED) owned_lock = LOCK_FREE;
 
@@ -122,6 +127,14 @@ OBJECT_TYPES_LIGHT(X)
 	    .name = #type_name, .memory_used = object_memory_used, .destroy = object_destroy};
 OBJECT_TYPES_WEIGHED(X)
 #undef X
+#define X(type_name)                                           \
+	const struct resource_type object_type_##type_name = { \
+	    .name = #type_name,                                \
+	    .memory_used = object_memory_used,                 \
+	    .destroy = object_destroy,                         \
+	    .chain = offsetof(struct chained, chain)};
+OBJECT_TYPES_CHAINED(X)
+#undef X
 
 void object_leave(struct resource *object)
 {
@@ -173,6 +186,27 @@ uint64_t object_owner(struct resource *object)
 	address = owner ? owner->address : 0;
 	lock_release(&owned_lock);
 	return address;
+}
+
+static bool is_owned_by(struct resource *object, const void *cookie)
+{
+	const struct object_owner *wanted = cookie;
+	const struct object *owner;
+	bool is_owned;
+
+	lock_acquire(&owned_lock);
+	owner = object_of(object)->owner;
+	is_owned = owner && owner->address == wanted->address &&
+	           owner->resource.type == wanted->type && !resource_is_leaving(&owner->resource);
+	lock_release(&owned_lock);
+	return is_owned && !resource_is_leaving(object);
+}
+
+bool object_belongs_to(struct registry *registry, const char *container,
+                       const struct resource_type *type, uint64_t object,
+                       const struct object_owner *owner)
+{
+	return registry_object_is(registry, container, type, object, is_owned_by, owner);
 }
 
 struct object_weight object_weight(struct resource *object)
@@ -252,27 +286,12 @@ struct resource *object_kept(struct resource *object, const struct resource_type
 	return verified(kept, type, o) ? resource_hold(kept) : NULL;
 }
 
-static bool is_known(struct registry *registry, const char *container,
-                     const struct object_entry *entry)
-{
-	struct resource *known =
-	    registry_lookup_object(registry, container, entry->type, entry->address);
-	bool is_same = false;
-
-	if (known) {
-		lock_acquire(&owned_lock);
-		is_same = object_of(known)->owner == object_of(entry->owner) &&
-		          !resource_is_leaving(known);
-		lock_release(&owned_lock);
-		resource_release(known);
-	}
-	return is_same;
-}
-
 static struct object *create(struct registry *registry, const struct object_entry *entry)
 {
 	/* calloc() goes past the thread's cache. */
-	struct object *o = malloc(entry->type->memory_used ? sizeof(struct weighed) : sizeof(*o));
+	struct object *o = malloc(entry->type->chain         ? sizeof(struct chained)
+	                          : entry->type->memory_used ? sizeof(struct weighed)
+	                                                     : sizeof(*o));
 
 	if (!o)
 		return NULL;
@@ -291,8 +310,6 @@ int object_enter(struct registry *registry, const char *container, const struct 
 	struct object *o;
 	int error;
 
-	if (entry->owner && is_known(registry, container, entry))
-		return 0;
 	o = create(registry, entry);
 	if (!o)
 		return -ENOMEM;

@@ -12,7 +12,7 @@
 
 #include "core/registry/registry.h"
 
-/* Those that weigh nothing and have nothing of their own take 88 bytes, the others 136. */
+/* Those that weigh nothing and have nothing of their own take 88 bytes, streams 160, the others 136. */
 #define OBJECT_TYPES_LIGHT(X) \
 	X(context)            \
 	X(green_context)      \
@@ -31,7 +31,6 @@
 	X(kernel)               \
 	X(function)             \
 	X(global)               \
-	X(stream)               \
 	X(graph)                \
 	X(graph_node)           \
 	X(graph_body)           \
@@ -42,9 +41,13 @@
 	X(mipmapped_array)      \
 	X(graphics_resource)
 
-#define OBJECT_TYPES(X)       \
-	OBJECT_TYPES_LIGHT(X) \
-	OBJECT_TYPES_WEIGHED(X)
+/* And are listed by their context. */
+#define OBJECT_TYPES_CHAINED(X) X(stream)
+
+#define OBJECT_TYPES(X)         \
+	OBJECT_TYPES_LIGHT(X)   \
+	OBJECT_TYPES_WEIGHED(X) \
+	OBJECT_TYPES_CHAINED(X)
 
 #define X(name) extern const struct resource_type object_type_##name;
 OBJECT_TYPES(X)
@@ -70,8 +73,8 @@ struct object_entry {
 };
 
 /*
- * Registers a CUDA object by its address; what that stood for before is gone. What is known already as this
- * very owner's stays as it is. 0 or a negative errno (as registry_add_object).
+ * Registers a CUDA object by its address; what that stood for before is gone. Of what an owner hands out again
+ * object_belongs_to() says so first. 0 or a negative errno (as registry_add_object).
  */
 int object_enter(struct registry *registry, const char *container,
                  const struct object_entry *entry);
@@ -86,6 +89,14 @@ void object_give(struct resource *object, struct resource *owner);
 /* The sum over what it owns of a type. */
 struct object_weight object_owned_weight(struct resource *owner, const struct resource_type *type);
 uint64_t object_owner(struct resource *object); /* its address; 0: none */
+struct object_owner {
+	const struct resource_type *type;
+	uint64_t address;
+};
+/* Returns whether an object is in this container that this owns, and neither is leaving. */
+bool object_belongs_to(struct registry *registry, const char *container,
+                       const struct resource_type *type, uint64_t object,
+                       const struct object_owner *owner);
 struct object_weight object_weight(struct resource *object);
 unsigned int object_flags(const struct resource *object);
 /* Counts as a change. */

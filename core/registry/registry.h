@@ -31,15 +31,27 @@ struct resource_type {
 	        *resource); /* NULL: none; may be called under the registry's lock */
 	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
 	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
+	/* Where a struct resource_chain is in it, so that those of a container can be listed; 0: nowhere. */
+	size_t chain;
 };
 
 /* First member of whatever is registered. */
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
-	_Atomic uint32_t leaving;    /* threads that ask the driver to let it go */
-	uint64_t born_ns;            /* CLOCK_MONOTONIC, to some milliseconds */
-	struct resource *next_taken; /* the registry's, while it lets go of many */
+	_Atomic uint32_t
+	    leaving; /* threads that ask the driver to let it go; changed under the registry's lock */
+	uint64_t born_ns;                    /* CLOCK_MONOTONIC, to some milliseconds */
+	union {                              /* the registry's */
+		uint64_t entry;              /* the number of its entry by address */
+		struct resource *next_taken; /* while it lets go of many */
+	};
+};
+
+/* Links those of a container that are named by address; the registry's. */
+struct resource_chain {
+	struct resource_chain *next, **link;
+	uint64_t object;
 };
 
 void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
@@ -82,6 +94,11 @@ int registry_add_object(struct registry *registry, const char *container, uint64
                         struct resource *resource);
 struct resource *registry_lookup_object(struct registry *registry, const char *container,
                                         const struct resource_type *type, uint64_t object);
+/* What is() answers of it, under the registry's lock: it looks at the resource alone, and quickly. false: it is not there. */
+bool registry_object_is(struct registry *registry, const char *container,
+                        const struct resource_type *type, uint64_t object,
+                        bool (*is)(struct resource *resource, const void *cookie),
+                        const void *cookie);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
 /* Many at once: found[i] NULL where there is none, else with a reference for the caller. How many were found. Cheaper each
@@ -110,18 +127,22 @@ struct resource *registry_take_object(struct registry *registry, const char *pre
  */
 struct leaving {
 	struct registry *registry;
-	struct resource *resource; /* with a reference; NULL: it was not there */
-	uint64_t object;
+	struct resource *resource; /* NULL: it was not there */
+	uint64_t object, entry;
 	size_t place; /* of its entry, which may have been moved since */
 };
 /* Before the driver is asked. Takes over the caller's reference; found may be NULL. */
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
-/* Finds it as registry_find_object() does and begins that, in one; of what is leaving already nothing is begun. */
-struct leaving registry_leave_object(struct registry *registry, const char *preferred,
-                                     const struct resource_type *type, uint64_t object);
+/*
+ * Finds it as registry_find_object() does and begins that, in one; of what is leaving already nothing is begun. holds: with a
+ * reference for the caller; else the resource is not the caller's to touch. Returns whether it was found.
+ */
+bool registry_leave_object(struct registry *registry, const char *preferred,
+                           const struct resource_type *type, uint64_t object, bool holds,
+                           struct leaving *leaving);
 /*
  * After its answer. gone: it agreed, else all is as it was. Returns whether this call took the object out of the books; not
- * where another thread or a new object of that address was quicker. The reference stays the caller's, to be released.
+ * where another thread or a new object of that address was quicker. A reference stays the caller's, to be released.
  */
 bool registry_left(const struct leaving *leaving, bool gone);
 /* Returns whether the driver is asked to let it go now, so that its address may soon stand for another one. */
@@ -129,6 +150,9 @@ static inline bool resource_is_leaving(const struct resource *resource)
 {
 	return atomic_load_explicit(&resource->leaving, memory_order_relaxed) != 0;
 }
+/* Lists the addresses of a container's resources that have a chain, at most n. Returns how many there are. */
+size_t registry_list_chained(struct registry *registry, const char *container, uint64_t *objects,
+                             size_t n);
 /* Deletes this very resource; 0 or -ENOENT, also when the address stands for another one by now. */
 int registry_delete_resource(struct registry *registry, uint64_t object, struct resource *resource);
 

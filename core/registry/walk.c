@@ -98,6 +98,21 @@ size_t registry_list(struct registry *registry, struct registry_listing *listing
 	return all.count;
 }
 
+size_t registry_list_chained(struct registry *registry, const char *container_name,
+                             uint64_t *objects, size_t n)
+{
+	size_t count = 0;
+
+	lock_acquire(&registry->lock);
+	const struct container *container = registry_find_container(registry, container_name);
+	for (const struct resource_chain *c = container ? container->chained : NULL; c;
+	     c = c->next, count++)
+		if (count < n)
+			objects[count] = c->object;
+	lock_release(&registry->lock);
+	return count;
+}
+
 size_t registry_count(struct registry *registry, const struct resource_type *type)
 {
 	size_t count = 0;

@@ -473,17 +473,19 @@ static bool left(struct leaving *leaving, bool gone)
 START_TEST(what_leaves_is_taken_out_wherever_its_entry_has_been_moved)
 {
 	enum { MANY = 512 };
-	struct leaving leaving[MANY / 2];
+	struct leaving leaving[MANY / 2], again;
 
 	for (uint64_t i = 0; i < MANY; i++)
 		ck_assert_int_eq(
 		    registry_add_object(registry, "ctx1", i, thing_new(&type[0], (int)i)), 0);
 	for (uint64_t i = 0; i < MANY / 2; i++) {
-		leaving[i] = registry_leave_object(registry, "ctx1", &type[0], 2 * i);
+		ck_assert(
+		    registry_leave_object(registry, "ctx1", &type[0], 2 * i, true, &leaving[i]));
 		ck_assert(resource_is_leaving(leaving[i].resource));
 	}
 	/* Of what is leaving already nothing is begun. */
-	ck_assert_ptr_null(registry_leave_object(registry, "ctx1", &type[0], 0).resource);
+	ck_assert(!registry_leave_object(registry, "ctx1", &type[0], 0, true, &again));
+	ck_assert_ptr_null(again.resource);
 	for (uint64_t i = 0; i < MANY / 4; i++)
 		registry_delete_object(registry, "ctx1", &type[0], 2 * i + 1);
 	for (uint64_t i = MANY; i < 2 * MANY; i++)

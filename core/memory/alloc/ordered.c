@@ -321,6 +321,11 @@ uint64_t ordered_make_room(struct device *device, bool *is_pending)
 
 /* --- what goes --- */
 
+bool ordered_keeps_any(void)
+{
+	return atomic_load(&kept_count) != 0;
+}
+
 void ordered_stream_gone(CUstream stream)
 {
 	if (!atomic_load(&kept_count))

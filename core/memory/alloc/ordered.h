@@ -26,6 +26,8 @@ void ordered_trim(struct pool *pool, uint64_t keep);
 /* Gives back what nobody uses of a device's. Its bytes. *is_pending: work is still to be done on more; NULL is fine. */
 uint64_t ordered_make_room(struct device *device, bool *is_pending);
 
+/* Returns whether anything waits for a stream. */
+bool ordered_keeps_any(void);
 /* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
 void ordered_stream_gone(CUstream stream);
 /* The context is gone, and its events with it: what waits for its work now waits for everything. */

@@ -133,46 +133,56 @@ void measured_catch_up(struct device *device)
 		end(device, BY_CONTEXT, NULL, NULL, 0);
 }
 
-static bool can_measure(struct measuring *measuring)
+/* Where there is something to measure in. NULL: nothing is. */
+static const struct context *can_measure(struct measuring *measuring)
 {
-	*measuring = (struct measuring){0};
-	return !capture_is_active() && context_current(&measuring->context);
+	measuring->device = NULL;
+	return capture_is_active() ? NULL : context_here();
 }
 
-/* Where NVML tells. */
-static bool is_told(struct measuring *measuring)
+static void measure_in(struct measuring *measuring, const struct context *context)
 {
-	measuring->is_told = overhead_is_known(measuring->context.device);
-	if (measuring->is_told)
-		measuring->device = measuring->context.device;
-	return measuring->is_told;
+	measuring->is_told = measuring->is_left_out = false;
+	measuring->context = *context;
+	measuring->device = context->device;
 }
 
 void measured_begin(struct measuring *measuring)
 {
-	if (can_measure(measuring) && !is_told(measuring) &&
-	    begin(measuring->context.device, BY_CONTEXT))
-		measuring->device = measuring->context.device;
+	const struct context *context = can_measure(measuring);
+
+	if (!context)
+		return;
+	measure_in(measuring, context);
+	measuring->is_told = overhead_is_known(measuring->device);
+	if (!measuring->is_told && !begin(measuring->device, BY_CONTEXT))
+		measuring->device = NULL;
+}
+
+/* Returns whether another call was measured a moment ago. */
+static bool was_read(const struct reading *r)
+{
+	uint64_t read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
+
+	return read_ns && monotonic_coarse_ns() - read_ns < measured_every_ns;
 }
 
 void measured_begin_seldom(struct measuring *measuring)
 {
+	const struct context *context = can_measure(measuring);
 	const struct reading *r;
-	uint64_t read_ns;
 
-	if (!can_measure(measuring))
+	if (!context)
 		return;
-	if (overhead_is_known(measuring->context.device)) {
+	r = reading_of(context->device, BY_CONTEXT);
+	if (overhead_is_known(context->device)) {
 		overhead_note();
-		return;
-	}
-	r = reading_of(measuring->context.device, BY_CONTEXT);
-	read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
-	if (!read_ns || monotonic_coarse_ns() - read_ns >= measured_every_ns) {
-		if (begin(measuring->context.device, BY_CONTEXT))
-			measuring->device = measuring->context.device;
+	} else if (!was_read(r)) {
+		measure_in(measuring, context);
+		if (!begin(measuring->device, BY_CONTEXT))
+			measuring->device = NULL;
 	} else if (!atomic_load_explicit(&r->has_left_out, memory_order_relaxed)) {
-		measuring->device = measuring->context.device;
+		measure_in(measuring, context);
 		measuring->is_left_out = true;
 	}
 }
@@ -233,7 +243,8 @@ static bool has_contexts(const struct device *device)
 
 void measured_begin_context(struct measuring *measuring, struct device *device)
 {
-	*measuring = (struct measuring){0};
+	measuring->device = NULL;
+	measuring->is_told = measuring->is_left_out = false;
 	if (capture_is_active() || !device)
 		return;
 	if (!has_contexts(device))

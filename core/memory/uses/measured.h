@@ -33,7 +33,7 @@ extern uint64_t measured_every_ns;
 
 /* One call being measured. */
 struct measuring {
-	struct device *device; /* NULL: nothing is measured */
+	struct device *device; /* NULL: nothing is measured, and the rest is not set */
 	bool is_told;          /* by NVML */
 	bool is_left_out;
 	struct context context; /* the one that was current */
