@@ -72,17 +72,14 @@ struct device_ref {
 
 /*
  * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
- * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. 0 or a negative errno; nothing is
- * left behind on failure.
+ * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. Returns 0 or a negative errno;
+ * on failure device_set_clear() takes away what is there.
  */
 int device_set_identify(struct device_set *set);
 /* Enters them in the job's books, once. segment NULL: those could not be had. Else as device_set_identify(). */
 int device_set_enter(struct device_set *set, struct segment *segment, const char *job);
-/* Both. */
-int device_set_fill(struct device_set *set, struct segment *segment, const char *job);
 void device_set_clear(struct device_set *set);
 
-int device_set_count(const struct device_set *set, enum device_type type);
 /*
  * By ordinal ("0"), UUID or its beginning (5 characters or more), PCI bus id with or without the domain, the product's name,
  * or "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it may be left out, too.
@@ -91,8 +88,6 @@ int device_set_count(const struct device_set *set, enum device_type type);
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
 /* Of the GPUs. NULL: none. */
 struct device *device_set_find(struct device_set *set, const char *name);
-/* Bytes of the job's memory on the tier, charged by its devices. */
-uint64_t spill_tier_used(struct device_set *set, const struct spill_tier *tier);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
 
 /* Takes over new settings. Returns whether anything changed. */

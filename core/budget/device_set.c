@@ -199,8 +199,6 @@ int device_set_identify(struct device_set *set)
 	set->process = (int)getpid();
 	for (int type = 0; type < DEVICE_TYPES && !error; type++)
 		error = make(set, (enum device_type)type);
-	if (error)
-		device_set_clear(set);
 	return error;
 }
 
@@ -211,19 +209,10 @@ int device_set_enter(struct device_set *set, struct segment *segment, const char
 	snprintf(set->job, sizeof(set->job), "%s", job ? job : "");
 	for (int i = 0; i < set->count && !error; i++)
 		error = enter_books(&set->device[i], segment, set->job);
-	if (error)
-		device_set_clear(set);
-	else
+	if (!error)
 		log_info("%d devices by %s, %d spill tiers by %s", set->count,
 		         set->made_by[DEVICE_GPU], set->tier_count, set->made_by[DEVICE_CPU]);
 	return error;
-}
-
-int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
-{
-	int error = device_set_identify(set);
-
-	return error ? error : device_set_enter(set, segment, job);
 }
 
 void device_set_clear(struct device_set *set)
@@ -234,21 +223,6 @@ void device_set_clear(struct device_set *set)
 		lock_destroy(&set->device[i].lock);
 	}
 	set->count = set->tier_count = 0;
-}
-
-int device_set_count(const struct device_set *set, enum device_type type)
-{
-	return type == DEVICE_GPU ? set->count : set->tier_count;
-}
-
-uint64_t spill_tier_used(struct device_set *set, const struct spill_tier *tier)
-{
-	uint64_t used = 0;
-
-	for (int i = 0; i < set->count; i++)
-		if (tier->devices & 1u << i)
-			used += device_charged(&set->device[i], SEGMENT_ON_HOST);
-	return used;
 }
 
 /* --- names --- */

@@ -188,14 +188,16 @@ static bool wait_until_nobody_is_inside(uint64_t patience_ns)
 	return true;
 }
 
-static bool close_as(uint32_t closed, uint64_t patience_ns)
+bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
 {
 	int saved = errno;
 	bool is_seen = true;
 
+	lock_acquire(&closing);
+	atomic_store(&expiry, expiry_ns);
 	atomic_store(&closer, getpid());
 	/* Every passage after the fence sees the gate closed, or is seen inside. */
-	if (atomic_fetch_or(&gate_state, closed) & GATE_FENCES) {
+	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES) {
 		full_fence();
 	} else if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0) {
 		/* The program has shut itself in since (seccomp): next time each passage pays. */
@@ -209,19 +211,6 @@ static bool close_as(uint32_t closed, uint64_t patience_ns)
 	}
 	errno = saved;
 	return true;
-}
-
-bool gate_close(uint64_t patience_ns)
-{
-	lock_acquire(&closing);
-	return close_as(GATE_CLOSED | GATE_SEIZED, patience_ns);
-}
-
-bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
-{
-	lock_acquire(&closing);
-	atomic_store(&expiry, expiry_ns);
-	return close_as(GATE_CLOSED, patience_ns);
 }
 
 bool gate_seize(void)
@@ -258,15 +247,6 @@ void gate_open(void)
 {
 	change_and_wake(GATE_CLOSED | GATE_SEIZED, WAKE_EXPIRED | WAKE_OTHERS);
 	lock_release(&closing);
-}
-
-unsigned int gate_is_waited_at(void)
-{
-	unsigned int waiting = 0;
-
-	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
-		waiting += atomic_load(&seat->waits);
-	return waiting;
 }
 
 void gate_forked(void)

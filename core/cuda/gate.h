@@ -70,16 +70,12 @@ static inline void gate_leave(void)
 /* Before the gate is first closed: asks the kernel for membarrier. */
 void gate_start(void);
 /*
- * Both wait until nobody is inside, at most `patience_ns`. True: closed; the same thread must gate_open()
- * soon. False: somebody stayed inside, or the kernel refuses membarrier since now; the gate is open again,
- * and later is worth another try. The caller is outside; until it opens the gate it does not enter,
- * and takes no lock that others hold while they enter.
- *
- * gate_close  the gate is seized
- * gate_hold   it is held: a thread that has waited `expiry_ns` at the entrance gets in, and with its next
- *             call waits again
+ * Closes the gate and waits until nobody is inside, at most `patience_ns`. A thread that has waited
+ * `expiry_ns` at the entrance gets in, and with its next call waits again. True: it is held; the same
+ * thread must gate_open() soon. False: somebody stayed inside, or the kernel refuses membarrier since
+ * now; the gate is open again, and later is worth another try. The caller is outside; until it opens
+ * the gate it does not enter, and takes no lock that others hold while they enter.
  */
-bool gate_close(uint64_t patience_ns);
 bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
 /* While held. False: somebody got in and is still inside; the gate stays held. */
 bool gate_seize(void);
@@ -87,8 +83,6 @@ bool gate_seize(void);
 void gate_unseize(void);
 /* From held and from seized. */
 void gate_open(void);
-/* How many threads wait at the entrance now. */
-unsigned int gate_is_waited_at(void);
 /* In a forked child: the other threads are gone, and with them whoever closed the gate. */
 void gate_forked(void);
 

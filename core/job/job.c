@@ -511,6 +511,7 @@ static const struct movable_kind *const what_moves[] = {&movable_chunks, &movabl
 /* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
 static void start(void)
 {
+	bool entered;
 	int failed;
 
 	if (!job_config_start(&job.config))
@@ -523,6 +524,7 @@ static void start(void)
 	keep_directory();
 	failed = device_set_identify(&job.devices);
 	if (failed) {
+		device_set_clear(&job.devices);
 		atomic_store(&job.configured, true);
 		log_error("devices cannot be read (%s): Spillway is off in this process",
 		          strerror(-failed));
@@ -537,8 +539,11 @@ static void start(void)
 		          refused_call(), strerror(-failed));
 		return;
 	}
-	if (device_set_enter(&job.devices, job.segment, job.config.name) != 0 ||
-	    !job_pace_start(&job.devices, job.segment, job.config.name) || !add_actions()) {
+	entered = device_set_enter(&job.devices, job.segment, job.config.name) == 0;
+	if (!entered)
+		device_set_clear(&job.devices);
+	if (!entered || !job_pace_start(&job.devices, job.segment, job.config.name) ||
+	    !add_actions()) {
 		log_error("out of memory: Spillway is off in this process");
 		job.is_given_up = true;
 		sem_post(&job.ready);

@@ -44,7 +44,12 @@ static bool is_same_uuid(const char *one, const char *other)
 	       strcasecmp(one + prefix, other + prefix) == 0;
 }
 
-int nvml_memory_ordinal(const char *visible, int index, const char *uuid)
+/*
+ * Returns the ordinal CUDA gives a device in a process where CUDA_VISIBLE_DEVICES is `visible` (NULL:
+ * not set), -1 when it shows the process no such device. In CUDA's default order the fastest comes first, in NVML's the
+ * lowest PCI bus id: index is right where all GPUs are alike.
+ */
+static int ordinal_among(const char *visible, int index, const char *uuid)
 {
 	int ordinal = 0;
 
@@ -182,7 +187,7 @@ static bool settings_from(const struct job_config *c, const struct config *confi
 	if (!config || is_told_the_truth(config))
 		return false;
 	as_cuda.ordinal =
-	    nvml_memory_ordinal(visible_devices(c->environment), device->ordinal, device->uuid);
+	    ordinal_among(visible_devices(c->environment), device->ordinal, device->uuid);
 	config_for_device(config, &as_cuda, settings);
 	return true;
 }

@@ -18,11 +18,4 @@
  */
 bool nvml_memory_reported(const struct config_device *device, struct reported *memory);
 
-/*
- * The ordinal CUDA gives a device in a process where CUDA_VISIBLE_DEVICES is `visible` (NULL: not set), -1
- * when it shows the process no such device. In CUDA's default order the fastest comes first, in NVML's the
- * lowest PCI bus id: index is right where all GPUs are alike.
- */
-int nvml_memory_ordinal(const char *visible, int index, const char *uuid);
-
 #endif

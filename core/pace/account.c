@@ -17,7 +17,11 @@ static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 	return product > INT64_MAX ? INT64_MAX : (uint64_t)product;
 }
 
-uint64_t account_credit(uint32_t share, uint64_t window_ns)
+/*
+ * Returns how far paid_until may lag: of a window's length the share, but at most 40 % of it, may be
+ * saved as busy time.
+ */
+static uint64_t credit_of(uint32_t share, uint64_t window_ns)
 {
 	return share > MOST_SAVED ? scaled(window_ns, MOST_SAVED, share) : window_ns;
 }
@@ -25,7 +29,7 @@ uint64_t account_credit(uint32_t share, uint64_t window_ns)
 uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uint32_t share,
                      uint64_t window_ns)
 {
-	uint64_t credit = account_credit(share, window_ns);
+	uint64_t credit = credit_of(share, window_ns);
 	uint64_t busy = smaller(busy_ns, ACCOUNT_MAX_DEBT_NS);
 	/* What is being paid for was no pause. */
 	uint64_t earliest = now_ns > credit + busy ? now_ns - credit - busy : 0;

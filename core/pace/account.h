@@ -19,8 +19,6 @@
 /* The most busy time that is owed: one kernel of a minute is paid for like one of ten seconds. */
 #define ACCOUNT_MAX_DEBT_NS 10000000000ull
 
-/* How far paid_until may lag: of a window's length the share, but at most 40 % of it, may be saved as busy time. */
-uint64_t account_credit(uint32_t share, uint64_t window_ns);
 /* The new paid_until, once the busy time is over. now_ns: any clock that never runs backwards and stays below 2^63. */
 uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uint32_t share,
                      uint64_t window_ns);

@@ -4,7 +4,11 @@
 #define FULL_SHARE 100000
 #define ASKED_NS   UINT64_C(2000000000) /* for so long after it worked last */
 
-uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)
+/*
+ * Returns what of the time since a look some HELD_OVER_NS ago, or the first one, was busy, in
+ * thousandths of a percent. busy_ns: ever counted. One that comes too early is not remembered.
+ */
+static uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)
 {
 	uint64_t first = held->looks > HELD_LOOKS ? held->looks - HELD_LOOKS : 0, busy, time;
 	uint64_t last = held->looks ? held->looks - 1 : 0;

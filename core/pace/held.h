@@ -26,12 +26,6 @@ struct held {
 };
 
 /*
- * Pure: what of the time since a look some HELD_OVER_NS ago, or the first one, was busy; thousandths of a percent. busy_ns:
- * ever counted. One that comes too early for the table is not remembered.
- */
-uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns);
-
-/*
  * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our lane's. What pacer_correct() is to be told: of what is
  * measured so many thousandths are ours.
  */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "tests/unit/devices.h"
 #include "core/base/deadline.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"

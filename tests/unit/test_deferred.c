@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "tests/unit/devices.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/arena.h"

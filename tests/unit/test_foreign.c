@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "core/pace/foreign.h"
-#include "core/pace/held.h"
+#include "core/pace/held.c" /* held_share(), too */
 
 #define MS     UINT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/unit/devices.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/managed.h"

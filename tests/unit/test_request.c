@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
+#include "tests/unit/devices.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/alloc/managed.h"

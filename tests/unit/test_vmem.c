@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/unit/devices.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/alloc/allocation.h"
@@ -474,8 +475,8 @@ START_TEST(spill_tiers_are_devices)
 	char name[80];
 
 	start();
-	ck_assert_int_eq(device_set_count(&devices, DEVICE_GPU), 1);
-	ck_assert_int_eq(device_set_count(&devices, DEVICE_CPU), 1);
+	ck_assert_int_eq(devices.count, 1);
+	ck_assert_int_eq(devices.tier_count, 1);
 	ck_assert(!device_set_lookup(&devices, "cpu:1", &found));
 	ck_assert_int_eq(found.type, DEVICE_TYPES);
 	ck_assert_ptr_null(device_set_find(&devices, "cpu:0"));
@@ -485,10 +486,9 @@ START_TEST(spill_tiers_are_devices)
 	ck_assert_ptr_null(found.gpu);
 	ck_assert_int_eq(found.tier->index, 0);
 	ck_assert_uint_eq(found.tier->devices, 1);
-	ck_assert_uint_eq(spill_tier_used(&devices, found.tier), 0);
 	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
 	ck_assert_int_eq(allocate(2 * MIB, &address), CUDA_SUCCESS);
-	ck_assert_uint_eq(spill_tier_used(&devices, found.tier), 2 * MIB);
+	ck_assert_uint_eq(device_charged(&devices.device[0], SEGMENT_ON_HOST), 2 * MIB);
 }
 END_TEST
 
@@ -527,8 +527,8 @@ START_TEST(the_factory_with_the_highest_priority_that_works_makes_the_devices)
 	driver.cuDeviceGetAttribute = two_nodes;
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
 	ck_assert_str_eq(devices.made_by[DEVICE_GPU], "soft");
-	ck_assert_int_eq(device_set_count(&devices, DEVICE_GPU), FOUR);
-	ck_assert_int_eq(device_set_count(&devices, DEVICE_CPU), 2);
+	ck_assert_int_eq(devices.count, FOUR);
+	ck_assert_int_eq(devices.tier_count, 2);
 	ck_assert_ptr_null(device_set_find(&devices, "Spillway software GPU")); /* several */
 	ck_assert(device_set_lookup(&devices, "cpu:0", &found));
 	ck_assert_int_eq(found.tier->node, 3);

@@ -1,0 +1,15 @@
+/* The devices of a test, as a process has them. */
+#ifndef SPILLWAY_TEST_DEVICES_H
+#define SPILLWAY_TEST_DEVICES_H
+
+#include "core/budget/device.h"
+
+/* Finds the driver's devices and enters them in the job's books. Returns 0 or a negative errno. */
+static inline int device_set_fill(struct device_set *set, struct segment *segment, const char *job)
+{
+	int error = device_set_identify(set);
+
+	return error ? error : device_set_enter(set, segment, job);
+}
+
+#endif
