@@ -2,7 +2,7 @@
  * Lookup table: a resource that answers for many 64-bit keys at once, each with a value of a fixed size.
  *
  * One interface, several tables: hash_table_create() is one that is written to; the chunks of an arena are another
- * (core/memory/arena/arena_view.h), a view of what is kept there anyway, which can only be read. Thread-safe.
+ * (core/memory/arena/arena.h), a view of what is kept there anyway, which can only be read. Thread-safe.
  */
 #ifndef SPILLWAY_LOOKUP_TABLE_H
 #define SPILLWAY_LOOKUP_TABLE_H

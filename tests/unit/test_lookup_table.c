@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/memory/arena/arena_view.h"
+#include "core/memory/arena/arena.h"
 #include "suite.h"
 
 enum { KEYS = 500, BULK = 40 };

@@ -6,7 +6,6 @@
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/arena/arena_view.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/movable_own.h"

@@ -1,12 +1,14 @@
 /* Arenas. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/arena/arena.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/budget/wanted.h"
-#include "core/memory/arena/arena_view.h"
 #include "core/memory/arena/spare.h"
 
 enum { TIMES_MEMORY = 4, UNITS_MIN = 1024 };
@@ -115,6 +117,103 @@ static void say_why_not(const struct device *device, enum elastic elastic)
 	log_info("gpu %d: live memory cannot move: %s", device->id.ordinal, why[elastic]);
 }
 
+/* --- as a lookup table; with the arena's lock held while it is looked at --- */
+
+struct arena_view {
+	struct lookup_table table;
+	struct arena *arena;
+};
+
+static struct arena *arena_of_view(struct lookup_table *table)
+{
+	return ((struct arena_view *)table)->arena;
+}
+
+static bool view_find(struct lookup_table *table, uint64_t key, void *value)
+{
+	const struct arena *arena = arena_of_view(table);
+	struct chunk_view *view = value;
+	const struct unit *unit;
+
+	if (key - arena->base >= arena->size)
+		return false;
+	unit = arena_unit(arena, key);
+	if (unit->kind == UNIT_FREE)
+		return false;
+	while (!unit->units && unit > arena->units) /* the chunk's first one says it */
+		unit--;
+	*view = (struct chunk_view){.address =
+	                                arena->base + (uint64_t)(unit - arena->units) * ARENA_UNIT,
+	                            .bytes = unit->units * ARENA_UNIT,
+	                            .kind = unit->kind,
+	                            .side = unit->side,
+	                            .pins = unit->pins};
+	return true;
+}
+
+/* Chunks. */
+static size_t view_count(struct lookup_table *table)
+{
+	const struct arena *arena = arena_of_view(table);
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < arena->top; i++)
+		count += arena->units[i].kind != UNIT_FREE && arena->units[i].units;
+	return count;
+}
+
+static void view_begin(struct lookup_table *table)
+{
+	lock_acquire(&arena_of_view(table)->lock);
+}
+
+static void view_end(struct lookup_table *table)
+{
+	lock_release(&arena_of_view(table)->lock);
+}
+
+static void view_describe(const struct resource *resource, char *buf, size_t size)
+{
+	struct lookup_table *table = (struct lookup_table *)(uintptr_t)resource;
+
+	snprintf(buf, size, "%zu chunks in %" PRIu64 " bytes of addresses",
+	         lookup_table_count(table), arena_of_view(table)->size);
+}
+
+static void view_destroy(struct resource *resource)
+{
+	free(resource);
+}
+
+const struct resource_type arena_view_type = {
+    .name = "arena_view", .describe = view_describe, .destroy = view_destroy};
+
+struct lookup_table *arena_view_create(struct arena *arena)
+{
+	static const struct lookup_table_kind kind = {
+	    .find = view_find, .count = view_count, .begin = view_begin, .end = view_end};
+	struct arena_view *view = calloc(1, sizeof(*view));
+
+	if (!view)
+		return NULL;
+	resource_init(&view->table.resource, &arena_view_type);
+	view->table.kind = &kind;
+	view->table.value_size = sizeof(struct chunk_view);
+	view->arena = arena;
+	return &view->table;
+}
+
+/* Without memory it is not there, and nothing else is wrong. */
+static void view_register(struct arena *arena)
+{
+	struct lookup_table *view = arena_view_create(arena);
+
+	if (view && registry_add(arena->device->registry, NULL, "arena", &view->resource) != 0)
+		resource_release(&view->resource);
+}
+
+/* --- finding one --- */
+
 struct arena *arena_of(struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
@@ -134,7 +233,7 @@ struct arena *arena_of(struct device *device)
 			atomic_store(&range->end, arena->base + arena->size);
 			atomic_store_explicit(&range->base, arena->base, memory_order_release);
 			wanted_open(device);
-			arena_view_register(arena);
+			view_register(arena);
 		} else {
 			say_why_not(device, made);
 		}

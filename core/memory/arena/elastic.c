@@ -4,7 +4,6 @@
 #include "core/base/lock.h"
 #include "core/base/clock.h"
 #include "core/cuda/gate.h"
-#include "core/memory/arena/mixed.h"
 #include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"
 
@@ -328,28 +327,6 @@ struct allocation *elastic_owner(CUdeviceptr address,
 		found = NULL;
 	lock_release(&arena->lock);
 	return found;
-}
-
-void elastic_try_mixed(struct device *device)
-{
-	struct arena_range *range = &arena_ranges[device->id.ordinal];
-	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
-	struct mixed_trial trial = {.base = 0};
-
-	if (!arena)
-		return;
-	lock_acquire(&arena->lock);
-	for (uint32_t i = 0; i < arena->top && !trial.base; i++) {
-		const struct unit *unit = &arena->units[i];
-
-		if (unit->kind != UNIT_FREE && unit->units && unit->side == SEGMENT_ON_DEVICE &&
-		    !mixed_begin(&trial, unit->handle, unit->units * ARENA_UNIT))
-			break;
-	}
-	lock_release(&arena->lock);
-	/* Mapped once more, the memory lives as long as the trial. */
-	if (trial.base)
-		mixed_end(&trial, device);
 }
 
 void elastic_each_run(struct device *device,

@@ -45,8 +45,6 @@ struct allocation *elastic_owner(CUdeviceptr address,
 
 /* Releases slabs that hold nothing. Their bytes. */
 uint64_t elastic_trim(struct device *device);
-/* Finds out whether allocations may be mixed, by memory of the arena. By the mover. */
-void elastic_try_mixed(struct device *device);
 /* Calls each() with every run that is mapped now, with the arena's lock held. */
 void elastic_each_run(struct device *device,
                       void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie);

@@ -7,13 +7,13 @@
 #include "core/cuda/context.h"
 #include "core/cuda/mapping.h"
 #include "core/budget/terms.h"
+#include "core/memory/arena/arena.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
 
 enum { UNKNOWN, POSSIBLE, REFUSED };
 
 #define TO_EITHER_SIDE ((uint64_t)1 << 20)
-#define UNIT           ((uint64_t)2 << 20)
 
 static _Atomic int known[DEVICE_MAX];
 
@@ -33,6 +33,12 @@ bool mixed_is_unknown(struct device *device)
 	return is_wanted(device) &&
 	       atomic_load_explicit(&known[device->id.ordinal], memory_order_relaxed) == UNKNOWN;
 }
+
+/* Another mapping of a chunk, with addresses behind it for memory of the host. */
+struct trial {
+	CUdeviceptr base; /* 0: none */
+	uint64_t size;
+};
 
 static CUresult read_over(CUdeviceptr border)
 {
@@ -80,26 +86,27 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 
 	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	access.location.id = device->handle;
-	if (driver.cuMemMap(base + size, UNIT, 0, on_host, 0) != CUDA_SUCCESS)
+	if (driver.cuMemMap(base + size, ARENA_UNIT, 0, on_host, 0) != CUDA_SUCCESS)
 		return;
-	if (driver.cuMemSetAccess(base, size + UNIT, &access, 1) == CUDA_SUCCESS &&
+	if (driver.cuMemSetAccess(base, size + ARENA_UNIT, &access, 1) == CUDA_SUCCESS &&
 	    context_of_device(device, &context) && context_push(context.handle) == CUDA_SUCCESS) {
 		mixed_try(device, base + size);
 		context_pop(context.handle);
 	}
-	mapping_remove(base + size, UNIT);
+	mapping_remove(base + size, ARENA_UNIT);
 }
 
-bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
+/* Maps a chunk that is on the device once more, so that it may go meanwhile, and does nothing else. */
+static bool begin(struct trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
 {
 	trial->size = size;
-	if (driver.cuMemAddressReserve(&trial->base, size + UNIT, 0, 0, 0) != CUDA_SUCCESS) {
+	if (driver.cuMemAddressReserve(&trial->base, size + ARENA_UNIT, 0, 0, 0) != CUDA_SUCCESS) {
 		trial->base = 0;
 		return false;
 	}
 	if (mapping_make(trial->base, size, on_device) == CUDA_SUCCESS)
 		return true;
-	driver.cuMemAddressFree(trial->base, size + UNIT);
+	driver.cuMemAddressFree(trial->base, size + ARENA_UNIT);
 	trial->base = 0;
 	return false;
 }
@@ -111,22 +118,44 @@ static bool get_host(struct device *device, struct chunk *host)
 	if (spare_take(device, host))
 		return true;
 	terms = terms_of(device);
-	if (device_charge_host(device, UNIT, terms_host_limit(&terms, device)) != 0)
+	if (device_charge_host(device, ARENA_UNIT, terms_host_limit(&terms, device)) != 0)
 		return false;
 	if (spare_create(device, host) == CUDA_SUCCESS)
 		return true;
-	device_uncharge(device, SEGMENT_ON_HOST, UNIT);
+	device_uncharge(device, SEGMENT_ON_HOST, ARENA_UNIT);
 	return false;
 }
 
-void mixed_end(struct mixed_trial *trial, struct device *device)
+static void end(const struct trial *trial, struct device *device)
 {
-	struct chunk host = {.size = UNIT, .side = SEGMENT_ON_HOST};
+	struct chunk host = {.size = ARENA_UNIT, .side = SEGMENT_ON_HOST};
 
 	if (get_host(device, &host)) {
 		map_and_try(device, trial->base, trial->size, host.handle);
 		spare_give(device, &host);
 	}
 	mapping_remove(trial->base, trial->size);
-	driver.cuMemAddressFree(trial->base, trial->size + UNIT);
+	driver.cuMemAddressFree(trial->base, trial->size + ARENA_UNIT);
+}
+
+void mixed_find_out(struct device *device)
+{
+	struct arena_range *range = &arena_ranges[device->id.ordinal];
+	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+	struct trial trial = {.base = 0};
+
+	if (!arena)
+		return;
+	lock_acquire(&arena->lock);
+	for (uint32_t i = 0; i < arena->top && !trial.base; i++) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->kind != UNIT_FREE && unit->units && unit->side == SEGMENT_ON_DEVICE &&
+		    !begin(&trial, unit->handle, unit->units * ARENA_UNIT))
+			break;
+	}
+	lock_release(&arena->lock);
+	/* Mapped once more, the memory lives as long as the trial. */
+	if (trial.base)
+		end(&trial, device);
 }

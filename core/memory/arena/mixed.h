@@ -18,15 +18,10 @@ bool mixed_is_possible(struct device *device);
  */
 void mixed_try(struct device *device, CUdeviceptr border);
 /*
- * Likewise, where no memory meets yet: beside another mapping of a chunk that is on the device. By the mover.
- * mixed_begin() makes that mapping, so that the chunk may go meanwhile, and does nothing else; mixed_end() tries.
+ * Likewise, where no memory meets yet: maps a chunk of the device's arena once more, and memory of the host behind it. By the
+ * mover.
  */
-struct mixed_trial {
-	CUdeviceptr base; /* 0: none */
-	uint64_t size;
-};
-bool mixed_begin(struct mixed_trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size);
-void mixed_end(struct mixed_trial *trial, struct device *device);
+void mixed_find_out(struct device *device);
 /* Whether that is still to be found out. */
 bool mixed_is_unknown(struct device *device);
 

@@ -244,7 +244,7 @@ static bool tend(struct device *device)
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
-		elastic_try_mixed(device);
+		mixed_find_out(device);
 	if (charged > limit) {
 		enum move_pending why = MOVE_CAPTURE;
 		uint64_t done = 0;
