@@ -11,7 +11,9 @@
 /* Processes of one job may see one GPU each, and begin one after the other. */
 #define SETTLED_NS 5000000000ull
 
-/* Returns whether nothing more is to be found out: the GPU is there, or it was said that it is not. */
+/*
+ * Returns whether nothing more is to be found out: the GPU is there, or it was said that it is not.
+ */
 static bool look(struct absent_gpu *absent, uint64_t patience_ns)
 {
 	struct segment_view *view = allocate(sizeof *view);

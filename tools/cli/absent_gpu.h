@@ -1,5 +1,6 @@
 /*
- * A GPU that `run --limit-gpu` names: whether there is one, only the program's processes know, once they use CUDA.
+ * A GPU that `run --limit-gpu` names: whether there is one, only the program's processes know, once
+ * they use CUDA.
  */
 #ifndef SPILLWAY_ABSENT_GPU_H
 #define SPILLWAY_ABSENT_GPU_H
@@ -16,8 +17,8 @@ struct absent_gpu {
 };
 
 /*
- * Says that the job has no such GPU, once it has had the same GPUs for some seconds. Returns whether nothing more is to be found
- * out. For launch(); the cookie is a struct absent_gpu.
+ * Says that the job has no such GPU, once it has had the same GPUs for some seconds. Returns
+ * whether nothing more is to be found out. For launch(); the cookie is a struct absent_gpu.
  */
 bool absent_gpu_look(void *cookie);
 /* Says so now, if it is not said yet, of the GPUs that the job has had. */

@@ -16,7 +16,7 @@
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
 
-/* By then a launcher has set up its job, or has been stopped. */
+/* A launcher has set up its job by then, or has been stopped. */
 #define SETUP_NS 30000000000ull
 
 static char *path; /* NULL: nothing is claimed */
@@ -54,7 +54,10 @@ static void leave_token(const char *token)
 		fail("%s: %s", path, strerror(errno));
 }
 
-/* Theirs, once they are set up. A launcher killed before that has left none. */
+/*
+ * Reads the other launcher's token, once it has set up its job. One that was killed before that has
+ * left none.
+ */
 static void read_token(char token[CLAIM_TOKEN_MAX])
 {
 	ssize_t length = pread(lock, token, CLAIM_TOKEN_MAX - 1, 0);

@@ -1,6 +1,6 @@
 /*
- * The commands, but for those that are rooms of their own (tools/top, tools/doctor). argv[0] is "spillway", the command's name
- * already taken off. Each returns the exit status.
+ * The commands, but for those that are rooms of their own (tools/top, tools/doctor). argv[0] is
+ * "spillway", the command's name already taken off. Each returns the exit status.
  */
 #ifndef SPILLWAY_COMMANDS_H
 #define SPILLWAY_COMMANDS_H

@@ -1,9 +1,9 @@
 /*
  * spillway events: what happened when, from the rings of all processes of a job, or of all jobs.
  *
- * It reads what there is, in rounds: each round lists the rings, so that those of new processes are found, reads what came
- * since the last one, and shows it in order of time. A round is shown whole, and each line is one write(2): an interrupt
- * ends the tool between two rounds.
+ * It reads what there is, in rounds: each round lists the rings, so that those of new processes are
+ * found, reads what came since the last one, and shows it in order of time. A round is shown whole,
+ * and each line is one write(2): an interrupt ends the tool between two rounds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -195,7 +195,10 @@ static void interrupt(int number)
 
 static void catch_interrupts(void)
 {
-	/* A second one ends the tool wherever it is. What a shell has ignored for us stays so. */
+	/*
+	 * A second one ends the tool wherever it is. A signal that a shell has us ignore stays
+	 * ignored.
+	 */
 	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
 	static const int signals[] = {SIGINT, SIGTERM};
 	struct sigaction before;
@@ -342,7 +345,10 @@ static void read_work(struct round *round)
 		                           sizeof message);
 		if (n == 0 || n == -ECANCELED)
 			return;
-		/* One that has gone meanwhile, or is of before the machine was started, is no fault. */
+		/*
+		 * One that has gone meanwhile, or is of before the machine was started, is no
+		 * fault.
+		 */
 		if (n < 0 && n != -ENOENT && n != -ESTALE)
 			complain_once(round, message);
 		for (int i = 0; i < n; i++)
@@ -362,7 +368,10 @@ static void add_work(void *cookie, const char *name)
 		free(unit); /* interrupted, so that the queue is not read */
 }
 
-/* What began at the same time stays as it was read: of one ring in the order of writing. */
+/*
+ * Orders by time; events of the same time stay as they were read: those of one ring in the order of
+ * writing.
+ */
 static int by_time(const void *a, const void *b)
 {
 	const struct kept *x = a, *y = b;
@@ -404,7 +413,7 @@ static int open_directory(const struct events_options *events)
 	return directory;
 }
 
-/* A job that is not there, unless it may come. */
+/* Refuses a job that is not there, unless it may come. */
 static void check_job(const struct events_options *events, int directory)
 {
 	struct segment_view *view;
@@ -479,7 +488,10 @@ int command_events(int argc, char **argv)
 	end_round(&round);
 	ring_reader_destroy(reader);
 	close(directory);
-	/* As whoever started us expects of one that was interrupted; the default is in place again. */
+	/*
+	 * Whoever started us expects it of a program that was interrupted; the default action is in
+	 * place again.
+	 */
 	if (interrupted)
 		raise(interrupted);
 	return round.failed ? TOOL_FAILED : TOOL_OK;

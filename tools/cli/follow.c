@@ -64,7 +64,9 @@ char *follow_override_path(const char **job)
 	return text("%s", path);
 }
 
-/* Of the override file as it stands: someone else may have changed it since we did. */
+/*
+ * Reads the hash of the override file as it stands: someone else may have changed it since we did.
+ */
 static bool current_hash(const char *job, uint64_t *hash)
 {
 	char path[PATH_MAX];
@@ -116,7 +118,7 @@ static void print_limits(const struct segment_view *view)
 	}
 }
 
-/* What is waited for, and until when. */
+/* A wait for a job's processes, or for its eviction. */
 struct wait {
 	const char *job;
 	uint64_t timeout_ns;
@@ -124,7 +126,10 @@ struct wait {
 	uint64_t deadline, moved;
 };
 
-/* By the time before the view was read. An eviction has time as long as it goes on. */
+/*
+ * Returns whether the time is over; now was taken before the view. An eviction has time as long as
+ * it goes on.
+ */
 static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
 {
 	uint64_t moved = moving_bytes(view);
@@ -151,7 +156,7 @@ static int report(const struct wait *wait, const struct segment_view *view)
 	return !wait->is_eviction || moving_report_eviction(view) ? TOOL_OK : TOOL_FAILED;
 }
 
-/* True: it is over, and *status says how. */
+/* Looks once. Returns whether the wait is over; *status says how. */
 static bool look(struct wait *wait, int *status)
 {
 	uint64_t now = monotonic_ns(), hash;
@@ -198,7 +203,7 @@ int follow_eviction(const char *job, uint64_t timeout_ns)
 	    &(struct wait){.job = job, .timeout_ns = timeout_ns, .is_eviction = true});
 }
 
-/* A mover that has something to do has done some of it by then. */
+/* A mover that has something to move has moved some of it by then. */
 #define STANDSTILL_NS 1000000000ull
 
 void follow_return(const char *job, uint64_t timeout_ns)

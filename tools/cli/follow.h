@@ -12,21 +12,21 @@
 extern const struct argp follow_argp;
 
 /*
- * Goes where the job is (node_reach()) and returns the path of its override file, which is the caller's; NULL after saying
- * why not: there is no such job, or no live process to obey.
+ * Goes where the job is (node_reach()) and returns the path of its override file, which is the
+ * caller's; NULL after saying why not: there is no such job, or no live process to obey.
  */
 char *follow_override_path(const char **job);
 
 /* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
 int follow(const char *job, uint64_t timeout_ns);
 /*
- * The same until the job's memory has left the GPUs, as long as it moves at all, and says what stays. It is a failure if
- * more stays than what can never move.
+ * The same until the job's memory has left the GPUs, as long as it moves at all, and says what
+ * stays. It is a failure if more stays than what can never move.
  */
 int follow_eviction(const char *job, uint64_t timeout_ns);
 /*
- * Waits until what has left the GPUs is back, as far as there is room, as long as it moves at all. Where it does not, or
- * nobody follows, that is not its business.
+ * Waits until what has left the GPUs is back, as far as there is room, as long as it moves at all.
+ * Where it does not, or nobody follows, that is not its business.
  */
 void follow_return(const char *job, uint64_t timeout_ns);
 

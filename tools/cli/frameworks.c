@@ -1,9 +1,10 @@
 /*
  * Frameworks that would take all memory of a GPU at once.
  *
- * TensorFlow takes nearly all unless it is to grow (its guide "Use a GPU"), JAX 75 % unless it is not to
- * preallocate (its page "GPU memory allocation"): of the limit where there is one, and of the GPU
- * where there is none, so that nothing is left for others. Whoever names a fraction wants to preallocate.
+ * TensorFlow takes nearly all unless it is to grow (its guide "Use a GPU"), JAX 75 % unless it is
+ * not to preallocate (its page "GPU memory allocation"): of the limit where there is one, and of
+ * the GPU where there is none, so that nothing is left for others. Whoever names a fraction wants
+ * to preallocate.
  */
 #include "tools/cli/frameworks.h"
 

@@ -1,4 +1,4 @@
-/* What a job is called that nobody named. */
+/* Names a job that nobody named. */
 #include "tools/cli/job_name.h"
 
 #include <stdlib.h>
@@ -41,7 +41,10 @@ static char *program_job(char **program)
 	return name;
 }
 
-/* PREFIX-NAME, where the variable that has the name is set. Of a long one the end tells it from others. */
+/*
+ * PREFIX-NAME, where the variable that has the name is set. Of a long one the end tells it from
+ * others.
+ */
 static char *named_by(const char *prefix, const char *variable)
 {
 	enum { LONGEST = 56 };

@@ -39,7 +39,7 @@ static int wait_for(pid_t child, const sigset_t *signals, bool (*look)(void *coo
 		siginfo_t info;
 		int signal = sigtimedwait(signals, &info, look ? &interval : NULL);
 
-		if (signal < 0 && errno == EAGAIN) {
+		if (signal < 0 && look && errno == EAGAIN) {
 			if (look(cookie))
 				look = NULL;
 		} else if (signal == SIGCHLD) {

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Runs PROGRAM ARGS... with our environment. Meanwhile calls look() once a second until it says that it has seen enough; NULL:
- * there is nothing to look at. Returns the wait status as waitpid() gives it.
+ * Runs PROGRAM ARGS... with our environment. Meanwhile calls look() once a second until it says
+ * that it has seen enough; NULL: there is nothing to look at. Returns the wait status as waitpid()
+ * gives it.
  */
 int launch(char **program, bool (*look)(void *cookie), void *cookie);
 /* Ends us as the wait status says: with the exit code, or of the same signal. */

@@ -22,7 +22,7 @@ static uint64_t beyond(const struct segment_view *view, int device)
 	return charged > limit ? charged - limit : 0;
 }
 
-/* A process whose memory is still on its way; NULL: none. */
+/* Finds a process whose memory is still on its way. */
 static const struct segment_process *moving(const struct segment_view *view, int device)
 {
 	if (!beyond(view, device))
@@ -99,7 +99,10 @@ static const char *progress(uint64_t left, uint64_t all, char bar[PROGRESS + 3])
 	return bar;
 }
 
-/* The first device whose memory goes there, with a process that may say why it waits and the bytes that are left; -1: none. */
+/*
+ * The first device whose memory goes there, with a process that may say why it waits and the bytes
+ * that are left; -1: none.
+ */
 static int leaving(const struct segment_view *view, const struct segment_process **process,
                    uint64_t *left)
 {

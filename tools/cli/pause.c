@@ -1,5 +1,6 @@
 /*
- * spillway pause, resume: the share set to 0, and back to what it was; with --evict the memory leaves the GPU meanwhile.
+ * spillway pause, resume: the share set to 0, and back to what it was; with --evict the memory
+ * leaves the GPU meanwhile.
  */
 #include <errno.h>
 #include <stdio.h>

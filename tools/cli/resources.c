@@ -1,6 +1,7 @@
 /*
- * The resources of processes. They connect to us (core/wire/resources_wire.h); what they send is bounded, checked and never
- * trusted, and who does not come is not waited for beyond one deadline for all.
+ * The resources of processes. They connect to us (core/wire/resources_wire.h); what they send is
+ * bounded, checked and never trusted, and who does not come is not waited for beyond one deadline
+ * for all.
  */
 #include "tools/cli/resources.h"
 
@@ -87,7 +88,7 @@ static bool read_line(char *at, struct line *line)
 	return end != at && *end == ' ' && handle_parse(end + 1, &line->handle) == 0;
 }
 
-/* False: it is no list. */
+/* Reads the lines of the list. Returns false where it is none. */
 static bool read_lines(struct asked *asked, char *list)
 {
 	asked->line = allocate(((size_t)asked->reply.listed + 1) * sizeof *asked->line);
@@ -133,7 +134,7 @@ static bool is_valid(const struct resources_reply *reply, size_t descriptors)
 	       descriptors == (reply->error ? 0 : 1);
 }
 
-/* A pipe would keep who reads it waiting. */
+/* Returns whether it is a file: a pipe would keep who reads it waiting. */
 static bool is_file(int fd)
 {
 	struct stat found;
@@ -141,7 +142,10 @@ static bool is_file(int fd)
 	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
 }
 
-/* False: it only looked whether anybody listens, as another who asks does. */
+/*
+ * Takes one answer. Returns false where the other side only looked whether anybody listens, as
+ * another who asks does.
+ */
 static bool receive(struct asked *asked, int fd, uint64_t deadline)
 {
 	size_t count = 0;

@@ -8,7 +8,10 @@
 
 #include "core/state/segment.h"
 
-/* Shows them. Returns the exit status: a process that does not answer in time is said, and the others are shown. */
+/*
+ * Shows them. Returns the exit status: a process that does not answer in time is said, and the
+ * others are shown.
+ */
 int resources_show(const struct segment_view *view, bool as_json);
 
 #endif

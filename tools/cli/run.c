@@ -142,7 +142,7 @@ static const char *choose_name(struct run *run)
 	return name ? name : job_name(run->program, &run->common);
 }
 
-/* Else errno says why not. */
+/* Returns whether the file can be read; errno says why not. */
 static bool can_read(const char *file)
 {
 	struct stat found;
@@ -192,7 +192,10 @@ static bool is_same_file(const char *one, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
-/* Whether a list as LD_PRELOAD has it holds a library of our library's name, ours or another. */
+/*
+ * Returns whether a list as LD_PRELOAD has it holds a library of our library's name, ours or
+ * another.
+ */
 static bool is_preloaded(const char *list, const char *library)
 {
 	for (list += strspn(list, ": "); *list; list += strspn(list, ": ")) {
@@ -225,7 +228,10 @@ static void preload(const char *library)
 	free(list);
 }
 
-/* GCC's AddressSanitizer wants to be the first library of a program, which what is preloaded always is. */
+/*
+ * GCC's AddressSanitizer wants to be the first library of a program, which what is preloaded always
+ * is.
+ */
 static void allow_sanitizer(void)
 {
 	static const char option[] = "verify_asan_link_order";
@@ -303,7 +309,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Who holds the override file for so long is no spillway set. */
+/* No spillway set holds the override file for so long. */
 #define LOCK_NS 10000000000ull
 
 /* The flags become the job's override; then everything the shim will read has to be right. */
@@ -336,7 +342,7 @@ static void make_state_directory(void)
 		fail("%s", message);
 }
 
-/* A user ends a program by such signals; it did not end by itself. */
+/* Returns whether a user ended the program, by such a signal; it did not end by itself. */
 static bool is_stopped_by_user(int status)
 {
 	return WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM ||
@@ -380,15 +386,16 @@ static void print_summary(const struct segment_view *view, bool is_named)
 }
 
 /*
- * Prints one line when the job spilled or waited, and of a job that the user named in any case, so that it shows that
- * the program ran under Spillway; and what to try. An earlier run of this name is not meant.
+ * Prints one line when the job spilled or waited, and of a job that the user named in any case, so
+ * that it shows that the program ran under Spillway; and what to try. An earlier run of this name
+ * is not meant.
  */
 static void sum_up(const struct run *run, const char *job, uint64_t since_ns, int status)
 {
 	struct segment_view *view = allocate(sizeof *view);
 	char message[512];
 
-	/* Else it never used CUDA. */
+	/* A program without a segment never used CUDA. */
 	if (segment_read(job, view, message, sizeof message) == 0 && view->created_ns >= since_ns) {
 		print_summary(view, run->is_named);
 		print_hint(view, status);
@@ -396,7 +403,10 @@ static void sum_up(const struct run *run, const char *job, uint64_t since_ns, in
 	free(view);
 }
 
-/* A program that cannot be limited runs nevertheless; one that is not there, launch() reports. */
+/*
+ * Warns of a program that cannot be limited: it runs nevertheless. One that is not there, launch()
+ * reports.
+ */
 static void warn_if_out_of_reach(const char *program)
 {
 	char path[PATH_MAX], message[2 * PATH_MAX];
@@ -406,7 +416,9 @@ static void warn_if_out_of_reach(const char *program)
 		complain("%s; no limit will hold for it", message);
 }
 
-/* A program that has ended is not kept from it by whoever does not read what we say of it. */
+/*
+ * Says a line. A program that has ended is not kept from ending by somebody who does not read it.
+ */
 static void say(const char *line)
 {
 	char *whole = text("spillway: %s\n", line);

@@ -88,7 +88,7 @@ static bool is_heading_of(const char *line, const char *section)
 	return strncasecmp(line + 1, section, length) == 0 && line[1 + length] == ']';
 }
 
-/* Whether it sets the key; where its value begins and how long it is. */
+/* Returns whether it sets the key; *at says where its value begins and *length how long it is. */
 static bool is_setting(const char *line, const char *key, size_t *at, size_t *length)
 {
 	const char *begin = plain(line), *value, *end;
@@ -126,7 +126,10 @@ static bool is_blank_or_comment(const char *line)
 	return strchr("\r\n;#", line[strspn(line, " \t")]);
 }
 
-/* In its place; else at the end of its section; else in a section of its own at the end. */
+/*
+ * Puts the setting in its place, else at the end of its section, else in a section of its own at
+ * the end.
+ */
 static void put(struct lines *lines, const char *section, const char *key, const char *value)
 {
 	bool ours = false;
@@ -176,7 +179,10 @@ static void take_set_aside(struct save *save)
 	}
 }
 
-/* What the configuration says of a file of the job; where it is bad, of the file it is going to be. */
+/*
+ * Returns whether the configuration takes the file at path; a complaint names the file that it is,
+ * or is going to be.
+ */
 static bool can_be_read(const char *path, const char *file)
 {
 	const struct config_sources sources = {.file = path};
@@ -199,7 +205,7 @@ static void put_lines(const struct lines *lines, FILE *out)
 		fputs(lines->line[i], out);
 }
 
-/* What is going to stand there, in memory. */
+/* Returns whether the lines could be read as configuration, by a draft in memory. */
 static bool would_be_read(const struct lines *lines, const char *file)
 {
 	int memory = memfd_create("settings", MFD_CLOEXEC);

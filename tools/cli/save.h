@@ -1,5 +1,6 @@
 /*
- * Writing a job's limits into an INI file, keeping what people wrote there: comments, order, spacing.
+ * Writing a job's limits into an INI file, keeping what people wrote there: comments, order,
+ * spacing.
  */
 #ifndef SPILLWAY_SAVE_H
 #define SPILLWAY_SAVE_H
@@ -7,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * What stands in the job's override file goes into file, which is made if it is missing: each value in
- * its own place where its key has one. Of a paused job, the shares it will have again. The old file
- * stands unless the new one can be read. False after saying why not.
+ * Puts what stands in the job's override file into file, which is made if it is missing: each value
+ * in its own place where its key has one. Of a paused job, the shares it will have again. The old
+ * file stands unless the new one can be read. False after saying why not.
  */
 bool save_limits(const char *job, const char *override_file, const char *file);
 

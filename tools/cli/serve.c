@@ -2,9 +2,9 @@
  * A page served over HTTP, by one thread and poll().
  *
  * Whoever connects is a stranger: a request has at most REQUEST_MAX bytes and a connection
- * CONNECTION_NS from beginning to end. Who has sent a request is answered at once, however many say nothing: where there
- * are CONNECTIONS already, or no more descriptors, the one that has been silent for longest makes room for the next.
- * Every answer ends its connection.
+ * CONNECTION_NS from beginning to end. Who has sent a request is answered at once, however many say
+ * nothing: where there are CONNECTIONS already, or no more descriptors, the one that has been
+ * silent for longest makes room for the next. Every answer ends its connection.
  */
 #include "tools/cli/serve.h"
 
@@ -105,7 +105,7 @@ static int listen_on(const char *address)
 	return listener;
 }
 
-/* A stream into memory, or the end. */
+/* Returns a stream into memory, or ends the tool. */
 static FILE *open_memory(char **memory, size_t *size)
 {
 	FILE *out = open_memstream(memory, size);
@@ -212,8 +212,8 @@ static void receive(struct server *server, struct connection *connection)
 }
 
 /*
- * Then we say that we have ended, and wait until the other side does: closing while something of theirs
- * is unread would reset the connection and take our answer with it.
+ * Then we say that we have ended, and wait until the other side does: closing while something of
+ * theirs is unread would reset the connection and take our answer with it.
  */
 static void transmit(struct connection *connection)
 {
@@ -234,13 +234,19 @@ static void transmit(struct connection *connection)
 	shutdown(connection->socket, SHUT_WR);
 }
 
-/* How little is lost with it: nobody asked, the answer is on its way to who does not end, somebody waits for an answer. */
+/*
+ * How little is lost with it: nobody asked, the answer is on its way to who does not end, somebody
+ * waits for an answer.
+ */
 static int worth(const struct connection *connection)
 {
 	return !connection->answer ? 0 : connection->is_answered ? 1 : 2;
 }
 
-/* Returns a place that is free, or was that of the connection that is worth least, of those the oldest. */
+/*
+ * Returns a place that is free, or was that of the connection that is worth least, of those the
+ * oldest.
+ */
 static struct connection *make_room(struct server *server, bool free_will_do)
 {
 	struct connection *least = NULL;
@@ -263,8 +269,8 @@ static struct connection *make_room(struct server *server, bool free_will_do)
 }
 
 /*
- * Who has sent a request is answered before another comes, so nobody who does is the oldest that is silent. Returns whether
- * there may be more.
+ * Accepts one. A request is answered before another comes, so no sender is the oldest that is
+ * silent. Returns whether there may be more.
  */
 static bool accept_one(struct server *server)
 {
@@ -277,7 +283,10 @@ static bool accept_one(struct server *server)
 	if (error == ECONNABORTED || error == EINTR)
 		return true; /* it has gone again */
 	if (error) {
-		/* we are short of something, of descriptors most likely, and it would be there at once */
+		/*
+		 * we are short of something, of descriptors most likely, and it would be there at
+		 * once
+		 */
 		if (!make_room(server, false))
 			nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 		return false;
@@ -290,7 +299,7 @@ static bool accept_one(struct server *server)
 	return true;
 }
 
-/* As many as there are places, so that others have their turn. */
+/* Accepts as many as there are places, so that others have their turn. */
 static void accept_all(struct server *server)
 {
 	int count = 0;

@@ -6,9 +6,11 @@
 
 #include <stdio.h>
 
-/* A usage error unless it is ADDRESS:PORT in numbers. */
+/* Ends with a usage error unless it is ADDRESS:PORT in numbers. */
 void serve_check(const char *address);
-/* Serves until a signal ends us; what cannot be listened on ends the tool. page() writes the page. */
+/*
+ * Serves until a signal ends us; what cannot be listened on ends the tool. page() writes the page.
+ */
 _Noreturn void serve(const char *address, void (*page)(FILE *out, void *cookie), void *cookie);
 
 #endif

@@ -71,7 +71,7 @@ static const struct argp argp = {
     .children = children,
 };
 
-/* A paused job's share is 0; what is set now holds from `resume` on. */
+/* Keeps the share for `resume` where the job is paused: its share is 0 until then. */
 static bool keep_share_for_resume(struct set *set)
 {
 	const char **share = &set->settings.value[CONFIG_KEY_share];
@@ -109,7 +109,7 @@ static bool job_has_gpu(const char *job, const char *selector)
 	return false;
 }
 
-/* What will not hold as written; an error is follow()'s to say. */
+/* Says what will not hold as written; an error is follow()'s to say. */
 static void warn(const char *override_file)
 {
 	const struct config_sources sources = {
@@ -125,7 +125,10 @@ static void warn(const char *override_file)
 	config_release(config);
 }
 
-/* The INI that is saved to standard output has it for itself: what is said goes to standard error. Returns the output, or -1. */
+/*
+ * The INI that is saved to standard output has it for itself: what is said goes to standard error.
+ * Returns the output, or -1.
+ */
 static int keep_output_for(const char *save)
 {
 	int output = save && strcmp(save, "-") == 0 ? dup(STDOUT_FILENO) : -1;

@@ -38,7 +38,10 @@ bool settings_any(const struct settings *settings)
 	return false;
 }
 
-/* A size and a percentage cannot be compared before the GPU is known. */
+/*
+ * Returns whether most is known to be below limit: a size and a percentage cannot be compared
+ * before the GPU is known.
+ */
 static bool is_below(const char *most, const char *limit)
 {
 	uint64_t most_bytes, limit_bytes;

@@ -19,9 +19,12 @@ struct settings {
 extern const struct argp settings_argp;
 
 bool settings_any(const struct settings *settings);
-/* Merges them into an override file, waiting for others who write to it until the deadline. False after saying why not. */
+/*
+ * Merges them into an override file, waiting for others who write to it until the deadline. False
+ * after saying why not.
+ */
 bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline);
-/* Whether all of them stand in an override file already, as they are written. */
+/* Returns whether all of them stand in an override file already, as they are written. */
 bool settings_stand(const struct settings *settings, const char *path);
 
 #endif

@@ -18,7 +18,7 @@ struct shares {
 	} of[SHARES_MAX];
 };
 
-/* False when there is no such file. One that cannot be read ends the tool. */
+/* Reads them. Returns false when there is no such file. One that cannot be read ends the tool. */
 bool shares_read(const char *path, struct shares *shares);
 /* The value for this selector, or NULL. */
 const char *shares_get(const struct shares *shares, const char *selector);

@@ -257,7 +257,7 @@ static void print_rows(const struct stat_options *stat, const struct rows *rows,
 		print_table(rows);
 }
 
-/* A job that cannot be read is said on stderr; the others are shown. */
+/* Shows all jobs. One that cannot be read is said on stderr; the others are shown. */
 static int show_rows(const struct stat_options *stat, bool first)
 {
 	struct rows rows;
@@ -362,7 +362,7 @@ int command_stat(int argc, char **argv)
 	for (;;) {
 		int status = show(&stat, first);
 
-		/* Of all jobs one that cannot be read ends nothing: its neighbours live on. */
+		/* One of all jobs that cannot be read ends nothing: its neighbours live on. */
 		if (!stat.watch_ns || (status != TOOL_OK && stat.job))
 			return status;
 		first = false;

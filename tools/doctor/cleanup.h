@@ -6,9 +6,12 @@
 
 enum { CLEANUP_KEEPS = 32 };
 
-/* 0, -EBUSY (a process lives, or died just now) or another negative errno. */
+/*
+ * Removes what is left of the job. Returns 0, -EBUSY (a process lives, or died just now) or another
+ * negative errno.
+ */
 int cleanup_job(const char *job);
-/* All but the CLEANUP_KEEPS jobs that ended last. Silent: what cannot be removed stays. */
+/* Removes all but the CLEANUP_KEEPS jobs that ended last. Silent: what cannot be removed stays. */
 void cleanup_old_jobs(void);
 
 #endif

@@ -128,7 +128,7 @@ static void print_providers(int gpu, const struct driver_features *features)
 	                            : "");
 }
 
-/* Who takes turns on a GPU. */
+/* Prints who takes turns on a GPU. */
 static void print_turns(const struct config_device *device)
 {
 	char path[2 * PATH_MAX], message[2 * PATH_MAX];
@@ -204,7 +204,7 @@ static void idle_section(const char *path, const char *selector)
 	        selector);
 }
 
-/* What `run --limit-gpu` was told before anyone knew the job's GPUs. */
+/* Checks what `run --limit-gpu` was told before anyone knew the job's GPUs. */
 static void check_override(const struct segment_view *view)
 {
 	struct config_device device[SEGMENT_DEVICES];
@@ -216,7 +216,7 @@ static void check_override(const struct segment_view *view)
 	free(path);
 }
 
-/* An ended job that looked at its memory, took little of it and launched nothing. */
+/* Tells of an ended job that looked at its memory, took little of it and launched nothing. */
 static void check_looked(const struct segment_view *view)
 {
 	int gpu = hint_looked_first(view);
@@ -289,7 +289,7 @@ struct setting {
 	const char *written; /* NULL: built-in */
 };
 
-/* A percentage of a GPU that is not there. */
+/* Returns whether it is a percentage of a GPU that is not there. */
 static bool is_unknown(const struct setting *setting, const char *written)
 {
 	return setting->device->memory == 0 && written && strchr(written, '%');
@@ -315,7 +315,7 @@ static void print_setting(const char *which, const struct setting *setting, uint
 	const char *why = why_not_obeyed(setting), *text = setting->written;
 	char formatted[64];
 
-	/* What comes of a percentage is known with the GPU; of what has no effect nothing comes. */
+	/* The value of a percentage is known with the GPU; a setting without effect has none. */
 	if (!*why && !is_unknown(setting, text))
 		text = config_format(setting->key, value, formatted, sizeof formatted);
 	finding(!*why, "%s: %s = %s (%s)%s", which, config_key_name(setting->key), text,

@@ -1,5 +1,5 @@
 /*
- * What a driver library says about itself, asked in a child process that shares only the report
+ * Asks a driver library about itself, in a child process that shares only the report
  * with us: whatever happens there, what it had learned by then is kept.
  */
 #include <cuda.h>
@@ -56,7 +56,10 @@ static void format_uuid(const CUuuid *uuid, char *buf, size_t size)
 	         b[14], b[15]);
 }
 
-/* An attribute that an old driver does not know is a feature it does not have. */
+/*
+ * Returns whether the device has it. An attribute that an old driver does not know is a feature it
+ * does not have.
+ */
 static bool has(void *library, CUdevice_attribute attribute, CUdevice handle)
 {
 	int value = 0;

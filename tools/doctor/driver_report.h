@@ -1,5 +1,5 @@
 /*
- * What a real CUDA driver says about itself.
+ * A real CUDA driver's account of itself.
  */
 #ifndef SPILLWAY_DRIVER_REPORT_H
 #define SPILLWAY_DRIVER_REPORT_H
@@ -11,7 +11,7 @@
 
 enum { DRIVER_DEVICES = 16 };
 
-/* Whether memory on the host is charged to this process's memory cgroup. */
+/* Says whether memory on the host is charged to this process's memory cgroup. */
 enum driver_charge { CHARGE_UNKNOWN, CHARGE_YES, CHARGE_NO };
 
 struct driver_features {

@@ -1,4 +1,4 @@
-/* What to try when a program that looks before it allocates has ended. */
+/* Hints for programs that look before they allocate. */
 #include "tools/doctor/hint.h"
 
 #include "core/base/units.h"

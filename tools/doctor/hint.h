@@ -1,6 +1,7 @@
 /*
- * A program that looks at the memory's size before it allocates is told the limit, finds it too little and ends: nothing
- * was refused, nothing spilled, and nothing else shows that Spillway had more to give.
+ * A program that looks at the memory's size before it allocates is told the limit, finds it too
+ * little and ends: nothing was refused, nothing spilled, and nothing else shows that Spillway had
+ * more to give.
  */
 #ifndef SPILLWAY_HINT_H
 #define SPILLWAY_HINT_H
@@ -9,9 +10,15 @@
 
 #include "core/state/segment.h"
 
-/* Finds a GPU of which a job's programs were told the limit, and held no more than half of it. -1: none. */
+/*
+ * Finds a GPU of which a job's programs were told the limit, and held no more than half of it. -1:
+ * none.
+ */
 int hint_looked_first(const struct segment_view *view);
-/* Returns whether no kernel was launched either: a program that ended so did not do what it was started for. */
+/*
+ * Returns whether no kernel was launched either: a program that ended so did not do what it was
+ * started for.
+ */
 bool hint_did_nothing(const struct segment_view *view);
 /* Returns what to try, for one line; the caller frees it. */
 char *hint_text(const struct segment_view *view, int gpu);

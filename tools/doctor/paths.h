@@ -13,11 +13,14 @@ struct paths {
 	char alias[PATH_MAX]; /* libspillway-alias.so */
 };
 
-/* False, and why in message, when either is missing or LD_PRELOAD cannot hold its path. */
+/*
+ * Finds them. Returns false, and why in message, when either is missing or LD_PRELOAD cannot hold
+ * its path.
+ */
 bool paths_shim(struct paths *paths, char *message, size_t size);
 /* The software GPU's folder and its libcuda.so.1 in it. */
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
-/* What follows the last slash. */
+/* Returns what follows the last slash. */
 const char *paths_base(const char *path);
 /* PROGRAM as a shell would find it. False with errno when it would not. */
 bool paths_program(const char *program, char found[PATH_MAX]);

@@ -1,4 +1,4 @@
-/* Whether the loader would put the shim into a program. */
+/* Judges whether the loader would put the shim into a program. */
 #include "tools/doctor/program.h"
 
 #include <elf.h>
@@ -127,8 +127,8 @@ static bool is_elf_for_us(struct image *image, char *reason)
 }
 
 /*
- * Whether the kernel would run it as privileged for this user: then the loader ignores LD_PRELOAD. reason:
- * why, or why a set-uid program is not.
+ * Returns whether the kernel would not run it as privileged for this user: then the loader ignores
+ * LD_PRELOAD. reason: why, or why a set-uid program is not.
  */
 static bool is_unprivileged(const char *path, char *reason)
 {
@@ -140,7 +140,10 @@ static bool is_unprivileged(const char *path, char *reason)
 		return true;
 	if (statvfs(path, &place) == 0 && place.f_flag & ST_NOSUID)
 		return true;
-	/* To root a file's capabilities add nothing; no-new-privs does not make the loader trust them. */
+	/*
+	 * To root a file's capabilities add nothing; no-new-privs does not make the loader trust
+	 * them.
+	 */
 	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
 		return say(reason, "has file capabilities: the loader ignores LD_PRELOAD for it");
 	other_user = status.st_mode & S_ISUID && status.st_uid != getuid();

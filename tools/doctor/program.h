@@ -1,5 +1,5 @@
 /*
- * Whether the loader would put the shim into a program.
+ * Judging whether the loader would put the shim into a program.
  */
 #ifndef SPILLWAY_PROGRAM_H
 #define SPILLWAY_PROGRAM_H
@@ -9,8 +9,8 @@
 
 /*
  * Follows scripts to their interpreter. message says what was found, or why not: static, set-uid to
- * another user, with capabilities, of another machine, for musl, with a loader that is not there, not
- * executable, not there.
+ * another user, with capabilities, of another machine, for musl, with a loader that is not there,
+ * not executable, not there.
  */
 bool program_can_be_shimmed(const char *program, char *message, size_t size);
 

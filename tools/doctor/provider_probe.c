@@ -1,4 +1,6 @@
-/* Whether each provider of host memory works on a device, and sharing memory, found out by using it as the shim does. */
+/*
+ * Tries each provider of host memory on a device, and sharing memory, by using it as the shim does.
+ */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stddef.h>
@@ -8,7 +10,7 @@
 
 enum { UNIT = 2 << 20, CHARGED = 16 * UNIT, ROUNDS = 5 };
 
-/* A function that an old driver lacks is one that it does not support. */
+/* Calls a function of the driver; one that an old driver lacks is one that it does not support. */
 #define CALL(lib, function, ...)                                                                   \
 	({                                                                                         \
 		__typeof__(&(function)) symbol_ = (__typeof__(symbol_))dlsym(lib, NAME(function)); \
@@ -20,8 +22,8 @@ enum { UNIT = 2 << 20, CHARGED = 16 * UNIT, ROUNDS = 5 };
 struct trial {
 	void *library;
 	CUdevice device;
-	size_t
-	    least; /* bytes to make; they are touched and the cgroup is asked in between, if charge_at is set */
+	size_t least; /* bytes to make; they are touched and the cgroup is asked in between, if
+	                 charge_at is set */
 	uint64_t *charge_at;
 };
 

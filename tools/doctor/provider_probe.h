@@ -15,7 +15,9 @@ static inline void probe_about_to(struct driver_report *report, const char *what
 	snprintf(report->said, sizeof report->said, "%s", what);
 }
 
-/* Tries each provider of host memory on the report's device of this index, in a context of its own. */
+/*
+ * Tries each provider of host memory on the report's device of this index, in a context of its own.
+ */
 void probe_providers(void *library, CUdevice handle, struct driver_report *report, int index);
 
 #endif

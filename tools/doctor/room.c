@@ -1,4 +1,4 @@
-/* Whether a job can have its state. */
+/* Tries whether a job can have its state. */
 #include "tools/doctor/room.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { ROOM = 2 << 20 }; /* bytes; what a job keeps is a little less */
 
-/* 0 or an errno. */
+/* Tries to make a file of the size. Returns 0 or an errno. */
 static int try_file(const char *directory)
 {
 	char *file = text("%s/.room.XXXXXX", directory);

@@ -1,5 +1,6 @@
 /*
- * Whether a job can have its state: without it each of its processes would have limits of its own.
+ * Trying whether a job can have its state: without it each of its processes would have limits of
+ * its own.
  */
 #ifndef SPILLWAY_ROOM_H
 #define SPILLWAY_ROOM_H

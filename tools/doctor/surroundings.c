@@ -20,7 +20,7 @@
 
 /* --- the container --- */
 
-/* What a seccomp filter of a container may refuse, and what is lost then. */
+/* Tries system calls that a container's seccomp filter may refuse, and says what is lost then. */
 static void check_calls(void)
 {
 	int descriptor = inotify_init1(IN_CLOEXEC);
@@ -73,7 +73,7 @@ static bool read_line(const char *path, char *line, int size)
 	return good;
 }
 
-/* What host_limit = auto reckons with. */
+/* Prints what host_limit = auto reckons with. */
 static void print_host_memory(void)
 {
 	struct cgroup_memory memory;
@@ -133,7 +133,7 @@ static const struct hami known[] = {
     {"LIBCUDA_LOG_LEVEL", false, NULL, "SPILLWAY_LOG says what is logged"},
 };
 
-/* What follows the name in the variable, an ordinal or nothing; NULL: it is another one. */
+/* Returns what follows the name in the variable, an ordinal or nothing; NULL: it is another one. */
 static const char *ordinal_of(const struct hami *hami, const char *variable)
 {
 	size_t length = strlen(hami->name);

@@ -1,5 +1,6 @@
 /*
- * What stands around a job and changes what Spillway does: the container, and the variables of HAMi.
+ * The surroundings of a job that change what Spillway does: the container, and the variables of
+ * HAMi.
  */
 #ifndef SPILLWAY_SURROUNDINGS_H
 #define SPILLWAY_SURROUNDINGS_H

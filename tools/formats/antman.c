@@ -1,6 +1,7 @@
 /*
- * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/state/status.h). Names and meanings as in AntMan's source
- * (TensorFlow 1.15 port, tensorflow/contrib/resource_management/gpu_statistics.{h,cc}).
+ * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/state/status.h). Names and meanings
+ * as in AntMan's source (TensorFlow 1.15 port,
+ * tensorflow/contrib/resource_management/gpu_statistics.{h,cc}).
  */
 #include "tools/formats/formats.h"
 

@@ -1,5 +1,6 @@
 /*
- * A table with a row per device of a job: each column is a counter in its unit's form, or what cell() says.
+ * A table with a row per device of a job: each column is a counter in its unit's form, or what
+ * cell() says.
  */
 #ifndef SPILLWAY_DEVICE_TABLE_H
 #define SPILLWAY_DEVICE_TABLE_H

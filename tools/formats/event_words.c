@@ -22,7 +22,7 @@ const struct event_words event_words[EVENT_KINDS] = {
 #undef X
 };
 
-uint64_t event_value(const struct event *event, int i)
+static uint64_t event_value(const struct event *event, int i)
 {
 	return i == 0 ? event->a : i == 1 ? event->b : event->c;
 }
@@ -47,7 +47,8 @@ int event_gpu(const struct ring_entry *entry)
 	return ordinal < 0 ? -1 : entry->source->device[ordinal];
 }
 
-uint64_t event_time(const struct ring_entry *entry)
+/* CLOCK_REALTIME. */
+static uint64_t event_time(const struct ring_entry *entry)
 {
 	return entry->event.begin_ns + (uint64_t)entry->source->realtime_offset_ns;
 }

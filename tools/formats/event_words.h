@@ -1,6 +1,6 @@
 /*
- * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes from the list of events
- * (core/state/event.h).
+ * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes
+ * from the list of events (core/state/event.h).
  */
 #ifndef SPILLWAY_EVENT_WORDS_H
 #define SPILLWAY_EVENT_WORDS_H
@@ -25,16 +25,14 @@ struct event_words {
 
 extern const struct event_words event_words[EVENT_KINDS];
 
-uint64_t event_value(const struct event *event, int i);
-/* False: there is no such value. */
+/* Reads a value by its name. Returns false where there is no such value. */
 bool event_value_of(const struct event *event, const char *name, uint64_t *value);
 
 /* The GPU's number within the job; -1: none, or not known. */
 int event_gpu(const struct ring_entry *entry);
-/* CLOCK_REALTIME. */
-uint64_t event_time(const struct ring_entry *entry);
 /*
- * The handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...", or as far as there is such:
+ * The handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...", or as
+ * far as there is such:
  * "/job:bert/process:4711". Returns buf.
  */
 const char *event_path(const struct ring_entry *entry, char *buf, size_t size);

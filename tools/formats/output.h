@@ -1,6 +1,7 @@
 /*
- * Output that goes where an option says: "-" is standard output, a file is replaced as one step (replace.h), and into anything
- * else, a device, a pipe, a socket, /dev/stdout, it is written. What is followed and what is not, core/base/target.h says.
+ * Output that goes where an option says: "-" is standard output, a file is replaced as one step
+ * (replace.h), and into anything else, a device, a pipe, a socket, /dev/stdout, it is written. What
+ * is followed and what is not, core/base/target.h says.
  */
 #ifndef SPILLWAY_OUTPUT_H
 #define SPILLWAY_OUTPUT_H
@@ -20,7 +21,10 @@ struct output {
 bool output_find(const char *path, struct target *target);
 /* Opens a TARGET_FILE for reading, without waiting for anybody. NULL after saying why not. */
 FILE *output_read(const struct target *target);
-/* Begins it; a new file gets this mode. Waits some seconds for a pipe's reader. False after saying why not. */
+/*
+ * Begins it; a new file gets this mode. Waits some seconds for a pipe's reader. False after saying
+ * why not.
+ */
 bool output_begin(struct output *output, const char *path, mode_t mode);
 /* Ends it: a file takes its place. False after saying why not. */
 bool output_end(struct output *output);

@@ -26,7 +26,7 @@ static void put_escaped(FILE *out, const char *name)
 	free(shown);
 }
 
-/* What follows a ';' in a meaning is how our own numbers say it. */
+/* Prints the head of a metric. The part of a meaning after a ';' is about our own numbers. */
 static void put_head(FILE *out, const char *name, const char *type, const char *meaning)
 {
 	fprintf(out, "# HELP %s %.*s\n# TYPE %s %s\n", name, (int)strcspn(meaning, ";"), meaning,
@@ -67,7 +67,7 @@ static void metric_name(const struct counter *counter, char *name, size_t size)
 	         counter->how == COUNTER_SUM ? "_total" : "");
 }
 
-/* In base units, to the last digit. */
+/* Prints the value in base units, to the last digit. */
 static void put_value(FILE *out, const struct counter *counter, uint64_t value)
 {
 	if (counter->unit == COUNTER_ns)
@@ -79,7 +79,7 @@ static void put_value(FILE *out, const struct counter *counter, uint64_t value)
 		fprintf(out, "} %" PRIu64 "\n", value);
 }
 
-/* A code is a set of states of which at most one is 1. */
+/* Prints a code as a set of states of which at most one is 1. */
 static void put_states(FILE *out, const struct counter *counter, const char *name,
                        const struct row *row, uint64_t value)
 {

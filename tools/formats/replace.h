@@ -1,6 +1,7 @@
 /*
- * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the old
- * one or the new one, never half of one. For files of our own; where a user names the place, output.h looks what is there.
+ * Replacing a file as one step: written beside it, then renamed over it, so that a reader sees the
+ * old one or the new one, never half of one. For files of our own; where a user names the place,
+ * output.h looks what is there.
  */
 #ifndef SPILLWAY_REPLACE_H
 #define SPILLWAY_REPLACE_H
@@ -15,7 +16,7 @@ struct replace {
 	FILE *out; /* write to it */
 };
 
-/* False after saying why not. */
+/* Returns false after saying why not. */
 bool replace_begin(struct replace *replace, const char *path, mode_t mode);
 /* The new file takes its place. False after saying why not: the old one stands. */
 bool replace_end(struct replace *replace);

@@ -109,7 +109,7 @@ static const struct device_column pace[] = {
     {0},
 };
 
-/* Of an ended job nobody waits for memory that drains. */
+/* Names the state of a process. Nobody waits for memory of an ended job that drains. */
 static const char *state_name(const struct segment_view *view,
                               const struct segment_process *process)
 {
@@ -252,7 +252,7 @@ static void json_process(struct json *json, const struct segment_view *view,
 	json_close(json, '}');
 }
 
-/* What tells it from another job of the same user and name. */
+/* Writes the token, which tells the job from another of the same user and name. */
 static void json_token(struct json *json, uint64_t token)
 {
 	char text[24];

@@ -14,7 +14,7 @@ static const char nothing_moves[] =
     "it was allocated where nothing moves: in a pool that can be exported or is bounded, during a "
     "capture, as managed memory, or with spill = off";
 
-/* What follows a word that says little by itself. */
+/* Explanations that follow a word that says little by itself. */
 static const char *const why_not_elastic[] = {
     [ELASTIC_UNUSED] = nothing_moves,
     [ELASTIC_NO_VMM] = "the driver or the GPU has no virtual memory management",

@@ -1,5 +1,6 @@
 /*
- * What a job's report says of memory that moves: a table, and lines for what is not as it was asked for.
+ * The part of a job's report about memory that moves: a table, and lines for what is not as it was
+ * asked for.
  */
 #ifndef SPILLWAY_REPORT_MOVES_H
 #define SPILLWAY_REPORT_MOVES_H
@@ -12,7 +13,7 @@ void report_moves(const struct segment_view *view);
 /* "pinned": why the limit held is above the limit set, NULL: it is not. */
 const char *report_held(const struct statistics *total);
 
-/* In words: why a move waits, what keeps memory on a GPU (enum held_reason), why memory of a process cannot move. */
+/* Say in words why a move waits, and what keeps memory on a GPU (enum held_reason). */
 const char *report_pending(const struct statistics *statistics);
 const char *report_held_meaning(uint64_t held_reason);
 /* Says why memory that this process or job counts cannot move. */

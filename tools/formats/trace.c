@@ -1,6 +1,7 @@
 /*
- * Chrome's trace format: an object with "traceEvents", an array of events, each with a phase "ph": X has a begin and a
- * duration, i is a moment, C a counter, M names a process or track. Times are microseconds.
+ * Chrome's trace format: an object with "traceEvents", an array of events, each with a phase "ph":
+ * X has a begin and a duration, i is a moment, C a counter, M names a process or track. Times are
+ * microseconds.
  */
 #include "tools/formats/trace.h"
 
@@ -20,7 +21,7 @@ enum {
 	GPUS = SEGMENT_DEVICES + 1, /* the last for what is of no GPU */
 };
 
-/* Of one process: when what was drawn last on each track ends; 0: there is no such track yet. */
+/* The tracks of one process: when the last span on each ends; 0: there is no such track yet. */
 struct tracks {
 	struct tracks *next;
 	const struct ring_source *source;
@@ -71,7 +72,7 @@ bool trace_end(struct trace *trace)
 	return written;
 }
 
-/* An event without its end: more may be said of it. One to a line. */
+/* Opens an event, one to a line: more may be said of it until close_event(). */
 static void open_event(struct trace *trace, const char *phase, const char *name, int process,
                        int track)
 {
@@ -144,7 +145,10 @@ static void name_track(struct trace *trace, const struct tracks *tracks, int gpu
 	free(name);
 }
 
-/* A track of this name that is free from then on; where all are taken, the one that is free first. */
+/*
+ * Finds a track of this name that is free from then on; where all are taken, the one that is free
+ * first.
+ */
 static int free_lane(const uint64_t end[LANES], uint64_t begin)
 {
 	int first = 0;
@@ -218,7 +222,7 @@ static void add_moment(struct trace *trace, struct tracks *tracks, int gpu,
 	close_event(trace);
 }
 
-/* A counter is of a process; the GPU is part of its name. */
+/* Adds a value of a counter. A counter belongs to a process; the GPU is part of its name. */
 static void add_counter(struct trace *trace, const struct tracks *tracks, int gpu, uint64_t at,
                         const char *what, const char *series, uint64_t value)
 {

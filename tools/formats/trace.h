@@ -1,6 +1,7 @@
 /*
- * Events as a trace in Chrome's JSON form, which Perfetto and chrome://tracing open: per process and GPU a track each for
- * bursts, slots, turns, moves and steps, one for what happens at a moment, and counters of memory, limit and share.
+ * Events as a trace in Chrome's JSON form, which Perfetto and chrome://tracing open: per process
+ * and GPU a track each for bursts, slots, turns, moves and steps, one for what happens at a moment,
+ * and counters of memory, limit and share.
  *
  * On one track nothing overlaps: what would is on another one of the same name.
  */
@@ -13,13 +14,16 @@
 
 struct trace;
 
-/* The file is there when the trace ends. NULL after saying why not. path lives as long as the trace. */
+/*
+ * The file is there when the trace ends. NULL after saying why not. path lives as long as the
+ * trace.
+ */
 struct trace *trace_begin(const char *path);
-/* In the order of their begin, as far as is known. */
+/* Adds an event; they come in the order of their begin, as far as is known. */
 void trace_add(struct trace *trace, const struct ring_entry *entry);
-/* What was added so far is in the file that is not complete yet, FILE.XXXXXX. */
+/* Writes what was added so far into the file that is not complete yet, FILE.XXXXXX. */
 void trace_flush(struct trace *trace);
-/* False after saying why not. */
+/* Returns false after saying why not. */
 bool trace_end(struct trace *trace);
 
 #endif

@@ -34,7 +34,7 @@ const char *value_share_held(const struct statistics *of, char *buf, size_t size
 
 	if (!counter_held_is_known(of))
 		return "-";
-	/* In a column of six. */
+	/* It stands in a column of six characters. */
 	snprintf(buf, size, "%s%.*f%%", of->share_estimated ? "~" : "", percent < 99.95, percent);
 	return buf;
 }

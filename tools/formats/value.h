@@ -10,7 +10,10 @@
 const char *value_limit(uint64_t bytes, char *buf, size_t size);
 /* Returns a share: "60 %". */
 const char *value_share(uint64_t millipercent, char *buf, size_t size);
-/* Returns the share held: "34.2%", with "~" before it where it is an estimate; "-" where it is not known. */
+/*
+ * Returns the share held: "34.2%", with "~" before it where it is an estimate; "-" where it is not
+ * known.
+ */
 const char *value_share_held(const struct statistics *of, char *buf, size_t size);
 /* Returns measured GPU time; "-" where launches were not paced, so that nobody measured. */
 const char *value_busy(const struct statistics *total, char *buf, size_t size);

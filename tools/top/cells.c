@@ -45,7 +45,7 @@ static int bar_cells(uint64_t part, uint64_t all, int width)
 	return part && cells < 1 ? 1 : (int)cells;
 }
 
-/* Of the GPU's memory: '#' what the process holds, '!' beyond the limit, '.' free within it. */
+/* Draws the GPU's memory: '#' what the process holds, '!' beyond the limit, '.' free within it. */
 static void device_bar(const struct top_row *row, int width, char *bar)
 {
 	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;
@@ -60,7 +60,7 @@ static void device_bar(const struct top_row *row, int width, char *bar)
 	bar[width] = '\0';
 }
 
-/* Of all memory the process holds: '#' what is on the host. */
+/* Draws all memory that the process holds: '#' is on the host. */
 static void host_bar(const struct top_row *row, int width, char *bar)
 {
 	uint64_t host = row->statistics.host_used;

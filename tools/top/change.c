@@ -1,6 +1,6 @@
 /*
- * spillway top: a change in progress. The command itself runs, as a process of its own, so that what it refuses, how
- * long it waits and what it says are its own; the screen goes on meanwhile.
+ * spillway top: a change in progress. The command itself runs, as a process of its own, so that
+ * what it refuses, how long it waits and what it says are its own; the screen goes on meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -33,7 +33,7 @@ static const struct top_row *find(const struct top_rows *rows, const struct top_
 	return NULL;
 }
 
-/* What happened since the rows before. */
+/* Notes what happened since the rows before. */
 static void compare(struct top_row *row, const struct top_rows *before)
 {
 	const struct top_row *was = find(before, row);

@@ -71,7 +71,10 @@ int top_screen_rows(void)
 	return rows > 0 ? rows : 1;
 }
 
-/* Text in a field of this many cells; names come from others; what the terminal has no character for becomes "?". */
+/*
+ * Text in a field of this many cells; names come from others; what the terminal has no character
+ * for becomes "?".
+ */
 static void put_field(int width, bool left, const char *name)
 {
 	char *whole = printable(text("%s", name)), *at = whole;
@@ -108,7 +111,10 @@ static void put_field(int width, bool left, const char *name)
 		addnwstr(shown, count);
 }
 
-/* What the columns need; beyond that, bars and names grow first, and the command gets the rest. */
+/*
+ * Gives the columns what they need; beyond that, bars and names grow first, and the command gets
+ * the rest.
+ */
 static void choose_widths(int width[TOP_COLUMNS])
 {
 	static const int least[TOP_COLUMNS] = {
@@ -213,7 +219,7 @@ static void draw_row(int y, const struct top_row *row, const int width[TOP_COLUM
 	attrset(A_NORMAL);
 }
 
-/* What the selected row's program does, and its memory. */
+/* Draws what the selected row's program does, and its memory. */
 static void draw_work(const struct top_row *row)
 {
 	const struct statistics *statistics = &row->statistics;

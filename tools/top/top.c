@@ -81,7 +81,7 @@ static void show_complaint(const char *line)
 	snprintf(shown->message, sizeof shown->message, "%s", line);
 }
 
-/* What ends the tool is said where it is still seen once the screen is gone. */
+/* Says what ends the tool where it is still seen once the screen is gone. */
 static void say_last_complaint(void)
 {
 	if (complain_to)

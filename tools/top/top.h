@@ -1,6 +1,6 @@
 /*
- * spillway top, which is three things: the rows (what is), the screen (what is seen), and a change in
- * progress (what was asked for).
+ * spillway top, which is three things: the rows (what is), the screen (what is seen), and a change
+ * in progress (what was asked for).
  */
 #ifndef SPILLWAY_TOP_H
 #define SPILLWAY_TOP_H
@@ -46,8 +46,8 @@ struct top_rows {
 };
 
 /*
- * What is there now, in order; before (may be NULL) is what was. job NULL: of all jobs; filter: rows whose
- * job, command or GPU's UUID contains it. The caller frees them.
+ * Reads what is there now, in order; before (may be NULL) is what was. job NULL: of all jobs;
+ * filter: rows whose job, command or GPU's UUID contains it. The caller frees them.
  */
 void top_rows_read(struct top_rows *rows, const struct top_rows *before, const char *job,
                    const char *filter, enum top_order order, bool reverse);
@@ -76,12 +76,15 @@ enum top_column {
 
 /* The heading of a column, and on which side its text stands. */
 const char *top_heading(enum top_column column, bool *left);
-/* A cell; bars are drawn width wide. Returns buf. */
+/* Writes a cell; bars are drawn width wide. Returns buf. */
 const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
                      size_t size);
-/* Times of a step as they were seen, each a character as high as its part of the longest. Returns buf. */
+/*
+ * Times of a step as they were seen, each a character as high as its part of the longest. Returns
+ * buf.
+ */
 const char *top_sparkline(const struct top_row *row, char *buf, size_t size);
-/* All of it as text, for where there is no terminal. */
+/* Prints all of it as text, for where there is no terminal. */
 void top_print(const struct top_rows *rows, FILE *out);
 
 /* --- a change: `set`, `pause` or `resume`, in a process of its own while the screen goes on --- */
@@ -96,7 +99,7 @@ struct top_change {
 
 /* arguments as after "spillway", NULL-terminated. */
 void top_change_begin(struct top_change *change, const char *const *arguments);
-/* True once, when it has ended; said is then its complaint, or else what it said last. */
+/* Returns true once, when it has ended; said is then its complaint, or else what it said last. */
 bool top_change_has_ended(struct top_change *change);
 
 /* --- screen --- */
@@ -112,11 +115,14 @@ struct top_view {
 	char message[512];
 };
 
-/* False where the terminal cannot be used. Whatever ends the tool gives the terminal back. */
+/*
+ * Opens it. Returns false where the terminal cannot be used. Whatever ends the tool gives the
+ * terminal back.
+ */
 bool top_screen_open(void);
 void top_screen_close(void);
 void top_screen_draw(struct top_view *view);
-/* A key of <curses.h>, or ERR after this time. */
+/* Returns a key of <curses.h>, or ERR after this time. */
 int top_screen_key(int milliseconds);
 /* How many rows of the table there is room for. */
 int top_screen_rows(void);

@@ -15,7 +15,7 @@
 void arguments_read(const char *command, const struct argp *argp, int argc, char **argv,
                     void *input);
 
-/* A mistake on the command line: one line, where help is, and the end. */
+/* Says a mistake on the command line in one line, and where help is, and ends the tool. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Nanoseconds of an option's value, or a usage error. */

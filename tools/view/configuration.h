@@ -1,5 +1,6 @@
 /*
- * The configuration as commands read it, to say what is wrong with it before a program runs under it.
+ * The configuration as commands read it, to say what is wrong with it before a program runs under
+ * it.
  */
 #ifndef SPILLWAY_CONFIGURATION_H
 #define SPILLWAY_CONFIGURATION_H

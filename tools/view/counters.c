@@ -20,11 +20,14 @@ bool counter_busy_is_known(const struct statistics *statistics)
 
 bool counter_held_is_known(const struct statistics *statistics)
 {
-	/* By weight it may be paced at 100 %, too. */
+	/* A job may be paced by weight at 100 %, too. */
 	return statistics->share_set < 100000 || statistics->share_held > 0;
 }
 
-/* 0 is the answer of the provider that serves; those after it were not tried. */
+/*
+ * Returns whether the error is known: 0 is the answer of the provider that serves; those after it
+ * were not tried.
+ */
 static bool error_is_known(const struct counter *counter, const struct statistics *statistics,
                            uint64_t error)
 {

@@ -1,6 +1,6 @@
 /*
- * The list of counters (core/state/statistics.h) as a table: for the formats that name every counter, so
- * that a new one appears in all of them.
+ * The list of counters (core/state/statistics.h) as a table: for the formats that name every
+ * counter, so that a new one appears in all of them.
  */
 #ifndef SPILLWAY_COUNTERS_H
 #define SPILLWAY_COUNTERS_H
@@ -34,16 +34,16 @@ struct counter {
 /* Ends with a counter without a name. */
 extern const struct counter counters[];
 
-/* False when there is no such value: no limit, a time that nobody measured. */
+/* Reads it. Returns false when there is no such value: no limit, a time that nobody measured. */
 bool counter_read(const struct counter *counter, const struct statistics *statistics,
                   uint64_t *value);
-/* Whether a process has met the device: what it has not is all zero, its settings too. */
+/* Returns whether a process has met the device: otherwise all is zero, its settings too. */
 bool counter_any(const struct statistics *statistics);
-/* Whether GPU time was measured, which it is while the job is paced. */
+/* Returns whether GPU time was measured, which it is while the job is paced. */
 bool counter_busy_is_known(const struct statistics *statistics);
-/* Whether the share held is known, which it is in the same time. */
+/* Returns whether the share held is known, which it is in the same time. */
 bool counter_held_is_known(const struct statistics *statistics);
-/* Whether its values are codes of core/state/codes.h. */
+/* Returns whether its values are codes of core/state/codes.h. */
 bool counter_is_code(const struct counter *counter);
 bool counter_unit_is_code(enum counter_unit unit);
 /* The word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the last. */
@@ -54,7 +54,7 @@ const struct counter *counter_at(size_t offset);
 /* For text: the same by the counter's field, as in COUNTER_WORD(total, spill_reason). */
 #define COUNTER_WORD(of, field) counter_field_word(offsetof(struct statistics, field), (of)->field)
 const char *counter_field_word(size_t offset, uint64_t code);
-/* What a driver's refusal means: "not supported", "error 35". Returns buf. */
+/* Says what a driver's refusal means: "not supported", "error 35". Returns buf. */
 const char *counter_error(uint64_t error, char *buf, size_t size);
 
 #endif

@@ -19,8 +19,8 @@ enum eviction {
 };
 
 /*
- * Returns the verdict. who: the process that it is about; NULL where it is about none. Of a process that holds nothing
- * there no reason counts: it may be one from before its memory left.
+ * Returns the verdict. who: the process that it is about; NULL where it is about none. Of a process
+ * that holds nothing there no reason counts: it may be one from before its memory left.
  */
 enum eviction eviction_of(const struct segment_view *view, int device,
                           const struct segment_process **who);

@@ -11,7 +11,7 @@ struct job_list {
 	int count;
 };
 
-/* Every job with a segment, in order of name. */
+/* Lists every job with a segment, in order of name. */
 void jobs_list(struct job_list *list);
 void jobs_list_free(struct job_list *list);
 
@@ -33,14 +33,16 @@ bool jobs_next(struct jobs_walk *walk);
  * are when this one is not.
  */
 struct segment_view *jobs_read(const char *job);
-/* The same, but no line and NULL when there is no such job. Anything else wrong ends the tool. */
+/*
+ * Reads it likewise, but says nothing when there is no such job. Anything else wrong ends the tool.
+ */
 struct segment_view *jobs_read_if_any(const char *job);
 
 /* The first live process, or NULL. */
 const struct segment_process *jobs_live_process(const struct segment_view *view);
 
 int jobs_live_count(const struct segment_view *view);
-/* Whether a live process uses the GPU; those of ended ones are the job's, too. */
+/* Returns whether a live process uses the GPU; those of ended ones are the job's, too. */
 bool jobs_gpu_is_used(const struct segment_view *view, int gpu);
 
 /* DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */

@@ -1,8 +1,8 @@
 /*
  * Jobs of the node.
  *
- * A page is anybody's word. So root does nothing to a job of another user but as that user: whatever the page says, no
- * more can come of it than its owner could do himself.
+ * A page is anybody's word. So root does nothing to a job of another user but as that user:
+ * whatever the page says, no more can come of it than its owner could do himself.
  */
 #include "tools/view/node.h"
 
@@ -111,7 +111,10 @@ static int digits_between(uint64_t one, uint64_t other)
 	return same + 1 > TOKEN_DIGITS_LEAST ? same + 1 : TOKEN_DIGITS_LEAST;
 }
 
-/* Those of one user and name stand side by side, in order of their tokens. */
+/*
+ * Finds the digits that tell jobs of one user and name apart: those stand side by side, in order of
+ * their tokens.
+ */
 static void tell_apart(struct node_jobs *jobs, const struct job_list *own)
 {
 	for (int i = 0; i + 1 < jobs->count; i++) {
@@ -167,7 +170,7 @@ void node_jobs_free(struct node_jobs *jobs)
 	free(jobs->job);
 }
 
-/* What was given, in its parts. */
+/* The name that was given, in its parts. */
 struct given {
 	char user[NODE_USER_MAX]; /* "": anybody */
 	char job[64];
@@ -250,7 +253,10 @@ static bool become(const struct node_job *job)
 	return true;
 }
 
-/* Describes it: "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in /dev/shm/spillway-1000)" */
+/*
+ * Describes it: "ada/twin@3fa2 (running since ..., 2 processes, pod=train-0, in
+ * /dev/shm/spillway-1000)"
+ */
 static char *describe(const struct node_job *job)
 {
 	const struct page *page = &job->page;
@@ -352,7 +358,10 @@ static pid_t find_writer(const struct page *page)
 	return writer;
 }
 
-/* Returns whether the job's segment is in this directory, where another one of its name may be. why: where it cannot be read. */
+/*
+ * Returns whether the job's segment is in this directory, where another one of its name may be.
+ * why: where it cannot be read.
+ */
 static bool is_in(const struct node_job *job, const char *directory, char *why, size_t size)
 {
 	struct segment_view *view = allocate(sizeof *view);
@@ -365,8 +374,8 @@ static bool is_in(const struct node_job *job, const char *directory, char *why, 
 }
 
 /*
- * Goes there as the job's processes call the directory, else through the root of one: in a container that name means another place, where
- * another job of this name may be.
+ * Goes there as the job's processes call the directory, else through the root of one: in a
+ * container that name means another place, where another job of this name may be.
  */
 static bool enter(const struct node_job *job, pid_t writer)
 {
@@ -388,7 +397,7 @@ static bool enter(const struct node_job *job, pid_t writer)
 	return false;
 }
 
-/* Of other users' jobs; those of our own are reached by their state directory. */
+/* Reaches another user's job; our own are reached by their state directory. */
 static bool reach(const struct node_jobs *jobs, const char **job, const struct given *given)
 {
 	const struct node_job *found;

@@ -1,6 +1,7 @@
 /*
- * Jobs of the node that are not in our state directory: those of other users, and of containers. They are known by the
- * page that each puts into the node's directory (core/state/page.h), and reached by root alone.
+ * Jobs of the node that are not in our state directory: those of other users, and of containers.
+ * They are known by the page that each puts into the node's directory (core/state/page.h), and
+ * reached by root alone.
  */
 #ifndef SPILLWAY_NODE_H
 #define SPILLWAY_NODE_H
@@ -15,25 +16,32 @@ struct node_jobs {
 		char user[NODE_USER_MAX];
 		uid_t owner;
 		bool running;
-		int digits; /* of the token that tell it from another of this user and name; 0: there is none */
+		int digits; /* of the token that tell it from another of this user and name; 0:
+		               there is none */
 	} * job;
 	int count;
 };
 
-/* In order of user and name. What has a page's name and is none is said in one line. The caller frees it. */
+/*
+ * Reads them, in order of user and name. Files with a page's name that are none are said in one
+ * line. The caller frees it.
+ */
 void node_jobs_read(struct node_jobs *jobs);
 void node_jobs_free(struct node_jobs *jobs);
 
-/* A user's name, or the number where there is none. Returns buf. */
+/* Writes a user's name, or the number where there is none. Returns buf. */
 const char *node_user(uid_t owner, char *buf, size_t size);
 
-/* What to type for the job: "NAME", or "NAME@TOKEN" with as much of its token as tells it from others. Returns buf. */
+/*
+ * Writes what to type for the job: "NAME", or "NAME@TOKEN" with as much of its token as tells it
+ * from others. Returns buf.
+ */
 const char *node_name(const struct node_job *job, char buf[NODE_NAME_MAX]);
 
 /*
- * When the job, "NAME", "USER/NAME" or either with "@TOKEN", is not in our state directory but on the node, goes to its
- * state directory, also where that is a container's own; root becomes its user for good. *job is its plain name then. False
- * after one line that says why not.
+ * When the job, "NAME", "USER/NAME" or either with "@TOKEN", is not in our state directory but on
+ * the node, goes to its state directory, also where that is a container's own; root becomes its
+ * user for good. *job is its plain name then. False after one line that says why not.
  */
 bool node_reach(const char **job);
 

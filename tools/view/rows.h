@@ -1,5 +1,6 @@
 /*
- * One row per job and GPU, so that every figure has one meaning: what all formats but the JSON show.
+ * One row per job and GPU, so that every figure has one meaning: what all formats but the JSON
+ * show.
  */
 #ifndef SPILLWAY_ROWS_H
 #define SPILLWAY_ROWS_H
@@ -31,11 +32,11 @@ struct rows {
 	int unreadable; /* jobs whose state cannot be read; each has been said */
 };
 
-/* Of one job, or of all when job is NULL. The caller frees them. */
+/* Reads those of one job, or of all when job is NULL. The caller frees them. */
 void rows_read(struct rows *rows, const char *job);
 /* Adds the other jobs of the node. */
 void rows_add_node(struct rows *rows);
-/* As counter_read(): also false where nobody says. */
+/* Reads it as counter_read() does; also false where nobody says. */
 bool row_counter(const struct row *row, const struct counter *counter, uint64_t *value);
 void rows_free(struct rows *rows);
 

@@ -1,5 +1,5 @@
 /*
- * What the commands of the tool share: their exit codes and how they report trouble.
+ * The commands' exit codes, and how they report trouble.
  */
 #ifndef SPILLWAY_TOOL_H
 #define SPILLWAY_TOOL_H
@@ -12,7 +12,9 @@ enum tool_status {
 	TOOL_OK = 0,
 	TOOL_FAILED = 1,
 	TOOL_USAGE = 2,
-	/* Of `run`, as timeout(1) and env(1) have them; other values are the program's own. */
+	/*
+	 * Those of `run`, as timeout(1) and env(1) have them; other values are the program's own.
+	 */
 	RUN_FAILED = 125,
 	RUN_NOT_EXECUTABLE = 126,
 	RUN_NOT_FOUND = 127,
@@ -24,22 +26,27 @@ extern int tool_failure;
 /* Where complaints go instead of stderr while a screen stands there; NULL: nowhere else. */
 extern void (*complain_to)(const char *line);
 
-/* One line to stderr: "spillway: ...". Names come from others: control characters become '?'. */
+/*
+ * Writes one line to stderr: "spillway: ...". Names come from others: control characters become
+ * '?'.
+ */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain_list(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
-/* The same, and the end with tool_failure. */
+/* Says it likewise, and ends the tool with tool_failure. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What was printed is written now; what cannot be is said, and the end. */
+/* Writes what was printed; where that cannot be written it says so and ends the tool. */
 void output_flush(void);
-/* What was printed and cannot be written makes any command fail. */
+/* Makes any command fail whose output cannot be written. */
 void output_check_at_end(void);
-/* Zeroed memory, or the end. */
+/* Returns zeroed memory, or ends the tool. */
 void *allocate(size_t size);
-/* The array of so many elements with room for one more, or the end. */
+/* Returns the array of so many elements with room for one more, or ends the tool. */
 void *grow(void *array, int count, size_t size);
-/* The local date and time of CLOCK_REALTIME: "2026-11-22 12:30:00". Returns buf. */
+/*
+ * Writes a time of CLOCK_REALTIME as the local date and time: "2026-11-22 12:30:00". Returns buf.
+ */
 const char *time_text(uint64_t ns, char *buf, size_t size);
-/* A new string; the caller frees it. */
+/* Returns a new string; the caller frees it. */
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
