@@ -143,6 +143,12 @@ static size_t make_and_end(long objects)
 	return info.uordblks + info.hblkhd;
 }
 
+static void say_one(void *cookie, const struct registry_entry *entry)
+{
+	(void)cookie;
+	printf("there is %s/%s/%s\n", entry->container, entry->resource->type->name, entry->name);
+}
+
 void check_soak(void)
 {
 	size_t before = books(NULL), pools = books("pool"), first, last;
@@ -153,6 +159,8 @@ void check_soak(void)
 	CHECK(mistakes == 0, "%ld calls failed", mistakes);
 	CHECK(books(NULL) == before - pools, "%zu objects are in the books after the soak, not %zu",
 	      books(NULL), before - pools);
+	if (failures)
+		registry_walk(job_devices()->device[0].registry, say_one, NULL);
 	for (size_t i = 0; i < line_count; i++)
 		CHECK(books(lines[i].type) == 0 || strcmp(lines[i].type, "context") == 0,
 		      "%zu of type %s are in the books after the soak", books(lines[i].type),

@@ -68,6 +68,14 @@ static uint64_t charge_growth(const struct reading *r, struct device *device, ui
 	return bytes && device_charge_taken(device, bytes) == 0 ? bytes : 0;
 }
 
+/* Returns whether this very context is known still. */
+static bool is_there(const struct context *context)
+{
+	struct context now;
+
+	return context_find(context->handle, &now) && now.number == context->number;
+}
+
 /* With the reading's lock held, `used` being read now: what was left out is charged, to be entered without the lock. */
 static struct left_out charge_left_out(struct reading *r, struct device *device, uint64_t used)
 {
@@ -75,6 +83,8 @@ static struct left_out charge_left_out(struct reading *r, struct device *device,
 
 	r->left_out = (struct left_out){0};
 	atomic_store_explicit(&r->has_left_out, false, memory_order_relaxed);
+	if (out.most && !is_there(&out.context))
+		out.most = 0;
 	if (out.most)
 		out.most = charge_growth(r, device, used, out.most);
 	return out;
@@ -272,6 +282,21 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	return 0;
 }
 
+/* What was left out for an object that is gone was its context's at most. */
+static void forget_left_out(const void *owner)
+{
+	for (int i = 0; i < DEVICE_MAX; i++) {
+		struct reading *r = &readings[i][BY_CONTEXT];
+
+		if (!atomic_load_explicit(&r->has_left_out, memory_order_relaxed))
+			continue;
+		lock_acquire(&r->lock);
+		if (r->left_out.owner == owner)
+			r->left_out.owner = r->left_out.context.handle;
+		lock_release(&r->lock);
+	}
+}
+
 struct leaving measured_leave(const void *owner)
 {
 	return side_leave(&side_type_measured, (uintptr_t)owner);
@@ -282,8 +307,10 @@ void measured_left(struct leaving *leaving, bool gone)
 	registry_left(leaving, gone); /* however often it grew */
 	resource_release(leaving->resource);
 	leaving->resource = NULL;
-	if (gone)
-		overhead_note();
+	if (!gone)
+		return;
+	overhead_note();
+	forget_left_out((const void *)(uintptr_t)leaving->object);
 }
 
 void measured_left_context(struct leaving *leaving, struct device *device, bool gone)

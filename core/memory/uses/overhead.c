@@ -152,7 +152,8 @@ void overhead_changed(struct device *device)
 	overhead_note();
 	if (clock_now() - asked_ns < ASKED_EVERY_NS || !lock_try(&asked->lock))
 		return;
-	ask(device);
+	if (overhead_is_known(device)) /* its last context may have gone meanwhile */
+		ask(device);
 	lock_release(&asked->lock);
 }
 
@@ -166,13 +167,23 @@ void overhead_end(struct device *device)
 	lock_release(&asked->lock);
 }
 
+/* Unless its last context has gone meanwhile. */
+static void ask_again(struct device *device)
+{
+	struct asking *asked = &asking[device->id.ordinal];
+
+	lock_acquire(&asked->lock);
+	if (overhead_is_known(device))
+		ask(device);
+	lock_release(&asked->lock);
+}
+
 bool overhead_tend(struct device_set *set)
 {
 	if (!atomic_load_explicit(&overhead_is_noted, memory_order_relaxed) || capture_is_active())
 		return false;
 	atomic_store(&overhead_is_noted, false);
 	for (int i = 0; i < set->count; i++)
-		if (overhead_is_known(&set->device[i]))
-			overhead_ask(&set->device[i]);
+		ask_again(&set->device[i]);
 	return atomic_load_explicit(&overhead_is_noted, memory_order_relaxed);
 }
