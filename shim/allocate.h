@@ -5,7 +5,7 @@
 #include "core/memory/alloc/allocate.h"
 #include "core/registry/actions.h"
 
-/* As vmem_allocate(). */
+/* Allocates as vmem_allocate() does. */
 static inline CUresult allocate_acted_on(const struct vmem_request *request, CUdeviceptr *address)
 {
 	struct vmem_act act = {.request = request};

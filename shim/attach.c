@@ -28,7 +28,10 @@ void *shim_real[ENTRY_COUNT];
 void *shim_hook[ENTRY_COUNT];
 struct code shim_inside[2];
 
-/* Of symbols, in the table's order: by places in one text, because the loader has to write every pointer. */
+/*
+ * Names of symbols, in the table's order: places in one text, because the loader has to write every
+ * pointer.
+ */
 #define OBJECT(symbol, bytes)
 static const struct names {
 #define FUNCTION(symbol, class, action) char symbol[sizeof(#symbol)];
@@ -58,7 +61,7 @@ static const struct trampolines *_Atomic trampolines;
 #define GUARDS    ((const char(*)[GUARD_BYTES])PLACE(guards))
 #define TARGET    ((void **)PLACE(target))
 
-/* What the driver has, by address; of several symbols at one address a hooked one comes first. */
+/* The driver's functions by address; of several symbols at one address a hooked one comes first. */
 static uint32_t by_address[ENTRY_COUNT];
 static size_t address_count;
 
@@ -186,8 +189,8 @@ static void install_hooks(void **target)
 }
 
 /*
- * Each entry point gets its place by one store, when all is ready: a thread that calls meanwhile waits in
- * its stub or goes where it always will, never past a hook.
+ * Each entry point gets its place by one store, when all is ready: a thread that calls meanwhile
+ * waits in its stub or goes where it always will, never past a hook.
  */
 static void publish(bool hooked)
 {
@@ -200,7 +203,7 @@ static void publish(bool hooked)
 		__atomic_store_n(&TARGET[i], target[i], __ATOMIC_RELEASE);
 }
 
-/* What the loader has to be asked for: what one thread found, until it is taken or proves to be late. */
+/* The loader's answers: what one thread found, until it is taken or proves to be late. */
 struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
@@ -245,15 +248,15 @@ static void attach(void)
 }
 
 /*
- * One thread is enough. But it may be waiting for the loader, which waits for us where a library calls the
- * driver as it is loaded: so others wait only so long.
+ * One thread is enough. But it may be waiting for the loader, which waits for us where a library
+ * calls the driver as it is loaded: so others wait only so long.
  */
 static void wait_for_the_first(void)
 {
 	struct deadline until = DEADLINE_IN(PATIENCE_NS);
 	pid_t self = getpid(), first = atomic_load(&first_process);
 
-	/* In a forked child the first thread may be the parent's. */
+	/* The first thread may be the parent's, in a forked child. */
 	if (first != self && atomic_compare_exchange_strong(&first_process, &first, self)) {
 		if (!getauxval(AT_SECURE))
 			log_configure(getenv("SPILLWAY_LOG"));

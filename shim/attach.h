@@ -10,9 +10,10 @@
 enum { TRAMPOLINE_BYTES = 16, GUARD_BYTES = 64 };
 
 /*
- * What trampolines.S has: the exported functions one after the other, what stands before each hook, and where each
- * trampoline leads. Each is a distance from its own place, which the loader need not write, so a process without CUDA
- * pays nothing for them; likewise those of a hook, which are walked once.
+ * The tables of trampolines.S: the exported functions one after the other, what stands before each
+ * hook, and where each trampoline leads. Each is a distance from its own place, which the loader
+ * need not write, so a process without CUDA pays nothing for them; likewise those of a hook, which
+ * are walked once.
  */
 extern const struct trampolines {
 	int32_t functions, guards, target;
@@ -29,16 +30,17 @@ extern void *shim_hook[ENTRY_COUNT];
 extern struct code shim_inside[2];
 
 /*
- * Opens the driver and fills the tables, once per process. path: the driver's file as the program itself named it, NULL
- * when it did not. from: shim_trampolines, told by who calls, because they are above us.
+ * Opens the driver and fills the tables, once per process. path: the driver's file as the program
+ * itself named it, NULL when it did not. from: shim_trampolines, told by who calls, because they
+ * are above us.
  */
 void shim_attach(const char *path, const struct trampolines *from);
 /* Called by trampolines.S at the first call of an entry point. Returns where to go. */
 void *shim_resolve(uint32_t entry, const struct trampolines *from);
 
 /*
- * Returns our exported symbol for the hooked function that the driver has at this address, else the address. *known: it is
- * that of a symbol in the table.
+ * Returns our exported symbol for the hooked function that the driver has at this address, else the
+ * address. *known: it is that of a symbol in the table.
  */
 void *shim_address_for(void *real, bool *known);
 /* Returns whether some form (_v2, _ptsz) of this function is hooked. */

@@ -1,10 +1,10 @@
 /*
  * dlopen and dlmopen: a program that opens the driver's file itself gets the shim.
  *
- * By SONAME glibc already answers "libcuda.so.1" with the shim; this is for those who scan folders and
- * open what they find, and for the driver's other names. Every other name goes through untouched, by a
- * jump in trampolines.S that keeps the caller's return address, by which glibc finds the caller's
- * RUNPATH.
+ * By SONAME glibc already answers "libcuda.so.1" with the shim; this is for those who scan folders
+ * and open what they find, and for the driver's other names. Every other name goes through
+ * untouched, by a jump in trampolines.S that keeps the caller's return address, by which glibc
+ * finds the caller's RUNPATH.
  *
  * Rules: called at any time by anyone, before constructors, in set-uid processes.
  */
@@ -19,7 +19,9 @@
 #include "shim/nvml.h"
 #include "shim/real_dlopen.h"
 
-/* Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself. */
+/*
+ * Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself.
+ */
 const char *shim_dlopen_file(const char *file, int mode, const struct trampolines *trampolines);
 const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
                               const struct trampolines *trampolines);
@@ -33,7 +35,7 @@ static const char *exchange(const char *file, const struct trampolines *trampoli
 		/* Answered by SONAME. Who opens the driver may look its symbols up next. */
 		shim_attach(NULL, trampolines);
 	} else if (strcmp(file, "libcuda.so") == 0) {
-		/* As by the alias: what it leads to is libcuda.so.1. */
+		/* It leads to libcuda.so.1, as the alias does. */
 		shim_attach(NULL, trampolines);
 		return DRIVER_LIBRARY;
 	} else if (driver_library_locate(file, path, sizeof(path))) {

@@ -11,7 +11,9 @@
 #include "core/base/log.h"
 #include "shim/real_dlopen.h"
 
-/* Does the library look up its own symbols in itself first? Else its internal calls would reach us. */
+/*
+ * Does the library look up its own symbols in itself first? Else its internal calls would reach us.
+ */
 static bool binds_to_itself(void *handle)
 {
 	const struct link_map *map;
@@ -54,7 +56,7 @@ struct code driver_code(const void *address)
 	return s.found;
 }
 
-/* What a library calls cuInit is in this one: it is ours. */
+/* Returns whether the library is this one, by where its cuInit is. */
 static bool is_ourselves(void *handle)
 {
 	Dl_info theirs, ours;

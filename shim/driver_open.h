@@ -12,8 +12,9 @@ struct code {
 };
 
 /*
- * Returns the driver library that the process would have got without us, `asked` before all others (NULL: none); NULL when
- * there is none or it is unusable, logged once. found (PATH_MAX bytes) is its path.
+ * Returns the driver library that the process would have got without us, `asked` before all others
+ * (NULL: none); NULL when there is none or it is unusable, logged once. found (PATH_MAX bytes) is
+ * its path.
  */
 void *driver_open(const char *asked, char *found, size_t size);
 /* Returns the code of the library that holds the address. */

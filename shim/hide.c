@@ -1,11 +1,13 @@
 /*
- * Hides the entry points that the driver at hand lacks, so that dlsym answers as it would without us.
+ * Hides the entry points that the driver at hand lacks, so that dlsym answers as it would without
+ * us.
  *
- * A program that probes for features by dlsym must find NULL, and dlerror() must say why. So the symbols
- * are taken out of our own dynamic symbol table: the loader passes over those without a value. (An
- * indirect function that yields NULL would leave dlerror() empty, on which Python's ctypes crashes.)
- * It happens when the driver is opened: by dlopen of its name at the latest, before anyone can probe.
- * References bound before that lead to the trampoline and CUDA_ERROR_NOT_SUPPORTED.
+ * A program that probes for features by dlsym must find NULL, and dlerror() must say why. So the
+ * symbols are taken out of our own dynamic symbol table: the loader passes over those without a
+ * value. (An indirect function that yields NULL would leave dlerror() empty, on which Python's
+ * ctypes crashes.) It happens when the driver is opened: by dlopen of its name at the latest,
+ * before anyone can probe. References bound before that lead to the trampoline and
+ * CUDA_ERROR_NOT_SUPPORTED.
  */
 #include "shim/hide.h"
 
@@ -48,7 +50,10 @@ static bool find_table(struct table *table)
 
 void shim_hide(bool (*is_missing)(const char *symbol))
 {
-	/* The driver and NVML may be opened at once: nobody makes the table read-only under another. */
+	/*
+	 * The driver and NVML may be opened at once: nobody makes the table read-only under
+	 * another.
+	 */
 	static LOCK_OF(HIDDEN) lock = LOCK_FREE;
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct table table = {0};

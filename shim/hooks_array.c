@@ -1,7 +1,8 @@
 /*
- * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host: beyond the limit the
- * program gets out of memory, as on a device of that size. They are charged the bytes they hold, and what the
- * driver takes beyond that for its layout is measured. Arrays that other calls hand out are not in the books.
+ * Arrays and mipmapped arrays. Their layout is the driver's own, so they cannot be on the host:
+ * beyond the limit the program gets out of memory, as on a device of that size. They are charged
+ * the bytes they hold, and what the driver takes beyond that for its layout is measured. Arrays
+ * that other calls hand out are not in the books.
  */
 #include "shim/track.h"
 

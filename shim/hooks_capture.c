@@ -34,7 +34,7 @@ static CUresult begun(CUresult result, CUstream stream, CUcontext context)
 		begun(call, stream, of_);       \
 	}))
 
-/* Whether a failed end leaves the stream capturing depends on the error; the stream itself says it. */
+/* Asks the stream whether it still captures: after a failed end that depends on the error. */
 static CUresult ended(CUresult result, CUstream stream)
 {
 	KEEP_ERRNO;

@@ -1,6 +1,7 @@
 /*
- * Checkpoints: while this process is locked or checkpointed its device memory is on its way elsewhere, so Spillway makes
- * no driver call of its own, just as while a capture is active. What is done to another process is that one's matter.
+ * Checkpoints: while this process is locked or checkpointed its device memory is on its way
+ * elsewhere, so Spillway makes no driver call of its own, just as while a capture is active. What
+ * is done to another process is that one's matter.
  */
 #include "shim/shim.h"
 

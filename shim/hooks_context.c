@@ -18,7 +18,10 @@ static struct measuring begin_making(CUdevice dev)
 	return measuring;
 }
 
-/* One that did not exist before. What is known under its handle is leaving, or ended without our seeing it. */
+/*
+ * One that did not exist before. What is known under its handle is leaving, or ended without our
+ * seeing it.
+ */
 static void enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
 {
 	struct context last;
@@ -39,7 +42,10 @@ static void end_making(const struct measuring *measuring, CUcontext made, CUdevi
 	measured_end_context(measuring, made);
 }
 
-/* What a context takes is charged to it. The first forms have the second's parameters, on 64-bit machines. */
+/*
+ * A context is charged what it takes. The first forms have the second's parameters, on 64-bit
+ * machines.
+ */
 #define MAKES_CONTEXT(symbol, out, dev, ...)                                                  \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                           \
 	{                                                                                     \
@@ -77,8 +83,8 @@ static bool primary_is_active(CUdevice dev)
 }
 
 /*
- * The calls that begin and end a device's own context, of which there is one handle: whether it lives is asked of the driver,
- * and may not change in between. No thread waits at the gate with it.
+ * The calls that begin and end a device's own context, of which there is one handle: whether it
+ * lives is asked of the driver, and may not change in between. No thread waits at the gate with it.
  */
 typedef LOCK_OF(PRIMARY) primary_lock;
 static primary_lock primary_locks[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = LOCK_FREE};
@@ -299,7 +305,7 @@ HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 
 /* --- other devices' memory --- */
 
-/* In the books of the context that may now reach, by the one that is reached. */
+/* Enters it in the books of the context that may now reach, by the one that is reached. */
 HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
 {
 	KEEP_ERRNO;

@@ -1,9 +1,12 @@
-/* Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to report. */
+/*
+ * Copies: they pass the gate, and tell what is in use. A failed or waiting copy is the driver's to
+ * report.
+ */
 #include "shim/sampled.h"
 
 #include "core/memory/move/lull.h"
 
-/* As COPIES, for what returns when the copy is done. */
+/* Hooks as COPIES does, for what returns when the copy is done. */
 #define WAITS(symbol, look, ...)                                                                  \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                               \
 	{                                                                                         \

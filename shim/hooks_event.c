@@ -3,7 +3,7 @@
 
 #include "core/job/job.h"
 
-/* Whether it keeps time is asked when it is recorded. */
+/* Its flags are kept: whether it keeps time is asked when it is recorded. */
 HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)
 {
 	CUresult result = REAL(cuEventCreate)(phEvent, Flags);
@@ -28,7 +28,7 @@ HOOK(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent event)
 	return result;
 }
 
-/* What is timed does not begin with an idle slot. */
+/* Puts the idle slot before an event that keeps time: what is timed does not begin with one. */
 static void before_record(CUevent event)
 {
 	struct resource *known;

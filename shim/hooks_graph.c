@@ -1,6 +1,7 @@
 /*
- * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph knows the sum, and
- * that it was changed. Addresses in nodes stay what they are: Spillway never moves memory to another address.
+ * Graphs: nodes go with their graph, and know what they launch or allocate; an executable graph
+ * knows the sum, and that it was changed. Addresses in nodes stay what they are: Spillway never
+ * moves memory to another address.
  */
 #include "shim/sampled.h"
 #include "shim/track.h"
@@ -47,7 +48,7 @@ static uint64_t threads_of(unsigned int grid_x, unsigned int grid_y, unsigned in
 	return threads;
 }
 
-/* What the parameters say; NULL ones are the driver's to judge. */
+/* Weighs a node by its parameters; NULL ones are the driver's to judge. */
 #define KERNEL(p)                                                                            \
 	((p) ? (struct object_weight){.kernels = 1,                                          \
 	                              .threads = threads_of((p)->gridDimX, (p)->gridDimY,    \
@@ -64,7 +65,7 @@ static struct object_weight weight_of(const CUgraphNodeParams *p)
 	return (struct object_weight){0};
 }
 
-/* What it uses, likewise. */
+/* Says which memory it uses, likewise. */
 #define COPY_USE(p) \
 	((p) ? (struct node_use){.a = (p)->dstDevice, .b = (p)->srcDevice} : (struct node_use){0})
 #define FILL_USE(p)  ((p) ? (struct node_use){.a = (p)->dst, .b = 0} : (struct node_use){0})
@@ -171,7 +172,7 @@ HOOK(cuGraphAddHostNode, NODE, const CUDA_HOST_NODE_PARAMS *nodeParams)
 	             NOTHING, NO_USE);
 }
 
-/* What a graph's own nodes launch; of one that was captured nothing is known. */
+/* Sums up what a graph's own nodes launch; of one that was captured nothing is known. */
 static struct object_weight sum_of(CUgraph graph)
 {
 	struct object_weight sum = NOTHING;
@@ -270,7 +271,10 @@ static void weigh(CUresult result, const struct resource_type *type, uint64_t ob
 		changed_;                                                       \
 	})
 
-/* A node, or one of an executable graph (credit: sampled_changed_node or sampled_exec_node), uses something else now. */
+/*
+ * A node, or one of an executable graph (credit: sampled_changed_node or sampled_exec_node), uses
+ * something else now.
+ */
 #define USED(call, credit, object, use)                   \
 	({                                                \
 		CUresult used_ = (call);                  \

@@ -4,7 +4,10 @@
 #include "core/job/job.h"
 #include "shim/nvml.h"
 
-/* What the driver loads in cuInit (CUDA_INJECTION64_PATH) may call it again, before it is done. */
+/*
+ * A library that the driver loads in cuInit (CUDA_INJECTION64_PATH) may call it again, before it is
+ * done.
+ */
 static __thread bool initialising __attribute__((tls_model("initial-exec")));
 
 HOOK(cuInit, unsigned int Flags)

@@ -15,8 +15,8 @@
 #include "core/memory/uses/side.h"
 
 /*
- * Memory of an arena has handles of ours, any other on the host none. The program is told what is true, the device has
- * no room for this, by a status the call may answer.
+ * Memory of an arena has handles of ours, any other on the host none. The program is told what is
+ * true, the device has no room for this, by a status the call may answer.
  */
 HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {

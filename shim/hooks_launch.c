@@ -9,7 +9,7 @@
 #include "core/memory/uses/graph_memory.h"
 #include "shim/track.h"
 
-/* Of a grid, all together. */
+/* Counts the threads of a grid, all together. */
 #define THREADS(gx, gy, gz, bx, by, bz) ((uint64_t)(gx) * (gy) * (gz) * (bx) * (by) * (bz))
 #define GRID_THREADS                    THREADS(gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ)
 

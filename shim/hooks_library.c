@@ -1,13 +1,17 @@
 /*
- * Code: modules, libraries and what they hand out. Functions and variables go with their module, kernels and
- * modules with their library. What a function takes when it is loaded late is its module's, or its library's.
+ * Code: modules, libraries and what they hand out. Functions and variables go with their module,
+ * kernels and modules with their library. What a function takes when it is loaded late is its
+ * module's, or its library's.
  */
 #include "shim/track.h"
 
 #include "core/memory/heat/image.h"
 #include "shim/sampled.h"
 
-/* A library remembers what it may come to: its memory is taken when something of it is asked for in a context. */
+/*
+ * A library remembers what it may come to: its memory is taken when something of it is asked for in
+ * a context.
+ */
 #define LOADED(call, type, out, image, bound)                                                   \
 	({                                                                                      \
 		uint64_t most_ = IMAGE_MOST_UNKNOWN;                                            \
@@ -51,7 +55,10 @@ static uint64_t most_of_library(uint64_t library)
 	return most ? most : MEASURED_MOST_OBJECT;
 }
 
-/* What is unloaded in the end: a function may be a kernel's, a kernel and a module a library's. */
+/*
+ * Finds what is unloaded in the end: a function may be a kernel's, a kernel and a module a
+ * library's.
+ */
 static uint64_t code_of(const struct resource_type *type, uint64_t object)
 {
 	uint64_t owner = owner_of(type, object);

@@ -1,6 +1,7 @@
 /*
- * Managed memory. Prefetches and advices are work and bring memory to the device: they pass the gate, and are followed
- * as far as the limit allows. What may not come is prefetched to where it is, so that the driver judges the call.
+ * Managed memory. Prefetches and advices are work and bring memory to the device: they pass the
+ * gate, and are followed as far as the limit allows. What may not come is prefetched to where it
+ * is, so that the driver judges the call.
  */
 #include "shim/shim.h"
 
@@ -162,7 +163,10 @@ HOOK(cuMemRangeGetAttributes, void **data, size_t *dataSizes, CUmem_range_attrib
 	return result;
 }
 
-/* Batches are charged as far as the limit allows, and followed as they are: a part cannot be left out of one call. */
+/*
+ * Batches are charged as far as the limit allows, and followed as they are: a part cannot be left
+ * out of one call.
+ */
 static void charge_batch(const CUdeviceptr *dptrs, const size_t *sizes, size_t count)
 {
 	for (size_t i = 0; dptrs && sizes && i < count; i++) {

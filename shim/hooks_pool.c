@@ -1,5 +1,6 @@
 /*
- * Stream-ordered allocation, and the pools it draws from. What a capture allocates or frees is a node of its graph.
+ * Stream-ordered allocation, and the pools it draws from. What a capture allocates or frees is a
+ * node of its graph.
  */
 #include "shim/shim.h"
 
@@ -44,7 +45,10 @@ static bool is_capturing(CUstream stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The one that cuMemAllocAsync draws from: of the stream's device, which need not be the current one. */
+/*
+ * The one that cuMemAllocAsync draws from: of the stream's device, which need not be the current
+ * one.
+ */
 static struct pool *current_pool(CUstream stream)
 {
 	struct context context;
@@ -271,7 +275,7 @@ HOOK(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type, CUmemor
 	return learn_typed(REAL(cuMemSetMemPool)(location, type, pool), &pool, location, type);
 }
 
-/* What the driver may keep is less by what is kept here. */
+/* The driver may keep less, by what is kept here. */
 HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 {
 	KEEP_ERRNO;

@@ -1,7 +1,7 @@
 /*
- * Streams: made and destroyed; and what is put into them beside launches, copies and fills: events, the program's own
- * functions, waits for and writes of values, batches of them, memory for one stream, semaphores and resources of other APIs.
- * That passes the gate.
+ * Streams: made and destroyed; and what is put into them beside launches, copies and fills: events,
+ * the program's own functions, waits for and writes of values, batches of them, memory for one
+ * stream, semaphores and resources of other APIs. That passes the gate.
  */
 #include "shim/track.h"
 

@@ -1,4 +1,4 @@
-/* What the program is told of its memory. */
+/* Queries: the program is told of its memory as its job has it. */
 #include "shim/shim.h"
 
 #include "core/job/job.h"

@@ -21,8 +21,8 @@ static void hold(CUresult result, CUuserObject object, int64_t change)
 }
 
 /*
- * Graphs, their clones and executable graphs hold references too; when the last one goes only the driver
- * knows, and it tells by calling the program's destructor.
+ * Graphs, their clones and executable graphs hold references too; when the last one goes only the
+ * driver knows, and it tells by calling the program's destructor.
  */
 struct user_object {
 	CUhostFn destroy;

@@ -1,4 +1,7 @@
-/* Virtual memory management: physical memory that the program makes itself, its addresses, multicast objects. */
+/*
+ * Virtual memory management: physical memory that the program makes itself, its addresses,
+ * multicast objects.
+ */
 #include "shim/shim.h"
 
 #include <stdlib.h>
@@ -13,17 +16,20 @@
 /*
  * --- physical memory ---
  *
- * A handle of ours is put into the driver's terms, used and booked within one passage of the gate, because the mover may
- * give it other memory.
+ * A handle of ours is put into the driver's terms, used and booked within one passage of the gate,
+ * because the mover may give it other memory.
  */
 
-/* Of cuMemAlloc, to the program: nothing that was mapped. */
+/* The program has it of cuMemAlloc: it is nothing that was mapped. */
 static bool is_of_arena(CUdeviceptr address)
 {
 	return job_is_active() && arena_at(address);
 }
 
-/* As PASSING_GATE(), with the driver's handle in `handle` meanwhile; one of ours that is released is a bad one. */
+/*
+ * Passes the gate, with the driver's handle in `handle` meanwhile; one of ours that is released is
+ * a bad one.
+ */
 #define WITH_HANDLE(handle, call)                            \
 	({                                                   \
 		CUresult result_ = CUDA_ERROR_INVALID_VALUE; \
@@ -289,7 +295,10 @@ HOOK(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr dptr, size_t size,
 	    REAL(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }
 
-/* --- multicast objects: little memory of their own; what is bound to them must stay on its device --- */
+/*
+ * --- multicast objects: little memory of their own; what is bound to them must stay on its device
+ * ---
+ */
 
 HOOK(cuMulticastCreate, CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop)
 {
@@ -332,6 +341,6 @@ HOOK(cuMulticastBindAddr, CUmemGenericAllocationHandle mcHandle, size_t mcOffset
 	return PASSING_GATE(REAL(cuMulticastBindAddr)(mcHandle, mcOffset, memptr, size, flags));
 }
 
-/* What was bound stays pinned: it may be bound elsewhere, and few are ever unbound. */
+/* Bound memory stays pinned: it may be bound elsewhere, and few are ever unbound. */
 GATED(cuMulticastUnbind, (CUmemGenericAllocationHandle, mcHandle), (CUdevice, dev),
       (size_t, mcOffset), (size_t, size))

@@ -1,7 +1,8 @@
 /*
- * What Spillway hooks of the driver's functions for OpenGL, EGL and VDPAU. cudaGL.h, cudaEGL.h and cudaVDPAU.h
- * declare them in terms of those APIs' own headers, which need not be here; the types below are theirs by width:
- * GLuint, GLenum, VdpDevice and the VDPAU surfaces are 32-bit numbers, an EGLImage is a pointer.
+ * The driver's functions for OpenGL, EGL and VDPAU that Spillway hooks. cudaGL.h, cudaEGL.h and
+ * cudaVDPAU.h declare them in terms of those APIs' own headers, which need not be here; the types
+ * below are theirs by width: GLuint, GLenum, VdpDevice and the VDPAU surfaces are 32-bit numbers,
+ * an EGLImage is a pointer.
  */
 #ifndef SPILLWAY_INTEROP_H
 #define SPILLWAY_INTEROP_H

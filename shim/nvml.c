@@ -1,10 +1,11 @@
 /*
  * NVML's memory queries: within a job they tell of its limit, as cuMemGetInfo does.
  *
- * Our two functions stand before NVML's in every process that has them: for a program linked to NVML because
- * this library is preloaded; for one that opens it because shim_nvml_file() gives it libspillway-nvml.so,
- * which is empty and needs this library first and the real NVML second, so that dlsym finds ours, and for
- * every other name the real one's. A process that never touches NVML pays nothing.
+ * Our two functions stand before NVML's in every process that has them: for a program linked to
+ * NVML because this library is preloaded; for one that opens it because shim_nvml_file() gives it
+ * libspillway-nvml.so, which is empty and needs this library first and the real NVML second, so
+ * that dlsym finds ours, and for every other name the real one's. A process that never touches NVML
+ * pays nothing.
  *
  * Rules: those of shim.h; what cannot be found out leaves the real numbers.
  */
@@ -62,7 +63,10 @@ static bool is_called_by(void *library_function, void *caller)
 
 /* --- the queries --- */
 
-/* False where the device cannot be told from others. Fields NVML refuses stay empty. */
+/*
+ * Identifies the device. Returns false where it cannot be told from others. Fields NVML refuses
+ * stay empty.
+ */
 static bool identify(nvmlDevice_t handle, struct config_device *device)
 {
 	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) = real("nvmlDeviceGetUUID");
@@ -138,7 +142,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 	if (result != NVML_SUCCESS || is_called_by((void *)function, __builtin_return_address(0)))
 		return result;
 	told = (struct reported){memory->total, memory->used, memory->free};
-	/* Of what the job may have, nothing is reserved. */
+	/* Nothing is reserved of what the job may have. */
 	if (replace(device, &told))
 		*memory = (nvmlMemory_v2_t){memory->version, told.total, 0, told.free, told.used};
 	return result;
@@ -164,7 +168,7 @@ static bool is_switched_off(void)
 	const char *value = getenv("SPILLWAY_NVML");
 	bool on = true;
 
-	/* What is neither yes nor no is said when the configuration is read. */
+	/* A value that is neither yes nor no is said when the configuration is read. */
 	if (value)
 		units_parse_bool(value, &on);
 	return !on;
@@ -190,7 +194,10 @@ static bool lacks(const char *symbol)
 	return strncmp(symbol, "nvml", 4) == 0 && !real(symbol);
 }
 
-/* Where it is loaded once it stays, and NVML with it: who has functions of ours may call them any time. */
+/*
+ * Where it is loaded once it stays, and NVML with it: who has functions of ours may call them any
+ * time.
+ */
 static bool load_stand_in(int mode)
 {
 	static struct once once;
@@ -208,8 +215,8 @@ static bool load_stand_in(int mode)
 }
 
 /*
- * NVML is opened as the program named it, so that what is not there, or is another file, is as without us. A
- * second NVML beside the first is left alone: our functions speak to the first.
+ * NVML is opened as the program named it, so that what is not there, or is another file, is as
+ * without us. A second NVML beside the first is left alone: our functions speak to the first.
  */
 const char *shim_nvml_file(const char *file, int mode)
 {

@@ -1,6 +1,6 @@
 /*
- * The part of NVML's binary interface that Spillway speaks, declared by ourselves after NVIDIA's "NVML API
- * Reference Guide" (docs.nvidia.com/deploy/nvml-api), so that no header is needed.
+ * The part of NVML's binary interface that Spillway speaks, declared by ourselves after NVIDIA's
+ * "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api), so that no header is needed.
  */
 #ifndef SPILLWAY_NVML_H
 #define SPILLWAY_NVML_H
@@ -26,7 +26,7 @@ typedef struct {
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 
-/* Of nvmlDeviceGetComputeRunningProcesses_v3; memory of all ones: not known. */
+/* For nvmlDeviceGetComputeRunningProcesses_v3; memory of all ones: not known. */
 typedef struct {
 	unsigned int pid;
 	unsigned long long memory;
@@ -37,14 +37,14 @@ typedef struct {
 	unsigned int gpu, memory; /* percent of the time of the last sample */
 } nvmlUtilization_t;
 
-/* Of nvmlDeviceGetProcessUtilization: one for each process that did something. */
+/* For nvmlDeviceGetProcessUtilization: one for each process that did something. */
 typedef struct {
 	unsigned int pid;
 	unsigned long long time_us;                /* CLOCK_REALTIME */
 	unsigned int sm, memory, encoder, decoder; /* percent */
 } nvmlProcessUtilizationSample_t;
 
-/* Of nvmlDeviceGetPciInfo_v3. */
+/* For nvmlDeviceGetPciInfo_v3. */
 typedef struct {
 	char busIdLegacy[16];
 	unsigned int domain, bus, device;
@@ -60,7 +60,10 @@ _Static_assert(sizeof(nvmlPciInfo_t) == 68, "as NVML lays it out");
 
 #define NVML_DEVICE_MIG_ENABLE 1U
 
-/* Returns the file that stands for NVML where dlopen(file, mode) would open that, else `file`; nvml.c. */
+/*
+ * Returns the file that stands for NVML where dlopen(file, mode) would open that, else `file`;
+ * nvml.c.
+ */
 const char *shim_nvml_file(const char *file, int mode);
 /* Has core/ ask NVML where it has no context to ask in; nvml_used.c. */
 void nvml_tells_used(void);

@@ -1,6 +1,6 @@
 /*
- * libspillway-nvml.so: empty. A program that opens NVML gets it, see nvml.c; it needs the shim, and after
- * that libnvidia-ml.so.1.
+ * libspillway-nvml.so: empty. A program that opens NVML gets it, see nvml.c; it needs the shim, and
+ * after that libnvidia-ml.so.1.
  */
 extern const char spillway_nvml[];
 const char spillway_nvml[] __attribute__((visibility("hidden"))) =

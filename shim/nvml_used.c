@@ -1,7 +1,7 @@
 /*
- * A device's use as NVML tells it. Its memory, without a CUDA context, which is the one way to learn what the first context
- * of a process takes, and by process. Its time, of which events tell a process only what was its own or somebody else's.
- * NVML is loaded for it, and stays.
+ * A device's use as NVML tells it. Its memory, without a CUDA context, which is the one way to
+ * learn what the first context of a process takes, and by process. Its time, of which events tell a
+ * process only what was its own or somebody else's. NVML is loaded for it, and stays.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -69,7 +69,10 @@ static bool used_without_context(const struct config_device *device, uint64_t *u
 	return true;
 }
 
-/* In a container NVML may number processes as the host does: then it is not found, and not known. */
+/*
+ * Asks what this process holds. In a container NVML may number processes as the host does: then it
+ * is not found.
+ */
 static bool used_by_process(const struct config_device *device, uint64_t *used)
 {
 	nvmlProcessInfo_t processes[128];
@@ -130,7 +133,7 @@ static void read_numbers(struct numbers *numbers)
 	}
 }
 
-/* What samples say of one process: percent, or -1 where they say nothing of it. */
+/* Returns what samples say of one process: percent, or -1 where they say nothing of it. */
 static int sampled_use(const nvmlProcessUtilizationSample_t *samples, unsigned int count,
                        unsigned int pid)
 {
@@ -176,7 +179,7 @@ static unsigned int own_number(const nvmlProcessUtilizationSample_t *samples, un
 	return known;
 }
 
-/* Of the last second. */
+/* Reads the samples of the last second. */
 static void read_processes(nvmlDevice_t handle, struct foreign_use *use)
 {
 	static nvmlProcessUtilizationSample_t samples[MOST_SAMPLES];

@@ -1,4 +1,4 @@
-/* Who an object belongs to. */
+/* Owners of objects. */
 #include "shim/owner.h"
 
 #include "core/cuda/context.h"

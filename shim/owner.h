@@ -1,4 +1,4 @@
-/* Who an object belongs to. */
+/* Owners of objects. */
 #ifndef SPILLWAY_SHIM_OWNER_H
 #define SPILLWAY_SHIM_OWNER_H
 

@@ -68,7 +68,7 @@ static bool is_wanted(void)
 /* Deeper than conditional nodes are nested. */
 enum { DEPTH_MAX = 32 };
 
-/* What a conditional node's body uses is the whole graph's. */
+/* Finds the whole graph, which uses what a conditional node's body uses. */
 static const void *whole_of(CUgraph graph)
 {
 	uint64_t whole = HANDLE(graph);

@@ -1,8 +1,9 @@
 /*
- * Launches and copies that are looked at, so that it is known which memory is in use (core/memory/heat/heat.h).
+ * Launches and copies that are looked at, so that it is known which memory is in use
+ * (core/memory/heat/heat.h).
  *
- * SAMPLED(call, looking_at(...)) is the call's answer; where it succeeded and is due, what it was given is looked at
- * after it. Only then: what the driver has not taken may point anywhere.
+ * SAMPLED(call, looking_at(...)) is the call's answer; where it succeeded and is due, what it was
+ * given is looked at after it. Only then: what the driver has not taken may point anywhere.
  */
 #ifndef SPILLWAY_SAMPLED_H
 #define SPILLWAY_SAMPLED_H
@@ -29,7 +30,7 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 
 /* --- what graphs are credited with (core/memory/heat/used.h); not sampled --- */
 
-/* What a node uses: a kernel's parameters, or addresses, or another graph. */
+/* A node's use of memory: a kernel's parameters, or addresses, or another graph. */
 struct node_use {
 	CUfunction function;
 	void **parameters, **extra;
@@ -58,17 +59,23 @@ void sampled_captured_graph(CUgraph graph);
 
 /* A descriptor was made that leads to this address. */
 void sampled_hide(CUdeviceptr address);
-/* What a function's parameters are known by: an image, loaded as a module or library, and the name in it. */
+/*
+ * Note by what a function's parameters are known: an image, loaded as a module or library, and the
+ * name in it.
+ */
 void sampled_image(const void *owner, const void *image);
 void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
                       const char *name);
 void sampled_function_of(CUfunction function, CUkernel kernel);
 /* A module or library is gone, and its functions with it. */
 void sampled_forget_functions(const void *owner);
-/* One may be about to go: what the driver said of functions is asked again, as their handles may be others' soon. */
+/*
+ * One may be about to go: what the driver said of functions is asked again, as their handles may be
+ * others' soon.
+ */
 void sampled_forget_asked(void);
 
-/* As GATED and GATED_2, for copies and fills. */
+/* Hook as GATED and GATED_2 do, for copies and fills. */
 #define COPIES(symbol, look, ...)                                                               \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                             \
 	{                                                                                       \

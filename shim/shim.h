@@ -1,15 +1,15 @@
 /*
- * What the files of the shim share: the table of entry points and the form of a hook.
+ * The table of entry points and the form of a hook, which all files of the shim share.
  *
  * Fixed names, for a driver entry point cuFoo:
- *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo]; what
- *                the driver itself calls by it is the driver's own again, never the hook
- *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
- *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
+ *   cuFoo        exported: the trampoline in trampolines.S, a jump through
+ * shim_target[ENTRY_cuFoo]; what the driver itself calls by it is the driver's own again, never the
+ * hook hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body } REAL(cuFoo)
+ * the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
  *
- * Rules of every file in this folder: the process is someone else's. No signal handler, no umask, no
- * exit, no stdout; errno is preserved; a CUresult returned is one the API called may return; NULL
- * parameters are the driver's to judge; nothing is linked but glibc.
+ * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
+ * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
+ * NULL parameters are the driver's to judge; nothing is linked but glibc.
  */
 #ifndef SPILLWAY_SHIM_H
 #define SPILLWAY_SHIM_H
@@ -32,7 +32,7 @@ enum entry {
 	ENTRY_COUNT
 };
 
-/* What the driver has for each entry point. Written by attach.c alone. */
+/* The driver's own function for each entry point. Written by attach.c alone. */
 extern void *shim_real[ENTRY_COUNT];
 
 #define REAL(symbol) ((__typeof__(&(symbol)))shim_real[ENTRY_##symbol])
@@ -50,8 +50,8 @@ extern void *shim_real[ENTRY_COUNT];
 	static CUresult hook_##symbol(__VA_ARGS__)
 
 /*
- * A hook that passes the gate and forwards: GATED(cuFoo, (type, name), ...). GATED_2 is for two symbols with the
- * same parameters, mostly the forms with and without per-thread default streams.
+ * A hook that passes the gate and forwards: GATED(cuFoo, (type, name), ...). GATED_2 is for two
+ * symbols with the same parameters, mostly the forms with and without per-thread default streams.
  */
 #define GATED(symbol, ...)                                                       \
 	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
@@ -94,7 +94,10 @@ static inline void shim_restore_errno(const int *kept)
 	errno = *kept;
 }
 
-/* A stream by its explicit name: NULL means one of the two default streams, by the form of the call. */
+/*
+ * A stream by its explicit name: NULL means one of the two default streams, by the form of the
+ * call.
+ */
 #define LEGACY(stream)     ((stream) ? (stream) : CU_STREAM_LEGACY)
 #define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
