@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/once.h"
 #include "core/budget/in_use.h"
 #include "core/pace/foreign.h"
@@ -185,13 +186,9 @@ static void read_processes(nvmlDevice_t handle, struct foreign_use *use)
 	static nvmlProcessUtilizationSample_t samples[MOST_SAMPLES];
 	unsigned int count = MOST_SAMPLES, number;
 	nvmlReturn_t result;
-	struct timespec now;
 	int processes;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	result = nvml.by_process(handle, samples, &count,
-	                         (unsigned long long)(now.tv_sec - 1) * 1000000 +
-	                             (unsigned long long)now.tv_nsec / 1000);
+	result = nvml.by_process(handle, samples, &count, clock_of_day() / 1000 - 1000000);
 	if (result == NVML_ERROR_NOT_FOUND)
 		count = 0;
 	else if (result != NVML_SUCCESS || count > MOST_SAMPLES)

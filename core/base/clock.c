@@ -8,7 +8,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/monotonic.h"
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t monotonic(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_coarse(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+uint64_t clock_of_day(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
 
 /* FUTEX_WAIT_BITSET takes a point in time, so that an interrupted wait ends when it should. */
 static void wait_for(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
@@ -30,5 +51,5 @@ static void wake(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-const struct clock clock_of_kernel = {.now = monotonic_ns, .wait = wait_for, .wake = wake};
+const struct clock clock_of_kernel = {.now = monotonic, .wait = wait_for, .wake = wake};
 const struct clock *clock_in_use = &clock_of_kernel;

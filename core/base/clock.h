@@ -11,7 +11,10 @@
 #include <stdint.h>
 
 struct clock {
-	/* CLOCK_MONOTONIC, nanoseconds; the same for all processes of the machine. No system call. */
+	/*
+	 * CLOCK_MONOTONIC, nanoseconds; the same for all processes of the machine, but in another time namespace.
+	 * Little on a machine that has just booted. No system call.
+	 */
 	uint64_t (*now)(void);
 	/* Returns when the word is not `seen`, at the deadline, or for no reason. No cancellation point; keeps errno. */
 	void (*wait)(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns);
@@ -27,6 +30,17 @@ extern const struct clock *clock_in_use;
 static inline uint64_t clock_now(void)
 {
 	return clock_in_use->now();
+}
+
+/* The same as of the kernel's last tick: some milliseconds old, for a fifth of the price. */
+uint64_t clock_coarse(void);
+/* CLOCK_REALTIME, nanoseconds, which may be set. */
+uint64_t clock_of_day(void);
+
+/* Milliseconds of clock_coarse(), which begin anew after 49 days. */
+static inline uint32_t clock_coarse_ms(void)
+{
+	return (uint32_t)(clock_coarse() / 1000000);
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* Deadlines. Rules: runs inside the user's process; errno is kept. */
 #include "core/base/deadline.h"
 
+#include <sched.h>
+
 #include "core/base/clock.h"
-#include "core/base/lock.h"
 
 static uint64_t later(uint64_t now, uint64_t ns)
 {
@@ -65,5 +66,29 @@ bool deadline_nap(struct deadline *deadline, uint64_t ns)
 	then = later(clock_now(), ns);
 	locks_at_wait(NULL);
 	clock_in_use->wait(&nobody_changes_it, 0, then < ends ? then : ends);
+	return true;
+}
+
+void deadline_sleep(uint64_t ns)
+{
+	struct deadline until = DEADLINE_IN(ns);
+
+	deadline_nap(&until, ns);
+}
+
+/* Tried, not waited for in the kernel: that wait is by the clock that can be set. It is held for moments, mostly. */
+bool deadline_lock_mutex(struct deadline *deadline, pthread_mutex_t *mutex, enum lock_rank rank)
+{
+	enum { SPINS = 100, NAP_NS = 20000 };
+
+	locks_before(mutex, rank);
+	for (int tries = 0; !lock_mutex_try(mutex, rank); tries++) {
+		if (tries < SPINS) {
+			sched_yield();
+		} else if (!deadline_nap(deadline, NAP_NS)) {
+			locks_missed();
+			return false;
+		}
+	}
 	return true;
 }

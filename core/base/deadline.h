@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/lock.h"
+
 struct deadline {
 	uint64_t patience_ns; /* 0: no wait at all */
 	uint64_t until_ns;    /* of the clock; 0: nobody has waited yet */
@@ -31,7 +33,13 @@ struct deadline deadline_within(struct deadline *whole, uint64_t patience_ns);
  * passed. No cancellation point; keeps errno.
  */
 bool deadline_nap(struct deadline *deadline, uint64_t ns);
+/* Waits so long; for who has no deadline and looks again. */
+void deadline_sleep(uint64_t ns);
 /* As deadline_nap(), and goes on when the word is not `seen`: clock_in_use->wake() changes it. */
 bool deadline_wait(struct deadline *deadline, _Atomic uint32_t *word, uint32_t seen);
+
+/* Takes a lock, as lock_acquire(). Returns false where it was not given back in time. */
+#define deadline_lock(deadline, lock) deadline_lock_mutex(deadline, &(lock)->mutex, LOCK_RANK(lock))
+bool deadline_lock_mutex(struct deadline *deadline, pthread_mutex_t *mutex, enum lock_rank rank);
 
 #endif

@@ -109,6 +109,7 @@ enum { LOCKS_HELD_MAX = 16 };
 
 struct locks_held {
 	int count;
+	bool is_taking; /* between the two below: a wait then is for that lock */
 	struct {
 		const void *lock;
 		enum lock_rank rank;
@@ -119,6 +120,7 @@ extern __thread struct locks_held locks_held __attribute__((tls_model("initial-e
 /* Around taking and giving back. These end the process where the calling thread breaks a rule. */
 void locks_before(const void *lock, enum lock_rank rank);
 void locks_taken(const void *lock, enum lock_rank rank);
+void locks_missed(void); /* instead of that */
 void locks_given(const void *lock);
 /* The lock is made anew: nobody holds it, in a forked child. */
 void locks_forget(const void *lock);
@@ -131,6 +133,7 @@ void locks_at_wait(const void *given_back);
 
 #define locks_before(lock, rank)  ((void)0)
 #define locks_taken(lock, rank)   ((void)0)
+#define locks_missed()            ((void)0)
 #define locks_given(lock)         ((void)0)
 #define locks_forget(lock)        ((void)0)
 #define locks_at_gate()           ((void)0)

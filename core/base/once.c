@@ -9,13 +9,6 @@
 
 enum { HAS_RETURNED = -1, LOOK_NS = 100000 };
 
-static void nap(void)
-{
-	struct deadline until = DEADLINE_IN(LOOK_NS);
-
-	deadline_nap(&until, LOOK_NS);
-}
-
 static __attribute__((noinline)) void call_or_wait(struct once *once, void (*function)(void))
 {
 	pid_t self = getpid(), caller = atomic_load(&once->caller);
@@ -25,7 +18,7 @@ static __attribute__((noinline)) void call_or_wait(struct once *once, void (*fun
 	while (caller != HAS_RETURNED) {
 		/* The caller of another process is the parent's: it does not exist here. */
 		if (caller == self) {
-			nap();
+			deadline_sleep(LOOK_NS);
 			caller = atomic_load(&once->caller);
 		} else if (atomic_compare_exchange_weak(&once->caller, &caller, self)) {
 			function();

@@ -8,9 +8,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/base/monotonic.h"
 #include "core/state/event.h"
 
 static struct segment_limit limit_of(const struct config_gpu *settings)

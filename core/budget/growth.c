@@ -1,7 +1,7 @@
 /* Growth of a limit. Rules: runs inside the user's process, on the mover's thread. */
 #include "core/budget/growth.h"
 
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
@@ -92,7 +92,7 @@ bool growth_tick(struct device *device)
 
 	if (settings.evict || !look(device, &settings, &g))
 		return false;
-	if (!capture_is_active() && growth_is_due(device, monotonic_ns()) &&
+	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {
 		if (device->segment)
 			g.owed = segment_owed(device->segment, device->index);

@@ -3,6 +3,7 @@
  *
  * Writers take turns by a lock file; readers see the old file or the new one. Symlinks are refused.
  */
+#include "core/base/clock.h"
 #include "core/config/snapshot.h"
 
 #include "core/base/deadline.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,12 +115,12 @@ static int merge(struct table *table, const char *section, const char *key, cons
  */
 static void remark_on(char *remark, size_t size)
 {
-	struct timespec now;
+	uint64_t now = clock_of_day();
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	snprintf(remark, size,
-	         "# Written by Spillway (%lld.%09ld, %d): change it by `spillway set`.\n",
-	         (long long)now.tv_sec, now.tv_nsec, (int)getpid());
+	         "# Written by Spillway (%" PRIu64 ".%09" PRIu64
+	         ", %d): change it by `spillway set`.\n",
+	         now / 1000000000, now % 1000000000, (int)getpid());
 }
 
 /* Renders the text of a file; NULL: no memory. (open_memstream() does not always say so.) */

@@ -2,22 +2,18 @@
 #include "core/cuda/gate.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/base/monotonic.h"
 #include "core/base/once.h"
 
-/* Whom of those who wait it concerns that the gate is seized no more, or open. */
-enum { WAKE_EXPIRED = 1, WAKE_OTHERS = 2 };
 enum { LOOK_AGAIN_NS = 50000000, POLL_NS = 20000, SEIZE_NS = 200000 };
 
 _Atomic uint32_t gate_state;
@@ -32,6 +28,8 @@ static LOCK_OF(GATE) closing = LOCK_FREE;
 static pthread_key_t seat_key;
 static struct once seat_key_once;
 static bool has_seat_key;
+static _Atomic uint32_t
+    reopened;                   /* changes when it is open or seized no more: for those who wait */
 static _Atomic uint64_t expiry; /* ns; of the one who holds it */
 static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
 
@@ -106,35 +104,25 @@ static bool may_pass(uint32_t state, uint64_t since)
 {
 	if (!(state & GATE_CLOSED))
 		return true;
-	return !(state & GATE_SEIZED) && since && monotonic_ns() - since >= atomic_load(&expiry);
-}
-
-/* Unless the state is another already. then: CLOCK_MONOTONIC */
-static void sleep_until(uint64_t then, uint32_t state, uint32_t whom)
-{
-	const struct timespec until = {(time_t)(then / 1000000000u), (long)(then % 1000000000u)};
-
-	syscall(SYS_futex, &gate_state, FUTEX_WAIT_BITSET_PRIVATE, state, &until, NULL, whom);
+	return !(state & GATE_SEIZED) && since && clock_now() - since >= atomic_load(&expiry);
 }
 
 static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 {
-	uint32_t state;
+	uint32_t seen;
 
 	atomic_store(&seat->waits, true);
-	while (!may_pass(state = atomic_load(&gate_state), since)) {
-		uint64_t now = monotonic_ns(), waited = now - since, wanted = atomic_load(&expiry);
-		bool is_expired = waited >= wanted;
+	while (seen = atomic_load(&reopened), !may_pass(atomic_load(&gate_state), since)) {
+		uint64_t now = clock_now(), waited = now - since, wanted = atomic_load(&expiry);
 		uint64_t look_again = LOOK_AGAIN_NS;
 
-		if (!is_expired && wanted - waited < look_again)
+		if (waited < wanted && wanted - waited < look_again)
 			look_again = wanted - waited;
 		/* A clone of the process that closed it has no one to open it. */
 		if (atomic_load(&closer) != getpid())
 			gate_forked();
 		else
-			sleep_until(now + look_again, state,
-			            is_expired ? WAKE_EXPIRED : WAKE_OTHERS);
+			clock_in_use->wait(&reopened, seen, now + look_again);
 	}
 	atomic_store(&seat->waits, false);
 }
@@ -151,7 +139,7 @@ __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
 		if (may_pass(atomic_load(&gate_state), since) || atomic_load(&seat->inside) > 1)
 			break;
 		atomic_store(&seat->inside, 0);
-		since = since ? since : monotonic_ns();
+		since = since ? since : clock_now();
 		wait_at_entrance(seat, since);
 		atomic_store(&seat->inside, 1);
 	}
@@ -229,23 +217,20 @@ bool gate_seize(void)
 	return is_seized;
 }
 
-static void change_and_wake(uint32_t removed, uint32_t whom)
+static void change_and_wake(uint32_t removed)
 {
-	int saved = errno;
-
 	atomic_fetch_and(&gate_state, ~removed);
-	syscall(SYS_futex, &gate_state, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL, whom);
-	errno = saved;
+	clock_in_use->wake(&reopened);
 }
 
 void gate_unseize(void)
 {
-	change_and_wake(GATE_SEIZED, WAKE_EXPIRED);
+	change_and_wake(GATE_SEIZED);
 }
 
 void gate_open(void)
 {
-	change_and_wake(GATE_CLOSED | GATE_SEIZED, WAKE_EXPIRED | WAKE_OTHERS);
+	change_and_wake(GATE_CLOSED | GATE_SEIZED);
 	lock_release(&closing);
 }
 

@@ -39,12 +39,10 @@ static CUresult wait_for(CUcontext context)
 	if (current == context)
 		return synchronize();
 	while ((result = context_push(context)) == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
-		struct deadline look = DEADLINE_IN(1000000000);
-
 		/* The driver, which is asked to destroy it, waits for its work; or says that it stays. */
 		if (!context_is_leaving(context))
 			return CUDA_SUCCESS;
-		deadline_nap(&look, LOOK_NS);
+		deadline_sleep(LOOK_NS);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -311,11 +311,9 @@ static int join(char *message, size_t size)
 
 static void wait_for_news(struct pollfd *fd, int ms)
 {
-	struct deadline until = DEADLINE_IN((uint64_t)ms * 1000000u);
-
 	/* Refused, by a container's profile: files are looked at when the time is over, as where nothing tells of them. */
 	if (poll(fd, 1, ms) < 0 && errno != EINTR)
-		deadline_nap(&until, until.patience_ns);
+		deadline_sleep((uint64_t)ms * 1000000u);
 }
 
 /* Without the helper, or a seat, nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -44,12 +43,9 @@ static uint64_t hashed(uint64_t hash, const char *text)
 static void choose_numbers(const char *job)
 {
 	char directory[DIRECTORY_MAX + 1];
-	struct timespec now;
 
 	directory_path(directory, sizeof(directory));
-	clock_gettime(CLOCK_REALTIME, &now);
-	pace.owner = mixed(((uint64_t)getpid() << 32) ^ (uint64_t)now.tv_nsec ^
-	                   ((uint64_t)now.tv_sec << 30) ^ (uintptr_t)&now);
+	pace.owner = mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
 	pace.job = mixed(hashed(hashed(getuid(), directory), job));
 }
 

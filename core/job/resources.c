@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
-#include "core/base/monotonic.h"
 #include "core/wire/resources_wire.h"
 
 static struct {
@@ -40,7 +40,7 @@ struct text {
 /* Nanoseconds since; its clock is coarse. */
 static uint64_t age_of(uint64_t born_ns)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_now();
 
 	return now > born_ns ? now - born_ns : 0;
 }
@@ -146,10 +146,7 @@ static void answer(int socket, const struct device_set *devices)
 /* Between its binding and its listening a socket refuses; later nobody is there any more. */
 static bool is_new(const struct stat *found)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec - found->st_mtime <= 1;
+	return (time_t)(clock_of_day() / 1000000000) - found->st_mtime <= 1;
 }
 
 bool resources_answer(const struct device_set *devices)

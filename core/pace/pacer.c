@@ -2,7 +2,6 @@
  * The pacer. Rules: runs inside the user's process, on its launch path when paced. No wait without an end, none with the
  * lock held, no allocation; no driver call while a capture is active.
  */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "core/base/deadline.h"
@@ -18,8 +17,6 @@
 #define IDLE_NS      300000u
 #define LOOK_NS      500000u /* how often the watcher looks while others depend on it */
 #define LOCK_WAIT_NS 1000000000u
-
-enum { LOCK_SPINS = 100, LOCK_NAP_NS = 20000 };
 
 struct pacer *pacer_create(struct device *device)
 {
@@ -106,19 +103,11 @@ void pacer_correct(struct pacer *p, uint32_t thousandths)
 
 /* --- the lock --- */
 
-/* Tried, not waited for: pthread's wait with an end is by the clock that can be set. It is held for moments, mostly. */
 static bool lock_in_time(struct pacer *p)
 {
 	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
-	int tries = 0;
 
-	while (!lock_try(&p->lock)) {
-		if (++tries < LOCK_SPINS)
-			sched_yield();
-		else if (!deadline_nap(&until, LOCK_NAP_NS))
-			return false;
-	}
-	return true;
+	return deadline_lock(&until, &p->lock);
 }
 
 bool pacer_enter(struct pacer *p)

@@ -1,12 +1,12 @@
 /* Resources: counted references, and what a type's name stands for. */
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "core/registry/registry.h"
 
 void resource_init(struct resource *resource, const struct resource_type *type)
 {
 	/* One is made for each allocation, and the exact clock costs as much as all the rest. */
 	resource->type = type;
-	resource->born_ns = monotonic_coarse_ns();
+	resource->born_ns = clock_coarse();
 	atomic_init(&resource->references, 1);
 	atomic_init(&resource->leaving, 0);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
@@ -55,7 +56,7 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns)
 {
 	struct segment_claim *claim = claim_of(segment, device);
-	uint64_t now = segment_clock(CLOCK_MONOTONIC), before;
+	uint64_t now = clock_now(), before;
 
 	if (!claim)
 		return false;
@@ -107,7 +108,7 @@ static bool read_header(int directory, const char *job, struct segment_header *h
 
 static bool runs_now(const struct segment_header *header)
 {
-	uint64_t now = segment_clock(CLOCK_MONOTONIC), tended = header->tended_ns;
+	uint64_t now = clock_now(), tended = header->tended_ns;
 
 	return (tended > now ? tended - now : now - tended) < SEGMENT_SILENT_NS &&
 	       segment_is_of_this_boot(header);

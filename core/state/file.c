@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -179,7 +180,7 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 	segment_copy_text(header->job, sizeof header->job, job);
 	if (getrandom(&header->token, sizeof header->token, GRND_NONBLOCK) !=
 	    (ssize_t)sizeof header->token)
-		header->token = segment_clock(CLOCK_REALTIME) ^ (uint64_t)getpid() << 48;
+		header->token = clock_of_day() ^ (uint64_t)getpid() << 48;
 	return error;
 }
 

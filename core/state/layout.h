@@ -193,10 +193,6 @@ size_t segment_read_line(const char *path, char *buf, size_t size);
 void segment_copy_text(char *to, size_t size, const char *from);
 
 /* lock.c */
-/* Nanoseconds; no system call where the kernel offers a clock page. */
-uint64_t segment_clock(clockid_t clock);
-/* Sleeps, and is no place to be cancelled: callers hold locks of their own. */
-void segment_nap(long nanoseconds);
 int segment_mutex_init(union segment_mutex *mutex);
 /* 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);

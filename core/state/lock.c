@@ -8,32 +8,15 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/state/layout.h"
 
 #define LOCK_WAIT_NS     1000000000ull
 #define JOB_LOCK_WAIT_NS 5000000000ull
 
 enum { LOCK_SPINS = 100, LOCK_SLEEP_NS = 20000, JOB_LOCK_SLEEP_NS = 500000 };
-
-uint64_t segment_clock(clockid_t clock)
-{
-	struct timespec now;
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void segment_nap(long nanoseconds)
-{
-	struct timespec pause = {.tv_nsec = nanoseconds};
-	int cancel;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	nanosleep(&pause, NULL);
-	pthread_setcancelstate(cancel, NULL);
-}
 
 int segment_mutex_init(union segment_mutex *mutex)
 {
@@ -53,7 +36,7 @@ int segment_mutex_init(union segment_mutex *mutex)
 int segment_lock(struct segment_file *file)
 {
 	pthread_mutex_t *mutex = &file->header.lock.mutex;
-	uint64_t deadline = 0;
+	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
 
 	locks_before(mutex, LOCK_SEGMENT);
 	for (int tries = 0;; tries++) {
@@ -68,18 +51,12 @@ int segment_lock(struct segment_file *file)
 			lock_robust_mend(mutex);
 			return 0;
 		}
-		if (error != EBUSY)
-			return -EBUSY;
-		if (tries < LOCK_SPINS) {
+		if (error == EBUSY && tries < LOCK_SPINS) {
 			sched_yield();
-			continue;
-		}
-		uint64_t now = segment_clock(CLOCK_MONOTONIC);
-		if (!deadline)
-			deadline = now + LOCK_WAIT_NS;
-		if (now >= deadline)
+		} else if (error != EBUSY || !deadline_nap(&until, LOCK_SLEEP_NS)) {
+			locks_missed();
 			return -EBUSY;
-		segment_nap(LOCK_SLEEP_NS);
+		}
 	}
 }
 
@@ -121,7 +98,7 @@ int segment_job_lock(int directory, const char *job)
 	int fd = openat(directory, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	uint64_t deadline = segment_clock(CLOCK_MONOTONIC) + JOB_LOCK_WAIT_NS;
+	struct deadline until = DEADLINE_IN(JOB_LOCK_WAIT_NS);
 	for (;;) {
 		struct flock lock = {
 		    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lock_byte(job), .l_len = 1};
@@ -129,10 +106,8 @@ int segment_job_lock(int directory, const char *job)
 			return fd;
 		int error = errno;
 		if (error == EAGAIN || error == EACCES) {
-			if (segment_clock(CLOCK_MONOTONIC) < deadline) {
-				segment_nap(JOB_LOCK_SLEEP_NS);
+			if (deadline_nap(&until, JOB_LOCK_SLEEP_NS))
 				continue;
-			}
 			error = EBUSY;
 		} else if (error == EINTR) {
 			continue;

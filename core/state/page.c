@@ -18,6 +18,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
@@ -45,7 +46,7 @@ static uint64_t random_number(void)
 {
 	uint64_t number = 0;
 	if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
-		number = segment_clock(CLOCK_REALTIME) ^ (uint64_t)getpid() << 48;
+		number = clock_of_day() ^ (uint64_t)getpid() << 48;
 	return number ? number : 1;
 }
 
@@ -122,7 +123,7 @@ static void fill(const struct segment *segment, struct page *page)
 	page->token = header->token;
 	page->number = atomic_load(&header->page_number);
 	page->created_ns = header->created_ns;
-	page->written_ns = segment_clock(CLOCK_MONOTONIC);
+	page->written_ns = clock_now();
 	page->pid = getpid();
 	page->pid_namespace = own_pid_namespace();
 	page->pid_started = started_at(page->pid);
@@ -228,7 +229,7 @@ static int sweep(const char *node);
 /* Whether this process is the one of the job that looks after the page now. */
 static bool is_due(struct segment_header *header)
 {
-	uint64_t now = segment_clock(CLOCK_MONOTONIC), last = atomic_load(&header->page_ns);
+	uint64_t now = clock_now(), last = atomic_load(&header->page_ns);
 	return (last == 0 || now - last >= PAGE_CHANGED_NS) &&
 	       atomic_compare_exchange_strong(&header->page_ns, &last, now);
 }
@@ -356,7 +357,7 @@ bool page_lives(const struct page *page)
 		return true;
 	if (writer == 0 && page->processes <= 1)
 		return false;
-	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+	uint64_t now = clock_now();
 	return page->written_ns <= now && now - page->written_ns < PAGE_STALE_NS;
 }
 
@@ -484,7 +485,7 @@ static bool is_left_unfinished(int directory, const char *name)
 	struct stat found;
 	return strncmp(name, UNFINISHED, sizeof UNFINISHED - 1) == 0 &&
 	       file_status_at(directory, name, &found) == 0 && found.st_uid == geteuid() &&
-	       segment_clock(CLOCK_REALTIME) / 1000000000 >
+	       clock_of_day() / 1000000000 >
 	           (uint64_t)found.st_mtim.tv_sec + PAGE_STALE_NS / 1000000000;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/state/directory.h"
 #include "core/state/refuse.h"
 #include "core/state/ring_layout.h"
@@ -37,7 +38,7 @@ void ring_write(struct ring *ring, const struct event *event)
 	uint64_t ticket =
 	    atomic_fetch_add_explicit(&ring->file.header.next, 1, memory_order_relaxed);
 	struct ring_record *record = &ring->file.record[ticket % RING_RECORDS];
-	uint64_t begin = event->begin_ns ? event->begin_ns : segment_clock(CLOCK_MONOTONIC);
+	uint64_t begin = event->begin_ns ? event->begin_ns : clock_now();
 	uint64_t found = atomic_load_explicit(&record->sequence, memory_order_relaxed);
 
 	/* Another is at work here, or came after us and was quicker: what we have is lost. */
@@ -71,8 +72,8 @@ static void initialise(struct ring_header *header, const struct segment *segment
 	header->pid = slot->pid;
 	header->started_ns = slot->started_ns;
 	memset(header->device, -1, sizeof header->device);
-	header->realtime_ns = segment_clock(CLOCK_REALTIME);
-	header->monotonic_ns = segment_clock(CLOCK_MONOTONIC);
+	header->realtime_ns = clock_of_day();
+	header->monotonic_ns = clock_now();
 }
 
 /* It gets its name when it is complete. */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
@@ -291,11 +292,6 @@ static int first_unfinished(const struct ring_reader *reader, int count)
 	return i;
 }
 
-static void wait_a_little(void)
-{
-	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-}
-
 /* Makes a batch of what is left of the unit. 0 or a negative errno and message. */
 static int fill(struct ring_reader *reader, char *message, size_t size)
 {
@@ -320,14 +316,14 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 			break;
 		/* Its writer was killed, or dropped it, or needs a moment: one for each unit. Then what is not whole
 		 * is lost. */
-		uint64_t now = segment_clock(CLOCK_MONOTONIC);
+		uint64_t now = clock_now();
 		if (!reader->patience_until)
 			reader->patience_until = now + ring_patience_ns;
 		if (now >= reader->patience_until) {
 			whole = count;
 			break;
 		}
-		wait_a_little();
+		deadline_sleep(PAUSE_NS);
 	}
 	reader->copied = whole;
 	reader->taken = 0;

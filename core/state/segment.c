@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/printable.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -75,13 +76,13 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
 	printable(header->labels);
 	segment_copy_text(header->run, sizeof header->run, joiner->run);
-	header->created_ns = segment_clock(CLOCK_REALTIME);
+	header->created_ns = clock_of_day();
 }
 
 static int take_slot(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
-	uint64_t now = segment_clock(CLOCK_REALTIME);
+	uint64_t now = clock_of_day();
 	pid_t pid = getpid();
 	char command[64];
 	int error;
@@ -268,7 +269,7 @@ void segment_tend(struct segment *segment)
 
 void segment_exiting(struct segment *segment)
 {
-	atomic_store(&segment->slot->exiting_ns, segment_clock(CLOCK_REALTIME));
+	atomic_store(&segment->slot->exiting_ns, clock_of_day());
 	slots_tended(&segment->file->header);
 }
 

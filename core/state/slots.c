@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/state/layout.h"
 
 uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
@@ -50,8 +51,8 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now)
 
 void slots_tended(struct segment_header *header)
 {
-	atomic_store(&header->seen_ns, segment_clock(CLOCK_REALTIME));
-	atomic_store(&header->tended_ns, segment_clock(CLOCK_MONOTONIC));
+	atomic_store(&header->seen_ns, clock_of_day());
+	atomic_store(&header->tended_ns, clock_now());
 }
 
 /*
@@ -128,7 +129,7 @@ void slots_retire(struct segment_file *file, struct segment_slot *slot)
 
 int slots_probe(struct segment_file *file)
 {
-	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+	uint64_t now = clock_now();
 	int live = 0;
 
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/target.h"
 #include "core/state/layout.h"
 
@@ -178,7 +179,7 @@ static bool stands_there(const struct status *status, const char *path)
 static bool is_pushed_over(const struct status *now, uint64_t pushed_ns,
                            const struct target *target, struct status *told)
 {
-	if (pushed_ns == told->pushed_ns || segment_clock(CLOCK_MONOTONIC) - pushed_ns < RENAMED_NS)
+	if (pushed_ns == told->pushed_ns || clock_now() - pushed_ns < RENAMED_NS)
 		return false;
 	/* what went into a pipe nobody can look at */
 	if (target->kind != TARGET_STREAM && !stands_there(now, target->path))
@@ -269,7 +270,7 @@ int status_push(struct segment *segment, const char *path, struct status *told)
 	int error = target_find(path, &target);
 	if (is_known && (error || !is_pushed_over(&now, pushed_ns, &target, told)))
 		return 0;
-	now.pushed_ns = segment_clock(CLOCK_MONOTONIC);
+	now.pushed_ns = clock_now();
 	if (!is_time(header, pushed_ns, now.pushed_ns))
 		return 0;
 	size_t length = status_format(&now, text);

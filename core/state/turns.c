@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -147,13 +148,13 @@ static int open_file(int directory, const struct place *place, bool make, const 
 
 static int lock(int fd)
 {
-	uint64_t deadline = segment_clock(CLOCK_MONOTONIC) + LOCK_WAIT_NS;
+	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
+
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		if (segment_clock(CLOCK_MONOTONIC) >= deadline)
+		if (!deadline_nap(&until, LOCK_NAP_NS))
 			return -EBUSY;
-		segment_nap(LOCK_NAP_NS);
 	}
 	return 0;
 }

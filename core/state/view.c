@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/printable.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -83,7 +85,7 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps
 				if (is_whole || !*naps)
 					break;
 				(*naps)--;
-				segment_nap(READ_COUNTERS_PAUSE_NS);
+				deadline_sleep(READ_COUNTERS_PAUSE_NS);
 			}
 		}
 	}
@@ -132,7 +134,7 @@ static int read_still(int fd, struct segment_file *copy)
 			return 0;
 		if (last)
 			return -EBUSY;
-		nanosleep(&(struct timespec){.tv_nsec = READ_PAUSE_NS}, NULL);
+		deadline_sleep(READ_PAUSE_NS);
 	}
 }
 
@@ -196,7 +198,7 @@ static int read_copy(int directory, const char *job, struct segment_file *copy, 
 static enum segment_slot_state state_now(const struct segment_file *copy,
                                          const struct segment_slot *slot, bool this_boot)
 {
-	uint64_t now = segment_clock(CLOCK_MONOTONIC);
+	uint64_t now = clock_now();
 
 	if (slot->state == SLOT_FREE || !this_boot)
 		return SLOT_FREE;

@@ -15,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
-#include "core/base/monotonic.h"
 #include "core/state/directory.h"
 
-enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_MS = 5 };
+enum { BACKLOG = 128, STALE_SECONDS = 10, NAME_SIZE = 48, RETRY_NS = 5000000 };
 
 static const char magic[8] = {'s', 'p', 'i', 'l', 'l', 'm', 'e', 'm'};
 
@@ -39,12 +40,12 @@ struct wire_handle wire_handle_new(void)
 
 uint64_t wire_deadline(uint64_t patience_ns)
 {
-	return monotonic_ns() + patience_ns;
+	return clock_now() + patience_ns;
 }
 
 static int milliseconds_left(uint64_t deadline)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_now();
 
 	return deadline <= now ? 0 : (int)((deadline - now) / 1000000u + 1);
 }
@@ -237,7 +238,7 @@ static int connect_in(int directory, const char *name, uint64_t deadline)
 			close(fd);
 			return error;
 		}
-		poll(NULL, 0, RETRY_MS);
+		deadline_sleep(RETRY_NS);
 	}
 	if (!is_of_our_user(fd)) {
 		close(fd);
@@ -263,7 +264,6 @@ int wire_connect(const struct wire_token *token, uint64_t deadline)
 static void remove_if_stale(int directory, const char *name)
 {
 	struct stat found;
-	struct timespec now;
 	char path[64 + NAME_SIZE];
 	int fd = connect_in(directory, name, 0);
 
@@ -272,8 +272,8 @@ static void remove_if_stale(int directory, const char *name)
 	if (fd != -ECONNREFUSED)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", directory, name);
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (file_status(path, &found) == 0 && now.tv_sec - found.st_mtime > STALE_SECONDS)
+	if (file_status(path, &found) == 0 &&
+	    (time_t)(clock_of_day() / 1000000000) - found.st_mtime > STALE_SECONDS)
 		unlinkat(directory, name, 0);
 }
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
-#include "core/base/monotonic.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/segment.h"
@@ -95,10 +95,10 @@ static bool is_held(const char *job, uint64_t limit, struct segment_view *view)
 
 static void wait_until_held(const char *job, uint64_t limit, struct segment_view *view)
 {
-	uint64_t began = monotonic_ns();
+	uint64_t began = clock_now();
 
 	while (!is_held(job, limit, view)) {
-		if (monotonic_ns() - began > GIVE_UP_S * 1000000000ull)
+		if (clock_now() - began > GIVE_UP_S * 1000000000ull)
 			fail("a limit is not held for a minute");
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 	}

@@ -1,6 +1,7 @@
 /* Claims: how far a job's limit has risen, who judges it, and what jobs owe each other. */
 #include "tests/unit/state_directory.h"
 
+#include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
@@ -104,7 +105,7 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(own, SEGMENT_DEVICES), 0);
 
 	/* One that has said nothing for long has ended. */
-	then = segment_clock(CLOCK_MONOTONIC) - 10 * SECOND;
+	then = clock_now() - 10 * SECOND;
 	patch("limited", offsetof(struct segment_header, tended_ns), &then, sizeof then);
 	ck_assert_uint_eq(segment_owed(own, 0), 70);
 	segment_tend(limited);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 
+#include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/layout.h"
 #include "core/state/page.h"
@@ -246,7 +247,7 @@ END_TEST
 START_TEST(is_stale_when_it_is_old)
 {
 	/* on a machine that has just booted nothing is so old */
-	while (segment_clock(CLOCK_MONOTONIC) <= PAGE_STALE_NS)
+	while (clock_now() <= PAGE_STALE_NS)
 		pause_ms(100);
 	join("old");
 	publish();

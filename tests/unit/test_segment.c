@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include "core/base/clock.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
@@ -67,7 +68,7 @@ static void patch(const char *path, off_t at, const void *bytes, size_t size)
 /* As if the job had last said so long ago that it lives. */
 static void seen(int64_t ns_ago)
 {
-	int64_t then = (int64_t)segment_clock(CLOCK_MONOTONIC) - ns_ago;
+	int64_t then = (int64_t)clock_now() - ns_ago;
 	patch(path_of("job"), offsetof(struct segment_header, tended_ns), &then, sizeof then);
 }
 
@@ -386,8 +387,7 @@ START_TEST(a_death_in_the_future_drains_once)
 	seen(-(int64_t)SEGMENT_TEND_NS);
 	struct segment *segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
-	ck_assert_uint_le(segment->file->slot[0].drained_ns,
-	                  segment_clock(CLOCK_MONOTONIC) + segment_drain_ns);
+	ck_assert_uint_le(segment->file->slot[0].drained_ns, clock_now() + segment_drain_ns);
 	drained();
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
 	segment_leave(segment);
@@ -441,7 +441,7 @@ static uint64_t drains_for(const struct segment *segment)
 	const struct segment_slot *slot = &segment->file->slot[1];
 
 	ck_assert_int_eq(atomic_load(&slot->state), SLOT_DRAINING);
-	return slot->drained_ns - segment_clock(CLOCK_MONOTONIC);
+	return slot->drained_ns - clock_now();
 }
 
 START_TEST(a_normal_exit_drains_quickly)
@@ -456,7 +456,7 @@ START_TEST(a_normal_exit_drains_quickly)
 	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	child_kill(child);
-	uint64_t noticed = segment_clock(CLOCK_MONOTONIC);
+	uint64_t noticed = clock_now();
 	segment_tend(segment);
 	ck_assert_uint_ge(segment->file->slot[1].drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
@@ -839,7 +839,7 @@ START_TEST(full)
 	struct segment *segment = join(NULL), *more = NULL;
 	for (int i = 1; i < SEGMENT_SLOTS; i++) {
 		struct segment_slot *slot = &segment->file->slot[i];
-		slot->drained_ns = segment_clock(CLOCK_MONOTONIC) + segment_drain_ns;
+		slot->drained_ns = clock_now() + segment_drain_ns;
 		atomic_store(&slot->state, SLOT_DRAINING);
 	}
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);

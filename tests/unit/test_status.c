@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/layout.h"
 #include "core/state/status.h"
@@ -160,10 +161,10 @@ START_TEST(is_pushed_at_most_every_ten_seconds)
 	ck_assert_int_eq(status_push(segment, path, &told), 0);
 	expect(LINE(0, 0, 0, 0, 0, 0, "", ""));
 	/* a second less, and as much */
-	atomic_store(last, segment_clock(CLOCK_MONOTONIC) - STATUS_PUSH_NS + 1000000000ull);
+	atomic_store(last, clock_now() - STATUS_PUSH_NS + 1000000000ull);
 	ck_assert_int_eq(status_push(segment, path, &told), 0);
 	expect(LINE(0, 0, 0, 0, 0, 0, "", ""));
-	atomic_store(last, segment_clock(CLOCK_MONOTONIC) - STATUS_PUSH_NS);
+	atomic_store(last, clock_now() - STATUS_PUSH_NS);
 	ck_assert_int_eq(status_push(segment, path, &told), 0);
 	expect(LINE(0, 5, 0, 0, 0, 0, "", ""));
 }
@@ -201,7 +202,7 @@ START_TEST(what_another_one_pushed_does_not_stay)
 	/* Not before its time. */
 	ck_assert_int_eq(status_push(segment, path, &told), 0);
 	ck_assert_uint_eq(file(), before);
-	then = segment_clock(CLOCK_MONOTONIC);
+	then = clock_now();
 	then = then > STATUS_PUSH_NS ? then - STATUS_PUSH_NS : 1;
 	atomic_store(&segment->file->header.status_ns, then);
 	ck_assert_int_eq(status_push(segment, path, &told), 0);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "core/base/clock.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
@@ -383,7 +384,7 @@ START_TEST(sums_hold_while_slots_come_and_go)
 	segment_drain_ns = 60000000000;
 	for (int i = 1; i < SEGMENT_SLOTS - 1; i++) {
 		struct segment_slot *slot = &segment->file->slot[i];
-		slot->drained_ns = segment_clock(CLOCK_MONOTONIC) + segment_drain_ns;
+		slot->drained_ns = clock_now() + segment_drain_ns;
 		atomic_store(&slot->state, SLOT_DRAINING);
 	}
 	pid_t child = fork();

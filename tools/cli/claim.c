@@ -3,14 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/own_file.h"
 #include "tools/view/jobs.h"
@@ -39,11 +40,7 @@ static bool was_removed(void)
 
 static void make_token(char token[CLAIM_TOKEN_MAX])
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	snprintf(token, CLAIM_TOKEN_MAX, "%x-%llx", (unsigned)getpid(),
-	         (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec);
+	snprintf(token, CLAIM_TOKEN_MAX, "%x-%" PRIx64, (unsigned)getpid(), clock_of_day());
 }
 
 static void leave_token(const char *token)

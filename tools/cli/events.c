@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "core/registry/registry.h"
@@ -65,14 +67,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* How a time of day or a date is written; what is not said is today's, or 0. */
 static bool parse_date(const char *text, uint64_t *ns)
 {
@@ -108,8 +102,7 @@ static bool parse_date(const char *text, uint64_t *ns)
 
 static void parse_since(struct events_options *events, const char *text)
 {
-	uint64_t monotonic = clock_ns(CLOCK_MONOTONIC), realtime = clock_ns(CLOCK_REALTIME), ago,
-	         then;
+	uint64_t monotonic = clock_now(), realtime = clock_of_day(), ago, then;
 
 	if (units_parse_duration(text, &ago) != 0) {
 		if (!parse_date(text, &then))
@@ -449,7 +442,6 @@ static void end_round(struct round *round)
 int command_events(int argc, char **argv)
 {
 	static char line[PIPE_BUF];
-	const struct timespec pause = {.tv_nsec = ROUND_NS};
 	struct events_options events = {0};
 	struct round round = {.events = &events};
 	struct trace *trace = NULL;
@@ -479,7 +471,7 @@ int command_events(int argc, char **argv)
 			save(events.state);
 		if (!events.follow || interrupted)
 			break;
-		nanosleep(&pause, NULL);
+		deadline_sleep(ROUND_NS);
 	}
 	if (trace && !trace_end(trace))
 		return TOOL_FAILED;

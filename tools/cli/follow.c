@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
@@ -20,7 +21,7 @@
 #include "tools/view/node.h"
 #include "tools/view/tool.h"
 
-enum { OPTION_TIMEOUT = 0x300 };
+enum { OPTION_TIMEOUT = 0x300, LOOK_NS = 20000000 };
 
 static const struct argp_option options[] = {
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for the job's processes (10)", 0},
@@ -159,7 +160,7 @@ static int report(const struct wait *wait, const struct segment_view *view)
 /* Looks once. Returns whether the wait is over; *status says how. */
 static bool look(struct wait *wait, int *status)
 {
-	uint64_t now = monotonic_ns(), hash;
+	uint64_t now = clock_now(), hash;
 	struct segment_view *view = jobs_read(wait->job);
 	const struct segment_process *late;
 	bool over, done;
@@ -183,12 +184,11 @@ static bool look(struct wait *wait, int *status)
 
 static int follow_until(struct wait *wait)
 {
-	const struct timespec interval = {.tv_nsec = 20000000};
 	int status;
 
-	wait->deadline = monotonic_ns() + wait->timeout_ns;
+	wait->deadline = clock_now() + wait->timeout_ns;
 	while (!look(wait, &status))
-		nanosleep(&interval, NULL);
+		deadline_sleep(LOOK_NS);
 	return status;
 }
 
@@ -208,12 +208,11 @@ int follow_eviction(const char *job, uint64_t timeout_ns)
 
 void follow_return(const char *job, uint64_t timeout_ns)
 {
-	const struct timespec interval = {.tv_nsec = 20000000};
-	uint64_t now = monotonic_ns(), last = now, moved = 0, hash;
+	uint64_t now = clock_now(), last = now, moved = 0, hash;
 	uint64_t patience_ns = timeout_ns < STANDSTILL_NS ? timeout_ns : STANDSTILL_NS;
 	bool goes_on = true;
 
-	for (; goes_on && now - last < timeout_ns; now = monotonic_ns()) {
+	for (; goes_on && now - last < timeout_ns; now = clock_now()) {
 		struct segment_view *view = jobs_read(job);
 
 		if (!view || !current_hash(job, &hash)) {
@@ -228,7 +227,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 		moving_back_show(view);
 		free(view);
 		if (goes_on)
-			nanosleep(&interval, NULL);
+			deadline_sleep(LOOK_NS);
 	}
 	moving_back_show(NULL);
 }

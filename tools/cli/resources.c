@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/units.h"
 #include "core/wire/resources_wire.h"
 #include "tools/formats/json.h"
@@ -21,6 +22,7 @@
 #include "tools/view/node.h"
 #include "tools/view/tool.h"
 
+enum { LOOK_NS = 20000000 };
 #define PATIENCE_NS \
 	3000000000ull /* a process looks once a second even where inotify wakes nobody */
 
@@ -50,7 +52,7 @@ static void ask(struct asked *asked, const struct segment_view *view, uint64_t d
 	           -EADDRINUSE &&
 	       wire_deadline(0) < deadline) {
 		wire_sweep();
-		poll(NULL, 0, 20);
+		deadline_sleep(LOOK_NS);
 	}
 	if (asked->listener < 0)
 		asked->why = text("%s", message);

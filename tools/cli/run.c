@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/config/config.h"
@@ -287,7 +288,6 @@ static uint64_t take_name(const struct run *run, const char *job)
 	bool taken = claim_take(job, may_share, &first, token);
 	struct segment_view *view = jobs_read_if_any(job);
 	const struct segment_process *live = view ? jobs_live_process(view) : NULL;
-	struct timespec now;
 
 	if (!taken)
 		fail("job '%s' is being run by another spillway run; use --join to share its "
@@ -305,8 +305,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 		return 0;
 	remove_if_there(jobs_file(job, "override.ini"));
 	remove_if_there(jobs_file(job, "paused"));
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_of_day();
 }
 
 /* No spillway set holds the override file for so long. */

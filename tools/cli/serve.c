@@ -19,11 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "tools/view/arguments.h"
 #include "tools/view/tool.h"
 
-enum { CONNECTIONS = 128, REQUEST_MAX = 4096, BACKLOG = 256 };
+enum { CONNECTIONS = 128, REQUEST_MAX = 4096, BACKLOG = 256, SHORT_NS = 100000000 };
 #define CONNECTION_NS 5000000000ull
 #define LINGER_NS     1000000000ull
 
@@ -230,7 +231,7 @@ static void transmit(struct connection *connection)
 	if (connection->sent < connection->size)
 		return;
 	connection->is_answered = true;
-	connection->deadline_ns = monotonic_ns() + LINGER_NS;
+	connection->deadline_ns = clock_now() + LINGER_NS;
 	shutdown(connection->socket, SHUT_WR);
 }
 
@@ -288,13 +289,13 @@ static bool accept_one(struct server *server)
 		 * once
 		 */
 		if (!make_room(server, false))
-			nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+			deadline_sleep(SHORT_NS);
 		return false;
 	}
 	connection = make_room(server, true);
 	connection->socket = socket;
 	connection->number = server->accepted++;
-	connection->deadline_ns = monotonic_ns() + CONNECTION_NS;
+	connection->deadline_ns = clock_now() + CONNECTION_NS;
 	receive(server, connection);
 	return true;
 }
@@ -311,7 +312,7 @@ static void accept_all(struct server *server)
 /* Milliseconds until the first deadline; those that are over it are dropped. */
 static int tend(struct server *server, struct pollfd poll[CONNECTIONS + 1])
 {
-	uint64_t now = monotonic_ns(), first = UINT64_MAX;
+	uint64_t now = clock_now(), first = UINT64_MAX;
 
 	for (int i = 0; i < CONNECTIONS; i++) {
 		struct connection *connection = &server->connection[i];

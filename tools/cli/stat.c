@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "tools/cli/commands.h"
@@ -341,10 +342,7 @@ static int show(const struct stat_options *stat, bool first)
 
 static void wait_and_clear(const struct stat_options *stat)
 {
-	struct timespec pause = {.tv_sec = (time_t)(stat->watch_ns / 1000000000),
-	                         .tv_nsec = (long)(stat->watch_ns % 1000000000)};
-
-	nanosleep(&pause, NULL);
+	deadline_sleep(stat->watch_ns);
 	if (stat->format == FORMAT_TEXT && !stat->textfile)
 		fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "tools/top/top.h"
 #include "tools/view/counters.h"
 #include "tools/view/jobs.h"
@@ -164,7 +164,7 @@ void top_rows_read(struct top_rows *rows, const struct top_rows *before, const c
 	struct sorting sorting = {.order = order, .reverse = reverse};
 	struct jobs_walk walk = jobs_walk(job);
 
-	*rows = (struct top_rows){.read_ns = monotonic_ns()};
+	*rows = (struct top_rows){.read_ns = clock_now()};
 	while (jobs_next(&walk))
 		if (walk.view)
 			add_job(rows, before, walk.view);

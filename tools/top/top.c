@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"
@@ -261,7 +261,7 @@ static void take(struct top *top, int key)
 
 static int milliseconds_left(uint64_t since_ns, uint64_t interval_ns)
 {
-	uint64_t passed = monotonic_ns() - since_ns;
+	uint64_t passed = clock_now() - since_ns;
 
 	return passed >= interval_ns ? 0 : (int)((interval_ns - passed) / 1000000) + 1;
 }

@@ -2,8 +2,8 @@
 #include "core/memory/arena/spare.h"
 
 #include <stddef.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/budget/exported.h"
 
@@ -24,14 +24,6 @@ static struct spares {
 	LOCK_OF(SPARES) lock;
 	struct shelf shelf[SIDES][SIZES];
 } store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
-
-static uint32_t milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
-}
 
 /* 2, 8 and 32 MiB; of other sizes, or made in a particular way, nothing is kept: NULL. */
 static struct shelf *shelf_of(const struct device *device, const struct chunk *chunk)
@@ -131,7 +123,7 @@ void spare_give(struct device *device, const struct chunk *chunk)
 	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= most;
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
-		shelf->since[shelf->count++] = milliseconds();
+		shelf->since[shelf->count++] = clock_coarse_ms();
 		statistics_add(pool_counter(device, chunk->side), chunk->size);
 	}
 	lock_release(&spares->lock);
@@ -146,7 +138,7 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 	bool goes;
 
 	lock_acquire(&spares->lock);
-	goes = shelf->count && (all || milliseconds() - shelf->since[0] >= KEPT_MS);
+	goes = shelf->count && (all || clock_coarse_ms() - shelf->since[0] >= KEPT_MS);
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		take_out(shelf, 0);

@@ -1,9 +1,7 @@
 /* Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that waits. */
 #include "core/memory/heat/heat.h"
 
-#include <time.h>
-
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/touched.h"
 
@@ -11,14 +9,6 @@ _Atomic uint32_t heat_sampling;
 __thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
 
 /* --- time --- */
-
-static uint32_t milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
-}
 
 /* The clock's time in the upper half when work was last seen, our time then in the lower one. */
 static _Atomic uint64_t last_work;
@@ -40,12 +30,12 @@ static uint32_t in_steps(uint32_t time)
 uint32_t heat_now(void)
 {
 	return in_steps(
-	    time_of(atomic_load_explicit(&last_work, memory_order_relaxed), milliseconds()));
+	    time_of(atomic_load_explicit(&last_work, memory_order_relaxed), clock_coarse_ms()));
 }
 
 uint32_t heat_work(void)
 {
-	uint32_t clock = milliseconds(), time;
+	uint32_t clock = clock_coarse_ms(), time;
 	uint64_t last = atomic_load_explicit(&last_work, memory_order_relaxed);
 
 	time = time_of(last, clock);
@@ -136,7 +126,7 @@ static uint32_t draw(void)
 
 static uint64_t passed_since_last(void)
 {
-	uint64_t now = monotonic_ns(), passed = now - thread.at;
+	uint64_t now = clock_now(), passed = now - thread.at;
 
 	thread.at = now;
 	return passed < SAVED_MAX * (uint64_t)LOOK_NS ? passed : SAVED_MAX * (uint64_t)LOOK_NS;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/deadline.h"
 #include "core/base/log.h"
 #include "core/budget/exported.h"
 #include "core/memory/arena/reach.h"
@@ -19,7 +20,7 @@
 
 #define BYTES_MAX ((uint64_t)1 << 46) /* no device has as much */
 
-enum { BUSY_MS = 5 };
+enum { BUSY_NS = 5000000 };
 
 /* --- pieces --- */
 
@@ -201,7 +202,7 @@ static CUresult fetch_all(int fd, struct wire_request *request, struct opened *m
 		}
 		if (wire_deadline(0) > deadline)
 			return CUDA_ERROR_MAP_FAILED;
-		poll(NULL, 0, BUSY_MS);
+		deadline_sleep(BUSY_NS);
 	}
 }
 

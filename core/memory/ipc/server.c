@@ -77,7 +77,7 @@ static void accept_all(void)
 			    (struct connection){fd, wire_deadline(IDLE_NS)};
 		} else if (fd != -EPERM) { /* no descriptor left: not at once again */
 			drop_idle();
-			nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+			deadline_sleep(REFUSED_LOOK_NS);
 			return;
 		}
 	}
@@ -141,7 +141,6 @@ static void keep_listening(void)
 static void wait_for_any(void)
 {
 	bool is_full = server.count == CONNECTIONS;
-	struct deadline refused = DEADLINE_IN(REFUSED_LOOK_NS);
 	struct pollfd poller[CONNECTIONS + 1];
 
 	for (size_t i = 0; i < server.count; i++)
@@ -151,7 +150,7 @@ static void wait_for_any(void)
 	    (struct pollfd){.fd = is_full ? -1 : server.listener, .events = POLLIN};
 	/* Where it is refused (a container's profile) each is looked at all the same, now and then. */
 	if (poll(poller, server.count + 1, is_full ? FULL_LOOK_MS : LOOK_MS) < 0 && errno != EINTR)
-		deadline_nap(&refused, REFUSED_LOOK_NS);
+		deadline_sleep(REFUSED_LOOK_NS);
 }
 
 static void *serve(void *cookie)

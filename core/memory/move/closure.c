@@ -3,7 +3,7 @@
 
 #include "core/base/deadline.h"
 #include "core/cuda/gate.h"
-#include "core/base/monotonic.h"
+#include "core/base/clock.h"
 #include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/spare.h"
@@ -75,7 +75,7 @@ static void count_move(const struct plan *plan, struct device *device, const str
 /* With the gate seized and nothing running. moved: bytes. */
 static CUresult move_all(struct plan *plan, struct device *device, bool queued, uint64_t *moved)
 {
-	uint64_t before = monotonic_ns(), bytes = 0, took;
+	uint64_t before = clock_now(), bytes = 0, took;
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
 
@@ -97,7 +97,7 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 	 */
 	moves_finish(device, plan->moves, plan->count);
 	plan_unlock(device);
-	took = monotonic_ns() - before;
+	took = clock_now() - before;
 	*moved = bytes;
 	plan->moved += bytes;
 	if (bytes && took) {
@@ -122,7 +122,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	struct deadline until = DEADLINE_IN(hold_ns);
 	struct statistics *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
-	uint64_t began = monotonic_ns(), took, moved = 0;
+	uint64_t began = clock_now(), took, moved = 0;
 	bool queued = false;
 
 	if (!gate_hold(patience_ns, EXPIRY))
@@ -151,7 +151,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 		gate_unseize();
 	} while (deadline_nap(&until, LOOK_NS));
 	gate_open();
-	took = monotonic_ns() - began;
+	took = clock_now() - began;
 	plan->closed_ns += took;
 	statistics_begin(s);
 	statistics_add(&s->move_ns, took);
@@ -170,7 +170,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
                                       uint64_t deadline_ns)
 {
 	struct pace *t = pace_of(device);
-	uint64_t began = monotonic_ns();
+	uint64_t began = clock_now();
 	enum move_pending why;
 
 	for (;;) {
@@ -178,7 +178,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
 		plan_say_pending(device, why);
-		if (monotonic_ns() - began >= deadline_ns)
+		if (clock_now() - began >= deadline_ns)
 			break;
 		moment_wait(BETWEEN_GLANCES);
 		if (plan->is_wanted && !plan->is_wanted(device))

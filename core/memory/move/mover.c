@@ -9,9 +9,9 @@
 
 #include <pthread.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
-#include "core/base/monotonic.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/move/closure.h"
@@ -65,7 +65,7 @@ static struct arena *arena_on(const struct device *device)
 
 static void look_again_in(struct device *device, uint64_t ns)
 {
-	uint64_t *next = &tended[device->id.ordinal].next_look, then = monotonic_ns() + ns;
+	uint64_t *next = &tended[device->id.ordinal].next_look, then = clock_now() + ns;
 
 	if (then < *next)
 		*next = then;
@@ -151,7 +151,7 @@ static bool swap(struct device *device, struct choice *hot)
 	size_t pairs = 0;
 	bool moved;
 
-	if (monotonic_ns() < t->no_exchange_until)
+	if (clock_now() < t->no_exchange_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
 	if (!swap_is_worth(&cold, hot))
@@ -162,7 +162,7 @@ static bool swap(struct device *device, struct choice *hot)
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = demote(device, bytes, &cold, false, is_within_limit) == MOVE_NONE;
-	t->no_exchange_until = monotonic_ns() + REST_AFTER_EXCHANGE * plan.closed_ns;
+	t->no_exchange_until = clock_now() + REST_AFTER_EXCHANGE * plan.closed_ns;
 	return moved;
 }
 
@@ -182,7 +182,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	struct choice hot;
 	uint64_t room = limit > charged ? limit - charged : 0;
 
-	if (monotonic_ns() < t->no_promotion_until) {
+	if (clock_now() < t->no_promotion_until) {
 		look_again_in(device, LOOK_SOON);
 		return false;
 	}
@@ -196,7 +196,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (why == MOVE_DEVICE_FULL)
-			t->no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
+			t->no_promotion_until = clock_now() + ROOM_IS_FOR_ITS_ASKER;
 	} else {
 		plan_say_pending(device, MOVE_NONE);
 	}
@@ -240,7 +240,7 @@ static bool tend(struct device *device)
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
 	measured_catch_up(device);
-	t->next_look = monotonic_ns() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	t->next_look = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
@@ -300,7 +300,7 @@ static CUresult answer_room(const struct wanted_request *r)
 	int tries = ROOM_TRIES;
 	bool has_room;
 
-	tended[r->device->id.ordinal].no_promotion_until = monotonic_ns() + ROOM_IS_FOR_ITS_ASKER;
+	tended[r->device->id.ordinal].no_promotion_until = clock_now() + ROOM_IS_FOR_ITS_ASKER;
 	has_room = reclaim_unused(r->device);
 	for (;;) {
 		bytes = missing(r->device, r->room);
@@ -407,7 +407,7 @@ static void set_sampling(void)
 
 static void sleep_until_wanted(void)
 {
-	uint64_t then = monotonic_ns() + 2 * LOOK_AGAIN;
+	uint64_t then = clock_now() + 2 * LOOK_AGAIN;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		if (tended[i].next_look && tended[i].next_look < then)

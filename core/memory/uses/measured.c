@@ -1,8 +1,8 @@
 /* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
 #include "core/memory/uses/measured.h"
 
+#include "core/base/clock.h"
 #include "core/base/lock.h"
-#include "core/base/monotonic.h"
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 
@@ -46,7 +46,7 @@ static void note_reading(struct reading *r, struct device *device, uint64_t used
 {
 	r->used = used;
 	r->charged = device_charged(device, SEGMENT_ON_DEVICE);
-	atomic_store_explicit(&r->read_ns, monotonic_coarse_ns(), memory_order_relaxed);
+	atomic_store_explicit(&r->read_ns, clock_coarse(), memory_order_relaxed);
 }
 
 /* With the reading's lock held: growth since the last reading that nobody has charged. */
@@ -174,7 +174,7 @@ static bool was_read(const struct reading *r)
 {
 	uint64_t read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
 
-	return read_ns && monotonic_coarse_ns() - read_ns < measured_every_ns;
+	return read_ns && clock_coarse() - read_ns < measured_every_ns;
 }
 
 void measured_begin_seldom(struct measuring *measuring)
