@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/cuda/context.h"
 #include "core/base/clock.h"
@@ -26,48 +25,46 @@ struct burst {
 	uint64_t cost_ns;           /* what all of its launches should cost */
 	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
 	uint64_t
-	    begun_ns; /* when begin was recorded, until the first launch was made; 0: the stream was busy */
+	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
 	uint64_t idle_ns; /* from begin until its first kernel could start */
 	bool is_sparse;   /* launches come one by one */
-	bool is_torn; /* the process stood still within a launch: the stream had a gap nobody saw */
-	bool open;    /* takes more launches */
-	bool recorded;   /* end was recorded at least once */
-	bool closed;     /* its round is */
-	bool is_leaving; /* its context is, and its events with it */
+	bool is_torn;     /* the process stood still within a launch: a gap nobody saw */
+	bool open;        /* takes more launches */
+	bool recorded;    /* end was recorded at least once */
+	bool closed;      /* its round is */
+	bool is_leaving;  /* its context is, and its events with it */
 };
 
 struct round {
-	uint64_t began_ns;
-	struct tally tally;
+	struct busy_sum sum;
 	int count;
 	struct burst burst[BUSY_BURSTS];
 };
 
-/* The last one collected stays as it is: its first event is what the next one's times are compared with. */
+/* The last one collected stays: the next one's times are compared with its first event. */
 enum { PLACES = BUSY_ROUNDS + 2 };
 
 struct busy {
-	struct round *open, *last;
-	struct round *closed[BUSY_ROUNDS]; /* oldest first */
-	int closed_count;
+	struct round *open;         /* the next after the closed ones */
+	uint64_t collected, closed; /* rounds so far; each has its place in a ring */
 	bool is_sparse;  /* as the last launch was that had another before it on its stream */
 	double until_ms; /* where the last one's union ended, from its first event on */
 	struct round rounds[PLACES];
 };
+
+static struct round *round_of(struct busy *busy, uint64_t number)
+{
+	return &busy->rounds[number % PLACES];
+}
 
 struct busy *busy_create(void)
 {
 	return calloc(1, sizeof(struct busy));
 }
 
-const struct tally *busy_open_round(const struct busy *busy)
+const struct busy_sum *busy_open_round(const struct busy *busy)
 {
-	return busy->open ? &busy->open->tally : NULL;
-}
-
-uint64_t busy_round_began(const struct busy *busy)
-{
-	return busy->open ? busy->open->began_ns : 0;
+	return busy->open ? &busy->open->sum : NULL;
 }
 
 bool busy_is_full(const struct busy *busy)
@@ -77,23 +74,25 @@ bool busy_is_full(const struct busy *busy)
 
 int busy_running(const struct busy *busy)
 {
-	return busy->closed_count;
+	return (int)(busy->closed - busy->collected);
 }
 
 uint64_t busy_expected(const struct busy *busy)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < busy->closed_count; i++)
-		sum += busy->closed[i]->tally.ns;
+	for (uint64_t i = busy->collected; i < busy->closed; i++)
+		sum += busy->rounds[i % PLACES].sum.tally.ns;
 	return sum;
 }
 
 /* --- bursts --- */
 
-/* Events stay with their place in the table and are made again when the context changes. */
+/* Events stay with their place in the table, and are made again when the context changes. */
 static bool make_events(struct burst *burst, CUcontext context)
 {
+	CUevent begin;
+
 	if (burst->begin && burst->context == context && !burst->is_leaving)
 		return true;
 	if (burst->begin && !burst->is_leaving) {
@@ -101,16 +100,13 @@ static bool make_events(struct burst *burst, CUcontext context)
 		driver.cuEventDestroy_v2(burst->end);
 	}
 	burst->begin = NULL;
-	if (driver.cuEventCreate(&burst->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-		burst->begin = NULL;
+	if (driver.cuEventCreate(&begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
 		return false;
-	}
-	if (driver.cuEventCreate(&burst->end, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-		driver.cuEventDestroy_v2(burst->begin);
-		burst->begin = NULL;
-		return false;
-	}
-	return true;
+	if (driver.cuEventCreate(&burst->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+		burst->begin = begin;
+	else
+		driver.cuEventDestroy_v2(begin);
+	return burst->begin != NULL;
 }
 
 static uintptr_t thread_of(CUstream stream)
@@ -149,8 +145,8 @@ static struct burst *open_burst(struct busy *busy, CUcontext context, CUstream s
 }
 
 /*
- * Whether nothing of the burst runs any more. The stream is asked only where no event says, and not of a burst that has
- * ended: what was not recorded then had run dry, and the stream may be gone.
+ * Returns whether nothing of the burst runs any more. The stream is asked only where no event says,
+ * and not of a burst that has ended: it had run dry then, and the stream may be gone.
  */
 static bool ran_dry(const struct burst *burst)
 {
@@ -162,7 +158,7 @@ static bool ran_dry(const struct burst *burst)
 	return !burst->recorded || driver.cuEventQuery(burst->end) != CUDA_ERROR_NOT_READY;
 }
 
-/* Where the last launch was a while ago the stream may have run dry: an event would come too late. */
+/* Ends it, unless the stream has run dry since the last launch: an event would come too late. */
 static void end_burst(struct burst *burst, uint64_t now_ns)
 {
 	uint64_t gap = now_ns - burst->last_ns;
@@ -189,7 +185,7 @@ static struct burst *begin_burst(struct round *round, CUcontext context, CUstrea
 	                    .thread = thread_of(stream),
 	                    .begin = b->begin,
 	                    .end = b->end};
-	/* On an idle stream the begin is passed at once, and the kernel starts when the driver has launched it. */
+	/* On an idle stream the begin is passed at once, the kernel starts when it is launched. */
 	is_idle = driver.cuStreamQuery(stream) == CUDA_SUCCESS;
 	begun_ns = clock_now(); /* the device may be past it before the call returns */
 	if (driver.cuEventRecord(b->begin, stream) != CUDA_SUCCESS)
@@ -200,27 +196,13 @@ static struct burst *begin_burst(struct round *round, CUcontext context, CUstrea
 	return b;
 }
 
-static bool is_in_use(const struct busy *busy, const struct round *round)
-{
-	for (int i = 0; i < busy->closed_count; i++) {
-		if (busy->closed[i] == round)
-			return true;
-	}
-	return busy->open == round || busy->last == round;
-}
-
 static void open_round(struct busy *busy, uint64_t now_ns)
 {
-	struct round *r = busy->rounds;
-
 	if (busy->open)
 		return;
-	while (is_in_use(busy, r))
-		r++;
-	r->count = 0;
-	r->tally = (struct tally){0};
-	r->began_ns = now_ns;
-	busy->open = r;
+	busy->open = round_of(busy, busy->closed);
+	busy->open->count = 0;
+	busy->open->sum = (struct busy_sum){.began_ns = now_ns};
 }
 
 struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
@@ -229,7 +211,7 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
 	struct burst *b = open_burst(busy, context, stream);
 
 	open_round(busy, now_ns);
-	tally_add(&busy->open->tally, key, cost_ns);
+	tally_add(&busy->open->sum.tally, key, cost_ns);
 	if (b && now_ns - b->last_ns >= SPARSE_NS && !b->launching) {
 		b->is_sparse = busy->is_sparse = true;
 		if (!busy_is_full(busy) && ran_dry(b)) {
@@ -307,7 +289,7 @@ bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns)
 {
 	if (!busy->open)
 		return true;
-	if (busy->closed_count == BUSY_ROUNDS)
+	if (busy_running(busy) == BUSY_ROUNDS)
 		return false;
 	for (int i = 0; i < busy->open->count; i++) {
 		struct burst *b = &busy->open->burst[i];
@@ -322,22 +304,21 @@ bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns)
 		if (borrowed)
 			context_pop(b->context);
 	}
-	busy->closed[busy->closed_count++] = busy->open;
+	busy->closed++;
 	busy->open = NULL;
 	return true;
 }
 
 bool busy_open_round_is_done(struct busy *busy)
 {
-	if (!busy->open || busy->closed_count == BUSY_ROUNDS)
+	if (!busy->open || busy_running(busy) == BUSY_ROUNDS)
 		return false;
-	for (int i = 0; i < busy->open->count; i++) {
+	for (int i = 0; i < busy->open->count; i++)
 		if (!ran_dry(&busy->open->burst[i]))
 			return false;
-	}
 	for (int i = 0; i < busy->open->count; i++)
 		busy->open->burst[i].closed = true;
-	busy->closed[busy->closed_count++] = busy->open;
+	busy->closed++;
 	busy->open = NULL;
 	return true;
 }
@@ -346,9 +327,11 @@ struct interval {
 	double begin_ms, end_ms;
 };
 
-/* By their begins; they are nearly in order, and qsort() allocates. */
-static void sort(struct interval *interval, int count)
+/* Returns what lies after *until, which it moves on. It is nearly in order; qsort() allocates. */
+static double union_of(struct interval *interval, int count, double *until)
 {
+	double sum = 0;
+
 	for (int i = 1; i < count; i++) {
 		struct interval one = interval[i];
 		int j = i;
@@ -357,14 +340,6 @@ static void sort(struct interval *interval, int count)
 			interval[j] = interval[j - 1];
 		interval[j] = one;
 	}
-}
-
-/* What lies after *until, which it moves on. */
-static double union_of(struct interval *interval, int count, double *until)
-{
-	double sum = 0;
-
-	sort(interval, count);
 	for (int i = 0; i < count; i++) {
 		double begin = interval[i].begin_ms > *until ? interval[i].begin_ms : *until;
 
@@ -382,8 +357,9 @@ static double smaller(double a, double b)
 }
 
 /*
- * Of what lies between its events (whole): what was no work at its begin. A thread that stood still there may have done
- * so before the kernel was launched or after it; what the launches should cost tells, but for a fifth.
+ * Returns what was no work at its begin, of what lies between its events (whole). A thread that
+ * stood still there may have done so before the kernel was launched or after it; what the launches
+ * should cost tells, but for a fifth.
  */
 static double idle_ms(const struct burst *b, double whole_ms)
 {
@@ -405,8 +381,10 @@ static struct interval interval_of(const struct burst *b, double begin_ms, doubl
 	return (struct interval){.begin_ms = begin_ms + idle, .end_ms = begin_ms + whole};
 }
 
-/* The bursts of one context against its first one's begin: events of two contexts cannot be
- * compared. until: where work that is paid for ended, by the same clock. */
+/*
+ * Measures the bursts of one context against its first one's begin: events of two contexts cannot
+ * be compared. until: where work that is paid for ended, by the same clock.
+ */
 static double busy_ms_of_context(const struct round *round, int first, double *until)
 {
 	struct interval interval[BUSY_BURSTS];
@@ -431,14 +409,15 @@ static double busy_ms_of_context(const struct round *round, int first, double *u
 }
 
 /* Where the last round's union ended, from this round's first event on. */
-static double until_by(const struct busy *busy, const struct round *round)
+static double until_by(struct busy *busy, const struct round *round)
 {
+	const struct round *last = busy->collected ? round_of(busy, busy->collected - 1) : NULL;
 	float distance;
 
-	if (!busy->last || !busy->last->count || !round->count ||
-	    busy->last->burst[0].context != round->burst[0].context ||
-	    driver.cuEventElapsedTime(&distance, busy->last->burst[0].begin,
-	                              round->burst[0].begin) != CUDA_SUCCESS)
+	if (!last || !last->count || !round->count ||
+	    last->burst[0].context != round->burst[0].context ||
+	    driver.cuEventElapsedTime(&distance, last->burst[0].begin, round->burst[0].begin) !=
+	        CUDA_SUCCESS)
 		return -1e300;
 	return busy->until_ms - distance;
 }
@@ -463,8 +442,7 @@ static double busy_ms(struct busy *busy, const struct round *round)
 
 static bool is_running(const struct round *round)
 {
-	/* The latest are the likeliest to run. Errors count as done: the context is broken or gone.
-	 */
+	/* The latest are the likeliest to run. Errors count as done: the context is broken or gone. */
 	for (int i = round->count - 1; i >= 0; i--) {
 		const struct burst *b = &round->burst[i];
 
@@ -478,17 +456,13 @@ static bool is_running(const struct round *round)
 
 bool busy_collect(struct busy *busy, struct busy_sum *sum)
 {
-	struct round *r = busy->closed[0];
+	struct round *r = round_of(busy, busy->collected);
 
-	if (!busy->closed_count || is_running(r))
+	if (!busy_running(busy) || is_running(r))
 		return false;
-	sum->began_ns = r->began_ns;
-	sum->busy_ns = (uint64_t)(busy_ms(busy, r) * 1e6);
-	sum->tally = r->tally;
-	busy->last = r;
-	busy->closed_count--;
-	memmove(&busy->closed[0], &busy->closed[1],
-	        (size_t)busy->closed_count * sizeof(struct round *));
+	r->sum.busy_ns = (uint64_t)(busy_ms(busy, r) * 1e6);
+	*sum = r->sum;
+	busy->collected++;
 	return true;
 }
 
@@ -496,22 +470,18 @@ bool busy_collect(struct busy *busy, struct busy_sum *sum)
 
 void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving)
 {
-	for (int i = 0; i < PLACES; i++) {
-		for (int j = 0; j < BUSY_BURSTS; j++) {
+	for (int i = 0; i < PLACES; i++)
+		for (int j = 0; j < BUSY_BURSTS; j++)
 			if (busy->rounds[i].burst[j].context == context)
 				busy->rounds[i].burst[j].is_leaving = is_leaving;
-		}
-	}
 }
 
 void busy_forget_context(struct busy *busy, CUcontext context)
 {
-	for (int i = 0; i < PLACES; i++) {
-		for (int j = 0; j < BUSY_BURSTS; j++) {
+	for (int i = 0; i < PLACES; i++)
+		for (int j = 0; j < BUSY_BURSTS; j++)
 			if (busy->rounds[i].burst[j].context == context)
 				busy->rounds[i].burst[j] = (struct burst){0};
-		}
-	}
 }
 
 void busy_forget_stream(struct busy *busy, CUstream stream)
@@ -519,11 +489,11 @@ void busy_forget_stream(struct busy *busy, CUstream stream)
 	for (int i = 0; busy->open && i < busy->open->count; i++) {
 		struct burst *b = &busy->open->burst[i];
 
-		if (b->stream == stream && b->open) {
-			/* Destroying does not wait for what runs. */
-			if (b->unrecorded_ns && !b->launching)
-				record_end(b);
-			b->open = false;
-		}
+		if (b->stream != stream || !b->open)
+			continue;
+		/* Destroying does not wait for what runs. */
+		if (b->unrecorded_ns && !b->launching)
+			record_end(b);
+		b->open = false;
 	}
 }

@@ -4,13 +4,15 @@
  * burst   a run of launches on one stream without a gap, between two events
  * round   bursts of all streams that are charged together; the union of their times is busy time
  *
- * A burst begins with an event before its first launch. Its end is recorded when the round is closed, or before something
- * else is put into the stream or waited for. Where that would come too late it is recorded after each
- * launch: where launches are few and far between; on the legacy stream, where a later event would make streams wait
- * for each other; on per-thread default streams, which only their thread can name. When the next launch finds that
- * the stream has run dry a new burst begins; what then has no end yet is taken for what it should cost.
+ * A burst begins with an event before its first launch. Its end is recorded when the round is
+ * closed, or before something else is put into the stream or waited for. Where that would come too
+ * late it is recorded after each launch: where launches are few and far between; on the legacy
+ * stream, where a later event would make streams wait for each other; on per-thread default
+ * streams, which only their thread can name. When the next launch finds that the stream has run dry
+ * a new burst begins; what then has no end yet is taken for what it should cost.
  *
- * Not thread-safe: the pacer's lock guards it. No call is made while a capture is active anywhere in the process.
+ * Not thread-safe: the pacer's lock guards it. No call is made while a capture is active anywhere
+ * in the process.
  */
 #ifndef SPILLWAY_BUSY_H
 #define SPILLWAY_BUSY_H
@@ -25,44 +27,48 @@ enum { BUSY_BURSTS = 256, BUSY_ROUNDS = 8 };
 
 struct busy;
 struct burst;
+/* Of a round. */
+struct busy_sum {
+	uint64_t began_ns; /* on the host's clock: its first launch */
+	uint64_t busy_ns;  /* once it is collected */
+	struct tally tally;
+};
 
 struct busy *busy_create(void); /* NULL: no memory */
 
 /*
- * Around a launch that should cost so much (0: not known), on the launching thread with its context current. NULL: the
- * round has no room for another burst, the launch is not measured.
+ * Around a launch that should cost so much (0: not known), on the launching thread with its context
+ * current. NULL: the round has no room for another burst, the launch is not measured.
  */
 struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
                           uint64_t cost_ns, uint64_t now_ns);
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
 /*
- * Between them, with the lock of the first: where the second would only count, it is counted now, and busy_leave() does
- * instead of busy_after(). Most launches of a burst are of that kind.
+ * Between them, with the lock of the first: where the second would only count, it is counted now,
+ * and busy_leave() does instead of busy_after(). Most launches of a burst are of that kind.
  */
 bool busy_count_ahead(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
-/* Instead, where the driver must not be called: what it took is not known. NULL is fine. Needs no lock. */
+/*
+ * Instead, where the driver must not be called: what it took is not known. NULL is fine. Needs no
+ * lock.
+ */
 void busy_leave(struct burst *burst);
 
-/* Launches of the open round, NULL: none is open. */
-const struct tally *busy_open_round(const struct busy *busy);
-uint64_t busy_round_began(const struct busy *busy);
+/* What is known of the open round, NULL: none is open. */
+const struct busy_sum *busy_open_round(const struct busy *busy);
 /* The open round can take no more bursts. */
 bool busy_is_full(const struct busy *busy);
 /* Bursts of the current context end where they are. */
 void busy_end_bursts(struct busy *busy, CUcontext context, uint64_t now_ns);
 /*
- * Ends the open round. context: the current one. False: as many rounds as can be held are still running, it stays open.
+ * Ends the open round. context: the current one. False: as many rounds as can be held are still
+ * running, it stays open.
  */
 bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns);
 /* Whether the device has nothing more to do of the open round; closes it then. */
 bool busy_open_round_is_done(struct busy *busy);
 
 /* Takes the oldest closed round, if its work is done. */
-struct busy_sum {
-	uint64_t began_ns; /* on the host's clock: its first launch */
-	uint64_t busy_ns;
-	struct tally tally;
-};
 bool busy_collect(struct busy *busy, struct busy_sum *sum);
 /* Closed rounds that are not collected. */
 int busy_running(const struct busy *busy);
@@ -70,8 +76,8 @@ int busy_running(const struct busy *busy);
 uint64_t busy_expected(const struct busy *busy);
 
 /*
- * The driver is asked to destroy a context (is_leaving), or has refused: while it is asked, the context's events are not,
- * because they go with it, and what it runs counts as running.
+ * The driver is asked to destroy a context (is_leaving), or has refused: while it is asked, the
+ * context's events are not, because they go with it, and what it runs counts as running.
  */
 void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving);
 /* It is gone, and its events with it: what it ran is forgotten. */

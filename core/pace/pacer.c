@@ -133,7 +133,7 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 {
 	uint64_t now = clock_now();
 	uint64_t cost = cost_of(&p->costs, launch->key);
-	const struct tally *tally;
+	const struct busy_sum *round;
 
 	/* What is not known is measured by itself. */
 	if (!cost && busy_open_round(p->busy))
@@ -144,13 +144,13 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 	}
 	launch->burst =
 	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
-	tally = busy_open_round(p->busy);
+	round = busy_open_round(p->busy);
 	p->timed = false;
 	p->landed_ns = 0;
 	p->context = launch->context;
 	p->due = p->due || !cost || p->one || busy_is_full(p->busy) ||
-	         tally->ns + cost / 2 >= p->quantum_ns ||
-	         now - busy_round_began(p->busy) > ROUND_LIFE_NS;
+	         round->tally.ns + cost / 2 >= p->quantum_ns ||
+	         now - round->began_ns > ROUND_LIFE_NS;
 	if (p->is_joint)
 		align_count(&p->align, cost, p->levels);
 	p->one = p->levels = false;

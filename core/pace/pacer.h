@@ -1,18 +1,20 @@
 /*
  * The pacer: holds launches back so that a job takes only its share of a device.
  *
- * quantum  2 ms of GPU time (pacer_quantum()), by what launches cost lately; what is in flight while paced is no more
- *          than that and one launch; two of 1 ms while nobody is to be let in
- * round    the launches of one quantum, measured and charged together
- * slot     after a round, once nothing of it runs any more, until the account has no debt
+ * quantum  2 ms of GPU time (pacer_quantum()), by what launches cost lately; what is in flight
+ * while paced is no more than that and one launch; two of 1 ms while nobody is to be let in round
+ * the launches of one quantum, measured and charged together slot     after a round, once nothing
+ * of it runs any more, until the account has no debt
  *
- * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs a lock, a look into
- * two small tables and a clock; events are recorded where a burst begins and where it ends. Between rounds
- * pacer_before() waits: while the share is 0 (pause); for what is in flight; for the slot; for the turn, where other
- * jobs want the device (turn.h); for the common slot of a job's devices (align.h).
+ * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs
+ * a lock, a look into two small tables and a clock; events are recorded where a burst begins and
+ * where it ends. Between rounds pacer_before() waits: while the share is 0 (pause); for what is in
+ * flight; for the slot; for the turn, where other jobs want the device (turn.h); for the common
+ * slot of a job's devices (align.h).
  *
- * Nothing is waited for without bound: a running kernel may need the very launch that is held back. While a capture is
- * active nothing is measured and no slot inserted. One pacer per device and process; thread-safe.
+ * Nothing is waited for without bound: a running kernel may need the very launch that is held back.
+ * While a capture is active nothing is measured and no slot inserted. One pacer per device and
+ * process; thread-safe.
  */
 #ifndef SPILLWAY_PACER_H
 #define SPILLWAY_PACER_H
@@ -29,7 +31,10 @@
 /* The least gap that is worth stopping and starting for, also on a busy machine. */
 #define PACER_GAP_NS 400000ull
 
-/* A quantum at this share (thousandths of a percent) with no other device or job: 2 ms, above 83 % as long as that gap needs. */
+/*
+ * A quantum at this share (thousandths of a percent) with no other device or job: 2 ms, above 83 %
+ * as long as that gap needs.
+ */
 static inline uint64_t pacer_quantum(uint32_t share)
 {
 	uint64_t for_gap = share < 100000 ? PACER_GAP_NS * share / (100000 - share) : 0;
@@ -78,11 +83,15 @@ struct pacer_launch {
 void pacer_before(struct pacer *pacer, struct pacer_launch *launch);
 void pacer_after(struct pacer *pacer, struct pacer_launch *launch);
 /*
- * Before the current context is given anything but a launch, and before it is waited for: what is measured ends here, so
- * that waits of streams, copies and pauses of the program are not taken for work.
+ * Before the current context is given anything but a launch, and before it is waited for: what is
+ * measured ends here, so that waits of streams, copies and pauses of the program are not taken for
+ * work.
  */
 void pacer_break(struct pacer *pacer, CUcontext context);
-/* Before an event that keeps time is recorded: a slot that is due comes now, not between it and the work it times. */
+/*
+ * Before an event that keeps time is recorded: a slot that is due comes now, not between it and the
+ * work it times.
+ */
 void pacer_before_timing(struct pacer *pacer, CUcontext context);
 
 /* The driver is asked to destroy the context (is_leaving) or has refused; and: it is gone. */
@@ -91,8 +100,9 @@ void pacer_forget_context(struct pacer *pacer, CUcontext context);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
 /*
- * For the watcher (watch.h): collects what is done while no thread launches, so that others need not wait for this
- * process. Nanoseconds until it wants to be called again; 0: not before the next launch.
+ * For the watcher (watch.h): collects what is done while no thread launches, so that others need
+ * not wait for this process. Nanoseconds until it wants to be called again; 0: not before the next
+ * launch.
  */
 uint64_t pacer_watch(struct pacer *pacer);
 /* The process exits: nobody is held back any more. */

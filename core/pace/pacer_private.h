@@ -44,8 +44,8 @@ struct pacer {
 	uint64_t expected_ns; /* when what is in flight should be done */
 	uint64_t waits_ns;    /* since when somebody waits for what is in flight; 0: nobody does */
 	uint64_t patience_ns; /* at most; doubles each time that waiting is in vain */
-	uint64_t
-	    landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something is */
+	uint64_t landed_ns; /* when nothing was in flight any more, as far as was seen; 0: something
+	                       is */
 	uint64_t
 	    idle_until; /* idle time is counted up to here: threads that wait together wait once */
 	CUcontext context; /* of the last launch */
@@ -53,8 +53,9 @@ struct pacer {
 };
 
 /*
- * The lock, and leave to call the driver. False: a capture is active or about to begin, launches are paced no more, or
- * the lock was not had within a second: whoever has it may be in the driver, which waits for what this thread does.
+ * The lock, and leave to call the driver. False: a capture is active or about to begin, launches
+ * are paced no more, or the lock was not had within a second: whoever has it may be in the driver,
+ * which waits for what this thread does.
  */
 bool pacer_enter(struct pacer *p);
 void pacer_leave(struct pacer *p);
@@ -72,7 +73,10 @@ void pacer_settle(struct pacer *p, uint64_t now);
 
 /* --- hold.c: what a launch waits for --- */
 
-/* Between rounds. Returns when a new one may begin, or another thread began one; false: without pacer_enter(). */
+/*
+ * Between rounds. Returns when a new one may begin, or another thread began one; false: without
+ * pacer_enter().
+ */
 bool pacer_hold_back(struct pacer *p, CUcontext context);
 /* The device is the others', if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
