@@ -1,4 +1,7 @@
-/* Keys of exported and imported memory. Rules: runs inside the user's process, within its calls and on the server's thread. */
+/*
+ * Keys of exported and imported memory. Rules: runs inside the user's process, within its calls and
+ * on the server's thread.
+ */
 #include "core/budget/exported.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Exported memory in this process: under which key (core/state/exports.c) the driver's handles were given to others, and
- * which keys it has imported. Thread-safe; makes no driver call.
+ * Exported memory in this process: under which key (core/state/exports.c) the driver's handles were
+ * given to others, and which keys it has imported. Thread-safe; makes no driver call.
  */
 #ifndef SPILLWAY_EXPORTED_H
 #define SPILLWAY_EXPORTED_H
@@ -9,12 +9,18 @@
 
 /* --- memory of this process --- */
 
-/* Follows device memory that is charged to this process and was exported. Its key; 0: it is not followed. */
+/*
+ * Follows device memory that is charged to this process and was exported. Its key; 0: it is not
+ * followed.
+ */
 uint64_t exported_as(const struct device *device, uint64_t bytes);
 /* Follows it likewise, by the driver's handle; again is the same key. */
 uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandle handle,
                         uint64_t bytes);
-/* Takes the handle out, before the driver releases it and may give it to other memory. Its key; 0: it was not there. */
+/*
+ * Takes the handle out, before the driver releases it and may give it to other memory. Its key; 0:
+ * it was not there.
+ */
 uint64_t exported_take(CUmemGenericAllocationHandle handle);
 /* Marks a descriptor of it for who imports it. key 0: of what weighs nothing. */
 void exported_mark(const struct device *device, int descriptor, uint64_t key, uint64_t bytes);
@@ -28,7 +34,10 @@ struct import {
 	uint64_t bytes; /* to be charged; 0: not known, or none */
 	bool is_weightless;
 };
-/* Before the program can close it; the driver has it open already or is about to. What is of the job is so from here on. */
+/*
+ * Before the program can close it; the driver has it open already or is about to. What is of the
+ * job is so from here on.
+ */
 struct import imported_read(const struct device *device, int descriptor);
 struct import imported_read_name(const struct device *device, const void *name, size_t size);
 /* This process has it no more; once for each that was read with a key. */

@@ -1,4 +1,6 @@
-/* The mailbox of the mover. Rules: runs inside the user's process, within its calls; errno is kept. */
+/*
+ * The mailbox of the mover. Rules: runs inside the user's process, within its calls; errno is kept.
+ */
 #include "core/budget/wanted.h"
 
 #include <errno.h>
@@ -115,7 +117,10 @@ static CUresult ask(struct wanted_request *r, struct deadline *deadline)
 
 	if (!is_open(r->device) || capture_is_active())
 		return CUDA_ERROR_NOT_READY;
-	/* The mover has the request, and no call of the driver is where a thread expects to be cancelled. */
+	/*
+	 * The mover has the request, and no call of the driver is where a thread expects to be
+	 * cancelled.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&box.lock);
 	result = wait_for_answer(r, deadline);

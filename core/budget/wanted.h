@@ -1,12 +1,12 @@
 /*
- * What is wanted of the mover: a mailbox, so that who needs memory to move need not know who moves it.
+ * The mailbox of the mover, so that who needs memory to move need not know who moves it.
  *
  * wake   something has changed: a limit, memory that was freed, memory that was spilled
  * room   memory is to leave the device, for memory that cannot be on the host
  * pin    memory is to come to the device and stay there
  *
- * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts when something is wanted of a
- * device of which memory can move. Thread-safe.
+ * The thread that empties it (memory/move/mover.c) is given at the job's start, and starts when
+ * something is wanted of a device of which memory can move. Thread-safe.
  */
 #ifndef SPILLWAY_WANTED_H
 #define SPILLWAY_WANTED_H
@@ -23,14 +23,16 @@
 void wanted_open(const struct device *device);
 void wanted_wake(const struct device *device);
 /*
- * Has memory leave so that `bytes` more fit below the limit, or are free on the device. Waits until it is begun, and then
- * until it has ended, which is bounded; not to be called inside the gate. Returns whether it is worth another try.
+ * Has memory leave so that `bytes` more fit below the limit, or are free on the device. Waits until
+ * it is begun, and then until it has ended, which is bounded; not to be called inside the gate.
+ * Returns whether it is worth another try.
  */
 bool wanted_room(struct device *device, uint64_t bytes, struct deadline *until);
 /*
- * Brings the run around an address of an arena, or the program's own physical memory that is mapped there, to the device
- * and keeps it there for good, in memory made for export if that is wanted. CUDA_ERROR_OUT_OF_MEMORY: the device has no
- * room; CUDA_ERROR_NOT_READY: it cannot be moved now. Not to be called inside the gate.
+ * Brings the run around an address of an arena, or the program's own physical memory that is mapped
+ * there, to the device and keeps it there for good, in memory made for export if that is wanted.
+ * CUDA_ERROR_OUT_OF_MEMORY: the device has no room; CUDA_ERROR_NOT_READY: it cannot be moved now.
+ * Not to be called inside the gate.
  */
 CUresult wanted_pin(struct device *device, CUdeviceptr address, bool is_exportable,
                     struct deadline *until);
@@ -48,8 +50,8 @@ struct wanted_request {
 };
 
 /*
- * Gives the thread that empties the mailbox, and what is to be called as soon as memory of a device can move. Until then
- * nothing moves.
+ * Gives the thread that empties the mailbox, and what is to be called as soon as memory of a device
+ * can move. Until then nothing moves.
  */
 void wanted_serve(void *(*serve)(void *), void (*opened)(void));
 /* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */

@@ -1,4 +1,6 @@
-/* The name of the socket on which a process is asked for its resources, and the head of its answer. */
+/*
+ * The name of the socket on which a process is asked for its resources, and the head of its answer.
+ */
 #include "core/wire/resources_wire.h"
 
 #include <string.h>

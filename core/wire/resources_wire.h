@@ -1,9 +1,10 @@
 /*
- * What is said between who asks for the resources of a live process, `spillway stat JOB --resources`, and that process.
+ * The messages between who asks for the resources of a live process, `spillway stat JOB
+ * --resources`, and that process.
  *
- * The one who asks listens, on a socket in the state directory whose name only those know who can read the segment; the
- * process asked (core/job/resources.h) connects and sends one packet with one descriptor: an anonymous file, of a line per
- * resource.
+ * The one who asks listens, on a socket in the state directory whose name only those know who can
+ * read the segment; the process asked (core/job/resources.h) connects and sends one packet with one
+ * descriptor: an anonymous file, of a line per resource.
  */
 #ifndef SPILLWAY_RESOURCES_WIRE_H
 #define SPILLWAY_RESOURCES_WIRE_H

@@ -1,4 +1,7 @@
-/* Sockets and messages of shared memory. Rules: runs inside the user's process; nothing read is believed. */
+/*
+ * Sockets and messages of shared memory. Rules: runs inside the user's process; nothing read is
+ * believed.
+ */
 #include "core/wire/wire.h"
 
 #include <dirent.h>

@@ -1,13 +1,16 @@
 /*
- * What two processes say to each other about memory that one gives to the other: the handle, the messages, the socket.
+ * The messages of two processes about memory that one gives to the other: the handle, the messages,
+ * the socket.
  *
  * handle    64 bytes that stand for one allocation; they say whose socket to ask
- * token     a random name of the process that gives memory; its socket is share-TOKEN.socket in the state directory
+ * token     a random name of the process that gives memory; its socket is share-TOKEN.socket in the
+ *           state directory
  * piece     one physical allocation of the driver, which travels as a file descriptor
  *
- * One request, one reply with at most WIRE_BATCH descriptors, each in one message: a socket of packets, so nothing
- * comes in halves. Neither side believes the other: sizes, counts and the peer's user are checked. All functions are
- * thread-safe, never wait beyond the deadline, and answer 0 or a negative errno unless they say otherwise.
+ * One request, one reply with at most WIRE_BATCH descriptors, each in one message: a socket of
+ * packets, so nothing comes in halves. Neither side believes the other: sizes, counts and the
+ * peer's user are checked. All functions are thread-safe, never wait beyond the deadline, and
+ * answer 0 or a negative errno unless they say otherwise.
  */
 #ifndef SPILLWAY_WIRE_H
 #define SPILLWAY_WIRE_H
@@ -57,7 +60,7 @@ struct wire_reply {
 	uint64_t size[WIRE_BATCH];
 };
 
-/* Whether the 64 bytes are a handle of ours, of this version or another. */
+/* Returns whether the 64 bytes are a handle of ours, of this version or another. */
 bool wire_handle_is_ours(const void *bytes);
 /* A handle of this version with nothing else in it. */
 struct wire_handle wire_handle_new(void);
@@ -68,9 +71,12 @@ int wire_token_make(struct wire_token *token);
 
 /* The socket of this process, in the state directory, non-blocking and CLOEXEC. The descriptor. */
 int wire_listen(const struct wire_token *token, char *message, size_t size);
-/* Where that is. Empty where the path is too long. */
+/* Returns where that is; empty where the path is too long. */
 void wire_socket_path(const struct wire_token *token, char *path, size_t size);
-/* Whether the descriptor is still that socket, or one that was accepted from it: programs close what they do not know. */
+/*
+ * Returns whether the descriptor is still that socket, or one that was accepted from it: programs
+ * close what they do not know.
+ */
 bool wire_is_socket_of(int fd, const struct wire_token *token);
 /* Takes the socket's name away. */
 void wire_unlink(const struct wire_token *token);
@@ -78,15 +84,18 @@ void wire_unlink(const struct wire_token *token);
 void wire_sweep(void);
 /* -EAGAIN: nobody is waiting. Others are refused: -EPERM. */
 int wire_accept(int listener);
-/* The descriptor. -ENOENT and -ECONNREFUSED: the process is gone, or is not to be found from here. */
+/*
+ * The descriptor. -ENOENT and -ECONNREFUSED: the process is gone, or is not to be found from here.
+ */
 int wire_connect(const struct wire_token *token, uint64_t deadline);
 
 /* One message. deadline 0: at once or -EAGAIN. The descriptors stay the caller's. */
 int wire_send(int fd, const void *message, size_t size, const int *descriptors, size_t count,
               uint64_t deadline);
 /*
- * One message of exactly this size (else -EPROTO; -EPIPE: the other side has gone) and at most `room` descriptors,
- * now the caller's and CLOEXEC. *count may be less than what was sent where the process can have no more.
+ * One message of exactly this size (else -EPROTO; -EPIPE: the other side has gone) and at most
+ * `room` descriptors, now the caller's and CLOEXEC. *count may be less than what was sent where the
+ * process can have no more.
  */
 int wire_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
                  uint64_t deadline);

@@ -56,9 +56,12 @@ static inline Elf64_Shdr elastic_fat_section(uint32_t name, size_t offset, size_
 /* Parameters of these sizes, in bytes. */
 static inline void elastic_fat_tell(struct elastic_fat_info *info, const uint32_t *sizes)
 {
-	for (uint16_t i = 0; i < ELASTIC_FAT_PARAMETERS; i++)
-		info[i] = (struct elastic_fat_info){
-		    .format = 4, .what = 0x17, .value = 12, .ordinal = i, .bits = sizes[i] << 18};
+	for (unsigned int i = 0; i < ELASTIC_FAT_PARAMETERS; i++)
+		info[i] = (struct elastic_fat_info){.format = 4,
+		                                    .what = 0x17,
+		                                    .value = 12,
+		                                    .ordinal = (uint16_t)i,
+		                                    .bits = sizes[i] << 18};
 }
 
 static inline const void *elastic_fat_image(void)

@@ -29,7 +29,10 @@ static bool can_export(const struct device *device)
 	       can;
 }
 
-/* What is in flight must end first; the mover gives up before a caller that waits anyway need do so. */
+/*
+ * Waits until nothing is in flight, too; the mover gives up before a caller that waits anyway need
+ * do so.
+ */
 static CUresult make_exportable(struct allocation *a)
 {
 	struct deadline until = DEADLINE_IN(EXPORT_PATIENCE_NS);
@@ -64,7 +67,7 @@ static void say_refused(const struct allocation *a)
 	    refusal_enough(device, (a->size + unit - 1) / unit * unit, enough, sizeof(enough)));
 }
 
-/* What is freed from now on may be open elsewhere. */
+/* Gives it away: once it is freed it may still be open elsewhere. */
 static CUresult give(struct allocation *a, CUipcMemHandle *handle)
 {
 	const struct ipc_gift gift = {a->context.device, a->address, a->size, &a->shared_as};

@@ -1,6 +1,7 @@
 /*
- * IPC memory at the front (ipc/ipc.h): an allocation that is given away comes to the device and stays there, and what is
- * opened of another job has room made for it. Thread-safe; may wait for the mover, so neither is to be called inside the gate.
+ * IPC memory at the front (ipc/ipc.h): an allocation that is given away comes to the device and
+ * stays there, and what is opened of another job has room made for it. Thread-safe; may wait for
+ * the mover, so neither is to be called inside the gate.
  */
 #ifndef SPILLWAY_IPC_MEMORY_H
 #define SPILLWAY_IPC_MEMORY_H
@@ -10,11 +11,12 @@
 #include "core/cuda/context.h"
 
 /*
- * The handle of the allocation around an address, always the same one. False: not memory of an arena; the driver
- * answers. OUT_OF_MEMORY: there is no room for all of it on the device; MAP_FAILED: it cannot be had now.
+ * Makes the handle of the allocation around an address, always the same one. False: not memory of
+ * an arena; the driver answers. OUT_OF_MEMORY: there is no room for all of it on the device;
+ * MAP_FAILED: it cannot be had now.
  */
 bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
-/* As ipc_open(), with room made where another job's memory lacks it. */
+/* Opens as ipc_open(), with room made where another job's memory lacks it. */
 CUresult ipc_memory_open(const struct context *context, const CUipcMemHandle *handle,
                          unsigned int flags, CUdeviceptr *address);
 

@@ -12,7 +12,7 @@
 #include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
-/* Whether it is to have a handle of ours; else it stays where it is made. */
+/* Returns whether it is to have a handle of ours; else it stays where it is made. */
 static bool can_move(struct device *device, enum segment_side side, const CUmemAllocationProp *prop)
 {
 	/* A job that nobody named or limited moves nothing but what the device was too full for. */
@@ -109,7 +109,10 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 	return result;
 }
 
-/* While the device is evicted on the host; where that has no room, what the limit allows is still the program's. */
+/*
+ * While the device is evicted on the host; where that has no room, what the limit allows is still
+ * the program's.
+ */
 static bool create_evicted(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
 	return m->terms->settings.evict && can_move(m->device, SEGMENT_ON_HOST, m->prop) &&
@@ -154,13 +157,19 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		making.device = device_set_by_handle(devices, prop->location.id);
-	/* What is no multiple of any granularity, or of a kind that there is not, is the driver's to refuse. */
+	/*
+	 * What is no multiple of any granularity, or of a kind that there is not, is the driver's
+	 * to refuse.
+	 */
 	if (!making.device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
 	terms = terms_of(making.device);
 	until = reclaim_deadline(&terms, is_for_export(prop));
-	/* What cannot be made on the host has others leave the device; what can goes there and comes back when it is needed. */
+	/*
+	 * What cannot be made on the host has others leave the device; what can goes there and
+	 * comes back when it is needed.
+	 */
 	reclaim = (struct reclaim){.device = making.device,
 	                           .terms = &terms,
 	                           .until = &until,

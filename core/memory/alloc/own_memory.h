@@ -1,7 +1,7 @@
 /*
- * Room for the program's own memory (own/own.h): made, or imported, it is charged, and what is in the way goes first.
- * Beyond the limit it is made on the host instead, unless it is to be exported. Thread-safe; may wait for the mover, so none
- * is to be called inside the gate.
+ * Room for the program's own memory (own/own.h): made, or imported, it is charged, and what is in
+ * the way goes first. Beyond the limit it is made on the host instead, unless it is to be exported.
+ * Thread-safe; may wait for the mover, so none is to be called inside the gate.
  */
 #ifndef SPILLWAY_OWN_MEMORY_H
 #define SPILLWAY_OWN_MEMORY_H
@@ -10,19 +10,24 @@
 
 struct device_set;
 
-/* create is the driver's cuMemCreate. */
+/* Makes own memory as cuMemCreate does; create is the driver's. */
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                            __typeof__(&cuMemCreate) create);
 /*
- * Another's memory. Where it is known to be the job's own, its owner is charged; else this process is, and gets out of
- * memory where the limit has no room: at once where its size is known, else when it is mapped.
+ * Charges another's memory. Where it is known to be the job's own, its owner is charged; else this
+ * process is, and gets out of memory where the limit has no room: at once where its size is known,
+ * else when it is mapped.
  *
- * shareable, type: as they were given to the driver, which imported *handle. Refused, it is released.
+ * shareable, type: as they were given to the driver, which imported *handle. Refused, it is
+ * released.
  */
 CUresult own_memory_import(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            const void *shareable, CUmemAllocationHandleType type);
-/* Before the memory is mapped up to `end`. *charged: to be given to own_not_mapped() where the driver refuses. */
+/*
+ * Charges what is missing before the memory is mapped up to `end`. *charged: to be given to
+ * own_not_mapped() where the driver refuses.
+ */
 CUresult own_memory_may_map(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *charged);
 
 #endif

@@ -1,4 +1,7 @@
-/* Trying mixed copies. Rules: runs inside the user's process; what was mapped for it is unmapped, in reverse. */
+/*
+ * Trying mixed copies. Rules: runs inside the user's process; what was mapped for it is unmapped,
+ * in reverse.
+ */
 #include "core/memory/arena/mixed.h"
 
 #include <stdlib.h>
@@ -96,7 +99,9 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 	mapping_remove(base + size, ARENA_UNIT);
 }
 
-/* Maps a chunk that is on the device once more, so that it may go meanwhile, and does nothing else. */
+/*
+ * Maps a chunk that is on the device once more, so that it may go meanwhile, and does nothing else.
+ */
 static bool begin(struct trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
 {
 	trial->size = size;

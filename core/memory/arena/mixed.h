@@ -1,7 +1,7 @@
 /*
- * Mixed allocations: partly on the device, partly on the host. Kernels do not mind; whether the driver copies over both
- * kinds at once is found by trying it. Where it does not, or `mixed = whole` says so, each allocation stays in one
- * place and moves as a whole. Thread-safe.
+ * Mixed allocations: partly on the device, partly on the host. Kernels do not mind; whether the
+ * driver copies over both kinds at once is found by trying it. Where it does not, or `mixed =
+ * whole` says so, each allocation stays in one place and moves as a whole. Thread-safe.
  */
 #ifndef SPILLWAY_MIXED_H
 #define SPILLWAY_MIXED_H
@@ -10,19 +10,20 @@
 
 #include "core/budget/device.h"
 
-/* Whether an allocation may be mixed, as far as is known. */
+/* Returns whether an allocation may be mixed, as far as is known. */
 bool mixed_is_possible(struct device *device);
 /*
- * Tries it, if that is not known yet, by reading 1 MiB to either side of an address where memory of the device and of
- * the host meet. A context of the device is current. While a capture is active nothing is tried.
+ * Tries it, if that is not known yet, by reading 1 MiB to either side of an address where memory of
+ * the device and of the host meet. A context of the device is current. While a capture is active
+ * nothing is tried.
  */
 void mixed_try(struct device *device, CUdeviceptr border);
 /*
- * Likewise, where no memory meets yet: maps a chunk of the device's arena once more, and memory of the host behind it. By the
- * mover.
+ * Tries it where no memory meets yet: maps a chunk of the device's arena once more, and memory of
+ * the host behind it. By the mover.
  */
 void mixed_find_out(struct device *device);
-/* Whether that is still to be found out. */
+/* Returns whether that is still to be found out. */
 bool mixed_is_unknown(struct device *device);
 
 #endif

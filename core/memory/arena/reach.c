@@ -1,4 +1,4 @@
-/* Who reaches a device's memory. Rules: runs inside the user's process; asks nobody. */
+/* Reaching a device's memory. Rules: runs inside the user's process; asks nobody. */
 #include "core/memory/arena/reach.h"
 
 CUmemAccessDesc reach_right(CUdevice device)

@@ -1,4 +1,7 @@
-/* Which devices reach a device's memory: itself, and the peers that its program has let reach it. Thread-safe. */
+/*
+ * Which devices reach a device's memory: itself, and the peers that its program has let reach it.
+ * Thread-safe.
+ */
 #ifndef SPILLWAY_REACH_H
 #define SPILLWAY_REACH_H
 
@@ -6,7 +9,10 @@
 
 /* Returns the right of a device to read and write. */
 CUmemAccessDesc reach_right(CUdevice device);
-/* Fills in the rights of the device itself and of its peers. Returns how many there are, at most DEVICE_MAX. */
+/*
+ * Fills in the rights of the device itself and of its peers. Returns how many there are, at most
+ * DEVICE_MAX.
+ */
 size_t reach_rights(const struct device *owner, CUmemAccessDesc rights[DEVICE_MAX]);
 
 #endif

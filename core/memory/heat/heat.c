@@ -1,4 +1,7 @@
-/* Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that waits. */
+/*
+ * Heat. Rules: runs inside the user's process, mostly within its launches; makes no call that
+ * waits.
+ */
 #include "core/memory/heat/heat.h"
 
 #include "core/base/clock.h"
@@ -39,7 +42,7 @@ uint32_t heat_work(void)
 	uint64_t last = atomic_load_explicit(&last_work, memory_order_relaxed);
 
 	time = time_of(last, clock);
-	/* Who comes second within a moment has nothing to add. */
+	/* A second thread within a moment has nothing to add. */
 	if (time - (uint32_t)last > HEAT_USE)
 		atomic_compare_exchange_strong(&last_work, &last, (uint64_t)clock << 32 | time);
 	return in_steps(time);
@@ -73,8 +76,8 @@ static uint32_t window(void)
 }
 
 /*
- * The mean of the logarithm, because intervals within a step and between steps differ by orders of magnitude. Updates
- * lost to another thread do not matter.
+ * The mean of the logarithm, because intervals within a step and between steps differ by orders of
+ * magnitude. Updates lost to another thread do not matter.
  */
 static void learn(uint32_t interval)
 {
@@ -100,7 +103,7 @@ enum heat heat_of(uint32_t touched, uint32_t now)
 
 /* --- sampling --- */
 
-/* What else a thread keeps; apart, because only who is sampled needs it. */
+/* A thread keeps this besides; it is apart, because only a sampled thread needs it. */
 static __thread struct {
 	uint64_t at;    /* CLOCK_MONOTONIC at the last sample, ns */
 	uint64_t saved; /* time that was not spent on samples, ns */
@@ -108,7 +111,7 @@ static __thread struct {
 	uint32_t random;
 } thread __attribute__((tls_model("initial-exec")));
 
-/* What a look of some 0.15 us may be taken for, and how many of them may be saved up. */
+/* A look of some 0.15 us is counted as so long; so much of it may be saved up. */
 enum { LOOK_NS = 100000, MANY = 8, SAVED_MAX = 64 };
 
 static uint32_t draw(void)
@@ -133,8 +136,9 @@ static uint64_t passed_since_last(void)
 }
 
 /*
- * Intervals are random, because a fixed one would meet the same launches of each step. Their mean follows the time
- * between launches, so that looks take a thousandth or two of it; after a pause each launch is looked at for a while.
+ * Intervals are random, because a fixed one would meet the same launches of each step. Their mean
+ * follows the time between launches, so that looks take a thousandth or two of it; after a pause
+ * each launch is looked at for a while.
  */
 void heat_sampled(void)
 {
@@ -159,7 +163,7 @@ void heat_sampled(void)
 
 /* --- touching --- */
 
-/* What else changes a unit holds a lock; here a value of before or after does equally. */
+/* Whoever changes a unit holds a lock; here a value of before or after does equally. */
 __attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdeviceptr address,
                                                                        CUdeviceptr *run)
 {

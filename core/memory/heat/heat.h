@@ -1,16 +1,19 @@
 /*
- * Heat: which memory the program's kernels, copies and graphs use, sampled from what they are given.
+ * Heat: which memory the program's kernels, copies and graphs use, sampled from what they are
+ * given.
  *
- * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum heat_use)
- * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so nothing cools down in
- *          a program that is stopped, waits for input or for one long kernel
- * window   how long after its last use a run is hot: 16 times the interval at which runs are typically met again, at
- *          least 2 s; steps that take long or are sampled thinly stretch it
+ * touched  of a run (allocation or slab): when it was used last, and how its use is known (enum
+ *          heat_use)
+ * time     milliseconds in which the program was at work: a pause counts as HEAT_GAP at most, so
+ *          nothing cools down in a program that is stopped, waits for input or for one long kernel
+ * window   how long after its last use a run is hot: 16 times the interval at which runs are
+ *          typically met again, at least 2 s; steps that take long or are sampled thinly stretch it
  * blind    work was launched of which nobody can say what it uses
  *
- * hot: used within the window. Cold: handed to kernels once, and not within the window. All else is warm, because its
- * pointer may hide where nobody looks: what was never met, or met by copies only (a table on the device may lead to
- * it), what a descriptor points to, and what would be cold while the program launches blindly.
+ * hot: used within the window. Cold: handed to kernels once, and not within the window. All else is
+ * warm, because its pointer may hide where nobody looks: what was never met, or met by copies only
+ * (a table on the device may lead to it), what a descriptor points to, and what would be cold while
+ * the program launches blindly.
  *
  * Thread-safe; takes no lock but in what a sampled launch does.
  */
@@ -27,7 +30,7 @@
 
 enum { HEAT_GAP = 128 };
 
-/* The time now, in steps of 4 ms; never 0. */
+/* Returns the time now, in steps of 4 ms; never 0. */
 uint32_t heat_now(void);
 
 enum heat { HEAT_COLD, HEAT_WARM, HEAT_HOT };
@@ -40,9 +43,12 @@ enum heat_use {
 	HEAT_USE = 3,
 };
 
-/* Of a run with this `touched`, as of now. */
+/* Returns the heat of a run with this `touched`, as of now. */
 enum heat heat_of(uint32_t touched, uint32_t now);
-/* Milliseconds since it was touched: the order within one heat. It may have been touched after `now` was taken. */
+/*
+ * Returns the milliseconds since it was touched: the order within one heat. It may have been
+ * touched after `now` was taken.
+ */
 static inline uint32_t heat_age(uint32_t touched, uint32_t now)
 {
 	uint32_t age = now - (touched & ~(uint32_t)HEAT_USE);
@@ -52,11 +58,14 @@ static inline uint32_t heat_age(uint32_t touched, uint32_t now)
 
 /* --- sampling --- */
 
-/* Launches and copies between two that are looked at, on average, where they come quickly; 0: none is. */
+/*
+ * Launches and copies between two that are looked at, on average, where they come quickly; 0: none
+ * is.
+ */
 enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64 };
 extern _Atomic uint32_t heat_sampling;
 
-/* An arena exists (thinly); something is spilled or to be demoted (closely). */
+/* Samples thinly where an arena exists, closely where something is spilled or to be demoted. */
 static inline void heat_sample(enum heat_sampling sampling)
 {
 	atomic_store_explicit(&heat_sampling, sampling, memory_order_relaxed);
@@ -68,8 +77,8 @@ struct heat_countdown {
 extern __thread struct heat_countdown heat_countdown __attribute__((tls_model("initial-exec")));
 
 /*
- * After each launch or copy: whether to look at this one; while a capture is active, always. Where nothing is sampled
- * one relaxed load and one predictable branch.
+ * Returns, after each launch or copy, whether to look at this one; while a capture is active,
+ * always. Where nothing is sampled one relaxed load and one predictable branch.
  */
 static inline bool heat_is_due(void)
 {
@@ -80,13 +89,16 @@ static inline bool heat_is_due(void)
 
 /* --- for who looks (used.h) --- */
 
-/* Marks its run as used now (outside of arenas its 2 MiB, touched.h). The run's first address; 0: nothing that moves. */
+/*
+ * Marks its run as used now (outside of arenas its 2 MiB, touched.h). Returns the run's first
+ * address; 0: nothing that moves.
+ */
 CUdeviceptr heat_touch(CUdeviceptr address, enum heat_use use, uint32_t now);
-/* Something was launched whose parameters cannot be read. */
+/* Notes that something was launched whose parameters cannot be read. */
 void heat_launched_blindly(void);
-/* The time now, and the program is at work. */
+/* Returns the time now, and notes that the program is at work. */
 uint32_t heat_work(void);
-/* This thread's next sample is due in a while. */
+/* Puts this thread's next sample off for a while. */
 void heat_sampled(void);
 
 #endif

@@ -1,4 +1,6 @@
-/* Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong. */
+/*
+ * Bounds of images. Rules: runs inside the user's process; the image is its data, and may be wrong.
+ */
 #include "core/memory/heat/image.h"
 
 #include <ctype.h>
@@ -7,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beside the variables: buffers of printf and of the heap, constant banks, and code, which is compiled larger. */
+/*
+ * Beside the variables: buffers of printf and of the heap, constant banks, and code, which is
+ * compiled larger.
+ */
 #define BESIDE   ((uint64_t)64 << 20)
 #define PER_BYTE 16 /* of code for one of PTX */
 
@@ -60,7 +65,7 @@ static bool begins(const char *text, const char *end, const char *word)
 	       (text + length == end || !is_word(text[length]));
 }
 
-/* Of one element: .v4 .f32 are four times 32 bits. */
+/* Returns the bytes of one element: .v4 .f32 are four times 32 bits. */
 static uint64_t element_bytes(const char *text, const char *end)
 {
 	uint64_t bytes = 16, vector = 1;
@@ -76,7 +81,7 @@ static uint64_t element_bytes(const char *text, const char *end)
 	return product(bytes, vector);
 }
 
-/* Up to the end of a declaration; several dimensions are multiplied. */
+/* Returns the bytes of a declaration, up to its end; several dimensions are multiplied. */
 static uint64_t declared_bytes(const char *text, const char *end)
 {
 	uint64_t bytes = element_bytes(text, end);
@@ -93,7 +98,10 @@ static bool is_text(char c)
 	return isprint((unsigned char)c) || isspace((unsigned char)c);
 }
 
-/* text[size]: what follows the size is not read, as far as strtoull stops at the ';' of a declaration. */
+/*
+ * text[size]: what follows the size is not read, as far as strtoull stops at the ';' of a
+ * declaration.
+ */
 static uint64_t ptx_most(const char *text, size_t size)
 {
 	const char *end = text + size;
@@ -141,7 +149,7 @@ static uint64_t elf_most(const unsigned char *image, uint64_t size)
 
 /* --- fat binaries --- */
 
-/* Whether all of it could be followed. */
+/* Returns whether all of it could be followed. */
 static bool each_of_fatbin(const unsigned char *image, image_piece *each, void *cookie)
 {
 	struct fatbin header;

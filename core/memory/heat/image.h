@@ -1,9 +1,10 @@
 /*
  * Images of device code: their pieces, and what one may take on the device when it is loaded.
  *
- * The latter is an upper bound for measured.h, not an estimate: variables as large as their sections or declarations
- * say, and room for code and what the driver makes along with it. An image comes without a size: it is read no further
- * than its own headers say, which the driver followed before us, and only after the driver has taken it.
+ * The latter is an upper bound for measured.h, not an estimate: variables as large as their
+ * sections or declarations say, and room for code and what the driver makes along with it. An image
+ * comes without a size: it is read no further than its own headers say, which the driver followed
+ * before us, and only after the driver has taken it.
  */
 #ifndef SPILLWAY_IMAGE_H
 #define SPILLWAY_IMAGE_H
@@ -16,15 +17,18 @@ enum image_kind { IMAGE_PTX, IMAGE_CUBIN, IMAGE_PACKED };
 /* size: bytes of it; of a cubin that stands alone unknown, UINT32_MAX. */
 typedef void image_piece(void *cookie, enum image_kind kind, const void *piece, uint64_t size);
 /*
- * Calls each() for the image, or for the pieces of a fat binary. False: it is none of these, or broken from some place
- * on.
+ * Calls each() for the image, or for the pieces of a fat binary. False: it is none of these, or
+ * broken from some place on.
  */
 bool image_each(const void *image, image_piece *each, void *cookie);
 
 /* For what cannot be read: packed images, unknown ones, files. */
 #define IMAGE_MOST_UNKNOWN ((uint64_t)512 << 20)
 
-/* PTX, a cubin, a fat binary or the structure around one, as cuModuleLoadData takes them; loaded successfully. */
+/*
+ * PTX, a cubin, a fat binary or the structure around one, as cuModuleLoadData takes them; loaded
+ * successfully.
+ */
 uint64_t image_most(const void *image);
 
 #endif

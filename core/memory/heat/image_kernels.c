@@ -1,4 +1,7 @@
-/* Kernels of images. Rules: runs inside the user's process; the image is its data, and may be wrong. */
+/*
+ * Kernels of images. Rules: runs inside the user's process; the image is its data, and may be
+ * wrong.
+ */
 #include "core/memory/heat/image_kernels.h"
 
 #include <elf.h>
@@ -30,7 +33,10 @@ static bool add(struct parameters **list, uint64_t index, uint64_t bytes)
 	return true;
 }
 
-/* A section .nv.info.KERNEL is a row of these, each followed by `value` bytes where its format says so. */
+/*
+ * A section .nv.info.KERNEL is a row of these, each followed by `value` bytes where its format says
+ * so.
+ */
 struct attribute {
 	uint8_t format, what;
 	uint16_t value;

@@ -1,6 +1,6 @@
 /*
- * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As image.h: read no further than the
- * image's own headers say, and only after the driver has taken it.
+ * Parameters of kernels, as cubins (.nv.info) say for drivers that do not tell. As image.h: read no
+ * further than the image's own headers say, and only after the driver has taken it.
  */
 #ifndef SPILLWAY_IMAGE_KERNELS_H
 #define SPILLWAY_IMAGE_KERNELS_H
@@ -23,7 +23,10 @@ struct parameters {
 /* name is `length` characters long. The parameters are found's to free(). */
 typedef void image_kernel(void *cookie, const char *name, size_t length,
                           struct parameters *parameters);
-/* Of a fat binary each piece that is not packed is read, so a kernel may come several times. */
+/*
+ * Calls found() for each kernel. Of a fat binary each piece that is not packed is read, so a kernel
+ * may come several times.
+ */
 void image_each_kernel(const void *image, image_kernel *found, void *cookie);
 
 #endif

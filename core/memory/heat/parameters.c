@@ -1,4 +1,6 @@
-/* Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then. */
+/*
+ * Parameters of kernels. Rules: runs inside the user's process, within its launches, now and then.
+ */
 #include "core/memory/heat/parameters.h"
 
 #include <stdlib.h>
@@ -164,7 +166,8 @@ static void clear(const void *gone)
 		if (k->owner && k->owner != gone)
 			continue;
 		drop_parameters(k);
-		HASH_DEL(known, k);
+		HASH_DEL(known,
+		         k); /* NOLINT(clang-analyzer-unix.Malloc): the analyzer loses the table */
 		free(k);
 	}
 }
@@ -293,7 +296,7 @@ void parameters_handed_out(CUfunction function, const void *owner, const char *n
 	lock_release(&lock);
 }
 
-/* What was asked for is asked for again: it is the entry's own. */
+/* Parameters that the driver told are asked for again: they are the entry's own. */
 void parameters_are_those_of(CUfunction function, CUfunction kernel)
 {
 	const struct known *k;

@@ -1,8 +1,9 @@
 /*
  * Parameters of kernels: how many there are and how large, for who looks for addresses in them.
  *
- * Asked of the driver (12.4 and later) once per function and kept until functions go. An older driver does not tell:
- * then they are read from the cubins that functions come from; of what comes as PTX nobody knows them. Thread-safe.
+ * Asked of the driver (12.4 and later) once per function and kept until functions go. An older
+ * driver does not tell: then they are read from the cubins that functions come from; of what comes
+ * as PTX nobody knows them. Thread-safe.
  */
 #ifndef SPILLWAY_PARAMETERS_H
 #define SPILLWAY_PARAMETERS_H
@@ -13,25 +14,32 @@
 #include "core/memory/heat/image_kernels.h"
 
 /*
- * The parameters of a CUfunction or CUkernel, valid until parameters_release(); NULL: nobody knows. False, and
- * nothing is held: another thread is at it (never with wait). Asks the driver where the function is new.
+ * Returns in *parameters those of a CUfunction or CUkernel, valid until parameters_release(); NULL:
+ * nobody knows. False, and nothing is held: another thread is at it (never with wait). Asks the
+ * driver where the function is new.
  */
 bool parameters_hold(CUfunction function, bool wait, const struct parameters **parameters);
 void parameters_release(void);
 
-/* Handles are about to become invalid: what the driver told of any function is forgotten, and asked again if needed. */
+/*
+ * Forgets what the driver told of any function, because handles are about to become invalid; it is
+ * asked again if needed.
+ */
 void parameters_forget(void);
 
 /* --- where the driver does not tell --- */
 
-/* Whether the calls below are of use. */
+/* Returns whether the calls below are of use. */
 bool parameters_need_images(void);
-/* An image was loaded as this module or library. */
+/* Reads an image that was loaded as this module or library. */
 void parameters_loaded(const void *owner, const void *image);
-/* A module or library handed out a function or kernel by name, and a kernel its function. */
+/*
+ * Notes that a module or library handed out a function or kernel by name, and a kernel its
+ * function.
+ */
 void parameters_handed_out(CUfunction function, const void *owner, const char *name);
 void parameters_are_those_of(CUfunction function, CUfunction kernel);
-/* It is unloaded; as parameters_forget(). */
+/* Forgets what a module or library handed out that is unloaded; as parameters_forget(). */
 void parameters_unloading(const void *owner);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * When memory outside of arenas was used last: a word (heat.h) for each 2 MiB of addresses that the program has mapped
- * itself.
+ * When memory outside of arenas was used last: a word (heat.h) for each 2 MiB of addresses that the
+ * program has mapped itself.
  *
  * Words are never freed, so that they are found without a lock. Thread-safe.
  */
@@ -21,9 +21,9 @@ extern struct touched_span {
 	_Atomic CUdeviceptr low, high;
 } touched_span;
 
-/* The range has words from now on, all 0: never used. False: there is no memory for them. */
+/* Gives the range words, all 0: never used. Returns whether there was memory for them. */
 bool touched_open(CUdeviceptr address, size_t size);
-/* The word for an address; NULL: it has none. */
+/* Returns the word for an address; NULL: it has none. */
 _Atomic uint32_t *touched_word(CUdeviceptr address);
 
 #endif

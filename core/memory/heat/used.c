@@ -1,4 +1,7 @@
-/* What the program uses. Rules: runs inside the user's process; makes no driver call but what parameters.h does. */
+/*
+ * Use of memory. Rules: runs inside the user's process; makes no driver call but what parameters.h
+ * does.
+ */
 #include "core/memory/heat/used.h"
 
 #include <stdlib.h>
@@ -160,8 +163,8 @@ static bool scan_parameters(const struct scan *scan, CUfunction function, void *
 }
 
 /*
- * Touches each run that the parameters lead to, and adds it to the runs (NULL: to none). Returns whether the parameters
- * could be read. wait: even if another thread holds what is needed.
+ * Touches each run that the parameters lead to, and adds it to the runs (NULL: to none). Returns
+ * whether the parameters could be read. wait: even if another thread holds what is needed.
  */
 static bool scan_launch(CUfunction function, void **parameters, void **extra, bool wait,
                         struct runs *runs)
@@ -305,7 +308,7 @@ void heat_graph_replace(const void *to, const void *from)
 	heat_graph_add(to, from);
 }
 
-/* Whether blindly. */
+/* Returns whether it uses more, blindly. */
 static bool touch_all(const void *handle, uint32_t now)
 {
 	const struct graph *graph = find(handle);

@@ -1,28 +1,32 @@
 /*
- * What the program uses: launches, copies and descriptors, and graphs. All of it ends as heat (heat.h).
+ * Use of memory by the program: launches, copies and descriptors, and graphs. All of it ends as
+ * heat (heat.h).
  *
- * What a graph uses is found when it is captured or a node gets its parameters, credited to the graph, passed on to
- * what is made of it, and touched again when that is launched.
+ * The memory of a graph is found when it is captured or a node gets its parameters, credited to the
+ * graph, passed on to what is made of it, and touched again when that is launched.
  *
- * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked: what is met while
- * captures are active is credited to each graph that comes out of them. Of a graph with more than HEAT_GRAPH_RUNS runs the
- * rest is used blindly. Thread-safe.
+ * A graph or executable graph goes by its handle. Which stream a call is captured by is not asked:
+ * what is met while captures are active is credited to each graph that comes out of them. Of a
+ * graph with more than HEAT_GRAPH_RUNS runs the rest is used blindly. Thread-safe.
  */
 #ifndef SPILLWAY_USED_H
 #define SPILLWAY_USED_H
 
 #include "core/memory/heat/heat.h"
 
-/* --- what is looked at: after the driver took the call, else the pointers are not to be trusted --- */
+/*
+ * --- what is looked at: after the driver took the call, else the pointers are not to be trusted
+ * ---
+ */
 
-/* A kernel was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
+/* Looks at a kernel that was launched; CUfunction or CUkernel, parameters as for cuLaunchKernel. */
 void heat_launched(CUfunction function, void **parameters, void **extra);
-/* A copy or fill; addresses may be any. */
+/* Looks at a copy or fill; addresses may be any. */
 void heat_copied(const CUdeviceptr *addresses, size_t count);
 
 /* --- looked at in any case --- */
 
-/* A descriptor was made that hides this address. */
+/* Notes that a descriptor was made that hides this address. */
 void heat_hide(CUdeviceptr address);
 
 /* --- graphs --- */
@@ -32,20 +36,20 @@ enum { HEAT_GRAPH_RUNS = 4096 };
 /* In place of a graph: whose it is is unknown, so it is used whenever one is launched. */
 #define HEAT_ANY_GRAPH NULL
 
-/* A capture ended; graph: what came of it, NULL: nothing. */
+/* Ends a capture; graph: what came of it, NULL: nothing. */
 void heat_graph_capture_ended(const void *graph);
 
-/* A kernel node was added or changed; graph: or executable graph, whose it is. */
+/* Adds a kernel node, new or changed, to its graph or executable graph. */
 void heat_graph_kernel(const void *graph, CUfunction function, void **parameters, void **extra);
-/* A copying or filling node; any address. */
+/* Adds a copying or filling node; any address. */
 void heat_graph_address(const void *graph, CUdeviceptr address);
-/* What `from` uses is used by `to` from now on as well, or alone. */
+/* Has `to` use what `from` uses from now on: as well, or alone. */
 void heat_graph_add(const void *to, const void *from);
 void heat_graph_replace(const void *to, const void *from);
-/* It is destroyed. */
+/* Forgets a graph that is destroyed. */
 void heat_graph_forget(const void *graph);
 
-/* An executable graph was launched: what it uses is used now. Sampled as launches are. */
+/* Touches what an executable graph uses that was launched. Sampled as launches are. */
 void heat_graph_launched(const void *graph);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on the server's
- * thread; a request names what was given away, and nothing else can be had.
+ * Giving memory to other processes. Rules: runs inside the user's process, within its calls and on
+ * the server's thread; a request names what was given away, and nothing else can be had.
  */
 #include "core/memory/ipc/ipc.h"
 

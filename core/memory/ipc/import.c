@@ -1,6 +1,7 @@
 /*
- * Opening memory of other processes. Rules: runs inside the user's process, within its calls; what the other process
- * says is checked before it is used. A handle's physical memory is held by its mapping alone.
+ * Opening memory of other processes. Rules: runs inside the user's process, within its calls; what
+ * the other process says is checked before it is used. A handle's physical memory is held by its
+ * mapping alone.
  */
 #include "core/memory/ipc/opened.h"
 
@@ -24,7 +25,7 @@ enum { BUSY_NS = 5000000 };
 
 /* --- pieces --- */
 
-/* Which device has it the driver knows. */
+/* Asks the driver which device has it. */
 static void note_device(struct opened *m, CUmemGenericAllocationHandle handle)
 {
 	CUmemAllocationProp prop = {0};
@@ -51,7 +52,7 @@ static bool can_note_import(struct opened *m)
 	return keys;
 }
 
-/* The job has it already, or is charged for it now. */
+/* Has it charged to this process, unless the job has it already. */
 static CUresult take_piece(struct opened *m, int descriptor, uint64_t size)
 {
 	struct device *device = m->place.context.device;
@@ -100,7 +101,10 @@ static CUresult map_piece(struct opened *m, int descriptor, uint64_t size)
 	return result;
 }
 
-/* For the device it is opened on; for those that reach that one's memory, and for its own, where the hardware can. */
+/*
+ * Gives the right to the device it is opened on; to those that reach that one's memory, and to its
+ * own, where the hardware can.
+ */
 static CUresult allow_access(const struct opened *m, struct device *device)
 {
 	CUmemAccessDesc access[DEVICE_MAX];
@@ -233,7 +237,7 @@ bool ipc_is_ours(const CUipcMemHandle *handle)
 	return wire_handle_is_ours(handle);
 }
 
-/* What cuIpcOpenMemHandle may answer. */
+/* Returns what cuIpcOpenMemHandle may answer instead. */
 static CUresult answerable(CUresult result)
 {
 	return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||

@@ -1,10 +1,11 @@
 /*
- * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and cuIpcCloseMemHandle do for
- * it, as the driver has no such handles for virtual memory. export.c gives, import.c opens, opened.c keeps what is open and closes it.
+ * Memory of an arena for other processes: what cuIpcGetMemHandle, cuIpcOpenMemHandle and
+ * cuIpcCloseMemHandle do for it, as the driver has no such handles for virtual memory. export.c
+ * gives, import.c opens, opened.c keeps what is open and closes it.
  *
- * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the job when the
- * owner has freed it or died (exported.h); another job's memory to who opens it. It is good until it is closed, and goes
- * with the context it was opened in. Thread-safe.
+ * Memory given away stays on the device for good. Memory opened is charged to its owner, and to the
+ * job when the owner has freed it or died (exported.h); another job's memory to who opens it. It is
+ * good until it is closed, and goes with the context it was opened in. Thread-safe.
  */
 #ifndef SPILLWAY_IPC_H
 #define SPILLWAY_IPC_H
@@ -15,7 +16,10 @@
 
 /* --- memory of this process --- */
 
-/* Memory of an arena that is given away: by now all of it is on the device for good, and exportable. */
+/*
+ * Memory of an arena that is given away: by now all of it is on the device for good, and
+ * exportable.
+ */
 struct ipc_gift {
 	struct device *device;
 	CUdeviceptr address; /* its first */
@@ -23,14 +27,17 @@ struct ipc_gift {
 	_Atomic uint64_t
 	    *number; /* by which it is known, kept by who has the memory; 0: it was never given */
 };
-/* The handle of it, always the same one. MAP_FAILED: nobody can be given anything now. */
+/* Makes the handle of it, always the same one. MAP_FAILED: nobody can be given anything now. */
 CUresult ipc_give(const struct ipc_gift *gift, CUipcMemHandle *handle);
-/* Before the memory goes: nobody may open it from now on, or is doing so when this returns. */
+/*
+ * Takes it back before the memory goes: nobody may open it from now on, or is doing so when this
+ * returns.
+ */
 void ipc_withdraw(_Atomic uint64_t *number);
 
 /* --- memory of others --- */
 
-/* Whether ipc_open() is to be asked: a handle of ipc_give(), of whatever process. */
+/* Returns whether ipc_open() is to be asked: it is a handle of ipc_give(), of whatever process. */
 bool ipc_is_ours(const CUipcMemHandle *handle);
 /* Room that another job's memory lacks within the limit; device NULL: none. */
 struct ipc_lack {
@@ -38,16 +45,17 @@ struct ipc_lack {
 	uint64_t bytes;
 };
 /*
- * Maps it for the current context; once more in the same context is the same address, counted. MAP_FAILED: the process
- * that gave it has freed it, is gone, does not answer, or is another user's or state directory's; INVALID_CONTEXT: it
- * is this process's own; OUT_OF_MEMORY with *lack: nothing is left of it, and it may be tried again; what the driver says
- * else.
+ * Maps it for the current context; once more in the same context is the same address, counted.
+ * MAP_FAILED: the process that gave it has freed it, is gone, does not answer, or is another user's
+ * or state directory's; INVALID_CONTEXT: it is this process's own; OUT_OF_MEMORY with *lack:
+ * nothing is left of it, and it may be tried again; what the driver says else.
  */
 CUresult ipc_open(const struct context *context, const CUipcMemHandle *handle, unsigned int flags,
                   CUdeviceptr *address, struct ipc_lack *lack);
 /*
- * False: not opened by ipc_open(); the driver answers. Waits for work that may use it, as the driver does; while a
- * capture is active the driver's own call says whether it may be closed, and it goes once the capture is over.
+ * Closes it. False: not opened by ipc_open(); the driver answers. Waits for work that may use it,
+ * as the driver does; while a capture is active the driver's own call says whether it may be
+ * closed, and it goes once the capture is over.
  */
 bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUresult *result);
 /* Lets go what was opened in a context that is destroyed. */
@@ -58,7 +66,7 @@ struct ipc_place {
 	size_t size;
 	struct context context; /* it was opened in, with the device that has the memory */
 };
-/* What was opened around this address. */
+/* Finds what was opened around this address. */
 bool ipc_find(CUdeviceptr address, struct ipc_place *place);
 
 #endif

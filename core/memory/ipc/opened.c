@@ -11,8 +11,8 @@
 #include "core/memory/uses/side.h"
 
 /*
- * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to the gate, to make room for
- * what another job gives.
+ * Opening and closing, one at a time. A mark and no lock that is held: who has the turn may come to
+ * the gate, to make room for what another job gives.
  */
 static LOCK_OF(IMPORT_TURN) turn_lock = LOCK_FREE;
 static pthread_cond_t turn_is_given = PTHREAD_COND_INITIALIZER;

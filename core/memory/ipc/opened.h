@@ -1,6 +1,6 @@
 /*
- * Memory of other processes that this one has open: by what names it, and by address. For import.c and opened.c alone; but
- * for the turn itself everything is done by who has the turn.
+ * Memory of other processes that this one has open: by what names it, and by address. For import.c
+ * and opened.c alone; but for the turn itself everything is done by who has the turn.
  */
 #ifndef SPILLWAY_OPENED_H
 #define SPILLWAY_OPENED_H
@@ -11,7 +11,7 @@
 #include "core/memory/ipc/ipc.h"
 #include "core/wire/wire.h"
 
-/* What names it in this process; all bytes count. */
+/* Its name in this process; all bytes count. */
 struct opened_key {
 	struct wire_token token;
 	uint64_t number;
@@ -33,7 +33,10 @@ struct opened {
 	UT_hash_handle hh;
 };
 
-/* Opening and closing, one at a time; with cancellation off. */
+/*
+ * Take and give the turn, because opening and closing are done one at a time; with cancellation
+ * off.
+ */
 void opened_take_turn(void);
 void opened_give_turn(void);
 

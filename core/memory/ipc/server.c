@@ -1,6 +1,6 @@
 /*
- * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that blocks every signal;
- * a descriptor that the program closed behind our back is not used any more.
+ * The server of shared memory. Rules: runs inside the user's process, on a thread of its own that
+ * blocks every signal; a descriptor that the program closed behind our back is not used any more.
  */
 #include "core/memory/ipc/server.h"
 
@@ -51,7 +51,7 @@ static void drop(size_t i)
 	server.connection[i] = server.connection[--server.count];
 }
 
-/* Who connects and asks nothing keeps nobody out. */
+/* A peer that connects and asks nothing keeps nobody out. */
 static void drop_idle(void)
 {
 	uint64_t now = wire_deadline(0);
@@ -148,7 +148,9 @@ static void wait_for_any(void)
 	/* -1 is passed over by poll. */
 	poller[server.count] =
 	    (struct pollfd){.fd = is_full ? -1 : server.listener, .events = POLLIN};
-	/* Where it is refused (a container's profile) each is looked at all the same, now and then. */
+	/*
+	 * Where it is refused (a container's profile) each is looked at all the same, now and then.
+	 */
 	if (poll(poller, server.count + 1, is_full ? FULL_LOOK_MS : LOOK_MS) < 0 && errno != EINTR)
 		deadline_sleep(REFUSED_LOOK_NS);
 }

@@ -1,27 +1,30 @@
 /*
- * The thread that answers other processes which open memory of this one. It starts with the first handle that is given
- * away and needs no context. It waits for nobody: a reply fits its socket, and who asks nothing
- * for long gives its place to others.
+ * The thread that answers other processes which open memory of this one. It starts with the first
+ * handle that is given away and needs no context. It waits for nobody: a reply fits its socket, and
+ * who asks nothing for long gives its place to others.
  */
 #ifndef SPILLWAY_IPC_SERVER_H
 #define SPILLWAY_IPC_SERVER_H
 
 #include "core/wire/wire.h"
 
-/* Fills the reply, and its descriptors as far as the request asks for them; the server closes them. On its thread. */
+/*
+ * Fills the reply, and its descriptors as far as the request asks for them; the server closes them.
+ * On its thread.
+ */
 typedef void ipc_answer(const struct wire_request *request, struct wire_reply *reply,
                         int descriptors[WIRE_BATCH]);
 
 /*
- * Starts it, once; this process's token. 0 or a negative errno, message filled; then it is worth another try.
- * Thread-safe. Not to be called in a forked child.
+ * Starts it, once; this process's token. 0 or a negative errno, message filled; then it is worth
+ * another try. Thread-safe. Not to be called in a forked child.
  */
 int ipc_serve(ipc_answer *answer, struct wire_token *token, char *message, size_t size);
-/* Whether the token is this process's. */
+/* Returns whether the token is this process's. */
 bool ipc_is_own(const struct wire_token *token);
-/* In a forked child: the socket is the parent's. Takes no lock. */
+/* Forgets the socket in a forked child: it is the parent's. Takes no lock. */
 void ipc_forked(void);
-/* The process ends: its name in the state directory goes. */
+/* Takes the socket's name out of the state directory, when the process ends. */
 void ipc_stop(void);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define MS 1000000ull
 
-/* How long a closure may take to come about: each failure in a row doubles it. */
+/* A closure may take so long to come about; each failure in a row doubles it. */
 #define HOLD_LEAST (20 * MS)
 #define HOLD_MOST  (1000 * MS)
 /* A launch that is held so long passes all the same. */
@@ -22,14 +22,14 @@
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
 #define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
-/* What a closure should take at most, for the bytes it copies. */
+/* A closure should take so long at most, for the bytes it copies. */
 #define COPY_NS     (10 * MS)
 #define BYTES_LEAST ((uint64_t)32 << 20)
 #define BYTES_MOST  ((uint64_t)256 << 20)
 
 static _Atomic bool is_under_way;
 
-/* What closures of a device have shown. */
+/* The experience with closures of a device. */
 static struct pace {
 	uint64_t hold_ns;
 	uint64_t bytes; /* at once */
@@ -93,7 +93,8 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 		m->kind->moved(device, m, plan->to, plan->is_exportable);
 	}
 	/*
-	 * Before the gate opens: what is mapped here as well stays when the program frees it, and is charged to nobody.
+	 * Before the gate opens: what is mapped here as well stays when the program frees it, and
+	 * is charged to nobody.
 	 */
 	moves_finish(device, plan->moves, plan->count);
 	plan_unlock(device);
@@ -113,8 +114,8 @@ static CUresult move_all(struct plan *plan, struct device *device, bool queued, 
 }
 
 /*
- * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not come to that, or
- * MOVE_NONE.
+ * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not
+ * come to that, or MOVE_NONE.
  */
 static enum move_pending close_and_move(struct plan *plan, struct device *device,
                                         uint64_t patience_ns, uint64_t hold_ns)

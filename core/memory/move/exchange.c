@@ -1,6 +1,6 @@
 /*
- * Moving mapped memory. Rules: by the mover thread alone; what the driver refuses is asked for once more, and what
- * cannot be done is undone, so that every byte stays where it can be reached.
+ * Moving mapped memory. Rules: by the mover thread alone; what the driver refuses is asked for once
+ * more, and what cannot be done is undone, so that every byte stays where it can be reached.
  */
 #include "core/memory/move/exchange.h"
 

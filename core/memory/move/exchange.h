@@ -1,8 +1,8 @@
 /*
  * Moving mapped memory: the physical memory behind addresses is exchanged, the bytes come along.
  *
- * Used by the mover thread alone. moves_prepare() and moves_finish() may run while the program works; moves_run()
- * only while the gate is seized and nothing runs on any device.
+ * Used by the mover thread alone. moves_prepare() and moves_finish() may run while the program
+ * works; moves_run() only while the gate is seized and nothing runs on any device.
  */
 #ifndef SPILLWAY_MOVE_H
 #define SPILLWAY_MOVE_H
@@ -26,8 +26,9 @@ struct move {
 enum { MOVES_MAX = 128 };
 
 /*
- * Maps the new memory where it can be copied to. How many of the moves are ready (the first so many). Memory that the
- * program made may be of any size, and cannot be mapped in parts: it is moved alone, however long the copy takes.
+ * Maps the new memory where it can be copied to. How many of the moves are ready (the first so
+ * many). Memory that the program made may be of any size, and cannot be mapped in parts: it is
+ * moved alone, however long the copy takes.
  */
 size_t moves_prepare(struct device *device, struct move *moves, size_t count);
 /* Copies and exchanges. What failed is as it was before. */

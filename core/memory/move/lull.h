@@ -1,6 +1,6 @@
 /*
- * Natural moments: a call of the program that waited for its work has just returned, so little or nothing is in flight.
- * Moves wait for them, a while. Thread-safe.
+ * Natural moments: a call of the program that waited for its work has just returned, so little or
+ * nothing is in flight. Moves wait for them, a while. Thread-safe.
  */
 #ifndef SPILLWAY_MOMENT_H
 #define SPILLWAY_MOMENT_H

@@ -1,6 +1,7 @@
 /*
- * Choosing what to move: the best few of many, by a heap whose root is the worst that is kept. So most candidates cost one
- * comparison, and none has others shifted: an arena has tens of thousands of chunks, which are gone through under its lock.
+ * Choosing what to move: the best few of many, by a heap whose root is the worst that is kept. So
+ * most candidates cost one comparison, and none has others shifted: an arena has tens of thousands
+ * of chunks, which are gone through under its lock.
  */
 #include "core/memory/move/movable.h"
 

@@ -1,15 +1,17 @@
 /*
- * What the mover moves, each kind behind the same functions: chunks of arenas (movable_chunks.c), and physical memory that
- * the program made itself (movable_own.c). A piece of it is known by the address where it is mapped.
+ * Memory that the mover moves, each kind behind the same functions: chunks of arenas
+ * (movable_chunks.c), and physical memory that the program made itself (movable_own.c). A piece of
+ * it is known by the address where it is mapped.
  *
- * The functions are the mover's alone. It calls all but has() and choose() with the kind's lock held, which it also holds while it moves.
+ * The functions are the mover's alone. It calls all but has() and choose() with the kind's lock
+ * held, which it also holds while it moves.
  */
 #ifndef SPILLWAY_MOVABLE_H
 #define SPILLWAY_MOVABLE_H
 
 #include "core/memory/move/exchange.h"
 
-/* What may be moved, in the order in which it should be. */
+/* A piece that may be moved. */
 struct candidate {
 	const struct movable_kind *kind;
 	CUdeviceptr address;
@@ -26,24 +28,33 @@ struct choice {
 };
 
 struct movable_kind {
-	/* Returns whether what is mapped at the address is of this kind. Takes the lock where it needs it. */
+	/*
+	 * Returns whether what is mapped at the address is of this kind. Takes the lock where it
+	 * needs it.
+	 */
 	bool (*has)(CUdeviceptr address);
 	/* The lock of what is on a device. */
 	void (*acquire)(struct device *device);
 	void (*release)(struct device *device);
-	/* Considers all that is on this side and may leave it. Takes the lock, for short times where there is much. */
+	/*
+	 * Considers all that is on this side and may leave it. Takes the lock, for short times
+	 * where there is much.
+	 */
 	void (*choose)(struct device *device, enum segment_side side, struct choice *choice);
 	/*
-	 * Those that belong to what is mapped at the address and are not on the device, or not in memory made for
-	 * export where that is wanted.
+	 * Those that belong to what is mapped at the address and are not on the device, or not in
+	 * memory made for export where that is wanted.
 	 */
 	void (*choose_at)(struct device *device, CUdeviceptr address, bool is_exportable,
 	                  struct choice *choice);
-	/* All that moves together with what is mapped at the address, where allocations stay whole; NULL: nothing moves. */
+	/*
+	 * All that moves together with what is mapped at the address, where allocations stay whole;
+	 * NULL: nothing moves.
+	 */
 	void (*choose_whole)(struct device *device, CUdeviceptr address, struct choice *choice);
 	/*
-	 * Says in *move what is mapped at move->address: everything but `to`. False: it cannot be moved, or not any
-	 * more. pinned_too: even if it must stay where it is.
+	 * Says in *move what is mapped at move->address: everything but `to`. False: it cannot be
+	 * moved, or not any more. pinned_too: even if it must stay where it is.
 	 */
 	bool (*look)(struct device *device, struct move *move, bool pinned_too);
 	/* It is elsewhere now. */
@@ -61,8 +72,8 @@ static inline unsigned int movable_heat(uint64_t rank)
 	return (unsigned int)(rank >> 32);
 }
 /*
- * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of equals the first
- * considered stays, and comes first.
+ * Keeps the MOVES_MAX coldest, or hottest, of those considered; after movable_end() in order. Of
+ * equals the first considered stays, and comes first.
  */
 void movable_begin(struct choice *choice, bool hottest);
 void movable_consider(struct choice *choice, const struct candidate *candidate);

@@ -1,4 +1,4 @@
-/* How chunks of arenas are moved. Rules: by the mover thread alone. */
+/* Chunks of arenas, for the mover. Rules: by the mover thread alone. */
 #include "core/memory/move/movable_chunks.h"
 
 #include "core/base/lock.h"
@@ -37,7 +37,10 @@ static bool is_empty_slab(const struct unit *unit)
 /* So many units are gone through before others may have the lock: some tens of microseconds. */
 enum { UNITS_AT_ONCE = 4096 };
 
-/* With the lock held: considers the chunks that begin from this unit on. Returns where it has ended. */
+/*
+ * With the lock held: considers the chunks that begin from this unit on. Returns where it has
+ * ended.
+ */
 static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_side side,
                             uint32_t now, struct choice *choice)
 {
@@ -69,7 +72,10 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 	return i;
 }
 
-/* Lets others have the lock now and then: what they change is seen or not, and what is planned is looked at again. */
+/*
+ * Lets others have the lock now and then: what they change is seen or not, and what is planned is
+ * looked at again.
+ */
 static void choose(struct device *device, enum segment_side side, struct choice *choice)
 {
 	struct arena *arena = arena_on(device);

@@ -1,4 +1,4 @@
-/* How the program's own physical memory is moved. Rules: by the mover thread alone. */
+/* Own memory, for the mover. Rules: by the mover thread alone. */
 #include "core/memory/move/movable_own.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 	lock_release(&own_lock);
 }
 
-/* What is mapped at the address, if that is all there is to know of it. */
+/* Returns what is mapped at the address, if it can be moved; or NULL. */
 static struct own *movable_at(const struct device *device, CUdeviceptr address)
 {
 	const struct mapped_range *range = own_mapping(address);
@@ -71,7 +71,10 @@ static struct own *movable_at(const struct device *device, CUdeviceptr address)
 	                                                                           : NULL;
 }
 
-/* In memory that can be exported it is as soon as it is on the device, if the program has asked for that. */
+/*
+ * In memory that can be exported it is as soon as it is on the device, if the program has asked for
+ * that.
+ */
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
                       struct choice *choice)
 {
@@ -83,8 +86,8 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 }
 
 /*
- * Rights as the driver wants them. Neighbours with the same rights share them, and get them by one call; nearly all
- * have the same. NULL: too many different ones.
+ * Rights as the driver wants them. Neighbours with the same rights share them, and get them by one
+ * call; nearly all have the same. NULL: too many different ones.
  */
 static const CUmemAccessDesc *rights_of(const struct mapped_range *range, size_t *count)
 {

@@ -1,6 +1,6 @@
 /*
- * The mover. Rules: one thread of ours inside the user's process. It blocks every signal, makes no driver call while a
- * capture is active, and closes the gate only for times that have an end.
+ * The mover. Rules: one thread of ours inside the user's process. It blocks every signal, makes no
+ * driver call while a capture is active, and closes the gate only for times that have an end.
  *
  * plan     which chunks go where, with the memory they go to; made while the program works
  * closure  the gate is held and seized, nothing runs: the plan is carried out
@@ -39,12 +39,12 @@
 #define ROOM_IS_FOR_ITS_ASKER (1000 * MS)
 #define STOP_PATIENCE         (100 * MS) /* who exits is kept waiting so long */
 /*
- * How much longer than an exchange nothing is exchanged again: a program that uses in turns more than fits would have
- * its memory moved all the time, and gain nothing.
+ * So many times as long as an exchange nothing is exchanged again: a program that uses in turns
+ * more than fits would have its memory moved all the time, and gain nothing.
  */
 enum { REST_AFTER_EXCHANGE = 40 };
 
-/* What the mover knows of a device. */
+/* The mover keeps this of a device. */
 static struct tended {
 	uint64_t no_promotion_until; /* CLOCK_MONOTONIC */
 	uint64_t no_exchange_until;
@@ -91,7 +91,10 @@ static enum move_pending demote(struct device *device, uint64_t bytes, const str
 	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
 	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (!plan.count) {
-		/* What the program has freed since the spares were let go is among them: it goes next time. */
+		/*
+		 * What the program has freed since the spares were let go is among them: it goes
+		 * next time.
+		 */
 		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
 
 		if (why == MOVE_NONE)
@@ -121,7 +124,10 @@ static enum move_pending promote(struct device *device, uint64_t bytes, const st
 	return why;
 }
 
-/* Returns as demote(). *done: so many bytes more have left, of a plan that failed in its midst, too. */
+/*
+ * Returns as demote(). *done: so many bytes more have left, of a plan that failed in its midst,
+ * too.
+ */
 static enum move_pending shrink(struct device *device, uint64_t bytes,
                                 bool (*is_wanted)(struct device *device), uint64_t *done)
 {
@@ -142,7 +148,10 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 	       movable_heat(hot->of[0].rank) == HEAT_HOT;
 }
 
-/* Cold chunks of the device for the hot ones of the host; what they leave the next look promotes into. */
+/*
+ * Cold chunks of the device for the hot ones of the host; what they leave the next look promotes
+ * into.
+ */
 static bool swap(struct device *device, struct choice *hot)
 {
 	struct tended *t = &tended[device->id.ordinal];
@@ -203,7 +212,7 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 	return swap(device, &hot);
 }
 
-/* What is still beyond the limit: what keeps it there, under the settings of that turn. */
+/* Says what keeps memory beyond the limit, under the settings of that turn. */
 static void say_held(struct device *device, uint64_t turn, enum move_pending blocker)
 {
 	const struct statistics *s = device->statistics;
@@ -217,7 +226,10 @@ static void say_held(struct device *device, uint64_t turn, enum move_pending blo
 	device_note_held(device, turn, why);
 }
 
-/* Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the kernel, so only then. */
+/*
+ * Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the
+ * kernel, so only then.
+ */
 static void prefill(struct device *device, uint64_t limit)
 {
 	unsigned int on_device = spare_missing(device, SEGMENT_ON_DEVICE);
@@ -282,7 +294,7 @@ static bool tend(struct device *device)
 
 /* --- requests --- */
 
-/* What must leave so that so much more is below the limit. */
+/* Returns the bytes that must leave so that so much more is below the limit. */
 static uint64_t missing(struct device *device, uint64_t room)
 {
 	uint64_t wanted = device_charged(device, SEGMENT_ON_DEVICE) + room;
@@ -318,7 +330,10 @@ static CUresult answer_room(const struct wanted_request *r)
 /* In a row without anything having moved; then the asker is told that it is not ready. */
 enum { PIN_TRIES = 64 };
 
-/* Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as of shrink(). */
+/*
+ * Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as
+ * of shrink().
+ */
 static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice,
                                      uint64_t *demoted)
 {

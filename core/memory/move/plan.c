@@ -35,7 +35,10 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 	movable_end(choice);
 }
 
-/* Below the limit of the moment: it may have changed since the plan was begun. The mover waits for nothing. */
+/*
+ * Below the limit of the moment: it may have changed since the plan was begun. The mover waits for
+ * nothing.
+ */
 static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk)
 {
 	const struct terms terms = terms_of(device);
@@ -220,8 +223,9 @@ static bool has_whole(const struct plan *plan, struct device *device, size_t cou
 }
 
 /*
- * Of the first `count` those of whole allocations, first. What was freed and allocated anew meanwhile may be at the same
- * addresses in part, and in the same memory.
+ * Puts those of whole allocations first, of the first `count`, and returns how many they are. What
+ * was freed and allocated anew meanwhile may be at the same addresses in part, and in the same
+ * memory.
  */
 static size_t keep_whole(struct plan *plan, struct device *device, size_t count)
 {

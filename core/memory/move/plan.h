@@ -1,6 +1,7 @@
 /*
- * A plan: which pieces of memory go where, with the physical memory they go to. Made while the program works; carried
- * out in a closure (closure.h). There is one mover, and so one plan at a time.
+ * A plan: which pieces of memory go where, with the physical memory they go to. Made while the
+ * program works; carried out in a closure (closure.h). There is one mover, and so one plan at a
+ * time.
  */
 #ifndef SPILLWAY_PLAN_H
 #define SPILLWAY_PLAN_H
@@ -8,7 +9,10 @@
 #include "core/memory/move/movable.h"
 #include "core/memory/arena/spare.h"
 
-/* The kinds of memory that there are to move, ended by NULL. To be called once, before anything is planned. */
+/*
+ * The kinds of memory that there are to move, ended by NULL. To be called once, before anything is
+ * planned.
+ */
 void plan_kinds(const struct movable_kind *const *kinds);
 /* The kind of what is mapped at the address, or NULL. */
 const struct movable_kind *plan_kind_at(CUdeviceptr address);
@@ -27,28 +31,34 @@ struct plan {
 	uint64_t closed_ns; /* for which the gate was held */
 };
 
-/* What is movable, of whatever kind: the coldest of the device's side, or the hottest of the host's. */
+/*
+ * Chooses what is movable, of whatever kind: the coldest of the device's side, or the hottest of
+ * the host's.
+ */
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
 /*
- * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to go to: below the
- * limit of the moment on the device, below host_limit on the host. Returns why there was no more of it, or MOVE_NONE.
+ * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to
+ * go to: below the limit of the moment on the device, below host_limit on the host. Returns why
+ * there was no more of it, or MOVE_NONE.
  */
 enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
                             uint64_t bytes, uint64_t most);
-/* The physical memory that a move is for on this side: what it leaves there, or needs. */
+/* Returns the physical memory that a move is for on this side: what it leaves there, or needs. */
 struct chunk plan_memory(const struct move *move, enum segment_side side);
-/* A move will not be: the memory it was to go to is free. */
+/* Drops a move: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */
 void plan_cut(struct plan *plan, struct device *device, size_t count);
 
-/* Around carrying it out: the locks of all kinds, so that nothing else changes. */
+/*
+ * Take and give back the locks of all kinds, around carrying it out, so that nothing else changes.
+ */
 void plan_lock(struct device *device);
 void plan_unlock(struct device *device);
-/* With the locks held: how many of its moves are still as planned; they are the first. */
+/* With the locks held: returns how many of its moves are still as planned; they are the first. */
 size_t plan_check(struct plan *plan, struct device *device);
 
-/* What waits, and why: for the statistics. */
+/* Tells the statistics what waits, and why. */
 void plan_say_pending(struct device *device, enum move_pending why);
 
 #endif

@@ -1,4 +1,7 @@
-/* The books of own memory. Rules: runs inside the user's process, within its calls or on the mover's thread. */
+/*
+ * The books of own memory. Rules: runs inside the user's process, within its calls or on the
+ * mover's thread.
+ */
 #include "core/memory/own/books.h"
 
 #include <stdlib.h>
@@ -58,7 +61,10 @@ void own_unname(struct own *p)
 	p->is_named = false;
 }
 
-/* The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not see. */
+/*
+ * The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not
+ * see.
+ */
 static void supersede(CUmemGenericAllocationHandle handle)
 {
 	struct own *last = own_find(handle);

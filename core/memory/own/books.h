@@ -1,8 +1,11 @@
 /*
- * The books of the program's physical memory, of physical.c, own_mapping.c and movable_own.c alone. All with the lock held.
+ * The books of the program's physical memory, of physical.c, own_mapping.c and movable_own.c alone.
+ * All with the lock held.
  *
- * name    the handle that the program knows. It is ours where the memory can be moved, else the driver's
- * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it has a name or mapping
+ * name    the handle that the program knows. It is ours where the memory can be moved, else the
+ *         driver's
+ * handle  the driver's, of the memory that it is now; of ours we hold one reference as long as it
+ *         has a name or mapping
  */
 #ifndef SPILLWAY_OWN_BOOKS_H
 #define SPILLWAY_OWN_BOOKS_H
@@ -48,24 +51,30 @@ typedef LOCK_OF(OWN) own_lock_type;
 extern own_lock_type own_lock;
 extern struct own *own_by_name;
 
-/* By the program's handle; NULL: none. */
+/* Finds it by the program's handle; NULL: none. */
 struct own *own_find(CUmemGenericAllocationHandle name);
 /* Enters it by its name, and takes it out. Returns whether there was memory for it. */
 bool own_name(struct own *p);
 void own_unname(struct own *p);
 /* Takes it out of the books, with its charge. The memory is released already. */
 void own_forget(struct own *p);
-/* A mapping is gone: with the last one goes what has no handle either, and of ours nobody but us has one. */
+/* Lets go what has neither mapping nor handle any more; of ours nobody but us has one. */
 void own_drop_unless_used(struct own *p);
-/* What is on the host may come back to the room that was left on the device; NULL: none. Not with the lock held. */
+/*
+ * Wakes the mover, because room was left on the device (NULL: none was) to which something may come
+ * back. Not with the lock held.
+ */
 void own_wake_for(struct device *device);
-/* The mapping that holds the address, or NULL. */
+/* Returns the mapping that holds the address, or NULL. */
 struct mapped_range *own_mapping(CUdeviceptr address);
-/* It is mapped as one, with rights that are known, so that its memory could be exchanged. */
+/*
+ * Returns whether it is mapped as one, with rights that are known, so that its memory could be
+ * exchanged.
+ */
 bool own_is_movable(const struct own *p);
-/* After anything changed that this depends on: keeps the statistics. */
+/* Keeps the statistics, after anything changed that they depend on. */
 void own_recount(struct own *p);
-/* Imported memory in the books. Any thread, without the lock. */
+/* Returns how much imported memory is in the books, without the lock. */
 size_t own_imports(void);
 
 #endif

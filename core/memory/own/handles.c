@@ -76,8 +76,8 @@ void own_left(struct own *p, bool gone)
 }
 
 /*
- * The program has one more: `handle`, which the driver has given it and which of ours it never sees. With the lock
- * held.
+ * The program has one more: `handle`, which the driver has given it and which of ours it never
+ * sees. With the lock held.
  */
 static void add_handle(struct own *p, CUmemGenericAllocationHandle *handle)
 {
@@ -105,7 +105,10 @@ void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address)
 	lock_release(&own_lock);
 }
 
-/* What this process has exported and imports again: it is pinned, so the driver's handle is still the same. */
+/*
+ * Finds what this process has exported and imports again: it is pinned, so the driver's handle is
+ * still the same.
+ */
 static struct own *exported_by_us(CUmemGenericAllocationHandle handle)
 {
 	struct own *p = own_by_name;

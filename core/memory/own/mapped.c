@@ -1,4 +1,4 @@
-/* Where the application has its physical memory mapped. Rules: runs inside the user's process, within its calls. */
+/* Mappings of own memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/own/own.h"
 
 #include <search.h>
@@ -42,7 +42,10 @@ static void take_out(struct mapped_range *range)
 	*at = range->next;
 }
 
-/* Forgets what lies there and was mapped so far, with the lock held. The device of some of it; NULL: none was. */
+/*
+ * Forgets what lies there and was mapped so far, with the lock held. The device of some of it;
+ * NULL: none was.
+ */
 static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64_t so_far)
 {
 	struct mapped_range key = {.address = address, .size = end - address}, *range;
@@ -75,7 +78,10 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 	struct own *p;
 
 	lock_acquire(&own_lock);
-	/* The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we did not see. */
+	/*
+	 * The driver maps nothing twice: a mapping known there is leaving, or gone by a way that we
+	 * did not see.
+	 */
 	forget_mapped(address, address + size, UINT64_MAX);
 	p = own_find(handle);
 	if (p && own_is_ours(p->name) && !touched_open(address, size))

@@ -1,13 +1,14 @@
 /*
  * Own memory: physical memory that the program makes itself with cuMemCreate.
  *
- * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead, unless it is to be
- * exported. Where there is an arena, the program gets a handle of ours for it, which stays the same while the mover
- * exchanges the memory behind the program's mapping. It does that with what is mapped once and has been given rights to;
- * what has left the program's hands (exported, bound, registered) stays where it is.
+ * Charged while a handle or a mapping of it lives. Beyond the limit it is made on the host instead,
+ * unless it is to be exported. Where there is an arena, the program gets a handle of ours for it,
+ * which stays the same while the mover exchanges the memory behind the program's mapping. It does
+ * that with what is mapped once and has been given rights to; what has left the program's hands
+ * (exported, bound, registered) stays where it is.
  *
- * Handles of ours are known by their value; all functions leave others as they are. What takes a handle to the driver,
- * and what follows, is done inside the gate. Thread-safe.
+ * Handles of ours are known by their value; all functions leave others as they are. What takes a
+ * handle to the driver, and what follows, is done inside the gate. Thread-safe.
  */
 #ifndef SPILLWAY_OWN_H
 #define SPILLWAY_OWN_H
@@ -28,72 +29,81 @@ static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
 }
 
 /*
- * Enters memory that was made and charged. moves: the program gets a handle of ours, in *handle; else it stays where it was
- * made.
+ * Enters memory that was made and charged. moves: the program gets a handle of ours, in *handle;
+ * else it stays where it was made.
  */
 void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
                const CUmemAllocationProp *prop, bool moves, CUmemGenericAllocationHandle *handle);
 /* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
 bool own_translate(CUmemGenericAllocationHandle *handle);
-/* One of ours: releases it, with the answer in *result. False: it is not ours. */
+/* Releases one of ours, with the answer in *result. False: it is not ours. */
 bool own_release(CUmemGenericAllocationHandle handle, CUresult *result);
 /*
- * Around the driver's call that releases one of its own: until it has agreed the memory is known and charged, and what is made
- * under the same handle meanwhile is not taken for it. NULL: not known.
+ * Around the driver's call that releases one of its own: until it has agreed the memory is known
+ * and charged, and what is made under the same handle meanwhile is not taken for it. NULL: not
+ * known.
  */
 struct own *own_leave(CUmemGenericAllocationHandle handle);
 void own_left(struct own *leaving, bool gone);
-/* Before the driver is asked to unmap: what is mapped there after this is not meant. */
+/*
+ * Counts mappings, before the driver is asked to unmap: what is mapped there after this is not
+ * meant.
+ */
 uint64_t own_mapped_so_far(void);
 
 /*
- * To be called after the driver did each of these. Retaining and importing put our handle in the place of the driver's
- * where the memory has one.
+ * To be called after the driver did each of these. Retaining and importing put our handle in the
+ * place of the driver's where the memory has one.
  */
 /* address: in the mapping that the handle was asked for */
 void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
 void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
 void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
 void own_accessed(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count);
-/* A shareable handle of this type was made of it: who imports it is to know what it is. */
+/*
+ * Marks a shareable handle of this type that was made of it: who imports it is to know what it is.
+ */
 void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handle,
                   CUmemAllocationHandleType type, const void *shareable);
 
 /*
- * Another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of the driver's where the program
- * has it already, and returns whether it has. own_enter_import() enters it, charged for import->bytes; device NULL: that of
- * no known one. Returns whether there was memory for the books.
+ * Another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of the
+ * driver's where the program has it already, and returns whether it has. own_enter_import() enters
+ * it, charged for import->bytes; device NULL: that of no known one. Returns whether there was
+ * memory for the books.
  */
 bool own_import_again(CUmemGenericAllocationHandle *handle);
 bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle,
                       const struct import *import);
 /*
- * Before imported memory is mapped up to `end`: the device to which *bytes more are to be charged for it, by own_charged() when
- * they are; NULL: nothing is. own_not_mapped() takes them back where the driver refuses.
+ * Before imported memory is mapped up to `end`: the device to which *bytes more are to be charged
+ * for it, by own_charged() when they are; NULL: nothing is. own_not_mapped() takes them back where
+ * the driver refuses.
  */
 struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *bytes);
 void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes);
 void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 
 /*
- * It must be on the device and stay there: before it is exported, bound to a multicast object, mapped into an array,
- * known to another device. Those at an address are all that are mapped in the range. Not inside the gate: waits for the
- * mover.
+ * It must be on the device and stay there: before it is exported, bound to a multicast object,
+ * mapped into an array, known to another device. Those at an address are all that are mapped in the
+ * range. Not inside the gate: waits for the mover.
  *
- * types: handle types it is to be exported as; 0: another use. Memory that was not made for these is let alone, for the
- * driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device now.
+ * types: handle types it is to be exported as; 0: another use. Memory that was not made for these
+ * is let alone, for the driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device
+ * now.
  */
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types);
 void own_pin_range(CUdeviceptr address, size_t size);
 
-/* What the program asked for, whatever the backing. False: as the driver says. */
+/* Returns in *prop what the program asked for, whatever the backing. False: as the driver says. */
 bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
-/* As pointer_attribute(), of memory that the driver has on the host. */
+/* Answers as pointer_attribute(), of memory that the driver has on the host. */
 bool own_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                    CUresult *result);
 /*
- * The granularity that memory of these properties needs so that it can be on the host as well; `granularity` where
- * it cannot be there.
+ * Returns the granularity that memory of these properties needs so that it can be on the host as
+ * well; `granularity` where it cannot be there.
  */
 size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *prop,
                        CUmemAllocationGranularity_flags option, size_t granularity);

@@ -1,4 +1,7 @@
-/* Memory of graphs. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
+/*
+ * Memory of graphs. Rules: runs inside the user's process, within its calls; makes no call that
+ * waits for work.
+ */
 #include "core/memory/uses/graph_memory.h"
 
 #include "core/base/lock.h"

@@ -1,7 +1,8 @@
 /*
- * Memory that graphs allocate: addresses come with the node, physical memory with a launch, and the driver keeps
- * it for the next until it is trimmed. Charged for what the driver says it has reserved, which is asked after each
- * launch, upload, trim and end of a graph once there is a graph with such a node. Thread-safe.
+ * Memory that graphs allocate: addresses come with the node, physical memory with a launch, and the
+ * driver keeps it for the next until it is trimmed. Charged for what the driver says it has
+ * reserved, which is asked after each launch, upload, trim and end of a graph once there is a graph
+ * with such a node. Thread-safe.
  */
 #ifndef SPILLWAY_GRAPH_MEMORY_H
 #define SPILLWAY_GRAPH_MEMORY_H

@@ -1,15 +1,15 @@
 /*
  * Memory pools: what cuMemAllocAsync draws from.
  *
- * A pool is charged for what the driver reserves for it, not for what is allocated from it: it grows by chunks and
- * keeps them after frees, until a synchronisation, a trim, or as long as its release threshold says. The driver
- * is asked after each event that may change it.
+ * A pool is charged for what the driver reserves for it, not for what is allocated from it: it
+ * grows by chunks and keeps them after frees, until a synchronisation, a trim, or as long as its
+ * release threshold says. The driver is asked after each event that may change it.
  *
  * live       bytes allocated from it by the driver and not freed
  * surplus    charged, but not live: given back to the device when somebody needs room
  * spilled    bytes that the program allocated from it and that are on the host instead
- * elastic    what the program allocated from it and lives in the arena, which is charged by itself: bytes in use, and
- *            bytes reserved, with those that are kept for the next (ordered.h)
+ * elastic    what the program allocated from it and lives in the arena, which is charged by itself:
+ *            bytes in use, and bytes reserved, with those that are kept for the next (ordered.h)
  *
  * Thread-safe.
  */
@@ -21,40 +21,48 @@
 struct pool;
 
 /*
- * Pools that the program makes, and those that it is given, which may be known; those that are not on a device are left
- * alone. One that was made takes the place of one that is leaving.
+ * Pools that the program makes, and those that it is given, which may be known; those that are not
+ * on a device are left alone. One that was made takes the place of one that is leaving.
  */
 void pool_made(struct device *device, CUmemoryPool handle);
 void pool_met(struct device *device, CUmemoryPool handle);
 /* The driver is asked to destroy it; and after its answer (registry_left()). */
 struct leaving pool_leave(CUmemoryPool handle);
 void pool_left(struct leaving *leaving, bool gone);
-/* The program bounds what the pool may hold; 0: it does not. */
+/* Bounds what the pool may hold, as the program says; 0: it does not. */
 void pool_bound(struct pool *pool, uint64_t most);
-/* Whether so much more is beyond that bound. */
+/* Returns whether so much more is beyond that bound. */
 bool pool_is_bounded(struct pool *pool, uint64_t bytes);
-/* By its handle; of two, the one made last. A reference for the caller (pool_release), or NULL: not known. */
+/*
+ * Finds it by its handle; of two, the one made last. A reference for the caller (pool_release), or
+ * NULL: not known.
+ */
 struct pool *pool_find(CUmemoryPool handle);
-/* The one that cuMemAllocAsync draws from on this device now; likewise. */
+/* Finds the one that cuMemAllocAsync draws from on this device now; likewise. */
 struct pool *pool_current(struct device *device);
 void pool_hold(struct pool *pool);
 void pool_release(struct pool *pool); /* NULL is fine */
-/* NULL: it is destroyed. */
+/* Returns its handle; NULL: it is destroyed. */
 CUmemoryPool pool_handle(struct pool *pool);
 struct device *pool_device(const struct pool *pool);
-/* Other processes may open it: what is allocated from it must be on the device. */
+/* Notes that other processes may open it: what is allocated from it must be on the device. */
 void pool_share(struct pool *pool);
 bool pool_is_shared(const struct pool *pool);
 
-/* What the program asks of it is the driver's to make: it is no plain memory of the device. */
+/*
+ * Leaves it to the driver to make what the program asks of it: it is no plain memory of the device.
+ */
 void pool_leave_to_driver(struct pool *pool);
-/* Whether what is allocated from it may live in the arena. */
+/* Returns whether what is allocated from it may live in the arena. */
 bool pool_is_elastic(struct pool *pool);
-/* Elastic memory came or went: bytes in use, bytes reserved. */
+/* Counts elastic memory that came or went: bytes in use, bytes reserved. */
 void pool_elastic(struct pool *pool, int64_t used, int64_t reserved);
-/* What an allocation of this size is in use of it. */
+/* Returns how much of it an allocation of this size uses. */
 uint64_t pool_rounded(size_t size);
-/* Bytes that it has, and how many of them it keeps when nobody uses them. */
+/*
+ * Return the bytes that it has, those of them in the arena, and how many it keeps when nobody uses
+ * them.
+ */
 uint64_t pool_reserved(struct pool *pool);
 uint64_t pool_elastic_reserved(struct pool *pool);
 uint64_t pool_keeps(struct pool *pool);
@@ -67,26 +75,37 @@ struct pool_request {
 	void *cookie;
 };
 /*
- * Charges what the pool grows by and lets the driver allocate; *address on success only. OUT_OF_MEMORY without
- * the driver's word when the limit does not allow the growth. *live: bytes to be told to pool_freed().
+ * Charges what the pool grows by and lets the driver allocate; *address on success only.
+ * OUT_OF_MEMORY without the driver's word when the limit does not allow the growth. *live: bytes to
+ * be told to pool_freed().
  */
 CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CUdeviceptr *address,
                        uint64_t *live);
-/* The driver was told to free so much of it; makes no driver call, so pools_settle() is for later. */
+/*
+ * Notes that the driver was told to free so much of it; makes no driver call, so pools_settle() is
+ * for later.
+ */
 void pool_freed(struct pool *pool, uint64_t live);
-/* Bytes on the host instead came and went; the latter makes no driver call. */
+/*
+ * Count bytes that are on the host instead, as they come and go; the latter makes no driver call.
+ */
 void pool_spilled(struct pool *pool, uint64_t bytes);
 void pool_unspilled(struct pool *pool, uint64_t bytes);
 
-/* The driver may have given surplus back: after a synchronisation, a trim, the end of a context. */
+/*
+ * Finds out what surplus the driver has given back: after a synchronisation, a trim, the end of a
+ * context.
+ */
 void pools_settle(void);
-/* Has the pools of a device give back what they need not have. Whether anything came back. */
+/*
+ * Has the pools of a device give back what they need not have. Returns whether anything came back.
+ */
 bool pools_make_room(struct device *device);
 
 /*
- * Attributes as the program shall see them: what is spilled or elastic is counted as if it were in the pool, and the release
- * threshold is the one it set, although the driver's is never above the limit. NOT_SUPPORTED for those that the
- * driver answers and takes rightly.
+ * Attributes as the program shall see them: what is spilled or elastic is counted as if it were in
+ * the pool, and the release threshold is the one it set, although the driver's is never above the
+ * limit. NOT_SUPPORTED for those that the driver answers and takes rightly.
  */
 CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value);
 CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value);

@@ -1,4 +1,7 @@
-/* What pools are charged. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
+/*
+ * Charges of pools. Rules: runs inside the user's process, within its calls; makes no call that
+ * waits for work.
+ */
 #include "core/memory/uses/pool_private.h"
 
 #include <stdlib.h>
@@ -75,7 +78,7 @@ struct pool *pool_create(struct device *device, CUmemoryPool handle)
 
 /* --- what it is charged --- */
 
-/* What it may still hold of its chunks when the driver no longer tells. */
+/* Returns what it may still hold of its chunks when the driver no longer tells. */
 static uint64_t guess(const struct pool *pool)
 {
 	uint64_t chunks = (pool->live + POOL_CHUNK - 1) / POOL_CHUNK * POOL_CHUNK;

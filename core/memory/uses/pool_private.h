@@ -38,8 +38,9 @@ struct pool *pool_create(struct device *device, CUmemoryPool handle);
 /* All with the pool's lock held. */
 
 /*
- * Charges what it has reserved now; `granted` of it was charged in advance. Returns whether that is within the limit, where
- * that matters (is_limited): the driver has taken it already, so beyond it is charged all the same.
+ * Charges what it has reserved now; `granted` of it was charged in advance. Returns whether that is
+ * within the limit, where that matters (is_limited): the driver has taken it already, so beyond it
+ * is charged all the same.
  */
 bool pool_settle(struct pool *pool, uint64_t granted, bool is_limited);
 static inline bool pool_has_surplus(const struct pool *pool)

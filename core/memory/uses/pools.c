@@ -1,4 +1,7 @@
-/* All pools. Rules: runs inside the user's process, within its calls; makes no call that waits for work. */
+/*
+ * All pools. Rules: runs inside the user's process, within its calls; makes no call that waits for
+ * work.
+ */
 #include "core/cuda/capture.h"
 #include "core/memory/uses/pool_private.h"
 

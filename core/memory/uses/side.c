@@ -70,7 +70,7 @@ static struct side *create(const struct context *context, const struct resource_
 	return s;
 }
 
-/* Of what is charged there may be more each time; the rest is what it was. */
+/* Enters it once more. More may be charged for it each time; the rest is what it was. */
 static void enter_again(struct side *s, uint64_t charged)
 {
 	atomic_fetch_add(&s->entered, 1);
