@@ -6,7 +6,7 @@
 
 #include "core/job/job.h"
 #include "core/memory/uses/graph_memory.h"
-#include "core/memory/alloc/ordered.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/uses/pool.h"
 #include "core/memory/uses/side.h"
@@ -239,7 +239,7 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 	side_left(&imported, result == CUDA_SUCCESS);
 	pool_left(&own, result == CUDA_SUCCESS);
 	if (result == CUDA_SUCCESS)
-		ordered_settle();
+		freed_waited();
 	return result;
 }
 
@@ -291,7 +291,7 @@ HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 	result = PASSING_GATE(REAL(cuMemPoolTrimTo)(pool, keep));
 	if (known && result == CUDA_SUCCESS) {
 		pools_settle();
-		ordered_trim(known, minBytesToKeep);
+		freed_trim(known, minBytesToKeep);
 	}
 	pool_release(known);
 	return result;

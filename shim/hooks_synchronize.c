@@ -23,7 +23,7 @@ static CUresult all_is_done(CUresult result)
 	KEEP_ERRNO;
 
 	if (result == CUDA_SUCCESS && job_is_active())
-		spilled_settle();
+		freed_settle();
 	return result;
 }
 

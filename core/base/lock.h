@@ -55,12 +55,11 @@ enum {
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
 	X(SPARES,       NOTHING, "spare chunks") \
-	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
 	X(ADDRESSES,    NOTHING, "allocations outside the arena, by address") \
 	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \
 	/* what is kept of the program's objects */ \
 	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \
-	X(ORDERED,      DRIVER,  "memory that is freed where its stream has come so far") \
+	X(FREED,        DRIVER,  "memory that was freed and may be in use") \
 	X(POOLS,        DRIVER,  "which pools there are") \
 	X(POOL,         DRIVER,  "what a pool holds") \
 	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
@@ -69,6 +68,7 @@ enum {
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
 	X(CONTEXTS,     NOTHING, "which contexts there are") \
+	X(EVENTS,       NOTHING, "events of ours that are recorded nowhere") \
 	/* pacing and steps */ \
 	X(PACER,        DRIVER,  "the rounds of a device") \
 	X(STEPS,        NOTHING, "how the steps of a device are found") \

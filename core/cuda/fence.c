@@ -2,6 +2,7 @@
 #include "core/cuda/fence.h"
 
 #include "core/cuda/context.h"
+#include "core/cuda/events.h"
 #include "core/cuda/idle.h"
 #include "core/cuda/capture.h"
 
@@ -29,8 +30,7 @@ static struct point *make_point(CUcontext context)
 {
 	struct point *p = &points[count];
 
-	if (count == POINTS_MAX ||
-	    driver.cuEventCreate(&p->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	if (count == POINTS_MAX || !(p->event = events_take(context)))
 		return NULL;
 	p->context = context;
 	p->is_ahead = false;

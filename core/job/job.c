@@ -30,7 +30,7 @@
 #include "core/budget/wanted.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/move/lull.h"
-#include "core/memory/alloc/ordered.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/heat/parameters.h"
 #include "core/memory/uses/pool.h"
 #include "core/cuda/idle.h"
@@ -624,11 +624,11 @@ void job_leave_stream(CUstream stream)
 
 bool job_keeps_of_streams(void)
 {
-	return capture_is_active() || ordered_keeps_any();
+	return capture_is_active() || freed_keeps_for_streams();
 }
 
 void job_left_stream(CUstream stream)
 {
 	capture_is_over(stream);
-	ordered_stream_gone(stream);
+	freed_stream_gone(stream);
 }

@@ -141,25 +141,25 @@ START_TEST(it_goes_when_all_that_was_in_flight_is_done)
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert_int_eq(work.waits, 0);
 	ck_assert_uint_eq(charged(), 14);
-	ck_assert(spilled_is_freed(a + 8 * MIB - 1));
-	ck_assert(!spilled_is_freed(b));
+	ck_assert(freed_has(a + 8 * MIB - 1));
+	ck_assert(!freed_has(b));
 	/* Freed twice: the driver is not asked, which still has it and would free it under us. */
 	ck_assert_int_eq(release(a), CUDA_ERROR_INVALID_VALUE);
 	/* The fence of the first tells nothing of what was put in since. */
 	work.issued = 2;
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	work.done = 1;
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 6);
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 6);
 	work.done = 2;
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 2);
-	ck_assert(!spilled_is_freed(a) && !spilled_is_freed(b));
+	ck_assert(!freed_has(a) && !freed_has(b));
 	/* With nothing in flight it goes at the next look. */
 	ck_assert_int_eq(release(c), CUDA_SUCCESS);
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert_int_eq(work.waits, 0);
 	ck_assert_int_eq(fake.misuse, 0);
@@ -179,10 +179,10 @@ START_TEST(one_fence_serves_many_frees)
 		ck_assert_int_eq(release(p[i]), CUDA_SUCCESS);
 	ck_assert_int_eq(work.records, 1);
 	work.done = 1;
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 62);
 	ck_assert_int_eq(work.records, 2);
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert_uint_eq(work.events, 1);
 }
@@ -201,7 +201,7 @@ START_TEST(what_would_be_refused_waits_for_it)
 	ck_assert_int_ge(work.waits, 1);
 	ck_assert_uint_eq(charged(), 40);
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 0);
 }
 END_TEST
@@ -255,10 +255,10 @@ START_TEST(without_a_fence_it_waits)
 	work.waits = 0;
 	work.no_records = true;
 	work.done = 2;
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 8);
 	ck_assert_int_eq(work.waits, 0);
-	spilled_settle();
+	freed_settle();
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert_int_ge(work.waits, 1);
 }
@@ -278,15 +278,15 @@ START_TEST(a_capture_is_not_disturbed)
 	work.done = 1;
 	/* What the driver says of freeing now: it knows no such address, so it would free. */
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
-	spilled_poll();
-	spilled_settle();
-	ck_assert(!spilled_wait());
+	freed_poll();
+	freed_settle();
+	ck_assert(!freed_wait());
 	ck_assert_uint_eq(charged(), 16);
 	ck_assert_int_eq(work.asked_in_capture, 0);
 	capture_is_over(captured);
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 8);
-	spilled_settle();
+	freed_settle();
 	ck_assert_uint_eq(charged(), 0);
 }
 END_TEST
@@ -364,11 +364,11 @@ START_TEST(it_stays_while_its_context_is_leaving)
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	ck_assert(context_leave(fake.current, &context));
 	work.done = 1;
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 8);
 	ck_assert(context_is_leaving(fake.current));
 	ck_assert(context_stay(&context)); /* it refuses */
-	spilled_poll();
+	freed_poll();
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert_int_eq(fake.count, 0);
 }

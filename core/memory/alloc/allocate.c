@@ -10,7 +10,6 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/alloc/ordered.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
 
@@ -416,7 +415,7 @@ static CUresult serve(struct serving *s, CUdeviceptr *address)
 static struct allocation *take_freed(const struct serving *s)
 {
 	const struct vmem_request *asked = s->asked;
-	struct allocation *a = ordered_take(asked->pool, asked->size, asked->stream);
+	struct allocation *a = freed_take(asked->pool, asked->size, asked->stream);
 
 	if (a) {
 		a->context = s->context;
@@ -456,9 +455,9 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	s.lack.bytes = 0;
 	s.is_begun = s.is_last = false;
 	if (asked->pool)
-		spilled_fence();
+		freed_fence();
 	else
-		spilled_settle();
+		freed_settle();
 	result = allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		refusal_note(s.device, asked->size);

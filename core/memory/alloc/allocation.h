@@ -9,18 +9,10 @@
 #define SPILLWAY_ALLOCATION_H
 
 #include "core/cuda/context.h"
+#include "core/cuda/stream_point.h"
 #include "core/memory/alloc/advice.h"
 #include "core/memory/uses/pool.h"
 #include "core/memory/alloc/provider.h"
-
-/* Where in a stream memory was freed. */
-struct stream_point {
-	CUcontext context;
-	CUstream stream; /* NULL: it is gone */
-	uint64_t thread; /* whose default stream it is; 0: any other stream */
-	uint64_t order;  /* of frees: later is more */
-	CUevent event;   /* recorded there; NULL: it has been passed */
-};
 
 struct allocation {
 	struct resource resource;
@@ -43,7 +35,7 @@ struct allocation {
 	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
 	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
 	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
-	struct stream_point freed_at; /* in ordered.c */
+	struct stream_point freed_at; /* freed.c */
 	struct advice_book
 	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
 };

@@ -5,7 +5,6 @@
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/alloc/ordered.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/ipc/ipc.h"
@@ -13,8 +12,7 @@
 
 void vmem_waited(void)
 {
-	spilled_poll();
-	ordered_settle();
+	freed_waited();
 	pools_settle();
 }
 
@@ -25,7 +23,7 @@ static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 	CUresult result;
 
 	/* It is free already: the driver may still know it, and would give away what we do. */
-	if (spilled_is_freed(address))
+	if (freed_has(address))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (address)
 		imported = side_leave(&side_type_imported_memory, address);
@@ -48,17 +46,8 @@ static bool is_for_free_alone(CUdeviceptr address)
 /* Ours, out of the books by this thread: it goes now, or as soon as may be. */
 static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
-	CUresult result;
-
 	ipc_withdraw(&a->shared_as);
-	if (how->wait && elastic_is(a) && ordered_free(a, how->wait))
-		return CUDA_SUCCESS;
-	result = spilled_free(a, how->wait);
-	if (elastic_is(a) && a->pool) {
-		pool_elastic(a->pool, -(int64_t)a->pool_live, 0);
-		a->pool_live = 0;
-	}
-	return result;
+	return freed_take_over(a, how->wait);
 }
 
 /* Asks whether any memory may be freed now: while a capture is active the driver may refuse, with the answer it gives. */
@@ -126,9 +115,9 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	CUresult result;
 
 	if (how->wait)
-		spilled_fence();
+		freed_fence();
 	else
-		spilled_settle();
+		freed_settle();
 	if (how->wait && is_for_free_alone(address))
 		return CUDA_ERROR_INVALID_VALUE;
 	ours = take_ours(address);
@@ -150,14 +139,13 @@ static void leave_with_context(void *cookie, struct allocation *a)
 		return;
 	ipc_withdraw(&a->shared_as);
 	if (a->backing.provider->outlives_context)
-		spilled_postpone(a);
+		freed_postpone(a);
 }
 
 void vmem_forget_context(const struct context *context)
 {
-	ordered_forget_context(context->handle);
 	allocation_each_of_ours(context, leave_with_context, NULL);
-	spilled_forget_context(context->handle);
+	freed_forget_context(context->handle);
 }
 
 void vmem_left_context(struct device_set *devices)
@@ -168,8 +156,7 @@ void vmem_left_context(struct device_set *devices)
 
 		if (context_of_device(device, &context))
 			continue;
-		spilled_fence();
-		ordered_make_room(device, NULL);
+		freed_give_back(device);
 		elastic_trim(device);
 		spare_trim(device, SEGMENT_ON_DEVICE, true);
 		spare_trim(device, SEGMENT_ON_HOST, true);

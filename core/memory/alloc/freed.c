@@ -1,19 +1,83 @@
-/* Giving memory back. Rules: runs inside the user's process, within its calls. */
+/* The list of freed memory. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/memory/alloc/freed.h"
 
 #include "core/base/lock.h"
-#include "core/memory/alloc/allocation.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/events.h"
 #include "core/cuda/fence.h"
 #include "core/cuda/idle.h"
-#include "core/cuda/capture.h"
+#include "core/cuda/stream_point.h"
+#include "core/memory/alloc/allocation.h"
+#include "core/memory/arena/slab.h"
+
+enum { BUCKETS = 64, AHEAD_MAX = 16 };
+
+/* Where in the list one is: of those that wait for a stream by the bytes they take, because others may have them. */
+enum {
+	BEHIND = BUCKETS, /* the fence that is set */
+	LATER,            /* freed since: the next fence */
+	POSTPONED,        /* a wait for everything */
+	PLACES,
+};
+enum kind { OF_STREAM, OF_FENCE, OF_WAIT, KINDS };
 
 static LOCK_OF(FREED) lock = LOCK_FREE;
-/* What was freed and is still there, by what it is behind. With a reference to each. */
-static struct allocation *postponed; /* a wait for everything */
-static struct allocation *behind;    /* the fence that is set */
-static struct allocation *later;     /* freed since: the next fence */
-static _Atomic unsigned int postponed_count, deferred_count;
-static _Atomic uint64_t came_back; /* bytes of the deferred */
+/* The oldest first; with a reference to each. */
+static struct place {
+	struct allocation *first, **end; /* end: NULL before the first */
+} freed[PLACES];
+static _Atomic size_t counts[KINDS];
+static uint64_t frees;
+static _Atomic uint64_t came_back;
+
+/* --- the list --- */
+
+static enum kind kind_of(size_t place)
+{
+	return place < BUCKETS ? OF_STREAM : place == POSTPONED ? OF_WAIT : OF_FENCE;
+}
+
+static bool is_any(enum kind kind)
+{
+	return atomic_load_explicit(&counts[kind], memory_order_relaxed) != 0;
+}
+
+static size_t bucket_of(uint64_t span)
+{
+	return span / 512 * 0x9e3779b97f4a7c15u >> 58;
+}
+
+/* With the lock held; takes over the reference. */
+static void put(size_t place, struct allocation *a)
+{
+	struct place *p = &freed[place];
+
+	if (!p->first)
+		p->end = &p->first;
+	a->freed_next = NULL;
+	*p->end = a;
+	p->end = &a->freed_next;
+	counts[kind_of(place)]++;
+}
+
+/* With the lock held. */
+static struct allocation *unlink_at(size_t place, struct allocation **at)
+{
+	struct allocation *a = *at;
+
+	*at = a->freed_next;
+	if (!*at)
+		freed[place].end = at;
+	counts[kind_of(place)]--;
+	return a;
+}
+
+/* With the lock held. */
+static void move_all(size_t from, size_t to)
+{
+	while (freed[from].first)
+		put(to, unlink_at(from, &freed[from].first));
+}
 
 static void push(struct allocation **list, struct allocation *a)
 {
@@ -21,33 +85,30 @@ static void push(struct allocation **list, struct allocation *a)
 	*list = a;
 }
 
-void spilled_postpone(struct allocation *a)
+void freed_postpone(struct allocation *a)
 {
 	resource_hold(&a->resource);
 	lock_acquire(&lock);
-	push(&postponed, a);
-	postponed_count++;
+	put(POSTPONED, a);
 	lock_release(&lock);
 }
 
-/* False: there can be no fence. */
-static bool defer(struct allocation *a)
+bool freed_has(CUdeviceptr address)
 {
-	bool is_deferred = true;
+	bool found = false;
 
-	resource_hold(&a->resource);
+	if (!is_any(OF_FENCE) && !is_any(OF_WAIT))
+		return false;
 	lock_acquire(&lock);
-	if (behind)
-		push(&later, a);
-	else if ((is_deferred = fence_set()))
-		push(&behind, a);
-	if (is_deferred)
-		deferred_count++;
+	for (size_t place = BEHIND; place < PLACES; place++) {
+		for (struct allocation *a = freed[place].first; a && !found; a = a->freed_next)
+			found = address - a->address < a->size;
+	}
 	lock_release(&lock);
-	if (!is_deferred)
-		resource_release(&a->resource);
-	return is_deferred;
+	return found;
 }
+
+/* --- giving back --- */
 
 /*
  * The driver frees its own kinds of memory in some context alone, and all that was made in one with that; so that it is not
@@ -71,6 +132,7 @@ static bool give_back(const struct allocation *a)
 	return true;
 }
 
+/* Takes over a list that is chained by freed_next, and its references. */
 static void give_all_back(struct allocation *list)
 {
 	while (list) {
@@ -78,215 +140,360 @@ static void give_all_back(struct allocation *list)
 
 		list = a->freed_next;
 		if (!give_back(a))
-			spilled_postpone(a);
+			freed_postpone(a);
 		resource_release(&a->resource);
 	}
 }
 
-/* False: not waited, because of a capture. */
-static bool wait_and_release(const struct allocation *a, CUstream wait, CUresult *result)
+/* Likewise, after all work has been waited for. False: the driver refused to wait, so they are postponed. */
+static bool wait_and_give_back(struct allocation *list)
 {
-	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : quiet_wait(a->context.handle);
-	CUresult released;
-
-	if (quiet_is_refused(waited))
+	if (!list)
 		return false;
-	/* With any other error the context is broken and runs nothing more. */
-	released = allocation_give_back(a);
-	*result = waited != CUDA_SUCCESS ? waited : released;
-	return true;
-}
-
-CUresult spilled_free(struct allocation *a, CUstream wait)
-{
-	CUresult result;
-
-	if (!capture_is_active()) {
-		if ((wait || device_setting(a->context.device, deferred_free)) && defer(a))
-			return CUDA_SUCCESS;
-		if (wait_and_release(a, wait, &result))
-			return result;
+	if (!quiet_is_refused(quiet_wait(NULL))) {
+		give_all_back(list);
+		return true;
 	}
-	spilled_postpone(a);
-	return CUDA_SUCCESS;
-}
+	while (list) {
+		struct allocation *a = list;
 
-static bool is_in(const struct allocation *list, CUdeviceptr address)
-{
-	for (; list; list = list->freed_next) {
-		if (address - list->address < list->size)
-			return true;
+		list = a->freed_next;
+		freed_postpone(a);
+		resource_release(&a->resource);
 	}
 	return false;
 }
 
-bool spilled_is_freed(CUdeviceptr address)
-{
-	bool found;
+/* --- what waits for its stream --- */
 
-	if (!(atomic_load_explicit(&postponed_count, memory_order_relaxed) |
-	      atomic_load_explicit(&deferred_count, memory_order_relaxed)))
+static bool keep_for_stream(struct allocation *a, CUstream stream)
+{
+	struct stream_point point;
+
+	if (a->is_shared || !stream_point_of(stream, &point) || !stream_point_record(&point))
 		return false;
+	resource_hold(&a->resource);
+	a->freed_at = point;
 	lock_acquire(&lock);
-	found = is_in(postponed, address) || is_in(behind, address) || is_in(later, address);
+	a->freed_at.order = ++frees;
+	put(bucket_of(a->pool_span), a);
 	lock_release(&lock);
-	return found;
+	return true;
 }
 
-/* --- what was deferred --- */
+/* Where in the list one is that was freed on this stream, or that nobody uses any more. */
+static struct allocation **find(struct allocation **list, const struct pool *pool, uint64_t span,
+                                const struct stream_point *point)
+{
+	struct allocation **at, **passed = NULL;
+	int asked = 0;
+
+	for (at = list; *at; at = &(*at)->freed_next) {
+		if ((*at)->pool != pool || (*at)->pool_span != span)
+			continue;
+		if (stream_point_is_same(&(*at)->freed_at, point))
+			return at;
+		if (!passed && ((*at)->freed_at.event == NULL ||
+		                (asked++ < AHEAD_MAX && stream_point_has_passed(&(*at)->freed_at))))
+			passed = at;
+	}
+	return passed;
+}
+
+struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream)
+{
+	uint64_t span = slab_span(size);
+	size_t bucket = bucket_of(span);
+	struct allocation *a = NULL, **at;
+	struct stream_point point;
+
+	if (!is_any(OF_STREAM) || !stream_point_of(stream, &point))
+		return NULL;
+	lock_acquire(&lock);
+	at = find(&freed[bucket].first, pool, span, &point);
+	if (at) {
+		a = unlink_at(bucket, at);
+		stream_point_end(&a->freed_at);
+	}
+	lock_release(&lock);
+	return a;
+}
+
+/* What goes: all of a device, or of a pool (NULL: each) what is beyond so many bytes (its threshold). */
+struct sweep {
+	const struct device *device;
+	struct pool *pool;
+	uint64_t keep;
+	const struct pool *within;                   /* the last that had nothing to give */
+	const struct stream_point *ahead[AHEAD_MAX]; /* streams that were found not to be so far */
+	size_t count;
+	bool is_pending; /* some could not go for its stream's sake */
+};
+
+static bool is_to_go(struct sweep *sweep, const struct allocation *a)
+{
+	if (sweep->device)
+		return a->context.device == sweep->device;
+	if (a->pool == sweep->within || (sweep->pool && a->pool != sweep->pool))
+		return false;
+	if (pool_reserved(a->pool) > (sweep->pool ? sweep->keep : pool_keeps(a->pool)))
+		return true;
+	sweep->within = a->pool;
+	return false;
+}
+
+static bool may_go(struct sweep *sweep, struct allocation *a)
+{
+	for (size_t i = 0; i < sweep->count; i++) {
+		if (stream_point_is_same(sweep->ahead[i], &a->freed_at) &&
+		    a->freed_at.order >= sweep->ahead[i]->order)
+			return false;
+	}
+	if (stream_point_has_passed(&a->freed_at))
+		return true;
+	sweep->is_pending = true;
+	if (sweep->count < AHEAD_MAX)
+		sweep->ahead[sweep->count++] = &a->freed_at;
+	return false;
+}
+
+/* With the lock held: out of the list and the pool's reserve. */
+static void take_out(size_t place, struct allocation **at, struct allocation **taken)
+{
+	struct allocation *a = unlink_at(place, at);
+
+	if (a->pool && a->pool_span && place < BUCKETS) {
+		pool_elastic(a->pool, 0, -(int64_t)a->pool_span);
+		a->pool_span = 0;
+	}
+	push(taken, a);
+}
+
+static void sweep(struct sweep *what)
+{
+	struct allocation *going = NULL;
+
+	if (!is_any(OF_STREAM))
+		return;
+	lock_acquire(&lock);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		for (struct allocation **at = &freed[i].first; *at;) {
+			if (!is_to_go(what, *at) || !may_go(what, *at)) {
+				at = &(*at)->freed_next;
+				continue;
+			}
+			came_back += (*at)->pool_span;
+			take_out(i, at, &going);
+		}
+	}
+	lock_release(&lock);
+	give_all_back(going);
+}
+
+void freed_trim(struct pool *pool, uint64_t keep)
+{
+	sweep(&(struct sweep){.pool = pool, .keep = keep});
+}
+
+bool freed_keeps_for_streams(void)
+{
+	return is_any(OF_STREAM);
+}
+
+void freed_stream_gone(CUstream stream)
+{
+	if (!is_any(OF_STREAM))
+		return;
+	lock_acquire(&lock);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		for (struct allocation *a = freed[i].first; a; a = a->freed_next) {
+			if (a->freed_at.stream == stream)
+				a->freed_at.stream = NULL;
+		}
+	}
+	lock_release(&lock);
+}
+
+/* --- what waits for the fence --- */
+
+/* False: there can be no fence. */
+static bool keep_for_fence(struct allocation *a)
+{
+	bool is_kept;
+
+	lock_acquire(&lock);
+	is_kept = freed[BEHIND].first || fence_set();
+	if (is_kept) {
+		resource_hold(&a->resource);
+		put(freed[BEHIND].first ? LATER : BEHIND, a);
+	}
+	lock_release(&lock);
+	return is_kept;
+}
 
 /* With the lock held and nothing behind the fence: what was freed since it was set gets its own. */
 static void set_next(void)
 {
-	behind = later;
-	later = NULL;
-	if (!behind || (!capture_is_active() && fence_set()))
-		return;
-	while (behind) {
-		struct allocation *a = behind;
-
-		behind = a->freed_next;
-		push(&postponed, a);
-		deferred_count--;
-		postponed_count++;
-	}
+	move_all(LATER, BEHIND);
+	if (freed[BEHIND].first && (capture_is_active() || !fence_set()))
+		move_all(BEHIND, POSTPONED);
 }
 
-/* With the lock held: those behind the fence if it has been passed, the caller's. */
-static struct allocation *take_passed(void)
+void freed_poll(void)
 {
-	struct allocation *ready = behind;
+	struct allocation *going = NULL;
 
-	if (!behind || !fence_has_passed())
-		return NULL;
-	for (const struct allocation *a = ready; a; a = a->freed_next) {
-		deferred_count--;
-		came_back += a->size;
-	}
-	set_next();
-	return ready;
-}
-
-void spilled_poll(void)
-{
-	struct allocation *ready;
-
-	if (!atomic_load_explicit(&deferred_count, memory_order_relaxed) || capture_is_active())
+	if (!is_any(OF_FENCE) || capture_is_active())
 		return;
 	lock_acquire(&lock);
-	ready = take_passed();
-	lock_release(&lock);
-	give_all_back(ready);
-}
-
-/* --- what is waited for --- */
-
-/* With the lock held: takes those of a context out of a list, NULL: all. */
-static void take(struct allocation **list, _Atomic unsigned int *count, CUcontext context,
-                 struct allocation **taken)
-{
-	while (*list) {
-		struct allocation *a = *list;
-
-		if (context && a->context.handle != context) {
-			list = &a->freed_next;
-			continue;
+	if (freed[BEHIND].first && fence_has_passed()) {
+		while (freed[BEHIND].first) {
+			came_back += freed[BEHIND].first->size;
+			take_out(BEHIND, &freed[BEHIND].first, &going);
 		}
-		*list = a->freed_next;
-		push(taken, a);
-		(*count)--;
+		set_next();
 	}
-}
-
-static struct allocation *take_postponed(CUcontext context)
-{
-	struct allocation *taken = NULL;
-
-	lock_acquire(&lock);
-	take(&postponed, &postponed_count, context, &taken);
 	lock_release(&lock);
-	return taken;
+	give_all_back(going);
 }
 
-static struct allocation *take_all(CUcontext context)
+void freed_fence(void)
+{
+	if (is_any(OF_WAIT) && !capture_is_active()) {
+		lock_acquire(&lock);
+		move_all(POSTPONED, LATER);
+		if (!freed[BEHIND].first)
+			set_next();
+		lock_release(&lock);
+	}
+	freed_poll();
+}
+
+/* --- all of it --- */
+
+static CUresult wait_and_release(const struct allocation *a, CUstream wait, bool *is_refused)
+{
+	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : quiet_wait(a->context.handle);
+	CUresult released;
+
+	*is_refused = quiet_is_refused(waited); /* because of a capture */
+	if (*is_refused)
+		return CUDA_SUCCESS;
+	/* With any other error the context is broken and runs nothing more. */
+	released = allocation_give_back(a);
+	return waited != CUDA_SUCCESS ? waited : released;
+}
+
+CUresult freed_take_over(struct allocation *a, CUstream wait)
+{
+	bool is_refused = true;
+	CUresult result = CUDA_SUCCESS;
+
+	if (elastic_is(a) && a->pool) { /* it is in use no more, and still reserved */
+		pool_elastic(a->pool, -(int64_t)a->pool_live, 0);
+		a->pool_live = 0;
+	}
+	if (!capture_is_active()) {
+		if (wait && elastic_is(a) && keep_for_stream(a, wait))
+			return CUDA_SUCCESS;
+		if ((wait || device_setting(a->context.device, deferred_free)) && keep_for_fence(a))
+			return CUDA_SUCCESS;
+		result = wait_and_release(a, wait, &is_refused);
+	}
+	if (is_refused)
+		freed_postpone(a);
+	return result;
+}
+
+/* Takes out all of these places, or what is there of a context. */
+static struct allocation *take_from(size_t first, CUcontext context)
 {
 	struct allocation *taken = NULL;
 
 	lock_acquire(&lock);
-	take(&postponed, &postponed_count, context, &taken);
-	take(&behind, &deferred_count, context, &taken);
-	take(&later, &deferred_count, context, &taken);
-	if (!behind)
+	for (size_t place = first; place < PLACES; place++) {
+		for (struct allocation **at = &freed[place].first; *at;) {
+			if (!context || (*at)->context.handle == context)
+				take_out(place, at, &taken);
+			else
+				at = &(*at)->freed_next;
+		}
+	}
+	if (!freed[BEHIND].first)
 		set_next();
 	lock_release(&lock);
 	return taken;
 }
 
-/* Waits for all work and gives these back. False: the driver refused to wait, so they are postponed. */
-static bool wait_and_give_back(struct allocation *taken)
+void freed_settle(void)
 {
-	if (!taken)
-		return false;
-	if (!quiet_is_refused(quiet_wait(NULL))) {
-		give_all_back(taken);
-		return true;
-	}
-	while (taken) {
-		struct allocation *a = taken;
-
-		taken = a->freed_next;
-		spilled_postpone(a);
-		resource_release(&a->resource);
-	}
-	return false;
+	freed_poll();
+	if (is_any(OF_WAIT) && !capture_is_active())
+		wait_and_give_back(take_from(POSTPONED, NULL));
 }
 
-void spilled_settle(void)
+void freed_waited(void)
 {
-	spilled_poll();
-	if (atomic_load_explicit(&postponed_count, memory_order_relaxed) && !capture_is_active())
-		wait_and_give_back(take_postponed(NULL));
+	freed_poll();
+	sweep(&(struct sweep){0});
 }
 
-void spilled_fence(void)
+bool freed_give_back(struct device *device)
 {
-	if (atomic_load_explicit(&postponed_count, memory_order_relaxed) && !capture_is_active()) {
-		lock_acquire(&lock);
-		while (postponed) {
-			struct allocation *a = postponed;
+	struct sweep what = {.device = device};
 
-			postponed = a->freed_next;
-			push(&later, a);
-			postponed_count--;
-			deferred_count++;
-		}
-		if (!behind)
-			set_next();
-		lock_release(&lock);
-	}
-	spilled_poll();
+	freed_fence();
+	sweep(&what);
+	return what.is_pending || is_any(OF_FENCE);
 }
 
-bool spilled_is_pending(void)
-{
-	return atomic_load(&deferred_count) != 0;
-}
-
-uint64_t spilled_came_back(void)
+uint64_t freed_came_back(void)
 {
 	return atomic_load(&came_back);
 }
 
-bool spilled_wait(void)
+bool freed_wait(void)
 {
-	return (atomic_load(&postponed_count) | atomic_load(&deferred_count)) &&
-	       !capture_is_active() && wait_and_give_back(take_all(NULL));
+	return (is_any(OF_WAIT) || is_any(OF_FENCE)) && !capture_is_active() &&
+	       wait_and_give_back(take_from(BEHIND, NULL));
 }
 
-void spilled_forget_context(CUcontext context)
+/* With the lock held: what waits for a stream of the context, whose events are gone, waits for everything. */
+static void postpone_of(CUcontext context)
 {
-	wait_and_give_back(take_all(context));
+	struct allocation *waiting = NULL;
+
+	for (size_t i = 0; i < BUCKETS; i++) {
+		for (struct allocation **at = &freed[i].first; *at;) {
+			struct stream_point *point = &(*at)->freed_at;
+			bool is_ahead = point->context == context && point->event;
+
+			if (point->context == context)
+				point->stream = NULL;
+			if (is_ahead) {
+				point->event = NULL;
+				take_out(i, at, &waiting);
+			} else {
+				at = &(*at)->freed_next;
+			}
+		}
+	}
+	while (waiting) {
+		struct allocation *a = waiting;
+
+		waiting = a->freed_next;
+		put(POSTPONED, a);
+	}
+}
+
+void freed_forget_context(CUcontext context)
+{
+	lock_acquire(&lock);
+	postpone_of(context);
+	lock_release(&lock);
+	wait_and_give_back(take_from(BEHIND, context));
 	lock_acquire(&lock);
 	fence_forget_context(context);
+	events_forget_context(context);
 	lock_release(&lock);
 }

@@ -1,48 +1,69 @@
 /*
- * Elastic and spilled memory on its way back.
+ * Memory of ours that the program has freed, and that work may still use: one list of it, by what each waits for.
  *
- * The driver's own cuMemFree waits for the work that may use the memory; so must we. Memory that is not waited for has
- * left the books, so that nobody finds it, and stays charged until it goes:
+ * stream   memory of a pool that was freed in stream order (cuMemFreeAsync): an event that was recorded there. The stream
+ *          may have it again at once; others, and the device, once that has been passed. Then it is given back when the
+ *          program waits for work, as far as the pool's release threshold allows, when the pool is trimmed, and when room is
+ *          wanted
+ * fence    deferred_free says so, or it was freed in stream order: all that the contexts had been given (fence.h), which is
+ *          looked at in later calls. Where there can be no fence, it is waited for after all
+ * wait     the driver forbids to wait while a stream is captured. Where its own free would succeed in spite of that, the
+ *          program is told it did; the memory goes when no capture is active any more and the program makes a call that
+ *          may wait
  *
- * deferred   deferred_free says so, or it is freed in stream order: it goes when a fence (fence.h) that was set after the free has been passed, which is
- *            looked at in later calls. Where there can be no fence, it is waited for after all
- * postponed  the driver forbids to wait while a stream is captured. Where its own free would succeed in spite of that,
- *            the program is told it did; the memory goes when no capture is active any more and the program makes a
- *            call that may wait
- *
- * Thread-safe.
+ * It has left the books, so that nobody finds it, and stays charged until it goes. The driver's own cuMemFree waits for the
+ * work that may use the memory; so must we. Nothing here asks for an event while a capture is active. Thread-safe.
  */
-#ifndef SPILLWAY_SPILLED_H
-#define SPILLWAY_SPILLED_H
+#ifndef SPILLWAY_FREED_H
+#define SPILLWAY_FREED_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "core/cuda/driver.h"
 
 struct allocation;
+struct device;
+struct pool;
 
-/* Frees one that has left the books; wait: as in struct vmem_free. What the program is told. */
-CUresult spilled_free(struct allocation *allocation, CUstream wait);
-/* One that has left the books goes when everything was waited for. Takes a reference of its own. */
-void spilled_postpone(struct allocation *allocation);
-
-/* Whether the address is in memory that the program has freed: the driver still knows it. */
-bool spilled_is_freed(CUdeviceptr address);
-/* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
-void spilled_poll(void);
-/* Likewise, and waits for what was postponed, unless a capture is active: in calls that wait anyway, or may. */
-void spilled_settle(void);
-/* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
-void spilled_fence(void);
-/* Whether anything is behind a fence, and how many bytes have come back from there. */
-bool spilled_is_pending(void);
-uint64_t spilled_came_back(void);
-/* Waits for all that was freed, however long it takes. Whether anything came back. */
-bool spilled_wait(void);
 /*
- * A context is gone: what was freed or postponed in it goes, once the others' work is done, or as soon as no capture is
- * active. What the driver has freed with it is not freed again.
+ * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit name); NULL: after all work of
+ * its context. What the program is told.
  */
-void spilled_forget_context(CUcontext context);
+CUresult freed_take_over(struct allocation *allocation, CUstream wait);
+/* One that has left the books goes when everything was waited for. Takes a reference of its own. */
+void freed_postpone(struct allocation *allocation);
+/* One of the pool that serves so many bytes, for use in this stream from now on. Its reference is the caller's; or NULL. */
+struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream);
+/* Whether the address is in memory that the program has freed and the driver may still know; not of pools. */
+bool freed_has(CUdeviceptr address);
+
+/* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
+void freed_poll(void);
+/* Likewise, and waits for what was postponed, unless a capture is active: in calls that wait anyway, or may. */
+void freed_settle(void);
+/* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
+void freed_fence(void);
+/* The program has waited for work: gives back what is beyond the release thresholds of the pools, too. */
+void freed_waited(void);
+/* Likewise of one pool, until no more than so many bytes are reserved for it. */
+void freed_trim(struct pool *pool, uint64_t keep);
+/* Gives back what no work uses any more, of a device's pools all of it. Returns whether work is still to be done on more. */
+bool freed_give_back(struct device *device);
+/* Bytes that have come back so far without having been waited for. */
+uint64_t freed_came_back(void);
+/* Waits for all that was freed, however long it takes. Whether anything came back. */
+bool freed_wait(void);
+
+/* Returns whether anything waits for a stream. */
+bool freed_keeps_for_streams(void);
+/* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
+void freed_stream_gone(CUstream stream);
+/*
+ * A context is gone: what was freed in it goes, once the others' work is done, or as soon as no capture is active. What the
+ * driver has freed with it is not freed again.
+ */
+void freed_forget_context(CUcontext context);
 
 #endif

@@ -153,7 +153,7 @@ bool vmem_is_gone(CUdeviceptr address)
 {
 	struct allocation *a;
 
-	if (spilled_is_freed(address))
+	if (freed_has(address))
 		return true;
 	if (!arena_at(address))
 		return false;

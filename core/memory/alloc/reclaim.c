@@ -8,7 +8,6 @@
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/freed.h"
-#include "core/memory/alloc/ordered.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/uses/graph_memory.h"
@@ -49,21 +48,16 @@ static bool give_pools(struct reclaim *r, const struct lack *lack)
 /* Looks until so many bytes came back, or nothing more can; what has come may lie among the spares. */
 static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct deadline *until)
 {
-	uint64_t before = spilled_came_back(), got = 0;
-	bool is_pending;
+	uint64_t before = freed_came_back();
 	int cancel;
 
 	/* The caller may hold addresses that nobody knows of yet. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	do {
-		spilled_fence();
-		got += ordered_make_room(r->device, &is_pending);
-	} while (got + spilled_came_back() - before < lack->bytes &&
-	         (spilled_is_pending() || is_pending) && !capture_is_active() &&
-	         deadline_nap(until, FREED_LOOK_NS));
+	while (freed_give_back(r->device) && freed_came_back() - before < lack->bytes &&
+	       !capture_is_active() && deadline_nap(until, FREED_LOOK_NS))
+		;
 	pthread_setcancelstate(cancel, NULL);
-	got += spilled_came_back() - before;
-	return give_spares(r, lack) || got;
+	return give_spares(r, lack) || freed_came_back() != before;
 }
 
 static bool give_freed(struct reclaim *r, const struct lack *lack)
@@ -81,14 +75,15 @@ static bool wait_for_freed(struct reclaim *r, const struct lack *lack)
 bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
 {
 	const struct lack lack = {.side = SEGMENT_ON_DEVICE, .bytes = bytes};
-	bool came = false, is_pending;
+	uint64_t before = freed_came_back();
 	struct deadline last;
+	bool came = false;
 
 	if (!in_order) {
-		came = spilled_wait();
-		came |= ordered_make_room(r->device, &is_pending) != 0;
-		if (is_pending && !capture_is_active())
+		came = freed_wait();
+		if (freed_give_back(r->device) && !capture_is_active())
 			quiet_wait(NULL);
+		came |= freed_came_back() != before;
 	}
 	last = deadline_within(r->until, in_order ? LAST_PATIENCE_NS : 0);
 	came |= look_for_freed(r, &lack, &last);

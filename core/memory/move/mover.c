@@ -22,12 +22,11 @@
 #include "core/budget/wanted.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/mixed.h"
-#include "core/memory/alloc/ordered.h"
+#include "core/memory/alloc/freed.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/pool.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/spare.h"
-#include "core/memory/alloc/freed.h"
 #include "core/cuda/capture.h"
 
 #define MS 1000000ull
@@ -444,7 +443,7 @@ static void *move_on(void *cookie)
 		do {
 			moved = false;
 			answer_requests();
-			spilled_poll();
+			freed_poll();
 			for (int i = 0; i < DEVICE_MAX && !wanted_is_closed(); i++) {
 				struct arena_range *range = &arena_ranges[i];
 
