@@ -2,10 +2,10 @@
  * The table of entry points and the form of a hook, which all files of the shim share.
  *
  * Fixed names, for a driver entry point cuFoo:
- *   cuFoo        exported: the trampoline in trampolines.S, a jump through
- * shim_target[ENTRY_cuFoo]; what the driver itself calls by it is the driver's own again, never the
- * hook hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body } REAL(cuFoo)
- * the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
+ *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo];
+ *                a call of the driver itself by it is the driver's own again, never the hook
+ *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
+ *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
  *
  * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
  * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
