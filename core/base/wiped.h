@@ -18,11 +18,11 @@
 enum { WIPED_GROUPS = 6 };
 
 struct action_list;
-struct statistics;
+struct counters;
 
 struct wiped {
 	_Alignas(WIPED_PAGE) _Atomic bool is_active; /* this process takes part in the job: job.h */
-	_Atomic(struct statistics *) statistics;     /* of the only device; NULL: ask: job.h */
+	_Atomic(struct counters *) statistics;     /* of the only device; NULL: ask: job.h */
 	/* By group; NULL: nothing acts. registry/actions.h */
 	_Atomic(const struct action_list *) actions[WIPED_GROUPS];
 };

@@ -51,59 +51,75 @@ uint64_t device_limit_of_movable(struct device *device)
 	return settings.evict ? 0 : device_limit_by(device, &settings);
 }
 
-static void note_limit(const struct device *device)
+static void tell_limit(const struct device *device, const struct verdict *verdict)
 {
-	const struct statistics *s = device->statistics;
-
-	event_note(.kind = EVENT_limit, .device = device->id.ordinal,
-	           .a = statistics_get(&s->limit_set), .b = statistics_get(&s->limit_held),
-	           .c = statistics_get(&s->device_used));
+	event_note(.kind = EVENT_limit, .device = device->id.ordinal, .a = verdict->limit,
+	           .b = verdict->limit_held, .c = device_used(device, SEGMENT_ON_DEVICE));
 }
 
-static void note_share(const struct device *device)
+static void tell_share(const struct device *device, uint64_t share)
 {
-	event_note(.kind = EVENT_share, .device = device->id.ordinal,
-	           .a = statistics_get(&device->statistics->share_set));
+	event_note(.kind = EVENT_share, .device = device->id.ordinal, .a = share);
 }
 
 void device_note_settings(struct device *device)
 {
-	note_limit(device);
-	note_share(device);
+	struct verdict verdict = device_verdict(device);
+
+	tell_limit(device, &verdict);
+	tell_share(device, verdict.share);
 }
 
-/*
- * With the lock held, so that of those who note it at a time the last has seen what is in force. is_anew: under settings of
- * which nobody knows yet what they cannot move.
- */
-static void note_limit_locked(struct device *device, bool is_anew)
+struct verdict device_verdict(struct device *device)
+{
+	struct ledger_copy ledger = ledger_read(device->ledger);
+	struct standing standing = {.generation = device_job_generation(device),
+	                            .charged = device_charged(device, SEGMENT_ON_DEVICE),
+	                            .orphaned = device_orphaned(device)};
+
+	return verdict_of(&ledger, 1, &standing);
+}
+
+/* With the lock held. */
+static void publish_facts(struct device *device, const struct facts *facts)
+{
+	if (memcmp(&device->facts, facts, sizeof(*facts)) == 0)
+		return;
+	device->facts = *facts;
+	publish_value(&device->ledger->facts, facts);
+}
+
+/* With the lock held, so that of those who note it at a time the last has seen what is in force. */
+static void note_locked(struct device *device, struct facts facts)
 {
 	const struct config_gpu *settings = &device->settings;
+	struct verdict verdict, *told = &device->told;
 	uint64_t limit = device_limit_by(device, settings);
-	uint64_t used = device_charged(device, SEGMENT_ON_DEVICE), before, held_before;
-	struct statistics *s = device->statistics;
 
-	before = atomic_exchange(&s->limit_set, limit);
-	statistics_set(&s->limit_grown,
-	               limit > settings->memory_limit ? limit - settings->memory_limit : 0);
-	/* What is in use already is made less by the mover alone, who knows what it cannot move. */
-	held_before = atomic_exchange(&s->limit_held, used > limit ? used : limit);
-	if (limit != before || (held_before > limit && used <= limit))
-		note_limit(device);
-	statistics_set(&s->evicted, settings->evict);
-	if (used <= (settings->evict ? 0 : limit))
-		statistics_set(&s->held_reason, HELD_NONE);
-	else if (is_anew || statistics_get(&s->held_reason) == HELD_NONE)
-		statistics_set(&s->held_reason, statistics_get(&s->elastic) == ELASTIC_YES
-		                                    ? HELD_PENDING
-		                                    : HELD_FOREIGN);
+	facts.limit = limit;
+	facts.grown = limit > settings->memory_limit ? limit - settings->memory_limit : 0;
+	facts.share = settings->share;
+	facts.evicted = settings->evict;
+	publish_facts(device, &facts);
+	verdict = device_verdict(device);
+	if (limit != told->limit || (told->limit_held > limit && verdict.limit_held == limit))
+		tell_limit(device, &verdict);
+	*told = verdict;
+	atomic_store(&device->is_beyond, verdict.beyond != 0);
 }
 
 void device_note_limit(struct device *device)
 {
 	lock_acquire(&device->lock);
-	note_limit_locked(device, false);
+	note_locked(device, device->facts);
 	lock_release(&device->lock);
+}
+
+/* What was beyond the limit may be gone. */
+static void note_given_back(struct device *device)
+{
+	if (atomic_load_explicit(&device->is_beyond, memory_order_relaxed))
+		device_note_limit(device);
 }
 
 uint64_t device_generation(const struct device *device)
@@ -111,12 +127,81 @@ uint64_t device_generation(const struct device *device)
 	return publish_turn(&device->published);
 }
 
-void device_note_held(struct device *device, uint64_t generation, enum held_reason why)
+void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why)
 {
 	lock_acquire(&device->lock);
-	if (device_generation(device) == generation)
-		statistics_set(&device->statistics->held_reason, why);
-	note_limit_locked(device, false);
+	if (device_generation(device) == generation) {
+		struct facts facts = device->facts;
+
+		facts.blocker = why;
+		facts.blocker_generation = facts.generation;
+		note_locked(device, facts);
+	}
+	lock_release(&device->lock);
+}
+
+void device_note_elastic(struct device *device, enum elastic elastic)
+{
+	struct facts facts;
+
+	lock_acquire(&device->lock);
+	facts = device->facts;
+	facts.elastic = elastic;
+	publish_facts(device, &facts);
+	atomic_store(&device->elastic, elastic);
+	lock_release(&device->lock);
+}
+
+enum elastic device_elastic(const struct device *device)
+{
+	return (enum elastic)atomic_load_explicit(&device->elastic, memory_order_relaxed);
+}
+
+void device_note_spare(struct device *device, enum segment_side side, int64_t bytes)
+{
+	atomic_fetch_add_explicit(&device->ledger->spare[side], (uint64_t)bytes,
+	                          memory_order_relaxed);
+}
+
+void device_note_pinned(struct device *device, int64_t bytes)
+{
+	atomic_fetch_add_explicit(&device->ledger->pinned, (uint64_t)bytes, memory_order_relaxed);
+}
+
+uint64_t device_spare(const struct device *device, enum segment_side side)
+{
+	return atomic_load_explicit(&device->ledger->spare[side], memory_order_relaxed);
+}
+
+void device_note_refusal(struct device *device)
+{
+	atomic_fetch_add_explicit(&device->refusals, 1, memory_order_relaxed);
+	statistics_add(&device->statistics->refusals, 1);
+}
+
+uint64_t device_refusals(const struct device *device)
+{
+	return atomic_load_explicit(&device->refusals, memory_order_relaxed);
+}
+
+uint64_t device_job_generation(const struct device *device)
+{
+	return device->segment ? segment_generation(device->segment, device->index) : 0;
+}
+
+void device_agree(struct device *device, uint64_t generation)
+{
+	struct facts facts;
+
+	lock_acquire(&device->lock);
+	facts = device->facts;
+	if (facts.generation && facts.generation < generation) {
+		/* The settings are the same, and so is what was found under them. */
+		if (facts.blocker_generation == facts.generation)
+			facts.blocker_generation = generation;
+		facts.generation = generation;
+		publish_facts(device, &facts);
+	}
 	lock_release(&device->lock);
 }
 
@@ -144,29 +229,54 @@ static void write_settings(struct device *device, const struct config_gpu *setti
 	publish_value(&device->published, settings);
 }
 
+/* FNV-1a over its words. */
+static uint64_t hash_of(const struct config_gpu *settings)
+{
+	uint64_t hash = 14695981039346656037u;
+
+#define X(field, kind, builtin, choices, meaning) hash = (hash ^ settings->field) * 1099511628211u;
+	CONFIG_GPU_KEYS(X)
+#undef X
+	return hash;
+}
+
+/*
+ * With the lock held. Returns the generation of the new settings. First it is said that nothing is charged under the old
+ * ones any more, and that what the old limit has grown by is never added to the new one.
+ */
+static uint64_t claim(struct device *device, const struct config_gpu *settings)
+{
+	const struct segment_limit limit = limit_of(settings);
+	const struct claim claim = {/* What is evicted leaves its room to other jobs. */
+	                            .limit = settings->evict ? 0 : settings->memory_limit,
+	                            .settings = hash_of(settings),
+	                            .generation = device->facts.generation};
+	uint64_t generation;
+
+	if (!device->segment)
+		return device->facts.generation + 1;
+	generation = segment_claim(device->segment, device->index, &claim);
+	segment_set_limit(device->segment, device->index, &limit);
+	return generation;
+}
+
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
 	uint64_t share_before;
+	struct facts facts;
 	bool changed;
 
 	lock_acquire(&device->lock);
-	changed = memcmp(&device->settings, settings, sizeof(*settings)) != 0;
-	/* First: what the old limit has grown by is never added to the new one. */
-	if (device->segment) {
-		struct segment_limit limit = limit_of(settings);
-
-		/* What is evicted leaves its room to other jobs. */
-		segment_claim(device->segment, device->index,
-		              settings->evict ? 0 : settings->memory_limit);
-		/* From here on nothing is charged under the old limit, so what is said below stays true. */
-		segment_set_limit(device->segment, device->index, &limit);
-	}
+	facts = device->facts;
+	changed = !facts.generation || memcmp(&device->settings, settings, sizeof(*settings)) != 0;
+	share_before = facts.share;
+	if (changed)
+		facts.generation = claim(device, settings);
 	write_settings(device, settings);
-	note_limit_locked(device, changed); /* what could not move before is tried again */
+	note_locked(device, facts);
 	lock_release(&device->lock);
-	share_before = atomic_exchange(&device->statistics->share_set, settings->share);
-	if (share_before != (uint64_t)settings->share) {
-		note_share(device);
+	if (share_before != settings->share) {
+		tell_share(device, settings->share);
 		if (!share_before || !settings->share)
 			event_note(.kind = settings->share ? EVENT_resume : EVENT_pause,
 			           .device = device->id.ordinal);
@@ -195,59 +305,34 @@ struct config_gpu device_settings(struct device *device)
 	return settings;
 }
 
-/* Charges a process that has no segment. */
-static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t limit)
+/* Charges a process that has no segment, under the lock under which its limit changes. */
+static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t most,
+                      bool is_limited, bool is_moved)
 {
-	uint64_t used = atomic_load(&device->own_charge[side]);
-
-	do {
-		if (bytes > UINT64_MAX - used || used + bytes > limit)
-			return -ENOSPC;
-	} while (!atomic_compare_exchange_weak(&device->own_charge[side], &used, used + bytes));
-	return 0;
-}
-
-/* The limit changes under the same lock. */
-static int charge_own_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
-{
-	uint64_t limit;
-	int error;
+	uint64_t limit = most, used;
+	int error = 0;
 
 	lock_acquire(&device->lock);
-	limit = is_moved && device->settings.evict ? 0 : device_limit_by(device, &device->settings);
-	error = charge_own(device, SEGMENT_ON_DEVICE, bytes, limit < most ? limit : most);
+	if (is_limited) {
+		limit = is_moved && device->settings.evict
+		            ? 0
+		            : device_limit_by(device, &device->settings);
+		limit = limit < most ? limit : most;
+	}
+	used = device_used(device, side);
+	if (bytes > limit || used > limit - bytes)
+		error = -ENOSPC;
+	else
+		ledger_charge(device->ledger, side, bytes);
 	lock_release(&device->lock);
 	return error;
 }
 
-static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
-{
-	uint64_t seen = statistics_get(peak);
-
-	while (value > seen && !atomic_compare_exchange_weak(peak, &seen, value))
-		;
-}
-
-static int charged(struct device *device, enum segment_side side, uint64_t bytes, int error)
-{
-	struct statistics *s = device->statistics;
-
-	if (error)
-		return error;
-	if (side == SEGMENT_ON_DEVICE)
-		raise_peak(&s->device_peak, statistics_add(&s->device_used, bytes) + bytes);
-	else
-		raise_peak(&s->host_peak, statistics_add(&s->host_used, bytes) + bytes);
-	return 0;
-}
-
 static int charge_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
 {
-	int error = device->segment
-	                ? segment_charge(device->segment, device->index, bytes, most, is_moved)
-	                : charge_own_limited(device, bytes, most, is_moved);
-
-	return charged(device, SEGMENT_ON_DEVICE, bytes, error);
+	return device->segment
+	           ? segment_charge(device->segment, device->index, bytes, most, is_moved)
+	           : charge_own(device, SEGMENT_ON_DEVICE, bytes, most, true, is_moved);
 }
 
 int device_charge(struct device *device, uint64_t bytes)
@@ -263,11 +348,8 @@ int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most)
 static int charge_within(struct device *device, enum segment_side side, uint64_t bytes,
                          uint64_t limit)
 {
-	int error = device->segment
-	                ? segment_reserve(device->segment, device->index, side, bytes, limit)
-	                : charge_own(device, side, bytes, limit);
-
-	return charged(device, side, bytes, error);
+	return device->segment ? segment_reserve(device->segment, device->index, side, bytes, limit)
+	                       : charge_own(device, side, bytes, limit, false, false);
 }
 
 int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit)
@@ -286,15 +368,14 @@ int device_charge_taken(struct device *device, uint64_t bytes)
 
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes)
 {
-	struct statistics *s = device->statistics;
-
-	if (device->segment)
+	if (device->segment) {
 		segment_unreserve(device->segment, device->index, side, bytes);
-	else
-		atomic_fetch_sub(&device->own_charge[side], bytes);
-	statistics_sub(side == SEGMENT_ON_DEVICE ? &s->device_used : &s->host_used, bytes);
-	if (statistics_get(&s->held_reason) != HELD_NONE)
-		device_note_limit(device);
+	} else {
+		lock_acquire(&device->lock);
+		ledger_give_back(device->ledger, side, bytes);
+		lock_release(&device->lock);
+	}
+	note_given_back(device);
 }
 
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes)
@@ -305,11 +386,8 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 		left = segment_export_left(device->segment, key);
 	if (left < bytes)
 		device_uncharge(device, SEGMENT_ON_DEVICE, bytes - left);
-	if (!left)
-		return;
-	statistics_sub(&device->statistics->device_used, left);
-	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
-		device_note_limit(device);
+	if (left)
+		note_given_back(device);
 }
 
 uint64_t device_orphaned(const struct device *device)
@@ -340,5 +418,10 @@ uint64_t device_elsewhere(const struct device *device)
 uint64_t device_charged(struct device *device, enum segment_side side)
 {
 	return device->segment ? segment_charged(device->segment, device->index, side)
-	                       : atomic_load(&device->own_charge[side]);
+	                       : device_used(device, side);
+}
+
+uint64_t device_used(const struct device *device, enum segment_side side)
+{
+	return atomic_load_explicit(&device->ledger->charged[side], memory_order_relaxed);
 }

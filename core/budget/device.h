@@ -20,6 +20,7 @@
 #include "core/cuda/driver.h"
 #include "core/registry/registry.h"
 #include "core/state/segment.h"
+#include "core/state/verdict.h"
 
 enum { DEVICE_MAX = SEGMENT_DEVICES };
 
@@ -32,16 +33,23 @@ struct device {
 	struct segment
 	    *segment; /* NULL: the process is not in the job's books, and any quota is 0 to it */
 	int index;    /* of the device in the segment */
-	struct statistics *statistics;    /* never NULL */
-	struct statistics own_statistics; /* where there is no segment */
-	_Atomic uint64_t own_charge[2];   /* likewise, by enum segment_side */
-	int host_node;                    /* NUMA node to which it spills */
-	_Atomic uint32_t reached_by;      /* peers of its memory: a bit per ordinal */
-	_Atomic uint64_t elsewhere;       /* device_count_elsewhere() */
+	struct counters *statistics; /* in the seat, or its own; never NULL */
+	struct ledger *ledger;       /* likewise */
+	struct counters own_counters;
+	struct ledger own_ledger;    /* charges change under the lock */
+	int host_node;               /* NUMA node to which it spills */
+	_Atomic uint64_t refusals;   /* out-of-memory answers to the program */
+	_Atomic uint32_t elastic;    /* enum elastic */
+	_Atomic uint32_t numa_error; /* why the driver refuses HOST_NUMA memory; 0: it does not */
+	_Atomic uint32_t reached_by; /* peers of its memory: a bit per ordinal */
+	_Atomic uint64_t elsewhere;  /* device_count_elsewhere() */
 
 	LOCK_OF(SETTINGS) lock; /* of who changes the settings */
 	struct config_gpu settings;
 	PUBLISHED(struct config_gpu) published; /* the same, for who takes no lock (terms.h) */
+	struct facts facts;                     /* as the ledger publishes them */
+	struct verdict told;                    /* what the reader of events was told last */
+	_Atomic bool is_beyond;                 /* whether that was that there is too much */
 };
 
 /* Host memory of one NUMA node, to which devices spill: "cpu:N". */
@@ -112,20 +120,38 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
 /* Whether this process is the one of the job that judges growth now: one in interval_ns is. */
 bool device_judges_growth(struct device *device, uint64_t interval_ns);
-/* Tells the statistics which limit is in force. */
+/* Publishes which limit is in force, as far as it has risen, and tells the reader of events. */
 void device_note_limit(struct device *device);
 /* Another one whenever the settings have changed. */
 uint64_t device_generation(const struct device *device);
 /*
- * For the mover: tells the statistics what keeps memory on the device beyond the limit, too, unless the settings are of
- * another generation, of which that says nothing.
+ * For the mover: publishes why a move waits, or MOVE_NONE, unless the settings are of another generation than those it was
+ * found under, of which that says nothing.
  */
-void device_note_held(struct device *device, uint64_t generation, enum held_reason why);
+void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why);
+/* Publishes whether memory of the process on the device can move. */
+void device_note_elastic(struct device *device, enum elastic elastic);
+enum elastic device_elastic(const struct device *device);
+/* Counts bytes that are held ready, or that must stay; negative: that are no more. Of what is charged. */
+void device_note_spare(struct device *device, enum segment_side side, int64_t bytes);
+void device_note_pinned(struct device *device, int64_t bytes);
+uint64_t device_spare(const struct device *device, enum segment_side side);
+/*
+ * Other processes of the job may have read newer settings. Who has looked at its files since it took that generation, and
+ * found nothing new, has the newest, whatever else the others were told.
+ */
+uint64_t device_job_generation(const struct device *device);
+void device_agree(struct device *device, uint64_t generation);
+/* Counts an out-of-memory answer to the program; how many there were, for spill_after. */
+void device_note_refusal(struct device *device);
+uint64_t device_refusals(const struct device *device);
+/* Returns what follows from this process's ledger and from what is charged to the job. */
+struct verdict device_verdict(struct device *device);
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);
 
 /*
- * Charges, which keep the statistics of used and peak bytes. None waits: who may makes room (memory/alloc/reclaim.h) and tries
+ * Charges. None waits: who may makes room (memory/alloc/reclaim.h) and tries
  * again. 0, -ENOSPC, or another negative errno as segment_reserve().
  *
  * device_charge        within the limit in force at that moment: it may have changed since whatever was read before
@@ -157,5 +183,7 @@ void device_count_elsewhere(struct device *device, int64_t change);
 uint64_t device_elsewhere(const struct device *device);
 /* Job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);
+/* Those of this process. */
+uint64_t device_used(const struct device *device, enum segment_side side);
 
 #endif

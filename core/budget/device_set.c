@@ -60,7 +60,8 @@ static int enter_books(struct device *device, struct segment *segment, const cha
 		device->index = segment_device(segment, &entry);
 		if (device->index >= 0) {
 			device->segment = segment;
-			device->statistics = segment_statistics(segment, device->index);
+			device->statistics = segment_counters(segment, device->index);
+			device->ledger = segment_ledger(segment, device->index);
 		} else {
 			log_error("gpu %d: cannot be entered in the job's books: %s; where its "
 			          "memory is limited this process holds none of it",
@@ -87,7 +88,8 @@ static int make_gpus(struct device_set *set, int found)
 		struct device *device = &set->device[i];
 
 		lock_init(&device->lock);
-		device->statistics = &device->own_statistics;
+		device->statistics = &device->own_counters;
+		device->ledger = &device->own_ledger;
 		set->count = i + 1;
 		error = identify(device, i);
 	}

@@ -10,16 +10,14 @@
 
 bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 {
-	return statistics_get(&device->statistics->refusals) < terms->settings.spill_after;
+	return device_refusals(device) < terms->settings.spill_after;
 }
 
 void refusal_note(struct device *device, uint64_t bytes)
 {
-	struct statistics *s = device->statistics;
-
-	statistics_add(&s->refusals, 1);
+	device_note_refusal(device);
 	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .a = bytes,
-	           .b = device_limit(device), .c = statistics_get(&s->device_used));
+	           .b = device_limit(device), .c = device_used(device, SEGMENT_ON_DEVICE));
 }
 
 const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size)
@@ -35,7 +33,7 @@ const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, siz
 void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,
                 const struct spilled *what)
 {
-	struct statistics *s = device->statistics;
+	struct counters *s = device->statistics;
 	char size[32];
 
 	statistics_begin(s);
@@ -44,7 +42,7 @@ void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,
 	statistics_set(&s->spill_reason, reason);
 	statistics_end(s);
 	event_note(.kind = EVENT_spill, .device = device->id.ordinal, .a = bytes, .b = reason,
-	           .c = statistics_get(&s->device_used), .object = what->object,
+	           .c = device_used(device, SEGMENT_ON_DEVICE), .object = what->object,
 	           .context = what->container ? event_context(what->container) : 0);
 	log_once(LOG_INFO, "gpu %d: first spill to host memory, %s (%s)", device->id.ordinal,
 	         units_format_size(bytes, size, sizeof(size)),

@@ -14,7 +14,7 @@ static CUmemAllocationProp pinned_at(CUmemLocationType type, int id)
 }
 
 /* Says what will not be otherwise as long as the process lives. */
-static bool never_works(uint64_t error)
+static bool never_works(uint32_t error)
 {
 	return error == CUDA_ERROR_NOT_SUPPORTED || error == CUDA_ERROR_NOT_PERMITTED;
 }
@@ -23,23 +23,26 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
                  enum provider_code code)
 {
 	if (result == CUDA_SUCCESS)
-		statistics_set(&source->statistics->provider, code);
-	if (result != CUDA_ERROR_OUT_OF_MEMORY && statistics_get(error) != (uint64_t)result)
+		statistics_set(&source->counters->provider, code);
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		statistics_set(error, (uint64_t)result);
 }
 
 /* HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still. */
 static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {
-	struct statistics *s = source->statistics;
+	struct counters *s = source->counters;
 	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_node);
 	CUresult result;
 
 	if (chunk->like)
 		prop.requestedHandleTypes = chunk->like->requestedHandleTypes;
-	if (!never_works(statistics_get(&s->numa_error))) {
+	if (!never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
 		result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
 		note(source, &s->numa_error, result, PROVIDER_NUMA);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			atomic_store_explicit(source->numa_error, (uint32_t)result,
+			                      memory_order_relaxed);
 		if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 		log_once(LOG_INFO, "gpu %d: HOST_NUMA memory is refused (error %d); trying HOST",

@@ -23,7 +23,8 @@ struct chunk {
 struct chunk_source {
 	CUdevice device;
 	int ordinal, host_node;
-	struct statistics *statistics; /* what works on the host, and why something does not */
+	_Atomic uint32_t *numa_error; /* why HOST_NUMA memory is refused; 0: it is not */
+	struct counters *counters;    /* what works on the host, and why something does not */
 };
 
 /* Makes one of this size, side and kind, and sets its handle on success only. */

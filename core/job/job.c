@@ -374,9 +374,12 @@ static void *help(void *cookie)
 		}
 		if (overhead_tend(&job.devices) && look_ms > OVERHEAD_LOOK_MS)
 			look_ms = OVERHEAD_LOOK_MS;
-		/* Which the job's other processes may have let rise. */
-		for (int i = 0; i < job.devices.count; i++)
+		/* Which the job's other processes may have let rise; and what they were told, before we look. */
+		uint64_t told[DEVICE_MAX];
+		for (int i = 0; i < job.devices.count; i++) {
 			device_note_limit(&job.devices.device[i]);
+			told[i] = device_job_generation(&job.devices.device[i]);
+		}
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
 		listener_check(job.listener);
@@ -384,6 +387,8 @@ static void *help(void *cookie)
 			job.reload = false;
 			reload();
 		}
+		for (int i = 0; i < job.devices.count; i++)
+			device_agree(&job.devices.device[i], told[i]);
 	}
 	return NULL;
 }

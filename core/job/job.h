@@ -32,7 +32,7 @@ const struct job_config *job_configuration(void);
 bool job_tells_nvml(void);
 
 /* Where the calling thread's launches are counted, where no page says. */
-struct statistics *job_current_statistics(void);
+struct counters *job_current_statistics(void);
 
 /*
  * Whether a launch is to go through job_begin_launch(), because something acts on launches: pacing, if nothing else; else
@@ -43,9 +43,9 @@ static inline bool job_launch_is_paced(void)
 	return actions_are_any(ACTION_PRE_LAUNCH);
 }
 
-static inline struct statistics *job_launch_statistics(void)
+static inline struct counters *job_launch_statistics(void)
 {
-	struct statistics *only = atomic_load_explicit(&wiped.statistics, memory_order_acquire);
+	struct counters *only = atomic_load_explicit(&wiped.statistics, memory_order_acquire);
 
 	return __builtin_expect(only != NULL, 1) ? only : job_current_statistics();
 }

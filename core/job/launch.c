@@ -9,15 +9,15 @@
 #include "core/job/pace.h"
 #include "core/job/steps.h"
 
-static struct statistics uncounted; /* launches outside the job */
+static struct counters uncounted; /* launches outside the job */
 
-struct statistics *job_current_statistics(void)
+struct counters *job_current_statistics(void)
 {
 	/* Of the context this thread launched in last; a context is rarely changed between launches. */
 	static __thread struct {
 		CUcontext context;
 		unsigned int generation;
-		struct statistics *statistics;
+		struct counters *statistics;
 	} last __attribute__((tls_model("initial-exec")));
 	unsigned int generation = context_generation();
 	struct context context;
@@ -48,7 +48,7 @@ static uint64_t key_of(uint64_t function, uint64_t threads)
 
 static void count(struct job_launch *launch)
 {
-	struct statistics *s = launch->device->statistics;
+	struct counters *s = launch->device->statistics;
 
 	if (!launch->is_counted)
 		statistics_add(launch->kind == LAUNCH_GRAPH ? &s->graph_launches : &s->launches, 1);

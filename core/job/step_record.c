@@ -19,12 +19,12 @@ static struct {
 	struct step_counts before;
 } steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
-static uint64_t launches(const struct statistics *s)
+static uint64_t launches(const struct counters *s)
 {
 	return statistics_get(&s->launches) + statistics_get(&s->graph_launches);
 }
 
-static uint64_t moved_bytes(const struct statistics *s)
+static uint64_t moved_bytes(const struct counters *s)
 {
 	return statistics_get(&s->demoted_bytes) + statistics_get(&s->promoted_bytes);
 }
@@ -32,7 +32,7 @@ static uint64_t moved_bytes(const struct statistics *s)
 static void record_describe(const struct resource *resource, char *buf, size_t size)
 {
 	const struct step_record *r = (const struct step_record *)resource;
-	const struct statistics *s = r->device->statistics;
+	const struct counters *s = r->device->statistics;
 
 	snprintf(buf, size,
 	         "%" PRIu64 " launches, %" PRIu64 " bytes moved, %" PRIu64 " ns idle, in %" PRIu64
@@ -67,7 +67,7 @@ static struct resource *record_create(void *cookie)
 static CUresult next_step(void *cookie, void *subject)
 {
 	struct device *device = subject;
-	const struct statistics *s = device->statistics;
+	const struct counters *s = device->statistics;
 	int ordinal = device->id.ordinal;
 
 	(void)cookie;

@@ -20,18 +20,31 @@ static struct segment_claim *claim_of(const struct segment *segment, int device)
 	return &segment->file->header.claim[device];
 }
 
-void segment_claim(struct segment *segment, int device, uint64_t limit)
+uint64_t segment_claim(struct segment *segment, int device, const struct claim *told)
 {
 	struct segment_claim *claim = claim_of(segment, device);
+	uint64_t generation;
 	bool is_locked;
 
 	if (!claim)
-		return;
+		return told->generation + 1;
 	is_locked = segment_lock(segment->file) == 0;
-	if (atomic_exchange(&claim->limit, limit) != limit)
+	if (atomic_exchange(&claim->limit, told->limit) != told->limit)
 		atomic_store(&claim->grown, 0);
+	generation = atomic_load(&claim->generation);
+	if (atomic_exchange(&claim->settings, told->settings) != told->settings ||
+	    generation <= told->generation)
+		atomic_store(&claim->generation, ++generation);
 	if (is_locked)
 		segment_unlock(segment->file);
+	return generation;
+}
+
+uint64_t segment_generation(const struct segment *segment, int device)
+{
+	const struct segment_claim *claim = claim_of(segment, device);
+
+	return claim ? atomic_load_explicit(&claim->generation, memory_order_acquire) : 0;
 }
 
 uint64_t segment_grown(const struct segment *segment, int device)

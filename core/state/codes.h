@@ -48,6 +48,7 @@
 /* Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot be moved. */
 #define CODES_held(X)                                                                          \
 	X(HELD_NONE, "-")                                                                      \
+	X(HELD_CHANGING, "changing")   /* settings change faster than they can be read */      \
 	X(HELD_PENDING, "pending")     /* it will move; see move_pending */                    \
 	X(HELD_FOREIGN, "foreign")     /* contexts, arrays and other memory of the driver's */ \
 	X(HELD_PINNED, "pinned")       /* exported, registered, or pin_new */                  \

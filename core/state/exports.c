@@ -424,14 +424,13 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
 /* Under the lock: the owner's bytes become the job's. Killed within, the next holder of the lock makes the totals anew. */
 static void orphan(struct segment *segment, struct segment_export *e)
 {
-	_Atomic uint64_t *mine = &segment->slot->charged[e->device][SEGMENT_ON_DEVICE];
-	uint64_t held = atomic_load(mine), bytes = atomic_load(&e->bytes);
+	uint64_t bytes = atomic_load(&e->bytes), excess;
 
 	segment_change_begin(&segment->file->header);
-	atomic_store(mine, held > bytes ? held - bytes : 0);
+	excess = ledger_give_back(&segment->slot->ledger[e->device], SEGMENT_ON_DEVICE, bytes);
 	atomic_store(&e->left, 0);
 	atomic_store(&e->owner, 0);
-	if (held >= bytes)
+	if (!excess)
 		add(&segment->file->header.orphaned[e->device], bytes);
 	else /* it gave back more than it had */
 		quota_recount(segment->file);

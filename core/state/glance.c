@@ -18,7 +18,7 @@
 
 static bool slot_lives(int fd, int slot)
 {
-	_Alignas(struct segment_slot) char head[offsetof(struct segment_slot, charged)];
+	_Alignas(struct segment_slot) char head[offsetof(struct segment_slot, ledger)];
 	off_t at = (off_t)(offsetof(struct segment_file, slot) +
 	                   (size_t)slot * sizeof(struct segment_slot));
 	const struct segment_slot *seen = (const struct segment_slot *)head;

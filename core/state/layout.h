@@ -1,7 +1,7 @@
 /*
  * The segment file as it lies in shared memory, and what the files of this room share. Private.
  *
- * Whoever changes a struct here, or struct statistics, raises SEGMENT_VERSION and the sizes
+ * Whoever changes a struct here, struct counters or struct ledger raises SEGMENT_VERSION and the sizes
  * asserted below. magic, version and size keep their places in every version.
  *
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
@@ -23,8 +23,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "core/state/lanes.h"
 #include "core/base/lock.h"
+#include "core/state/lanes.h"
+#include "core/state/ledger.h"
 #include "core/state/segment.h"
 
 #define SEGMENT_MAGIC "SPILLSEG"
@@ -46,17 +47,25 @@ struct segment_slot {
 	_Atomic uint64_t exiting_ns; /* CLOCK_REALTIME; when it began to exit, or 0 */
 	_Atomic uint64_t override_hash;
 	_Atomic uint32_t threads, contexts; /* one more than there are; 0: not known */
-	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	char command[64];
 	char complaint[256];
-	struct statistics device[SEGMENT_DEVICES];
+	_Alignas(64) struct ledger ledger[SEGMENT_DEVICES];
+	struct counters counters[SEGMENT_DEVICES];
 };
 
 /* The job's limit on one device, for its processes and for other jobs. */
 struct segment_claim {
-	_Atomic uint64_t limit;     /* as last set; 0: no process has met the device */
-	_Atomic uint64_t grown;     /* by how much it has risen by itself */
-	_Atomic uint64_t judged_ns; /* CLOCK_MONOTONIC; when its growth was judged last */
+	_Atomic uint64_t limit;      /* as last set; 0: no process has met the device */
+	_Atomic uint64_t grown;      /* by how much it has risen by itself */
+	_Atomic uint64_t judged_ns;  /* CLOCK_MONOTONIC; when its growth was judged last */
+	_Atomic uint64_t generation; /* of the settings that its processes were told of last */
+	_Atomic uint64_t settings;   /* a hash of those */
+};
+
+/* What processes that have ended leave behind. */
+struct segment_ended {
+	struct counters counters;
+	struct facts facts; /* of the one that ended last */
 };
 
 struct segment_header {
@@ -86,8 +95,8 @@ struct segment_header {
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
 	struct segment_device device[SEGMENT_DEVICES];
 	struct segment_claim claim[SEGMENT_DEVICES];
-	struct statistics ended[SEGMENT_DEVICES];
-	struct statistics ended_next[SEGMENT_DEVICES];
+	struct segment_ended ended[SEGMENT_DEVICES];
+	struct segment_ended ended_next[SEGMENT_DEVICES];
 	_Atomic uint64_t
 	    page_number; /* random; in the name of its page, another when that was taken */
 };
@@ -113,17 +122,18 @@ struct segment_file {
 static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 
-static_assert(sizeof(struct statistics) == (44 + 2) * 8,
+static_assert(sizeof(struct counters) == (29 + 2) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
+static_assert(sizeof(struct ledger) == 192, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_header, version) == 8, "same in every version");
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 15744, "layout changed: raise SEGMENT_VERSION");
-static_assert(offsetof(struct segment_slot, charged) == 112,
+static_assert(sizeof(struct segment_header) == 14208, "layout changed: raise SEGMENT_VERSION");
+static_assert(offsetof(struct segment_slot, ledger) == 448,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 6592, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_slot) == 7488, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");
@@ -243,10 +253,10 @@ void slots_tended(struct segment_header *header);
 bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
 
 /* totals.c */
-/* How the counters of an ended or a live process enter those of the job. */
-void totals_add_ended(struct statistics *total, const struct statistics *process);
-void totals_add_live(struct statistics *total, const struct statistics *process);
+/* How an ended or a live process enters what is known of the job. */
+void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device);
+void totals_add_live(struct counters *total, const struct counters *process);
 /* Before the first live process is added: what is known of it replaces what ended ones had. */
-void totals_forget_settings(struct statistics *total);
+void totals_forget_settings(struct counters *total);
 
 #endif

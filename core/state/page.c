@@ -100,12 +100,11 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 		filled->charged[side] = atomic_load(&header->charged[index][side]);
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		const struct segment_slot *slot = &file->slot[i];
-		const struct statistics *statistics = &slot->device[index];
-		if (atomic_load(&slot->state) != SLOT_LIVE ||
-		    statistics_get(&statistics->limit_set) == 0)
+		struct ledger_copy ledger = ledger_read(&slot->ledger[index]);
+		if (atomic_load(&slot->state) != SLOT_LIVE || !ledger.facts.limit)
 			continue;
-		filled->limit = statistics_get(&statistics->limit_set);
-		filled->share = statistics_get(&statistics->share_set);
+		filled->limit = ledger.facts.limit;
+		filled->share = ledger.facts.share;
 		return;
 	}
 }

@@ -31,7 +31,7 @@ void quota_recount(struct segment_file *file)
 			continue;
 		for (int d = 0; d < SEGMENT_DEVICES; d++)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
-				total[d][s] += get(&slot->charged[d][s]);
+				total[d][s] += get(&slot->ledger[d].charged[s]);
 	}
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		set(&file->header.orphaned[d], orphaned[d]);
@@ -54,12 +54,10 @@ static uint64_t give_back(struct segment *segment, int device, enum segment_side
                           uint64_t bytes)
 {
 	_Atomic uint64_t *total = &segment->file->header.charged[device][side];
-	_Atomic uint64_t *mine = &segment->slot->charged[device][side];
-	uint64_t held = get(mine), given = bytes < held ? bytes : held;
+	uint64_t excess = ledger_give_back(&segment->slot->ledger[device], side, bytes);
 
-	set(mine, held - given);
-	set(total, get(total) - given);
-	return bytes - given;
+	set(total, get(total) - (bytes - excess));
+	return excess;
 }
 
 static uint64_t settle(struct segment *segment, int device, enum segment_side side)
@@ -124,9 +122,8 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 	if (!fits(segment, device, side, bytes, limit))
 		slots_probe(segment->file);
 	if (fits(segment, device, side, bytes, limit)) {
-		_Atomic uint64_t *mine = &segment->slot->charged[device][side];
 		uint64_t total = get(&header->charged[device][side]) + bytes;
-		set(mine, get(mine) + bytes);
+		ledger_charge(&segment->slot->ledger[device], side, bytes);
 		set(&header->charged[device][side], total);
 		if (total > header->peak[device][side])
 			header->peak[device][side] = total;
@@ -193,7 +190,7 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		const struct segment_slot *slot = &segment->file->slot[i];
 		if (atomic_load(&slot->state) == SLOT_DRAINING)
-			bytes += get(&slot->charged[device][side]);
+			bytes += get(&slot->ledger[device].charged[side]);
 	}
 	segment_unlock(segment->file);
 	return bytes;

@@ -65,7 +65,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 		if (atomic_load(&slot->state) == SLOT_FREE)
 			continue;
 		draining = true;
-		memset(slot->device, 0, sizeof slot->device);
+		memset(slot->counters, 0, sizeof slot->counters);
 	}
 	if (!draining)
 		atomic_store(&header->device_count, 0);
@@ -305,11 +305,14 @@ int segment_device(struct segment *segment, const struct segment_device *device)
 	return index;
 }
 
-struct statistics *segment_statistics(struct segment *segment, int device)
+struct counters *segment_counters(struct segment *segment, int device)
 {
-	if (device < 0 || device >= SEGMENT_DEVICES)
-		return NULL;
-	return &segment->slot->device[device];
+	return device >= 0 && device < SEGMENT_DEVICES ? &segment->slot->counters[device] : NULL;
+}
+
+struct ledger *segment_ledger(struct segment *segment, int device)
+{
+	return device >= 0 && device < SEGMENT_DEVICES ? &segment->slot->ledger[device] : NULL;
 }
 
 struct lanes *segment_lanes(struct segment *segment, int *lane)

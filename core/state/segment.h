@@ -22,10 +22,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/state/ledger.h"
 #include "core/state/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 5, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 6, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SLOTS = 256,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
@@ -96,8 +97,9 @@ void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *
 /* Index of this device, by UUID, else PCI bus id; added if new. -ENOSPC or -EBUSY. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters of the calling process on one device; valid until leave. NULL for no valid index. */
-struct statistics *segment_statistics(struct segment *segment, int device);
+/* Counters and ledger of the calling process on one device; valid until leave. NULL for no valid index. */
+struct counters *segment_counters(struct segment *segment, int device);
+struct ledger *segment_ledger(struct segment *segment, int device);
 
 /*
  * What the job's processes tell each other about pacing (lanes.h); valid until leave. *lane: the calling process's own,
@@ -190,11 +192,20 @@ struct segment_tag segment_read_tag(int descriptor);
 
 /* --- growth: how far the limit of a job has risen by itself --- */
 
+/* What a process has been told to keep to on a device. */
+struct claim {
+	uint64_t limit;      /* CONFIG_UNLIMITED: none */
+	uint64_t settings;   /* a hash of all settings of the device */
+	uint64_t generation; /* of those that the process had before; 0: none */
+};
 /*
- * Says what limit the processes of the job were told to keep to on a device (CONFIG_UNLIMITED: none), for other jobs'
- * segment_owed(). A limit other than before starts without growth.
+ * Says that the calling process has been told something else: what limit, for other jobs' segment_owed(); a limit other
+ * than before starts without growth. Returns the generation of its settings: that of the job where another process has said
+ * the same before, else a new one.
  */
-void segment_claim(struct segment *segment, int device, uint64_t limit);
+uint64_t segment_claim(struct segment *segment, int device, const struct claim *claim);
+/* Returns the generation of the settings that a process of the job was told of last. One load. */
+uint64_t segment_generation(const struct segment *segment, int device);
 /* Bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
 /* limit: that it was judged for; of another that was claimed meanwhile it says nothing. */

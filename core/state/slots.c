@@ -78,10 +78,9 @@ static void clear(struct segment_file *file, struct segment_slot *slot)
 
 	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		for (int s = 0; s < SEGMENT_SIDES; s++)
-			atomic_store(&slot->charged[d][s], 0);
-#define X(name, how, unit, meaning) statistics_set(&slot->device[d].name, 0);
-		STATISTICS(X)
+		ledger_clear(&slot->ledger[d]);
+#define X(name, how, unit, meaning) statistics_set(&slot->counters[d].name, 0);
+		COUNTERS(X)
 #undef X
 	}
 	atomic_store(&lane->seen_ns, 0);
@@ -119,7 +118,7 @@ void slots_retire(struct segment_file *file, struct segment_slot *slot)
 	segment_change_begin(header);
 	memcpy(header->ended_next, header->ended, sizeof header->ended_next);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		totals_add_ended(&header->ended_next[d], &slot->device[d]);
+		totals_add_ended(&header->ended_next[d], slot, d);
 	/* an exchange: neither the compiler nor the processor moves a store across it */
 	atomic_exchange(&header->retiring, (uint32_t)(slot - file->slot) + 1);
 	slots_finish_retiring(file);

@@ -96,17 +96,17 @@ size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
 
 static void add_slot(const struct segment_slot *slot, int device, struct status_device *sum)
 {
-	const struct statistics *statistics = &slot->device[device];
-	uint64_t step_ns = statistics_get(&statistics->step_ns);
+	const struct counters *counters = &slot->counters[device];
+	uint64_t step_ns = statistics_get(&counters->step_ns);
 
 	if (atomic_load(&slot->state) == SLOT_FREE)
 		return;
-	if (statistics_get(&statistics->spill_reason) != SPILL_NONE)
+	if (statistics_get(&counters->spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
 	if (atomic_load(&slot->state) != SLOT_LIVE)
 		return;
-	sum->used[SEGMENT_ON_DEVICE] += statistics_get(&statistics->device_used);
-	sum->used[SEGMENT_ON_HOST] += statistics_get(&statistics->host_used);
+	for (int side = 0; side < SEGMENT_SIDES; side++)
+		sum->used[side] += atomic_load(&slot->ledger[device].charged[side]);
 	if (step_ns > sum->step_ns)
 		sum->step_ns = step_ns;
 }
@@ -120,7 +120,8 @@ static void read_status(const struct segment_file *file, struct status *status)
 	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
 		struct status_device *device = &status->device[i];
 		memcpy(device->pci_bus_id, header->device[i].pci_bus_id, sizeof device->pci_bus_id);
-		device->has_spilled = statistics_get(&header->ended[i].spill_reason) != SPILL_NONE;
+		device->has_spilled =
+		    statistics_get(&header->ended[i].counters.spill_reason) != SPILL_NONE;
 		for (int side = 0; side < SEGMENT_SIDES; side++) {
 			device->peak[side] = header->peak[i][side];
 			device->charged[side] = atomic_load(&header->charged[i][side]);

@@ -21,33 +21,39 @@
 #define KEEP_PEAK true
 #define KEEP_SAME false
 
-void totals_add_ended(struct statistics *total, const struct statistics *process)
+void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device)
 {
-#define X(name, how, unit, meaning)                                                                \
-	{                                                                                          \
-		uint64_t sum = statistics_get(&total->name), one = statistics_get(&process->name); \
-		statistics_set(&total->name, ENDED_##how(sum, one));                               \
+	const struct counters *process = &slot->counters[device];
+	struct ledger_copy ledger = ledger_read(&slot->ledger[device]);
+
+#define X(name, how, unit, meaning)                                           \
+	{                                                                     \
+		uint64_t sum = statistics_get(&total->counters.name);         \
+		uint64_t one = statistics_get(&process->name);                \
+		statistics_set(&total->counters.name, ENDED_##how(sum, one)); \
 	}
-	STATISTICS(X)
+	COUNTERS(X)
 #undef X
+	if (ledger.facts.generation >= total->facts.generation)
+		total->facts = ledger.facts;
 }
 
-void totals_add_live(struct statistics *total, const struct statistics *process)
+void totals_add_live(struct counters *total, const struct counters *process)
 {
 #define X(name, how, unit, meaning)                                                                \
 	{                                                                                          \
 		uint64_t sum = statistics_get(&total->name), one = statistics_get(&process->name); \
 		statistics_set(&total->name, LIVE_##how(sum, one));                                \
 	}
-	STATISTICS(X)
+	COUNTERS(X)
 #undef X
 }
 
-void totals_forget_settings(struct statistics *total)
+void totals_forget_settings(struct counters *total)
 {
 #define X(name, how, unit, meaning) \
 	if (!KEEP_##how)            \
 		statistics_set(&total->name, 0);
-	STATISTICS(X)
+	COUNTERS(X)
 #undef X
 }

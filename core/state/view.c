@@ -29,10 +29,23 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
+#include "core/state/verdict.h"
 
 uint64_t segment_view_naps = 500;
 
-enum { READ_TRIES = 50, READ_PAUSE_NS = 1000000, READ_COUNTERS_PAUSE_NS = 20000 };
+/* What was read of a job. */
+struct job_copy {
+	struct segment_file file;
+	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
+	struct ledger_copy ledger[SEGMENT_SLOTS]; /* of the live ones, of the device at hand */
+};
+
+enum {
+	READ_TRIES = 50,
+	READ_FACTS_TRIES = 100,
+	READ_PAUSE_NS = 1000000,
+	READ_COUNTERS_PAUSE_NS = 20000
+};
 
 /* 0, or a negative errno; -EPROTO: shorter than asked. */
 static int read_fully(int fd, void *buf, size_t size, off_t offset)
@@ -50,11 +63,11 @@ static int read_fully(int fd, void *buf, size_t size, off_t offset)
 }
 
 /* Of one process on one device: as many changes had ended before the counters were read as had begun thereafter. */
-static int read_counters(int fd, off_t at, struct statistics *counters, bool *is_whole)
+static int read_counters(int fd, off_t at, struct counters *counters, bool *is_whole)
 {
 	uint64_t ended, begun;
 	int error =
-	    read_fully(fd, &ended, sizeof ended, at + (off_t)offsetof(struct statistics, ended));
+	    read_fully(fd, &ended, sizeof ended, at + (off_t)offsetof(struct counters, ended));
 
 	atomic_thread_fence(memory_order_acquire);
 	if (!error)
@@ -62,7 +75,7 @@ static int read_counters(int fd, off_t at, struct statistics *counters, bool *is
 	atomic_thread_fence(memory_order_acquire);
 	if (!error)
 		error = read_fully(fd, &begun, sizeof begun,
-		                   at + (off_t)offsetof(struct statistics, begun));
+		                   at + (off_t)offsetof(struct counters, begun));
 	if (!error)
 		*is_whole = ended == begun;
 	return error;
@@ -76,10 +89,10 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		struct segment_slot *slot = &copy->slot[i];
 		for (uint32_t d = 0; slot->state == SLOT_LIVE && d < devices; d++) {
-			off_t at = (const char *)&slot->device[d] - (const char *)copy;
+			off_t at = (const char *)&slot->counters[d] - (const char *)copy;
 			bool is_whole = false;
 			for (;;) {
-				int error = read_counters(fd, at, &slot->device[d], &is_whole);
+				int error = read_counters(fd, at, &slot->counters[d], &is_whole);
 				if (error)
 					return error;
 				if (is_whole || !*naps)
@@ -92,28 +105,55 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps
 	return 0;
 }
 
-/*
- * What is charged, after the counters, which tell why it is still so much: a reason seen is one that no later move of
- * its process has made untrue.
- */
-static int read_charged(int fd, struct segment_file *copy)
+/* The facts of one ledger, as they were at one time, and then its words. *is_whole: false where the former could not be had. */
+static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 {
+	const off_t words = offsetof(struct ledger, charged);
+	uint64_t before, after = 0;
+	int error = 0;
+
+	*is_whole = false;
+	for (int tries = 0; !error && !*is_whole && tries < READ_FACTS_TRIES; tries++) {
+		error = read_fully(fd, &before, sizeof before, at);
+		atomic_thread_fence(memory_order_acquire);
+		if (!error)
+			error = read_fully(fd, ledger, (size_t)words, at);
+		atomic_thread_fence(memory_order_acquire);
+		if (!error)
+			error = read_fully(fd, &after, sizeof after, at);
+		atomic_store(&ledger->facts.turn, before);
+		*is_whole = !error && before == after;
+	}
+	return error ? error
+	             : read_fully(fd, ledger->charged, sizeof *ledger - (size_t)words, at + words);
+}
+
+static int read_ledgers(int fd, struct job_copy *job)
+{
+	struct segment_file *copy = &job->file;
+	uint32_t devices = atomic_load(&copy->header.device_count);
+
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
 		struct segment_slot *slot = &copy->slot[i];
-		int error = 0;
 
-		if (slot->state == SLOT_LIVE)
-			error = read_fully(fd, slot->charged, sizeof slot->charged,
-			                   (const char *)&slot->charged - (const char *)copy);
-		if (error)
-			return error;
+		job->changing[i] = 0;
+		for (uint32_t d = 0; slot->state == SLOT_LIVE && d < devices; d++) {
+			off_t at = (const char *)&slot->ledger[d] - (const char *)copy;
+			bool is_whole;
+			int error = read_ledger(fd, at, &slot->ledger[d], &is_whole);
+
+			if (error)
+				return error;
+			job->changing[i] |= (uint16_t)(!is_whole << d);
+		}
 	}
 	return 0;
 }
 
 /* The whole file; slots neither came nor went meanwhile. */
-static int read_still(int fd, struct segment_file *copy)
+static int read_still(int fd, struct job_copy *job)
 {
+	struct segment_file *copy = &job->file;
 	const off_t at = offsetof(struct segment_header, sequence);
 	uint64_t before, after, naps = segment_view_naps;
 
@@ -121,10 +161,11 @@ static int read_still(int fd, struct segment_file *copy)
 		int error = read_fully(fd, &before, sizeof before, at);
 		if (!error)
 			error = read_fully(fd, copy, sizeof *copy, 0);
-		if (!error && atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES)
+		bool has_devices = atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES;
+		if (!error && has_devices)
 			error = read_whole_counters(fd, copy, &naps);
-		if (!error)
-			error = read_charged(fd, copy);
+		if (!error && has_devices)
+			error = read_ledgers(fd, job);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
@@ -167,9 +208,10 @@ static void make_printable(struct segment_file *copy)
 }
 
 /* A checked and repaired copy of the job's segment. */
-static int read_copy(int directory, const char *job, struct segment_file *copy, char *message,
+static int read_copy(int directory, const char *job, struct job_copy *read, char *message,
                      size_t size)
 {
+	struct segment_file *copy = &read->file;
 	uint64_t file_size = 0;
 	int fd = segment_open(directory, job, O_RDONLY, &copy->header, &file_size, message, size);
 	if (fd < 0)
@@ -177,7 +219,7 @@ static int read_copy(int directory, const char *job, struct segment_file *copy, 
 	/* checked before the rest is read, and again after: it may have changed */
 	int error = segment_check(&copy->header, file_size, job, message, size);
 	if (!error) {
-		error = read_still(fd, copy);
+		error = read_still(fd, read);
 		if (error)
 			state_refuse(error, message, size, "segment of job %s: %s", job,
 			             error == -EPROTO ? "cut short" : strerror(-error));
@@ -228,11 +270,10 @@ static void add_process(struct segment_view *view, const struct segment_slot *sl
 	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
 	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
 	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
-	memcpy(process->device, slot->device, sizeof process->device);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++) {
-			process->charged[d][s] = slot->charged[d][s];
-			view->charged[d][s] += slot->charged[d][s];
+			process->charged[d][s] = slot->ledger[d].charged[s];
+			view->charged[d][s] += slot->ledger[d].charged[s];
 		}
 }
 
@@ -245,15 +286,113 @@ static uint64_t peak(const struct segment_header *header, const struct segment_v
 	return is > was ? is : was;
 }
 
-/* What a process said of its limit, it said by what was charged then; another one may have freed some since. */
-static void settle_limit(struct statistics *total, uint64_t charged)
-{
-	uint64_t limit = total->limit_set, most = charged > limit ? charged : limit;
+/* --- what is shown --- */
 
-	if (total->limit_held > most)
-		statistics_set(&total->limit_held, most);
-	if (charged <= (total->evicted ? 0 : limit))
-		statistics_set(&total->held_reason, HELD_NONE);
+static void show_counters(struct statistics *shown, const struct counters *counters)
+{
+#define X(name, how, unit, meaning) statistics_set(&shown->name, statistics_get(&counters->name));
+	COUNTERS(X)
+#undef X
+}
+
+static void show_verdict(struct statistics *shown, const struct verdict *verdict)
+{
+	statistics_set(&shown->limit_set, verdict->limit);
+	statistics_set(&shown->limit_held, verdict->limit_held);
+	statistics_set(&shown->limit_grown, verdict->grown);
+	statistics_set(&shown->share_set, verdict->share);
+	statistics_set(&shown->evicted, verdict->evicted);
+	statistics_set(&shown->elastic, verdict->elastic);
+	statistics_set(&shown->held_reason, verdict->held);
+	statistics_set(&shown->move_pending, verdict->pending);
+}
+
+static void show_words(struct statistics *shown, const struct ledger_copy *ledger)
+{
+	statistics_add(&shown->device_used, ledger->charged[SEGMENT_ON_DEVICE]);
+	statistics_add(&shown->host_used, ledger->charged[SEGMENT_ON_HOST]);
+	statistics_add(&shown->device_pool, ledger->spare[SEGMENT_ON_DEVICE]);
+	statistics_add(&shown->host_pool, ledger->spare[SEGMENT_ON_HOST]);
+	statistics_add(&shown->pinned_chunks, ledger->pinned);
+}
+
+static void show_process(struct statistics *shown, const struct segment_slot *slot, int device,
+                         const struct ledger_copy *ledger, const struct standing *standing)
+{
+	struct verdict verdict = verdict_of(ledger, 1, standing);
+
+	show_counters(shown, &slot->counters[device]);
+	show_words(shown, ledger);
+	show_verdict(shown, &verdict);
+	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
+	statistics_set(&shown->host_peak, ledger->peak[SEGMENT_ON_HOST]);
+}
+
+/* What is known of a job without processes: the settings of the last one, which holds nothing. */
+static struct verdict verdict_of_ended(const struct facts *facts, const struct standing *standing)
+{
+	struct ledger_copy last = {.is_whole = true, .facts = *facts};
+	struct verdict verdict = verdict_of(&last, 1, standing);
+
+	verdict.held = HELD_NONE;
+	verdict.pending = MOVE_NONE;
+	return verdict;
+}
+
+static struct ledger_copy copy_ledger(const struct job_copy *job, int slot, int device)
+{
+	struct ledger_copy copy = ledger_read(&job->file.slot[slot].ledger[device]);
+
+	if (job->changing[slot] & 1u << device) {
+		copy.is_whole = false;
+		copy.facts = (struct facts){0};
+	}
+	return copy;
+}
+
+/* Shows one device: of each process, and of the job. */
+static void show_device(struct job_copy *job, struct segment_view *view, int d,
+                        const enum segment_slot_state *state)
+{
+	const struct segment_header *header = &job->file.header;
+	struct statistics *total = &view->job_total[d];
+	struct standing standing = {.charged = view->charged[d][SEGMENT_ON_DEVICE],
+	                            .orphaned = view->orphaned[d],
+	                            .generation = header->claim[d].generation};
+	struct segment_ended known = header->ended[d];
+	struct verdict verdict;
+	int live = 0, shown = 0;
+
+	/* the ended first: the settings of the live ones replace theirs */
+	for (int i = 0; i < SEGMENT_SLOTS; i++)
+		if (job->file.slot[i].state != SLOT_FREE && state[i] != SLOT_LIVE)
+			totals_add_ended(&known, &job->file.slot[i], d);
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &job->file.slot[i];
+
+		if (state[i] != SLOT_LIVE)
+			continue;
+		if (!live)
+			totals_forget_settings(&known.counters);
+		job->ledger[live] = copy_ledger(job, i, d);
+		totals_add_live(&known.counters, &slot->counters[d]);
+		show_words(total, &job->ledger[live++]);
+	}
+	verdict = live ? verdict_of(job->ledger, live, &standing)
+	               : verdict_of_ended(&known.facts, &standing);
+	/* who has older settings is judged by the newest */
+	standing.generation = verdict.generation;
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		struct ledger_copy ledger = copy_ledger(job, i, d);
+
+		if (state[i] != SLOT_FREE)
+			show_process(&view->process[shown++].device[d], &job->file.slot[i], d,
+			             &ledger, &standing);
+	}
+	show_counters(total, &known.counters);
+	show_verdict(total, &verdict);
+	statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
+	statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
 }
 
 /* What a process that lives has open, or may come to, although its owner is gone; the next look of one of them says. */
@@ -272,8 +411,9 @@ static void add_orphaned(struct segment_view *view, const struct segment_file *c
 	}
 }
 
-static void summarise(const struct segment_file *copy, struct segment_view *view)
+static void summarise(struct job_copy *job, struct segment_view *view)
 {
+	const struct segment_file *copy = &job->file;
 	const struct segment_header *header = &copy->header;
 	bool this_boot = segment_is_of_this_boot(header);
 	enum segment_slot_state state[SEGMENT_SLOTS];
@@ -288,45 +428,30 @@ static void summarise(const struct segment_file *copy, struct segment_view *view
 	view->created_ns = header->created_ns;
 	view->device_count = (int)header->device_count;
 	memcpy(view->device, header->device, sizeof view->device);
-	memcpy(view->job_total, header->ended, sizeof view->job_total);
 
-	/* the ended first: the settings of the live ones replace theirs */
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &copy->slot[i];
-		state[i] = state_now(copy, slot, this_boot);
+		state[i] = state_now(copy, &copy->slot[i], this_boot);
 		live += state[i] == SLOT_LIVE;
 		if (state[i] != SLOT_FREE)
-			add_process(view, slot, state[i]);
-		for (int d = 0; d < SEGMENT_DEVICES; d++)
-			if (slot->state != SLOT_FREE && state[i] != SLOT_LIVE)
-				totals_add_ended(&view->job_total[d], &slot->device[d]);
+			add_process(view, &copy->slot[i], state[i]);
 	}
 	if (live)
 		add_orphaned(view, copy, state);
-	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		struct statistics *total = &view->job_total[d];
-		if (live)
-			totals_forget_settings(total);
-		for (int i = 0; i < SEGMENT_SLOTS; i++)
-			if (state[i] == SLOT_LIVE)
-				totals_add_live(total, &copy->slot[i].device[d]);
-		settle_limit(total, view->charged[d][SEGMENT_ON_DEVICE]);
-		statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
-		statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
-	}
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		show_device(job, view, d, state);
 	view->ended_ns = live ? 0 : header->seen_ns;
 }
 
-static struct segment_file *new_copy(void)
+static struct job_copy *new_copy(void)
 {
-	return aligned_alloc(_Alignof(struct segment_file), sizeof(struct segment_file));
+	return aligned_alloc(_Alignof(struct job_copy), sizeof(struct job_copy));
 }
 
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size)
 {
 	if (directory_check_name(job) != 0)
 		return state_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
-	struct segment_file *copy = new_copy();
+	struct job_copy *copy = new_copy();
 	if (!copy)
 		return state_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
 	int error = 0, directory = directory_open(0, message, size);

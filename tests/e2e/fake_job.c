@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/budget/device.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "core/state/page.h"
@@ -27,6 +28,8 @@ static struct segment_device gpu = {
     .name = "Fake GPU",
     .memory = 1 << 30,
 };
+
+static struct device device = {.lock = LOCK_FREE};
 
 static volatile sig_atomic_t asked_to_end;
 static volatile sig_atomic_t steps_asked_for;
@@ -50,37 +53,39 @@ static void fail(const char *message)
 }
 
 /* Last of all, so that it goes before what is set. */
-static void put_counters(const struct statistics *counter, struct statistics *statistics)
+static void put_counters(const struct statistics *counter)
 {
+	struct facts facts = device.facts;
+
 #define X(name, how, unit, meaning) \
 	if (counter->name)          \
-		statistics_set(&statistics->name, counter->name);
-	STATISTICS(X)
+		statistics_set(&device.statistics->name, counter->name);
+	COUNTERS(X)
 #undef X
+	facts.elastic = counter->elastic ? counter->elastic : facts.elastic;
+	facts.evicted = counter->evicted ? counter->evicted : facts.evicted;
+	facts.grown = counter->limit_grown;
+	facts.blocker = counter->move_pending;
+	facts.blocker_generation = facts.generation;
+	publish_value(&device.ledger->facts, &facts);
+	atomic_store(&device.ledger->pinned, counter->pinned_chunks);
 }
 
-static void apply(const struct config *config, struct segment *segment,
-                  struct statistics *statistics)
+static void apply(const struct config *config)
 {
-	struct config_device device = {.memory = gpu.memory};
 	struct config_gpu settings;
 
-	snprintf(device.uuid, sizeof device.uuid, "%s", gpu.uuid);
-	snprintf(device.pci_bus_id, sizeof device.pci_bus_id, "%s", gpu.pci_bus_id);
-	config_for_device(config, &device, &settings);
-	statistics_set(&statistics->limit_set, settings.memory_limit);
-	statistics_set(&statistics->limit_held, settings.memory_limit);
-	statistics_set(&statistics->share_set, settings.share);
-	statistics_set(&statistics->paused, settings.share == 0);
-	statistics_set(&statistics->evicted, settings.evict);
-	segment_complain(segment, "");
-	segment_follow(segment, config_override_hash(config));
+	config_for_device(config, &device.id, &settings);
+	device_apply(&device, &settings);
+	statistics_set(&device.statistics->paused, settings.share == 0);
+	segment_complain(device.segment, "");
+	segment_follow(device.segment, config_override_hash(config));
 }
 
 /* As the shim does: a bad file changes nothing. */
-static void follow(const char *override_file, struct segment *segment,
-                   struct statistics *statistics)
+static void follow(const char *override_file)
 {
+	uint64_t generation = device_job_generation(&device);
 	const struct config_sources sources = {
 	    .file = getenv("SPILLWAY_CONFIG"),
 	    .override_file = override_file,
@@ -90,10 +95,11 @@ static void follow(const char *override_file, struct segment *segment,
 	struct config_error error;
 
 	if (config_load(&sources, &config, &error) == 0)
-		apply(config, segment, statistics);
+		apply(config);
 	else
-		segment_complain(segment, error.message);
+		segment_complain(device.segment, error.message);
 	config_release(config);
+	device_agree(&device, generation);
 }
 
 /* What the process claims of itself. */
@@ -161,24 +167,27 @@ static void take_step(struct claims *claims)
 	claims->counter.demoted_bytes += 1 << 20;
 }
 
-static struct statistics *claim(struct segment *segment, const struct claims *claims)
+static void claim(struct segment *segment, const struct claims *claims)
 {
-	int device = segment_device(segment, &gpu);
-	struct statistics *statistics;
+	int index = segment_device(segment, &gpu);
 
-	if (device < 0 ||
-	    segment_reserve(segment, device, SEGMENT_ON_DEVICE, claims->held, CONFIG_UNLIMITED) ||
-	    segment_reserve(segment, device, SEGMENT_ON_HOST, claims->spilled, CONFIG_UNLIMITED))
+	if (index < 0 ||
+	    segment_reserve(segment, index, SEGMENT_ON_DEVICE, claims->held, CONFIG_UNLIMITED) ||
+	    segment_reserve(segment, index, SEGMENT_ON_HOST, claims->spilled, CONFIG_UNLIMITED))
 		fail("no device or no memory");
-	statistics = segment_statistics(segment, device);
-	statistics_set(&statistics->device_used, claims->held);
-	statistics_set(&statistics->host_used, claims->spilled);
-	statistics_set(&statistics->spilled_bytes, claims->spilled);
-	statistics_set(&statistics->spills, claims->spilled > 0);
-	statistics_set(&statistics->spill_reason, claims->spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
-	statistics_set(&statistics->idle_ns, claims->idle_ns);
-	statistics_set(&statistics->busy_ns, claims->busy_ns);
-	return statistics;
+	device.segment = segment;
+	device.index = index;
+	device.ledger = segment_ledger(segment, index);
+	device.statistics = segment_counters(segment, index);
+	device.id.memory = gpu.memory;
+	snprintf(device.id.uuid, sizeof device.id.uuid, "%s", gpu.uuid);
+	snprintf(device.id.pci_bus_id, sizeof device.id.pci_bus_id, "%s", gpu.pci_bus_id);
+	statistics_set(&device.statistics->spilled_bytes, claims->spilled);
+	statistics_set(&device.statistics->spills, claims->spilled > 0);
+	statistics_set(&device.statistics->spill_reason,
+	               claims->spilled > 0 ? SPILL_LIMIT : SPILL_NONE);
+	statistics_set(&device.statistics->idle_ns, claims->idle_ns);
+	statistics_set(&device.statistics->busy_ns, claims->busy_ns);
 }
 
 int main(int argc, char **argv)
@@ -187,7 +196,6 @@ int main(int argc, char **argv)
 	const char *job = getenv("SPILLWAY_JOB");
 	char override_file[4096], message[512];
 	struct claims claims = {0};
-	struct statistics *statistics;
 	struct segment *segment;
 	int steps_taken = 0;
 
@@ -199,9 +207,9 @@ int main(int argc, char **argv)
 	if (segment_join(job, getenv("SPILLWAY_LABELS"), getenv("SPILLWAY_RUN"), &segment, message,
 	                 sizeof message) != 0)
 		fail(message);
-	statistics = claim(segment, &claims);
-	follow(override_file, segment, statistics);
-	put_counters(&claims.counter, statistics);
+	claim(segment, &claims);
+	follow(override_file);
+	put_counters(&claims.counter);
 	printf("ready\n");
 	fflush(stdout);
 	while (!asked_to_end && !claims.once) {
@@ -211,8 +219,8 @@ int main(int argc, char **argv)
 		for (; steps_taken < steps_asked_for; steps_taken++)
 			take_step(&claims);
 		if (!claims.deaf) {
-			follow(override_file, segment, statistics);
-			put_counters(&claims.counter, statistics);
+			follow(override_file);
+			put_counters(&claims.counter);
 		}
 	}
 	segment_exiting(segment);

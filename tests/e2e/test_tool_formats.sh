@@ -14,7 +14,7 @@ python() {
 		data = open(sys.argv[1], 'rb').read()
 		def sample(metric, **labels):
 		    return exposition.parse(data)[metric][2].get(tuple(sorted(labels.items())))
-		counters = re.findall(r'^\tX\((\w+), (\w+), (\w+),', open('core/state/statistics.h').read(), re.M)
+		counters = re.findall(r'^\t[CL]\((\w+), (\w+), (\w+),', open('core/state/statistics.h').read(), re.M)
 		assert len(counters) > 15
 		text = open('core/state/codes.h').read()
 		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
@@ -31,7 +31,7 @@ expect 0 "$spillway" stat --format prometheus
 python 'assert sample("spillway_unreadable_jobs") == 0'
 
 # shellcheck disable=SC1003 # a backslash
-SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c evicted=1 -c held_reason=4 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c evicted=1 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
 one=$pid
 start_job two -m 4096
 
@@ -47,7 +47,7 @@ assert one["spilled_bytes [B]"] == "8388608 B" and one["idle_ns [ns]"] == "70000
 assert one["share_set [%]"] == "60.000 %" and one["spill_reason"] == "limit" and one["spills"] == "1"
 assert one["share_held [%]"] == "34.567 %" and one["share_estimated"] == "1", one
 assert two["share_held [%]"] == "" and two["share_estimated"] == "", two
-assert (one["elastic"], one["move_pending"], one["held_reason"], one["provider"]) == ("no_vmm", "inside", "host_full", "managed")
+assert (one["elastic"], one["move_pending"], one["held_reason"], one["provider"]) == ("no_vmm", "inside", "foreign", "managed")
 assert two["elastic"] == "-" and one["host_error"] == "801"
 # Of providers that were not tried, and of steps that nobody found, nothing is known.
 assert (one["numa_error"], one["managed_error"], one["pinned_error"]) == ("", "0", ""), one
@@ -88,7 +88,7 @@ for name, label in dict(spill_reason="reason", move_pending="reason", held_reaso
     assert sum(m["spillway_" + name][2][tuple(sorted(s.items()))] for s in of) == 1
 assert sample("spillway_elastic", state="no_vmm", **at) == 1
 assert sample("spillway_move_pending", reason="inside", **at) == 1
-assert sample("spillway_held_reason", reason="host_full", **at) == 1
+assert sample("spillway_held_reason", reason="foreign", **at) == 1
 assert sample("spillway_provider", name="managed", **at) == 1
 assert sample("spillway_host_error", **at) == 801
 page = open("tools/man/spillway-stat.1.scd").read()

@@ -10,7 +10,7 @@ says "$err" "^spillway: no job 'bert' in "
 
 start_job bert -m 12582912
 expect 0 "$spillway" set bert --memory 8MiB --share 50
-says "$out" '^gpu 0: limit_set 8\.00 MiB, limit_held 8\.00 MiB, share 50 %; in use: 12\.0 MiB'
+says "$out" '^gpu 0: limit_set 8\.00 MiB, limit_held 12\.0 MiB: foreign, share 50 %; in use: 12\.0 MiB'
 expect 0 "$spillway" set bert --memory 50%
 says "$out" '^gpu 0: limit_set 512 MiB, limit_held 512 MiB, share 50 %$'
 expect 0 "$spillway" set --memory-max unlimited --host-memory 1G bert
@@ -147,7 +147,7 @@ kill "$pid"
 wait "$pid"
 
 # Evicted: both at once in the override, and gone from it after resume.
-start_job away -c elastic=1 -c held_reason=2
+start_job away -c elastic=1
 expect 0 "$spillway" pause --evict away
 says "$out" '^gpu 0: evicted, 0 B on the host, 0 B on the GPU$'
 says "$SPILLWAY_STATE_DIR/away.override.ini" '^share = 0$'
@@ -164,7 +164,7 @@ says "$out" '^gpu 0: evicted'
 says_not "$out" '^gpu 1'
 expect 0 "$spillway" resume away
 # Of two processes the one whose memory is still on its way counts.
-start_job away -m 4194304 -c elastic=1 -c held_reason=1 -c move_pending=3
+start_job away -m 4194304 -c elastic=1 -c move_pending=3
 expect 1 "$spillway" pause --evict away --timeout 5
 says "$err" "^spillway: gpu 0: 4\.00 MiB of job 'away' stay on the GPU: not moved in time: a thread stays inside"
 kill "$pid"

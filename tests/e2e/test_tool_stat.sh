@@ -53,12 +53,12 @@ rm "$SPILLWAY_STATE_DIR"/ended-*
 # Memory that moves, and in words what is not as it was asked for.
 says_not "$out" ELASTIC
 SPILLWAY_MEMORY_LIMIT=8MiB start_job moves -m 12582912 -c elastic=1 -c demotions=3 -c demoted_bytes=6291456 \
-	-c promotions=1 -c promoted_bytes=2097152 -c move_ns=5000000 -c move_longest_ns=2000000 -c move_pending=2 \
-	-c limit_held=12582912 -c held_reason=3 -c limit_grown=4194304 -c provider=2 -c numa_error=800
+	-c promotions=1 -c promoted_bytes=2097152 -c move_ns=5000000 -c move_longest_ns=2000000 -c move_pending=6 \
+	-c pinned_chunks=4194304 -c limit_grown=4194304 -c provider=2 -c numa_error=800
 expect 0 "$spillway" stat moves
 says "$out" '^GPU +ELASTIC +DEMOTED +PROMOTED +MOVES +CLOSED +LONGEST +PENDING$'
-says "$out" '^ +0 +yes +6\.00 MiB +2\.00 MiB +4 +5\.00 ms +2\.00 ms +capture$'
-says "$out" '^gpu 0: a move waits: a stream capture is active$'
+says "$out" '^ +0 +yes +6\.00 MiB +2\.00 MiB +4 +5\.00 ms +2\.00 ms +pinned$'
+says "$out" '^gpu 0: a move waits: what is left must stay where it is$'
 says "$out" '^gpu 0: limit held above limit set: pinned \(shared, registered or pin_new\)$'
 says "$out" '^gpu 0: limit set has grown by 4\.00 MiB$'
 says "$out" '^gpu 0: host memory by vmm_host \(vmm_numa: not permitted\)$'
@@ -68,6 +68,14 @@ expect 0 "$spillway" set moves --memory 8MiB
 says "$out" '^gpu 0: limit_set 8\.00 MiB \(grown by 4\.00 MiB\), limit_held 12\.0 MiB: pinned, share 100 %; in use: 12\.0 MiB'
 kill "$pid"
 wait "$pid" 2>/dev/null
+SPILLWAY_MEMORY_LIMIT=8MiB start_job waits -m 12582912 -c elastic=1 -c move_pending=2
+expect 0 "$spillway" stat waits
+says "$out" '^ +0 +yes .* +capture$'
+says "$out" '^gpu 0: a move waits: a stream capture is active$'
+says "$out" '^gpu 0: limit held above limit set: pending \(memory is still being moved\)$'
+kill "$pid"
+wait "$pid" 2>/dev/null
+rm "$SPILLWAY_STATE_DIR"/waits.*
 # Each reason that there is has its sentence.
 for code in 2 3 4 5; do
 	start_job fixed$code -c elastic=$code -c move_pending=$((code + 3)) -c provider=4 -c managed_error=2
@@ -83,7 +91,7 @@ for code in 2 3 4 5; do
 	rm "$SPILLWAY_STATE_DIR/fixed$code".*
 done
 # What a later version may say is no crash.
-start_job later -c elastic=99 -c move_pending=99 -c provider=99 -c spill_reason=99 -c held_reason=99
+start_job later -c elastic=99 -c move_pending=99 -c provider=99 -c spill_reason=99
 for format in text json csv prometheus; do
 	expect 0 "$spillway" stat later --format $format
 	[ $format = prometheus ] || says "$out" unknown

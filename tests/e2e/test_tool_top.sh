@@ -72,7 +72,7 @@ END
 looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected"; }
 in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
 sees '^alpha, process \(small\): fake_job -m 4096 -c share_held=59960$'
-sees '^gpu 0: limit held 512 MiB, peak 0 B, refused 0, idle 0 ns; Fake GPU, GPU-'
+sees '^gpu 0: limit held 512 MiB, peak 4\.00 KiB, refused 0, idle 0 ns; Fake GPU, GPU-'
 sees '^q quit  h help '
 [ "$(wc -l <"$out")" -eq 24 ] || fail 'the screen has not 24 lines'
 

@@ -415,7 +415,7 @@ struct outcome run_scenario(const struct scenario *s, double share, uint64_t see
 {
 	static struct run run;
 	struct outcome o = {.misuse = 0};
-	const struct statistics *told;
+	const struct counters *told;
 	struct tenant *t;
 	uint64_t at;
 

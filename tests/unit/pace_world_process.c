@@ -92,7 +92,8 @@ struct process *process_create(struct job *job, uint32_t devices)
 		p->context[i] = (CUcontext)context_create(p->tenant[i]);
 		p->device[i].handle = i;
 		p->device[i].index = i;
-		p->device[i].statistics = &p->device[i].own_statistics;
+		p->device[i].statistics = &p->device[i].own_counters;
+		p->device[i].ledger = &p->device[i].own_ledger;
 		p->pacer[i] = pacer_create(&p->device[i]);
 		pacer_meet(p->pacer[i], &place);
 		process_set(p, i, 100, POLICY_CAP);

@@ -14,7 +14,7 @@
 static void tell_tenant(const struct run *run, struct tenant *t)
 {
 	struct process *p = t->process;
-	const struct statistics *s = p->device[t->gpu->index].statistics;
+	const struct counters *s = p->device[t->gpu->index].statistics;
 	uint64_t to = world.now < run->to ? world.now : run->to, at = 0;
 	uint64_t length = to - run->from < 5 * S ? to - run->from : 5 * S;
 	struct window w = truth_windows(t, run->from, to, length);

@@ -1,4 +1,5 @@
 /* Claims: how far a job's limit has risen, who judges it, and what jobs owe each other. */
+#include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
 #include "core/base/clock.h"
@@ -35,15 +36,15 @@ START_TEST(growth_is_the_whole_job_s)
 {
 	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
 
-	segment_claim(one, 0, 100);
+	claim_limit(one, 0, 100);
 	segment_set_grown(one, 0, 100, 30);
 	ck_assert_uint_eq(segment_grown(two, 0), 30);
 	/* The same limit again changes nothing, another one starts anew. */
-	segment_claim(two, 0, 100);
+	claim_limit(two, 0, 100);
 	ck_assert_uint_eq(segment_grown(one, 0), 30);
-	segment_claim(two, 0, 80);
+	claim_limit(two, 0, 80);
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
-	segment_claim(one, 0, 80);
+	claim_limit(one, 0, 80);
 	/* As does growth that was judged for the one before. */
 	segment_set_grown(one, 0, 100, 30);
 	ck_assert_uint_eq(segment_grown(two, 0), 0);
@@ -55,7 +56,7 @@ START_TEST(growth_is_the_whole_job_s)
 	one = join("job", &gpu);
 	ck_assert_uint_eq(segment_grown(one, 0), 0);
 	ck_assert_uint_eq(segment_grown(one, -1), 0);
-	segment_claim(one, SEGMENT_DEVICES, 1);
+	claim_limit(one, SEGMENT_DEVICES, 1);
 	segment_set_grown(one, SEGMENT_DEVICES, 1, 1);
 	segment_leave(one);
 }
@@ -83,10 +84,10 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	struct segment *unlimited = join("unlimited", &gpu), *elsewhere = join("else", &other_gpu);
 	uint64_t then;
 
-	segment_claim(own, 0, 500);
-	segment_claim(elsewhere, 0, 400);
+	claim_limit(own, 0, 500);
+	claim_limit(elsewhere, 0, 400);
 	ck_assert_uint_eq(segment_owed(own, 0), 0); /* who has met the device has said nothing */
-	segment_claim(limited, 0, 300);
+	claim_limit(limited, 0, 300);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	ck_assert_int_eq(segment_reserve(limited, 0, SEGMENT_ON_DEVICE, 120, 300), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 180);
@@ -97,7 +98,7 @@ START_TEST(others_are_owed_what_their_limits_leave)
 	ck_assert_uint_eq(segment_owed(own, 0), 0);
 	segment_unreserve(limited, 0, SEGMENT_ON_DEVICE, 340);
 
-	segment_claim(unlimited, 0, CONFIG_UNLIMITED);
+	claim_limit(unlimited, 0, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	ck_assert_int_eq(segment_reserve(unlimited, 0, SEGMENT_ON_HOST, 70, 70), 0);
 	ck_assert_uint_eq(segment_owed(own, 0), 370);
@@ -123,7 +124,7 @@ START_TEST(what_is_no_segment_is_owed_nothing)
 	uint32_t many = SEGMENT_DEVICES + 1, version = 2;
 	char path[512];
 
-	segment_claim(other, 0, 300);
+	claim_limit(other, 0, 300);
 	ck_assert_uint_eq(segment_owed(own, 0), 300);
 	patch("other", offsetof(struct segment_header, device_count), &many, sizeof many);
 	ck_assert_uint_eq(segment_owed(own, 0), 0);
@@ -138,7 +139,7 @@ START_TEST(what_is_no_segment_is_owed_nothing)
 	/* The environment may have changed by then; the directory is the one of the job. */
 	unlink(path);
 	other = join("other", &gpu);
-	segment_claim(other, 0, 200);
+	claim_limit(other, 0, 200);
 	unsetenv("SPILLWAY_STATE_DIR");
 	ck_assert_uint_eq(segment_owed(own, 0), 200);
 	setenv("SPILLWAY_STATE_DIR", state_directory, 1);
@@ -152,8 +153,8 @@ START_TEST(a_code_is_the_highest_of_the_living)
 	struct segment *one = join("job", &gpu), *two = join("job", &gpu);
 	static struct segment_view view;
 
-	statistics_set(&segment_statistics(one, 0)->move_pending, MOVE_CAPTURE);
-	statistics_set(&segment_statistics(two, 0)->move_pending, MOVE_PINNED);
+	ledger_says(one, &(const struct facts){.blocker = MOVE_CAPTURE});
+	ledger_says(two, &(const struct facts){.blocker = MOVE_PINNED});
 	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
 	ck_assert_uint_eq(view.job_total[0].move_pending, MOVE_PINNED);
 	segment_leave(two);

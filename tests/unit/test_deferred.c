@@ -341,10 +341,10 @@ START_TEST(it_goes_with_its_context_from_the_arena)
 	ck_assert_int_eq(release(a), CUDA_SUCCESS);
 	work.issued = 2;
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
-	ck_assert_uint_eq(gpu->statistics->host_pool, 0);
+	ck_assert_uint_eq(device_spare(gpu, SEGMENT_ON_HOST), 0);
 	destroy_context();
 	ck_assert_uint_eq(charged(), 4);
-	ck_assert_uint_eq(gpu->statistics->host_pool, 4 * MIB);
+	ck_assert_uint_eq(device_spare(gpu, SEGMENT_ON_HOST), 4 * MIB);
 	vmem_left_context(&devices);
 	ck_assert_uint_eq(charged(), 0);
 	ck_assert_int_eq(fake.misuse, 0);

@@ -24,9 +24,10 @@ static struct device *device_in(struct segment *segment, const struct config_gpu
 		ck_assert_int_eq(segment_device(segment, &gpu), 0);
 
 	lock_init(&device->lock);
-	device->statistics = &device->own_statistics;
+	device->statistics = &device->own_counters;
+	device->ledger = segment ? segment_ledger(segment, 0) : &device->own_ledger;
 	device->id.memory = 32 * GIB;
-	statistics_set(&device->statistics->elastic, ELASTIC_YES);
+	device_note_elastic(device, ELASTIC_YES);
 	device_apply(device, settings);
 	return device;
 }
@@ -40,31 +41,31 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 {
 	struct config_gpu settings = {.memory_limit = 4 * GIB};
 	struct device *device = device_of(&settings);
-	const struct statistics *s = device->statistics;
 	uint64_t turn;
 
 	ck_assert_int_eq(device_charge(device, 2 * GIB), 0);
-	ck_assert_uint_eq(s->held_reason, HELD_NONE);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
 	settings.memory_limit = GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
-	ck_assert_uint_eq(s->limit_held, 2 * GIB);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
+	ck_assert_uint_eq(device_verdict(device).limit_held, 2 * GIB);
 	turn = device_generation(device);
-	device_note_held(device, turn, HELD_HOST_FULL);
-	ck_assert_uint_eq(s->held_reason, HELD_HOST_FULL);
+	device_note_blocker(device, turn, MOVE_HOST_LIMIT);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_HOST_FULL);
 
 	/* Nobody has tried what is allowed now. */
 	settings.host_limit = GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
-	device_note_held(device, turn, HELD_HOST_FULL);
-	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
-	device_note_held(device, device_generation(device), HELD_PINNED);
-	ck_assert_uint_eq(s->held_reason, HELD_PINNED);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
+	device_note_blocker(device, turn, MOVE_HOST_LIMIT);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
+	device_note_pinned(device, GIB);
+	device_note_blocker(device, device_generation(device), MOVE_PINNED);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_PINNED);
 
 	device_uncharge(device, SEGMENT_ON_DEVICE, 2 * GIB);
-	ck_assert_uint_eq(s->held_reason, HELD_NONE);
-	ck_assert_uint_eq(s->limit_held, GIB);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
+	ck_assert_uint_eq(device_verdict(device).limit_held, GIB);
 	free(device);
 }
 END_TEST
@@ -106,7 +107,6 @@ START_TEST(the_newest_settings_are_told)
 {
 	struct config_gpu settings = {.memory_limit = 4 * GIB};
 	struct device *device = device_of(&settings);
-	const struct statistics *s = device->statistics;
 	pthread_t noting, applying;
 
 	ck_assert_int_eq(device_charge(device, GIB), 0);
@@ -120,9 +120,9 @@ START_TEST(the_newest_settings_are_told)
 	stops = false;
 	pthread_join(noting, NULL);
 	pthread_join(applying, NULL);
-	ck_assert_uint_eq(s->limit_set, 3 * GIB);
-	ck_assert_uint_eq(s->evicted, 1);
-	ck_assert_uint_eq(s->held_reason, HELD_PENDING);
+	ck_assert_uint_eq(device_verdict(device).limit, 3 * GIB);
+	ck_assert_uint_eq(device_verdict(device).evicted, 1);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
 	free(device);
 }
 END_TEST
@@ -158,7 +158,6 @@ START_TEST(without_the_books_any_limit_is_zero)
 {
 	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .host_limit = CONFIG_AUTO};
 	struct device *device = device_in(NULL, &settings);
-	const struct statistics *s = device->statistics;
 
 	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
 	ck_assert_int_eq(device_charge(device, 20 * GIB), 0);
@@ -170,9 +169,9 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_limit(device), 0);
 	ck_assert_uint_eq(device_limit_of_movable(device), 0);
-	ck_assert_uint_eq(s->limit_set, 0);
-	ck_assert_uint_eq(s->limit_held, 20 * GIB);
-	ck_assert_uint_eq(s->limit_grown, 0);
+	ck_assert_uint_eq(device_verdict(device).limit, 0);
+	ck_assert_uint_eq(device_verdict(device).limit_held, 20 * GIB);
+	ck_assert_uint_eq(device_verdict(device).grown, 0);
 	ck_assert_int_eq(device_charge(device, 1), -ENOSPC);
 
 	/* Nor does it rise, and what the host may hold is a quota, too, where it is a number. */
@@ -193,7 +192,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	settings.memory_limit_max = 0;
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
-	ck_assert_uint_eq(s->held_reason, HELD_NONE);
+	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
 	free(device);
 }
 END_TEST

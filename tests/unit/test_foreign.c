@@ -475,7 +475,7 @@ START_TEST(nothing_is_asked_at_rest)
 	uint64_t now = SECOND;
 	uint32_t own = 0;
 
-	device.statistics = &device.own_statistics;
+	device.statistics = &device.own_counters;
 	foreign_ask = says_half;
 	for (int i = 0; i < 40; i++) {
 		own = held_look(&held, &device, NULL, 1, now += LOOK * MS);

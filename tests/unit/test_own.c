@@ -98,7 +98,7 @@ static CUdeviceptr map(size_t at_mib, size_t size, CUmemGenericAllocationHandle 
 
 static uint64_t stays(void)
 {
-	return gpu->statistics->pinned_chunks;
+	return atomic_load(&gpu->ledger->pinned);
 }
 
 static struct move look(CUdeviceptr address, bool expected)

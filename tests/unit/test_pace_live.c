@@ -530,7 +530,7 @@ static void host_functions(void *unused)
 /* The host's functions in a stream are no work of the device: unpaced the device is busy for 1 ms of 4. */
 START_TEST(host_functions_are_not_charged)
 {
-	const struct statistics *told;
+	const struct counters *told;
 	struct tenant *t;
 
 	called = 0;

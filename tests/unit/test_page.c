@@ -1,4 +1,5 @@
 /* Pages: written when due, gone with their job, stale after a kill, and what others put in their place. */
+#include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -41,8 +42,7 @@ static void join(const char *job)
 	ck_assert_int_eq(segment_join(job, "pod=a,team=b", "", &segment, message, sizeof message),
 	                 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
-	statistics_set(&segment_statistics(segment, 0)->limit_set, 5000);
-	statistics_set(&segment_statistics(segment, 0)->share_set, 60000);
+	ledger_says(segment, &(const struct facts){.limit = 5000, .share = 60000});
 }
 
 /* As if the time since the last look had passed. */
@@ -480,7 +480,7 @@ START_TEST(a_name_that_was_taken_is_given_up)
 	ck_assert_int_eq(pages, 1);
 	ck_assert_uint_ne(atomic_load(&segment->file->header.page_number), number);
 	/* and goes on so */
-	statistics_set(&segment_statistics(segment, 0)->limit_set, 6000);
+	ledger_says(segment, &(const struct facts){.limit = 6000, .share = 60000});
 	publish();
 	pages = 0;
 	page_list(count, &pages, why, sizeof why);

@@ -275,9 +275,9 @@ static void ck_assert_held_is_held(void)
 {
 	uint64_t used = device_charged(gpu, SEGMENT_ON_DEVICE);
 
-	ck_assert_uint_eq(gpu->statistics->limit_set, LOWER);
-	ck_assert_uint_ge(gpu->statistics->limit_held, used);
-	ck_assert(used <= LOWER || gpu->statistics->held_reason != HELD_NONE);
+	ck_assert_uint_eq(device_verdict(gpu).limit, LOWER);
+	ck_assert_uint_ge(device_verdict(gpu).limit_held, used);
+	ck_assert(used <= LOWER || device_verdict(gpu).held != HELD_NONE);
 	ck_assert_uint_le(fake.device_bytes, used);
 }
 
@@ -294,7 +294,7 @@ START_TEST(a_limit_lowered_while_room_is_made_counts)
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
 	ck_assert_int_eq(allocate(40 * MIB, &address), CUDA_SUCCESS);
 	ck_assert_held_is_held();
-	ck_assert_uint_eq(gpu->statistics->held_reason, HELD_NONE);
+	ck_assert_uint_eq(device_verdict(gpu).held, HELD_NONE);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 16 * MIB);
 }
 END_TEST
@@ -316,7 +316,7 @@ START_TEST(a_limit_lowered_while_room_is_made_counts_for_the_programs_own_memory
 	    own_memory_create(&devices, &handle, 40 * MIB, &prop, 0, driver.cuMemCreate),
 	    CUDA_SUCCESS);
 	ck_assert_held_is_held();
-	ck_assert_uint_eq(gpu->statistics->held_reason, HELD_NONE);
+	ck_assert_uint_eq(device_verdict(gpu).held, HELD_NONE);
 	ck_assert_uint_eq(fake.device_bytes, 0);
 }
 END_TEST
@@ -336,7 +336,7 @@ static CUresult create_and_lower(CUmemGenericAllocationHandle *handle, size_t si
 		settings.evict = is_evicted;
 		device_apply(gpu, &settings);
 		if (!is_evicted)
-			ck_assert_uint_eq(gpu->statistics->held_reason, HELD_NONE);
+			ck_assert_uint_eq(device_verdict(gpu).held, HELD_NONE);
 	}
 	return fake_create(handle, size, prop, flags);
 }

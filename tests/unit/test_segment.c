@@ -1,4 +1,5 @@
 /* The segment: creating, joining, dying, leaving, removing. */
+#include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ static void child_join(void *unused)
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0 ||
 	    segment_device(segment, &gpu) != 0)
 		_exit(1);
-	statistics_add(&segment_statistics(segment, 0)->launches, 5);
+	statistics_add(&segment_counters(segment, 0)->launches, 5);
 	if (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, UINT64_MAX) != 0)
 		_exit(1);
 }
@@ -90,7 +91,7 @@ START_TEST(a_process_is_seen)
 	struct segment *segment = join("team=a");
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
 	ck_assert_int_eq(segment_device(segment, &gpu), 0);
-	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	statistics_add(&segment_counters(segment, 0)->spills, 3);
 	segment_follow(segment, 77);
 	segment_complain(segment, "line 3: bad");
 	look();
@@ -158,7 +159,7 @@ START_TEST(a_new_run_begins_at_zero)
 {
 	struct segment *segment = join("first");
 	segment_device(segment, &gpu);
-	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	statistics_add(&segment_counters(segment, 0)->spills, 3);
 	segment_leave(segment);
 	segment = join("second");
 	segment_device(segment, &gpu);
@@ -175,13 +176,13 @@ START_TEST(a_run_that_is_named_goes_on)
 	static char long_name[200];
 	struct segment *segment = join_run("first", "7-1");
 	segment_device(segment, &gpu);
-	statistics_add(&segment_statistics(segment, 0)->spills, 3);
+	statistics_add(&segment_counters(segment, 0)->spills, 3);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 50, 50), 0);
 	segment_leave(segment);
 	pid_t child = fork();
 	if (child == 0) {
 		segment = join_run("second", "7-1");
-		statistics_add(&segment_statistics(segment, 0)->spills, 2);
+		statistics_add(&segment_counters(segment, 0)->spills, 2);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
@@ -204,7 +205,7 @@ START_TEST(a_run_that_is_named_goes_on)
 		segment_device(segment, &gpu);
 		look();
 		ck_assert_uint_eq(view.job_total[0].spills, 0);
-		statistics_add(&segment_statistics(segment, 0)->spills, 1);
+		statistics_add(&segment_counters(segment, 0)->spills, 1);
 		segment_leave(segment);
 	}
 	segment_leave(join_run(NULL, long_name));
@@ -235,13 +236,12 @@ START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
 {
 	struct segment *a = join(NULL), *b = join(NULL);
 	segment_device(a, &gpu);
-	struct statistics *of_a = segment_statistics(a, 0), *of_b = segment_statistics(b, 0);
-	statistics_set(&of_a->limit_set, 500);
-	statistics_set(&of_a->device_used, 10);
-	statistics_set(&of_a->launches, 7);
-	statistics_set(&of_b->limit_set, 300);
-	statistics_set(&of_b->device_used, 20);
-	statistics_set(&of_b->launches, 1);
+	ledger_says(a, &(const struct facts){.generation = 1, .limit = 500});
+	ledger_says(b, &(const struct facts){.generation = 1, .limit = 300});
+	ck_assert_int_eq(segment_reserve(a, 0, SEGMENT_ON_DEVICE, 10, 500), 0);
+	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, 20, 500), 0);
+	statistics_set(&segment_counters(a, 0)->launches, 7);
+	statistics_set(&segment_counters(b, 0)->launches, 1);
 	look();
 	ck_assert_uint_eq(view.job_total[0].device_used, 30);
 	ck_assert_uint_eq(view.job_total[0].launches, 8);
@@ -481,7 +481,7 @@ static void child_hold_lock(void *unused)
 		_exit(1);
 	/* between slot and total */
 	segment_lock(segment->file);
-	atomic_fetch_add(&segment->slot->charged[0][0], 1000);
+	atomic_fetch_add(&segment->slot->ledger[0].charged[0], 1000);
 }
 
 START_TEST(killed_inside_the_lock)
@@ -509,7 +509,7 @@ static void child_retire_half(void *committed)
 	segment_lock(segment->file);
 	segment_change_begin(header);
 	memcpy(header->ended_next, header->ended, sizeof header->ended);
-	statistics_add(&header->ended_next[0].launches, 9);
+	statistics_add(&header->ended_next[0].counters.launches, 9);
 	if (*(bool *)committed)
 		atomic_store(&header->retiring,
 		             (uint32_t)(segment->slot - segment->file->slot) + 1);
@@ -640,7 +640,7 @@ START_TEST(another_version_is_refused_and_left_alone)
 	uint32_t version = 7;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 7, expected version 5");
+	expect_refused("version 7, expected version 6");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST
@@ -853,7 +853,7 @@ START_TEST(full)
 		ck_assert_int_eq(segment_device(segment, &device), i);
 	}
 	ck_assert_int_eq(segment_device(segment, &gpu), -ENOSPC);
-	ck_assert_ptr_nonnull(segment_statistics(segment, SEGMENT_DEVICES - 1));
+	ck_assert_ptr_nonnull(segment_counters(segment, SEGMENT_DEVICES - 1));
 	segment_leave(segment);
 }
 END_TEST

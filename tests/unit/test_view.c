@@ -1,4 +1,5 @@
 /* The view: sums that never go back, words never torn, and files that are not what they say. */
+#include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ START_TEST(says_what_is_wrong)
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	patch(offsetof(struct segment_header, version), &version, sizeof version);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
-	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 5"),
+	ck_assert_msg(strstr(message, path) && strstr(message, "version 2, expected version 6"),
 	              "%s", message);
 }
 END_TEST
@@ -125,7 +126,7 @@ START_TEST(random_bytes_never_crash)
 	static struct segment_file whole, random;
 	char message[1024];
 	struct segment *segment = join();
-	statistics_add(&segment_statistics(segment, 0)->launches, 1);
+	statistics_add(&segment_counters(segment, 0)->launches, 1);
 	int fd = open(path, O_RDONLY);
 	ck_assert_int_eq(pread(fd, &whole, sizeof whole, 0), (ssize_t)sizeof whole);
 	close(fd);
@@ -187,7 +188,7 @@ START_TEST(a_counter_is_never_torn)
 	uint64_t seen[2] = {0};
 	char message[1024];
 	done = false;
-	pthread_create(&thread, NULL, flip, &segment_statistics(segment, 0)->launches);
+	pthread_create(&thread, NULL, flip, &segment_counters(segment, 0)->launches);
 	for (int i = 0; i < 3000; i++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
 		uint64_t value = view.process[0].device[0].launches;
@@ -204,7 +205,7 @@ END_TEST
 /* Keeps an invariant between two counters, though each is changed while the other is not yet. */
 static void *spill(void *counters)
 {
-	struct statistics *s = counters;
+	struct counters *s = counters;
 	while (!done) {
 		statistics_begin(s);
 		statistics_add(&s->spills, 1);
@@ -227,7 +228,7 @@ START_TEST(what_belongs_together_is_seen_together)
 	done = false;
 	segment_view_naps = UINT64_MAX; /* on a busy machine */
 	for (int i = 0; i < WRITERS; i++)
-		pthread_create(&thread[i], NULL, spill, segment_statistics(segment, 0));
+		pthread_create(&thread[i], NULL, spill, segment_counters(segment, 0));
 	/* the writers may be late */
 	for (int i = 0; i < LOOKS || news <= 2; i++) {
 		ck_assert_int_eq(look(message, sizeof message), 0);
@@ -251,7 +252,7 @@ static void *allocate(void *cookie)
 
 	while (!done) {
 		ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, UINT64_MAX), 0);
-		statistics_add(&segment_statistics(segment, 0)->allocations, 1);
+		statistics_add(&segment_counters(segment, 0)->allocations, 1);
 	}
 	return NULL;
 }
@@ -284,17 +285,15 @@ START_TEST(what_is_charged_is_seen_after_the_counters)
 }
 END_TEST
 
-static void say_limit(struct segment *segment, uint64_t set, uint64_t held, bool evicted)
+static void say_limit(struct segment *segment, uint64_t generation, uint64_t limit, bool evicted)
 {
-	struct statistics *s = segment_statistics(segment, 0);
-
-	statistics_set(&s->limit_set, set);
-	statistics_set(&s->limit_held, held);
-	statistics_set(&s->evicted, evicted);
-	statistics_set(&s->held_reason, HELD_PENDING);
+	ledger_says(segment, &(const struct facts){.generation = generation,
+	                                           .limit = limit,
+	                                           .evicted = evicted,
+	                                           .elastic = ELASTIC_YES});
 }
 
-/* A process says of the whole job's memory what it knew last. */
+/* A process says which limit it keeps to; whether that is held follows from what all have. */
 START_TEST(a_limit_is_held_once_memory_is_gone)
 {
 	struct segment *one = join(), *two = join();
@@ -303,8 +302,8 @@ START_TEST(a_limit_is_held_once_memory_is_gone)
 
 	ck_assert_int_eq(segment_reserve(one, 0, SEGMENT_ON_DEVICE, 80, 100), 0);
 	ck_assert_int_eq(segment_reserve(two, 0, SEGMENT_ON_DEVICE, 20, 100), 0);
-	say_limit(one, 40, 100, false);
-	say_limit(two, 40, 100, false);
+	say_limit(one, 1, 40, false);
+	say_limit(two, 1, 40, false);
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	ck_assert_uint_eq(total->limit_held, 100);
 	ck_assert_uint_eq(total->held_reason, HELD_PENDING);
@@ -317,9 +316,13 @@ START_TEST(a_limit_is_held_once_memory_is_gone)
 	ck_assert_uint_eq(total->limit_held, 40);
 	ck_assert_uint_eq(total->held_reason, HELD_NONE);
 	/* Of what is evicted all is beyond. */
-	say_limit(two, 40, 40, true);
+	say_limit(two, 2, 40, true);
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	ck_assert_uint_eq(total->held_reason, HELD_PENDING);
+	/* What one has been told the other will be. */
+	ck_assert_uint_eq(view.process[0].device[0].held_reason, HELD_PENDING);
+	segment_unreserve(one, 0, SEGMENT_ON_DEVICE, 0);
+	say_limit(one, 2, 40, true);
 	segment_unreserve(two, 0, SEGMENT_ON_DEVICE, 20);
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	ck_assert_uint_eq(total->held_reason, HELD_NONE);
@@ -332,7 +335,7 @@ END_TEST
 START_TEST(a_change_that_never_ends_keeps_nobody)
 {
 	struct segment *segment = join();
-	struct statistics *s = segment_statistics(segment, 0);
+	struct counters *s = segment_counters(segment, 0);
 	char message[1024];
 	statistics_begin(s);
 	statistics_add(&s->spills, 1);
@@ -355,7 +358,7 @@ START_TEST(sums_never_go_back)
 			struct segment *own;
 			if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 				_exit(1);
-			statistics_add(&segment_statistics(own, 0)->launches, 1);
+			statistics_add(&segment_counters(own, 0)->launches, 1);
 			if (visitor % 2)
 				segment_leave(own);
 			_exit(0);
@@ -392,7 +395,7 @@ START_TEST(sums_hold_while_slots_come_and_go)
 		struct segment *own;
 		if (segment_join("job", NULL, NULL, &own, NULL, 0) != 0)
 			_exit(1);
-		statistics_add(&segment_statistics(own, 0)->launches, 1);
+		statistics_add(&segment_counters(own, 0)->launches, 1);
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 		segment_leave(own);
 	}

@@ -177,7 +177,7 @@ START_TEST(every_provider_serves_where_the_better_ones_are_missing)
 	CUdeviceptr p;
 
 	for (int is_managed_missing = 0; is_managed_missing < 2; is_managed_missing++) {
-		const struct statistics *s;
+		const struct counters *s;
 
 		start();
 		set_limits(0, CONFIG_UNLIMITED);
@@ -202,7 +202,7 @@ START_TEST(chunks_of_the_host_are_made_as_the_driver_can)
 
 	for (int missing = 0; missing < 3; missing++) {
 		struct chunk chunk = {.size = 4 * MIB, .side = SEGMENT_ON_HOST};
-		const struct statistics *s;
+		const struct counters *s;
 		struct chunk_source source;
 
 		start();

@@ -36,6 +36,7 @@ static const char *const why_pending[] = {
 };
 
 static const char *const why_held[] = {
+    [HELD_CHANGING] = "its settings are changing just now",
     [HELD_PENDING] = "memory is still being moved",
     [HELD_FOREIGN] = "contexts, arrays and the like",
     [HELD_PINNED] = "shared, registered or pin_new",

@@ -10,8 +10,9 @@ bool eviction_moves(const struct segment_process *process, int device)
 {
 	const struct statistics *s = &process->device[device];
 
-	return holds(process, device) && s->elastic == ELASTIC_YES &&
-	       s->held_reason == HELD_PENDING;
+	return holds(process, device) &&
+	       (s->elastic == ELASTIC_YES || s->held_reason == HELD_CHANGING) &&
+	       (s->held_reason == HELD_PENDING || s->held_reason == HELD_CHANGING);
 }
 
 static enum eviction of_process(const struct segment_process *process, int device)

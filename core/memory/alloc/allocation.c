@@ -233,12 +233,13 @@ static int enter(struct allocation *a)
 
 static void note(const struct allocation *a, enum event_kind kind)
 {
-	const struct statistics *s = a->context.device->statistics;
+	const struct device *device = a->context.device;
 
 	if (a->size > EVENT_ALLOCATION_LEAST)
-		event_note(.kind = kind, .device = a->context.device->id.ordinal, .a = a->size,
-		           .b = statistics_get(&s->device_used), .c = statistics_get(&s->host_used),
-		           .object = a->address, .context = event_context(a->context.container));
+		event_note(.kind = kind, .device = device->id.ordinal, .a = a->size,
+		           .b = device_used(device, SEGMENT_ON_DEVICE),
+		           .c = device_used(device, SEGMENT_ON_HOST), .object = a->address,
+		           .context = event_context(a->context.container));
 }
 
 /* It has left the registry. */

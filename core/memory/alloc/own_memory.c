@@ -142,7 +142,7 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 		say_refused(device, m->size);
 	if (create_on_host(m, handle, m->lack.why))
 		return CUDA_SUCCESS;
-	statistics_add(&device->statistics->refusals, 1);
+	device_note_refusal(device);
 	return result;
 }
 

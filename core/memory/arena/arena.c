@@ -41,7 +41,7 @@ static bool has_host_memory(struct device *device)
 }
 
 /* The granularity must be a unit or divide it. */
-static bool fits_units(const struct device *device)
+static bool fits_units(struct device *device)
 {
 	const struct chunk_source source = spare_source(device);
 
@@ -217,14 +217,13 @@ static void view_register(struct arena *arena)
 struct arena *arena_of(struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
-	_Atomic uint64_t *state = &device->statistics->elastic;
 
 	if (atomic_load_explicit(&range->base, memory_order_acquire))
 		return range->arena;
-	if (statistics_get(state) > ELASTIC_YES)
+	if (device_elastic(device) > ELASTIC_YES)
 		return NULL;
 	lock_acquire(&lock);
-	if (!atomic_load(&range->base) && statistics_get(state) == ELASTIC_UNUSED) {
+	if (!atomic_load(&range->base) && device_elastic(device) == ELASTIC_UNUSED) {
 		struct arena *arena = &arenas[device->id.ordinal];
 		enum elastic made = make(arena, device);
 
@@ -237,7 +236,7 @@ struct arena *arena_of(struct device *device)
 		} else {
 			say_why_not(device, made);
 		}
-		statistics_set(state, made);
+		device_note_elastic(device, made);
 	}
 	lock_release(&lock);
 	return atomic_load(&range->base) ? range->arena : NULL;

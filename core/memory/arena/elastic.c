@@ -40,11 +40,8 @@ static CUresult take_units(struct making *m, CUdeviceptr *address)
 /* An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more. */
 static void count_empty(const struct arena *arena, const struct slab *slab, int change)
 {
-	struct statistics *s = arena->device->statistics;
-	_Atomic uint64_t *counter =
-	    arena->units[slab->unit].side == SEGMENT_ON_DEVICE ? &s->device_pool : &s->host_pool;
-
-	statistics_add(counter, (uint64_t)((int64_t)change * (int64_t)ARENA_UNIT));
+	device_note_spare(arena->device, arena->units[slab->unit].side,
+	                  (int64_t)change * (int64_t)ARENA_UNIT);
 }
 
 /* Publishes the run's one unit as a slab, empty. False: no memory. */

@@ -231,7 +231,7 @@ void run_drop(struct run *run)
 static void pin(const struct arena *arena, struct unit *unit)
 {
 	if (!unit->pins)
-		statistics_add(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+		device_note_pinned(arena->device, (int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 1;
 }
 
@@ -252,7 +252,7 @@ void run_pin_new(struct arena *arena, struct unit *unit)
 void run_unpin(struct arena *arena, struct unit *unit)
 {
 	if (unit->pins)
-		statistics_sub(&arena->device->statistics->pinned_chunks, unit->units * ARENA_UNIT);
+		device_note_pinned(arena->device, -(int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 0;
 }
 

@@ -44,12 +44,6 @@ static struct shelf *shelf_of(const struct device *device, const struct chunk *c
 	}
 }
 
-static _Atomic uint64_t *pool_counter(struct device *device, enum segment_side side)
-{
-	return side == SEGMENT_ON_DEVICE ? &device->statistics->device_pool
-	                                 : &device->statistics->host_pool;
-}
-
 static void take_out(struct shelf *shelf, unsigned int i)
 {
 	shelf->count--;
@@ -72,17 +66,17 @@ bool spare_take(struct device *device, struct chunk *chunk)
 	if (found) {
 		*chunk = shelf->chunk[shelf->count - 1];
 		take_out(shelf, shelf->count - 1);
-		statistics_sub(pool_counter(device, chunk->side), chunk->size);
+		device_note_spare(device, chunk->side, -(int64_t)chunk->size);
 	}
 	shelf->missed += !found;
 	lock_release(&spares->lock);
 	return found;
 }
 
-struct chunk_source spare_source(const struct device *device)
+struct chunk_source spare_source(struct device *device)
 {
 	return (struct chunk_source){device->handle, device->id.ordinal, device->host_node,
-	                             device->statistics};
+	                             &device->numa_error, device->statistics};
 }
 
 CUresult spare_create(struct device *device, struct chunk *chunk)
@@ -124,7 +118,7 @@ void spare_give(struct device *device, const struct chunk *chunk)
 	if (kept) {
 		shelf->chunk[shelf->count] = *chunk;
 		shelf->since[shelf->count++] = clock_coarse_ms();
-		statistics_add(pool_counter(device, chunk->side), chunk->size);
+		device_note_spare(device, chunk->side, (int64_t)chunk->size);
 	}
 	lock_release(&spares->lock);
 	if (!kept)
@@ -142,7 +136,7 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 	if (goes) {
 		*chunk = shelf->chunk[0];
 		take_out(shelf, 0);
-		statistics_sub(pool_counter(device, chunk->side), chunk->size);
+		device_note_spare(device, chunk->side, -(int64_t)chunk->size);
 	}
 	lock_release(&spares->lock);
 	return goes;

@@ -10,7 +10,7 @@
 #include "core/cuda/chunk.h"
 
 /* Where the device's chunks come from. */
-struct chunk_source spare_source(const struct device *device);
+struct chunk_source spare_source(struct device *device);
 
 /* Takes a spare of this size, side and kind with its charge; false: there is none. */
 bool spare_take(struct device *device, struct chunk *chunk);

@@ -57,7 +57,7 @@ bool closure_is_under_way(void)
 static void count_move(const struct plan *plan, struct device *device, const struct move *m,
                        bool queued)
 {
-	struct statistics *s = device->statistics;
+	struct counters *s = device->statistics;
 
 	statistics_begin(s);
 	if (plan->to == SEGMENT_ON_HOST) {
@@ -121,7 +121,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
                                         uint64_t patience_ns, uint64_t hold_ns)
 {
 	struct deadline until = DEADLINE_IN(hold_ns);
-	struct statistics *s = device->statistics;
+	struct counters *s = device->statistics;
 	enum move_pending why = MOVE_INSIDE;
 	uint64_t began = clock_now(), took, moved = 0;
 	bool queued = false;
@@ -162,7 +162,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	if (moved)
 		event_note(.kind = EVENT_move, .device = device->id.ordinal, .begin_ns = began,
 		           .duration_ns = took, .a = moved, .b = plan->to,
-		           .c = statistics_get(&s->device_used));
+		           .c = device_used(device, SEGMENT_ON_DEVICE));
 	return why;
 }
 
@@ -178,7 +178,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 		why = close_and_move(plan, device, GLANCE, 0);
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
-		plan_say_pending(device, why);
+		device_note_blocker(device, plan->generation, why);
 		if (clock_now() - began >= deadline_ns)
 			break;
 		moment_wait(BETWEEN_GLANCES);
@@ -232,6 +232,6 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device, ui
 	}
 	clean_up(plan, device);
 	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
-	plan_say_pending(device, why);
+	device_note_blocker(device, plan->generation, why);
 	return why;
 }

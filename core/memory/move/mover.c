@@ -19,6 +19,7 @@
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
 #include "core/budget/growth.h"
+#include "core/budget/terms.h"
 #include "core/budget/wanted.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/mixed.h"
@@ -84,28 +85,31 @@ static bool is_within_limit(struct device *device)
 static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
                                 bool is_urgent, bool (*is_wanted)(struct device *device))
 {
-	struct config_gpu settings = device_settings(device);
+	struct terms terms = terms_of(device);
 	enum move_pending why;
 
-	plan = (struct plan){.to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
+	plan = (struct plan){.generation = terms.generation,
+	                     .to = SEGMENT_ON_HOST,
+	                     .spares_go = is_urgent,
+	                     .is_wanted = is_wanted};
 	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (!plan.count) {
 		/*
 		 * What the program has freed since the spares were let go is among them: it goes
 		 * next time.
 		 */
-		bool has_spares = is_urgent && statistics_get(&device->statistics->device_pool);
+		bool has_spares = is_urgent && device_spare(device, SEGMENT_ON_DEVICE);
 
 		if (why == MOVE_NONE)
 			why = has_spares ? MOVE_SOON : MOVE_PINNED;
-		plan_say_pending(device, why);
+		device_note_blocker(device, plan.generation, why);
 		return why;
 	}
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
-	if (statistics_get(&device->statistics->held_reason) != HELD_NONE)
-		device_note_held(device, device_generation(device), HELD_PENDING);
+	if (is_urgent)
+		device_note_blocker(device, plan.generation, MOVE_SOON);
 	return closure_carry_out(&plan, device,
-	                         is_urgent ? settings.demote_deadline : PROMOTE_DEADLINE);
+	                         is_urgent ? terms.settings.demote_deadline : PROMOTE_DEADLINE);
 }
 
 /* Returns as demote(); MOVE_SOON also where nothing of the choice fits. */
@@ -113,13 +117,15 @@ static enum move_pending promote(struct device *device, uint64_t bytes, const st
 {
 	enum move_pending why;
 
-	plan = (struct plan){.to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
+	plan = (struct plan){.generation = device_generation(device),
+	                     .to = SEGMENT_ON_DEVICE,
+	                     .is_wanted = is_within_limit};
 	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (plan.count)
 		return closure_carry_out(&plan, device, PROMOTE_DEADLINE);
 	if (why == MOVE_NONE)
 		return MOVE_SOON;
-	plan_say_pending(device, why);
+	device_note_blocker(device, plan.generation, why);
 	return why;
 }
 
@@ -184,11 +190,11 @@ static bool one_fits(const struct choice *choice, uint64_t room)
 }
 
 /* Brings back what fits, or what is needed more than what is there. Whether anything was moved. */
-static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
+static bool fill_device(struct device *device, const struct terms *terms, uint64_t charged)
 {
 	struct tended *t = &tended[device->id.ordinal];
 	struct choice hot;
-	uint64_t room = limit > charged ? limit - charged : 0;
+	uint64_t room = terms->limit > charged ? terms->limit - charged : 0;
 
 	if (clock_now() < t->no_promotion_until) {
 		look_again_in(device, LOOK_SOON);
@@ -206,23 +212,9 @@ static bool fill_device(struct device *device, uint64_t limit, uint64_t charged)
 		if (why == MOVE_DEVICE_FULL)
 			t->no_promotion_until = clock_now() + ROOM_IS_FOR_ITS_ASKER;
 	} else {
-		plan_say_pending(device, MOVE_NONE);
+		device_note_blocker(device, terms->generation, MOVE_NONE);
 	}
 	return swap(device, &hot);
-}
-
-/* Says what keeps memory beyond the limit, under the settings of that turn. */
-static void say_held(struct device *device, uint64_t turn, enum move_pending blocker)
-{
-	const struct statistics *s = device->statistics;
-	enum held_reason why = HELD_PENDING;
-
-	if (blocker == MOVE_HOST_LIMIT)
-		why = HELD_HOST_FULL;
-	else if (blocker == MOVE_PINNED)
-		why = statistics_get(&s->pinned_chunks) || device_orphaned(device) ? HELD_PINNED
-		                                                                   : HELD_FOREIGN;
-	device_note_held(device, turn, why);
 }
 
 /*
@@ -245,9 +237,9 @@ static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
-	uint64_t turn = device_generation(device);
 	bool grows = growth_tick(device), moved = false;
-	uint64_t limit = device_limit_of_movable(device);
+	struct terms terms = terms_of(device);
+	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
 	measured_catch_up(device);
@@ -261,10 +253,9 @@ static bool tend(struct device *device)
 		uint64_t done = 0;
 
 		if (capture_is_active())
-			plan_say_pending(device, why);
+			device_note_blocker(device, terms.generation, why);
 		else
 			why = shrink(device, charged - limit, is_over_limit, &done);
-		say_held(device, turn, why);
 		/* What must stay is not asked for so often. */
 		if (why != MOVE_PINNED)
 			look_again_in(device, LOOK_SOON);
@@ -273,14 +264,14 @@ static bool tend(struct device *device)
 	if (arena->on_host && limit) {
 		look_again_in(device, LOOK_SOON);
 		if (!capture_is_active())
-			moved = fill_device(device, limit, charged);
+			moved = fill_device(device, &terms, charged);
 	}
 	if (!moved && !capture_is_active()) {
-		uint64_t spares = statistics_get(&device->statistics->device_pool) |
-		                  statistics_get(&device->statistics->host_pool);
+		uint64_t spares =
+		    device_spare(device, SEGMENT_ON_DEVICE) | device_spare(device, SEGMENT_ON_HOST);
 
 		if (!arena->on_host)
-			plan_say_pending(device, MOVE_NONE);
+			device_note_blocker(device, terms.generation, MOVE_NONE);
 		spare_trim(device, SEGMENT_ON_DEVICE, false);
 		spare_trim(device, SEGMENT_ON_HOST, false);
 		if (limit && context_of_device(device, &(struct context){0}))
@@ -336,9 +327,11 @@ enum { PIN_TRIES = 64 };
 static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice,
                                      uint64_t *demoted)
 {
+	struct terms terms = terms_of(r->device);
 	enum move_pending why;
 
-	plan = (struct plan){.to = SEGMENT_ON_DEVICE,
+	plan = (struct plan){.generation = terms.generation,
+	                     .to = SEGMENT_ON_DEVICE,
 	                     .is_exportable = r->is_exportable,
 	                     .pins = true,
 	                     .spares_go = true};

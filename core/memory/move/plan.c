@@ -6,11 +6,6 @@
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/spare.h"
 
-void plan_say_pending(struct device *device, enum move_pending why)
-{
-	statistics_set(&device->statistics->move_pending, why);
-}
-
 static const struct movable_kind *const *kinds; /* ended by NULL */
 
 void plan_kinds(const struct movable_kind *const *all)

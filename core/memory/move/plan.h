@@ -20,6 +20,7 @@ const struct movable_kind *plan_kind_at(CUdeviceptr address);
 struct plan {
 	struct move moves[MOVES_MAX];
 	size_t count;
+	uint64_t generation; /* of the settings it was made under */
 	enum segment_side to;
 	bool is_exportable, pins;
 	bool is_whole;  /* no allocation in part; plan_fill() decides */
@@ -57,8 +58,5 @@ void plan_lock(struct device *device);
 void plan_unlock(struct device *device);
 /* With the locks held: returns how many of its moves are still as planned; they are the first. */
 size_t plan_check(struct plan *plan, struct device *device);
-
-/* Tells the statistics what waits, and why. */
-void plan_say_pending(struct device *device, enum move_pending why);
 
 #endif

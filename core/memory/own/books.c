@@ -41,10 +41,7 @@ void own_recount(struct own *p)
 	if (counts == p->is_counted)
 		return;
 	p->is_counted = counts;
-	if (counts)
-		statistics_add(&p->device->statistics->pinned_chunks, p->bytes);
-	else
-		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+	device_note_pinned(p->device, counts ? (int64_t)p->bytes : -(int64_t)p->bytes);
 }
 
 bool own_name(struct own *p)
@@ -141,7 +138,7 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 void own_forget(struct own *p)
 {
 	if (p->is_counted)
-		statistics_sub(&p->device->statistics->pinned_chunks, p->bytes);
+		device_note_pinned(p->device, -(int64_t)p->bytes);
 	own_unname(p);
 	if (own_is_ours(p->name) && p->side == SEGMENT_ON_HOST)
 		arena_of(p->device)->on_host -= p->bytes;

@@ -232,7 +232,7 @@ size_t own_granularity(struct device_set *devices, const CUmemAllocationProp *pr
                        CUmemAllocationGranularity_flags option, size_t granularity)
 {
 	struct chunk_source source;
-	const struct device *device = NULL;
+	struct device *device = NULL;
 	size_t on_host;
 
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)

@@ -95,7 +95,7 @@ static void charge(struct figure *f, uint64_t bytes)
 /* What this process is charged, the figure included. */
 static uint64_t charged(const struct device *device)
 {
-	return statistics_get(&device->statistics->device_used);
+	return device_used(device, SEGMENT_ON_DEVICE);
 }
 
 static void follow(struct figure *f, struct overhead_look *look)

@@ -1,0 +1,58 @@
+/*
+ * The ledger: the facts of one process on one device. It stands in the process's seat, or, where the process has none, in
+ * its own memory. What follows from it is computed (verdict.h) and stored nowhere.
+ *
+ * facts     of the settings, and what the mover met under them; published together (publish.h), so that whoever is killed
+ *           while it writes them leaves the old ones
+ * words     charges and peaks, which change under the segment's lock, or the device's where there is no segment; spares
+ *           and what must stay, which any thread counts. Who reads the facts first and then the words sees charges that
+ *           are at least as new as the limit it compares them with
+ */
+#ifndef SPILLWAY_LEDGER_H
+#define SPILLWAY_LEDGER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/publish.h"
+#include "core/state/codes.h"
+
+enum { LEDGER_SIDES = 2 }; /* enum segment_side */
+
+struct facts {
+	uint64_t
+	    generation; /* of the job's settings on the device; 0: the process has not met it */
+	uint64_t limit; /* in force, as far as it has risen; UINT64_MAX: none */
+	uint64_t grown; /* of it: by how much it has risen by itself */
+	uint64_t share;
+	uint64_t evicted;            /* 1: all that can move is to be on the host */
+	uint64_t elastic;            /* enum elastic: whether memory can move */
+	uint64_t blocker;            /* enum move_pending: what kept the mover from moving, */
+	uint64_t blocker_generation; /* and under which settings */
+};
+
+struct ledger {
+	PUBLISHED(struct facts) facts;
+	_Atomic uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES];
+	_Atomic uint64_t spare[LEDGER_SIDES]; /* of what is charged: held ready for new chunks */
+	_Atomic uint64_t pinned;              /* of what is charged: what must stay on the device */
+};
+
+/* A copy of a ledger, for whoever judges it. */
+struct ledger_copy {
+	bool is_whole; /* false: its facts change too often to be copied, and are 0 here */
+	struct facts facts;
+	uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES], spare[LEDGER_SIDES], pinned;
+};
+
+struct ledger_copy ledger_read(const struct ledger *ledger);
+/* Makes an empty one of it; who looks meanwhile finds whole facts. */
+void ledger_clear(struct ledger *ledger);
+
+/* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job change. */
+void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
+/* Returns how many of the bytes were not charged, and cannot be given back. */
+uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);
+
+#endif

@@ -1,0 +1,18 @@
+/* What a process's ledger says, said by a test. */
+#ifndef SPILLWAY_TEST_LEDGER_H
+#define SPILLWAY_TEST_LEDGER_H
+
+#include "core/state/segment.h"
+
+static inline void ledger_says(struct segment *segment, const struct facts *facts)
+{
+	publish_value(&segment_ledger(segment, 0)->facts, facts);
+}
+
+/* Says a limit to the job, as a process does that had no settings before. */
+static inline void claim_limit(struct segment *segment, int device, uint64_t limit)
+{
+	segment_claim(segment, device, &(const struct claim){.limit = limit, .settings = limit});
+}
+
+#endif
