@@ -194,11 +194,11 @@ static void calls(const char *how)
 	expect_exit_0(pid);
 	EXPECT(processes("live") == 1);
 	EXPECT(book("device_used") / MIB == 8);
-	EXPECT(mib_charged() == 8);
+	EVENTUALLY(mib_charged() == 8);
 	EXPECT(book("allocations") == 1);
 	EXPECT(book("launches") == 1 || getenv("LIFE_NO_WIPE"));
 	CHECK(cuMemFree_v2(address));
-	EXPECT(mib_charged() == 0);
+	EVENTUALLY(mib_charged() == 0);
 }
 
 /* --- outlived --- */
@@ -258,7 +258,7 @@ static void outlived(const char *how)
 	}
 	close(ready[1]);
 	EXPECT(read(ready[0], &child, sizeof(child)) == sizeof(child));
-	EXPECT(processes("live") == 1 && mib_charged() == 8);
+	EVENTUALLY(processes("live") == 1 && mib_charged() == 8);
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
 	EVENTUALLY(processes("live") == 0);
@@ -303,11 +303,11 @@ static void own(void)
 	for (int i = 0; i < 4; i++)
 		EXPECT(read(reports[0], word, 1) == 1);
 	EXPECT(processes("live") == 4);
-	EXPECT(mib_charged() == 8);
+	EVENTUALLY(mib_charged() == 8);
 	begin_cuda();
 	take_mib(2);
 	EXPECT(processes("live") == 5);
-	EXPECT(mib_charged() == 10);
+	EVENTUALLY(mib_charged() == 10);
 	close(ends[1]);
 	EVENTUALLY(processes("live") == 1);
 	EVENTUALLY(mib_charged() == 2);
@@ -395,7 +395,7 @@ static void busy(void)
 	CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
 	CHECK(cuMemPoolTrimTo(pool, 0));
 	EXPECT(processes("live") == 1);
-	EXPECT(mib_charged() == 0);
+	EVENTUALLY(mib_charged() == 0);
 	EXPECT(book("allocations") == 0);
 }
 

@@ -92,7 +92,7 @@ static void work(void)
 	else
 		for (int i = 0; i < QUEUED; i++)
 			CHECK(launch(function, stream));
-	EXPECT(mib_charged() == 16);
+	EVENTUALLY(mib_charged() == 16);
 }
 
 static int leave(const char *how)
@@ -132,7 +132,7 @@ static int after(void)
 	take_mib(8);
 	take_mib(8);
 	EVENTUALLY(processes("live") == 1 && processes("draining") == 0);
-	EXPECT(mib_charged() == 16);
+	EVENTUALLY(mib_charged() == 16);
 	return STATUS;
 }
 
@@ -178,10 +178,10 @@ static int close_driver(void)
 		dlclose(library);
 	*(void **)&allocate = dlsym(dlopen("libcuda.so", RTLD_NOW), "cuMemAlloc_v2");
 	CHECK(allocate(&address, 2 * MIB));
-	EXPECT(mib_charged() == 4);
+	EVENTUALLY(mib_charged() == 4);
 	CHECK(cuMemFree_v2(kept));
 	CHECK(cuMemFree_v2(address));
-	EXPECT(mib_charged() == 0);
+	EVENTUALLY(mib_charged() == 0);
 	return STATUS;
 }
 
@@ -231,7 +231,7 @@ static int spawn(void)
 	EXPECT(status_of(vfork_and_fail()) == STATUS);
 	EXPECT(system("exit 3") == 3 << 8);
 	EXPECT(execl("/nonexistent", "nonexistent", (char *)NULL) == -1 && errno == ENOENT);
-	EXPECT(processes("live") == 1 && mib_charged() == 8);
+	EVENTUALLY(processes("live") == 1 && mib_charged() == 8);
 
 	EXPECT(posix_spawn(&pid, self, NULL, NULL, with_cuda, environ) == 0);
 	EXPECT(status_of(pid) == STATUS);
