@@ -55,7 +55,7 @@ enum {
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
 	X(SPARES,       NOTHING, "spare chunks") \
-	X(ADDRESSES,    NOTHING, "allocations outside the arena, by address") \
+	X(ADDRESSES,    NOTHING, "the address map, while it is changed") \
 	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \
 	/* what is kept of the program's objects */ \
 	X(KEPT,         DRIVER,  "who takes away what is kept of a handle") \

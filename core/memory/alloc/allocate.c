@@ -33,9 +33,12 @@ enum place { ON_DEVICE, ON_HOST };
  */
 struct serving {
 	const struct vmem_request *asked;
-	struct context context;
+	const struct context *context; /* the thread's own copy, until room is made */
+	struct context kept;
 	struct device *device;
-	struct terms terms; /* the one copy for everything below */
+	struct terms
+	    terms; /* the one copy for everything below, taken where it is first asked for */
+	bool has_terms;
 	struct deadline until;
 	struct reclaim reclaim;
 	struct lack lack;
@@ -47,6 +50,18 @@ struct serving {
 	bool is_last;       /* all that was freed has been waited for */
 	enum spill_reason reason;
 };
+
+static const struct config_gpu *settings_of(struct serving *s)
+{
+	if (!s->has_terms) {
+		s->has_terms = true;
+		s->terms = terms_of(s->device);
+		s->until = reclaim_deadline(&s->terms, s->terms.settings.pin_new);
+		s->reclaim =
+		    (struct reclaim){.device = s->device, .terms = &s->terms, .until = &s->until};
+	}
+	return &s->terms.settings;
+}
 
 /* --- in the arena --- */
 
@@ -94,7 +109,7 @@ static CUresult enter_elastic(struct serving *s, struct allocation *a, CUdevicep
 		resource_release(&a->resource);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (s->terms.settings.pin_new && pin_new(s, made) != CUDA_SUCCESS)
+	if (settings_of(s)->pin_new && pin_new(s, made) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*address = made;
 	return CUDA_SUCCESS;
@@ -117,7 +132,7 @@ static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
 	if (!s->is_begun) {
 		m->size = s->asked->size;
 		m->until = &s->until;
-		m->owner = allocation_create_elastic(&s->context, m->size);
+		m->owner = allocation_create_elastic(s->context, m->size);
 		if (!m->owner)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		elastic_begin(m, arena_of(s->device), &s->terms);
@@ -159,7 +174,7 @@ struct native {
 static CUresult enter_native(const struct serving *s, const struct native *made)
 {
 	struct pool *pool = s->asked->pool;
-	struct allocation *a = allocation_create(&s->context, made->address, s->asked->size,
+	struct allocation *a = allocation_create(s->context, made->address, s->asked->size,
 	                                         SEGMENT_ON_DEVICE, made->charged);
 
 	if (a && pool) {
@@ -251,7 +266,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	if (device_charge_host(device, charged, terms_host_limit(&s->terms, device)) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->lack.bytes = 0; /* what is wanting from here on is not room below the limit */
-	a = allocation_create(&s->context, 0, size, SEGMENT_ON_HOST, charged);
+	a = allocation_create(s->context, 0, size, SEGMENT_ON_HOST, charged);
 	if (!a) {
 		device_uncharge(device, SEGMENT_ON_HOST, charged);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -327,11 +342,11 @@ static bool may_be_elastic(const struct device *device, struct pool *pool)
 	return pool_device(pool) == device && !capture_is_active() && pool_is_elastic(pool);
 }
 
-static bool lives_in_arena(const struct serving *s)
+static bool lives_in_arena(struct serving *s)
 {
 	const struct vmem_request *asked = s->asked;
 
-	return vmem_is_elastic() && s->terms.settings.spill != SPILL_OFF &&
+	return vmem_is_elastic() && settings_of(s)->spill != SPILL_OFF &&
 	       device_can_hold(s->device, asked->size) &&
 	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && arena_of(s->device);
 }
@@ -367,7 +382,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 /* While the device is evicted, what can be on the host is; where that has no room, what the limit allows is the program's. */
 static void begin_anew(struct serving *s)
 {
-	bool is_evicted = s->in_arena && s->terms.settings.evict;
+	bool is_evicted = s->in_arena && settings_of(s)->evict;
 
 	s->tried = 0;
 	s->place = is_evicted ? ON_HOST : ON_DEVICE;
@@ -397,6 +412,17 @@ static bool go_elsewhere(struct serving *s)
 	return reclaim_all_freed(&s->reclaim, s->asked->size, s->asked->pool != NULL);
 }
 
+/* Makes room for what is lacking. What else asks for its context meanwhile may change the thread's own copy. */
+static bool make_room(struct serving *s)
+{
+	settings_of(s);
+	if (s->context != &s->kept) {
+		s->kept = *s->context;
+		s->context = &s->kept;
+	}
+	return reclaim(&s->reclaim, &s->lack);
+}
+
 /* The one place where room is made for an allocation. */
 static CUresult serve(struct serving *s, CUdeviceptr *address)
 {
@@ -405,8 +431,7 @@ static CUresult serve(struct serving *s, CUdeviceptr *address)
 	begin_anew(s);
 	do
 		result = try(s, address);
-	while (result == CUDA_ERROR_OUT_OF_MEMORY &&
-	       (reclaim(&s->reclaim, &s->lack) || go_elsewhere(s)));
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && (make_room(s) || go_elsewhere(s)));
 	drop(s);
 	return result;
 }
@@ -418,7 +443,7 @@ static struct allocation *take_freed(const struct serving *s)
 	struct allocation *a = freed_take(asked->pool, asked->size, asked->stream);
 
 	if (a) {
-		a->context = s->context;
+		a->context = *s->context;
 		a->size = a->backing.size = asked->size;
 	}
 	return a;
@@ -445,19 +470,19 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	struct serving s;
 	CUresult result;
 
-	if (!address || !asked->size || !context_current(&s.context))
+	if (!address || !asked->size)
 		return asked->native(asked->cookie, address);
-	s.asked = asked;
-	s.device = s.context.device;
-	s.terms = terms_of(s.device);
-	s.until = reclaim_deadline(&s.terms, s.terms.settings.pin_new);
-	s.reclaim = (struct reclaim){.device = s.device, .terms = &s.terms, .until = &s.until};
-	s.lack.bytes = 0;
-	s.is_begun = s.is_last = false;
 	if (asked->pool)
 		freed_fence();
 	else
 		freed_settle();
+	s.context = context_here();
+	if (!s.context)
+		return asked->native(asked->cookie, address);
+	s.asked = asked;
+	s.device = s.context->device;
+	s.lack.bytes = 0;
+	s.has_terms = s.is_begun = s.is_last = false;
 	result = allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		refusal_note(s.device, asked->size);

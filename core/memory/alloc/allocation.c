@@ -2,21 +2,18 @@
 #include "core/memory/alloc/allocation.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/base/address_map.h"
 #include "core/base/lock.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/budget/exported.h"
 #include "core/state/event.h"
-
-/* Ordered by address; entries never overlap, so a one-byte key finds the entry around it. */
-static LOCK_OF(ADDRESSES) table_lock = LOCK_FREE;
-static void *table;
-static _Atomic size_t table_count; /* read without the lock: mostly zero */
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared page. */
 uint64_t allocation_rounded(size_t size)
@@ -26,49 +23,36 @@ uint64_t allocation_rounded(size_t size)
 	return size > UINT64_MAX - unit ? size : (size + unit - 1) / unit * unit;
 }
 
-static int by_range(const void *a, const void *b)
-{
-	const struct allocation *x = a, *y = b;
+/* --- by any address in it --- */
 
-	if (x->address + x->size <= y->address)
-		return -1;
-	return x->address >= y->address + y->size;
-}
-
-static bool is_in_table(const struct allocation *a)
+static bool is_mapped(const struct allocation *a)
 {
 	return a->side == SEGMENT_ON_HOST || a->is_managed;
 }
 
-static int table_add(struct allocation *a)
+static int map_enter(struct allocation *a)
 {
-	struct allocation **node;
-	int error = 0;
+	const struct address_range range = {a->address, a->size, a, ADDRESS_OF_ALLOCATION};
+	int error = address_map_add(&range);
 
-	lock_acquire(&table_lock);
-	node = tsearch(a, &table, by_range);
-	if (!node)
-		error = -ENOMEM;
-	else if (*node != a)
-		error = -EEXIST;
-	else
-		table_count++;
-	lock_release(&table_lock);
-	return error;
+	return error == -ERANGE ? 0 : error; /* it is found by its first address alone */
 }
 
 /* This very one: where it was superseded, another is found at its address. */
-static void table_remove(struct allocation *a)
+static void map_leave(const struct allocation *a)
 {
-	struct allocation **node;
+	address_map_remove(a->address, a);
+}
 
-	lock_acquire(&table_lock);
-	node = tfind(a, &table, by_range);
-	if (node && *node == a) {
-		tdelete(a, &table, by_range);
-		table_count--;
-	}
-	lock_release(&table_lock);
+static bool hold_mapped(void *owner)
+{
+	return resource_hold_if_alive(&((struct allocation *)owner)->resource);
+}
+
+/* The first one among these addresses, with a reference. */
+static struct allocation *mapped_within(CUdeviceptr address, size_t size)
+{
+	return address_map_hold(address, size, ADDRESS_OF_ALLOCATION, hold_mapped);
 }
 
 static uint64_t allocation_memory_used(const struct resource *resource)
@@ -111,8 +95,8 @@ static void allocation_destroy(struct resource *resource)
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
 			elastic_disown(a->address, &nobody);
-		else if (is_in_table(a))
-			table_remove(a);
+		else if (is_mapped(a))
+			map_leave(a);
 	}
 	advice_book_free(a->advice);
 	free(a);
@@ -147,11 +131,14 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 
 	if (!a)
 		return NULL;
-	*a = (struct allocation){.context = *context,
-	                         .address = address,
-	                         .size = size,
-	                         .side = side,
-	                         .charged = charged};
+	/* Not what is behind it, which is written where it is used. */
+	memset(&a->address, 0,
+	       offsetof(struct allocation, freed_at) - offsetof(struct allocation, address));
+	a->context = *context;
+	a->address = address;
+	a->size = size;
+	a->side = side;
+	a->charged = charged;
 	resource_init(&a->resource, &allocation_type);
 	return a;
 }
@@ -220,14 +207,14 @@ static bool is_ours(const struct allocation *a)
 
 static int enter(struct allocation *a)
 {
-	int error = is_in_table(a) ? table_add(a) : 0;
+	int error = is_mapped(a) ? map_enter(a) : 0;
 
 	if (error)
 		return error;
 	error = registry_add_object(a->context.device->registry, a->context.container, a->address,
 	                            &a->resource);
-	if (error && is_in_table(a))
-		table_remove(a);
+	if (error && is_mapped(a))
+		map_leave(a);
 	return error;
 }
 
@@ -247,8 +234,8 @@ static void has_left(struct allocation *a)
 {
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
 	statistics_sub(&a->context.device->statistics->allocations, 1);
-	if (is_in_table(a))
-		table_remove(a);
+	if (is_mapped(a))
+		map_leave(a);
 	note(a, EVENT_free);
 }
 
@@ -291,29 +278,13 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
 	    context->device->registry, context->container, &allocation_type, address);
 }
 
-/* One around this address that is in the table, with a reference. */
-static struct allocation *in_table_at(CUdeviceptr address, size_t size)
-{
-	struct allocation key = {.address = address, .size = size};
-	struct allocation **node, *found = NULL;
-
-	if (!table_count)
-		return NULL;
-	lock_acquire(&table_lock);
-	node = tfind(&key, &table, by_range);
-	if (node && resource_hold_if_alive(&(*node)->resource))
-		found = *node;
-	lock_release(&table_lock);
-	return found;
-}
-
 /*
  * The driver gives an address again: what had it is leaving, or gone by a way that we did not see. False: there is nothing
  * in the way.
  */
 static bool supersede(const struct allocation *a)
 {
-	struct allocation *last = is_in_table(a) ? in_table_at(a->address, a->size) : NULL;
+	struct allocation *last = is_mapped(a) ? mapped_within(a->address, a->size) : NULL;
 	bool left;
 
 	if (!last)
@@ -322,7 +293,7 @@ static bool supersede(const struct allocation *a)
 		return false;
 	left = allocation_leave(last);
 	if (!left) /* it has left the registry, and perhaps the table not yet */
-		table_remove(last);
+		map_leave(last);
 	resource_release(&last->resource);
 	return true;
 }
@@ -353,7 +324,7 @@ struct allocation *allocation_find(CUdeviceptr address)
 
 static struct allocation *of_kind_at(CUdeviceptr address, bool is_managed)
 {
-	struct allocation *found = in_table_at(address, 1);
+	struct allocation *found = mapped_within(address, 1);
 
 	if (!found || found->is_managed == is_managed)
 		return found;

@@ -2,8 +2,8 @@
  * Allocation: what the application asked for by cuMemAlloc and its kin, as a registry resource.
  *
  * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
- * vmem.c. Spilled and managed allocations are also kept in an ordered table, so that a pointer into
- * the middle of one is recognised.
+ * free.c. Spilled and managed allocations are also in the address map, so that a pointer into the
+ * middle of one is recognised.
  */
 #ifndef SPILLWAY_ALLOCATION_H
 #define SPILLWAY_ALLOCATION_H
@@ -35,9 +35,9 @@ struct allocation {
 	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
 	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
 	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
-	struct stream_point freed_at; /* freed.c */
 	struct advice_book
 	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
+	struct stream_point freed_at; /* freed.c; last, and nothing before it is freed there */
 };
 
 extern const struct resource_type allocation_type;
@@ -56,7 +56,7 @@ bool elastic_is(const struct allocation *allocation);
 CUresult allocation_give_back(const struct allocation *allocation);
 /* How many bytes the driver takes for an allocation of its own. */
 uint64_t allocation_rounded(size_t size);
-/* Enters it in the registry (and the table), in the place of what is leaving or gone; takes over the reference. */
+/* Enters it in the registry (and the address map), in the place of what is leaving or gone; takes over the reference. */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */

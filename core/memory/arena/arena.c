@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "core/base/lock.h"
+#include "core/base/address_map.h"
 #include "core/base/log.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/spare.h"
@@ -84,6 +85,13 @@ static bool make_table(struct arena *arena)
 	return false;
 }
 
+static bool enter(struct arena *arena)
+{
+	const struct address_range range = {arena->base, arena->size, arena, ADDRESS_OF_ARENA};
+
+	return address_map_add(&range) == 0;
+}
+
 static enum elastic make(struct arena *arena, struct device *device)
 {
 	enum config_spill spill = (enum config_spill)device_setting(device, spill);
@@ -97,7 +105,7 @@ static enum elastic make(struct arena *arena, struct device *device)
 	arena->device = device;
 	if (!reserve(arena))
 		return ELASTIC_NO_ADDRESSES;
-	if (!make_table(arena)) {
+	if (!make_table(arena) || !enter(arena)) {
 		driver.cuMemAddressFree(arena->base, arena->size);
 		return ELASTIC_NO_ADDRESSES;
 	}
@@ -244,13 +252,8 @@ struct arena *arena_of(struct device *device)
 
 struct arena *arena_at(CUdeviceptr address)
 {
-	for (int i = 0; i < DEVICE_MAX; i++) {
-		const struct arena_range *range = &arena_ranges[i];
-		CUdeviceptr base = atomic_load_explicit(&range->base, memory_order_acquire);
+	struct address_range found;
 
-		if (base && address >= base &&
-		    address < atomic_load_explicit(&range->end, memory_order_relaxed))
-			return range->arena;
-	}
-	return NULL;
+	return address_map_find(address, &found) && found.kind == ADDRESS_OF_ARENA ? found.owner
+	                                                                           : NULL;
 }

@@ -1,0 +1,331 @@
+/* The address map. Rules: runs inside the user's process; nothing is freed, so that a reader never meets what is gone. */
+#include "core/base/address_map.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "core/base/lock.h"
+
+enum {
+	ADDRESS_BITS = 49,
+	PIECE_BITS = 21, /* 2 MiB */
+	LEAF_BITS = 14,
+	LEAF_PIECES = 1 << LEAF_BITS,
+	TOPS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS),
+	NODES_AT_ONCE = 400, /* of 40 bytes */
+	TRIES = 16,
+};
+
+/* One range, linked to the next that begins in the piece where it ends. A node is used again, and never freed. */
+struct node {
+	_Atomic uint64_t first, size;
+	void *_Atomic owner;
+	_Atomic int kind;
+	struct node *_Atomic next;
+};
+
+/* The lowest range in each piece. */
+struct leaf {
+	struct node *_Atomic piece[LEAF_PIECES];
+};
+
+/* A leaf; or the one node that all of its pieces would say, with the lowest bit set. */
+static _Atomic uintptr_t top[TOPS];
+static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
+static _Atomic uint32_t changes; /* odd while something is being changed */
+static struct node *spare;
+
+static uint64_t piece_of(uint64_t address)
+{
+	return address >> PIECE_BITS;
+}
+
+static struct node *lowest_in(uint64_t piece)
+{
+	uintptr_t entry = atomic_load_explicit(&top[piece >> LEAF_BITS], memory_order_acquire);
+	struct leaf *leaf = (struct leaf *)entry;
+
+	if (entry & 1)
+		return (struct node *)(entry - 1);
+	return leaf ? atomic_load_explicit(&leaf->piece[piece % LEAF_PIECES], memory_order_acquire)
+	            : NULL;
+}
+
+/* The node around an address, or the first after it in its piece; NULL: there is none. */
+static struct node *node_from(uint64_t address)
+{
+	struct node *node = lowest_in(piece_of(address));
+	uint64_t first, size;
+
+	/* While it is changed the chain may lead anywhere, but ends: it never has more than a piece has bytes. */
+	for (uint64_t steps = 0; node && steps < (uint64_t)1 << PIECE_BITS; steps++) {
+		first = atomic_load_explicit(&node->first, memory_order_acquire);
+		size = atomic_load_explicit(&node->size, memory_order_acquire);
+		if (address < first || address - first < size)
+			return node;
+		node = atomic_load_explicit(&node->next, memory_order_acquire);
+		if (steps % 64 == 63 && atomic_load(&changes) % 2)
+			return NULL; /* the caller looks again */
+	}
+	return NULL;
+}
+
+static bool copy(const struct node *node, uint64_t address, struct address_range *range)
+{
+	if (!node)
+		return false;
+	range->first = atomic_load_explicit(&node->first, memory_order_acquire);
+	range->size = atomic_load_explicit(&node->size, memory_order_acquire);
+	range->owner = atomic_load_explicit(&node->owner, memory_order_acquire);
+	range->kind = (enum address_kind)atomic_load_explicit(&node->kind, memory_order_acquire);
+	return address - range->first < range->size;
+}
+
+static bool is_address(uint64_t address)
+{
+	return address >> ADDRESS_BITS == 0;
+}
+
+bool address_map_find(uint64_t address, struct address_range *found)
+{
+	bool is_found = false;
+
+	if (!is_address(address))
+		return false;
+	for (int tries = 0; tries < TRIES; tries++) {
+		uint32_t before = atomic_load_explicit(&changes, memory_order_acquire);
+
+		if (before % 2)
+			continue;
+		is_found = copy(node_from(address), address, found);
+		if (atomic_load_explicit(&changes, memory_order_relaxed) == before)
+			return is_found;
+	}
+	lock_acquire(&lock);
+	is_found = copy(node_from(address), address, found);
+	lock_release(&lock);
+	return is_found;
+}
+
+/* --- changing it, with the lock held --- */
+
+static void begin_change(void)
+{
+	atomic_store_explicit(&changes, atomic_load(&changes) + 1, memory_order_relaxed);
+}
+
+static void end_change(void)
+{
+	atomic_store_explicit(&changes, atomic_load(&changes) + 1, memory_order_release);
+}
+
+/* As the tables, nodes are mapped and not allocated: nothing points at them that a search for leaks would see. */
+static void *map_zeroed(size_t size)
+{
+	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+static struct node *take_node(void)
+{
+	struct node *node = spare, *made;
+
+	if (!node) {
+		made = map_zeroed(NODES_AT_ONCE * sizeof(*made));
+		for (int i = 0; made && i < NODES_AT_ONCE; i++) {
+			atomic_store_explicit(&made[i].next, spare, memory_order_relaxed);
+			spare = &made[i];
+		}
+		node = spare;
+	}
+	if (node)
+		spare = atomic_load_explicit(&node->next, memory_order_relaxed);
+	return node;
+}
+
+static void give_node(struct node *node)
+{
+	atomic_store_explicit(&node->next, spare, memory_order_release);
+	spare = node;
+}
+
+/* Whether the range has all pieces of this entry of the top, and of nothing else there are any. */
+static bool is_whole(uint64_t first, uint64_t last, size_t i)
+{
+	return first <= (uint64_t)i << LEAF_BITS && last >= (((uint64_t)i + 1) << LEAF_BITS) - 1 &&
+	       !(atomic_load(&top[i]) & ~(uintptr_t)1);
+}
+
+static bool make_leaves(uint64_t first, uint64_t last)
+{
+	for (size_t i = first >> LEAF_BITS; i <= last >> LEAF_BITS; i++) {
+		void *leaf;
+
+		if (atomic_load(&top[i]) || is_whole(first, last, i))
+			continue;
+		leaf = map_zeroed(sizeof(struct leaf));
+		if (!leaf)
+			return false;
+		atomic_store_explicit(&top[i], (uintptr_t)leaf, memory_order_release);
+	}
+	return true;
+}
+
+/* Has the pieces from first to last say this node; NULL: none. */
+static void say(uint64_t first, uint64_t last, struct node *node)
+{
+	for (uint64_t piece = first; piece <= last; piece++) {
+		size_t i = piece >> LEAF_BITS;
+		uintptr_t entry = atomic_load(&top[i]);
+
+		if (entry & 1 || !entry) { /* all of it: see make_leaves() */
+			atomic_store_explicit(&top[i], node ? (uintptr_t)node | 1 : 0,
+			                      memory_order_release);
+			piece |= LEAF_PIECES - 1;
+			continue;
+		}
+		atomic_store_explicit(&((struct leaf *)entry)->piece[piece % LEAF_PIECES], node,
+		                      memory_order_release);
+	}
+}
+
+/* The node that ends last before an address, in the address's piece. */
+static struct node *node_before(uint64_t address)
+{
+	struct node *before = NULL, *node = lowest_in(piece_of(address));
+
+	while (node && atomic_load(&node->first) < address) {
+		before = node;
+		node = atomic_load(&node->next);
+	}
+	return before;
+}
+
+static bool is_free(uint64_t first, uint64_t size)
+{
+	uint64_t last = first + size - 1;
+	const struct node *node = node_from(first);
+
+	if (node && atomic_load(&node->first) <= last)
+		return false;
+	for (uint64_t piece = piece_of(first) + 1; piece <= piece_of(last); piece++) {
+		node = lowest_in(piece);
+		if (node && atomic_load(&node->first) <= last)
+			return false;
+		if (!atomic_load(&top[piece >> LEAF_BITS]))
+			piece |= LEAF_PIECES - 1;
+	}
+	return true;
+}
+
+static int add(const struct address_range *range)
+{
+	uint64_t last = range->first + range->size - 1;
+	uint64_t from = piece_of(range->first), to = piece_of(last);
+	struct node *node, *before;
+
+	if (!is_free(range->first, range->size))
+		return -EEXIST;
+	if (!make_leaves(from, to) || !(node = take_node()))
+		return -ENOMEM;
+	before = node_before(range->first);
+	begin_change();
+	atomic_store_explicit(&node->first, range->first, memory_order_release);
+	atomic_store_explicit(&node->size, range->size, memory_order_release);
+	atomic_store_explicit(&node->owner, range->owner, memory_order_release);
+	atomic_store_explicit(&node->kind, (int)range->kind, memory_order_release);
+	/* Of those in its last piece all that are not before it are behind it. */
+	atomic_store_explicit(&node->next,
+	                      before && from == to ? atomic_load(&before->next) : lowest_in(to),
+	                      memory_order_release);
+	if (before)
+		atomic_store_explicit(&before->next, node, memory_order_release);
+	say(before ? from + 1 : from, to, node);
+	end_change();
+	return 0;
+}
+
+int address_map_add(const struct address_range *range)
+{
+	int error;
+
+	if (!range->size || !is_address(range->first) ||
+	    range->size > ((uint64_t)1 << ADDRESS_BITS) - range->first)
+		return -ERANGE;
+	lock_acquire(&lock);
+	error = add(range);
+	lock_release(&lock);
+	return error;
+}
+
+static void take_out(struct node *node)
+{
+	uint64_t first = atomic_load(&node->first), last = first + atomic_load(&node->size) - 1;
+	uint64_t from = piece_of(first), to = piece_of(last);
+	struct node *before = node_before(first), *next = atomic_load(&node->next);
+
+	begin_change();
+	if (before)
+		atomic_store_explicit(&before->next, from == to ? next : NULL,
+		                      memory_order_release);
+	else
+		say(from, from, from == to ? next : NULL);
+	if (from < to) {
+		say(from + 1, to - 1, NULL);
+		say(to, to, next);
+	}
+	atomic_store_explicit(&node->size, 0, memory_order_release);
+	give_node(node);
+	end_change();
+}
+
+bool address_map_remove(uint64_t first, const void *owner)
+{
+	struct node *node;
+	bool is_there;
+
+	if (!is_address(first))
+		return false;
+	lock_acquire(&lock);
+	node = node_from(first);
+	is_there = node && atomic_load(&node->first) == first && atomic_load(&node->owner) == owner;
+	if (is_there)
+		take_out(node);
+	lock_release(&lock);
+	return is_there;
+}
+
+/* With the lock held. */
+static void *hold_within(uint64_t first, uint64_t last, enum address_kind kind,
+                         bool (*hold)(void *owner))
+{
+	for (uint64_t at = first; at <= last; at = (piece_of(at) + 1) << PIECE_BITS) {
+		struct node *node = node_from(at);
+
+		for (; node && atomic_load(&node->first) <= last; node = atomic_load(&node->next)) {
+			if (atomic_load(&node->kind) == (int)kind &&
+			    hold(atomic_load(&node->owner)))
+				return atomic_load(&node->owner);
+		}
+	}
+	return NULL;
+}
+
+void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
+                       bool (*hold)(void *owner))
+{
+	struct address_range found;
+	void *owner;
+
+	if (!size || !is_address(first) || size > ((uint64_t)1 << ADDRESS_BITS) - first ||
+	    (size == 1 && (!address_map_find(first, &found) || found.kind != kind)))
+		return NULL;
+	lock_acquire(&lock);
+	owner = hold_within(first, first + size - 1, kind, hold);
+	lock_release(&lock);
+	return owner;
+}

@@ -1,0 +1,36 @@
+/*
+ * The address map: whose an address is, whatever owns it.
+ *
+ * Two levels of tables by 2 MiB, so that a look-up costs two reads however much there is; what shares such a piece is chained
+ * by address. Reading takes no lock: a change that comes between is noticed, and the look-up is done again. Ranges never
+ * overlap. Thread-safe.
+ */
+#ifndef SPILLWAY_ADDRESS_MAP_H
+#define SPILLWAY_ADDRESS_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum address_kind { ADDRESS_OF_ARENA, ADDRESS_OF_ALLOCATION };
+
+/* A copy of what was found: the owner may be gone by now, unless its kind never goes (arenas). */
+struct address_range {
+	uint64_t first, size;
+	void *owner;
+	enum address_kind kind;
+};
+
+/* 0, -EEXIST: another's are among these addresses; -ERANGE: there are no such; -ENOMEM. */
+int address_map_add(const struct address_range *range);
+/* Takes out what begins at this address, if it is this owner's. Returns whether it was there. */
+bool address_map_remove(uint64_t first, const void *owner);
+/* Finds the range around an address. Takes no lock. */
+bool address_map_find(uint64_t address, struct address_range *found);
+/*
+ * The first owner of this kind within [first, first + size), if hold() agrees, which may take a reference: it is called
+ * while nothing can be taken out. NULL: there is none, which mostly takes no lock to say of one address.
+ */
+void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
+                       bool (*hold)(void *owner));
+
+#endif
