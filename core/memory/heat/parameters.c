@@ -166,8 +166,7 @@ static void clear(const void *gone)
 		if (k->owner && k->owner != gone)
 			continue;
 		drop_parameters(k);
-		HASH_DEL(known,
-		         k); /* NOLINT(clang-analyzer-unix.Malloc): the analyzer loses the table */
+		HASH_DEL(known, k); // NOLINT(clang-analyzer-unix.Malloc)
 		free(k);
 	}
 }
