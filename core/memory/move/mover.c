@@ -4,6 +4,9 @@
  *
  * plan     which chunks go where, with the memory they go to; made while the program works
  * closure  the gate is held and seized, nothing runs: the plan is carried out
+ *
+ * It makes room as the front of allocations does (alloc/reclaim.h), without waiting and without
+ * demotion.
  */
 #include "core/memory/move/mover.h"
 
@@ -233,11 +236,42 @@ static void prefill(struct device *device, uint64_t limit)
 		spare_prefill(device, SEGMENT_ON_HOST, on_host, terms_host_limit(&terms, device));
 }
 
+/* Has memory leave that is beyond the limit. Returns whether any has left. */
+static bool tend_beyond_limit(struct device *device, const struct terms *terms, uint64_t bytes)
+{
+	enum move_pending why = MOVE_CAPTURE;
+	uint64_t done = 0;
+
+	if (capture_is_active())
+		device_note_blocker(device, terms->generation, why);
+	else
+		why = shrink(device, bytes, is_over_limit, &done);
+	/* Memory that must stay is not asked for so often. */
+	if (why != MOVE_PINNED)
+		look_again_in(device, LOOK_SOON);
+	return why == MOVE_NONE;
+}
+
+/* Looks after the spares, where nothing is to be moved. */
+static void tend_spares(struct device *device, uint64_t limit)
+{
+	bool has_spares =
+	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
+
+	spare_trim(device, SEGMENT_ON_DEVICE, false);
+	spare_trim(device, SEGMENT_ON_HOST, false);
+	if (limit && context_of_device(device, &(struct context){0}))
+		prefill(device, limit);
+	if (has_spares)
+		look_again_in(device, LOOK_AGAIN);
+}
+
+/* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again. */
 static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);
 	struct tended *t = &tended[device->id.ordinal];
-	bool grows = growth_tick(device), moved = false;
+	bool grows = growth_tick(device);
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
@@ -248,38 +282,18 @@ static bool tend(struct device *device)
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
 		mixed_find_out(device);
-	if (charged > limit) {
-		enum move_pending why = MOVE_CAPTURE;
-		uint64_t done = 0;
-
-		if (capture_is_active())
-			device_note_blocker(device, terms.generation, why);
-		else
-			why = shrink(device, charged - limit, is_over_limit, &done);
-		/* What must stay is not asked for so often. */
-		if (why != MOVE_PINNED)
-			look_again_in(device, LOOK_SOON);
-		return why == MOVE_NONE;
-	}
-	if (arena->on_host && limit) {
+	if (charged > limit)
+		return tend_beyond_limit(device, &terms, charged - limit);
+	if (arena->on_host && limit)
 		look_again_in(device, LOOK_SOON);
-		if (!capture_is_active())
-			moved = fill_device(device, &terms, charged);
-	}
-	if (!moved && !capture_is_active()) {
-		uint64_t spares =
-		    device_spare(device, SEGMENT_ON_DEVICE) | device_spare(device, SEGMENT_ON_HOST);
-
-		if (!arena->on_host)
-			device_note_blocker(device, terms.generation, MOVE_NONE);
-		spare_trim(device, SEGMENT_ON_DEVICE, false);
-		spare_trim(device, SEGMENT_ON_HOST, false);
-		if (limit && context_of_device(device, &(struct context){0}))
-			prefill(device, limit);
-		if (spares)
-			look_again_in(device, LOOK_AGAIN);
-	}
-	return moved;
+	if (capture_is_active())
+		return false;
+	if (arena->on_host && limit && fill_device(device, &terms, charged))
+		return true;
+	if (!arena->on_host)
+		device_note_blocker(device, terms.generation, MOVE_NONE);
+	tend_spares(device, limit);
+	return false;
 }
 
 /* --- requests --- */
