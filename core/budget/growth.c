@@ -26,7 +26,8 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-uint64_t growth_limit(const struct growth *g)
+/* Returns the limit that is to be in force: from memory_limit to memory_limit_max. */
+static uint64_t growth_limit(const struct growth *g)
 {
 	/* What the job may hold with nobody else going short. */
 	uint64_t most = minus(plus(g->used, g->free), g->owed);
@@ -76,7 +77,8 @@ bool growth_step_ended(struct device *device, uint64_t now_ns)
 	return true;
 }
 
-bool growth_is_due(struct device *device, uint64_t now_ns)
+/* Returns whether no step is waited for; each step's end is good for one yes. */
+static bool growth_is_due(struct device *device, uint64_t now_ns)
 {
 	struct stepping *s = &stepping[device->id.ordinal];
 	uint64_t ended_ns = atomic_load(&s->ended_ns);

@@ -31,9 +31,6 @@ struct growth {
 	uint64_t owed;      /* to other jobs */
 };
 
-/* The limit that is to be in force: from memory_limit to memory_limit_max. */
-uint64_t growth_limit(const struct growth *growth);
-
 /*
  * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls per second; at most
  * one call of the driver, and none while a capture is active. The mover's, with no lock held. Whether it is to be called
@@ -48,7 +45,5 @@ bool growth_tick(struct device *device);
  */
 #define GROWTH_STEPLESS_NS 2000000000ull
 bool growth_step_ended(struct device *device, uint64_t now_ns);
-/* Whether no step is waited for; each step's end is good for one yes. */
-bool growth_is_due(struct device *device, uint64_t now_ns);
 
 #endif

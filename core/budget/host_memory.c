@@ -28,7 +28,12 @@ static bool read_text(const char *path, char *text, size_t size)
 	return true;
 }
 
-uint64_t host_memory_available(const char *root)
+/*
+ * Returns the least of MemAvailable and what the memory cgroup of this process and each above it
+ * leave, in bytes; UINT64_MAX when nothing can be read. `root` stands before each path that is read:
+ * "" but in tests.
+ */
+static uint64_t host_memory_available(const char *root)
 {
 	static const char key[] = "MemAvailable:";
 	struct cgroup_memory cgroup;

@@ -6,11 +6,6 @@
 #include <stdint.h>
 
 /*
- * Returns the least of MemAvailable and what the memory cgroup of this process and each above it leave, in bytes;
- * UINT64_MAX when nothing can be read. `root` stands before each path that is read: "" but in tests.
- */
-uint64_t host_memory_available(const char *root);
-/*
  * Returns what host_limit = `setting` comes to now, where `charged` bytes are held already: CONFIG_AUTO is half of
  * what is left, and what is held counts as taken from the whole.
  */

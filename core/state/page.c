@@ -85,6 +85,78 @@ static uint64_t started_at(pid_t pid)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
+/* --- reading --- */
+
+static bool is_valid(const struct page *page)
+{
+	if (!is_printable(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
+	    !is_printable(page->boot_id, sizeof page->boot_id) ||
+	    !is_printable(page->labels, sizeof page->labels) ||
+	    !is_printable(page->directory, sizeof page->directory) ||
+	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
+		return false;
+	for (uint32_t i = 0; i < page->device_count; i++) {
+		const struct segment_device *device = &page->device[i].device;
+		if (!is_printable(device->uuid, sizeof device->uuid) ||
+		    !is_printable(device->pci_bus_id, sizeof device->pci_bus_id) ||
+		    !is_printable(device->name, sizeof device->name))
+			return false;
+	}
+	return true;
+}
+
+static int check(const struct page *page, ssize_t length, off_t file_size, char *why, size_t size)
+{
+	if (length < (ssize_t)offsetof(struct page, boot_id) ||
+	    memcmp(page->magic, PAGE_MAGIC, sizeof page->magic) != 0)
+		return state_refuse(-EPROTO, why, size, "not a page");
+	if (page->version != PAGE_VERSION)
+		return state_refuse(-EPROTO, why, size, "page of version %u, expected version %d",
+		                    page->version, PAGE_VERSION);
+	if (length != (ssize_t)sizeof *page || file_size != (off_t)sizeof *page ||
+	    page->size != sizeof *page)
+		return state_refuse(-EPROTO, why, size, "page of %lld bytes, expected %zu",
+		                    (long long)file_size, sizeof *page);
+	if (!is_valid(page))
+		return state_refuse(-EPROTO, why, size, "page is damaged");
+	return 0;
+}
+
+/*
+ * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative errno and why:
+ * -EPROTO not a page, or of another version.
+ */
+static int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
+                     size_t size)
+{
+	char expected[NAME_SIZE];
+	struct stat found;
+	/* NONBLOCK: it might be a pipe */
+	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		int error = -errno;
+		return state_refuse(error, why, size, "%s", strerror(-error));
+	}
+	memset(page, 0, sizeof *page);
+	int error = file_status_of(fd, &found) != 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EPROTO;
+	ssize_t length = error ? -1 : pread(fd, page, sizeof *page, 0);
+	if (!error && length < 0)
+		error = -errno;
+	close(fd);
+	if (error)
+		return state_refuse(error, why, size, "%s",
+		                    error == -EPROTO ? "not a page" : strerror(-error));
+	error = check(page, length, found.st_size, why, size);
+	if (error)
+		return error;
+	/* a second name of somebody's page would be a second job */
+	name_of(found.st_uid, page->job, page->number, expected);
+	if (strcmp(name, expected) != 0)
+		return state_refuse(-EPROTO, why, size, "page of another name");
+	*owner = found.st_uid;
+	return 0;
+}
+
 /* --- writing --- */
 
 static bool slot_is_in_use(const struct segment_slot *slot)
@@ -266,73 +338,7 @@ void page_withdraw(struct segment *segment)
 	remove_own(segment);
 }
 
-/* --- reading --- */
-
-static bool is_valid(const struct page *page)
-{
-	if (!is_printable(page->job, sizeof page->job) || directory_check_name(page->job) != 0 ||
-	    !is_printable(page->boot_id, sizeof page->boot_id) ||
-	    !is_printable(page->labels, sizeof page->labels) ||
-	    !is_printable(page->directory, sizeof page->directory) ||
-	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
-		return false;
-	for (uint32_t i = 0; i < page->device_count; i++) {
-		const struct segment_device *device = &page->device[i].device;
-		if (!is_printable(device->uuid, sizeof device->uuid) ||
-		    !is_printable(device->pci_bus_id, sizeof device->pci_bus_id) ||
-		    !is_printable(device->name, sizeof device->name))
-			return false;
-	}
-	return true;
-}
-
-static int check(const struct page *page, ssize_t length, off_t file_size, char *why, size_t size)
-{
-	if (length < (ssize_t)offsetof(struct page, boot_id) ||
-	    memcmp(page->magic, PAGE_MAGIC, sizeof page->magic) != 0)
-		return state_refuse(-EPROTO, why, size, "not a page");
-	if (page->version != PAGE_VERSION)
-		return state_refuse(-EPROTO, why, size, "page of version %u, expected version %d",
-		                    page->version, PAGE_VERSION);
-	if (length != (ssize_t)sizeof *page || file_size != (off_t)sizeof *page ||
-	    page->size != sizeof *page)
-		return state_refuse(-EPROTO, why, size, "page of %lld bytes, expected %zu",
-		                    (long long)file_size, sizeof *page);
-	if (!is_valid(page))
-		return state_refuse(-EPROTO, why, size, "page is damaged");
-	return 0;
-}
-
-int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
-              size_t size)
-{
-	char expected[NAME_SIZE];
-	struct stat found;
-	/* NONBLOCK: it might be a pipe */
-	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0) {
-		int error = -errno;
-		return state_refuse(error, why, size, "%s", strerror(-error));
-	}
-	memset(page, 0, sizeof *page);
-	int error = file_status_of(fd, &found) != 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EPROTO;
-	ssize_t length = error ? -1 : pread(fd, page, sizeof *page, 0);
-	if (!error && length < 0)
-		error = -errno;
-	close(fd);
-	if (error)
-		return state_refuse(error, why, size, "%s",
-		                    error == -EPROTO ? "not a page" : strerror(-error));
-	error = check(page, length, found.st_size, why, size);
-	if (error)
-		return error;
-	/* a second name of somebody's page would be a second job */
-	name_of(found.st_uid, page->job, page->number, expected);
-	if (strcmp(name, expected) != 0)
-		return state_refuse(-EPROTO, why, size, "page of another name");
-	*owner = found.st_uid;
-	return 0;
-}
+/* --- whether it is still true --- */
 
 /* 1: it lives, 0: it is dead, -1: that cannot be told from here. */
 static int writer_lives(const struct page *page)
@@ -345,7 +351,8 @@ static int writer_lives(const struct page *page)
 	return kill(page->pid, 0) != 0 && errno == ESRCH ? 0 : -1;
 }
 
-bool page_lives(const struct page *page)
+/* Whether its job still runs, as far as can be told from here. */
+static bool page_lives(const struct page *page)
 {
 	char boot_id[SEGMENT_BOOT_ID_MAX];
 	segment_read_boot_id(boot_id);

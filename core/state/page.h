@@ -73,14 +73,6 @@ void page_withdraw(struct segment *segment);
 
 /* --- for those who look --- */
 
-/*
- * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative errno and why:
- * -EPROTO not a page, or of another version.
- */
-int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
-              size_t size);
-/* Whether its job still runs, as far as can be told from here. */
-bool page_lives(const struct page *page);
 struct page_found {
 	struct page page;
 	uid_t owner;

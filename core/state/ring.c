@@ -134,9 +134,3 @@ void ring_name_device(struct ring *ring, int ordinal, int index)
 	if (ordinal >= 0 && ordinal < SEGMENT_DEVICES && index >= 0 && index < SEGMENT_DEVICES)
 		ring->file.header.device[ordinal] = (int8_t)index;
 }
-
-void ring_close(struct ring *ring)
-{
-	if (ring)
-		munmap(ring, sizeof *ring);
-}

@@ -25,7 +25,5 @@ struct segment;
 int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size);
 /* The device of this ordinal in the process is the job's device `index`. Before the ring is written to. */
 void ring_name_device(struct ring *ring, int ordinal, int index);
-/* Unmaps it; nobody writes any more. The file stays. */
-void ring_close(struct ring *ring);
 
 #endif

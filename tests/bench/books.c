@@ -17,6 +17,7 @@
 #include "core/memory/arena/address_space.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/heat/heat.h"
+#include "core/memory/heat/used.h"
 #include "core/memory/arena/slab.h"
 #include "core/steps/step.h"
 #include "core/registry/actions.h"
@@ -345,7 +346,6 @@ static void measure_events(void)
 	other_ends = true;
 	pthread_join(other, NULL);
 	atomic_store(&event_ring, NULL);
-	ring_close(ring);
 	segment_leave(segment);
 	(void)segment_remove("bench-books");
 }
@@ -426,7 +426,6 @@ int main(void)
 	measure_bytes();
 	while (live)
 		give_block(&blocks[--live]);
-	address_space_close(&space);
 	registry_destroy(registry);
 	return 0;
 }

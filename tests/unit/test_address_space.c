@@ -2,12 +2,19 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/memory/arena/address_space.h"
 #include "suite.h"
+
+/* Forgets the space. What is mapped for it stays, as the product's does until its process ends. */
+static void address_space_close(struct address_space *space)
+{
+	memset(space, 0, sizeof(*space));
+}
 
 static struct address_space space;
 

@@ -1,7 +1,7 @@
 /* Memory cgroups as machines have them, each a tree of files in a scratch folder. */
 #include "core/base/cgroup.h"
 #include "core/config/config.h"
-#include "core/budget/host_memory.h"
+#include "core/budget/host_memory.c" /* host_memory_available(), too */
 #include "tests/unit/scratch.h"
 
 #define MIB      (UINT64_C(1) << 20)

@@ -1,7 +1,7 @@
 /* Growth: the rule by itself, and jobs that share a device by it. */
 #include "core/budget/device.h"
 #include "core/cuda/driver.h"
-#include "core/budget/growth.h"
+#include "core/budget/growth.c" /* growth_is_due(), too */
 #include "tests/unit/scratch.h"
 
 struct driver driver; /* is not asked */

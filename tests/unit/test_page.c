@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/layout.h"
-#include "core/state/page.h"
+#include "core/state/page.c" /* page_read(), page_lives(), too */
 
 static char node[560], why[256];
 static struct segment *segment;
@@ -46,7 +46,7 @@ static void join(const char *job)
 }
 
 /* As if the time since the last look had passed. */
-static void publish(void)
+static void publish_page(void)
 {
 	atomic_store(&segment->file->header.page_ns, 0);
 	page_publish(segment);
@@ -163,31 +163,31 @@ START_TEST(is_written_when_due)
 	char name[256];
 	files(name);
 	int held = openat(directory, name, O_RDONLY);
-	publish();
+	publish_page();
 	ck_assert_uint_eq(read_only().device[0].charged[SEGMENT_ON_DEVICE], 1);
 	ino_t second = only_file();
 	ck_assert_uint_ne(second, first);
 	close(held);
 	close(directory);
 	/* not again, as nothing changed */
-	publish();
+	publish_page();
 	ck_assert_uint_eq(only_file(), second);
 	/* but as a sign of life */
 	struct page page = read_only();
 	page.written_ns -= PAGE_BEAT_NS;
 	overwrite(&page);
-	publish();
+	publish_page();
 	ck_assert_uint_gt(read_only().written_ns, page.written_ns + PAGE_BEAT_NS / 2);
 	/* and where somebody removed it */
 	files(name);
 	directory = open_node();
 	unlinkat(directory, name, 0);
 	close(directory);
-	publish();
+	publish_page();
 	ck_assert_str_eq(read_only().job, "due");
 	page_withdraw(segment);
 	/* gone for good */
-	publish();
+	publish_page();
 	ck_assert_int_eq(files(name), 0);
 	segment_leave(segment);
 }
@@ -196,7 +196,7 @@ END_TEST
 static void live_in(void *job)
 {
 	join(job);
-	publish();
+	publish_page();
 }
 
 START_TEST(outlives_one_of_two_processes)
@@ -204,7 +204,7 @@ START_TEST(outlives_one_of_two_processes)
 	char name[256];
 	pid_t other = child_start(live_in, (char[]){"two"});
 	join("two");
-	publish();
+	publish_page();
 	ck_assert_uint_eq(read_only().processes, 2);
 	segment_exiting(segment);
 	page_withdraw(segment);
@@ -235,7 +235,7 @@ START_TEST(is_stale_when_its_job_was_killed)
 	/* the next job cleans up, whatever the program has made of its environment since */
 	join("next");
 	setenv("SPILLWAY_NODE_DIR", "/nowhere", 1);
-	publish();
+	publish_page();
 	setenv("SPILLWAY_NODE_DIR", node, 1);
 	ck_assert_int_eq(files(name), 1);
 	ck_assert_str_eq(read_only().job, "next");
@@ -250,7 +250,7 @@ START_TEST(is_stale_when_it_is_old)
 	while (clock_now() <= PAGE_STALE_NS)
 		pause_ms(100);
 	join("old");
-	publish();
+	publish_page();
 	struct page page = read_only(), other;
 
 	/* stopped, and seen from its own namespace: it lives */
@@ -306,7 +306,7 @@ static void expect_refused(const char *part)
 START_TEST(believes_no_forged_page)
 {
 	join("forged");
-	publish();
+	publish_page();
 	const struct page good = read_only();
 	struct page page;
 
@@ -374,7 +374,7 @@ START_TEST(opens_nothing_but_files)
 	char path[700], name[256];
 
 	join("good");
-	publish();
+	publish_page();
 	files(name);
 	ck_assert_int_eq(page_list(count, &found, why, sizeof why), 0);
 	ck_assert_int_eq(found, 1);
@@ -412,7 +412,7 @@ START_TEST(nobody_hides_the_jobs_of_others)
 		close(fd);
 	}
 	join("good");
-	publish();
+	publish_page();
 	ck_assert_int_eq(page_list(count, &found, why, sizeof why), MANY);
 	ck_assert_int_eq(found, 1);
 	close(directory);
@@ -433,7 +433,7 @@ START_TEST(lists_so_many_of_one_user)
 	int found = 0, directory = open_node();
 
 	join("good");
-	publish();
+	publish_page();
 	struct page page = read_only();
 	page_withdraw(segment);
 	for (int i = 1; i <= PAGE_OF_OWNER_MAX + 50; i++) {
@@ -464,7 +464,7 @@ START_TEST(a_name_that_was_taken_is_given_up)
 
 	directory_of_forger = open_node();
 	join("good");
-	publish();
+	publish_page();
 	ck_assert_int_eq(files(taken), 1);
 	uint64_t number = read_only().number;
 	ck_assert_uint_ne(number, 0);
@@ -474,14 +474,14 @@ START_TEST(a_name_that_was_taken_is_given_up)
 	squat(taken);
 	snprintf(name, sizeof name, ".%s.0", taken);
 	squat(name);
-	publish();
+	publish_page();
 	int pages = 0;
 	ck_assert_int_eq(page_list(count, &pages, why, sizeof why), 1); /* the folder */
 	ck_assert_int_eq(pages, 1);
 	ck_assert_uint_ne(atomic_load(&segment->file->header.page_number), number);
 	/* and goes on so */
 	ledger_says(segment, &(const struct facts){.limit = 6000, .share = 60000});
-	publish();
+	publish_page();
 	pages = 0;
 	page_list(count, &pages, why, sizeof why);
 	ck_assert_int_eq(pages, 1);
@@ -523,17 +523,17 @@ START_TEST(does_without)
 	none = before;
 	none.rlim_cur = 0;
 	setrlimit(RLIMIT_FSIZE, &none); /* no assertion meanwhile: it writes a file, too */
-	publish();
+	publish_page();
 	setrlimit(RLIMIT_FSIZE, &before);
 	ck_assert_int_eq(files(name), 0);
 	/* somebody sits on its name */
-	publish();
+	publish_page();
 	files(name);
 	int directory = open_node();
 	unlinkat(directory, name, 0);
 	ck_assert_int_eq(mkdirat(directory, name, 0755), 0);
 	close(directory);
-	publish();
+	publish_page();
 	ck_assert_int_eq(files(name), 2); /* it has taken another */
 	page_withdraw(segment);
 	segment_leave(segment);
@@ -542,7 +542,7 @@ START_TEST(does_without)
 	for (size_t i = 0; i < 3; i++) {
 		setenv("SPILLWAY_NODE_DIR", bad[i], 1);
 		join("without");
-		publish();
+		publish_page();
 		page_withdraw(segment);
 		segment_leave(segment);
 		ck_assert_int_eq(page_list(count, &found, why, sizeof why), -1);

@@ -173,7 +173,7 @@ START_TEST(what_is_written_is_read)
 	ck_assert_int_eq(status.st_size, sizeof(struct ring_file));
 	/* Nothing of it is a hole: a full file system is no SIGBUS. */
 	ck_assert_int_ge(status.st_blocks * 512, status.st_size);
-	ring_close(ring);
+	munmap(ring, sizeof(struct ring_file));
 	segment_leave(segment);
 }
 END_TEST
@@ -430,7 +430,7 @@ START_TEST(of_eight_writers_no_record_is_torn_and_each_loss_is_counted)
 	ck_assert_uint_eq(read + lost, total);
 	ck_assert_uint_eq(ring_reader_produced(reader), read);
 	ck_assert_uint_eq(ring_reader_lost(reader), lost);
-	ring_close(shared_ring);
+	munmap(shared_ring, sizeof(struct ring_file));
 	segment_leave(segment);
 }
 END_TEST
@@ -595,7 +595,7 @@ START_TEST(another_reader_goes_on_where_one_has_ended)
 	free(state);
 
 	/* A ring that is gone is not kept in mind. */
-	ring_close(ring);
+	munmap(ring, sizeof(struct ring_file));
 	ck_assert_int_eq(unlink(path_of(name_of(segment))), 0);
 	state = ring_reader_serialize_state(reader);
 	ck_assert_ptr_null(strstr(state, "\nring "));
@@ -682,8 +682,8 @@ START_TEST(rings_go_with_their_job)
 {
 	struct segment *segment = join("job", "run1"), *other = join("job.2", NULL);
 
-	ring_close(make_ring(segment));
-	ring_close(make_ring(other));
+	munmap(make_ring(segment), sizeof(struct ring_file));
+	munmap(make_ring(other), sizeof(struct ring_file));
 	ck_assert_int_eq(count_rings("job"), 1);
 	ck_assert_int_eq(count_rings("job.2"), 1);
 	ck_assert_int_eq(count_rings(NULL), 2);
@@ -695,7 +695,7 @@ START_TEST(rings_go_with_their_job)
 	segment_leave(segment);
 	segment = join("job", "run2");
 	ck_assert_int_eq(count_rings("job"), 0);
-	ring_close(make_ring(segment));
+	munmap(make_ring(segment), sizeof(struct ring_file));
 	segment_leave(segment);
 	ck_assert_int_eq(segment_remove("job"), 0);
 	ck_assert_int_eq(count_rings("job"), 0);
@@ -723,7 +723,7 @@ START_TEST(of_a_run_with_many_processes_the_last_rings_stay)
 	char name[RING_NAME_MAX], oldest[RING_NAME_MAX + 1];
 	struct ring_id id = {.job = "job", .pid = 9};
 
-	ring_close(make_ring(first));
+	munmap(make_ring(first), sizeof(struct ring_file));
 	for (int i = 1; i <= RING_KEPT + 10; i++) {
 		id.started_ns = (uint64_t)i;
 		make_file_of(ring_name(&id, name, sizeof name));

@@ -3,7 +3,7 @@
 
 #include "core/job/pace.h"
 #include "core/job/step_record.h"
-#include "core/budget/growth.h"
+#include "core/budget/growth.c" /* growth_is_due(), too */
 #include "core/memory/alloc/allocate.h"
 #include "core/base/clock.h"
 #include "tests/unit/tracking.h"

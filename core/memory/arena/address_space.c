@@ -118,13 +118,6 @@ int address_space_open(struct address_space *space, uint32_t units)
 	return 0;
 }
 
-void address_space_close(struct address_space *space)
-{
-	if (space->tags)
-		munmap(space->tags, (size_t)space->units * sizeof(*space->tags));
-	memset(space, 0, sizeof(*space));
-}
-
 /* Where in the free run it would lie, or ADDRESS_NONE: does not fit. */
 static uint32_t place(const struct address_space *space, uint32_t run, uint32_t units,
                       uint32_t alignment)
@@ -193,6 +186,7 @@ void address_space_give(struct address_space *space, uint32_t first, uint32_t un
 
 /* --- for tests --- */
 
+#ifdef SPILLWAY_CHECK_LOCKS
 /* The runs in all lists, or ADDRESS_NONE: a list or its bits are wrong. */
 static uint32_t count_listed(const struct address_space *space)
 {
@@ -239,3 +233,4 @@ bool address_space_is_valid(const struct address_space *space)
 	}
 	return free_units == space->free_units && count_listed(space) == runs;
 }
+#endif

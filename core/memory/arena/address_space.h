@@ -27,8 +27,6 @@ struct address_space {
 
 /* All of so many units (at least one) free. 0 or -ENOMEM. */
 int address_space_open(struct address_space *space, uint32_t units);
-/* Frees the books; of one that could not be opened, too. */
-void address_space_close(struct address_space *space);
 /*
  * The first unit of a run of so many whose index is a multiple of `alignment` (a power of two), or ADDRESS_NONE: no free
  * run can hold it. Constant time, unless only the free runs nearest to it in size are left, which are then all looked at.
@@ -36,7 +34,7 @@ void address_space_close(struct address_space *space);
 uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_t alignment);
 /* Gives a run back, exactly as it was taken. */
 void address_space_give(struct address_space *space, uint32_t first, uint32_t units);
-/* Whether all its rules hold; for tests: looks at every unit. */
+/* Returns whether all its rules hold. Only in checked builds: it looks at every unit. */
 bool address_space_is_valid(const struct address_space *space);
 
 #endif

@@ -142,6 +142,7 @@ void *slab_owner(const struct slab *slab, uint32_t offset)
 	return block < slab->blocks ? slab->owners[block] : NULL;
 }
 
+#ifdef SPILLWAY_CHECK_LOCKS
 bool slab_is_valid(const struct slab *slab)
 {
 	uint32_t free_blocks = 0, spent = 0;
@@ -167,3 +168,4 @@ bool slab_is_valid(const struct slab *slab)
 	                             (!slab->prev || slab->prev->next == slab)
 	                       : !slab->next && !slab->prev;
 }
+#endif

@@ -56,7 +56,7 @@ bool slab_spend(struct slab *slab, uint32_t offset);
 void slab_set_owner(struct slab *slab, uint32_t offset, void *owner);
 /* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */
 void *slab_owner(const struct slab *slab, uint32_t offset);
-/* Whether all its rules hold; for tests. */
+/* Returns whether all its rules hold. Only in checked builds. */
 bool slab_is_valid(const struct slab *slab);
 
 #endif
