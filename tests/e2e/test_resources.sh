@@ -182,8 +182,36 @@ for lie in good short magic version none huge cut more fewer noise zero escape p
 	wait "$liar" 2>/dev/null || true
 done
 
+# Handles are looked up: those that are there, and why the others are not.
+SPILLWAY_JOB=asked hold "$allocate" --count 3 --mib 8
+there=$(resources asked | grep -o '/job:asked/.*/allocation/[0-9a-f]*')
+same "handles" 3 "$(printf '%s\n' "$there" | wc -l)"
+# shellcheck disable=SC2086 # words
+out=$("$spillway" stat asked --resources $there) || fail "they are there: $out"
+same "all are there" 3 "$(printf '%s\n' "$out" | grep -Ec "^8\.00 MiB +[0-9.]+ m?s +/job:asked/process:$pid/gpu:0/ctx1/allocation/")"
+of=/job:asked/process:$pid/gpu:0
+first=$(printf '%s\n' "$there" | head -n 1)
+rc=0
+"$spillway" stat asked --resources "$first" "$of/ctx1/allocation/00000000000000ff" "$of/ctx1/stream/${first##*/}" \
+	"$of/ctx7/allocation/${first##*/}" "$of/ctx1/nothing/x" "/job:asked/process:1/gpu:0/ctx1/allocation/${first##*/}" \
+	"/job:asked/process:$pid/gpu:1/ctx1/allocation/${first##*/}" "/job:other/process:$pid/gpu:0/ctx1/allocation/${first##*/}" \
+	>"$scratch/out" 2>"$scratch/err" || rc=$?
+same "status where some are gone" 1 $rc
+same "there" 1 "$(grep -c '^8\.00 MiB' "$scratch/out")"
+same "gone" 7 "$(grep -c '^ *- *gone ' "$scratch/out")"
+has "why" "$(cat "$scratch/err")" "$of/ctx1/allocation/00000000000000ff: is not there
+spillway: $of/ctx1/stream/${first##*/}: is not there, but one of type allocation is
+spillway: $of/ctx7/allocation/${first##*/}: there is no container ctx7
+spillway: $of/ctx1/nothing/x: is not there
+spillway: process 1 is not live
+spillway: /job:asked/process:$pid/gpu:1/ctx1/allocation/${first##*/}: there is no container ctx1
+spillway: it is of job other"
+out=$("$spillway" stat asked --resources --json "$first" "$of/default/context/0000000000000000") && fail "one is gone: $out"
+json "[(h['handle'] == '$first', h['bytes'], h['error'] is None) for h in d['handles']] == [(True, 2**23, True), (False, None, False)]" "$out"
+kill "$pid"
+
 # Wrong command lines.
-for wrong in "--resources" "bert --resources --format csv" "bert --resources --format prometheus"; do
+for wrong in "bert /job:bert/process:1/gpu:0/a/b/c" "bert --resources /job:bert" "bert --resources bert" "--resources" "bert --resources --format csv" "bert --resources --format prometheus"; do
 	rc=0
 	# shellcheck disable=SC2086 # words
 	"$spillway" stat $wrong >"$scratch/out" 2>&1 || rc=$?

@@ -17,6 +17,7 @@
 #include "core/base/deadline.h"
 #include "core/base/units.h"
 #include "core/wire/resources_wire.h"
+#include "tools/cli/looked_up.h"
 #include "tools/formats/json.h"
 #include "tools/formats/table.h"
 #include "tools/view/node.h"
@@ -26,18 +27,13 @@ enum { LOOK_NS = 20000000 };
 #define PATIENCE_NS \
 	3000000000ull /* a process looks once a second even where inotify wakes nobody */
 
-struct line {
-	uint64_t bytes, age_ns;
-	struct handle handle;
-};
-
 /* One process that was asked. */
 struct asked {
 	const struct segment_process *process;
 	struct wire_token token;
 	int listener; /* -1: the answer is there, or will not come */
 	struct resources_reply reply;
-	struct line *line;
+	struct listed *line;
 	size_t count;
 	char *why; /* no answer; NULL: one */
 };
@@ -67,7 +63,7 @@ static void stop_asking(struct asked *asked)
 
 static int by_bytes(const void *a, const void *b)
 {
-	const struct line *one = a, *other = b;
+	const struct listed *one = a, *other = b;
 	int order = (one->bytes < other->bytes) - (one->bytes > other->bytes);
 
 	if (order == 0)
@@ -78,7 +74,7 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* One line of the list, ended by NUL. */
-static bool read_line(char *at, struct line *line)
+static bool read_line(char *at, struct listed *line)
 {
 	char *end;
 
@@ -338,7 +334,7 @@ static void print_text(const struct segment_view *view, const struct asked *aske
 		print_types(&asked[i]);
 		table_start(&table, headings);
 		for (size_t n = 0; n < asked[i].count; n++) {
-			const struct line *line = &asked[i].line[n];
+			const struct listed *line = &asked[i].line[n];
 			char value[REGISTRY_HANDLE_MAX];
 
 			table_cell(&table, "%s",
@@ -395,15 +391,11 @@ static void print_json(const struct segment_view *view, const struct asked *aske
 	putchar('\n');
 }
 
-int resources_show(const struct segment_view *view, bool as_json)
+/* Says who did not answer, and frees all. */
+static int end(struct asked *asked, int count)
 {
-	struct asked *asked = allocate(SEGMENT_SLOTS * sizeof *asked);
-	int count = ask_all(view, asked), status = TOOL_OK;
+	int status = TOOL_OK;
 
-	if (as_json)
-		print_json(view, asked, count);
-	else
-		print_text(view, asked, count);
 	for (int i = 0; i < count; i++) {
 		if (asked[i].why) {
 			complain("process %d: %s", (int)asked[i].process->pid, asked[i].why);
@@ -414,4 +406,150 @@ int resources_show(const struct segment_view *view, bool as_json)
 	}
 	free(asked);
 	return status;
+}
+
+int resources_show(const struct segment_view *view, bool as_json)
+{
+	struct asked *asked = allocate(SEGMENT_SLOTS * sizeof *asked);
+	int count = ask_all(view, asked);
+
+	if (as_json)
+		print_json(view, asked, count);
+	else
+		print_text(view, asked, count);
+	return end(asked, count);
+}
+
+/* --- handles --- */
+
+/* The process that a handle names; NULL: *why says what there is of it. */
+static const struct asked *asked_of(const struct segment_view *view, const struct asked *asked,
+                                    int count, const struct handle *handle, char **why)
+{
+	*why = NULL;
+	if (strcmp(handle->job, view->job) != 0) {
+		*why = text("it is of job %s", handle->job);
+		return NULL;
+	}
+	for (int i = 0; i < count; i++) {
+		if (asked[i].process->pid != handle->process)
+			continue;
+		if (asked[i].why)
+			*why = text("process %d: %s", handle->process, asked[i].why);
+		return asked[i].why ? NULL : &asked[i];
+	}
+	*why = text("process %d is not live", handle->process);
+	return NULL;
+}
+
+static bool are_of_one_device(const struct handle *one, const struct handle *other)
+{
+	return one->process == other->process && one->gpu == other->gpu &&
+	       strcmp(one->job, other->job) == 0;
+}
+
+static void look_up(const struct segment_view *view, const struct asked *asked, int count,
+                    const struct handle *handles, size_t n, struct looked_up *found)
+{
+	for (size_t first = 0, end; first < n; first = end) {
+		const struct asked *of;
+		struct looked_up_device *device;
+		char *why;
+
+		for (end = first + 1; end < n && are_of_one_device(&handles[first], &handles[end]);
+		     end++)
+			;
+		of = asked_of(view, asked, count, &handles[first], &why);
+		for (size_t i = first; !of && i < end; i++)
+			found[i] = (struct looked_up){.why = text("%s", why)};
+		free(why);
+		if (!of)
+			continue;
+		device = looked_up_create(view->job, handles[first].process, handles[first].gpu,
+		                          of->line, of->count);
+		looked_up_find(device, handles + first, end - first, found + first);
+		looked_up_destroy(device);
+		if (!of->reply.left_out)
+			continue;
+		for (size_t i = first; i < end; i++)
+			if (!found[i].listed) {
+				free(found[i].why);
+				found[i].why = text("not among the %zu that the process lists, of "
+				                    "which %" PRIu64 " were left out",
+				                    of->count, of->reply.left_out);
+			}
+	}
+}
+
+static void print_looked_up(const struct handle *handles, size_t n, const struct looked_up *found)
+{
+	static const char *const headings[] = {"BYTES", "AGE", "<HANDLE", NULL};
+	struct table table;
+
+	table_start(&table, headings);
+	for (size_t i = 0; i < n; i++) {
+		const struct listed *line = found[i].listed;
+		char value[REGISTRY_HANDLE_MAX];
+
+		table_cell(&table, "%s",
+		           line ? units_format_size(line->bytes, value, sizeof value) : "-");
+		table_cell(&table, "%s",
+		           line ? units_format_duration(line->age_ns, value, sizeof value)
+		                : "gone");
+		table_cell(&table, "%s", handle_format(&handles[i], value, sizeof value));
+	}
+	table_end(&table, stdout);
+}
+
+static void json_looked_up(const struct segment_view *view, const struct handle *handles, size_t n,
+                           const struct looked_up *found)
+{
+	struct json json = {.out = stdout};
+
+	json_open(&json, NULL, '{');
+	json_text(&json, "job", view->job);
+	json_open(&json, "handles", '[');
+	for (size_t i = 0; i < n; i++) {
+		const struct listed *line = found[i].listed;
+		char handle[REGISTRY_HANDLE_MAX];
+
+		json_open(&json, NULL, '{');
+		json_text(&json, "handle", handle_format(&handles[i], handle, sizeof handle));
+		if (line) {
+			json_number(&json, "bytes", line->bytes);
+			json_number(&json, "age_ns", line->age_ns);
+			json_null(&json, "error");
+		} else {
+			json_null(&json, "bytes");
+			json_null(&json, "age_ns");
+			json_text(&json, "error", found[i].why);
+		}
+		json_close(&json, '}');
+	}
+	json_close(&json, ']');
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+int resources_look_up(const struct segment_view *view, const struct handle *handles, size_t n,
+                      bool as_json)
+{
+	struct asked *asked = allocate(SEGMENT_SLOTS * sizeof *asked);
+	struct looked_up *found = allocate(n * sizeof *found);
+	int count = ask_all(view, asked), status = TOOL_OK;
+
+	look_up(view, asked, count, handles, n, found);
+	if (as_json)
+		json_looked_up(view, handles, n, found);
+	else
+		print_looked_up(handles, n, found);
+	for (size_t i = 0; i < n; i++) {
+		if (!found[i].listed)
+			status = TOOL_FAILED;
+		if (!found[i].listed && !as_json)
+			complain("%s", found[i].why);
+		free(found[i].why);
+	}
+	free(found);
+	return end(asked, count) != TOOL_OK ? TOOL_FAILED : status;
 }

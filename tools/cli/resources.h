@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "core/registry/registry.h"
 #include "core/state/segment.h"
 
 /*
@@ -13,5 +14,11 @@
  * others are shown.
  */
 int resources_show(const struct segment_view *view, bool as_json);
+/*
+ * Shows n handles as they are looked up now. Returns the exit status: one that is not there is
+ * said, and is a failure.
+ */
+int resources_look_up(const struct segment_view *view, const struct handle *handles, size_t n,
+                      bool as_json);
 
 #endif

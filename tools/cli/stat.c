@@ -31,6 +31,8 @@ struct stat_options {
 	bool is_given; /* the format */
 	bool header, units;
 	bool resources;
+	struct handle *handles; /* to be looked up */
+	size_t handle_count;
 	const char *listen, *textfile;
 	uint64_t watch_ns; /* 0: once */
 };
@@ -51,7 +53,7 @@ static const struct argp_option options[] = {
     {"listen", OPTION_LISTEN, "ADDRESS:PORT", 0, "Serve Prometheus' format over HTTP", 0},
     {"textfile", OPTION_TEXTFILE, "FILE", 0, "Write Prometheus' format to a file", 0},
     {"resources", OPTION_RESOURCES, NULL, 0,
-     "What the job's processes hold, each with bytes and age", 0},
+     "What the job's processes hold, each with bytes and age; of HANDLEs, those that are there", 0},
     {"watch", OPTION_WATCH, "SECONDS", 0, "Again and again, in this interval", 0},
     {0},
 };
@@ -119,10 +121,27 @@ static void check_together(const struct stat_options *stat)
 		            stat->listen ? "listen" : "textfile");
 	if (stat->resources && !stat->job)
 		usage_error("--resources: expected a job");
+	if (stat->handle_count && !stat->resources)
+		usage_error("a handle: expected --resources, which looks it up");
 	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
 		usage_error("--resources: expected the format text or json");
 	if (stat->format == FORMAT_ANTMAN && !stat->job)
 		usage_error("--format antman: expected a job");
+}
+
+/* Behind the job: a handle that is to be looked up. */
+static void add_handle(struct stat_options *stat, const char *argument)
+{
+	struct handle handle;
+
+	if (handle_parse(argument, &handle) != 0)
+		usage_error("'%s': expected a handle, such as "
+		            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f0000000000",
+		            argument);
+	stat->handles = reallocarray(stat->handles, stat->handle_count + 1, sizeof handle);
+	if (!stat->handles)
+		fail("out of memory");
+	stat->handles[stat->handle_count++] = handle;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -156,7 +175,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 			usage_error("--watch '%s': expected more than 0", argument);
 		return 0;
 	case ARGP_KEY_ARG:
-		arguments_job(&stat->job, argument);
+		if (stat->job && *argument == '/')
+			add_handle(stat, argument);
+		else
+			arguments_job(&stat->job, argument);
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		check_together(stat);
@@ -169,7 +191,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = parse,
-    .args_doc = "[JOB]",
+    .args_doc = "[JOB [HANDLE...]]",
     .doc = "Shows all jobs, or one with its GPUs and processes.",
 };
 
@@ -305,7 +327,9 @@ static int show_one(const struct stat_options *stat, bool as_json)
 
 	if (!view)
 		return TOOL_FAILED;
-	if (stat->resources) {
+	if (stat->handle_count) {
+		status = resources_look_up(view, stat->handles, stat->handle_count, as_json);
+	} else if (stat->resources) {
 		status = resources_show(view, as_json);
 	} else if (as_json) {
 		report_json(&json, view);
