@@ -19,7 +19,7 @@
 		if (loaded_ == CUDA_SUCCESS && (out)) {                                         \
 			track_weighed(&object_type_##type, HANDLE(*(out)),                      \
 			              &(struct object_weight){.most = most_});                  \
-			sampled_image(*(out), image);                                           \
+			sampled_image(&object_type_##type, HANDLE(*(out)), image);              \
 		}                                                                               \
 		loaded_;                                                                        \
 	})

@@ -167,23 +167,42 @@ void sampled_hide(CUdeviceptr address)
 
 /* --- functions; modules may be loaded before there is an arena --- */
 
-void sampled_image(const void *owner, const void *image)
+void sampled_image(const struct resource_type *type, uint64_t code, const void *image)
 {
 	KEEP_ERRNO;
+	struct resource *object;
 
-	if (image && job_is_active() && parameters_need_images())
-		parameters_loaded(owner, image);
+	if (!image || !job_is_active() || !parameters_need_images())
+		return;
+	object = context_find_object(type, code);
+	if (object)
+		parameters_loaded(object, image);
+	resource_release(object);
 }
 
 /* A library's module has the library's image. */
+static struct resource *image_holder(const struct resource_type *type, uint64_t code)
+{
+	struct resource *object = context_find_object(type, code);
+	uint64_t library = object ? object_owner(object) : 0;
+
+	if (!library)
+		return object;
+	resource_release(object);
+	return context_find_object(&object_type_library, library);
+}
+
 void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
                       const char *name)
 {
 	KEEP_ERRNO;
+	struct resource *object;
 
-	if (job_is_active() && parameters_need_images())
-		parameters_handed_out(function,
-		                      (const void *)(uintptr_t)owner_of(owner_type, owner), name);
+	if (!job_is_active() || !parameters_need_images())
+		return;
+	object = image_holder(owner_type, owner);
+	parameters_handed_out(function, object, name);
+	resource_release(object);
 }
 
 void sampled_function_of(CUfunction function, CUkernel kernel)
@@ -192,14 +211,6 @@ void sampled_function_of(CUfunction function, CUkernel kernel)
 
 	if (job_is_active() && parameters_need_images())
 		parameters_are_those_of(function, (CUfunction)kernel);
-}
-
-void sampled_forget_functions(const void *owner)
-{
-	KEEP_ERRNO;
-
-	if (job_is_active())
-		parameters_unloading(owner);
 }
 
 void sampled_forget_asked(void)

@@ -63,12 +63,10 @@ void sampled_hide(CUdeviceptr address);
  * Note by what a function's parameters are known: an image, loaded as a module or library, and the
  * name in it.
  */
-void sampled_image(const void *owner, const void *image);
+void sampled_image(const struct resource_type *type, uint64_t code, const void *image);
 void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
                       const char *name);
 void sampled_function_of(CUfunction function, CUkernel kernel);
-/* A module or library is gone, and its functions with it. */
-void sampled_forget_functions(const void *owner);
 /*
  * One may be about to go: what the driver said of functions is asked again, as their handles may be
  * others' soon.

@@ -29,7 +29,7 @@ static void forget_kept(const struct resource_type *type, uint64_t object)
 	else if (type == &object_type_graph || type == &object_type_graph_exec)
 		sampled_forget_graph((const void *)object);
 	else
-		sampled_forget_functions((const void *)object);
+		sampled_forget_asked(); /* its functions' handles may be others' now */
 }
 
 /* One of this handle that is in the books is gone, or about to leave them. With the lock held. */

@@ -8,6 +8,7 @@
 
 #include "core/memory/heat/image_kernels.h"
 #include "core/memory/heat/parameters.h"
+#include "core/registry/object.h"
 #include "images.h"
 #include "suite.h"
 
@@ -184,6 +185,7 @@ END_TEST
 
 #define MODULE   ((const void *)0x100)
 #define OTHER    ((const void *)0x200)
+#define TEXT     ((const void *)0x300)
 #define FUNCTION ((CUfunction)0x1000)
 #define KERNEL   ((CUfunction)0x2000)
 
@@ -212,43 +214,83 @@ static const void *kernels(uint32_t three, uint32_t big)
 	return at_the_edge(&c, sizeof(c));
 }
 
+/* --- the books, in which images are kept for their modules --- */
+
+static struct registry *registry;
+
+static struct resource *find(const void *module)
+{
+	return registry_lookup_object(registry, NULL, &object_type_module, (uintptr_t)module);
+}
+
+/* What the handle stood for before is gone. */
+static void load(const void *module, const void *image)
+{
+	struct resource *object;
+
+	ck_assert_int_eq(object_track(registry, NULL, &object_type_module, module), 0);
+	object = find(module);
+	parameters_loaded(object, image);
+	resource_release(object);
+}
+
+static void unload(const void *module)
+{
+	ck_assert_int_eq(
+	    registry_delete_object(registry, NULL, &object_type_module, (uintptr_t)module), 0);
+}
+
+static void hand_out(CUfunction function, const void *module, const char *name)
+{
+	struct resource *object = find(module);
+
+	parameters_handed_out(function, object, name);
+	resource_release(object);
+}
+
 START_TEST(functions_have_what_their_image_says)
 {
-	ck_assert(parameters_need_images());
-	parameters_loaded(MODULE, kernels(8, 24));
-	parameters_loaded(OTHER, kernels(16, 8));
+	registry = registry_create("parameters", 1, 0);
+	ck_assert(registry && parameters_need_images());
+	load(MODULE, kernels(8, 24));
+	load(OTHER, kernels(16, 8));
 	/* Of what comes as text nobody knows them. */
-	parameters_loaded((const void *)0x300, ".entry three(.param .u64 a)");
-	parameters_handed_out(FUNCTION, (const void *)0x300, "three");
+	load(TEXT, ".entry three(.param .u64 a)");
+	hand_out(FUNCTION, TEXT, "three");
 	ck_assert_uint_eq(first(FUNCTION), 0);
-	parameters_unloading((const void *)0x300);
+	unload(TEXT);
 	ck_assert_uint_eq(first(FUNCTION), 0);
-	parameters_handed_out(FUNCTION, MODULE, "three");
+	hand_out(FUNCTION, MODULE, "three");
 	ck_assert_uint_eq(first(FUNCTION), 1);
-	parameters_handed_out(FUNCTION, MODULE, "big");
+	hand_out(FUNCTION, MODULE, "big");
 	ck_assert_uint_eq(first(FUNCTION), 3);
-	parameters_handed_out(FUNCTION, MODULE, "h");
+	hand_out(FUNCTION, MODULE, "h");
 	ck_assert_uint_eq(first(FUNCTION), 0);
-	parameters_handed_out(FUNCTION, OTHER, "three");
-	parameters_handed_out(KERNEL, MODULE, "big");
+	hand_out(FUNCTION, OTHER, "three");
+	hand_out(KERNEL, MODULE, "big");
 	/* A context's end forgets what the driver said, not what images do. */
 	parameters_forget();
 	ck_assert_uint_eq(first(FUNCTION), 2);
-	parameters_unloading(OTHER);
+	unload(OTHER);
 	ck_assert_uint_eq(first(FUNCTION), 0);
 	ck_assert_uint_eq(first(KERNEL), 3);
 	parameters_are_those_of(FUNCTION, KERNEL);
 	ck_assert_uint_eq(first(FUNCTION), 3);
 	/* Another module by the same handle. */
-	parameters_loaded(MODULE, kernels(40, 8));
+	load(MODULE, kernels(40, 8));
 	ck_assert_uint_eq(first(FUNCTION), 0);
-	parameters_handed_out(FUNCTION, MODULE, "three");
+	hand_out(FUNCTION, MODULE, "three");
 	ck_assert_uint_eq(first(FUNCTION), 5);
 	parameters_are_those_of(KERNEL, (CUfunction)0x9999);
 	ck_assert_uint_eq(first(KERNEL), 0);
-	parameters_unloading(MODULE);
+	unload(MODULE);
 	parameters_forget();
 	ck_assert_uint_eq(first(NULL), 0);
+	/* Of a module that is not in the books nobody knows anything. */
+	hand_out(FUNCTION, MODULE, "three");
+	ck_assert_uint_eq(first(FUNCTION), 0);
+	registry_destroy(registry);
+	registry = NULL;
 }
 END_TEST
 

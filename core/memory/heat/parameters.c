@@ -15,10 +15,12 @@
 #include "core/memory/heat/image_kernels.h"
 #include "core/registry/object.h"
 
+struct image;
+
 struct known {
 	CUfunction function;
 	const struct parameters *parameters; /* NULL: nobody knows */
-	const void *owner; /* whose image has them; NULL: they are the entry's own */
+	const struct image *image;           /* that has them; NULL: they are the entry's own */
 	UT_hash_handle hh;
 };
 
@@ -108,7 +110,7 @@ static struct known *make(CUfunction function)
 /* With the lock held, before they are replaced. */
 static void drop_parameters(const struct known *k)
 {
-	if (!k->owner)
+	if (!k->image)
 		free((void *)k->parameters);
 }
 
@@ -142,7 +144,7 @@ void parameters_release(void)
 }
 
 /* With the lock held. Replaces what the handle stood for. */
-static void put(CUfunction function, const struct parameters *parameters, const void *owner)
+static void put(CUfunction function, const struct parameters *parameters, const struct image *image)
 {
 	struct known *k = function ? find(function) : NULL;
 
@@ -153,17 +155,17 @@ static void put(CUfunction function, const struct parameters *parameters, const 
 	if (!k)
 		return;
 	k->parameters = parameters;
-	k->owner = owner;
+	k->image = image;
 }
 
 /* With the lock held. Keeps what is of other images. */
-static void clear(const void *gone)
+static void clear(const struct image *gone)
 {
 	struct known *k, *next;
 
 	HASH_ITER (hh, known, k, next) {
 		/* cppcheck-suppress uninitvar ; the macro sets it */
-		if (k->owner && k->owner != gone)
+		if (k->image && k->image != gone)
 			continue;
 		drop_parameters(k);
 		HASH_DEL(known, k); // NOLINT(clang-analyzer-unix.Malloc)
@@ -185,14 +187,12 @@ struct named_kernel {
 	struct parameters *parameters;
 };
 
+/* Kept for a module or library, and gone with it. */
 struct image {
-	const void *owner;
+	struct resource resource;
 	struct named_kernel *kernel;
 	size_t count, room;
-	struct image *next;
 };
-
-static struct image *images; /* under the lock */
 
 bool parameters_need_images(void)
 {
@@ -229,17 +229,13 @@ static void add_kernel(void *cookie, const char *name, size_t length, struct par
 	image->kernel[image->count++] = kernel;
 }
 
-/* With the lock held: nothing refers to it any more. */
-static void drop_image(const void *owner)
+static void image_destroy(struct resource *resource)
 {
-	struct image **at = &images, *image;
+	struct image *image = (struct image *)resource;
 
-	while (*at && (*at)->owner != owner)
-		at = &(*at)->next;
-	image = *at;
-	if (!image)
-		return;
-	*at = image->next;
+	lock_acquire(&lock);
+	clear(image);
+	lock_release(&lock);
 	for (size_t i = 0; i < image->count; i++) {
 		free(image->kernel[i].name);
 		free(image->kernel[i].parameters);
@@ -248,36 +244,32 @@ static void drop_image(const void *owner)
 	free(image);
 }
 
-void parameters_unloading(const void *owner)
+static const struct resource_type image_type = {.name = "image", .destroy = image_destroy};
+
+static struct resource *image_read(void *bytes)
 {
-	lock_acquire(&lock);
-	clear(owner);
-	drop_image(owner);
-	lock_release(&lock);
+	struct image *image = calloc(1, sizeof(*image));
+
+	if (!image)
+		return NULL;
+	resource_init(&image->resource, &image_type);
+	image_each_kernel(bytes, add_kernel, image);
+	return &image->resource;
 }
 
-void parameters_loaded(const void *owner, const void *image)
+static struct resource *image_of_nothing(void *unused)
 {
-	struct image *read = calloc(1, sizeof(*read));
-
-	if (!read)
-		return;
-	read->owner = owner;
-	image_each_kernel(image, add_kernel, read);
-	parameters_unloading(owner); /* one that ended with its context has left its handle */
-	lock_acquire(&lock);
-	read->next = images;
-	images = read;
-	lock_release(&lock);
+	(void)unused;
+	return NULL;
 }
 
-/* With the lock held. */
-static const struct parameters *find_kernel(const void *owner, const char *name)
+void parameters_loaded(struct resource *code, const void *image)
 {
-	const struct image *image = images;
+	resource_release(object_kept(code, &image_type, image_read, (void *)image));
+}
 
-	while (image && image->owner != owner)
-		image = image->next;
+static const struct parameters *find_kernel(const struct image *image, const char *name)
+{
 	for (size_t i = 0; image && i < image->count; i++) {
 		if (strcmp(image->kernel[i].name, name) == 0)
 			return image->kernel[i].parameters;
@@ -285,14 +277,17 @@ static const struct parameters *find_kernel(const void *owner, const char *name)
 	return NULL;
 }
 
-void parameters_handed_out(CUfunction function, const void *owner, const char *name)
+void parameters_handed_out(CUfunction function, struct resource *code, const char *name)
 {
-	const struct parameters *parameters;
+	struct image *image =
+	    code ? (struct image *)object_kept(code, &image_type, image_of_nothing, NULL) : NULL;
+	const struct parameters *parameters = find_kernel(image, name);
 
 	lock_acquire(&lock);
-	parameters = find_kernel(owner, name);
-	put(function, parameters, parameters ? owner : NULL);
+	put(function, parameters, parameters ? image : NULL);
 	lock_release(&lock);
+	if (image)
+		resource_release(&image->resource);
 }
 
 /* Parameters that the driver told are asked for again: they are the entry's own. */
@@ -302,8 +297,8 @@ void parameters_are_those_of(CUfunction function, CUfunction kernel)
 
 	lock_acquire(&lock);
 	k = find(kernel);
-	if (k && k->owner)
-		put(function, k->parameters, k->owner);
+	if (k && k->image)
+		put(function, k->parameters, k->image);
 	else
 		put(function, NULL, NULL);
 	lock_release(&lock);

@@ -12,6 +12,7 @@
 
 #include "core/cuda/driver.h"
 #include "core/memory/heat/image_kernels.h"
+#include "core/registry/registry.h"
 
 /*
  * Returns in *parameters those of a CUfunction or CUkernel, valid until parameters_release(); NULL:
@@ -31,15 +32,16 @@ void parameters_forget(void);
 
 /* Returns whether the calls below are of use. */
 bool parameters_need_images(void);
-/* Reads an image that was loaded as this module or library. */
-void parameters_loaded(const void *owner, const void *image);
 /*
- * Notes that a module or library handed out a function or kernel by name, and a kernel its
- * function.
+ * Reads an image that was loaded as this object, a module or library. What is read is kept for the
+ * object, and gone with it.
  */
-void parameters_handed_out(CUfunction function, const void *owner, const char *name);
+void parameters_loaded(struct resource *code, const void *image);
+/*
+ * Notes that a module or library (NULL: one that nobody knows) handed out a function or kernel by
+ * name, and a kernel its function.
+ */
+void parameters_handed_out(CUfunction function, struct resource *code, const char *name);
 void parameters_are_those_of(CUfunction function, CUfunction kernel);
-/* Forgets what a module or library handed out that is unloaded; as parameters_forget(). */
-void parameters_unloading(const void *owner);
 
 #endif
