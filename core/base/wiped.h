@@ -15,7 +15,7 @@
 #else
 #define WIPED_PAGE 4096
 #endif
-enum { WIPED_GROUPS = 6 };
+enum { WIPED_GROUPS = 7 };
 
 struct action_list;
 struct counters;

@@ -115,13 +115,13 @@ bool job_launches_start(void)
 	return action_add(ACTION_POST_LAUNCH, &measuring) == 0;
 }
 
-/* Whether it then acts, or does not. */
+/* Lets it act or not. False: no memory. */
 static bool put(enum action_group group, const struct action *action, bool acts)
 {
-	int error =
-	    acts ? action_add(group, action) : action_remove(group, action->phase, action->name);
-
-	return !error || error == (acts ? -EEXIST : -ENOENT);
+	if (action_find(group, action->phase, action->name, NULL) == acts)
+		return true;
+	return acts ? action_add(group, action) == 0
+	            : action_remove(group, action->phase, action->name) == 0;
 }
 
 bool job_launches_act(bool is_paced, bool has_steps)

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/registry/actions.h"
+#include "core/registry/container_info.h"
 #include "core/registry/step_container.h"
 
 static struct {
@@ -63,8 +64,21 @@ static struct resource *record_create(void *cookie)
 	return &r->resource;
 }
 
-/* The one that ran has ended, the next one begins: on the launch path, so nothing is made. */
-static CUresult next_step(void *cookie, void *subject)
+/* On the launch path, so nothing is made. */
+static CUresult end_step(void *cookie, void *subject)
+{
+	int ordinal = ((struct device *)subject)->id.ordinal;
+
+	(void)cookie;
+	lock_acquire(&steps[ordinal].lock);
+	if (steps[ordinal].is_begun)
+		step_container_end(&steps[ordinal].container);
+	steps[ordinal].is_begun = false;
+	lock_release(&steps[ordinal].lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult begin_step(void *cookie, void *subject)
 {
 	struct device *device = subject;
 	const struct counters *s = device->statistics;
@@ -72,8 +86,6 @@ static CUresult next_step(void *cookie, void *subject)
 
 	(void)cookie;
 	lock_acquire(&steps[ordinal].lock);
-	if (steps[ordinal].is_begun)
-		step_container_end(&steps[ordinal].container);
 	step_container_begin(&steps[ordinal].container, device->registry,
 	                     statistics_get(&s->steps) + 1);
 	steps[ordinal].is_begun = true;
@@ -88,20 +100,25 @@ struct resource *job_step_record(struct device *device)
 {
 	int ordinal = device->id.ordinal;
 	struct resource *record = NULL;
+	struct container_wish wish = {.own_name = "record", .shares_own_name = true};
+	struct container_info info;
 
 	lock_acquire(&steps[ordinal].lock);
-	if (steps[ordinal].is_begun)
+	wish.container = steps[ordinal].container.name;
+	if (steps[ordinal].is_begun && container_info_make(device->registry, &wish, &info) == 0)
 		record = step_container_lookup_or_create(
-		    &steps[ordinal].container, &step_record_type, "record", record_create, device);
+		    &steps[ordinal].container, &step_record_type, info.name, record_create, device);
 	lock_release(&steps[ordinal].lock);
 	return record;
 }
 
 bool job_step_record_start(void)
 {
-	static const struct action following = {ACTION_STATISTICS, "record", next_step, NULL};
+	static const struct action ends = {ACTION_STATISTICS, "record", end_step, NULL};
+	static const struct action begins = {ACTION_STATISTICS, "record", begin_step, NULL};
 
-	return action_add(ACTION_STEP_END, &following) == 0;
+	return action_add(ACTION_STEP_END, &ends) == 0 &&
+	       action_add(ACTION_STEP_BEGIN, &begins) == 0;
 }
 
 int job_step_add(struct device *device, const char *name, struct resource *resource)

@@ -21,7 +21,7 @@ struct step_record {
 
 extern const struct resource_type step_record_type; /* "step_statistics", by the name "record" */
 
-/* Adds what follows the steps to ACTION_STEP_END. False: no memory. */
+/* Adds what follows the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. False: no memory. */
 bool job_step_record_start(void);
 /* The record of the step that runs now, with a reference for the caller; NULL: none does, or no memory. */
 struct resource *job_step_record(struct device *device);

@@ -40,6 +40,7 @@ static void tell(struct device *device, const struct step *step, uint64_t now)
 		           .begin_ns = now - step->time_ns, .duration_ns = step->time_ns,
 		           .a = step->number);
 	actions_run(ACTION_STEP_END, device);
+	actions_run(ACTION_STEP_BEGIN, device);
 }
 
 void job_steps_launched(const struct job_launch *launch)

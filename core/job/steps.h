@@ -8,7 +8,8 @@
 
 /* Whether steps are looked for on the device of this ordinal, from now on. False: no memory. */
 bool job_steps_want(int ordinal, bool wanted);
-/* One launch that the driver took, in the thread that made it. Runs ACTION_STEP_END where a step ends with it. */
+/* One launch that the driver took, in the thread that made it. Runs ACTION_STEP_END and ACTION_STEP_BEGIN
+ * where a step ends with it. */
 void job_steps_launched(const struct job_launch *launch);
 
 #endif

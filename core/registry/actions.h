@@ -25,7 +25,8 @@ enum action_group {
 	ACTION_POST_LAUNCH, /* the same, after the driver or the refusal; what the call answered stands */
 	ACTION_PRE_ALLOC, /* struct vmem_act (memory/alloc/allocate.h); refused: nothing is allocated */
 	ACTION_POST_ALLOC, /* the same, after the allocation or the refusal; what it answered stands */
-	ACTION_STEP_END,       /* struct device: a step of the program has ended there */
+	ACTION_STEP_END, /* struct device: a step of the program has ended there */
+	ACTION_STEP_BEGIN, /* struct device: the next one begins, with the time and the counts of now */
 	ACTION_CONFIG_CHANGED, /* struct job_change (job.h): new settings are to take effect */
 	ACTION_GROUPS
 };

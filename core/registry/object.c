@@ -95,6 +95,14 @@ static void unlink_if_owned(struct object *o)
 	lock_release(&owned_lock);
 }
 
+/* Out of the registry, if it still has this very one. */
+static void leave(struct resource *object)
+{
+	struct object *o = object_of(object);
+
+	registry_delete_resource(o->registry, o->address, object);
+}
+
 /* The last reference is gone: nobody else can give it something any more. */
 static void object_destroy(struct resource *resource)
 {
@@ -103,7 +111,7 @@ static void object_destroy(struct resource *resource)
 	if (o->was_linked) {
 		unlink_if_owned(o);
 		while ((going = part(o))) {
-			object_leave(&going->resource);
+			leave(&going->resource);
 			resource_release(&going->resource);
 		}
 	}
@@ -136,14 +144,8 @@ OBJECT_TYPES_WEIGHED(X)
 OBJECT_TYPES_CHAINED(X)
 #undef X
 
-void object_leave(struct resource *object)
-{
-	struct object *o = object_of(object);
-
-	registry_delete_resource(o->registry, o->address, object);
-}
-
-void object_give(struct resource *object, struct resource *owner)
+/* To an owner, if nobody has it. */
+static void give(struct resource *object, struct resource *owner)
 {
 	struct object *o = object_of(object);
 
@@ -314,7 +316,7 @@ int object_enter(struct registry *registry, const char *container, const struct 
 	if (!o)
 		return -ENOMEM;
 	if (entry->owner)
-		object_give(&o->resource, entry->owner);
+		give(&o->resource, entry->owner);
 	error = registry_replace_object(registry, container, o->address, &o->resource);
 	if (error)
 		resource_release(&o->resource);

@@ -81,11 +81,6 @@ int object_enter(struct registry *registry, const char *container,
 /* Likewise, with nothing but an address. */
 int object_track(struct registry *registry, const char *container, const struct resource_type *type,
                  const void *address);
-/* Forgets it, if the registry still has this very one. */
-void object_leave(struct resource *object);
-
-/* Gives what nobody owns to an owner. */
-void object_give(struct resource *object, struct resource *owner);
 /* The sum over what it owns of a type. */
 struct object_weight object_owned_weight(struct resource *owner, const struct resource_type *type);
 uint64_t object_owner(struct resource *object); /* its address; 0: none */

@@ -192,7 +192,7 @@ same "all are there" 3 "$(printf '%s\n' "$out" | grep -Ec "^8\.00 MiB +[0-9.]+ m
 of=/job:asked/process:$pid/gpu:0
 first=$(printf '%s\n' "$there" | head -n 1)
 rc=0
-"$spillway" stat asked --resources "$first" "$of/ctx1/allocation/00000000000000ff" "$of/ctx1/stream/${first##*/}" \
+"$spillway" stat asked --resources "$first" "$of/ctx1/allocation/00000000000000ff" "$of/ctx1/context/${first##*/}" \
 	"$of/ctx7/allocation/${first##*/}" "$of/ctx1/nothing/x" "/job:asked/process:1/gpu:0/ctx1/allocation/${first##*/}" \
 	"/job:asked/process:$pid/gpu:1/ctx1/allocation/${first##*/}" "/job:other/process:$pid/gpu:0/ctx1/allocation/${first##*/}" \
 	>"$scratch/out" 2>"$scratch/err" || rc=$?
@@ -200,11 +200,11 @@ same "status where some are gone" 1 $rc
 same "there" 1 "$(grep -c '^8\.00 MiB' "$scratch/out")"
 same "gone" 7 "$(grep -c '^ *- *gone ' "$scratch/out")"
 has "why" "$(cat "$scratch/err")" "$of/ctx1/allocation/00000000000000ff: is not there
-spillway: $of/ctx1/stream/${first##*/}: is not there, but one of type allocation is
+spillway: $of/ctx1/context/${first##*/}: is not there, but one of type allocation is
 spillway: $of/ctx7/allocation/${first##*/}: there is no container ctx7
-spillway: $of/ctx1/nothing/x: is not there
+spillway: $of/ctx1/nothing/x: the process has nothing of type nothing on this GPU
 spillway: process 1 is not live
-spillway: /job:asked/process:$pid/gpu:1/ctx1/allocation/${first##*/}: there is no container ctx1
+spillway: /job:asked/process:$pid/gpu:1/ctx1/allocation/${first##*/}: the process has nothing of type allocation on this GPU
 spillway: it is of job other"
 out=$("$spillway" stat asked --resources --json "$first" "$of/default/context/0000000000000000") && fail "one is gone: $out"
 json "[(h['handle'] == '$first', h['bytes'], h['error'] is None) for h in d['handles']] == [(True, 2**23, True), (False, None, False)]" "$out"

@@ -192,9 +192,11 @@ static void check_records(void)
 	resource_init(&thing, &thing_type);
 	atomic_store(&device->statistics->steps, 7);
 	actions_run(ACTION_STEP_END, device);
+	actions_run(ACTION_STEP_BEGIN, device);
 	TRUE(job_step_add(device, "thing", &thing) == 0 && books("thing_of_a_step") == 1);
 	atomic_store(&device->statistics->steps, 8);
 	actions_run(ACTION_STEP_END, device);
+	actions_run(ACTION_STEP_BEGIN, device);
 	TRUE(things_gone == 1 && books("thing_of_a_step") == 0);
 	statistics_add(&device->statistics->launches, 3);
 	statistics_add(&device->statistics->demoted_bytes, 7);

@@ -20,7 +20,7 @@
 #include "core/base/units.h"
 #include "core/state/directory.h"
 #include "core/registry/registry.h"
-#include "core/state/ring_reader.h"
+#include "tools/cli/event_readers.h"
 #include "tools/cli/commands.h"
 #include "tools/formats/event_words.h"
 #include "tools/formats/output.h"
@@ -435,7 +435,6 @@ static void end_round(struct round *round)
 		free(fault->message);
 		free(fault);
 	}
-	queue_destroy(round->work, free);
 	free(round->kept);
 }
 
@@ -444,16 +443,16 @@ int command_events(int argc, char **argv)
 	static char line[PIPE_BUF];
 	struct events_options events = {0};
 	struct round round = {.events = &events};
+	struct event_readers *readers;
 	struct trace *trace = NULL;
 	int directory, listed;
 
 	arguments_read("spillway events", &argp, argc, argv, &events);
 	directory = open_directory(&events);
 	check_job(&events, directory);
-	round.work = queue_create(WORK_MAX);
-	reader = ring_reader_create(fcntl(directory, F_DUPFD_CLOEXEC, 0));
-	if (!round.work || !reader)
-		fail("out of memory");
+	readers = event_readers_create(WORK_MAX);
+	round.work = event_readers_work(readers);
+	reader = event_readers_find(readers, events.job, directory);
 	if (events.state)
 		restore(events.state);
 	if (events.trace && !(trace = trace_begin(events.trace)))
@@ -478,7 +477,7 @@ int command_events(int argc, char **argv)
 	if (trace && events.state)
 		save(events.state);
 	end_round(&round);
-	ring_reader_destroy(reader);
+	event_readers_destroy(readers);
 	close(directory);
 	/*
 	 * Whoever started us expects it of a program that was interrupted; the default action is in

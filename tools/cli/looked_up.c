@@ -108,13 +108,27 @@ static bool are_alike(const struct handle *one, const struct handle *other)
 /* What stands there instead, in the registry's words. */
 static char *say_why(struct looked_up_device *device, const struct handle *handle)
 {
-	char message[2 * REGISTRY_HANDLE_MAX] = "";
+	char message[2 * REGISTRY_HANDLE_MAX] = "", name[REGISTRY_HANDLE_MAX];
 	struct resource *found = NULL;
 
+	if (!registry_type_name(device->registry, handle->type_hash))
+		return text("%s: the process has nothing of type %s on this GPU",
+		            handle_format(handle, name, sizeof name), handle->type_name);
 	if (registry_lookup_verified(device->registry, handle, type_of(device, handle), &found,
 	                             message, sizeof message) == 0)
 		resource_release(found);
 	return text("%s", message);
+}
+
+/* Most are: then they need not be read again. */
+static bool are_addresses(const char *const *names, size_t n, uint64_t *objects)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strspn(names[i], "0123456789abcdef") != 16 || names[i][16] != '\0')
+			return false;
+		objects[i] = strtoull(names[i], NULL, 16);
+	}
+	return true;
 }
 
 /* Of one type in one container. */
@@ -123,10 +137,14 @@ static void find_alike(struct looked_up_device *device, const struct handle *han
 {
 	struct resource **resources = allocate(n * sizeof *resources);
 	const char **names = allocate(n * sizeof *names);
+	uint64_t *objects = allocate(n * sizeof *objects);
 
 	for (size_t i = 0; i < n; i++)
 		names[i] = handles[i].name;
-	if (n > 1)
+	if (n > 1 && are_addresses(names, n, objects))
+		registry_lookup_objects(device->registry, handles[0].container,
+		                        type_of(device, &handles[0]), objects, n, resources);
+	else if (n > 1)
 		registry_lookup_many(device->registry, handles[0].container,
 		                     type_of(device, &handles[0]), names, n, resources);
 	else if (registry_lookup_handle(device->registry, &handles[0], &resources[0]) != 0)
@@ -139,6 +157,7 @@ static void find_alike(struct looked_up_device *device, const struct handle *han
 			found[i].why = say_why(device, &handles[i]);
 		resource_release(resources[i]);
 	}
+	free(objects);
 	free(names);
 	free(resources);
 }

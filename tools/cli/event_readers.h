@@ -1,0 +1,23 @@
+/*
+ * Readers: the reader of event rings and the queue of its work, as resources of a registry of the
+ * tool's. The reader is found by what it reads, made once and shared; the queue has no name of its
+ * own and goes with its deleter.
+ */
+#ifndef SPILLWAY_TOOL_EVENT_READERS_H
+#define SPILLWAY_TOOL_EVENT_READERS_H
+
+#include "core/base/queue.h"
+#include "core/state/ring_reader.h"
+
+struct event_readers;
+
+/* Ends the tool without memory. room: of the queue. */
+struct event_readers *event_readers_create(size_t room);
+/* The reader of this job's rings (NULL: of every job's) in a directory, until the end. */
+struct ring_reader *event_readers_find(struct event_readers *readers, const char *job,
+                                       int directory);
+struct queue *event_readers_work(struct event_readers *readers);
+/* What is in the queue is freed, and every reader is gone. */
+void event_readers_destroy(struct event_readers *readers);
+
+#endif
