@@ -15,47 +15,16 @@
 
 #include "core/base/clock.h"
 #include "core/base/file_status.h"
+#include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
-
-void segment_copy_text(char *to, size_t size, const char *from)
-{
-	size_t length = strnlen(from, size - 1);
-	memcpy(to, from, length);
-	memset(to + length, 0, size - length);
-}
 
 const char *segment_path(const char *job, char *path, size_t size)
 {
 	if (directory_segment_path(job, path, size) != 0)
 		snprintf(path, size, "segment of job %s", job);
 	return path;
-}
-
-size_t segment_read_line(const char *path, char *buf, size_t size)
-{
-	ssize_t length = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		length = read(fd, buf, size);
-		close(fd);
-	}
-	return length > 0 ? (size_t)length : 0;
-}
-
-void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX])
-{
-	memset(id, 0, SEGMENT_BOOT_ID_MAX);
-	segment_read_line("/proc/sys/kernel/random/boot_id", id, SEGMENT_BOOT_ID_MAX - 1);
-	id[strcspn(id, "\n")] = '\0';
-}
-
-bool segment_is_of_this_boot(const struct segment_header *header)
-{
-	char now[SEGMENT_BOOT_ID_MAX];
-	segment_read_boot_id(now);
-	return !now[0] || !header->boot_id[0] || strcmp(now, header->boot_id) == 0;
 }
 
 static bool is_terminated(const char *text, size_t size)
@@ -231,6 +200,29 @@ int segment_fill_holes(int fd, size_t size)
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
 }
 
+/*
+ * Puts a new segment in place of one of the version before whose processes have all ended. Who
+ * comes while some live is told what to do: a second set of books would be a second quota.
+ */
+static int replace_before(int directory, const char *job, bool unnamed, int error, char *message,
+                          size_t size)
+{
+	char path[512];
+	bool is_over;
+
+	if (!segment_is_of_before(directory, job, &is_over))
+		return error;
+	if (is_over)
+		return create(directory, job, unnamed, message, size);
+	return state_refuse(error, message, size,
+	                    "%s: job %s runs with an earlier version of Spillway (segment of "
+	                    "version %d, ours is of "
+	                    "version %d): start this program again once the job has ended, or "
+	                    "under another job name",
+	                    segment_path(job, path, sizeof path), job, SEGMENT_VERSION_BEFORE,
+	                    SEGMENT_VERSION);
+}
+
 int segment_open_or_create(int directory, const char *job, bool unnamed, char *message, size_t size)
 {
 	struct segment_header header = {0};
@@ -244,7 +236,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, char *m
 	int error = segment_check(&header, file_size, job, message, size);
 	if (error) {
 		close(fd);
-		return error;
+		return replace_before(directory, job, unnamed, error, message, size);
 	}
 	if (!segment_is_of_this_boot(&header)) {
 		close(fd);

@@ -179,10 +179,6 @@ const char *segment_path(const char *job, char *path, size_t size);
 /* Whether header and file size are those of this job's segment. 0 or -EPROTO and message. */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size);
-/* What the machine said of itself when it was started; "" when it cannot be read. */
-void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
-/* Whether it was written since. */
-bool segment_is_of_this_boot(const struct segment_header *header);
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
@@ -197,6 +193,11 @@ int segment_reserve_file(int fd, size_t size);
 int segment_fill_holes(int fd, size_t size);
 /* NULL and errno when it cannot be. */
 struct segment_file *segment_map(int fd);
+/* boot.c */
+/* What the machine said of itself when it was started; "" when it cannot be read. */
+void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
+/* Whether it was written since. */
+bool segment_is_of_this_boot(const struct segment_header *header);
 /* Reads up to size bytes of a small file. Number of bytes, 0 when it cannot be read. */
 size_t segment_read_line(const char *path, char *buf, size_t size);
 /* strncpy as it should be: terminated, the rest zero. */

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/ring_layout.h"
 
@@ -37,6 +38,11 @@ static int check_file_is_over(int directory, const char *job, bool unnamed)
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	int error = segment_check(&header, file_size, job, NULL, 0);
+	bool is_over;
+	if (error && segment_is_of_before(directory, job, &is_over)) {
+		close(fd);
+		return is_over && (!unnamed || header.is_unnamed) ? 0 : -EBUSY;
+	}
 	if (!error && unnamed && !atomic_load(&header.is_unnamed))
 		error = -EBUSY;
 	if (!error && segment_is_of_this_boot(&header)) {

@@ -1,5 +1,5 @@
 /*
- * What those who look see: a copy of the segment, taken by pread, made consistent and summed up.
+ * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of it: summary.h.
  *
  * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Slots come and go under
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
@@ -17,7 +17,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,19 +25,13 @@
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/printable.h"
+#include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
-#include "core/state/verdict.h"
+#include "core/state/summary.h"
 
 uint64_t segment_view_naps = 500;
-
-/* What was read of a job. */
-struct job_copy {
-	struct segment_file file;
-	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
-	struct ledger_copy ledger[SEGMENT_SLOTS]; /* of the live ones, of the device at hand */
-};
 
 enum {
 	READ_TRIES = 50,
@@ -236,212 +229,6 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 	return error;
 }
 
-/* Free, live or draining, though nobody may have noticed a death yet. */
-static enum segment_slot_state state_now(const struct segment_file *copy,
-                                         const struct segment_slot *slot, bool this_boot)
-{
-	uint64_t now = clock_now();
-
-	if (slot->state == SLOT_FREE || !this_boot)
-		return SLOT_FREE;
-	if (slot->state == SLOT_LIVE) {
-		if (slot_owner_lives(slot))
-			return SLOT_LIVE;
-		return slot_drain_left(&copy->header, slot, now) > 0 ? SLOT_DRAINING : SLOT_FREE;
-	}
-	return slot_is_drained(slot, now) ? SLOT_FREE : SLOT_DRAINING;
-}
-
-/* Of one more than there are, whatever stands in the file. */
-static int counted(uint32_t count)
-{
-	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
-}
-
-static void add_process(struct segment_view *view, const struct segment_slot *slot,
-                        enum segment_slot_state state)
-{
-	struct segment_process *process = &view->process[view->process_count++];
-	process->state = state;
-	process->pid = slot->pid;
-	memcpy(process->command, slot->command, sizeof process->command);
-	process->started_ns = slot->started_ns;
-	process->override_hash = slot->override_hash;
-	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
-	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
-	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		for (int s = 0; s < SEGMENT_SIDES; s++) {
-			process->charged[d][s] = slot->ledger[d].charged[s];
-			view->charged[d][s] += slot->ledger[d].charged[s];
-		}
-}
-
-/* What is charged was read later, and may be more. */
-static uint64_t peak(const struct segment_header *header, const struct segment_view *view,
-                     int device, enum segment_side side)
-{
-	uint64_t was = header->peak[device][side], is = view->charged[device][side];
-
-	return is > was ? is : was;
-}
-
-/* --- what is shown --- */
-
-static void show_counters(struct statistics *shown, const struct counters *counters)
-{
-#define X(name, how, unit, meaning) statistics_set(&shown->name, statistics_get(&counters->name));
-	COUNTERS(X)
-#undef X
-}
-
-static void show_verdict(struct statistics *shown, const struct verdict *verdict)
-{
-	statistics_set(&shown->limit_set, verdict->limit);
-	statistics_set(&shown->limit_held, verdict->limit_held);
-	statistics_set(&shown->limit_grown, verdict->grown);
-	statistics_set(&shown->share_set, verdict->share);
-	statistics_set(&shown->evicted, verdict->evicted);
-	statistics_set(&shown->elastic, verdict->elastic);
-	statistics_set(&shown->held_reason, verdict->held);
-	statistics_set(&shown->move_pending, verdict->pending);
-}
-
-static void show_words(struct statistics *shown, const struct ledger_copy *ledger)
-{
-	statistics_add(&shown->device_used, ledger->charged[SEGMENT_ON_DEVICE]);
-	statistics_add(&shown->host_used, ledger->charged[SEGMENT_ON_HOST]);
-	statistics_add(&shown->device_pool, ledger->spare[SEGMENT_ON_DEVICE]);
-	statistics_add(&shown->host_pool, ledger->spare[SEGMENT_ON_HOST]);
-	statistics_add(&shown->pinned_chunks, ledger->pinned);
-}
-
-static void show_process(struct statistics *shown, const struct segment_slot *slot, int device,
-                         const struct ledger_copy *ledger, const struct standing *standing)
-{
-	struct verdict verdict = verdict_of(ledger, 1, standing);
-
-	show_counters(shown, &slot->counters[device]);
-	show_words(shown, ledger);
-	show_verdict(shown, &verdict);
-	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
-	statistics_set(&shown->host_peak, ledger->peak[SEGMENT_ON_HOST]);
-}
-
-/* What is known of a job without processes: the settings of the last one, which holds nothing. */
-static struct verdict verdict_of_ended(const struct facts *facts, const struct standing *standing)
-{
-	struct ledger_copy last = {.is_whole = true, .facts = *facts};
-	struct verdict verdict = verdict_of(&last, 1, standing);
-
-	verdict.held = HELD_NONE;
-	verdict.pending = MOVE_NONE;
-	return verdict;
-}
-
-static struct ledger_copy copy_ledger(const struct job_copy *job, int slot, int device)
-{
-	struct ledger_copy copy = ledger_read(&job->file.slot[slot].ledger[device]);
-
-	if (job->changing[slot] & 1u << device) {
-		copy.is_whole = false;
-		copy.facts = (struct facts){0};
-	}
-	return copy;
-}
-
-/* Shows one device: of each process, and of the job. */
-static void show_device(struct job_copy *job, struct segment_view *view, int d,
-                        const enum segment_slot_state *state)
-{
-	const struct segment_header *header = &job->file.header;
-	struct statistics *total = &view->job_total[d];
-	struct standing standing = {.charged = view->charged[d][SEGMENT_ON_DEVICE],
-	                            .orphaned = view->orphaned[d],
-	                            .generation = header->claim[d].generation};
-	struct segment_ended known = header->ended[d];
-	struct verdict verdict;
-	int live = 0, shown = 0;
-
-	/* the ended first: the settings of the live ones replace theirs */
-	for (int i = 0; i < SEGMENT_SLOTS; i++)
-		if (job->file.slot[i].state != SLOT_FREE && state[i] != SLOT_LIVE)
-			totals_add_ended(&known, &job->file.slot[i], d);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &job->file.slot[i];
-
-		if (state[i] != SLOT_LIVE)
-			continue;
-		if (!live)
-			totals_forget_settings(&known.counters);
-		job->ledger[live] = copy_ledger(job, i, d);
-		totals_add_live(&known.counters, &slot->counters[d]);
-		show_words(total, &job->ledger[live++]);
-	}
-	verdict = live ? verdict_of(job->ledger, live, &standing)
-	               : verdict_of_ended(&known.facts, &standing);
-	/* who has older settings is judged by the newest */
-	standing.generation = verdict.generation;
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		struct ledger_copy ledger = copy_ledger(job, i, d);
-
-		if (state[i] != SLOT_FREE)
-			show_process(&view->process[shown++].device[d], &job->file.slot[i], d,
-			             &ledger, &standing);
-	}
-	show_counters(total, &known.counters);
-	show_verdict(total, &verdict);
-	statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
-	statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
-}
-
-/* What a process that lives has open, or may come to, although its owner is gone; the next look of one of them says. */
-static void add_orphaned(struct segment_view *view, const struct segment_file *copy,
-                         const enum segment_slot_state *state)
-{
-	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
-		const struct segment_export *e = &copy->export[i];
-		uint32_t owner = e->owner;
-
-		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SLOTS ||
-		    (owner && state[owner - 1] != SLOT_FREE))
-			continue;
-		view->orphaned[e->device] += e->bytes;
-		view->charged[e->device][SEGMENT_ON_DEVICE] += e->bytes;
-	}
-}
-
-static void summarise(struct job_copy *job, struct segment_view *view)
-{
-	const struct segment_file *copy = &job->file;
-	const struct segment_header *header = &copy->header;
-	bool this_boot = segment_is_of_this_boot(header);
-	enum segment_slot_state state[SEGMENT_SLOTS];
-	int live = 0;
-
-	memset(view, 0, sizeof *view);
-	memcpy(view->job, header->job, sizeof view->job);
-	memcpy(view->labels, header->labels, sizeof view->labels);
-	view->is_unnamed = header->is_unnamed != 0;
-	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);
-	view->token = header->token;
-	view->created_ns = header->created_ns;
-	view->device_count = (int)header->device_count;
-	memcpy(view->device, header->device, sizeof view->device);
-
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		state[i] = state_now(copy, &copy->slot[i], this_boot);
-		live += state[i] == SLOT_LIVE;
-		if (state[i] != SLOT_FREE)
-			add_process(view, &copy->slot[i], state[i]);
-	}
-	if (live)
-		add_orphaned(view, copy, state);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		show_device(job, view, d, state);
-	view->ended_ns = live ? 0 : header->seen_ns;
-}
-
 static struct job_copy *new_copy(void)
 {
 	return aligned_alloc(_Alignof(struct job_copy), sizeof(struct job_copy));
@@ -455,14 +242,16 @@ int segment_read(const char *job, struct segment_view *view, char *message, size
 	if (!copy)
 		return state_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
 	int error = 0, directory = directory_open(0, message, size);
+	bool is_before = false;
 	if (directory < 0)
 		error = directory;
 	if (!error) {
-		error = read_copy(directory, job, copy, message, size);
+		is_before = segment_read_before(directory, job, view) == 0;
+		error = is_before ? 0 : read_copy(directory, job, copy, message, size);
 		close(directory);
 	}
-	if (!error)
-		summarise(copy, view);
+	if (!error && !is_before)
+		summary_of(copy, view);
 	free(copy);
 	return error;
 }

@@ -1,0 +1,19 @@
+/*
+ * Summaries: what is shown of a job, from a copy of its segment that was read and checked (view.c).
+ * Private.
+ */
+#ifndef SPILLWAY_SUMMARY_H
+#define SPILLWAY_SUMMARY_H
+
+#include "core/state/layout.h"
+
+/* What was read of a job. */
+struct job_copy {
+	struct segment_file file;
+	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
+	struct ledger_copy ledger[SEGMENT_SLOTS]; /* of the live ones, of the device at hand */
+};
+
+void summary_of(struct job_copy *job, struct segment_view *view);
+
+#endif

@@ -1,0 +1,215 @@
+/* Jobs that run with the version before ours: shown, removed once they are over, never joined. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/clock.h"
+#include "core/state/before.h"
+#include "core/state/before_layout.h"
+#include "core/state/layout.h"
+#include "tests/unit/state_directory.h"
+
+static struct before_file *file;
+static struct segment_view view;
+static char path[600];
+
+/* By its name, in the words of one process on one device. */
+static uint64_t *word(struct before_statistics *of, const char *name)
+{
+	uint64_t *at = of->word;
+
+#define X(figure, how, unit, meaning)   \
+	if (strcmp(name, #figure) == 0) \
+		return at;              \
+	at++;
+	STATISTICS(X)
+#undef X
+	ck_abort_msg("%s", name);
+}
+
+static void write_file(void)
+{
+	int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(pwrite(fd, file, sizeof *file, 0), sizeof *file);
+	ck_assert_int_eq(ftruncate(fd, BEFORE_SIZE), 0);
+	close(fd);
+}
+
+/* A job of two processes, the second of which is dead and drains. */
+static void setup(void)
+{
+	state_directory_make();
+	snprintf(path, sizeof path, "%s/old.segment", state_directory);
+	file = aligned_alloc(64, sizeof *file);
+	memset(file, 0, sizeof *file);
+	memcpy(file->header.magic, SEGMENT_MAGIC, sizeof file->header.magic);
+	file->header.version = SEGMENT_VERSION_BEFORE;
+	file->header.size = BEFORE_SIZE;
+	segment_read_boot_id(file->header.boot_id);
+	strcpy(file->header.job, "old");
+	strcpy(file->header.labels, "team=\033x");
+	file->header.token = 77;
+	file->header.device_count = 1;
+	file->header.tended_ns = clock_now();
+	file->header.peak[0][SEGMENT_ON_DEVICE] = 900;
+	strcpy(file->header.device[0].uuid, "GPU-1");
+	file->header.device[0].memory = 1000;
+	*word(&file->header.ended[0], "launches") = 5;
+	for (int i = 0; i < 2; i++) {
+		struct before_slot *slot = &file->slot[i];
+
+		slot->state = SLOT_LIVE;
+		slot->life = i ? FUTEX_OWNER_DIED : 4711;
+		slot->pid = 10 + i;
+		slot->override_hash = 99;
+		slot->threads = 8;
+		strcpy(slot->command, "train");
+		slot->charged[0][SEGMENT_ON_DEVICE] = 100;
+		*word(&slot->device[0], "launches") = 7;
+		*word(&slot->device[0], "limit_set") = 150;
+		*word(&slot->device[0], "limit_held") = 200;
+		*word(&slot->device[0], "held_reason") = 3; /* pinned, in the words of then */
+	}
+	write_file();
+}
+
+static void teardown(void)
+{
+	free(file);
+	state_directory_remove();
+}
+
+START_TEST(is_shown)
+{
+	char message[512] = "";
+
+	ck_assert_msg(segment_read("old", &view, message, sizeof message) == 0, "%s", message);
+	ck_assert_str_eq(view.job, "old");
+	ck_assert_str_eq(view.labels, "team=?x");
+	ck_assert_uint_eq(view.token, 77);
+	ck_assert_int_eq(view.device_count, 1);
+	ck_assert_uint_eq(view.device[0].memory, 1000);
+	ck_assert_int_eq(view.process_count, 2);
+	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[0].pid, 10);
+	ck_assert_int_eq(view.process[0].threads, 7);
+	/* by which set and pause know that it follows */
+	ck_assert_uint_eq(view.process[0].override_hash, 99);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 200);
+	ck_assert_uint_eq(view.job_total[0].launches, 19);
+	ck_assert_uint_eq(view.job_total[0].limit_set, 150);
+	ck_assert_uint_eq(view.job_total[0].limit_held, 200);
+	ck_assert_uint_eq(view.job_total[0].device_peak, 900);
+	ck_assert_uint_eq(view.job_total[0].held_reason, HELD_PINNED);
+	ck_assert_uint_eq(view.process[0].device[0].held_reason, HELD_PINNED);
+	ck_assert_uint_eq(view.ended_ns, 0);
+}
+END_TEST
+
+static void expect_left_alone(void)
+{
+	struct before_file *now = aligned_alloc(64, sizeof *now);
+	int fd = open(path, O_RDONLY);
+
+	ck_assert_int_eq(read(fd, now, sizeof *now), sizeof *now);
+	close(fd);
+	ck_assert_mem_eq(now, file, sizeof *now);
+	free(now);
+}
+
+START_TEST(is_not_joined_while_it_runs)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+
+	ck_assert_int_eq(segment_join("old", NULL, NULL, &segment, message, sizeof message),
+	                 -EPROTO);
+	ck_assert_ptr_null(segment);
+	ck_assert_ptr_nonnull(strstr(message, path));
+	ck_assert_ptr_nonnull(strstr(message, "runs with an earlier version of Spillway"));
+	ck_assert_ptr_nonnull(strstr(message, "start this program again once the job has ended"));
+	ck_assert_ptr_null(strchr(message, '\n'));
+	expect_left_alone();
+	ck_assert_int_eq(segment_remove("old"), -EBUSY);
+	expect_left_alone();
+}
+END_TEST
+
+static void end_it(void)
+{
+	file->slot[0].life = FUTEX_OWNER_DIED;
+	file->header.tended_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
+	write_file();
+}
+
+START_TEST(is_removed_once_it_is_over)
+{
+	end_it();
+	ck_assert_int_eq(segment_read("old", &view, NULL, 0), 0);
+	ck_assert_int_eq(view.process_count, 0);
+	ck_assert_uint_eq(view.job_total[0].launches, 5);
+	ck_assert_int_eq(segment_remove("old"), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(is_replaced_once_it_is_over)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+
+	end_it();
+	ck_assert_msg(segment_join("old", NULL, NULL, &segment, message, sizeof message) == 0, "%s",
+	              message);
+	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), 0);
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_uint_ne(view.token, 77);
+	segment_leave(segment);
+}
+END_TEST
+
+/* Data from others: what is no such segment is refused as ever. */
+START_TEST(what_does_not_fit_is_none)
+{
+	char message[512] = "";
+
+	file->header.device_count = BEFORE_DEVICES + 1;
+	write_file();
+	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(message, "version 5, expected version 6"));
+	file->header.device_count = 1;
+	write_file();
+	ck_assert_int_eq(truncate(path, sizeof *file - 1), 0);
+	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
+	/* what is not terminated, and states there are not, are no crash */
+	memset(file->header.labels, 'x', sizeof file->header.labels);
+	memset(file->slot[0].command, 'x', sizeof file->slot[0].command);
+	memset(file->slot[0].complaint, 'x', sizeof file->slot[0].complaint);
+	file->slot[1].state = 99;
+	write_file();
+	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), 0);
+	ck_assert_int_eq(view.process_count, 1);
+	ck_assert_uint_eq(strlen(view.process[0].command), sizeof view.process[0].command - 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("before");
+	TCase *tests = tcase_create("before");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, is_shown);
+	tcase_add_test(tests, is_not_joined_while_it_runs);
+	tcase_add_test(tests, is_removed_once_it_is_over);
+	tcase_add_test(tests, is_replaced_once_it_is_over);
+	tcase_add_test(tests, what_does_not_fit_is_none);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
