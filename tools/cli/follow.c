@@ -133,7 +133,7 @@ struct wait {
  */
 static bool is_over(struct wait *wait, const struct segment_view *view, uint64_t now)
 {
-	uint64_t moved = moving_bytes(view);
+	uint64_t moved = moving_bytes(view, MOVING_OUT);
 
 	if (wait->is_eviction && moved != wait->moved)
 		wait->deadline = now + wait->timeout_ns;
@@ -172,8 +172,8 @@ static bool look(struct wait *wait, int *status)
 	}
 	over = is_over(wait, view, now);
 	late = lagging(view, hash);
-	done = !late && (over || !moving_goes_on(view));
-	moving_show(done || over ? NULL : view);
+	done = !late && (over || !moving_goes_on(view, MOVING_OUT));
+	moving_show(done || over ? NULL : view, MOVING_OUT);
 	if (done)
 		*status = report(wait, view);
 	else if (over)
@@ -219,15 +219,15 @@ void follow_return(const char *job, uint64_t timeout_ns)
 			free(view);
 			break;
 		}
-		if (moving_back_bytes(view) != moved)
+		if (moving_bytes(view, MOVING_BACK) != moved)
 			last = now;
-		moved = moving_back_bytes(view);
-		goes_on =
-		    lagging(view, hash) || (moving_back_goes_on(view) && now - last < patience_ns);
-		moving_back_show(view);
+		moved = moving_bytes(view, MOVING_BACK);
+		goes_on = lagging(view, hash) ||
+		          (moving_goes_on(view, MOVING_BACK) && now - last < patience_ns);
+		moving_show(view, MOVING_BACK);
 		free(view);
 		if (goes_on)
 			deadline_sleep(LOOK_NS);
 	}
-	moving_back_show(NULL);
+	moving_show(NULL, MOVING_BACK);
 }

@@ -33,23 +33,6 @@ static const struct segment_process *moving(const struct segment_view *view, int
 	return NULL;
 }
 
-bool moving_goes_on(const struct segment_view *view)
-{
-	for (int i = 0; i < view->device_count; i++)
-		if (moving(view, i))
-			return true;
-	return false;
-}
-
-uint64_t moving_bytes(const struct segment_view *view)
-{
-	uint64_t bytes = 0;
-
-	for (int i = 0; i < view->device_count; i++)
-		bytes += view->job_total[i].demoted_bytes;
-	return bytes;
-}
-
 static bool has_room(const struct segment_view *view, int device)
 {
 	for (int i = 0; i < view->process_count; i++)
@@ -70,20 +53,33 @@ static uint64_t coming_back(const struct segment_view *view, int device)
 	return bytes < room ? bytes : room;
 }
 
-bool moving_back_goes_on(const struct segment_view *view)
+/* Returns the bytes still to go that way; *who: a process that may say why they wait, or NULL. */
+static uint64_t left(const struct segment_view *view, int device, enum moving_way way,
+                     const struct segment_process **who)
 {
+	*who = way == MOVING_OUT ? moving(view, device) : NULL;
+	if (way == MOVING_BACK)
+		return coming_back(view, device);
+	return *who ? beyond(view, device) : 0;
+}
+
+bool moving_goes_on(const struct segment_view *view, enum moving_way way)
+{
+	const struct segment_process *who;
+
 	for (int i = 0; i < view->device_count; i++)
-		if (coming_back(view, i))
+		if (left(view, i, way, &who))
 			return true;
 	return false;
 }
 
-uint64_t moving_back_bytes(const struct segment_view *view)
+uint64_t moving_bytes(const struct segment_view *view, enum moving_way way)
 {
 	uint64_t bytes = 0;
 
 	for (int i = 0; i < view->device_count; i++)
-		bytes += view->job_total[i].promoted_bytes;
+		bytes += way == MOVING_OUT ? view->job_total[i].demoted_bytes
+		                           : view->job_total[i].promoted_bytes;
 	return bytes;
 }
 
@@ -99,73 +95,32 @@ static const char *progress(uint64_t left, uint64_t all, char bar[PROGRESS + 3])
 	return bar;
 }
 
-/*
- * The first device whose memory goes there, with a process that may say why it waits and the bytes
- * that are left; -1: none.
- */
-static int leaving(const struct segment_view *view, const struct segment_process **process,
-                   uint64_t *left)
+void moving_show(const struct segment_view *view, enum moving_way way)
 {
-	for (int i = 0; i < view->device_count; i++) {
-		*process = moving(view, i);
-		*left = beyond(view, i);
-		if (*process)
-			return i;
-	}
-	return -1;
-}
-
-static int returning(const struct segment_view *view, const struct segment_process **process,
-                     uint64_t *left)
-{
-	*process = NULL;
-	for (int i = 0; i < view->device_count; i++) {
-		*left = coming_back(view, i);
-		if (*left)
-			return i;
-	}
-	return -1;
-}
-
-/* most: per device, the most that was left so far. */
-static void show(const struct segment_view *view, const char *what, uint64_t *most,
-                 int (*next)(const struct segment_view *view,
-                             const struct segment_process **process, uint64_t *left))
-{
+	static uint64_t most[2][SEGMENT_DEVICES]; /* that was left so far */
 	static bool stands;
-	const struct segment_process *process;
-	uint64_t left;
-	int device = view && isatty(STDERR_FILENO) ? next(view, &process, &left) : -1;
+	const struct segment_process *who;
+	uint64_t bytes = 0;
+	int device = 0;
 
 	if (stands)
 		fprintf(stderr, "\r\033[K");
-	stands = device >= 0;
+	if (view && isatty(STDERR_FILENO))
+		while (device < view->device_count && !(bytes = left(view, device, way, &who)))
+			device++;
+	stands = bytes > 0;
 	if (stands) {
 		char size[32], bar[PROGRESS + 3];
 
-		if (left > most[device])
-			most[device] = left;
+		if (bytes > most[way][device])
+			most[way][device] = bytes;
 		fprintf(stderr, "gpu %d: %s still to be moved%s %s", device,
-		        units_format_size(left, size, sizeof size), what,
-		        progress(left, most[device], bar));
-		if (process && process->device[device].move_pending > MOVE_SOON)
-			fprintf(stderr, ": %s", report_pending(&process->device[device]));
+		        units_format_size(bytes, size, sizeof size),
+		        way == MOVING_BACK ? " back" : "", progress(bytes, most[way][device], bar));
+		if (who && who->device[device].move_pending > MOVE_SOON)
+			fprintf(stderr, ": %s", report_pending(&who->device[device]));
 	}
 	fflush(stderr);
-}
-
-void moving_show(const struct segment_view *view)
-{
-	static uint64_t most[SEGMENT_DEVICES];
-
-	show(view, "", most, leaving);
-}
-
-void moving_back_show(const struct segment_view *view)
-{
-	static uint64_t most[SEGMENT_DEVICES];
-
-	show(view, " back", most, returning);
 }
 
 /* Says why memory stays that could leave, which is a fault; NULL: it cannot. */

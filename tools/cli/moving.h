@@ -7,26 +7,19 @@
 
 #include "core/state/segment.h"
 
-/* Returns whether memory beyond a limit, or of an evicted job, may still leave a GPU. */
-bool moving_goes_on(const struct segment_view *view);
-/* Bytes that have left GPUs so far: while it grows, waiting is worth while. */
-uint64_t moving_bytes(const struct segment_view *view);
+/* Out: memory beyond a limit, or of an evicted job; back: where there is room for it. */
+enum moving_way { MOVING_OUT, MOVING_BACK };
+
+/* Returns whether memory may still go that way. */
+bool moving_goes_on(const struct segment_view *view, enum moving_way way);
+/* Returns the bytes that have gone that way so far: while it grows, waiting is worth while. */
+uint64_t moving_bytes(const struct segment_view *view, enum moving_way way);
+/* Writes one line over the last, and only on a terminal; view NULL: takes it away. */
+void moving_show(const struct segment_view *view, enum moving_way way);
 
 /*
- * Likewise of a job that is evicted no more: whether its memory may still come back, as far as
- * there is room; how much has.
- */
-bool moving_back_goes_on(const struct segment_view *view);
-uint64_t moving_back_bytes(const struct segment_view *view);
-
-/* One line that is written over, and only on a terminal; NULL: takes it away. */
-void moving_show(const struct segment_view *view);
-/* Likewise of memory that comes back. */
-void moving_back_show(const struct segment_view *view);
-
-/*
- * Of an evicted job, what is on the host, and what is still on a GPU and why. False, after a
- * complaint: there is more of it than what can never move.
+ * Says of an evicted job what is on the host, and what is still on a GPU and why. Returns false,
+ * after a complaint, where that is more than what can never move.
  */
 bool moving_report_eviction(const struct segment_view *view);
 
