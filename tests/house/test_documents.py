@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds what documents say of the house against the code: the table of rooms in core/README.md against core/rooms, and of
-each README the files, folders and functions it names. Takes no exceptions.
+each README the files, folders and functions it names; a walk's functions are in the files beside them. Takes no exceptions.
 
 test_documents.py [ROOT]
 """
@@ -21,10 +21,22 @@ with open("core/README.md") as file:
     text = file.read()
 listed = []
 for row in re.findall(r"^\| (`[^|]*`) \|", text, re.M):
-    listed += ["core/" + name.rstrip("/") for name in re.findall(r"`([^`]*)`", row)]
+    listed += ["core/" + name.rstrip("/") for name in re.findall(r"`([^`]*/)`", row)]
 rooms = [room for room in house.rooms(".") if room.startswith("core/")]
 wrong += [f"core/README.md: no row for {room}" for room in rooms if room not in listed]
 wrong += [f"core/README.md: a row for {room}, which is no room of core/rooms" for room in listed if room not in rooms]
+
+# The walks: each step's functions are in the files that stand beside them.
+for steps, places in re.findall(r"^\| ([^|]*\(\)[^|]*) \| ([^|]*) \|", text, re.M):
+    beside = ""
+    for place in re.findall(r"`([^`]+)`", places):
+        for folder in ("core", "."):
+            if os.path.exists(os.path.join(folder, place)):
+                with open(os.path.join(folder, place)) as file:
+                    beside += file.read()
+    for name in re.findall(r"`(\w+)\(\)`", steps):
+        if not re.search(rf"\b{name}\(", beside):
+            wrong.append(f"core/README.md: {name}() is not in {places}")
 
 code = ""
 for top in ("core", "shim", "tools", "tests"):
