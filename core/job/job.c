@@ -129,7 +129,7 @@ static void record(void)
 		device_note_settings(&job.devices.device[i]);
 }
 
-static CUresult change_devices(void *cookie, void *subject)
+static int change_devices(void *cookie, void *subject)
 {
 	const struct job_change *change = subject;
 
@@ -155,7 +155,7 @@ static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_
 	return wanted;
 }
 
-static CUresult change_pacers(void *cookie, void *subject)
+static int change_pacers(void *cookie, void *subject)
 {
 	struct job_change *change = subject;
 
@@ -173,7 +173,7 @@ static CUresult change_pacers(void *cookie, void *subject)
 }
 
 /* Memory moves best where nothing of a step is in flight yet. */
-static CUresult end_step(void *cookie, void *subject)
+static int end_step(void *cookie, void *subject)
 {
 	(void)cookie;
 	moment_has_come();

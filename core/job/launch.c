@@ -55,14 +55,14 @@ static void count(struct job_launch *launch)
 	launch->is_counted = true;
 }
 
-static CUresult count_launch(void *cookie, void *subject)
+static int count_launch(void *cookie, void *subject)
 {
 	(void)cookie;
 	count(subject);
 	return CUDA_SUCCESS;
 }
 
-static CUresult hold_back(void *cookie, void *subject)
+static int hold_back(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
 	struct pacer *pacer = job_pacer(launch->device->id.ordinal);
@@ -78,7 +78,7 @@ static CUresult hold_back(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static CUresult measure(void *cookie, void *subject)
+static int measure(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
 	int cancel;
@@ -97,7 +97,7 @@ static CUresult measure(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static CUresult find_steps(void *cookie, void *subject)
+static int find_steps(void *cookie, void *subject)
 {
 	(void)cookie;
 	job_steps_launched(subject);

@@ -55,7 +55,7 @@ bool job_pace_start(struct device_set *devices, struct segment *segment, const c
 	pace.segment = segment;
 	choose_numbers(job);
 	for (int i = 0; i < devices->count; i++) {
-		pace.pacer[i] = pacer_create(&devices->device[i]);
+		pace.pacer[i] = pacer_create(i, devices->device[i].statistics);
 		if (!pace.pacer[i])
 			return false;
 	}
@@ -113,10 +113,11 @@ bool job_pace_look(void)
 		struct device *device = &pace.devices->device[i];
 
 		if (!pacer_is_pacing(pace.pacer[i])) {
-			held_forget(&pace.held[i], device);
+			held_forget(&pace.held[i], device->statistics);
 			continue;
 		}
-		own = held_look(&pace.held[i], device, pace.turns[i], pace.owner, now);
+		own = held_look(&pace.held[i], &device->id, device->statistics, pace.turns[i],
+		                pace.owner, now);
 		if (own != pace.own[i])
 			pacer_correct(pace.pacer[i], own);
 		pace.own[i] = own;

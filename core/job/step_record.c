@@ -65,7 +65,7 @@ static struct resource *record_create(void *cookie)
 }
 
 /* On the launch path, so nothing is made. */
-static CUresult end_step(void *cookie, void *subject)
+static int end_step(void *cookie, void *subject)
 {
 	int ordinal = ((struct device *)subject)->id.ordinal;
 
@@ -78,7 +78,7 @@ static CUresult end_step(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-static CUresult begin_step(void *cookie, void *subject)
+static int begin_step(void *cookie, void *subject)
 {
 	struct device *device = subject;
 	const struct counters *s = device->statistics;

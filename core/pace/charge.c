@@ -1,4 +1,4 @@
-/* Charging: what rounds took, once they are done, and what a launch costs. Rules: as pacer.c. */
+/* Charging: what rounds took, once they are done, and what a launch costs. Rules: as launch.c. */
 #include "core/pace/pacer_private.h"
 #include "core/state/event.h"
 
@@ -47,14 +47,14 @@ void pacer_settle(struct pacer *p, uint64_t now)
 	while (busy_collect(p->busy, &sum)) {
 		uint64_t own = sum.busy_ns * p->own_thousandths / 1000;
 
-		statistics_add(&p->device->statistics->busy_ns, own);
+		statistics_add(&p->statistics->busy_ns, own);
 		/* What spun through a slot, for another device, does not cost that. */
 		if (sum.busy_ns < sum.tally.ns + sum.tally.ns / 2 || !sum.tally.ns ||
 		    !align_has_others(&p->align, now))
 			cost_learn(&p->costs, &sum.tally, sum.busy_ns);
 		p->longest_ns = recent_longest(p->longest_ns, sum.busy_ns);
-		event_note(.kind = EVENT_burst, .device = p->device->id.ordinal,
-		           .begin_ns = sum.began_ns, .duration_ns = own, .a = sum.tally.launches);
+		event_note(.kind = EVENT_burst, .device = p->ordinal, .begin_ns = sum.began_ns,
+		           .duration_ns = own, .a = sum.tally.launches);
 		pay(p, own, now);
 		p->waits_ns = 0;
 	}

@@ -31,26 +31,27 @@ static uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)
 	return busy < time ? (uint32_t)(busy * FULL_SHARE / time) : FULL_SHARE;
 }
 
-uint32_t held_look(struct held *held, struct device *device, const struct turns *turns,
-                   uint64_t owner, uint64_t now_ns)
+uint32_t held_look(struct held *held, const struct config_device *device,
+                   struct statistics *statistics, const struct turns *turns, uint64_t owner,
+                   uint64_t now_ns)
 {
 	struct foreign_look look = {
 	    .time_ns = now_ns,
-	    .counted_ns = statistics_get(&device->statistics->busy_ns),
+	    .counted_ns = statistics_get(&statistics->busy_ns),
 	};
 	struct foreign_verdict verdict = held->foreign.verdict;
 
 	if (held->looks == 0 || look.counted_ns != held->counted_ns)
 		held->worked_ns = now_ns;
 	held->counted_ns = look.counted_ns;
-	statistics_set(&device->statistics->share_held, held_share(held, now_ns, look.counted_ns));
+	statistics_set(&statistics->share_held, held_share(held, now_ns, look.counted_ns));
 	if (now_ns - held->worked_ns > ASKED_NS)
 		return verdict.thousandths;
-	if (!foreign_ask || !foreign_ask(&device->id, &look.use))
+	if (!foreign_ask || !foreign_ask(device, &look.use))
 		look.use = (struct foreign_use){-1, -1, -1};
 	foreign_know(&look, turns, owner);
 	verdict = foreign_judge(&held->foreign, &look);
-	statistics_set(&device->statistics->share_estimated, verdict.estimated);
+	statistics_set(&statistics->share_estimated, verdict.estimated);
 	return verdict.thousandths;
 }
 
@@ -59,11 +60,11 @@ bool held_rests(const struct held *held, uint64_t now_ns)
 	return now_ns - held->worked_ns > HELD_OVER_NS + HELD_EVERY_NS;
 }
 
-void held_forget(struct held *held, struct device *device)
+void held_forget(struct held *held, struct statistics *statistics)
 {
 	if (!held->looks)
 		return;
 	*held = (struct held){0};
-	statistics_set(&device->statistics->share_held, 0);
-	statistics_set(&device->statistics->share_estimated, 0);
+	statistics_set(&statistics->share_held, 0);
+	statistics_set(&statistics->share_estimated, 0);
 }

@@ -7,8 +7,9 @@
 #ifndef SPILLWAY_HELD_H
 #define SPILLWAY_HELD_H
 
-#include "core/budget/device.h"
+#include "core/config/config.h"
 #include "core/pace/foreign.h"
+#include "core/state/statistics.h"
 
 #define HELD_EVERY_NS UINT64_C(250000000) /* how often it is looked, about */
 #define HELD_OVER_NS  UINT64_C(5000000000)
@@ -29,11 +30,12 @@ struct held {
  * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our lane's. What pacer_correct() is to be told: of what is
  * measured so many thousandths are ours.
  */
-uint32_t held_look(struct held *held, struct device *device, const struct turns *turns,
-                   uint64_t owner, uint64_t now_ns);
+uint32_t held_look(struct held *held, const struct config_device *device,
+                   struct statistics *statistics, const struct turns *turns, uint64_t owner,
+                   uint64_t now_ns);
 /* Nothing has run for so long that looking changes nothing. */
 bool held_rests(const struct held *held, uint64_t now_ns);
 /* The device is not paced: nothing is known. */
-void held_forget(struct held *held, struct device *device);
+void held_forget(struct held *held, struct statistics *statistics);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Holding back: what a launch waits for between rounds. Rules: as pacer.c; a wait is without the lock, and has an end.
+ * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the lock, and has an end.
  */
 #include "core/pace/pacer_private.h"
 #include "core/state/event.h"
@@ -121,8 +121,8 @@ void pacer_pass_turn(struct pacer *p, uint64_t now)
 	uint64_t age = turn_age(&p->turn, now);
 
 	if (turn_pass(&p->turn, now))
-		event_note(.kind = EVENT_turn, .device = p->device->id.ordinal,
-		           .begin_ns = now - age, .duration_ns = age);
+		event_note(.kind = EVENT_turn, .device = p->ordinal, .begin_ns = now - age,
+		           .duration_ns = age);
 }
 
 /* What the next round waits for now. The lock is held, the last round closed. */
@@ -187,7 +187,7 @@ static void count_idle(struct pacer *p, uint64_t began, uint64_t now)
 	if (began < p->idle_until)
 		began = p->idle_until;
 	if (now > began)
-		statistics_add(&p->device->statistics->idle_ns, now - began);
+		statistics_add(&p->statistics->idle_ns, now - began);
 	p->idle_until = now;
 }
 
@@ -209,11 +209,10 @@ static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, ui
 	if (idle_reason[what] == idle_reason[slot->what])
 		return;
 	if (idle_reason[slot->what])
-		event_note(.kind = EVENT_slot, .device = p->device->id.ordinal,
-		           .begin_ns = slot->began_ns, .duration_ns = now - slot->began_ns,
-		           .a = idle_reason[slot->what]);
+		event_note(.kind = EVENT_slot, .device = p->ordinal, .begin_ns = slot->began_ns,
+		           .duration_ns = now - slot->began_ns, .a = idle_reason[slot->what]);
 	if (idle_reason[what] && now > p->idle_until)
-		statistics_add(&p->device->statistics->idle_slots, 1);
+		statistics_add(&p->statistics->idle_slots, 1);
 	*slot = (struct slot){what, now};
 }
 
@@ -234,7 +233,7 @@ static struct words words_now(const struct pacer *p)
 static void wait_for(struct pacer *p, const struct wait *wait, const struct words *seen)
 {
 	if (wait->what == RESUME)
-		statistics_set(&p->device->statistics->paused, 1);
+		statistics_set(&p->statistics->paused, 1);
 	if (wait->what == TURN)
 		clock_in_use->wait(&p->place.turns->changed, seen->turns, wait->until_ns);
 	else if (wait->what == HELP)
@@ -274,7 +273,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		entered = pacer_enter(p);
 		/* Without the pacer it passes, whatever the share; others that wait say so again. */
 		if (wait.what == RESUME && (!entered || p->share))
-			statistics_set(&p->device->statistics->paused, 0);
+			statistics_set(&p->statistics->paused, 0);
 		if (entered && idle_reason[wait.what])
 			count_idle(p, now, clock_now());
 	}

@@ -43,7 +43,7 @@ static inline uint64_t pacer_quantum(uint32_t share)
 }
 
 struct pacer;
-struct device;
+struct statistics;
 
 /* Where a pacer meets those of other processes, jobs and devices. */
 struct pacer_place {
@@ -59,7 +59,8 @@ struct pacer_settings {
 	int policy; /* POLICY_CAP or POLICY_WEIGHT */
 };
 
-struct pacer *pacer_create(struct device *device); /* NULL: no memory */
+/* The one of a device, with the statistics it counts in. NULL: no memory. */
+struct pacer *pacer_create(int ordinal, struct statistics *statistics);
 /* Alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
 /* Takes new settings into account at once, also by those who wait. */
@@ -99,12 +100,6 @@ void pacer_leave_context(struct pacer *pacer, CUcontext context, bool is_leaving
 void pacer_forget_context(struct pacer *pacer, CUcontext context);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
-/*
- * For the watcher (watch.h): collects what is done while no thread launches, so that others need
- * not wait for this process. Nanoseconds until it wants to be called again; 0: not before the next
- * launch.
- */
-uint64_t pacer_watch(struct pacer *pacer);
 /* The process exits: nobody is held back any more. */
 void pacer_let_go(struct pacer *pacer);
 

@@ -1,23 +1,24 @@
-/* What the files of the pacer share: pacer.c, charge.c, hold.c; nobody else includes it. */
+/* What the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; nobody else includes it. */
 #ifndef SPILLWAY_PACER_PRIVATE_H
 #define SPILLWAY_PACER_PRIVATE_H
 
 #include <stdatomic.h>
 
 #include "core/base/lock.h"
-#include "core/budget/device.h"
 #include "core/pace/account.h"
 #include "core/pace/align.h"
 #include "core/pace/busy.h"
 #include "core/base/clock.h"
 #include "core/pace/pacer.h"
 #include "core/pace/turn.h"
+#include "core/state/statistics.h"
 
 /* Work in flight that should have been done so long ago may wait for work of another device. */
 #define OVERDUE_NS 1000000u
 
 struct pacer {
-	struct device *device;
+	int ordinal; /* of its device */
+	struct statistics *statistics;
 	LOCK_OF(PACER) lock;
 	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
 	_Atomic uint32_t share;
@@ -51,6 +52,11 @@ struct pacer {
 	CUcontext context; /* of the last launch */
 	bool timed;        /* nothing was launched since an event that keeps time */
 };
+
+/* The lock is waited for so long. */
+#define PACER_LOCK_NS 1000000000u
+
+/* --- enter.c --- */
 
 /*
  * The lock, and leave to call the driver. False: a capture is active or about to begin, launches

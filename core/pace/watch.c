@@ -6,16 +6,67 @@
 
 #include "core/base/log.h"
 #include "core/base/thread.h"
-#include "core/cuda/driver.h"
-#include "core/pace/pacer.h"
+#include "core/cuda/context.h"
+#include "core/pace/pacer_private.h"
 
-/* How long it sleeps uncalled. */
+/* How long it sleeps uncalled, and how often it looks while others depend on it. */
 #define LONG_NS 1000000000ull
+#define LOOK_NS 500000u
+/* With nothing in flight for so long the turn is passed on. */
+#define IDLE_NS 300000u
 
 _Atomic uint32_t watch_sleeps, watch_called;
 
 static struct pacer *const *watched;
 static int watched_count;
+
+static uint64_t look(struct pacer *p)
+{
+	uint64_t now = clock_now();
+	bool alone, joint;
+
+	p->due |= busy_open_round_is_done(p->busy);
+	pacer_settle(p, now);
+	if (p->landed_ns && now - p->landed_ns > TURN_ACTIVE_NS)
+		return 0;
+	alone = pacer_is_alone(p, now);
+	joint = align_has_others(&p->align, now);
+	if (p->landed_ns) {
+		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
+			pacer_pass_turn(p, now);
+	} else {
+		turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
+		if (joint)
+			align_fly(&p->align, now);
+		if (now > p->expected_ns + OVERDUE_NS)
+			align_stuck(&p->align, now);
+	}
+	return alone && !joint ? TURN_SILENCE_NS / 2 : LOOK_NS;
+}
+
+uint64_t pacer_watch(struct pacer *p)
+{
+	uint64_t again = LOOK_NS;
+	CUcontext context;
+
+	if (!pacer_is_pacing(p))
+		return 0;
+	/* While a capture is active, or about to begin, nothing is asked. */
+	if (!pacer_enter(p))
+		return again;
+	context = p->context;
+	pacer_leave(p);
+	if (!context)
+		return 0;
+	if (context_push(context) != CUDA_SUCCESS)
+		return again;
+	if (pacer_enter(p)) {
+		again = look(p);
+		pacer_leave(p);
+	}
+	context_pop(context);
+	return again;
+}
 
 static uint64_t look_at_all(void)
 {

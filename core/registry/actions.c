@@ -153,13 +153,13 @@ void actions_forked(void)
 	lock_init(&lock);
 }
 
-CUresult actions_run_listed(enum action_group group, void *subject)
+int actions_run_listed(enum action_group group, void *subject)
 {
 	const struct action_list *list =
 	    atomic_load_explicit(&wiped.actions[group], memory_order_acquire);
-	CUresult result = CUDA_SUCCESS;
+	int result = 0;
 
-	for (int i = 0; list && i < list->count && result == CUDA_SUCCESS; i++)
+	for (int i = 0; list && i < list->count && result == 0; i++)
 		result = list->action[i].run(list->action[i].cookie, subject);
 	return result;
 }

@@ -4,7 +4,7 @@
  * group    the occasion; its actions get its subject
  * phase    their order, ascending; within a phase they come in the order in which they were added
  *
- * Running a group calls its actions until one answers something else than CUDA_SUCCESS, which is the group's answer. An
+ * Running a group calls its actions until one answers something else than 0, which is the group's answer. An
  * empty group costs a relaxed load and a predictable branch. Running takes no lock and never waits for who adds or removes:
  * a group is an immutable list behind one pointer. Lists are kept, and published again when the same actions stand again,
  * so that what is switched on and off takes no more memory than its first time. Thread-safe. In a forked child all
@@ -15,9 +15,9 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "core/base/wiped.h"
-#include "core/cuda/driver.h"
 
 /* Each with its subject, and what becomes of its answer. */
 enum action_group {
@@ -41,7 +41,7 @@ enum {
 struct action {
 	int phase;
 	const char *name; /* not two alike in a phase; lives as long as the process */
-	CUresult (*run)(void *cookie, void *subject);
+	int (*run)(void *cookie, void *subject);
 	void *cookie;
 };
 
@@ -60,7 +60,7 @@ int action_remove(enum action_group group, int phase, const char *name);
 /* In a forked child, whose other threads may have held the lock. The groups are wiped. */
 void actions_forked(void);
 
-CUresult actions_run_listed(enum action_group group, void *subject);
+int actions_run_listed(enum action_group group, void *subject);
 
 static inline bool actions_are_any(enum action_group group)
 {
@@ -68,10 +68,10 @@ static inline bool actions_are_any(enum action_group group)
 	    atomic_load_explicit(&wiped.actions[group], memory_order_relaxed) != NULL, 0);
 }
 
-/* The answer of the first action that says no, else CUDA_SUCCESS. */
-static inline CUresult actions_run(enum action_group group, void *subject)
+/* The answer of the first action that says no, else 0. */
+static inline int actions_run(enum action_group group, void *subject)
 {
-	return actions_are_any(group) ? actions_run_listed(group, subject) : CUDA_SUCCESS;
+	return actions_are_any(group) ? actions_run_listed(group, subject) : 0;
 }
 
 #endif

@@ -183,7 +183,7 @@ static void run_group(uint64_t i)
 	actions_run(ACTION_PRE_LAUNCH, &i);
 }
 
-static CUresult do_nothing(void *cookie, void *subject)
+static int do_nothing(void *cookie, void *subject)
 {
 	(void)cookie;
 	(void)subject;

@@ -94,7 +94,7 @@ struct process *process_create(struct job *job, uint32_t devices)
 		p->device[i].index = i;
 		p->device[i].statistics = &p->device[i].own_counters;
 		p->device[i].ledger = &p->device[i].own_ledger;
-		p->pacer[i] = pacer_create(&p->device[i]);
+		p->pacer[i] = pacer_create(i, p->device[i].statistics);
 		pacer_meet(p->pacer[i], &place);
 		process_set(p, i, 100, POLICY_CAP);
 	}

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/cuda/driver.h"
 #include "core/registry/actions.h"
 #include "suite.h"
 
@@ -14,20 +15,20 @@ struct driver driver; /* is not asked */
 
 static char called[64]; /* a letter for each call */
 
-static CUresult note(void *cookie, void *subject)
+static int note(void *cookie, void *subject)
 {
 	strncat(called, cookie, 1);
 	ck_assert_ptr_eq(subject, called);
 	return CUDA_SUCCESS;
 }
 
-static CUresult refuse(void *cookie, void *subject)
+static int refuse(void *cookie, void *subject)
 {
 	note(cookie, subject);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static int add(int phase, const char *name, CUresult (*run)(void *, void *), const char *letter)
+static int add(int phase, const char *name, int (*run)(void *, void *), const char *letter)
 {
 	return action_add(ACTION_STEP_END, &(struct action){phase, name, run, (char *)letter});
 }
@@ -168,7 +169,7 @@ struct trace {
 
 static _Atomic int wrong, seen_calls;
 
-static CUresult trace(void *cookie, void *subject)
+static int trace(void *cookie, void *subject)
 {
 	const struct part *part = cookie;
 	struct trace *trace = subject;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "core/budget/device.h"
 #include "core/pace/foreign.h"
 #include "core/pace/held.c" /* held_share(), too */
 
@@ -478,7 +479,7 @@ START_TEST(nothing_is_asked_at_rest)
 	device.statistics = &device.own_counters;
 	foreign_ask = says_half;
 	for (int i = 0; i < 40; i++) {
-		own = held_look(&held, &device, NULL, 1, now += LOOK * MS);
+		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += LOOK * MS);
 		statistics_add(&device.statistics->busy_ns, LOOK * MS / 2 * own / FOREIGN_WHOLE);
 		ck_assert(!held_rests(&held, now));
 	}
@@ -489,7 +490,7 @@ START_TEST(nothing_is_asked_at_rest)
 
 	/* It rests: soon nobody is asked, then nothing is left to look at; what was known is kept. */
 	for (int i = 0; i < 40; i++)
-		own = held_look(&held, &device, NULL, 1, now += LOOK * MS);
+		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += LOOK * MS);
 	ck_assert_int_le(asked, 40 + 9);
 	ck_assert(held_rests(&held, now));
 	ck_assert_uint_eq(own, 500);
@@ -499,19 +500,19 @@ START_TEST(nothing_is_asked_at_rest)
 	asked = 0;
 	now += 100 * SECOND;
 	statistics_add(&device.statistics->busy_ns, 1);
-	ck_assert_uint_eq(held_look(&held, &device, NULL, 1, now), 500);
+	ck_assert_uint_eq(held_look(&held, &device.id, device.statistics, NULL, 1, now), 500);
 	ck_assert(!held_rests(&held, now));
 	ck_assert_int_eq(asked, 1);
 
 	/* Nobody can be asked: nothing is corrected. */
 	foreign_ask = NULL;
 	for (int i = 0; i < 20; i++) {
-		own = held_look(&held, &device, NULL, 1, now += LOOK * MS);
+		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += LOOK * MS);
 		statistics_add(&device.statistics->busy_ns, LOOK * MS / 2);
 	}
 	ck_assert_uint_eq(own, FOREIGN_WHOLE);
 	ck_assert_uint_eq(device.statistics->share_estimated, 0);
-	held_forget(&held, &device);
+	held_forget(&held, device.statistics);
 	ck_assert_uint_eq(device.statistics->share_held, 0);
 }
 END_TEST

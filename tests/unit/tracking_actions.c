@@ -18,7 +18,7 @@ static struct {
 	size_t size;
 } seen;
 
-static CUresult before(void *cookie, void *subject)
+static int before(void *cookie, void *subject)
 {
 	(void)subject;
 	TRUE(cookie == &seen);
@@ -26,7 +26,7 @@ static CUresult before(void *cookie, void *subject)
 	return seen.answer;
 }
 
-static CUresult after_launch(void *cookie, void *subject)
+static int after_launch(void *cookie, void *subject)
 {
 	(void)cookie;
 	seen.launch = *(struct job_launch *)subject;
@@ -34,7 +34,7 @@ static CUresult after_launch(void *cookie, void *subject)
 	return CUDA_ERROR_UNKNOWN; /* which changes nothing any more */
 }
 
-static CUresult after_alloc(void *cookie, void *subject)
+static int after_alloc(void *cookie, void *subject)
 {
 	(void)cookie;
 	seen.act = *(struct vmem_act *)subject;
@@ -43,7 +43,7 @@ static CUresult after_alloc(void *cookie, void *subject)
 	return CUDA_ERROR_UNKNOWN;
 }
 
-static void act(enum action_group group, CUresult (*run)(void *cookie, void *subject))
+static void act(enum action_group group, int (*run)(void *cookie, void *subject))
 {
 	TRUE(action_add(group, &(struct action){3, "test", run, &seen}) == 0);
 }

@@ -1,24 +1,18 @@
 /*
- * The pacer. Rules: runs inside the user's process, on its launch path when paced. No wait without an end, none with the
- * lock held, no allocation; no driver call while a capture is active.
+ * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait without an end, none with
+ * the lock held, no allocation; no driver call while a capture is active.
  */
 #include <stdlib.h>
 
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
-#include "core/cuda/context.h"
-#include "core/cuda/capture.h"
 #include "core/pace/pacer_private.h"
 #include "core/pace/watch.h"
 
 /* A round is charged after so long, however little was launched. */
 #define ROUND_LIFE_NS 20000000ull
-/* With nothing in flight for so long the turn is passed on. */
-#define IDLE_NS      300000u
-#define LOOK_NS      500000u /* how often the watcher looks while others depend on it */
-#define LOCK_WAIT_NS 1000000000u
 
-struct pacer *pacer_create(struct device *device)
+struct pacer *pacer_create(int ordinal, struct statistics *statistics)
 {
 	struct pacer *p = calloc(1, sizeof(*p));
 
@@ -29,7 +23,8 @@ struct pacer *pacer_create(struct device *device)
 		free(p);
 		return NULL;
 	}
-	p->device = device;
+	p->ordinal = ordinal;
+	p->statistics = statistics;
 	p->share = ACCOUNT_FULL_SHARE;
 	p->own_thousandths = 1000;
 	p->paid_until = &p->own_paid_until;
@@ -80,11 +75,6 @@ bool pacer_would_pace(const struct pacer_settings *settings)
 	return settings->share < ACCOUNT_FULL_SHARE || settings->policy == POLICY_WEIGHT;
 }
 
-bool pacer_is_pacing(const struct pacer *p)
-{
-	return p->paces && !p->lets_go;
-}
-
 void pacer_let_go(struct pacer *p)
 {
 	p->lets_go = true;
@@ -99,31 +89,6 @@ void pacer_let_go(struct pacer *p)
 void pacer_correct(struct pacer *p, uint32_t thousandths)
 {
 	atomic_store(&p->own_thousandths, thousandths);
-}
-
-/* --- the lock --- */
-
-static bool lock_in_time(struct pacer *p)
-{
-	struct deadline until = DEADLINE_IN(LOCK_WAIT_NS);
-
-	return deadline_lock(&until, &p->lock);
-}
-
-bool pacer_enter(struct pacer *p)
-{
-	if (!pacer_is_pacing(p) || !capture_sync_enter())
-		return false;
-	if (lock_in_time(p))
-		return true;
-	capture_sync_leave();
-	return false;
-}
-
-void pacer_leave(struct pacer *p)
-{
-	lock_release(&p->lock);
-	capture_sync_leave();
 }
 
 /* --- launches --- */
@@ -227,59 +192,11 @@ void pacer_forget_context(struct pacer *p, CUcontext context)
 
 void pacer_forget_stream(struct pacer *p, CUstream stream)
 {
+	struct deadline until = DEADLINE_IN(PACER_LOCK_NS);
+
 	/* In vain: the worst is a burst that ends late. */
-	if (!lock_in_time(p))
+	if (!deadline_lock(&until, &p->lock))
 		return;
 	busy_forget_stream(p->busy, stream);
 	lock_release(&p->lock);
-}
-
-/* --- the watcher --- */
-
-static uint64_t look(struct pacer *p)
-{
-	uint64_t now = clock_now();
-	bool alone, joint;
-
-	p->due |= busy_open_round_is_done(p->busy);
-	pacer_settle(p, now);
-	if (p->landed_ns && now - p->landed_ns > TURN_ACTIVE_NS)
-		return 0;
-	alone = pacer_is_alone(p, now);
-	joint = align_has_others(&p->align, now);
-	if (p->landed_ns) {
-		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
-			pacer_pass_turn(p, now);
-	} else {
-		turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
-		if (joint)
-			align_fly(&p->align, now);
-		if (now > p->expected_ns + OVERDUE_NS)
-			align_stuck(&p->align, now);
-	}
-	return alone && !joint ? TURN_SILENCE_NS / 2 : LOOK_NS;
-}
-
-uint64_t pacer_watch(struct pacer *p)
-{
-	uint64_t again = LOOK_NS;
-	CUcontext context;
-
-	if (!pacer_is_pacing(p))
-		return 0;
-	/* While a capture is active, or about to begin, nothing is asked. */
-	if (!pacer_enter(p))
-		return again;
-	context = p->context;
-	pacer_leave(p);
-	if (!context)
-		return 0;
-	if (context_push(context) != CUDA_SUCCESS)
-		return again;
-	if (pacer_enter(p)) {
-		again = look(p);
-		pacer_leave(p);
-	}
-	context_pop(context);
-	return again;
 }
