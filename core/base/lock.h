@@ -46,14 +46,14 @@ enum {
 	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
 	X(IMPORTS,      NOTHING, "memory of other processes, by address") \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
-	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
-	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
 	X(MOVER,        NOTHING, "what the mover is asked for") \
 	X(LULL,         NOTHING, "that a moment for moving has come") \
 	X(GATE,         BOTH,    "who closes the gate, as long as it is closed") \
 	X(ARENAS,       DRIVER,  "the making of arenas") \
 	X(ARENA,        BOTH,    "the units, runs and slabs of an arena") \
 	X(OWN,          BOTH,    "physical memory that the program made, and where it is mapped") \
+	X(EXPORTED_AS,  NOTHING, "by which name an allocation is known to other processes") \
+	X(EXPORTED,     NOTHING, "what is charged for exported memory") \
 	X(SPARES,       NOTHING, "spare chunks") \
 	X(ADDRESSES,    NOTHING, "the address map, while it is changed") \
 	X(ADVICE,       NOTHING, "the advice that the program gave on an allocation") \

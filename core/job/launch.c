@@ -2,11 +2,15 @@
  * Launches that are not plain ones: counted where the process has several devices, and paced. Rules: runs inside the
  * user's process, on its launch path.
  */
+#include "core/job/launch.h"
+
 #include <errno.h>
 #include <pthread.h>
 
-#include "core/job/job.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/context.h"
 #include "core/job/pace.h"
+#include "core/job/process.h"
 #include "core/job/steps.h"
 
 static struct counters uncounted; /* launches outside the job */
@@ -99,8 +103,13 @@ static int measure(void *cookie, void *subject)
 
 static int find_steps(void *cookie, void *subject)
 {
+	const struct job_launch *launch = subject;
+
 	(void)cookie;
-	job_steps_launched(subject);
+	/* What is captured does not run. */
+	if (launch->result == CUDA_SUCCESS && !capture_is_active())
+		job_steps_launched(launch->device, launch->function, launch->threads,
+		                   launch->pacer ? launch->at.now_ns : 0);
 	return CUDA_SUCCESS;
 }
 

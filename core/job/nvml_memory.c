@@ -9,7 +9,7 @@
 #include "core/base/file_status.h"
 #include "core/base/lock.h"
 #include "core/base/once.h"
-#include "core/job/job.h"
+#include "core/job/process.h"
 #include "core/job/config.h"
 #include "core/budget/told.h"
 #include "core/state/glance.h"

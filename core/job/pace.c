@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/job/job.h"
+#include "core/job/process.h"
 #include "core/base/clock.h"
 #include "core/pace/held.h"
 #include "core/pace/watch.h"

@@ -1,6 +1,5 @@
 /*
- * The pacers of this process, one per device, and where they meet those of others. Private to core/job/job.c and
- * core/job/launch.c.
+ * The pacers of this process, one per device, and where they meet those of others. Private to core/job.
  */
 #ifndef SPILLWAY_JOB_PACE_H
 #define SPILLWAY_JOB_PACE_H
@@ -27,10 +26,6 @@ struct pacer *job_pacer(int ordinal);
 void job_pace_leave_context(CUcontext context, bool is_leaving);
 void job_pace_forget_context(CUcontext context);
 void job_pace_leave_stream(CUstream stream);
-/* In job_launch.c. Before the first launch; false: no memory. */
-bool job_launches_start(void);
-/* Whether launches are held back, and steps looked for, from now on. False: no memory, some of it is as it was. */
-bool job_launches_act(bool is_paced, bool has_steps);
 
 /* The process exits: whoever waits goes on. */
 void job_pace_let_go(void);

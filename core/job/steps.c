@@ -2,8 +2,8 @@
 #include "core/job/steps.h"
 
 #include "core/base/lock.h"
-#include "core/cuda/capture.h"
 #include "core/base/clock.h"
+#include "core/registry/actions.h"
 #include "core/steps/step.h"
 #include "core/state/event.h"
 
@@ -43,19 +43,18 @@ static void tell(struct device *device, const struct step *step, uint64_t now)
 	actions_run(ACTION_STEP_BEGIN, device);
 }
 
-void job_steps_launched(const struct job_launch *launch)
+void job_steps_launched(struct device *device, uint64_t function, uint64_t threads, uint64_t now)
 {
-	int ordinal = launch->device->id.ordinal;
-	uint64_t now, counted;
+	int ordinal = device->id.ordinal;
+	uint64_t counted;
 	bool ended, is_told = false;
 	struct step step;
 
-	if (!atomic_load_explicit(&steps[ordinal].is_wanted, memory_order_relaxed) ||
-	    launch->result != CUDA_SUCCESS || capture_is_active())
-		return; /* what is captured does not run */
-	now = launch->pacer && launch->at.now_ns ? launch->at.now_ns : clock_now();
+	if (!atomic_load_explicit(&steps[ordinal].is_wanted, memory_order_relaxed))
+		return;
+	now = now ? now : clock_now();
 	lock_acquire(&steps[ordinal].lock);
-	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
+	ended = step_launch(steps[ordinal].detector, function, threads, now, &step);
 	if (ended) {
 		counted = steps[ordinal].counted;
 		steps[ordinal].counted = step.number;
@@ -63,9 +62,9 @@ void job_steps_launched(const struct job_launch *launch)
 		if (is_told)
 			steps[ordinal].told_ns = now;
 		/* Where what was counted was no step the number begins anew. */
-		statistics_add(&launch->device->statistics->steps, step.number - counted);
+		statistics_add(&device->statistics->steps, step.number - counted);
 	}
 	lock_release(&steps[ordinal].lock);
 	if (is_told)
-		tell(launch->device, &step, now);
+		tell(device, &step, now);
 }

@@ -32,7 +32,7 @@ static uint32_t held_share(struct held *held, uint64_t now_ns, uint64_t busy_ns)
 }
 
 uint32_t held_look(struct held *held, const struct config_device *device,
-                   struct statistics *statistics, const struct turns *turns, uint64_t owner,
+                   struct counters *statistics, const struct turns *turns, uint64_t owner,
                    uint64_t now_ns)
 {
 	struct foreign_look look = {
@@ -60,7 +60,7 @@ bool held_rests(const struct held *held, uint64_t now_ns)
 	return now_ns - held->worked_ns > HELD_OVER_NS + HELD_EVERY_NS;
 }
 
-void held_forget(struct held *held, struct statistics *statistics)
+void held_forget(struct held *held, struct counters *statistics)
 {
 	if (!held->looks)
 		return;

@@ -31,11 +31,11 @@ struct held {
  * measured so many thousandths are ours.
  */
 uint32_t held_look(struct held *held, const struct config_device *device,
-                   struct statistics *statistics, const struct turns *turns, uint64_t owner,
+                   struct counters *statistics, const struct turns *turns, uint64_t owner,
                    uint64_t now_ns);
 /* Nothing has run for so long that looking changes nothing. */
 bool held_rests(const struct held *held, uint64_t now_ns);
 /* The device is not paced: nothing is known. */
-void held_forget(struct held *held, struct statistics *statistics);
+void held_forget(struct held *held, struct counters *statistics);
 
 #endif

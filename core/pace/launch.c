@@ -12,7 +12,7 @@
 /* A round is charged after so long, however little was launched. */
 #define ROUND_LIFE_NS 20000000ull
 
-struct pacer *pacer_create(int ordinal, struct statistics *statistics)
+struct pacer *pacer_create(int ordinal, struct counters *statistics)
 {
 	struct pacer *p = calloc(1, sizeof(*p));
 

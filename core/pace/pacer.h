@@ -43,7 +43,7 @@ static inline uint64_t pacer_quantum(uint32_t share)
 }
 
 struct pacer;
-struct statistics;
+struct counters;
 
 /* Where a pacer meets those of other processes, jobs and devices. */
 struct pacer_place {
@@ -60,7 +60,7 @@ struct pacer_settings {
 };
 
 /* The one of a device, with the statistics it counts in. NULL: no memory. */
-struct pacer *pacer_create(int ordinal, struct statistics *statistics);
+struct pacer *pacer_create(int ordinal, struct counters *statistics);
 /* Alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
 /* Takes new settings into account at once, also by those who wait. */

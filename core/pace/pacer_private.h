@@ -18,7 +18,7 @@
 
 struct pacer {
 	int ordinal; /* of its device */
-	struct statistics *statistics;
+	struct counters *statistics;
 	LOCK_OF(PACER) lock;
 	_Atomic uint32_t changed; /* settings, or something to see for who waits here */
 	_Atomic uint32_t share;

@@ -21,13 +21,13 @@
 
 /* Each with its subject, and what becomes of its answer. */
 enum action_group {
-	ACTION_PRE_LAUNCH, /* struct job_launch (job.h); refused: nothing is launched, and that is the call's answer */
+	ACTION_PRE_LAUNCH, /* struct job_launch (job/launch.h); refused: nothing is launched, and that is the call's answer */
 	ACTION_POST_LAUNCH, /* the same, after the driver or the refusal; what the call answered stands */
 	ACTION_PRE_ALLOC, /* struct vmem_act (memory/alloc/allocate.h); refused: nothing is allocated */
 	ACTION_POST_ALLOC, /* the same, after the allocation or the refusal; what it answered stands */
 	ACTION_STEP_END, /* struct device: a step of the program has ended there */
 	ACTION_STEP_BEGIN, /* struct device: the next one begins, with the time and the counts of now */
-	ACTION_CONFIG_CHANGED, /* struct job_change (job.h): new settings are to take effect */
+	ACTION_CONFIG_CHANGED, /* struct job_change (job/settings.h): new settings are to take effect */
 	ACTION_GROUPS
 };
 

@@ -1,0 +1,187 @@
+/* The helper. Rules: a thread in someone else's process: it blocks every signal and makes no driver call. */
+#include "core/job/helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
+#include "core/base/log.h"
+#include "core/base/thread.h"
+#include "core/config/listener.h"
+#include "core/cuda/context.h"
+#include "core/job/pace.h"
+#include "core/job/process.h"
+#include "core/job/resources.h"
+#include "core/job/settings.h"
+#include "core/memory/uses/measured.h"
+#include "core/state/page.h"
+#include "core/state/status.h"
+
+#define COUNT_NS 1000000000ull
+
+static struct listener *listener; /* NULL: nobody listens */
+static bool files_changed;
+static struct status status; /* what is known to stand in the status file */
+static bool is_given_up;     /* what started cannot go on */
+static sem_t joined, ready;
+
+static void note_change(void *cookie, const char *path)
+{
+	(void)cookie;
+	(void)path;
+	files_changed = true;
+}
+
+static void watch_files(void)
+{
+	static struct listener files;
+
+	listener_start(&files);
+	listener = &files;
+	listener_add(listener, CONFIG_SYSTEM_FILE, note_change, NULL);
+	if (this_job.config.file)
+		listener_add(listener, this_job.config.file, note_change, NULL);
+	if (this_job.config.override_path[0])
+		listener_add(listener, this_job.config.override_path, note_change, NULL);
+}
+
+/* For a scheduler that reads it. */
+static void push_status(void)
+{
+	const char *path = config_status_file(this_job.config.now);
+	int error = path ? status_push(this_job.segment, path, &status) : 0;
+
+	if (error)
+		log_once(LOG_WARNING, "status_file = %s: %s", path, strerror(-error));
+}
+
+/* For stat; every second at most. */
+static void count(void)
+{
+	static uint64_t counted_ns; /* the helper's */
+	uint64_t now = clock_now();
+
+	if (counted_ns && now - counted_ns < COUNT_NS)
+		return;
+	counted_ns = now;
+	segment_count(this_job.segment, thread_count(), contexts_known());
+}
+
+static int join(char *message, size_t size)
+{
+	const struct job_config *c = &this_job.config;
+	const char *labels = config_labels(c->now);
+
+	if (c->is_unnamed)
+		return segment_join_unnamed(c->name, labels, c->run, c->shared_by,
+		                            &this_job.segment, message, size);
+	return segment_join(c->name, labels, c->run, &this_job.segment, message, size);
+}
+
+static void wait_for_news(struct pollfd *fd, int ms)
+{
+	/* Refused, by a container's profile: files are looked at when the time is over, as where nothing tells of them. */
+	if (poll(fd, 1, ms) < 0 && errno != EINTR)
+		deadline_sleep((uint64_t)ms * 1000000u);
+}
+
+static void say_not_joined(const char *why)
+{
+	if (job_settings_hold_alone())
+		log_error("%s; " HELPER_NOT_IN_THE_BOOKS, why);
+	else
+		log_warning("%s; this process is not in the job's books: no memory is limited, and "
+		            "spillway stat does not show it",
+		            why);
+}
+
+static void *help(void *cookie)
+{
+	char message[512] = "";
+	int look_ms = LISTENER_POLL_MS;
+	int error;
+
+	(void)cookie;
+	pthread_setname_np(pthread_self(), "spillway");
+	error = join(message, sizeof(message));
+	if (error) {
+		job_config_distrust(&this_job.config);
+		say_not_joined(message[0] ? message : strerror(-error));
+	} else {
+		resources_start(this_job.segment);
+	}
+	sem_post(&joined);
+	while (sem_wait(&ready) != 0 && errno == EINTR)
+		;
+	if (is_given_up) {
+		if (this_job.segment) /* which stays mapped: books may lead there */
+			segment_exiting(this_job.segment);
+		return NULL;
+	}
+	/* From here on the configuration is ours. Files may have changed before they were watched. */
+	watch_files();
+	job_settings_reload();
+	for (;;) {
+		struct pollfd fd = {.fd = listener->fd, .events = POLLIN};
+
+		wait_for_news(&fd, look_ms);
+		look_ms = LISTENER_POLL_MS;
+		if (this_job.segment) {
+			segment_tend(this_job.segment);
+			count();
+			page_publish(this_job.segment);
+			push_status();
+			if (resources_answer(&this_job.devices))
+				look_ms = RESOURCES_LOOK_MS;
+		}
+		if (overhead_tend(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
+			look_ms = OVERHEAD_LOOK_MS;
+		/* Which the job's other processes may have let rise; and what they were told, before we look. */
+		uint64_t told[DEVICE_MAX];
+		for (int i = 0; i < this_job.devices.count; i++) {
+			device_note_limit(&this_job.devices.device[i]);
+			told[i] = device_job_generation(&this_job.devices.device[i]);
+		}
+		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
+			look_ms = JOB_PACE_LOOK_MS;
+		listener_check(listener);
+		if (files_changed) {
+			files_changed = false;
+			job_settings_reload();
+		}
+		for (int i = 0; i < this_job.devices.count; i++)
+			device_agree(&this_job.devices.device[i], told[i]);
+	}
+	return NULL;
+}
+
+int helper_start(void)
+{
+	int error;
+
+	sem_init(&joined, 0, 0);
+	sem_init(&ready, 0, 0);
+	error = thread_start(help);
+	if (!error) {
+		while (sem_wait(&joined) != 0 && errno == EINTR)
+			;
+	}
+	return error;
+}
+
+void helper_go(bool goes_on)
+{
+	is_given_up = !goes_on;
+	sem_post(&ready);
+}
+
+void helper_forked(void)
+{
+	if (listener)
+		listener_abandon(listener);
+	listener = NULL;
+}

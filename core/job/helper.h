@@ -1,0 +1,21 @@
+/*
+ * The helper: one thread that owns this process's slot in the segment, watches the configuration files, and tells those
+ * outside of the process what they ask. It makes no driver call.
+ */
+#ifndef SPILLWAY_JOB_HELPER_H
+#define SPILLWAY_JOB_HELPER_H
+
+#include <stdbool.h>
+
+#define HELPER_NOT_IN_THE_BOOKS                                                             \
+	"this process is not in the job's books: where memory is limited it holds none on " \
+	"the GPU"
+
+/* Returns once it has joined the job or cannot: 0, or a negative errno, and there is none. It then waits for helper_go(). */
+int helper_start(void);
+/* The rest has started, and from then on the configuration is the helper's; or it could not, and the helper ends. */
+void helper_go(bool goes_on);
+/* In a forked child. */
+void helper_forked(void);
+
+#endif

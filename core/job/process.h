@@ -1,0 +1,34 @@
+/*
+ * What this process has of its job: the configuration it follows, the segment, the devices. The files of core/job read
+ * and write it, everybody else asks by the functions.
+ */
+#ifndef SPILLWAY_JOB_PROCESS_H
+#define SPILLWAY_JOB_PROCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "core/budget/device.h"
+#include "core/job/config.h"
+
+extern struct this_job {
+	pid_t process;        /* which started */
+	bool forks_are_wiped; /* else a child that passed pthread_atfork() is known by its number */
+
+	_Atomic bool tells_nvml;
+	struct job_config config; /* after start, what changes in it is the helper's */
+	_Atomic bool configured;
+	struct segment *segment;
+	struct device_set devices;
+} this_job;
+
+/* False before job_start(), in a forked child, and where Spillway is configured off: forward all. */
+bool job_is_active(void);
+struct device_set *job_devices(void);
+/* What the process was configured by when it became part of the job; NULL before. Also in a forked child. */
+const struct job_config *job_configuration(void);
+/* Returns whether NVML's answers are to tell of the limit, as the configuration in force says. */
+bool job_tells_nvml(void);
+
+#endif

@@ -1,0 +1,184 @@
+/* New settings. Rules: runs inside the user's process, on one thread at a time. */
+#include "core/job/settings.h"
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/budget/growth.h"
+#include "core/budget/wanted.h"
+#include "core/job/launch.h"
+#include "core/job/pace.h"
+#include "core/job/process.h"
+#include "core/job/step_record.h"
+#include "core/job/steps.h"
+#include "core/memory/move/lull.h"
+#include "core/registry/actions.h"
+#include "core/state/ring.h"
+
+static bool is_recorded; /* a ring was made, or could not be */
+
+bool job_settings_are_any(void)
+{
+	bool is_limited = false;
+
+	for (int i = 0; i < this_job.devices.count; i++)
+		is_limited |=
+		    device_setting(&this_job.devices.device[i], memory_limit) != CONFIG_UNLIMITED;
+	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
+}
+
+/* From now on events are kept. */
+static void record(void)
+{
+	char message[512] = "";
+	struct ring *ring;
+
+	if (is_recorded || !this_job.segment)
+		return;
+	is_recorded = true;
+	if (ring_create(this_job.segment, &ring, message, sizeof(message)) != 0) {
+		log_warning("%s; no events are kept", message);
+		return;
+	}
+	for (int i = 0; i < this_job.devices.count; i++)
+		ring_name_device(ring, this_job.devices.device[i].id.ordinal,
+		                 this_job.devices.device[i].index);
+	atomic_store(&event_ring, ring);
+	for (int i = 0; i < this_job.devices.count; i++)
+		device_note_settings(&this_job.devices.device[i]);
+}
+
+static int change_devices(void *cookie, void *subject)
+{
+	const struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct device *device = &change->devices->device[i];
+		struct config_gpu settings;
+
+		config_for_device(change->config, &device->id, &settings);
+		if (device_apply(device, &settings))
+			wanted_wake(device);
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_paced)
+{
+	bool wanted = settings->steps == STEPS_ON ||
+	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_limit_max));
+
+	if (!job_steps_want(ordinal, wanted))
+		log_once(LOG_WARNING, "out of memory: steps of the program are not found");
+	return wanted;
+}
+
+static int change_pacers(void *cookie, void *subject)
+{
+	struct job_change *change = subject;
+
+	(void)cookie;
+	for (int i = 0; i < change->devices->count; i++) {
+		struct config_gpu settings;
+		bool is_paced;
+
+		config_for_device(change->config, &change->devices->device[i].id, &settings);
+		is_paced = job_pace_set(i, &settings);
+		change->is_paced |= is_paced;
+		change->has_steps |= finds_steps(i, &settings, is_paced);
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Memory moves best where nothing of a step is in flight yet. */
+static int end_step(void *cookie, void *subject)
+{
+	(void)cookie;
+	moment_has_come();
+	if (growth_step_ended(subject, clock_now()))
+		wanted_wake(subject);
+	return CUDA_SUCCESS;
+}
+
+bool job_settings_start(void)
+{
+	static const struct {
+		enum action_group group;
+		struct action action;
+	} ours[] = {
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "devices", change_devices, NULL}},
+	    {ACTION_CONFIG_CHANGED, {ACTION_RESOURCES, "pacing", change_pacers, NULL}},
+	    {ACTION_STEP_END, {ACTION_RESOURCES, "memory", end_step, NULL}},
+	};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
+		if (action_add(ours[i].group, &ours[i].action) != 0)
+			return false;
+	return job_step_record_start() && job_launches_start();
+}
+
+/* New settings take effect. */
+static void apply(void)
+{
+	struct job_change change = {.config = this_job.config.now, .devices = &this_job.devices};
+
+	atomic_store(&this_job.tells_nvml, config_nvml(this_job.config.now));
+	actions_run(ACTION_CONFIG_CHANGED, &change);
+	if (change.is_paced || job_settings_are_any())
+		record();
+	if (!job_launches_act(change.is_paced, change.has_steps))
+		log_error("out of memory: launches are %s",
+		          change.is_paced ? "not paced" : "paced as before");
+}
+
+/* For stat, and for those who wait until every process follows. */
+static void tell(void)
+{
+	const char *complaint = this_job.config.complaint;
+
+	if (!this_job.segment)
+		return;
+	if (!*complaint)
+		complaint = config_warnings(this_job.config.now);
+	segment_complain(this_job.segment, complaint);
+	segment_follow(this_job.segment, config_override_hash(this_job.config.now));
+}
+
+/*
+ * The tool takes back what was set by writing the file anew, never by removing it under living processes. So one that is gone
+ * went with the state directory, file by file, as logind's RemoveIPC has it, and nobody took anything back.
+ */
+static bool has_lost_override(void)
+{
+	if (!this_job.segment || !job_config_lost_override(&this_job.config))
+		return false;
+	log_once(
+	    LOG_WARNING,
+	    "job %s: %s was removed while it runs (by RemoveIPC of logind?); what was set stays "
+	    "until it is there again",
+	    this_job.config.name, this_job.config.override_path);
+	return true;
+}
+
+void job_settings_reload(void)
+{
+	bool accepted =
+	    !has_lost_override() && job_config_reload(&this_job.config, &this_job.devices);
+
+	if (accepted)
+		apply();
+	event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
+	tell();
+}
+
+bool job_settings_hold_alone(void)
+{
+	job_config_reload(&this_job.config, &this_job.devices);
+	return job_config_is_limited(&this_job.config, &this_job.devices);
+}
+
+void job_settings_apply(void)
+{
+	apply();
+	tell();
+}

@@ -1,0 +1,30 @@
+/*
+ * New settings take effect in this process. Not thread-safe: the thread that starts the job, then its helper.
+ */
+#ifndef SPILLWAY_JOB_SETTINGS_H
+#define SPILLWAY_JOB_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "core/budget/device.h"
+
+/* What ACTION_CONFIG_CHANGED acts on. */
+struct job_change {
+	const struct config *config;
+	struct device_set *devices;
+	bool is_paced;  /* so far: launches are to be held back on a device */
+	bool has_steps; /* so far: steps are to be found on a device */
+};
+
+/* Adds what acts on new settings, launches and steps. False: no memory. */
+bool job_settings_start(void);
+/* Puts the configuration in force into effect, and says so in the segment. */
+void job_settings_apply(void);
+/* Reads the layers again; a bad one changes nothing. */
+void job_settings_reload(void);
+/* Returns whether the job has a name, a file or a limit: its memory is to be seen and steered. */
+bool job_settings_are_any(void);
+/* Without the helper, or a seat, nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */
+bool job_settings_hold_alone(void);
+
+#endif
