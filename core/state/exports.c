@@ -104,39 +104,6 @@ static bool is_free(const struct segment_export *e)
 	return !atomic_load(&e->bytes) && !atomic_load(&e->owner);
 }
 
-static bool is_orphan(const struct segment_export *e)
-{
-	return atomic_load(&e->bytes) && !atomic_load(&e->owner) && e->device < SEGMENT_DEVICES;
-}
-
-/* --- for slots and totals; under the lock --- */
-
-void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
-{
-	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
-	for (int i = 0; i < SEGMENT_EXPORTS; i++)
-		if (is_orphan(&file->export[i]))
-			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
-}
-
-void exports_forget_slot(struct segment_file *file, uint32_t slot)
-{
-	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
-		struct segment_export *e = &file->export[i];
-
-		atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
-		if (atomic_load(&e->owner) == slot + 1)
-			atomic_store(&e->owner, 0);
-	}
-}
-
-void exports_forget_orphans(struct segment_file *file)
-{
-	for (int i = 0; i < SEGMENT_EXPORTS; i++)
-		if (is_orphan(&file->export[i]))
-			atomic_store(&file->export[i].bytes, 0);
-}
-
 /* --- tags --- */
 
 void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes)
@@ -281,7 +248,7 @@ static bool let_go(struct segment *segment, const struct judged *judged)
 	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &segment->file->export[i];
 
-		if (judged->turn[i] && judged->turn[i] == e->turn && is_orphan(e) &&
+		if (judged->turn[i] && judged->turn[i] == e->turn && export_is_orphan(e) &&
 		    !has_importers(e)) {
 			uint64_t bytes = atomic_load(&e->bytes);
 
@@ -299,7 +266,7 @@ static bool let_go(struct segment *segment, const struct judged *judged)
 /* Notes the record if nobody but a descriptor can hold its memory. */
 static bool is_candidate(struct judged *judged, const struct segment_export *e)
 {
-	if (!is_orphan(e) || has_importers(e))
+	if (!export_is_orphan(e) || has_importers(e))
 		return false;
 	judged->turn[e - judged->segment->file->export] = e->turn;
 	return true;

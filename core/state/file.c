@@ -4,6 +4,7 @@
  * Runs inside the user's process: a file that does not fit is refused and never written to; one
  * that has its name is complete; a descriptor is CLOEXEC.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -251,4 +252,31 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, char *m
 		                    segment_path(job, path, sizeof path), strerror(-error));
 	}
 	return fd;
+}
+
+int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)
+{
+	static const char ending[] = ".segment";
+	int count = 0;
+	DIR *directory = fdopendir(fd);
+	if (!directory) {
+		int error = -errno;
+		close(fd);
+		return error;
+	}
+	for (const struct dirent *entry; (entry = readdir(directory));) {
+		size_t length = strlen(entry->d_name), tail = sizeof ending - 1;
+		char job[SEGMENT_FILE_NAME_MAX];
+		if (length <= tail || length >= sizeof job ||
+		    strcmp(entry->d_name + length - tail, ending) != 0)
+			continue;
+		segment_copy_text(job, length - tail + 1, entry->d_name);
+		if (directory_check_name(job) != 0)
+			continue;
+		count++;
+		if (found(cookie, job) != 0)
+			break;
+	}
+	closedir(directory);
+	return count;
 }

@@ -209,30 +209,40 @@ int segment_mutex_init(union segment_mutex *mutex);
 int segment_lock(struct segment_file *file);
 void segment_unlock(struct segment_file *file);
 /* Around what readers must see whole; under the lock. */
-void segment_change_begin(struct segment_header *header);
-void segment_change_end(struct segment_header *header);
+static inline void segment_change_begin(struct segment_header *header)
+{
+	atomic_fetch_add(&header->sequence, 1);
+}
+
+static inline void segment_change_end(struct segment_header *header)
+{
+	atomic_fetch_add(&header->sequence, 1);
+}
+
 /* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
 void segment_repair(struct segment_file *file);
 /* A descriptor whose closing unlocks, or a negative errno. One at a time in a process. */
 int segment_job_lock(int directory, const char *job);
 
-/* view.c */
 /* As segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
-/* quota.c */
-/* Gives back what could not be before for want of the lock; under it. */
-void quota_settle(struct segment *segment);
-/* Makes the totals the sum over slots in use; under the lock. */
+/* recount.c; all under the lock */
+/* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-
-/* exports.c; all under the lock */
 /* The bytes of exports that nobody owns. */
 void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES]);
 /* A slot is retired: what its process owned is orphaned, what it had imported it has no more. May be repeated. */
 void exports_forget_slot(struct segment_file *file, uint32_t slot);
 /* No process lives: nobody of the job has what is orphaned. */
 void exports_forget_orphans(struct segment_file *file);
+bool export_is_orphan(const struct segment_export *e);
+
+/* quota.c */
+/* Gives back what could not be before for want of the lock; under it. */
+void quota_settle(struct segment *segment);
+
+/* exports.c; under the lock */
 /* As quota_settle(), of exported memory. */
 void exports_settle(struct segment *segment);
 

@@ -66,16 +66,6 @@ void segment_unlock(struct segment_file *file)
 	lock_robust_release(&file->header.lock.mutex);
 }
 
-void segment_change_begin(struct segment_header *header)
-{
-	atomic_fetch_add(&header->sequence, 1);
-}
-
-void segment_change_end(struct segment_header *header)
-{
-	atomic_fetch_add(&header->sequence, 1);
-}
-
 void segment_repair(struct segment_file *file)
 {
 	slots_finish_retiring(file);

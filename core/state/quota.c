@@ -20,27 +20,6 @@ static void set(_Atomic uint64_t *charge, uint64_t bytes)
 	atomic_store_explicit(charge, bytes, memory_order_relaxed);
 }
 
-void quota_recount(struct segment_file *file)
-{
-	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
-
-	exports_recount(file, orphaned);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &file->slot[i];
-		if (atomic_load(&slot->state) == SLOT_FREE)
-			continue;
-		for (int d = 0; d < SEGMENT_DEVICES; d++)
-			for (int s = 0; s < SEGMENT_SIDES; s++)
-				total[d][s] += get(&slot->ledger[d].charged[s]);
-	}
-	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		set(&file->header.orphaned[d], orphaned[d]);
-		total[d][SEGMENT_ON_DEVICE] += orphaned[d];
-		for (int s = 0; s < SEGMENT_SIDES; s++)
-			set(&file->header.charged[d][s], total[d][s]);
-	}
-}
-
 static bool is_valid(const struct segment *segment, int device, enum segment_side side)
 {
 	return device >= 0 &&
@@ -71,7 +50,6 @@ void quota_settle(struct segment *segment)
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			settle(segment, d, s);
-	exports_settle(segment);
 }
 
 static bool fits(const struct segment *segment, int device, enum segment_side side, uint64_t bytes,

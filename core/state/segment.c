@@ -262,6 +262,7 @@ void segment_tend(struct segment *segment)
 		return;
 	slots_probe(segment->file);
 	quota_settle(segment);
+	exports_settle(segment);
 	slots_tended(&segment->file->header);
 	segment_unlock(segment->file);
 	segment_judge_exports(segment);

@@ -14,7 +14,6 @@
  * trylock, and unlike pids and record locks right across pid namespaces, fork and closed
  * descriptors.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -262,31 +261,4 @@ int segment_list(int (*found)(void *cookie, const char *job), void *cookie)
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	return segment_list_in(fd, found, cookie);
-}
-
-int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *cookie)
-{
-	static const char ending[] = ".segment";
-	int count = 0;
-	DIR *directory = fdopendir(fd);
-	if (!directory) {
-		int error = -errno;
-		close(fd);
-		return error;
-	}
-	for (const struct dirent *entry; (entry = readdir(directory));) {
-		size_t length = strlen(entry->d_name), tail = sizeof ending - 1;
-		char job[SEGMENT_FILE_NAME_MAX];
-		if (length <= tail || length >= sizeof job ||
-		    strcmp(entry->d_name + length - tail, ending) != 0)
-			continue;
-		segment_copy_text(job, length - tail + 1, entry->d_name);
-		if (directory_check_name(job) != 0)
-			continue;
-		count++;
-		if (found(cookie, job) != 0)
-			break;
-	}
-	closedir(directory);
-	return count;
 }

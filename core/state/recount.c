@@ -1,0 +1,69 @@
+/*
+ * Totals made anew from seats and records, whoever was killed while he changed them. Runs inside
+ * the user's process, under the segment's lock: no system call.
+ */
+#include <string.h>
+
+#include "core/state/layout.h"
+
+static uint64_t get(const _Atomic uint64_t *charge)
+{
+	return atomic_load_explicit(charge, memory_order_relaxed);
+}
+
+static void set(_Atomic uint64_t *charge, uint64_t bytes)
+{
+	atomic_store_explicit(charge, bytes, memory_order_relaxed);
+}
+
+bool export_is_orphan(const struct segment_export *e)
+{
+	return atomic_load(&e->bytes) && !atomic_load(&e->owner) && e->device < SEGMENT_DEVICES;
+}
+
+void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
+{
+	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (export_is_orphan(&file->export[i]))
+			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
+}
+
+void exports_forget_slot(struct segment_file *file, uint32_t slot)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
+		struct segment_export *e = &file->export[i];
+
+		atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
+		if (atomic_load(&e->owner) == slot + 1)
+			atomic_store(&e->owner, 0);
+	}
+}
+
+void exports_forget_orphans(struct segment_file *file)
+{
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (export_is_orphan(&file->export[i]))
+			atomic_store(&file->export[i].bytes, 0);
+}
+
+void quota_recount(struct segment_file *file)
+{
+	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
+
+	exports_recount(file, orphaned);
+	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+		const struct segment_slot *slot = &file->slot[i];
+		if (atomic_load(&slot->state) == SLOT_FREE)
+			continue;
+		for (int d = 0; d < SEGMENT_DEVICES; d++)
+			for (int s = 0; s < SEGMENT_SIDES; s++)
+				total[d][s] += get(&slot->ledger[d].charged[s]);
+	}
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
+		set(&file->header.orphaned[d], orphaned[d]);
+		total[d][SEGMENT_ON_DEVICE] += orphaned[d];
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			set(&file->header.charged[d][s], total[d][s]);
+	}
+}
