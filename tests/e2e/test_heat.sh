@@ -19,7 +19,7 @@ begin() {
 	job=$1
 	limit_file "$ini" $((128 * mib))
 	shift
-	start_driven "$job" "$ini" SOFTGPU_HOST_BANDWIDTH=64G "$@"
+	start_driven "$job" "$ini" SOFTGPU_HOST_BANDWIDTH=64G SOFTGPU_KERNEL_TIME_US=5000 "$@"
 	for name in $buffers; do
 		wants 0 alloc $name 8192
 		wants 0 fill $name 1

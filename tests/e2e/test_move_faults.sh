@@ -8,11 +8,13 @@ set -eu
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
 quick="demote_deadline=1ms"
+# Three chunks, the last in part, two chunks and a slab; in the long form five, two and a slab.
+if [ "${FORM:-}" = long ]; then largest=9 least=6 most=14; else largest=5 least=4 most=10; fi # MiB
 
 # commands INI
 commands() {
 	cat <<END
-try alloc a 9216
+try alloc a $((largest * 1024))
 try alloc b 4096
 try alloc c 100
 fill a 11
@@ -25,12 +27,12 @@ mix_blocked b c 4
 unblock
 sync
 sum a b c
-limit $1 $((6 * mib)) $quick
-settle $((6 * mib))
+limit $1 $((least * mib)) $quick
+settle $((least * mib))
 mix a b 2 3
 sum a b c
 limit $1 $((64 * mib)) $quick
-rise $((14 * mib))
+rise $((most * mib))
 mix b a 3 3
 sum a b c
 try ipc a

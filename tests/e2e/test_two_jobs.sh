@@ -6,7 +6,7 @@ set -eu
 . tests/e2e/lib.sh
 # shellcheck source=tests/e2e/elastic.sh
 . tests/e2e/elastic.sh
-export SOFTGPU_MEMORY=96M SOFTGPU_RELEASE_DELAY_MS=300
+export SOFTGPU_MEMORY=96M SOFTGPU_RELEASE_DELAY_MS=300 SOFTGPU_KERNEL_TIME_US=2000
 moves=$build/tests/e2e/moves
 pids=
 
