@@ -39,11 +39,6 @@ uint64_t device_limit(struct device *device)
 	return device_limit_by(device, &settings);
 }
 
-bool device_is_evicted(struct device *device)
-{
-	return device_setting(device, evict);
-}
-
 uint64_t device_limit_of_movable(struct device *device)
 {
 	struct config_gpu settings = device_settings(device);
@@ -62,22 +57,29 @@ static void tell_share(const struct device *device, uint64_t share)
 	event_note(.kind = EVENT_share, .device = device->id.ordinal, .a = share);
 }
 
+/* Returns what of exported memory its owner has given up, job-wide, and others of the job hold. */
+static uint64_t orphaned(const struct device *device)
+{
+	return device->segment ? segment_orphaned(device->segment, device->index) : 0;
+}
+
+/* Returns what follows from this process's ledger and from what is charged to the job. */
+static struct verdict device_verdict(struct device *device)
+{
+	struct ledger_copy ledger = ledger_read(device->ledger);
+	struct standing standing = {.generation = device_job_generation(device),
+	                            .charged = device_charged(device, SEGMENT_ON_DEVICE),
+	                            .orphaned = orphaned(device)};
+
+	return verdict_of(&ledger, 1, &standing);
+}
+
 void device_note_settings(struct device *device)
 {
 	struct verdict verdict = device_verdict(device);
 
 	tell_limit(device, &verdict);
 	tell_share(device, verdict.share);
-}
-
-struct verdict device_verdict(struct device *device)
-{
-	struct ledger_copy ledger = ledger_read(device->ledger);
-	struct standing standing = {.generation = device_job_generation(device),
-	                            .charged = device_charged(device, SEGMENT_ON_DEVICE),
-	                            .orphaned = device_orphaned(device)};
-
-	return verdict_of(&ledger, 1, &standing);
 }
 
 /* With the lock held. */
@@ -388,11 +390,6 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 		device_uncharge(device, SEGMENT_ON_DEVICE, bytes - left);
 	if (left)
 		note_given_back(device);
-}
-
-uint64_t device_orphaned(const struct device *device)
-{
-	return device->segment ? segment_orphaned(device->segment, device->index) : 0;
 }
 
 bool device_let_orphans_go(struct device *device)

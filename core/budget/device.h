@@ -110,8 +110,6 @@ struct config_gpu device_settings(struct device *device);
  * job's books, unless there is no limit.
  */
 uint64_t device_limit(struct device *device);
-/* Whether all that can move is to be on the host, whatever the limit. What can only be on the device may still be there. */
-bool device_is_evicted(struct device *device);
 /* Bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t device_limit_of_movable(struct device *device);
 /* The limit for who has the settings already. */
@@ -145,8 +143,6 @@ void device_agree(struct device *device, uint64_t generation);
 /* Counts an out-of-memory answer to the program; how many there were, for spill_after. */
 void device_note_refusal(struct device *device);
 uint64_t device_refusals(const struct device *device);
-/* Returns what follows from this process's ledger and from what is charged to the job. */
-struct verdict device_verdict(struct device *device);
 /* Tells whoever reads the ring which limit and share are in force. */
 void device_note_settings(struct device *device);
 
@@ -169,8 +165,6 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
  * others may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
-/* Job-wide bytes of it whose owner has given them up or died, and which others of the job hold. */
-uint64_t device_orphaned(const struct device *device);
 /* Uncharges what of it nobody holds any more. Whether there was any. */
 bool device_let_orphans_go(struct device *device);
 /* False: so much has not even the whole device, and the driver will refuse it. */

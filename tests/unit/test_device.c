@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/budget/device.h"
+#include "core/budget/device.c" /* device_verdict(), too */
 #include "core/cuda/driver.h"
 #include "core/budget/terms.h"
 #include "tests/unit/state_directory.h"

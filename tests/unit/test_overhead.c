@@ -1,5 +1,5 @@
 /* Overhead: the figure that follows from what NVML says and what is charged. */
-#include "core/memory/uses/overhead.h"
+#include "core/memory/uses/overhead.c" /* overhead_follow(), too */
 #include "tests/unit/suite.h"
 
 #define MIB ((uint64_t)1 << 20)

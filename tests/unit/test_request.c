@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/devices.h"
+#include "core/budget/device.c" /* device_verdict(), too */
 #include "core/cuda/context.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/alloc/managed.h"

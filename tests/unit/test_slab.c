@@ -2,7 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/memory/arena/slab.h"
+#define SPILLWAY_CHECK_LOCKS /* slab_is_valid(), too */
+#include "core/memory/arena/slab.c"
 #include "suite.h"
 
 static struct slabs slabs;
@@ -15,15 +16,15 @@ START_TEST(every_size_has_the_smallest_class_that_holds_it)
 	unsigned int class = 0;
 
 	for (size_t size = 1; size <= SLAB_BLOCK_MAX; size++) {
-		if (size > slab_class_size(class))
+		if (size > class_size(class))
 			class ++;
 		if (class >= SLAB_CLASSES || slab_class(size) != class)
 			ck_abort_msg("%zu bytes: class %u, not %u", size, slab_class(size), class);
-		if (size > slab_class_size(class))
+		if (size > class_size(class))
 			ck_abort_msg("%zu bytes do not fit in class %u", size, class);
 	}
 	ck_assert_uint_eq(class, SLAB_CLASSES - 1);
-	ck_assert_uint_eq(slab_class_size(class), SLAB_BLOCK_MAX);
+	ck_assert_uint_eq(class_size(class), SLAB_BLOCK_MAX);
 }
 END_TEST
 
@@ -31,8 +32,7 @@ END_TEST
 START_TEST(little_is_wasted)
 {
 	for (unsigned int class = 0; class < SLAB_CLASSES; class ++) {
-		uint32_t size = slab_class_size(class),
-		         smaller = class ? slab_class_size(class - 1) : 0;
+		uint32_t size = class_size(class), smaller = class ? class_size(class - 1) : 0;
 		double block = (double)(size - smaller - 512) / size;
 		double rest = (double)(SLAB_BYTES % size) / SLAB_BYTES;
 
@@ -47,7 +47,7 @@ END_TEST
 START_TEST(powers_of_two_fit_exactly)
 {
 	for (uint32_t size = 512; size <= SLAB_BLOCK_MAX; size *= 2)
-		ck_assert_uint_eq(slab_class_size(slab_class(size)), size);
+		ck_assert_uint_eq(class_size(slab_class(size)), size);
 }
 END_TEST
 
@@ -56,7 +56,7 @@ START_TEST(a_slab_fills_and_empties)
 {
 	for (unsigned int class = 0; class < SLAB_CLASSES; class ++) {
 		struct slab *slab = slab_create(&slabs, class);
-		uint32_t size = slab_class_size(class), blocks = SLAB_BYTES / size;
+		uint32_t size = class_size(class), blocks = SLAB_BYTES / size;
 
 		ck_assert_ptr_nonnull(slab);
 		ck_assert(slab_is_valid(slab));
@@ -117,7 +117,7 @@ START_TEST(a_spent_block_is_never_taken_again)
 {
 	for (unsigned int class = 0; class < SLAB_CLASSES; class ++) {
 		struct slab *slab = slab_create(&slabs, class);
-		uint32_t size = slab_class_size(class), blocks = SLAB_BYTES / size;
+		uint32_t size = class_size(class), blocks = SLAB_BYTES / size;
 
 		ck_assert_ptr_nonnull(slab);
 		/* One after the other, another beside it, until the slab has no room left. */

@@ -326,8 +326,9 @@ struct allocation *elastic_owner(CUdeviceptr address,
 	return found;
 }
 
-void elastic_each_run(struct device *device,
-                      void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie)
+/* Calls each() with every run that is mapped now, with the arena's lock held. */
+static void each_run(struct device *device,
+                     void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
@@ -359,7 +360,7 @@ void elastic_open_to(struct device *owner, struct device *reader)
 		return;
 	/* What the mover maps elsewhere from now on has the right as well. */
 	gate_enter();
-	elastic_each_run(owner, open_run, &access);
+	each_run(owner, open_run, &access);
 	gate_leave();
 }
 

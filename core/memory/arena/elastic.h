@@ -45,9 +45,6 @@ struct allocation *elastic_owner(CUdeviceptr address,
 
 /* Releases slabs that hold nothing. Their bytes. */
 uint64_t elastic_trim(struct device *device);
-/* Calls each() with every run that is mapped now, with the arena's lock held. */
-void elastic_each_run(struct device *device,
-                      void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie);
 /* `reader` may reach what `owner` allocates from now on, and what is in its arena already. A right once given stays. */
 void elastic_open_to(struct device *owner, struct device *reader);
 

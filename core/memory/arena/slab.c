@@ -13,6 +13,11 @@ static const uint16_t sizes[SLAB_CLASSES] = {
     1,  2,  3,  4,   5,   6,   7,   8,   10,  12,  14,  16,  20,  24,  28,  32,  40,   48,   56,
     64, 80, 96, 112, 128, 160, 192, 224, 256, 315, 372, 455, 512, 585, 682, 819, 1024, 1365, 2048};
 
+static uint32_t class_size(unsigned int class)
+{
+	return (uint32_t)sizes[class] * STEP;
+}
+
 unsigned int slab_class(size_t size)
 {
 	unsigned int low = 0, high = SLAB_CLASSES - 1;
@@ -20,7 +25,7 @@ unsigned int slab_class(size_t size)
 	while (low < high) {
 		unsigned int middle = (low + high) / 2;
 
-		if (size <= slab_class_size(middle))
+		if (size <= class_size(middle))
 			high = middle;
 		else
 			low = middle + 1;
@@ -28,14 +33,9 @@ unsigned int slab_class(size_t size)
 	return low;
 }
 
-uint32_t slab_class_size(unsigned int class)
-{
-	return (uint32_t)sizes[class] * STEP;
-}
-
 uint64_t slab_span(size_t size)
 {
-	return size <= SLAB_BLOCK_MAX ? slab_class_size(slab_class(size))
+	return size <= SLAB_BLOCK_MAX ? class_size(slab_class(size))
 	                              : ((uint64_t)size + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
 }
 
@@ -65,7 +65,7 @@ static void leave(struct slabs *slabs, struct slab *slab)
 
 struct slab *slab_create(struct slabs *slabs, unsigned int class)
 {
-	uint32_t block_size = slab_class_size(class), blocks = SLAB_BYTES / block_size;
+	uint32_t block_size = class_size(class), blocks = SLAB_BYTES / block_size;
 	struct slab *slab = calloc(1, sizeof(*slab) + blocks * sizeof(*slab->owners));
 
 	if (!slab)
@@ -147,7 +147,7 @@ bool slab_is_valid(const struct slab *slab)
 {
 	uint32_t free_blocks = 0, spent = 0;
 
-	if (slab->class >= SLAB_CLASSES || slab->block_size != slab_class_size(slab->class) ||
+	if (slab->class >= SLAB_CLASSES || slab->block_size != class_size(slab->class) ||
 	    slab->blocks != SLAB_BYTES / slab->block_size)
 		return false;
 	for (uint32_t bit = 0; bit < sizeof(slab->bitmap) * 8; bit++) {

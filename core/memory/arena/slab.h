@@ -31,9 +31,8 @@ struct slabs {
 	struct slab *with_room[SLAB_CLASSES];
 };
 
-/* The class of blocks for this many bytes (1 to SLAB_BLOCK_MAX) and their size. */
+/* Returns the class of blocks for this many bytes (1 to SLAB_BLOCK_MAX). */
 unsigned int slab_class(size_t size);
-uint32_t slab_class_size(unsigned int class);
 /* Returns the bytes that so many take: a block, or above SLAB_BLOCK_MAX as many slabs as it would fill. */
 uint64_t slab_span(size_t size);
 

@@ -33,7 +33,11 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-bool overhead_follow(struct overhead *overhead, const struct overhead_look *look)
+/*
+ * Takes a look into the figure. Returns whether it may stay unless something changes it: a look that
+ * changed it is not the last.
+ */
+static bool overhead_follow(struct overhead *overhead, const struct overhead_look *look)
 {
 	bool grew = look->charged[1] > look->charged[0];
 	uint64_t more = look->charged[grew], fewer = look->charged[!grew];

@@ -30,9 +30,6 @@ struct overhead_look {
 	uint64_t held, charged[2], elsewhere;
 };
 
-/* The figure after a look. Returns whether it may stay unless something changes it: a look that changed it is not the last. */
-bool overhead_follow(struct overhead *overhead, const struct overhead_look *look);
-
 extern const struct resource_type overhead_type;
 
 /* Set once NVML has told what this process has on the device; until then nothing is told, and differences are measured. */
