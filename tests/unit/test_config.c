@@ -646,9 +646,10 @@ START_TEST(bad_text)
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
 	     "share_window, steps, spill, spill_after, reported_memory, mixed, demote_deadline, "
 	     "deferred_free, pin_new, evict"},
-	    {"[job]\nname = -x\n", "job.ini:2: name = -x: expected 1 to 63 letters, digits, '.', '_' or '-', not "
-                            "beginning with '.' or '-'"},
-    {"[gpu]\nname = x\n", "job.ini:2: name: belongs to [job], not to [gpu]"},
+	    {"[job]\nname = -x\n",
+	     "job.ini:2: name = -x: expected 1 to 63 letters, digits, '.', '_' or '-', not "
+	     "beginning with '.' or '-'"},
+	    {"[gpu]\nname = x\n", "job.ini:2: name: belongs to [job], not to [gpu]"},
 	    {"[gpu 0]\n\nlabels = a=b\n", "job.ini:3: labels: belongs to [job], not to [gpu 0]"},
 	    {"[gpu]\nlabel = a=b\n", "job.ini:2: label: unknown key in [gpu], did you mean labels, "
 	                             "which belongs to [job]?; expected one of memory_limit, "},
