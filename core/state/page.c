@@ -23,6 +23,7 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/state/layout.h"
+#include "core/state/page_owners.h"
 #include "core/state/refuse.h"
 
 #define PAGE_MAGIC "SPILPAGE"
@@ -378,66 +379,14 @@ static DIR *open_listing(const char *node)
 
 /* --- going through them --- */
 
-/* Counts the files of one user that were met. */
-struct owner {
-	uid_t uid;
-	int pages, refused;
-};
-
-/* A table of those who have any, by uid, never more than half full. */
-struct owners {
-	struct owner *of;
-	uint32_t size, used; /* size: a power of two */
-	struct owner none;   /* where there is no memory for more, they share one */
-};
-
-static bool is_met(const struct owner *owner)
-{
-	return owner->pages + owner->refused > 0;
-}
-
-static struct owner *place_of(struct owner *of, uint32_t size, uid_t uid)
-{
-	uint32_t at = (uint32_t)uid * 2654435761u;
-	while (is_met(&of[at & (size - 1)]) && of[at & (size - 1)].uid != uid)
-		at++;
-	return &of[at & (size - 1)];
-}
-
-static bool grow(struct owners *owners)
-{
-	uint32_t size = owners->size ? 2 * owners->size : 64;
-	struct owner *of = calloc(size, sizeof *of);
-	if (!of)
-		return false;
-	for (uint32_t i = 0; i < owners->size; i++)
-		if (is_met(&owners->of[i]))
-			*place_of(of, size, owners->of[i].uid) = owners->of[i];
-	free(owners->of);
-	owners->of = of;
-	owners->size = size;
-	return true;
-}
-
-/* Whoever asks counts something of it. */
-static struct owner *owner_of(struct owners *owners, uid_t uid)
-{
-	if (2 * owners->used >= owners->size && !grow(owners))
-		return &owners->none;
-	struct owner *owner = place_of(owners->of, owners->size, uid);
-	owners->used += !is_met(owner);
-	owner->uid = uid;
-	return owner;
-}
-
 /* Reads one that has a page's name, unless its owner has had his part. 0 or a negative errno and why. */
-static int look(int directory, const char *name, struct owners *owners, struct page_found *found,
-                char *why, size_t size)
+static int look(int directory, const char *name, struct page_owners *owners,
+                struct page_found *found, char *why, size_t size)
 {
 	struct stat status;
 	if (file_status_at(directory, name, &status) != 0)
 		return -errno;
-	struct owner *owner = owner_of(owners, status.st_uid);
+	struct page_owner *owner = page_owner_of(owners, status.st_uid);
 	if (owner->pages >= PAGE_OF_OWNER_MAX || owner->refused >= PAGE_OF_OWNER_MAX) {
 		owner->refused++;
 		return state_refuse(-EMFILE, why, size, "user %u has more than %d",
@@ -458,7 +407,7 @@ int page_list(void (*each)(void *cookie, const struct page_found *found), void *
               size_t size)
 {
 	struct page_found found = {0};
-	struct owners owners = {0};
+	struct page_owners owners = {0};
 	char node[PATH_MAX];
 	DIR *listing = open_listing(directory_of_node(node, sizeof node));
 	char reason[128] = "";
