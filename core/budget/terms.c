@@ -4,12 +4,17 @@
 #include "core/budget/device.h"
 #include "core/budget/host_memory.h"
 
+void terms_take(struct terms *terms, struct device *device)
+{
+	terms->generation = device_read_settings(device, &terms->settings);
+	terms->limit = device_limit_by(device, &terms->settings);
+}
+
 struct terms terms_of(struct device *device)
 {
 	struct terms terms;
 
-	terms.generation = device_read_settings(device, &terms.settings);
-	terms.limit = device_limit_by(device, &terms.settings);
+	terms_take(&terms, device);
 	return terms;
 }
 

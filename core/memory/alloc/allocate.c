@@ -55,7 +55,7 @@ static const struct config_gpu *settings_of(struct serving *s)
 {
 	if (!s->has_terms) {
 		s->has_terms = true;
-		s->terms = terms_of(s->device);
+		terms_take(&s->terms, s->device);
 		s->until = reclaim_deadline(&s->terms, s->terms.settings.pin_new);
 		s->reclaim =
 		    (struct reclaim){.device = s->device, .terms = &s->terms, .until = &s->until};
