@@ -12,6 +12,7 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
+#include "core/memory/uses/measured.h"
 
 static _Atomic bool is_elastic;
 
@@ -481,6 +482,7 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 		return asked->native(asked->cookie, address);
 	s.asked = asked;
 	s.device = s.context->device;
+	measured_catch_up(s.device);
 	s.lack.bytes = 0;
 	s.has_terms = s.is_begun = s.is_last = false;
 	result = allocate(&s, address);

@@ -23,11 +23,11 @@ static struct reading {
 	bool waits_for_first; /* context of the device */
 	uint64_t used, charged;
 	_Atomic uint64_t read_ns; /* CLOCK_MONOTONIC_COARSE */
-	_Atomic bool has_left_out;
 	struct left_out left_out;
 } readings[DEVICE_MAX][WAYS] = {[0 ... DEVICE_MAX - 1] = {[0 ... WAYS - 1] = {.lock = LOCK_FREE}}};
 
 uint64_t measured_every_ns = 50000000;
+_Atomic bool measured_is_behind[DEVICE_MAX];
 static bool started;
 
 static struct reading *reading_of(const struct device *device, enum way way)
@@ -82,7 +82,7 @@ static struct left_out charge_left_out(struct reading *r, struct device *device,
 	struct left_out out = r->left_out;
 
 	r->left_out = (struct left_out){0};
-	atomic_store_explicit(&r->has_left_out, false, memory_order_relaxed);
+	atomic_store_explicit(&measured_is_behind[device->id.ordinal], false, memory_order_relaxed);
 	if (out.most && !is_there(&out.context))
 		out.most = 0;
 	if (out.most)
@@ -134,12 +134,9 @@ static uint64_t end(struct device *device, enum way way, const struct context *c
 	return bytes;
 }
 
-void measured_catch_up(struct device *device)
+void measured_catch_up_now(struct device *device)
 {
-	struct reading *r = reading_of(device, BY_CONTEXT);
-
-	if (atomic_load_explicit(&r->has_left_out, memory_order_relaxed) && !capture_is_active() &&
-	    begin(device, BY_CONTEXT))
+	if (!capture_is_active() && begin(device, BY_CONTEXT))
 		end(device, BY_CONTEXT, NULL, NULL, 0);
 }
 
@@ -191,7 +188,8 @@ void measured_begin_seldom(struct measuring *measuring)
 		measure_in(measuring, context);
 		if (!begin(measuring->device, BY_CONTEXT))
 			measuring->device = NULL;
-	} else if (!atomic_load_explicit(&r->has_left_out, memory_order_relaxed)) {
+	} else if (!atomic_load_explicit(&measured_is_behind[context->device->id.ordinal],
+	                                 memory_order_relaxed)) {
 		measure_in(measuring, context);
 		measuring->is_left_out = true;
 	}
@@ -204,7 +202,8 @@ static void leave_out(const struct measuring *measuring, const void *owner, uint
 	lock_acquire(&r->lock);
 	if (!r->left_out.most && owner && most) {
 		r->left_out = (struct left_out){most, measuring->context, owner};
-		atomic_store_explicit(&r->has_left_out, true, memory_order_relaxed);
+		atomic_store_explicit(&measured_is_behind[measuring->device->id.ordinal], true,
+		                      memory_order_relaxed);
 	}
 	lock_release(&r->lock);
 }
@@ -288,7 +287,7 @@ static void forget_left_out(const void *owner)
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		struct reading *r = &readings[i][BY_CONTEXT];
 
-		if (!atomic_load_explicit(&r->has_left_out, memory_order_relaxed))
+		if (!atomic_load_explicit(&measured_is_behind[i], memory_order_relaxed))
 			continue;
 		lock_acquire(&r->lock);
 		if (r->left_out.owner == owner)

@@ -1,20 +1,23 @@
 /*
- * Measured costs: device memory that the driver takes for contexts, modules, arrays, graphs and the like, and tells nobody how
- * much.
+ * Measured costs: device memory that the driver takes for contexts, modules, arrays, graphs and the
+ * like, and tells nobody how much.
  *
- * Where NVML knows this process they are one figure per device (overhead.h), and nothing here asks the driver. Where it does
- * not, as in some containers, the difference in what the device has in use before and after the call is charged to the job,
- * without a limit: the driver has it already. It belongs to an object and goes with it, or with the object's context. What a
- * stream takes is then not known.
+ * Where NVML knows this process they are one figure per device (overhead.h), and nothing here asks
+ * the driver. Where it does not, as in some containers, the difference in what the device has in
+ * use before and after the call is charged to the job, without a limit: the driver has it already.
+ * It belongs to an object and goes with it, or with the object's context. What a stream takes is
+ * then not known.
  *
- * What others take meanwhile is in the difference too. What this job charged in that time, other processes and
- * threads included, is taken out; what remains of other jobs is bounded by the most that is plausible for the
- * object. A difference below zero is zero. While a stream capture is active nothing is measured, because a query
- * from another thread could invalidate it. Several measurements may run at once without waiting for each other:
- * together they are charged for all, each for what came since the last one ended.
+ * What others take meanwhile is in the difference too. What this job charged in that time, other
+ * processes and threads included, is taken out; what remains of other jobs is bounded by the most
+ * that is plausible for the object. A difference below zero is zero. While a stream capture is
+ * active nothing is measured, because a query from another thread could invalidate it. Several
+ * measurements may run at once without waiting for each other: together they are charged for all,
+ * each for what came since the last one ended.
  *
- * A function is looked up more often than that may cost: of such calls at most one in 50 ms is measured, and what the others
- * took is charged by the next measurement, or by the mover, to the first that was left out.
+ * A function is looked up more often than that may cost: of such calls at most one in 50 ms is
+ * measured, and what the others took is charged by the next measurement or allocation, or by the
+ * mover, to the first that was left out.
  *
  * Thread-safe; makes driver calls, so no caller may hold a lock the driver's callbacks need.
  */
@@ -24,7 +27,10 @@
 #include "core/memory/uses/overhead.h"
 #include "core/memory/uses/side.h"
 
-/* The most that is plausible, bytes; of a module or library it is what its image can hold (image.h). */
+/*
+ * The most that is plausible, bytes; of a module or library it is what its image can hold
+ * (image.h).
+ */
 #define MEASURED_MOST_CONTEXT ((uint64_t)2 << 30)
 #define MEASURED_MOST_OBJECT  ((uint64_t)256 << 20) /* a function, a graph, a limit */
 
@@ -44,24 +50,39 @@ void measured_begin(struct measuring *measuring);
 /* Likewise, for what is done often and seldom takes anything. */
 void measured_begin_seldom(struct measuring *measuring);
 /*
- * After it, whatever it answered. owner: the object that came to be, or that grew; NULL after a failure. Bytes
- * charged.
+ * After it, whatever it answered. owner: the object that came to be, or that grew; NULL after a
+ * failure. Bytes charged.
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
-/* Charges what was left out, if it is time to. For the mover. */
-void measured_catch_up(struct device *device);
+/*
+ * Charges what was left out on a device. For the mover, and for the next call that takes memory:
+ * until then another job's memory would be taken for it.
+ */
+extern _Atomic bool measured_is_behind[DEVICE_MAX];
+void measured_catch_up_now(struct device *device);
+static inline void measured_catch_up(struct device *device)
+{
+	if (__builtin_expect(
+	        atomic_load_explicit(&measured_is_behind[device->id.ordinal], memory_order_relaxed),
+	        0))
+		measured_catch_up_now(device);
+}
 
 /* The same around what makes a context, which needs none before. made: NULL after a failure. */
 void measured_begin_context(struct measuring *measuring, struct device *device);
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
 /*
- * Contexts may be made behind our back, by the runtime library through the driver's private tables. What the first
- * of a device takes is then the difference between measured_start(), before there is any, and the moment it is met.
+ * Contexts may be made behind our back, by the runtime library through the driver's private tables.
+ * What the first of a device takes is then the difference between measured_start(), before there is
+ * any, and the moment it is met.
  */
 void measured_start(struct device_set *set);
 void measured_first_met(const struct context *context);
 
-/* Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown ones are fine. */
+/*
+ * Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown
+ * ones are fine.
+ */
 struct leaving measured_leave(const void *owner);
 void measured_left(struct leaving *leaving, bool gone);
 /* Likewise for a context, once it is forgotten. */
