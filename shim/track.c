@@ -127,7 +127,9 @@ void track_owned(const struct resource_type *type, uint64_t object,
 	KEEP_ERRNO;
 	struct object_entry entry = {.type = type, .address = object};
 
-	if (!job_is_active() || is_handed_out(type, object, owner_type, owner))
+	/* What leaves unmarked is made anew each time. */
+	if (!job_is_active() ||
+	    (!type->leaves_unmarked && is_handed_out(type, object, owner_type, owner)))
 		return;
 	if (weight)
 		entry.weight = *weight;
@@ -141,9 +143,14 @@ void untrack(const struct resource_type *type, uint64_t object, struct tracked *
 	KEEP_ERRNO;
 
 	going->type = type;
+	going->is_marked = !type->leaves_unmarked;
 	going->leaving.resource = NULL;
 	going->leaving.object = object;
-	if (job_is_active())
+	if (!job_is_active())
+		return;
+	if (!going->is_marked)
+		context_before_leaving(&going->before);
+	else
 		context_leave_unheld(type, object, &going->leaving);
 }
 
@@ -156,14 +163,21 @@ static bool is_unknown(const struct tracked *going)
 	return !going->leaving.resource && !known;
 }
 
+static bool has_left(const struct tracked *going)
+{
+	return going->is_marked
+	           ? registry_left(&going->leaving, true)
+	           : context_left_before(going->type, going->leaving.object, &going->before);
+}
+
 static void leave(const struct tracked *going)
 {
 	if (!keeps_more(going->type)) {
-		registry_left(&going->leaving, true);
+		has_left(going);
 		return;
 	}
 	lock_acquire(&kept_lock);
-	if (registry_left(&going->leaving, true) || is_unknown(going))
+	if (has_left(going) || is_unknown(going))
 		forget_kept(going->type, going->leaving.object);
 	lock_release(&kept_lock);
 }
@@ -176,7 +190,7 @@ void untrack_end(struct tracked *going, CUresult result)
 		return;
 	if (result == CUDA_SUCCESS)
 		leave(going);
-	else
+	else if (going->is_marked)
 		registry_left(&going->leaving, false);
 }
 

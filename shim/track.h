@@ -109,7 +109,9 @@
 /* An object that the driver is asked to destroy. */
 struct tracked {
 	const struct resource_type *type;
-	struct leaving leaving;
+	bool is_marked;
+	struct leaving leaving;       /* where it is */
+	struct before_leaving before; /* else */
 };
 
 /* Enters an object made in the current context; what its address stood for before is gone. */

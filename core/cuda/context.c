@@ -526,3 +526,19 @@ void context_leave_unheld(const struct resource_type *type, uint64_t object,
 {
 	leave(type, object, false, leaving);
 }
+
+void context_before_leaving(struct before_leaving *before)
+{
+	for (int i = 0; i < devices->count; i++)
+		before->entries[i] = registry_entries(devices->device[i].registry);
+}
+
+bool context_left_before(const struct resource_type *type, uint64_t object,
+                         const struct before_leaving *before)
+{
+	for (int i = 0; i < devices->count; i++)
+		if (registry_left_before(devices->device[i].registry, type, object,
+		                         before->entries[i]))
+			return true;
+	return false;
+}

@@ -94,6 +94,13 @@ struct leaving context_leave_object(const struct resource_type *type, uint64_t o
 /* Likewise, without a reference: its resource is not to be touched. */
 void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving);
+/* For types that leave unmarked: before the driver is asked, and after it agreed. Returns whether it was there. */
+struct before_leaving {
+	uint64_t entries[DEVICE_MAX];
+};
+void context_before_leaving(struct before_leaving *before);
+bool context_left_before(const struct resource_type *type, uint64_t object,
+                         const struct before_leaving *before);
 /* The device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
 /* For what belongs to no context: the default container of the process's first device. */

@@ -27,6 +27,25 @@ static struct address_entry *free_place(const struct address_table *table, uint6
 	return &table->entry[i];
 }
 
+struct address_entry *address_table_find_before(const struct address_table *table,
+                                                const struct resource_type *type, uint64_t address,
+                                                uint64_t entries)
+{
+	struct address_entry *found = NULL;
+
+	if (!table->capacity)
+		return NULL;
+	for (size_t i = home_of(table, address); table->entry[i].resource;
+	     i = next_place(table, i)) {
+		struct address_entry *entry = &table->entry[i];
+		if (entry->address == address && entry->resource->type == type &&
+		    entry->resource->entry <= entries &&
+		    (!found || entry->resource->entry > found->resource->entry))
+			found = entry;
+	}
+	return found;
+}
+
 struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address)
@@ -36,6 +55,8 @@ struct address_entry *address_table_find_any(const struct address_table *table,
 
 	if (!table->capacity)
 		return NULL;
+	if (type->leaves_unmarked)
+		return address_table_find_before(table, type, address, UINT64_MAX);
 	for (size_t i = home_of(table, address); table->entry[i].resource;
 	     i = next_place(table, i)) {
 		struct address_entry *entry = &table->entry[i];
@@ -89,7 +110,7 @@ static int grow(struct address_table *table)
 	    .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY,
 	    .shift = table->capacity ? table->shift - 1 : FIRST_SHIFT,
 	    .count = table->count,
-	    .entries = table->entries,
+	    .entries = atomic_load_explicit(&table->entries, memory_order_relaxed),
 	};
 	larger.entry = calloc(larger.capacity, sizeof *larger.entry);
 	if (!larger.entry)
@@ -138,7 +159,8 @@ int address_table_insert(struct address_table *table, struct container *containe
 	*place = (struct address_entry){
 	    .address = address, .container = container, .resource = resource};
 	table->count++;
-	resource->entry = ++table->entries;
+	resource->entry = atomic_load_explicit(&table->entries, memory_order_relaxed) + 1;
+	atomic_store_explicit(&table->entries, resource->entry, memory_order_relaxed);
 	return 0;
 }
 

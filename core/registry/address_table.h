@@ -30,7 +30,7 @@ struct address_table {
 	size_t capacity;             /* a power of two, at most three quarters used */
 	int shift;                   /* 64 - log2(capacity) */
 	size_t count;
-	uint64_t entries; /* so far */
+	_Atomic uint64_t entries; /* so far; read without the lock */
 };
 
 /* Valid until the table is changed. NULL: absent. */
@@ -41,6 +41,10 @@ struct address_entry *address_table_find(const struct address_table *table,
 struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address);
+/* The newest of this type, in whatever container, that is none of those entered after so many. */
+struct address_entry *address_table_find_before(const struct address_table *table,
+                                                const struct resource_type *type, uint64_t address,
+                                                uint64_t entries);
 /* This very resource's. place: where it was last, so that mostly nothing is searched for. */
 struct address_entry *address_table_find_resource(const struct address_table *table,
                                                   uint64_t address, size_t place,

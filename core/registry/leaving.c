@@ -70,3 +70,23 @@ bool registry_left(const struct leaving *leaving, bool gone)
 	resource_release(taken);
 	return taken;
 }
+
+uint64_t registry_entries(struct registry *registry)
+{
+	return atomic_load_explicit(&registry->addresses.entries, memory_order_relaxed);
+}
+
+bool registry_left_before(struct registry *registry, const struct resource_type *type,
+                          uint64_t object, uint64_t entries)
+{
+	struct resource *taken = NULL;
+
+	lock_acquire(&registry->lock);
+	struct address_entry *entry =
+	    address_table_find_before(&registry->addresses, type, object, entries);
+	if (entry)
+		taken = registry_take(registry, entry);
+	lock_release(&registry->lock);
+	resource_release(taken);
+	return taken;
+}

@@ -132,15 +132,21 @@ OBJECT_TYPES_LIGHT(X)
 #undef X
 #define X(type_name)                                           \
 	const struct resource_type object_type_##type_name = { \
-	    .name = #type_name, .memory_used = object_memory_used, .destroy = object_destroy};
-OBJECT_TYPES_WEIGHED(X)
+	    .name = #type_name, .destroy = object_destroy, .leaves_unmarked = true};
+OBJECT_TYPES_EVENT(X)
 #undef X
 #define X(type_name)                                           \
 	const struct resource_type object_type_##type_name = { \
-	    .name = #type_name,                                \
-	    .memory_used = object_memory_used,                 \
-	    .destroy = object_destroy,                         \
-	    .chain = offsetof(struct chained, chain)};
+	    .name = #type_name, .memory_used = object_memory_used, .destroy = object_destroy};
+OBJECT_TYPES_WEIGHED(X)
+#undef X
+#define X(type_name)                                                                               \
+	const struct resource_type object_type_##type_name = {.name = #type_name,                  \
+	                                                      .memory_used = object_memory_used,   \
+	                                                      .destroy = object_destroy,           \
+	                                                      .chain =                             \
+	                                                          offsetof(struct chained, chain), \
+	                                                      .leaves_unmarked = true};
 OBJECT_TYPES_CHAINED(X)
 #undef X
 

@@ -17,13 +17,15 @@
 	X(context)            \
 	X(green_context)      \
 	X(peer_access)        \
-	X(event)              \
 	X(ipc_event)          \
 	X(conditional)        \
 	X(texture)            \
 	X(surface)            \
 	X(texture_reference)  \
 	X(external_semaphore)
+
+/* And are made and destroyed all the time. */
+#define OBJECT_TYPES_EVENT(X) X(event)
 
 #define OBJECT_TYPES_WEIGHED(X) \
 	X(module)               \
@@ -46,6 +48,7 @@
 
 #define OBJECT_TYPES(X)         \
 	OBJECT_TYPES_LIGHT(X)   \
+	OBJECT_TYPES_EVENT(X)   \
 	OBJECT_TYPES_WEIGHED(X) \
 	OBJECT_TYPES_CHAINED(X)
 

@@ -33,6 +33,11 @@ struct resource_type {
 	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
 	/* Where a struct resource_chain is in it, so that those of a container can be listed; 0: nowhere. */
 	size_t chain;
+	/*
+	 * It leaves without a mark (registry_left_before()), because nobody asks whether it does; of
+	 * several of one address the newest is found.
+	 */
+	bool leaves_unmarked;
 };
 
 /* First member of whatever is registered. */
@@ -145,6 +150,13 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
  * where another thread or a new object of that address was quicker. A reference stays the caller's, to be released.
  */
 bool registry_left(const struct leaving *leaving, bool gone);
+/*
+ * The same for a type that leaves unmarked, which is half the price: before the driver is asked, the number of the last
+ * entry; when it has agreed, what stood under the address then is taken out. Returns whether there was any.
+ */
+uint64_t registry_entries(struct registry *registry);
+bool registry_left_before(struct registry *registry, const struct resource_type *type,
+                          uint64_t object, uint64_t entries);
 /* Returns whether the driver is asked to let it go now, so that its address may soon stand for another one. */
 static inline bool resource_is_leaving(const struct resource *resource)
 {

@@ -201,7 +201,7 @@ static void check_again(const struct line *l)
 	size_t before = books(l->type);
 	struct chain chain, other = {0};
 	uint64_t object, owner;
-	bool same = l->owner ? !(l->flags & STAYS) : (l->flags & (SAME | COUNTED)) != 0;
+	bool same = l->owner ? !(l->flags & (STAYS | ANEW)) : (l->flags & (SAME | COUNTED)) != 0;
 	uint64_t first;
 
 	if (l->flags & UNIQUE)

@@ -15,7 +15,7 @@ struct argument {
 	uint64_t value;
 };
 
-enum { ENDS = 6, GIVEN = 1, STAYS = 2, FREE = 4, SAME = 8, COUNTED = 16, UNIQUE = 32 };
+enum { ENDS = 6, GIVEN = 1, STAYS = 2, FREE = 4, SAME = 8, COUNTED = 16, UNIQUE = 32, ANEW = 64 };
 
 /*
  * GIVEN    the object is an argument, and not handed out
@@ -24,6 +24,7 @@ enum { ENDS = 6, GIVEN = 1, STAYS = 2, FREE = 4, SAME = 8, COUNTED = 16, UNIQUE 
  * SAME     handed out again it is the same, in one owner or context
  * COUNTED  likewise, and each time is to be ended
  * UNIQUE   the driver gives no other
+ * ANEW     handed out again it is another, although it has an owner
  */
 struct line {
 	enum entry create;

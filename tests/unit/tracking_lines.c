@@ -52,7 +52,8 @@ const struct line lines[] = {
     {LINE(cuGreenCtxCreate, 0, "green_context"), ARGUMENT_IS(2, 0), .flags = FREE,
      .end = {E(cuGreenCtxDestroy)}},
     {LINE(cuCtxFromGreenCtx, 0, "context"), OWNER(cuGreenCtxCreate, 1), .flags = FREE | UNIQUE},
-    {LINE(cuGreenCtxStreamCreate, 0, "stream"), OWNER(cuGreenCtxCreate, 1), STREAM_ENDS},
+    {LINE(cuGreenCtxStreamCreate, 0, "stream"), OWNER(cuGreenCtxCreate, 1), .flags = ANEW,
+     STREAM_ENDS},
 
     {LINE(cuStreamCreate, 0, "stream"), STREAM_ENDS},
     {LINE(cuStreamCreateWithPriority, 0, "stream"), STREAM_ENDS},
