@@ -101,7 +101,7 @@ unsigned int object_flags(const struct resource *object);
 void object_weigh(struct resource *object, const struct object_weight *weight);
 void object_use(struct resource *object, int64_t change);
 /*
- * What is kept for an object as long as it lives, by whoever wants to (nobody does yet): made when it is first asked for, the same from then on, released with the object. With a reference for the caller. NULL:
+ * What is kept for an object as long as it lives: made when it is first asked for, the same from then on, released with the object. With a reference for the caller. NULL:
  * create() failed or answered another type, something of another type is kept already (both are said), or the object's
  * type weighs nothing. Of two who ask first at the same time both may create, and one resource is released again.
  */
