@@ -1,4 +1,7 @@
-/* The watcher. Rules: a thread in someone else's process: every signal blocked, in relaxed capture mode. */
+/*
+ * The watcher. Rules: a thread in someone else's process: every signal blocked, in relaxed capture
+ * mode.
+ */
 #include "core/pace/watch.h"
 
 #include <pthread.h>
@@ -44,7 +47,11 @@ static uint64_t look(struct pacer *p)
 	return alone && !joint ? TURN_SILENCE_NS / 2 : LOOK_NS;
 }
 
-uint64_t pacer_watch(struct pacer *p)
+/*
+ * Collects what is done while no thread launches, so that others need not wait for this process.
+ * Returns after how many nanoseconds it wants to be called again; 0: not before the next launch.
+ */
+static uint64_t pacer_watch(struct pacer *p)
 {
 	uint64_t again = LOOK_NS;
 	CUcontext context;

@@ -15,12 +15,6 @@ struct pacer;
 /* Of all pacers of the process, once; the array stays. */
 void watch_start(struct pacer *const *pacers, int count);
 
-/*
- * Collects what is done while no thread launches, so that others need not wait for this process. Returns after how many
- * nanoseconds it wants to be called again; 0: not before the next launch.
- */
-uint64_t pacer_watch(struct pacer *pacer);
-
 /* Private: non-zero while the watcher sleeps until it is called. */
 extern _Atomic uint32_t watch_sleeps, watch_called;
 

@@ -230,8 +230,6 @@ int segment_list_in(int directory, int (*found)(void *cookie, const char *job), 
 /* recount.c; all under the lock */
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-/* The bytes of exports that nobody owns. */
-void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES]);
 /* A slot is retired: what its process owned is orphaned, what it had imported it has no more. May be repeated. */
 void exports_forget_slot(struct segment_file *file, uint32_t slot);
 /* No process lives: nobody of the job has what is orphaned. */

@@ -21,7 +21,8 @@ bool export_is_orphan(const struct segment_export *e)
 	return atomic_load(&e->bytes) && !atomic_load(&e->owner) && e->device < SEGMENT_DEVICES;
 }
 
-void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
+/* Counts the bytes of exports that nobody owns. */
+static void exports_recount(const struct segment_file *file, uint64_t orphaned[SEGMENT_DEVICES])
 {
 	memset(orphaned, 0, SEGMENT_DEVICES * sizeof *orphaned);
 	for (int i = 0; i < SEGMENT_EXPORTS; i++)

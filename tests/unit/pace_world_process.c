@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pace/watch.h"
+#include "core/pace/watch.c" /* pacer_watch(), too */
 #include "tests/unit/pace_world.h"
 
 enum { KEPT = 4096 };
@@ -44,7 +44,7 @@ void process_call_watcher(void)
 	threads_wake_word(&p->launched);
 }
 
-static void watch(void *argument)
+static void watch_process(void *argument)
 {
 	struct process *p = argument;
 
@@ -99,7 +99,7 @@ struct process *process_create(struct job *job, uint32_t devices)
 		process_set(p, i, 100, POLICY_CAP);
 	}
 	job->processes++;
-	thread_begin(p, "watcher", watch, p);
+	thread_begin(p, "watcher", watch_process, p);
 	return p;
 }
 
