@@ -1,4 +1,7 @@
-/* The address map. Rules: runs inside the user's process; nothing is freed, so that a reader never meets what is gone. */
+/*
+ * The address map. Rules: runs inside the user's process; nothing is freed, so that a reader never
+ * meets what is gone.
+ */
 #include "core/base/address_map.h"
 
 #include <errno.h>
@@ -18,7 +21,10 @@ enum {
 	TRIES = 16,
 };
 
-/* One range, linked to the next that begins in the piece where it ends. A node is used again, and never freed. */
+/*
+ * One range, linked to the next that begins in the piece where it ends. A node is used again, and
+ * never freed.
+ */
 struct node {
 	_Atomic uint64_t first, size;
 	void *_Atomic owner;
@@ -59,7 +65,10 @@ static struct node *node_from(uint64_t address)
 	struct node *node = lowest_in(piece_of(address));
 	uint64_t first, size;
 
-	/* While it is changed the chain may lead anywhere, but ends: it never has more than a piece has bytes. */
+	/*
+	 * While it is changed the chain may lead anywhere, but ends: it never has more than a piece
+	 * has bytes.
+	 */
 	for (uint64_t steps = 0; node && steps < (uint64_t)1 << PIECE_BITS; steps++) {
 		first = atomic_load_explicit(&node->first, memory_order_acquire);
 		size = atomic_load_explicit(&node->size, memory_order_acquire);
@@ -121,7 +130,10 @@ static void end_change(void)
 	atomic_store_explicit(&changes, atomic_load(&changes) + 1, memory_order_release);
 }
 
-/* As the tables, nodes are mapped and not allocated: nothing points at them that a search for leaks would see. */
+/*
+ * As the tables, nodes are mapped and not allocated: nothing points at them that a search for leaks
+ * would see.
+ */
 static void *map_zeroed(size_t size)
 {
 	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE,

@@ -1,9 +1,9 @@
 /*
  * The address map: whose an address is, whatever owns it.
  *
- * Two levels of tables by 2 MiB, so that a look-up costs two reads however much there is; what shares such a piece is chained
- * by address. Reading takes no lock: a change that comes between is noticed, and the look-up is done again. Ranges never
- * overlap. Thread-safe.
+ * Two levels of tables by 2 MiB, so that a look-up costs two reads however much there is; what
+ * shares such a piece is chained by address. Reading takes no lock: a change that comes between is
+ * noticed, and the look-up is done again. Ranges never overlap. Thread-safe.
  */
 #ifndef SPILLWAY_ADDRESS_MAP_H
 #define SPILLWAY_ADDRESS_MAP_H
@@ -27,8 +27,9 @@ bool address_map_remove(uint64_t first, const void *owner);
 /* Finds the range around an address. Takes no lock. */
 bool address_map_find(uint64_t address, struct address_range *found);
 /*
- * The first owner of this kind within [first, first + size), if hold() agrees, which may take a reference: it is called
- * while nothing can be taken out. NULL: there is none, which mostly takes no lock to say of one address.
+ * The first owner of this kind within [first, first + size), if hold() agrees, which may take a
+ * reference: it is called while nothing can be taken out. NULL: there is none, which mostly takes
+ * no lock to say of one address.
  */
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
                        bool (*hold)(void *owner));

@@ -1,6 +1,6 @@
 /*
- * What is said and counted where there is no room: that memory was spilled, that the program was refused, and what limit
- * would have been enough.
+ * What is said and counted where there is no room: that memory was spilled, that the program was
+ * refused, and what limit would have been enough.
  */
 #ifndef SPILLWAY_REFUSAL_H
 #define SPILLWAY_REFUSAL_H
@@ -8,13 +8,16 @@
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 
-/* Returns whether the program wants to be told before the first spill (spill_after), so that it gives back what it caches. */
+/*
+ * Returns whether the program wants to be told before the first spill (spill_after), so that it
+ * gives back what it caches.
+ */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
 /* Counts what the program is told in the end. */
 void refusal_note(struct device *device, uint64_t bytes);
 /*
- * Formats what limit would be enough for so many bytes more, of memory that cannot leave the device: for who is refused
- * when all else has left. Returns buf.
+ * Formats what limit would be enough for so many bytes more, of memory that cannot leave the
+ * device: for who is refused when all else has left. Returns buf.
  */
 const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size);
 

@@ -1,7 +1,7 @@
 /*
- * Terms: one consistent copy of a device's settings, for one call. A call takes them once, when it begins, and hands them
- * down; nothing below it reads settings again. Only the limit is compared anew, at each charge (device_charge()), because it
- * may have changed while room was made.
+ * Terms: one consistent copy of a device's settings, for one call. A call takes them once, when it
+ * begins, and hands them down; nothing below it reads settings again. Only the limit is compared
+ * anew, at each charge (device_charge()), because it may have changed while room was made.
  */
 #ifndef SPILLWAY_TERMS_H
 #define SPILLWAY_TERMS_H
@@ -24,8 +24,8 @@ void terms_take(struct terms *terms, struct device *device);
 /* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t terms_limit_of_movable(const struct terms *terms);
 /*
- * Returns the bytes the job may hold on the host: host_limit, or what it comes to just now, which opens files where it is
- * `auto`.
+ * Returns the bytes the job may hold on the host: host_limit, or what it comes to just now, which
+ * opens files where it is `auto`.
  */
 uint64_t terms_host_limit(const struct terms *terms, struct device *device);
 

@@ -1,6 +1,6 @@
 /*
- * What a program is told a device has, by the job's charges: the rule of reported.h applied, and counted where it hides what
- * the host had more. Thread-safe.
+ * What a program is told a device has, by the job's charges: the rule of reported.h applied, and
+ * counted where it hides what the host had more. Thread-safe.
  */
 #ifndef SPILLWAY_TOLD_H
 #define SPILLWAY_TOLD_H

@@ -28,7 +28,9 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 		statistics_set(error, (uint64_t)result);
 }
 
-/* HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still. */
+/*
+ * HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still.
+ */
 static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {
 	struct counters *s = source->counters;

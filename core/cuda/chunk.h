@@ -1,6 +1,6 @@
 /*
- * Chunks: physical memory, made and released one by one. What it is for, what it is charged to and what is done where there
- * is none is for others to say. Thread-safe.
+ * Chunks: physical memory, made and released one by one. What it is for, what it is charged to and
+ * what is done where there is none is for others to say. Thread-safe.
  */
 #ifndef SPILLWAY_CHUNK_H
 #define SPILLWAY_CHUNK_H

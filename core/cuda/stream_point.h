@@ -1,6 +1,6 @@
 /*
- * Points in streams: how far a stream has come where something was freed, and whether it has passed that by now. Not
- * thread-safe by themselves.
+ * Points in streams: how far a stream has come where something was freed, and whether it has passed
+ * that by now. Not thread-safe by themselves.
  */
 #ifndef SPILLWAY_STREAM_POINT_H
 #define SPILLWAY_STREAM_POINT_H

@@ -1,9 +1,10 @@
 /*
  * Allocating: the front behind cuMemAlloc and its kin.
  *
- * A request is charged to the job's quota and served on the device, in an arena or by the driver; what exceeds the limit, or
- * what a full device refuses, is placed on the host, at an address that kernels, copies and memsets use like any other. To
- * the program it is device memory. What a try lacks is made room for (reclaim.h), and the try goes on.
+ * A request is charged to the job's quota and served on the device, in an arena or by the driver;
+ * what exceeds the limit, or what a full device refuses, is placed on the host, at an address that
+ * kernels, copies and memsets use like any other. To the program it is device memory. What a try
+ * lacks is made room for (reclaim.h), and the try goes on.
  *
  * Everything here answers with CUresults the API called may return. Thread-safe.
  */
@@ -40,7 +41,10 @@ struct vmem_act {
 	CUdeviceptr address; /* where it is a success */
 };
 
-/* From here on allocations live in the arena where there can be one: somebody named or limited the job. */
+/*
+ * From here on allocations live in the arena where there can be one: somebody named or limited the
+ * job.
+ */
 void vmem_start(bool is_elastic);
 bool vmem_is_elastic(void);
 

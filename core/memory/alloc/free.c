@@ -50,12 +50,18 @@ static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 	return freed_take_over(a, how->wait);
 }
 
-/* Asks whether any memory may be freed now: while a capture is active the driver may refuse, with the answer it gives. */
+/*
+ * Asks whether any memory may be freed now: while a capture is active the driver may refuse, with
+ * the answer it gives.
+ */
 static CUresult may_free(const struct vmem_free *how)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/* What the driver thinks of freeing now, it says of any address; none of its memory is at an odd one. */
+	/*
+	 * What the driver thinks of freeing now, it says of any address; none of its memory is at
+	 * an odd one.
+	 */
 	if (capture_is_active())
 		result = how->native(how->cookie, 1);
 	return quiet_is_refused(result) ? result : CUDA_SUCCESS;
@@ -84,7 +90,10 @@ static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_f
 	return result;
 }
 
-/* Takes what is at the address out of the books, if nobody need be asked whether it may go. NULL: ask. */
+/*
+ * Takes what is at the address out of the books, if nobody need be asked whether it may go. NULL:
+ * ask.
+ */
 static struct allocation *take_ours(CUdeviceptr address)
 {
 	struct arena *arena = capture_is_active() ? NULL : arena_at(address);

@@ -10,9 +10,9 @@ struct context;
 struct device_set;
 
 /*
- * Frees. native() frees what the driver made. Before memory of ours goes, `wait` says for what: all work of its context, as
- * cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync promises. Addresses Spillway does not know are
- * the driver's to judge.
+ * Frees. native() frees what the driver made. Before memory of ours goes, `wait` says for what: all
+ * work of its context, as cuMemFree does (NULL), or what was put on this stream, as cuMemFreeAsync
+ * promises. Addresses Spillway does not know are the driver's to judge.
  */
 struct vmem_free {
 	CUresult (*native)(void *cookie, CUdeviceptr address);

@@ -1,18 +1,21 @@
 /*
- * Memory of ours that the program has freed, and that work may still use: one list of it, by what each waits for.
+ * Memory of ours that the program has freed, and that work may still use: one list of it, by what
+ * each waits for.
  *
- * stream   memory of a pool that was freed in stream order (cuMemFreeAsync): an event that was recorded there. The stream
- *          may have it again at once; others, and the device, once that has been passed. Then it is given back when the
- *          program waits for work, as far as the pool's release threshold allows, when the pool is trimmed, and when room is
- *          wanted
- * fence    deferred_free says so, or it was freed in stream order: all that the contexts had been given (fence.h), which is
- *          looked at in later calls. Where there can be no fence, it is waited for after all
- * wait     the driver forbids to wait while a stream is captured. Where its own free would succeed in spite of that, the
- *          program is told it did; the memory goes when no capture is active any more and the program makes a call that
- *          may wait
+ * stream   memory of a pool that was freed in stream order (cuMemFreeAsync): an event that was
+ *          recorded there. The stream may have it again at once; others, and the device, once that
+ *          has been passed. Then it is given back when the program waits for work, as far as the
+ *          pool's release threshold allows, when the pool is trimmed, and when room is wanted
+ * fence    deferred_free says so, or it was freed in stream order: all that the contexts had been
+ *          given (fence.h), which is looked at in later calls. Where there can be no fence, it is
+ *          waited for after all
+ * wait     the driver forbids to wait while a stream is captured. Where its own free would succeed
+ *          in spite of that, the program is told it did; the memory goes when no capture is active
+ *          any more and the program makes a call that may wait
  *
- * It has left the books, so that nobody finds it, and stays charged until it goes. The driver's own cuMemFree waits for the
- * work that may use the memory; so must we. Nothing here asks for an event while a capture is active. Thread-safe.
+ * It has left the books, so that nobody finds it, and stays charged until it goes. The driver's own
+ * cuMemFree waits for the work that may use the memory; so must we. Nothing here asks for an event
+ * while a capture is active. Thread-safe.
  */
 #ifndef SPILLWAY_FREED_H
 #define SPILLWAY_FREED_H
@@ -28,28 +31,43 @@ struct device;
 struct pool;
 
 /*
- * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit name); NULL: after all work of
- * its context. What the program is told.
+ * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
+ * name); NULL: after all work of its context. What the program is told.
  */
 CUresult freed_take_over(struct allocation *allocation, CUstream wait);
 /* One that has left the books goes when everything was waited for. Takes a reference of its own. */
 void freed_postpone(struct allocation *allocation);
-/* One of the pool that serves so many bytes, for use in this stream from now on. Its reference is the caller's; or NULL. */
+/*
+ * One of the pool that serves so many bytes, for use in this stream from now on. Its reference is
+ * the caller's; or NULL.
+ */
 struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream);
-/* Whether the address is in memory that the program has freed and the driver may still know; not of pools. */
+/*
+ * Whether the address is in memory that the program has freed and the driver may still know; not of
+ * pools.
+ */
 bool freed_has(CUdeviceptr address);
 
 /* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
 void freed_poll(void);
-/* Likewise, and waits for what was postponed, unless a capture is active: in calls that wait anyway, or may. */
+/*
+ * Likewise, and waits for what was postponed, unless a capture is active: in calls that wait
+ * anyway, or may.
+ */
 void freed_settle(void);
 /* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
 void freed_fence(void);
-/* The program has waited for work: gives back what is beyond the release thresholds of the pools, too. */
+/*
+ * The program has waited for work: gives back what is beyond the release thresholds of the pools,
+ * too.
+ */
 void freed_waited(void);
 /* Likewise of one pool, until no more than so many bytes are reserved for it. */
 void freed_trim(struct pool *pool, uint64_t keep);
-/* Gives back what no work uses any more, of a device's pools all of it. Returns whether work is still to be done on more. */
+/*
+ * Gives back what no work uses any more, of a device's pools all of it. Returns whether work is
+ * still to be done on more.
+ */
 bool freed_give_back(struct device *device);
 /* Bytes that have come back so far without having been waited for. */
 uint64_t freed_came_back(void);
@@ -61,8 +79,8 @@ bool freed_keeps_for_streams(void);
 /* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
 void freed_stream_gone(CUstream stream);
 /*
- * A context is gone: what was freed in it goes, once the others' work is done, or as soon as no capture is active. What the
- * driver has freed with it is not freed again.
+ * A context is gone: what was freed in it goes, once the others' work is done, or as soon as no
+ * capture is active. What the driver has freed with it is not freed again.
  */
 void freed_forget_context(CUcontext context);
 

@@ -1,4 +1,7 @@
-/* Making room. Rules: runs inside the user's process, within its calls or on the mover's thread; with no lock held. */
+/*
+ * Making room. Rules: runs inside the user's process, within its calls or on the mover's thread;
+ * with no lock held.
+ */
 #include "core/memory/alloc/reclaim.h"
 
 #include <errno.h>
@@ -45,7 +48,9 @@ static bool give_pools(struct reclaim *r, const struct lack *lack)
 
 /* --- what the program has freed --- */
 
-/* Looks until so many bytes came back, or nothing more can; what has come may lie among the spares. */
+/*
+ * Looks until so many bytes came back, or nothing more can; what has come may lie among the spares.
+ */
 static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct deadline *until)
 {
 	uint64_t before = freed_came_back();
@@ -124,7 +129,10 @@ static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint
 	return draining && bytes <= limit && living <= limit - bytes;
 }
 
-/* A rerun finds its dead predecessor's memory still charged. Waits until all fits, or nothing drains for the least of it. */
+/*
+ * A rerun finds its dead predecessor's memory still charged. Waits until all fits, or nothing
+ * drains for the least of it.
+ */
 static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 {
 	enum segment_side side = lack->side;
@@ -178,7 +186,9 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 		const struct rung *rung = &rungs[*at];
 		bool came = (r->until || !rung->takes_long) && rung->climb(r, lack);
 
-		/* The limit may fall, or others take what was made free: demotion is tried again. */
+		/*
+		 * The limit may fall, or others take what was made free: demotion is tried again.
+		 */
 		if (!came || rung->climb != demote || ++r->demotions == DEMOTIONS_MAX)
 			++*at;
 		if (came)

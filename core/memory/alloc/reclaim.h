@@ -1,16 +1,19 @@
 /*
  * Reclaim: the one way to make room.
  *
- * A call that finds no room says what it lacks (struct lack) and keeps what it has. Who began the request goes up one ladder
- * for it, the same for all, and lets the call go on after each rung from which something has come back:
+ * A call that finds no room says what it lacks (struct lack) and keeps what it has. Who began the
+ * request goes up one ladder for it, the same for all, and lets the call go on after each rung from
+ * which something has come back:
  *
  * spares   chunks that are kept for the next who wants one, and slabs that hold nothing
  * pools    what the driver keeps for pools and graphs and nobody uses
- * freed    what the program has freed and no work uses any more; then what work still uses, which is waited for
+ * freed    what the program has freed and no work uses any more; then what work still uses, which
+ *          is waited for
  * dead     what processes have left behind, and what those that are dying still hold
  * demote   others' memory goes to the host, for memory that cannot be there itself
  *
- * Nobody goes down it again, so that a request ends: what it takes in all is its deadline. Thread-safe.
+ * Nobody goes down it again, so that a request ends: what it takes in all is its deadline.
+ * Thread-safe.
  */
 #ifndef SPILLWAY_RECLAIM_H
 #define SPILLWAY_RECLAIM_H
@@ -31,24 +34,34 @@ struct reclaim {
 };
 
 /*
- * Returns how long a request may be kept waiting: for what drains and for what was freed; for_good: for the mover, too,
- * because it cannot be served on the host.
+ * Returns how long a request may be kept waiting: for what drains and for what was freed; for_good:
+ * for the mover, too, because it cannot be served on the host.
  */
 struct deadline reclaim_deadline(const struct terms *terms, bool for_good);
-/* Goes up until something has come back. Returns whether it has, so that what was refused is worth another try. */
+/*
+ * Goes up until something has come back. Returns whether it has, so that what was refused is worth
+ * another try.
+ */
 bool reclaim(struct reclaim *request, const struct lack *lack);
 /*
- * Before the program is refused: waits for what it has freed, however long that takes, as if each free had waited; that is
- * the driver's wait for the program's own work, no patience of ours, and so not within the deadline. in_order: who
- * allocates in stream order does not expect to wait. Returns whether anything came back.
+ * Before the program is refused: waits for what it has freed, however long that takes, as if each
+ * free had waited; that is the driver's wait for the program's own work, no patience of ours, and
+ * so not within the deadline. in_order: who allocates in stream order does not expect to wait.
+ * Returns whether anything came back.
  */
 bool reclaim_all_freed(struct reclaim *request, uint64_t bytes, bool in_order);
 /* For the mover: gives back what nobody uses, of a device. Returns whether there was any. */
 bool reclaim_unused(struct device *device);
 
-/* Charges bytes of a side, with all the room that can be made. 0 or a negative errno as device_charge(). */
+/*
+ * Charges bytes of a side, with all the room that can be made. 0 or a negative errno as
+ * device_charge().
+ */
 int reclaim_and_charge(struct reclaim *request, enum segment_side side, uint64_t bytes);
-/* Likewise, for device memory that is no allocation's and can only be there. May wait for the mover; not in the gate. */
+/*
+ * Likewise, for device memory that is no allocation's and can only be there. May wait for the
+ * mover; not in the gate.
+ */
 int reclaim_for_good(struct device *device, uint64_t bytes);
 
 #endif

@@ -37,7 +37,9 @@ static CUresult take_units(struct making *m, CUdeviceptr *address)
 
 /* --- blocks --- */
 
-/* An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more. */
+/*
+ * An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more.
+ */
 static void count_empty(const struct arena *arena, const struct slab *slab, int change)
 {
 	device_note_spare(arena->device, arena->units[slab->unit].side,
@@ -99,8 +101,9 @@ static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr
 }
 
 /*
- * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a time does, so that not
- * each makes one. seen: what arena->slabs_made is until whoever makes one has ended.
+ * Returns whether a block was taken, or it is this request's turn to make a slab: one thread at a
+ * time does, so that not each makes one. seen: what arena->slabs_made is until whoever makes one
+ * has ended.
  */
 static bool take_or_turn(struct making *m, unsigned int class, CUdeviceptr *address, uint32_t *seen)
 {
@@ -129,8 +132,8 @@ static void end_turn(struct making *m)
 }
 
 /*
- * A slab that is being made, which may take long, is a mark and no lock: others wait for it, and who has waited long enough
- * makes one as well. The mark stays while room is made for it.
+ * A slab that is being made, which may take long, is a mark and no lock: others wait for it, and
+ * who has waited long enough makes one as well. The mark stays while room is made for it.
  */
 static CUresult take_block(struct making *m, CUdeviceptr *address)
 {
@@ -187,7 +190,10 @@ static bool release_run(struct arena *arena, uint32_t first)
 	return true;
 }
 
-/* The last empty slab of a class stays for the next block, but not where another process may have it open. */
+/*
+ * The last empty slab of a class stays for the next block, but not where another process may have
+ * it open.
+ */
 static bool may_go(const struct arena *arena, const struct slab *slab)
 {
 	return arena->units[slab->unit].is_exportable || slab->next ||
@@ -195,8 +201,9 @@ static bool may_go(const struct arena *arena, const struct slab *slab)
 }
 
 /*
- * is_spent: a block that was given away is nobody's until its slab goes. Another process may have it open, and to it the
- * block is memory of its own, as of the driver's, which nobody writes to any more. Who has opened it is not always known.
+ * is_spent: a block that was given away is nobody's until its slab goes. Another process may have
+ * it open, and to it the block is memory of its own, as of the driver's, which nobody writes to any
+ * more. Who has opened it is not always known.
  */
 static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spent)
 {

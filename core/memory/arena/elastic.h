@@ -1,6 +1,7 @@
 /*
- * The elastic allocator: memory in the arena, each chunk placed on its own, on the device or on the host. It knows its
- * owners by their pointers alone, makes no room and tells nobody: who asks does. Thread-safe.
+ * The elastic allocator: memory in the arena, each chunk placed on its own, on the device or on the
+ * host. It knows its owners by their pointers alone, makes no room and tells nobody: who asks does.
+ * Thread-safe.
  */
 #ifndef SPILLWAY_ELASTIC_H
 #define SPILLWAY_ELASTIC_H
@@ -25,27 +26,34 @@ struct making {
 
 void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);
 /*
- * Sets *address on success. CUDA_ERROR_OUT_OF_MEMORY: there is no room, making->run.lack says for what; what it has it
- * keeps, and another call goes on. It ends with success, or with elastic_drop().
+ * Sets *address on success. CUDA_ERROR_OUT_OF_MEMORY: there is no room, making->run.lack says for
+ * what; what it has it keeps, and another call goes on. It ends with success, or with
+ * elastic_drop().
  */
 CUresult elastic_take(struct making *making, CUdeviceptr *address);
 void elastic_drop(struct making *making);
 /*
- * Gives back the memory at its first address. is_spent: others may have it open, so nobody gets it again. Returns whether
- * that leaves room to which something may come back.
+ * Gives back the memory at its first address. is_spent: others may have it open, so nobody gets it
+ * again. Returns whether that leaves room to which something may come back.
  */
 bool elastic_give(CUdeviceptr address, bool is_spent);
 /* Pins what is at the address (its slab) for good if all of it is on the device. Whether it is. */
 bool elastic_pin(struct device *device, CUdeviceptr address);
 /* The owner of the memory that begins there is gone: it stays where it is, and is this one's. */
 void elastic_disown(CUdeviceptr address, struct allocation *nobody);
-/* The owner of what is at an address of an arena, if hold(), which is called with the arena's lock held, agrees; or NULL. */
+/*
+ * The owner of what is at an address of an arena, if hold(), which is called with the arena's lock
+ * held, agrees; or NULL.
+ */
 struct allocation *elastic_owner(CUdeviceptr address,
                                  bool (*hold)(struct allocation *owner, CUdeviceptr address));
 
 /* Releases slabs that hold nothing. Their bytes. */
 uint64_t elastic_trim(struct device *device);
-/* `reader` may reach what `owner` allocates from now on, and what is in its arena already. A right once given stays. */
+/*
+ * `reader` may reach what `owner` allocates from now on, and what is in its arena already. A right
+ * once given stays.
+ */
 void elastic_open_to(struct device *owner, struct device *reader);
 
 /* --- for export to another process --- */
@@ -55,8 +63,8 @@ struct elastic_piece {
 	uint64_t size;
 };
 /*
- * The chunks of what is at an address, in order, as far as there is room for them, and where in the first one the
- * address is. How many there are.
+ * The chunks of what is at an address, in order, as far as there is room for them, and where in the
+ * first one the address is. How many there are.
  */
 size_t elastic_pieces(CUdeviceptr address, struct elastic_piece *pieces, size_t room,
                       uint64_t *offset);

@@ -1,4 +1,7 @@
-/* Placing runs. Rules: runs inside the user's process, within its calls; the driver is called without a lock. */
+/*
+ * Placing runs. Rules: runs inside the user's process, within its calls; the driver is called
+ * without a lock.
+ */
 #include "core/memory/arena/run.h"
 
 #include "core/cuda/gate.h"

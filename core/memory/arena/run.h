@@ -1,8 +1,9 @@
 /*
- * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the arena.
+ * Runs: the chunks of one allocation, or of a slab, mapped one behind the other at addresses of the
+ * arena.
  *
- * A run is placed and cleared while nobody knows of it: by who makes it, or after it was withdrawn. Published, it is the
- * mover's to move.
+ * A run is placed and cleared while nobody knows of it: by who makes it, or after it was withdrawn.
+ * Published, it is the mover's to move.
  */
 #ifndef SPILLWAY_RUN_H
 #define SPILLWAY_RUN_H
@@ -28,22 +29,24 @@ struct run {
 
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
 /*
- * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps them.
- * CUDA_ERROR_OUT_OF_MEMORY: there is no room, run->lack says for what; what it has it keeps, and another call goes on. It
- * ends with success, or with run_drop().
+ * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps
+ * them. CUDA_ERROR_OUT_OF_MEMORY: there is no room, run->lack says for what; what it has it keeps,
+ * and another call goes on. It ends with success, or with run_drop().
  */
 CUresult run_place(struct run *run);
 /* Gives back what a run has that is not made. */
 void run_drop(struct run *run);
-/* With the arena's lock held: from here on others find it. The units' owner is the caller's to set. */
+/*
+ * With the arena's lock held: from here on others find it. The units' owner is the caller's to set.
+ */
 void run_publish(const struct run *run, enum chunk_kind kind);
 /* After it: gives the right to who has come to reach the device's memory meanwhile. */
 void run_open(const struct run *run);
 /* With the arena's lock held: from here on the units are nobody's but the caller's. */
 void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
 /*
- * With the arena's lock held: the first unit of the run around an address, and the first unit of the chunk that follows one
- * in it; ADDRESS_NONE: there is none.
+ * With the arena's lock held: the first unit of the run around an address, and the first unit of
+ * the chunk that follows one in it; ADDRESS_NONE: there is none.
  */
 uint32_t run_first(const struct arena *arena, CUdeviceptr address);
 uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
@@ -51,12 +54,15 @@ uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
 uint32_t run_units(const struct arena *arena, uint32_t first);
 /* Likewise: all chunks of the run around the address stay where they are. */
 void run_pin(struct arena *arena, CUdeviceptr address);
-/* With the arena's lock held: a chunk that is on the device stays there (pin_new). And no longer. */
+/*
+ * With the arena's lock held: a chunk that is on the device stays there (pin_new). And no longer.
+ */
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);
 /*
- * Unmaps a run that nobody knows of any more, and gives its addresses back; keep: its memory becomes spare, else it is
- * released. What the driver refuses to unmap stays as it is, addresses and charge too.
+ * Unmaps a run that nobody knows of any more, and gives its addresses back; keep: its memory
+ * becomes spare, else it is released. What the driver refuses to unmap stays as it is, addresses
+ * and charge too.
  */
 void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep);
 
