@@ -13,7 +13,8 @@
 
 enum { RINGS_MOST = 65536 };
 
-struct known **ring_known_find(struct known **list, const struct ring_id *id)
+/* Returns where the ring stands in the list, or the end of it. */
+static struct known **find_known(struct known **list, const struct ring_id *id)
 {
 	while (*list && ((*list)->id.pid != id->pid || (*list)->id.started_ns != id->started_ns ||
 	                 strcmp((*list)->id.job, id->job) != 0))
@@ -23,7 +24,7 @@ struct known **ring_known_find(struct known **list, const struct ring_id *id)
 
 struct known *ring_known_meet(struct known **list, const struct ring_id *id)
 {
-	struct known **place = ring_known_find(list, id);
+	struct known **place = find_known(list, id);
 
 	if (!*place) {
 		*place = calloc(1, sizeof **place);
@@ -80,7 +81,7 @@ static bool parse_ring(char *line, struct known **list)
 	    !parse_count(number, " ", &position))
 		return false;
 	*number = '\0';
-	if (!ring_name_parse(line + 5, &id) || *ring_known_find(list, &id))
+	if (!ring_name_parse(line + 5, &id) || *find_known(list, &id))
 		return false;
 	known = ring_known_meet(list, &id);
 	if (known)

@@ -36,8 +36,6 @@ struct ring_reader {
 	uint64_t before[BATCH];
 };
 
-/* Returns where the ring stands in the list, or the end of it. */
-struct known **ring_known_find(struct known **list, const struct ring_id *id);
 /* Enters it if need be. NULL: no memory. */
 struct known *ring_known_meet(struct known **list, const struct ring_id *id);
 
