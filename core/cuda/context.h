@@ -24,6 +24,8 @@ struct context {
 
 /* Before any other call: until then no context is known. */
 void context_start(struct device_set *set);
+/* The devices that context_start() was given; NULL before. */
+struct device_set *context_devices(void);
 /*
  * Copies the calling thread's current context: handle, device and container, which stay what they are. False when there
  * is none or its device is unknown.

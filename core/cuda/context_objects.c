@@ -1,0 +1,92 @@
+/* Objects of the program, looked for in the current context's books first. Rules: as context.c. */
+#include "core/cuda/context.h"
+
+#include "core/registry/object.h"
+
+/* Rather one that stays: what leaves may have handed its address on already. */
+static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,
+                                        struct registry **registry)
+{
+	struct device_set *devices = context_devices();
+	struct context context = {0};
+	struct resource *found = NULL;
+
+	if (context_current(&context)) {
+		*registry = context.device->registry;
+		found = registry_find_object(*registry, context.container, type, object);
+	}
+	for (int i = 0; (!found || resource_is_leaving(found)) && devices && i < devices->count;
+	     i++) {
+		struct registry *other = devices->device[i].registry;
+		struct resource *there = &devices->device[i] == context.device
+		                             ? NULL
+		                             : registry_find_object(other, NULL, type, object);
+
+		if (!there || (found && resource_is_leaving(there))) {
+			resource_release(there);
+			continue;
+		}
+		resource_release(found);
+		found = there;
+		*registry = other;
+	}
+	return found;
+}
+
+struct resource *context_find_object(const struct resource_type *type, uint64_t object)
+{
+	struct registry *registry = NULL;
+
+	return look_everywhere(type, object, &registry);
+}
+
+static void leave(const struct resource_type *type, uint64_t object, bool holds,
+                  struct leaving *leaving)
+{
+	struct registry *registry = NULL;
+	const struct context *context = context_here();
+	struct resource *found;
+
+	/* Mostly it is where it was made. */
+	if (context && registry_leave_object(context->device->registry, context->container, type,
+	                                     object, holds, leaving))
+		return;
+	found = look_everywhere(type, object, &registry);
+	*leaving = registry_leave(registry, object, found);
+	if (!holds)
+		resource_release(found);
+}
+
+struct leaving context_leave_object(const struct resource_type *type, uint64_t object)
+{
+	struct leaving leaving;
+
+	leave(type, object, true, &leaving);
+	return leaving;
+}
+
+void context_leave_unheld(const struct resource_type *type, uint64_t object,
+                          struct leaving *leaving)
+{
+	leave(type, object, false, leaving);
+}
+
+void context_before_leaving(struct before_leaving *before)
+{
+	const struct device_set *devices = context_devices();
+
+	for (int i = 0; i < devices->count; i++)
+		before->entries[i] = registry_entries(devices->device[i].registry);
+}
+
+bool context_left_before(const struct resource_type *type, uint64_t object,
+                         const struct before_leaving *before)
+{
+	const struct device_set *devices = context_devices();
+
+	for (int i = 0; i < devices->count; i++)
+		if (registry_left_before(devices->device[i].registry, type, object,
+		                         before->entries[i]))
+			return true;
+	return false;
+}
