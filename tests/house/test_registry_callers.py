@@ -42,7 +42,7 @@ for top in ("core", "shim", "tools"):
             for function in set(re.findall(r"\b[a-z_]+\b(?=\()", text)) & public.keys():
                 if re.search(r"^(?!\s)[^\n;]*\b" + function + r"\([^;{]*\)\s*\{", text, re.M):
                     makes[function] = path
-                elif name.endswith(".c") or folder != room:
+                elif name.endswith(".c") or folder != room or len(re.findall(r"\b" + function + r"\(", text)) > 1:
                     calls[function].add(path)
 
 wrong = [f"core/registry/{public[f]}: {f}() is in no file" for f in public if f not in makes]
