@@ -12,7 +12,7 @@
 #include "core/config/config.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
-#include "tools/cli/shares.h"
+#include "tools/formats/shares.h"
 #include "tools/view/arguments.h"
 #include "tools/view/jobs.h"
 #include "tools/view/tool.h"

@@ -6,9 +6,9 @@
 
 #include "tools/cli/commands.h"
 #include "tools/cli/follow.h"
-#include "tools/cli/save.h"
+#include "tools/formats/save.h"
 #include "tools/cli/settings.h"
-#include "tools/cli/shares.h"
+#include "tools/formats/shares.h"
 #include "tools/view/arguments.h"
 #include "tools/view/configuration.h"
 #include "tools/view/jobs.h"

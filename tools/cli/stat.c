@@ -11,7 +11,7 @@
 #include "core/state/directory.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/resources.h"
-#include "tools/cli/serve.h"
+#include "tools/formats/serve.h"
 #include "tools/formats/formats.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"

@@ -1,5 +1,5 @@
 /* Writing a job's limits into an INI file, keeping what people wrote there. */
-#include "tools/cli/save.h"
+#include "tools/formats/save.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/config/config.h"
-#include "tools/cli/shares.h"
+#include "tools/formats/shares.h"
 #include "tools/formats/output.h"
 #include "tools/view/ini_file.h"
 #include "tools/view/jobs.h"

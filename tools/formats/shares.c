@@ -1,5 +1,5 @@
 /* The shares that stand in an override file. */
-#include "tools/cli/shares.h"
+#include "tools/formats/shares.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * nothing: where there are CONNECTIONS already, or no more descriptors, the one that has been
  * silent for longest makes room for the next. Every answer ends its connection.
  */
-#include "tools/cli/serve.h"
+#include "tools/formats/serve.h"
 
 #include <errno.h>
 #include <inttypes.h>
