@@ -16,7 +16,7 @@
 #include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "tools/cli/absent_gpu.h"
+#include "tools/view/absent_gpu.h"
 #include "tools/cli/claim.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/frameworks.h"

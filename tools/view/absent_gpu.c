@@ -1,5 +1,5 @@
 /* A GPU that is named and is not there. */
-#include "tools/cli/absent_gpu.h"
+#include "tools/view/absent_gpu.h"
 
 #include <stdlib.h>
 
