@@ -87,6 +87,8 @@ while read -r told; do
 	"$spillway" set bert --reported "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
 	! grep 'expected limit' "$TMPDIR/told" || fail "--reported $told is offered"
 done <"$out"
+typing run --summary ''
+offers 'json text'
 typing run --reported = limit+
 offers limit+host
 

@@ -3,6 +3,10 @@
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
+# A driver that is found, whatever this machine has: where there is none a line says so.
+SPILLWAY_DRIVER=$build/tests/e2e/empty.so
+export SPILLWAY_DRIVER
+
 # Exit statuses are the program's own, or as timeout(1) has them.
 expect 0 "$spillway" run true
 expect 7 "$spillway" run sh -c 'exit 7'
@@ -19,6 +23,18 @@ for words in 'run --bogus' 'stat --bogus' 'set --timeout'; do
 	"$spillway" $words >"$out" 2>"$err" && fail "$words: expected a failure"
 	says "$err" '^spillway: '
 	says "$err" "^Try .spillway ${words%% *} --help'"
+done
+
+# The option that was meant is named: the shortest that begins so, else the nearest; no wild guess.
+for words in 'run --mem 5G true:memory' 'run --memroy=5G true:memory' 'run --limit-gup 0 true:limit-gpu' 'stat --jsno:json'; do
+	# shellcheck disable=SC2086 # words
+	"$spillway" ${words%:*} >"$out" 2>"$err" && fail "$words: expected a failure"
+	says "$err" "^Did you mean '--${words#*:}'\?$"
+done
+for words in 'run --xyzzy' 'set --timeout' 'run -x'; do
+	# shellcheck disable=SC2086 # words
+	"$spillway" $words >"$out" 2>"$err" && fail "$words: expected a failure"
+	says_not "$err" 'Did you mean'
 done
 
 # Options end at the program; what follows is its own.
@@ -205,10 +221,22 @@ expect 125 env SPILLWAY_STATE_DIR=relative "$spillway" run true
 says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 
 # The summary: when something spilled, moved or waited, and of a job that was named whenever it used CUDA.
-expect 0 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
-says "$err" '^spillway: sum: peak 12\.0 MiB device, 8\.00 MiB host; .*spilled_bytes=8388608; .*idle_ns=7000; '
+expect 0 env SPILLWAY_SHARE=60 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 113000000 -c steps=225 -c step_ns=1800000
+says "$err" '^spillway: sum: peak 12\.0 MiB on the GPU; 8\.00 MiB did not fit and lay on the host; 113 ms of idle slots held the share of 60 %; 225 steps of 1\.80 ms$'
+expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 7000 -c steps=1 -c refusals=2
+says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU; 2 allocations were refused; 7\.00 us of idle slots; 1 step$'
 expect 0 "$spillway" run --name sum "$fake_job" -1 -c demoted_bytes=4096 -c promoted_bytes=2048 -c steps=17
-says "$err" '^spillway: sum: .*; demoted_bytes=4096; promoted_bytes=2048; steps=17$'
+says "$err" '^spillway: sum: .*; 4\.00 KiB moved to the host, 2\.00 KiB back; 17 steps$'
+# For programs: exact figures, and of any job.
+expect 0 "$spillway" run --summary=json --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 7000
+python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit((d["job"], d["device_peak"], d["spilled_bytes"], d["idle_ns"]) != ("sum", 12582912, 8388608, 7000))' \
+	"$err" || fail 'the summary for programs'
+expect 0 "$spillway" run --summary json "$fake_job" -1 -m 4096
+says "$err" '^\{"job":"fake_job-[0-9]+","device_peak":4096,.*"steps":0\}$'
+expect 0 "$spillway" run --quiet --summary json "$fake_job" -1 -m 4096
+says_not "$err" .
+expect 125 "$spillway" run --summary xml true
+says "$err" "^spillway: --summary 'xml': expected text or json$"
 expect 0 "$spillway" run --name sum true
 says_not "$err" .
 # A GPU that is not there is said: while the program runs, and of one that ends soon at its end.
@@ -231,9 +259,9 @@ says_not "$err" .
 expect 0 "$spillway" run "$fake_job" -1 -m 4096
 says_not "$err" .
 expect 0 "$spillway" run --name sum "$fake_job" -1 -m 4096
-says "$err" '^spillway: sum: peak 4\.00 KiB device, 0 B host; spills=0; spilled_bytes=0; refusals=0; '
+says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU$'
 expect 0 env SPILLWAY_JOB=sum "$spillway" run "$fake_job" -1 -m 4096
-says "$err" '^spillway: sum: peak 4\.00 KiB device'
+says "$err" '^spillway: sum: peak 4\.00 KiB on the GPU$'
 expect 0 "$spillway" run --quiet --name sum "$fake_job" -1 -m 4096
 says_not "$err" .
 
@@ -256,6 +284,16 @@ expect 0 "$spillway" stat
 says "$out" '^ended-34 '
 says_not "$out" '^ended-1 '
 [ "$(grep -c ' ended ' "$out")" -eq 32 ] || fail 'expected 32 ended jobs'
+
+# Nor is a machine without a driver; the program runs.
+bare() { env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c 'for file in $(ldconfig -p | sed -n "s/.*libcuda.so.1 .*=> //p"); do
+	mount --bind /dev/null "$file"; done; exec "$@"' sh "$@"; }
+if unshare -rm true 2>/dev/null; then
+	expect 0 bare "$spillway" run echo ran
+	says "$out" '^ran$'
+	says "$err" '^spillway: no CUDA driver is found here, so that there is no GPU to limit'
+	[ "$(grep -c . "$err")" -eq 1 ] || fail 'no driver: not said in one line'
+fi
 
 # Nor is a program that the shim cannot be put into.
 echo 'void _start(void) { __builtin_trap(); }' | ${CC:-cc} -nostdlib -static -x c -o "$TMPDIR/static" -

@@ -1,16 +1,15 @@
 /* spillway: finds the command and hands over to it. */
 #include <argp.h>
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/cli/commands.h"
 #include "tools/doctor/doctor.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
+#include "tools/view/nearest.h"
 #include "tools/view/tool.h"
 
 static const struct command {
@@ -38,46 +37,13 @@ static const struct command *command_find(const char *name)
 	return command->name ? command : NULL;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
-/* Letters to insert, delete or replace to make one word the other. */
-static size_t edit_distance(const char *from, const char *to)
-{
-	enum { LONGEST = 32 };
-	size_t row[LONGEST + 1];
-	size_t length = strlen(to);
-
-	if (length > LONGEST)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= length; j++)
-		row[j] = j;
-	for (size_t i = 1; *from; i++, from++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= length; j++) {
-			size_t above = row[j];
-
-			row[j] =
-			    smallest(above + 1, row[j - 1] + 1, diagonal + (*from != to[j - 1]));
-			diagonal = above;
-		}
-	}
-	return row[length];
-}
-
 static _Noreturn void unknown_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	size_t least = 3; /* further off is no likely slip */
+	size_t least = NEAREST_SLIP + 1;
 
 	for (const struct command *command = commands; command->name; command++) {
-		size_t distance = edit_distance(name, command->name);
+		size_t distance = nearest_distance(name, command->name);
 
 		if (distance < least) {
 			least = distance;

@@ -1,6 +1,5 @@
 /* spillway run: names a job, gives it its limits, runs the program under the shim, sums up. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/driver_library.h"
 #include "core/base/log.h"
-#include "core/base/units.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
 #include "tools/view/absent_gpu.h"
@@ -23,6 +22,7 @@
 #include "tools/cli/job_name.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/settings.h"
+#include "tools/cli/summary.h"
 #include "tools/doctor/cleanup.h"
 #include "tools/doctor/hint.h"
 #include "tools/doctor/paths.h"
@@ -41,11 +41,18 @@ struct run {
 	bool is_named; /* by the user, here or in a file or the environment */
 	bool common;   /* the name is one that others are meant to have too */
 	bool softgpu;
-	bool quiet;
+	bool quiet, summary_is_json;
 	char **program;
 };
 
-enum { OPTION_NAME = 0x200, OPTION_CONFIG, OPTION_JOIN, OPTION_SOFTGPU, OPTION_QUIET };
+enum {
+	OPTION_NAME = 0x200,
+	OPTION_CONFIG,
+	OPTION_JOIN,
+	OPTION_SOFTGPU,
+	OPTION_QUIET,
+	OPTION_SUMMARY
+};
 
 static const struct argp_option options[] = {
     {"name", OPTION_NAME, "JOB", 0, "Name of the job", 0},
@@ -53,6 +60,7 @@ static const struct argp_option options[] = {
     {"join", OPTION_JOIN, NULL, 0, "Become part of the job if it is running already", 0},
     {"softgpu", OPTION_SOFTGPU, NULL, 0, "Run on the software GPU", 0},
     {"quiet", OPTION_QUIET, NULL, 0, "No summary at the end", 0},
+    {"summary", OPTION_SUMMARY, "FORM", 0, "Form of the summary: text or json", 0},
     {0},
 };
 
@@ -84,6 +92,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_QUIET:
 		run->quiet = true;
+		return 0;
+	case OPTION_SUMMARY:
+		run->summary_is_json = strcmp(argument, "json") == 0;
+		if (!run->summary_is_json && strcmp(argument, "text") != 0)
+			usage_error("--summary '%s': expected text or json", argument);
 		return 0;
 	case ARGP_KEY_ARG:
 		run->program = &state->argv[state->next - 1];
@@ -360,34 +373,8 @@ static void print_hint(const struct segment_view *view, int status)
 	free(hint);
 }
 
-static void print_summary(const struct segment_view *view, bool is_named)
-{
-	char device[32], host[32];
-	struct statistics total = {0};
-
-	for (int i = 0; i < view->device_count; i++) {
-#define X(name, how, unit, meaning) total.name += view->job_total[i].name;
-		STATISTICS(X)
-#undef X
-	}
-	if (!is_named && !total.spilled_bytes && !total.demoted_bytes && !total.idle_ns &&
-	    !total.refusals)
-		return;
-	complain("%s: peak %s device, %s host; spills=%" PRIu64 "; spilled_bytes=%" PRIu64
-	         "; refusals=%" PRIu64 "; idle_ns=%" PRIu64 "; idle_slots=%" PRIu64
-	         "; busy_ns=%" PRIu64 "; launches=%" PRIu64 "; demoted_bytes=%" PRIu64
-	         "; promoted_bytes=%" PRIu64 "; steps=%" PRIu64,
-	         view->job, units_format_size(total.device_peak, device, sizeof device),
-	         units_format_size(total.host_peak, host, sizeof host), total.spills,
-	         total.spilled_bytes, total.refusals, total.idle_ns, total.idle_slots,
-	         total.busy_ns, total.launches, total.demoted_bytes, total.promoted_bytes,
-	         total.steps);
-}
-
 /*
- * Prints one line when the job spilled or waited, and of a job that the user named in any case, so
- * that it shows that the program ran under Spillway; and what to try. An earlier run of this name
- * is not meant.
+ * Says what the job held and waited for; and what to try. An earlier run of this name is not meant.
  */
 static void sum_up(const struct run *run, const char *job, uint64_t since_ns, int status)
 {
@@ -396,7 +383,10 @@ static void sum_up(const struct run *run, const char *job, uint64_t since_ns, in
 
 	/* A program without a segment never used CUDA. */
 	if (segment_read(job, view, message, sizeof message) == 0 && view->created_ns >= since_ns) {
-		print_summary(view, run->is_named);
+		if (run->summary_is_json)
+			summary_json(view);
+		else
+			summary_say(view, run->is_named);
 		print_hint(view, status);
 	}
 	free(view);
@@ -413,6 +403,23 @@ static void warn_if_out_of_reach(const char *program)
 	if (paths_program(program, path) &&
 	    !program_can_be_shimmed(program, message, sizeof message))
 		complain("%s; no limit will hold for it", message);
+}
+
+/* Warns where no program can reach a GPU: it runs nevertheless. */
+static void warn_without_driver(void)
+{
+	char path[PATH_MAX], folder[PATH_MAX], message[PATH_MAX];
+	struct paths paths;
+	const char *from;
+	bool named_is_bad;
+
+	if (!paths_shim(&paths, message, sizeof message) ||
+	    driver_library_find(paths.shim, NULL, path, sizeof path, &from, &named_is_bad))
+		return;
+	complain("no CUDA driver is found here, so that there is no GPU to limit%s",
+	         paths_softgpu(folder, path, message, sizeof message)
+	             ? "; 'spillway run --softgpu' needs none"
+	             : "");
 }
 
 /*
@@ -447,6 +454,7 @@ int command_run(int argc, char **argv)
 	began_ns = take_name(&run, job);
 	set_limits(&run, job);
 	claim_share();
+	warn_without_driver();
 	warn_if_out_of_reach(run.program[0]);
 	absent = (struct absent_gpu){
 	    .selector = run.settings.selector, .job = job, .since_ns = began_ns};

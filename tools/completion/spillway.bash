@@ -35,6 +35,7 @@ _spillway_offer_argument() {
 	case $1 in
 	FILE) _spillway_offer_files ;;
 	JOB) _spillway_offer "$(_spillway_jobs "$program")" ;;
+	FORM) _spillway_offer $'text\njson' ;;
 	WHAT) _spillway_offer $'limit\nlimit+host' ;;
 	FORMAT)
 		_spillway_offer $'text\njson\ncsv\ncsv,noheader\ncsv,nounits\ncsv,noheader,nounits\nprometheus\nantman'

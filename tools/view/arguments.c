@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "core/base/units.h"
+#include "tools/view/nearest.h"
 #include "tools/view/tool.h"
 
+enum { BEGINS_OTHERWISE = 1000 };
 enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400 };
 
 static const struct argp_option options[] = {
@@ -31,6 +33,53 @@ static void help(struct argp_state *state, unsigned int flags)
 	argp_state_help(state, stdout, flags);
 }
 
+/* Finds the option that was meant: the shortest that begins so, else the nearest; NULL: none. */
+static const char *nearest_option(const struct argp *argp, const char *word, size_t *least)
+{
+	const char *nearest = NULL;
+	size_t length = strlen(word);
+
+	for (const struct argp_option *option = argp->options;
+	     option && (option->name || option->key || option->doc); option++) {
+		bool begins = option->name && strncmp(option->name, word, length) == 0;
+		size_t distance;
+
+		if (!option->name)
+			continue;
+		distance =
+		    begins ? strlen(option->name) - length : nearest_distance(word, option->name);
+		/* What begins so comes before all that does not. */
+		distance += begins ? 0 : BEGINS_OTHERWISE;
+		if (distance < *least) {
+			*least = distance;
+			nearest = option->name;
+		}
+	}
+	for (const struct argp_child *child = argp->children; child && child->argp; child++) {
+		const char *found = nearest_option(child->argp, word, least);
+
+		nearest = found ? found : nearest;
+	}
+	return nearest;
+}
+
+/* Names the long option that was meant by one that getopt did not know, or that it found ambiguous. */
+static void suggest(const struct argp_state *state)
+{
+	const char *typed = state->next > 0 ? state->argv[state->next - 1] : "";
+	size_t least = BEGINS_OTHERWISE + NEAREST_SLIP + 1;
+	const char *nearest;
+	char *word;
+
+	if (strncmp(typed, "--", 2) != 0 || !typed[2])
+		return;
+	word = text("%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+	nearest = nearest_option(state->root_argp, word, &least);
+	if (nearest && strcmp(nearest, word) != 0)
+		fprintf(stderr, "Did you mean '--%s'?\n", nearest);
+	free(word);
+}
+
 static _Noreturn void send_to_help(void)
 {
 	fprintf(stderr, "Try '%s --help'.\n", command_name);
@@ -46,6 +95,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		state->err_stream = NULL; /* it would send people to the help of "spillway" */
 		return 0;
 	case ARGP_KEY_ERROR: /* getopt has said what is wrong */
+		suggest(state);
 		send_to_help();
 	case OPTION_HELP:
 		help(state, ARGP_HELP_STD_HELP);

@@ -1,0 +1,135 @@
+/* spillway run: the summary at the end. */
+#include "tools/cli/summary.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/units.h"
+#include "tools/formats/json.h"
+#include "tools/formats/value.h"
+#include "tools/view/tool.h"
+
+/* Sums the job's figures up over its GPUs; a time of a step, and a share, are no sums. */
+static struct statistics sum(const struct segment_view *view)
+{
+	struct statistics total = {0};
+	uint64_t most_steps = 0;
+
+	for (int i = 0; i < view->device_count; i++) {
+		const struct statistics *of = &view->job_total[i];
+
+#define X(name, how, unit, meaning) total.name += of->name;
+		STATISTICS(X)
+#undef X
+		total.share_set = of->share_set;
+		if (of->steps >= most_steps) {
+			most_steps = of->steps;
+			total.step_ns = of->step_ns;
+		}
+	}
+	return total;
+}
+
+static bool is_one_share(const struct segment_view *view)
+{
+	for (int i = 1; i < view->device_count; i++)
+		if (view->job_total[i].share_set != view->job_total[0].share_set)
+			return false;
+	return true;
+}
+
+static void say_memory(FILE *out, const struct statistics *total)
+{
+	char size[32], back[32];
+
+	fprintf(out, "peak %s on the GPU",
+	        units_format_size(total->device_peak, size, sizeof size));
+	if (total->host_peak)
+		fprintf(out, "; %s %slay on the host",
+		        units_format_size(total->host_peak, size, sizeof size),
+		        total->spills ? "did not fit and " : "");
+	if (total->demoted_bytes || total->promoted_bytes)
+		fprintf(out, "; %s moved to the host, %s back",
+		        units_format_size(total->demoted_bytes, size, sizeof size),
+		        units_format_size(total->promoted_bytes, back, sizeof back));
+	if (total->refusals)
+		fprintf(out, "; %" PRIu64 " allocation%s refused", total->refusals,
+		        total->refusals == 1 ? " was" : "s were");
+}
+
+static void say_time(FILE *out, const struct segment_view *view, const struct statistics *total)
+{
+	char time[32], share[32];
+
+	if (total->idle_ns)
+		fprintf(out, "; %s of idle slots",
+		        units_format_duration(total->idle_ns, time, sizeof time));
+	if (total->idle_ns && total->share_set < 100000 && is_one_share(view))
+		fprintf(out, " held the share of %s",
+		        value_share(total->share_set, share, sizeof share));
+	if (total->steps)
+		fprintf(out, "; %" PRIu64 " step%s", total->steps, total->steps == 1 ? "" : "s");
+	if (total->steps && total->step_ns)
+		fprintf(out, " of %s", units_format_duration(total->step_ns, time, sizeof time));
+}
+
+static FILE *open_line(char **line, size_t *size)
+{
+	FILE *out = open_memstream(line, size);
+
+	if (!out)
+		fail("out of memory");
+	return out;
+}
+
+void summary_say(const struct segment_view *view, bool is_named)
+{
+	struct statistics total = sum(view);
+	char *line = NULL;
+	size_t size;
+	FILE *out;
+
+	if (!is_named && !total.spilled_bytes && !total.demoted_bytes && !total.idle_ns &&
+	    !total.refusals)
+		return;
+	out = open_line(&line, &size);
+	say_memory(out, &total);
+	say_time(out, view, &total);
+	fclose(out);
+	complain("%s: %s", view->job, line);
+	free(line);
+}
+
+void summary_json(const struct segment_view *view)
+{
+	struct statistics total = sum(view);
+	char *line = NULL;
+	size_t size;
+	struct json json = {.out = open_line(&line, &size)};
+
+	json_open(&json, NULL, '{');
+	json_text(&json, "job", view->job);
+#define X(name) json_number(&json, #name, total.name);
+	X(device_peak)
+	X(host_peak)
+	X(spills)
+	X(spilled_bytes)
+	X(refusals)
+	X(idle_ns)
+	X(idle_slots)
+	X(busy_ns)
+	X(launches)
+	X(demoted_bytes)
+	X(promoted_bytes)
+	X(steps)
+#undef X
+	json_close(&json, '}');
+	fputc('\n', json.out);
+	fclose(json.out);
+	log_write(STDERR_FILENO, line, strlen(line));
+	free(line);
+}
