@@ -42,6 +42,24 @@ json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["limit_set
 json 'd["devices"][0]["device_charged"] == 12582912 and d["devices"][0]["spill_reason"] == "limit"'
 expect 0 "$spillway" stat --json
 json '[j["job"] for j in d["jobs"]] == ["one", "two"] and d["jobs"][1]["devices"][0]["limit_set"] == 2**28'
+# At 80 columns the list has fewer of them, and what is shown of a job goes on below; nothing of it is lost.
+expect 0 env COLUMNS=80 "$spillway" stat
+[ "$(wc -L <"$out")" -le 80 ] || fail 'the list is wider than 80 columns'
+says "$out" '^two +[^ ]+ +running .* 4\.00 KiB +256 MiB +0 B +60 % +~31\.4%'
+expect 0 "$spillway" stat two
+tr -s ' ' '\n' <"$out" | sort -u >"$TMPDIR/wide"
+expect 0 env COLUMNS=80 "$spillway" stat two
+sed '/^ *PID/,$d' "$out" >"$TMPDIR/gpus"
+[ "$(wc -L <"$TMPDIR/gpus")" -le 80 ] || fail 'what is shown of a job is wider than 80 columns'
+[ "$(tr -s ' ' '\n' <"$out" | sort -u)" = "$(cat "$TMPDIR/wide")" ] || fail 'at 80 columns something is lost'
+says "$out" '^GPU +[A-Z].*STEP'
+# Of a job that has just begun nobody knows what it holds.
+SPILLWAY_SHARE=60 start_job young -b 400000000
+expect 0 "$spillway" stat young
+says "$out" '^ +0 .* 60 % +- +no '
+kill "$pid"
+wait "$pid" 2>/dev/null
+rm "$SPILLWAY_STATE_DIR"/young.*
 expect 1 "$spillway" stat three
 says "$err" "there are: one, two$"
 # Of those that have ended there is but the number.

@@ -241,6 +241,8 @@ static void print_table(const struct rows *rows)
 	static const char *const headings[] = {"<JOB", "<USER", "<STATE", "PROCESSES", "GPU",
 	                                       "USED", "LIMIT", "HOST",   "SPILLED",   "SHARE",
 	                                       "HELD", "BUSY",  "IDLE",   "<LABELS",   NULL};
+	/* SPILLED, BUSY, IDLE, PROCESSES, LABELS, USER: `stat JOB` has them */
+	static const int dispensable[] = {8, 11, 12, 3, 13, 1, 0};
 	char directory[PATH_MAX];
 	struct table table;
 
@@ -249,6 +251,7 @@ static void print_table(const struct rows *rows)
 		return;
 	}
 	table_start(&table, headings);
+	table.dispensable = dispensable;
 	for (int i = 0; i < rows->count; i++)
 		table_row(&table, &rows->row[i]);
 	table_end(&table, stdout);

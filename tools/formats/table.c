@@ -1,12 +1,17 @@
 /* Columns of text. */
 #include "tools/formats/table.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "core/base/printable.h"
+#include "core/base/units.h"
 #include "tools/view/tool.h"
 
 static void add(struct table *table, char *cell)
@@ -36,11 +41,23 @@ void table_cell(struct table *table, const char *format, ...)
 	add(table, cell);
 }
 
-void table_end(struct table *table, FILE *out)
+/* Returns how long lines may be; INT_MAX where nobody says. */
+static int line_length(FILE *out)
 {
-	int width[TABLE_COLUMNS] = {0};
-	bool left[TABLE_COLUMNS] = {false};
+	const char *columns = getenv("COLUMNS");
+	uint64_t given;
+	struct winsize size;
 
+	if (columns && units_parse_count(columns, &given) == 0 && given > 0 && given < INT_MAX)
+		return (int)given;
+	if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+		return size.ws_col;
+	return INT_MAX;
+}
+
+/* Returns the width of each column, and takes the "<" from the headings of those that stand left. */
+static void measure(const struct table *table, int width[TABLE_COLUMNS], bool left[TABLE_COLUMNS])
+{
 	for (int i = 0; i < table->columns; i++) {
 		left[i] = *table->cell[i] == '<';
 		if (left[i])
@@ -52,16 +69,68 @@ void table_end(struct table *table, FILE *out)
 		if (length > width[i % table->columns])
 			width[i % table->columns] = length;
 	}
-	for (int i = 0; i < table->cells; i++) {
-		int column = i % table->columns;
-		bool last = column == table->columns - 1;
+}
 
-		if (left[column])
-			fprintf(out, "%-*s", last ? 0 : width[column], table->cell[i]);
-		else
-			fprintf(out, "%*s", width[column], table->cell[i]);
-		fputs(last ? "\n" : "  ", out);
-		free(table->cell[i]);
+/* Leaves out what is dispensable until the lines are short enough. */
+static void leave_out(const struct table *table, int width[TABLE_COLUMNS], int most)
+{
+	int length = -2;
+
+	for (int i = 0; i < table->columns; i++)
+		length += width[i] + 2;
+	for (const int *column = table->dispensable; column && *column && length > most; column++) {
+		length -= width[*column] + 2;
+		width[*column] = 0;
 	}
+}
+
+/* Returns the column behind those that a line has room for, beside the first. */
+static int last_fitting(const struct table *table, const int width[TABLE_COLUMNS], int first,
+                        int most)
+{
+	int length = width[0], column = first;
+
+	while (column < table->columns &&
+	       (column == first || !width[column] || length + 2 + width[column] <= most)) {
+		length += width[column] ? 2 + width[column] : 0;
+		column++;
+	}
+	return column;
+}
+
+static void print_row(char *const *cell, const int width[TABLE_COLUMNS],
+                      const bool left[TABLE_COLUMNS], int from, int end, FILE *out)
+{
+	while (end > from && !width[end - 1])
+		end--; /* what is left out at the end needs no spaces before it */
+	for (int i = 0; i < end; i = i ? i + 1 : from) {
+		if (!width[i])
+			continue;
+		if (i)
+			fputs("  ", out);
+		if (!left[i])
+			fprintf(out, "%*s", width[i], cell[i]);
+		else
+			fprintf(out, "%-*s", i == end - 1 ? 0 : width[i], cell[i]);
+	}
+	fputc('\n', out);
+}
+
+void table_end(struct table *table, FILE *out)
+{
+	int width[TABLE_COLUMNS] = {0}, most = line_length(out);
+	bool left[TABLE_COLUMNS] = {false};
+
+	measure(table, width, left);
+	leave_out(table, width, most);
+	for (int from = 1; from < table->columns;) {
+		int end = last_fitting(table, width, from, most);
+
+		for (int i = 0; i < table->cells; i += table->columns)
+			print_row(&table->cell[i], width, left, from, end, out);
+		from = end;
+	}
+	for (int i = 0; i < table->cells; i++)
+		free(table->cell[i]);
 	free(table->cell);
 }

@@ -13,13 +13,18 @@ struct table {
 	int columns;
 	int cells;
 	char **cell;
+	/* Columns that go, in this order, where the lines are too long; ended by 0. NULL: none. */
+	const int *dispensable;
 };
 
 /* One heading per column; "<" before it puts the column's text to the left, else it stands right.
  */
 void table_start(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints it and frees it. */
+/*
+ * Prints it and frees it. Where lines are longer than the terminal, or than COLUMNS, columns go that are
+ * dispensable; what is too long yet goes on below, after its first column once more.
+ */
 void table_end(struct table *table, FILE *out);
 
 #endif

@@ -20,8 +20,12 @@ bool counter_busy_is_known(const struct statistics *statistics)
 
 bool counter_held_is_known(const struct statistics *statistics)
 {
-	/* A job may be paced by weight at 100 %, too. */
-	return statistics->share_set < 100000 || statistics->share_held > 0;
+	/*
+	 * A job may be paced by weight at 100 %, too. One that has just begun has 0 until it was
+	 * looked at for a moment, and cannot have kept the GPU busy for longer than that.
+	 */
+	return statistics->share_held > 0 ||
+	       (statistics->share_set < 100000 && statistics->busy_ns >= 500000000);
 }
 
 /*

@@ -41,7 +41,7 @@ bool counter_read(const struct counter *counter, const struct statistics *statis
 bool counter_any(const struct statistics *statistics);
 /* Returns whether GPU time was measured, which it is while the job is paced. */
 bool counter_busy_is_known(const struct statistics *statistics);
-/* Returns whether the share held is known, which it is in the same time. */
+/* Returns whether the share held is known, which it is soon after the job has begun to be paced. */
 bool counter_held_is_known(const struct statistics *statistics);
 /* Returns whether its values are codes of core/state/codes.h. */
 bool counter_is_code(const struct counter *counter);
