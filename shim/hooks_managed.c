@@ -5,6 +5,7 @@
  */
 #include "shim/shim.h"
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/advice.h"

@@ -1,6 +1,7 @@
 /* Owners of objects. */
 #include "shim/owner.h"
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/job.h"
 

@@ -15,6 +15,7 @@
 #ifndef SPILLWAY_TRACK_H
 #define SPILLWAY_TRACK_H
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/uses/measured.h"
 #include "core/registry/object.h"

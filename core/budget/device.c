@@ -11,7 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 static struct segment_limit limit_of(const struct config_gpu *settings)
 {

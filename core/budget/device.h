@@ -97,6 +97,8 @@ bool device_set_lookup(struct device_set *set, const char *name, struct device_r
 /* Of the GPUs. NULL: none. */
 struct device *device_set_find(struct device_set *set, const char *name);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
+/* Hands the devices to those who know contexts. */
+void device_set_start_contexts(struct device_set *set);
 
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);

@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/cuda/context.h"
 #include "core/base/log.h"
 #include "core/registry/factory.h"
 
@@ -343,4 +344,19 @@ struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
 			return &set->device[i];
 	}
 	return NULL;
+}
+
+_Static_assert((int)DEVICE_MAX <= (int)CONTEXT_DEVICES, "there is room for each");
+
+void device_set_start_contexts(struct device_set *set)
+{
+	struct context_device devices[DEVICE_MAX];
+
+	for (int i = 0; i < set->count; i++) {
+		struct device *device = &set->device[i];
+
+		devices[i] = (struct context_device){device->handle, device->id.ordinal,
+		                                     device->registry, device};
+	}
+	context_start(devices, set->count);
 }

@@ -1,6 +1,7 @@
 /* What is in use. Rules: runs inside the user's process; leaves its current context as it was. */
 #include "core/budget/in_use.h"
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 
 bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);

@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/units.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 bool refusal_is_wanted(const struct device *device, const struct terms *terms)
 {

@@ -9,7 +9,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/registry/object.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 #define CLOSING_NS 5000000000ull
 
@@ -21,23 +21,36 @@ static _Atomic size_t context_count; /* read without the lock too: past the end 
 static CUcontext _Atomic alone;      /* the only one; NULL: there are more, or none */
 static size_t context_room;
 static unsigned int contexts_seen;
-static struct device_set *devices;
+static struct context_device devices[CONTEXT_DEVICES];
+static _Atomic int device_count;
 static _Atomic unsigned int generation;
 void (*context_met)(const struct context *context);
 
-void context_start(struct device_set *set)
+void context_start(const struct context_device *given, int count)
 {
 	lock_write(&contexts_lock);
-	devices = set;
+	memcpy(devices, given, (size_t)count * sizeof(*devices));
+	atomic_store(&device_count, count);
 	context_count = 0;
 	alone = NULL;
 	atomic_fetch_add(&generation, 1);
 	lock_leave_shared(&contexts_lock);
 }
 
+static const struct context_device *find_device(CUdevice handle)
+{
+	for (int i = 0; i < atomic_load(&device_count); i++) {
+		if (devices[i].handle == handle)
+			return &devices[i];
+	}
+	return NULL;
+}
+
 struct device *context_device(CUdevice handle)
 {
-	return devices ? device_set_by_handle(devices, handle) : NULL;
+	const struct context_device *device = find_device(handle);
+
+	return device ? device->device : NULL;
 }
 
 /* With the lock held, after each change of their number. */
@@ -108,7 +121,7 @@ static bool is_being_given_up(CUcontext handle)
 }
 
 /* Enters a context first met now; another thread may have been quicker. */
-static bool enter(CUcontext handle, struct device *device, struct context *context)
+static bool enter(CUcontext handle, const struct context_device *device, struct context *context)
 {
 	struct deadline until = DEADLINE_IN(CLOSING_NS);
 	struct context *known;
@@ -122,12 +135,13 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 
 		memset(c, 0, sizeof(*c));
 		c->handle = handle;
-		c->device = device;
+		c->device = device->device;
+		c->of = device;
 		c->uses = 1;
 		c->number = ++contexts_seen;
 		snprintf(c->container, sizeof(c->container), "ctx%u", c->number);
 		object_track(device->registry, NULL, &object_type_context, handle);
-		event_note(.kind = EVENT_context, .device = device->id.ordinal, .a = true,
+		event_note(.kind = EVENT_context, .device = device->ordinal, .a = true,
 		           .object = (uintptr_t)handle);
 		known = c;
 		note_alone();
@@ -140,7 +154,7 @@ static bool enter(CUcontext handle, struct device *device, struct context *conte
 
 void context_enter(CUcontext handle, CUdevice device_handle, CUgreenCtx green)
 {
-	struct device *device = devices ? device_set_by_handle(devices, device_handle) : NULL;
+	const struct context_device *device = find_device(device_handle);
 	struct context entered, *known;
 
 	if (!handle || !device || !enter(handle, device, &entered))
@@ -185,13 +199,13 @@ bool context_of_green(CUgreenCtx green, struct context *context)
 static bool meet(CUcontext handle, struct context *context)
 {
 	CUdevice device_handle;
-	struct device *device;
+	const struct context_device *device;
 
 	if (context_find(handle, context))
 		return true;
 	if (driver.cuCtxGetDevice(&device_handle) != CUDA_SUCCESS)
 		return false;
-	device = device_set_by_handle(devices, device_handle);
+	device = find_device(device_handle);
 	if (!device || !enter(handle, device, context))
 		return false;
 	if (context_met)
@@ -211,7 +225,8 @@ const struct context *context_here(void)
 	CUcontext handle = NULL;
 	struct context met;
 
-	if (!devices || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+	if (!atomic_load_explicit(&device_count, memory_order_relaxed) ||
+	    driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
 		return NULL;
 	if (handle == last.context.handle && now == last.generation)
 		return &last.context;
@@ -415,14 +430,14 @@ static void clean_up(const struct context *gone)
 	struct resource *access;
 	char container[REGISTRY_NAME_MAX];
 
-	event_note(.kind = EVENT_context, .device = gone->device->id.ordinal, .a = false,
+	event_note(.kind = EVENT_context, .device = gone->of->ordinal, .a = false,
 	           .object = (uintptr_t)gone->handle);
-	registry_cleanup(gone->device->registry, gone->container);
-	registry_delete_object(gone->device->registry, NULL, &object_type_context,
+	registry_cleanup(gone->of->registry, gone->container);
+	registry_delete_object(gone->of->registry, NULL, &object_type_context,
 	                       (uintptr_t)gone->handle);
 	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
-	for (int i = 0; i < devices->count; i++) {
-		while ((access = registry_take_object(devices->device[i].registry, NULL,
+	for (int i = 0; i < atomic_load(&device_count); i++) {
+		while ((access = registry_take_object(devices[i].registry, NULL,
 		                                      &object_type_peer_access,
 		                                      (uintptr_t)gone->handle, container)))
 			resource_release(access);
@@ -455,12 +470,13 @@ void context_forget(CUcontext handle)
 	lock_leave_shared(&contexts_lock);
 }
 
-struct device_set *context_devices(void)
+const struct context_device *context_devices(int *count)
 {
+	*count = atomic_load(&device_count);
 	return devices;
 }
 
 struct registry *context_free_registry(void)
 {
-	return devices->device[0].registry;
+	return devices[0].registry;
 }

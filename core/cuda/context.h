@@ -7,11 +7,28 @@
 #ifndef SPILLWAY_CONTEXT_H
 #define SPILLWAY_CONTEXT_H
 
-#include "core/budget/device.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "core/cuda/driver.h"
+#include "core/registry/registry.h"
+
+/* As many devices as a job's segment has. */
+enum { CONTEXT_DEVICES = 16 };
+
+/* What is known here of a device: the rest is whoever's that handed it over. */
+struct device;
+struct context_device {
+	CUdevice handle;
+	int ordinal;
+	struct registry *registry;
+	struct device *device;
+};
 
 struct context {
 	CUcontext handle;
 	struct device *device;
+	const struct context_device *of;   /* the same */
 	char container[REGISTRY_NAME_MAX]; /* "ctx1", ... */
 	CUgreenCtx green;                  /* the green context it was made from; NULL: none */
 	unsigned int uses;                 /* creating it, and each cuCtxAttach() */
@@ -22,10 +39,10 @@ struct context {
 	pthread_t giver;       /* by whom */
 };
 
-/* Before any other call: until then no context is known. */
-void context_start(struct device_set *set);
-/* The devices that context_start() was given; NULL before. */
-struct device_set *context_devices(void);
+/* Takes the devices over, before any other call: until then no context is known. */
+void context_start(const struct context_device *devices, int count);
+/* Returns the devices that context_start() was given; *count is 0 before. */
+const struct context_device *context_devices(int *count);
 /*
  * Copies the calling thread's current context: handle, device and container, which stay what they are. False when there
  * is none or its device is unknown.
@@ -98,7 +115,7 @@ void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving);
 /* For types that leave unmarked: before the driver is asked, and after it agreed. Returns whether it was there. */
 struct before_leaving {
-	uint64_t entries[DEVICE_MAX];
+	uint64_t entries[CONTEXT_DEVICES];
 };
 void context_before_leaving(struct before_leaving *before);
 bool context_left_before(const struct resource_type *type, uint64_t object,

@@ -7,18 +7,18 @@
 static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,
                                         struct registry **registry)
 {
-	struct device_set *devices = context_devices();
+	int count;
+	const struct context_device *devices = context_devices(&count);
 	struct context context = {0};
 	struct resource *found = NULL;
 
 	if (context_current(&context)) {
-		*registry = context.device->registry;
+		*registry = context.of->registry;
 		found = registry_find_object(*registry, context.container, type, object);
 	}
-	for (int i = 0; (!found || resource_is_leaving(found)) && devices && i < devices->count;
-	     i++) {
-		struct registry *other = devices->device[i].registry;
-		struct resource *there = &devices->device[i] == context.device
+	for (int i = 0; (!found || resource_is_leaving(found)) && i < count; i++) {
+		struct registry *other = devices[i].registry;
+		struct resource *there = devices[i].device == context.device
 		                             ? NULL
 		                             : registry_find_object(other, NULL, type, object);
 
@@ -48,7 +48,7 @@ static void leave(const struct resource_type *type, uint64_t object, bool holds,
 	struct resource *found;
 
 	/* Mostly it is where it was made. */
-	if (context && registry_leave_object(context->device->registry, context->container, type,
+	if (context && registry_leave_object(context->of->registry, context->container, type,
 	                                     object, holds, leaving))
 		return;
 	found = look_everywhere(type, object, &registry);
@@ -73,20 +73,21 @@ void context_leave_unheld(const struct resource_type *type, uint64_t object,
 
 void context_before_leaving(struct before_leaving *before)
 {
-	const struct device_set *devices = context_devices();
+	int count;
+	const struct context_device *devices = context_devices(&count);
 
-	for (int i = 0; i < devices->count; i++)
-		before->entries[i] = registry_entries(devices->device[i].registry);
+	for (int i = 0; i < count; i++)
+		before->entries[i] = registry_entries(devices[i].registry);
 }
 
 bool context_left_before(const struct resource_type *type, uint64_t object,
                          const struct before_leaving *before)
 {
-	const struct device_set *devices = context_devices();
+	int count;
+	const struct context_device *devices = context_devices(&count);
 
-	for (int i = 0; i < devices->count; i++)
-		if (registry_left_before(devices->device[i].registry, type, object,
-		                         before->entries[i]))
+	for (int i = 0; i < count; i++)
+		if (registry_left_before(devices[i].registry, type, object, before->entries[i]))
 			return true;
 	return false;
 }

@@ -163,7 +163,7 @@ static size_t room;
 /* Returns how many are listed. Those that there is no memory for are waited for with their context. */
 static size_t list_streams(const struct context *context)
 {
-	struct registry *registry = context->device->registry;
+	struct registry *registry = context->of->registry;
 	size_t count = registry_list_chained(registry, context->container, streams, room);
 	uint64_t *grown = count > room ? realloc(streams, 2 * count * sizeof(*grown)) : NULL;
 

@@ -12,14 +12,15 @@
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "core/config/listener.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
 #include "core/job/resources.h"
 #include "core/job/settings.h"
 #include "core/memory/uses/measured.h"
-#include "core/state/page.h"
-#include "core/state/status.h"
+#include "core/pages/page.h"
+#include "core/pages/status.h"
 
 #define COUNT_NS 1000000000ull
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/gate.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
@@ -34,8 +35,8 @@
 #include "core/memory/alloc/free.h"
 #include "core/cuda/capture.h"
 #include "core/state/directory.h"
-#include "core/state/page.h"
-#include "core/state/ring.h"
+#include "core/pages/page.h"
+#include "core/rings/ring.h"
 
 static LOCK_OF(START) starting = LOCK_FREE;
 static _Atomic bool is_started; /* or given up: nothing more to do */
@@ -190,7 +191,7 @@ static void start(void)
 	job_settings_apply();
 	atomic_store(&wiped.statistics,
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
-	context_start(&this_job.devices);
+	device_set_start_contexts(&this_job.devices);
 	graph_memory_start(&this_job.devices);
 	vmem_start(job_settings_are_any());
 	if (!this_job.config.is_unnamed) { /* one nobody limits need not wait for NVML */

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/job/launch.h"
 #include "core/job/process.h"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/job/pace.h"

@@ -12,7 +12,7 @@
 #include "core/job/process.h"
 #include "core/job/config.h"
 #include "core/budget/told.h"
-#include "core/state/glance.h"
+#include "core/view/glance.h"
 #include "core/state/segment.h"
 
 /* Of a process that has no part in a job's books, nvidia-smi or one before its cuInit; read once. */

@@ -12,7 +12,7 @@
 #include "core/job/steps.h"
 #include "core/memory/move/lull.h"
 #include "core/registry/actions.h"
-#include "core/state/ring.h"
+#include "core/rings/ring.h"
 
 static bool is_recorded; /* a ring was made, or could not be */
 

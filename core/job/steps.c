@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 #include "core/registry/actions.h"
 #include "core/steps/step.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 /* All are counted, but whoever waits for the end of one need not hear of each that is this short. */
 #define TOLD_EVERY_NS 1000000u

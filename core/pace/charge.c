@@ -1,6 +1,6 @@
 /* Charging: what rounds took, once they are done, and what a launch costs. Rules: as launch.c. */
 #include "core/pace/pacer_private.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 /* How long a lag lasts that comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "core/config/config.h"
-#include "core/state/turns.h"
+#include "core/pages/turns.h"
 
 enum { FOREIGN_LOOKS = 16, FOREIGN_WHOLE = 1000 };
 

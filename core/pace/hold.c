@@ -2,7 +2,7 @@
  * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the lock, and has an end.
  */
 #include "core/pace/pacer_private.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 /* Of a job on several devices: what it loses by stopping all of them together is spread over more work. */
 #define JOINT_QUANTUM_NS 16000000ull

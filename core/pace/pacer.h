@@ -25,7 +25,7 @@
 #include "core/config/config.h"
 #include "core/cuda/driver.h"
 #include "core/state/lanes.h"
-#include "core/state/turns.h"
+#include "core/pages/turns.h"
 
 #define PACER_QUANTUM_NS 2000000ull
 /* The least gap that is worth stopping and starting for, also on a busy machine. */

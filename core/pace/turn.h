@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/state/turns.h"
+#include "core/pages/turns.h"
 
 #define TURN_CYCLE_NS   40000000ull
 #define TURN_ACTIVE_NS  100000000ull /* without a word for longer: not active */

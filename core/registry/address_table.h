@@ -11,7 +11,7 @@
 #ifndef SPILLWAY_ADDRESS_TABLE_H
 #define SPILLWAY_ADDRESS_TABLE_H
 
-#include "core/registry/registry.h"
+#include "core/registry/resource.h"
 
 struct container;
 

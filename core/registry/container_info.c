@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 static bool is_given(const char *text)

@@ -3,6 +3,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 static struct creation *find_creation(const struct registry *registry, const struct creation *like)

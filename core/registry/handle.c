@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/lock.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 int handle_make(const struct registry *registry, const char *container,

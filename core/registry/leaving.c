@@ -1,5 +1,6 @@
 /* Leaving: what is known while the driver is asked to let an object go. */
 #include "core/base/lock.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 /* Under the lock, which all who change it hold: it is read without. */

@@ -3,6 +3,7 @@
  * taken anew for each batch.
  */
 #include "core/base/lock.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 /* With the lock held; n at most LOOKUP_BATCH. */

@@ -11,6 +11,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 struct registry *registry_create(const char *job, int process, int gpu)

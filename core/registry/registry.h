@@ -19,51 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REGISTRY_NAME_MAX = 32, REGISTRY_HANDLE_MAX = 200 };
-
-struct resource;
-
-/* One per kind of resource, static; `name` is the type's name and must be unique. */
-struct resource_type {
-	const char *name; /* "allocation", "stream", ... */
-	uint64_t (*memory_used)(
-	    const struct resource
-	        *resource); /* NULL: none; may be called under the registry's lock */
-	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
-	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
-	/* Where a struct resource_chain is in it, so that those of a container can be listed; 0: nowhere. */
-	size_t chain;
-	/*
-	 * It leaves without a mark (registry_left_before()), because nobody asks whether it does; of
-	 * several of one address the newest is found.
-	 */
-	bool leaves_unmarked;
-};
-
-/* First member of whatever is registered. */
-struct resource {
-	const struct resource_type *type;
-	_Atomic uint32_t references;
-	_Atomic uint32_t
-	    leaving; /* threads that ask the driver to let it go; changed under the registry's lock */
-	uint64_t born_ns;                    /* CLOCK_MONOTONIC, to some milliseconds */
-	union {                              /* the registry's */
-		uint64_t entry;              /* the number of its entry by address */
-		struct resource *next_taken; /* while it lets go of many */
-	};
-};
-
-/* Links those of a container that are named by address; the registry's. */
-struct resource_chain {
-	struct resource_chain *next, **link;
-	uint64_t object;
-};
-
-void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
-struct resource *resource_hold(struct resource *resource);
-/* For who knows it without a reference: false when its last one is gone, and destroy() has begun. */
-bool resource_hold_if_alive(struct resource *resource);
-void resource_release(struct resource *resource); /* NULL is fine; last one destroys */
+#include "core/registry/resource.h"
 
 struct registry;
 
@@ -157,11 +113,6 @@ bool registry_left(const struct leaving *leaving, bool gone);
 uint64_t registry_entries(struct registry *registry);
 bool registry_left_before(struct registry *registry, const struct resource_type *type,
                           uint64_t object, uint64_t entries);
-/* Returns whether the driver is asked to let it go now, so that its address may soon stand for another one. */
-static inline bool resource_is_leaving(const struct resource *resource)
-{
-	return atomic_load_explicit(&resource->leaving, memory_order_relaxed) != 0;
-}
 /* Lists the addresses of a container's resources that have a chain, at most n. Returns how many there are. */
 size_t registry_list_chained(struct registry *registry, const char *container, uint64_t *objects,
                              size_t n);
@@ -194,7 +145,6 @@ int registry_lookup_verified(struct registry *registry, const struct handle *han
                              char *message, size_t size);
 int registry_delete_handle(struct registry *registry, const struct handle *handle);
 bool handle_is_initialized(struct registry *registry, const struct handle *handle);
-uint64_t registry_type_hash(const char *type_name); /* FNV-1a */
 /* Of a type that was registered here; NULL: none of this hash was. */
 const char *registry_type_name(struct registry *registry, uint64_t hash);
 

@@ -1,6 +1,6 @@
 /* Resources: counted references, and what a type's name stands for. */
 #include "core/base/clock.h"
-#include "core/registry/registry.h"
+#include "core/registry/resource.h"
 
 void resource_init(struct resource *resource, const struct resource_type *type)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/lock.h"
+#include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
 struct seen {

@@ -280,3 +280,11 @@ int segment_list_in(int fd, int (*found)(void *cookie, const char *job), void *c
 	closedir(directory);
 	return count;
 }
+
+int segment_list(int (*found)(void *cookie, const char *job), void *cookie)
+{
+	int fd = directory_open(0, NULL, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	return segment_list_in(fd, found, cookie);
+}

@@ -11,7 +11,8 @@
 
 #include "core/state/before.h"
 #include "core/state/directory.h"
-#include "core/state/ring_layout.h"
+#include "core/state/layout.h"
+#include "core/state/ring_files.h"
 
 /* -EBUSY while a process lives, or a dead one's memory may still be held. */
 static int check_is_over(struct segment_file *file)

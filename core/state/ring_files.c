@@ -3,6 +3,8 @@
  *
  * Runs inside the user's process: descriptors are CLOEXEC and closed again.
  */
+#include "core/state/ring_files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,8 +15,7 @@
 #include <unistd.h>
 
 #include "core/state/directory.h"
-#include "core/state/ring_layout.h"
-#include "core/state/ring_reader.h"
+#include "core/state/layout.h"
 
 static const char ending[] = ".events";
 

@@ -24,7 +24,7 @@
 #include "core/registry/object.h"
 #include "core/registry/registry.h"
 #include "core/registry/step_container.h"
-#include "core/state/ring.h"
+#include "core/rings/ring.h"
 #include "core/state/segment.h"
 
 enum { ROUNDS = 21, PER_ROUND = 20000, STEP = 512, MOST = 1000000, RUN_MOST = 4 };

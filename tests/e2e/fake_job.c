@@ -19,7 +19,7 @@
 #include "core/budget/device.h"
 #include "core/config/config.h"
 #include "core/state/directory.h"
-#include "core/state/page.h"
+#include "core/pages/page.h"
 #include "core/state/segment.h"
 
 static struct segment_device gpu = {

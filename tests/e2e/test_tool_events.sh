@@ -79,7 +79,7 @@ put free 0 1000000013 0 3000000 4194304 4096 7f0000400000 3
 put context 0 1000000014 0 1 0 0 5500 0
 expect 0 "$spillway" events a --json
 python '
-meaning = open("core/state/event.h").read().split("#define EVENTS(X)")[1].split("enum event_kind")[0]
+meaning = open("core/rings/event.h").read().split("#define EVENTS(X)")[1].split("enum event_kind")[0]
 import re
 assert kinds() == re.findall(r"\bX\((\w+),", meaning), kinds()
 assert [e["begin_ns"] for e in events] == list(range(1000000000, 1000000015))

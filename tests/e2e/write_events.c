@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/state/ring.h"
+#include "core/rings/ring.h"
 #include "core/state/segment.h"
 
 static void fail(const char *message)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/state/page.h"
+#include "core/pages/page.h"
 #include "tests/fuzz/changes.h"
 
 static struct page good;

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/state/ring_layout.h"
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_layout.h"
+#include "core/rings/ring_reader.h"
 #include "tests/fuzz/changes.h"
 
 static const struct ring_id id = {.job = "fuzz", .pid = 7, .started_ns = 99};

@@ -7,7 +7,7 @@ fuzz_out := $(patsubst %,$(BUILD)/fuzz/fuzz_%,handle page ring segment text)
 fuzz: $(fuzz_out)
 
 $(fuzz_out): $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/changes.h \
-		$(wildcard core/state/*.[ch] core/base/*.[ch] core/config/*.[ch] core/registry/*.[ch])
+		$(wildcard core/state/*.[ch] core/rings/*.[ch] core/pages/*.[ch] core/view/*.[ch] core/base/*.[ch] core/config/*.[ch] core/registry/*.[ch])
 	$(call say,FUZZ)
 	@mkdir -p $(@D)
 	$(Q)clang -O1 -g -std=gnu11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined \

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "tests/unit/pace_world.h"
 

@@ -5,6 +5,7 @@
 
 #include "tests/unit/devices.h"
 #include "core/base/deadline.h"
+#include "core/budget/device.h"
 #include "core/cuda/gate.h"
 #include "core/cuda/idle.h"
 #include "core/cuda/capture.h"
@@ -100,7 +101,7 @@ static void start(void)
 	fake_driver_reset(64 << 20);
 	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	context_enter(fake.current, 0, NULL);
 	jumping_start();
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/devices.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/freed.h"
 #include "core/memory/arena/arena.h"
@@ -112,7 +113,7 @@ static void start(void)
 	driver.cuCtxSynchronize = wait_for_all;
 	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	set_limits(0, 64 * MIB, 0);
 }
 

@@ -1,7 +1,7 @@
 /* A short run of the fuzz target of pages: a good one, and random changes of it, the same in every run. */
 #include "tests/unit/fuzz_changes.h"
 
-#include "core/state/page.h"
+#include "core/pages/page.h"
 
 enum { RUNS = 6000 };
 

@@ -1,7 +1,7 @@
 /* A short run of the fuzz target of rings: good input, and a few thousand random changes of it, the same in every run. */
 #include "tests/unit/fuzz_changes.h"
 
-#include "core/state/ring_layout.h"
+#include "core/rings/ring_layout.h"
 
 enum { RINGS = 3000, STATES = 20000 };
 

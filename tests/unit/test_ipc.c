@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/ipc_memory.h"
 #include "core/memory/ipc/ipc.h"
@@ -277,7 +278,7 @@ static void setup(void)
 	driver.cuMemGetAllocationPropertiesFromHandle = properties;
 	driver.cuThreadExchangeStreamCaptureMode = exchange_mode;
 	ck_assert_int_eq(device_set_fill(&devices, NULL, "test"), 0);
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	device_apply(&devices.device[0], &settings);
 	ck_assert(context_current(&context));
 }

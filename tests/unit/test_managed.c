@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/unit/devices.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/managed.h"
@@ -78,7 +79,7 @@ static void start(uint64_t limit)
 	driver.cuMemAdvise = driver_advise;
 	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	set_limit(limit);
 	for (int i = 0; i < PAGES; i++)
 		with_driver[i] = wanted[i] = (struct page){.preferred = CU_DEVICE_INVALID};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/devices.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/arena/arena.h"
@@ -50,7 +51,7 @@ static void start(void)
 	driver.cuDeviceGetAttribute = has_all;
 	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	device_apply(gpu, &settings);
 	vmem_start(true);
 	mover_stop(); /* the mover's part is done here */

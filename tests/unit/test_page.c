@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/layout.h"
-#include "core/state/page.c" /* page_read(), page_lives(), too */
+#include "core/pages/page.c" /* page_read(), page_lives(), too */
 
 static char node[560], why[256];
 static struct segment *segment;

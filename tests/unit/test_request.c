@@ -6,6 +6,7 @@
 
 #include "tests/unit/devices.h"
 #include "core/budget/device.c" /* device_verdict(), too */
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/alloc/managed.h"
@@ -134,7 +135,7 @@ static void start(uint64_t limit, uint64_t host)
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, NULL, 0), 0);
 	ck_assert_int_eq(device_set_fill(&devices, segment, "job"), 0);
 	gpu = &devices.device[0];
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	set_limit(limit, host);
 	vmem_start(true);
 	plan_kinds(kinds);

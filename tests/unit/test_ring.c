@@ -8,8 +8,8 @@
 
 #include "core/base/clock.h"
 #include "core/state/directory.h"
-#include "core/state/ring_layout.h"
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_layout.h"
+#include "core/rings/ring_reader.h"
 
 enum { THREADS = 8, KILLS = 40 };
 

@@ -6,7 +6,7 @@
 #include "core/base/clock.h"
 #include "core/config/config.h"
 #include "core/state/layout.h"
-#include "core/state/status.h"
+#include "core/pages/status.h"
 
 static struct segment *segment;
 static struct counters *counters;

@@ -8,7 +8,7 @@
 
 #include "core/pace/turn.h"
 #include "core/state/directory.h"
-#include "core/state/turns.h"
+#include "core/pages/turns.h"
 
 #define UUID  "GPU-7370696c-6c77-6179-2073-6f6674677000"
 #define OTHER UINT32_C(12345) /* a user */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/unit/devices.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/alloc/allocation.h"
@@ -47,7 +48,7 @@ static void start(void)
 	fake_driver_reset(256 * MIB);
 	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
-	context_start(&devices);
+	device_set_start_contexts(&devices);
 	set_limits(64 * MIB, 64 * MIB);
 }
 

@@ -7,7 +7,7 @@
 #define SPILLWAY_TOOL_EVENT_READERS_H
 
 #include "core/base/queue.h"
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_reader.h"
 
 struct event_readers;
 

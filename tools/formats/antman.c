@@ -1,5 +1,5 @@
 /*
- * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/state/status.h). Names and meanings
+ * AntMan's GPU_STATUS_FILE, for schedulers that read it (core/pages/status.h). Names and meanings
  * as in AntMan's source (TensorFlow 1.15 port,
  * tensorflow/contrib/resource_management/gpu_statistics.{h,cc}).
  */
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/state/status.h"
+#include "core/pages/status.h"
 
 static void add(struct status *status, const struct row *row)
 {

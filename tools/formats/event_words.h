@@ -1,6 +1,6 @@
 /*
  * Events as lines: for people, and as JSON. Which values an event has, and what they are, comes
- * from the list of events (core/state/event.h).
+ * from the list of events (core/rings/event.h).
  */
 #ifndef SPILLWAY_EVENT_WORDS_H
 #define SPILLWAY_EVENT_WORDS_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_reader.h"
 #include "tools/view/counters.h"
 #include "tools/formats/json.h"
 

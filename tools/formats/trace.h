@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_reader.h"
 
 struct trace;
 

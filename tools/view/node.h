@@ -1,12 +1,12 @@
 /*
  * Jobs of the node that are not in our state directory: those of other users, and of containers.
- * They are known by the page that each puts into the node's directory (core/state/page.h), and
+ * They are known by the page that each puts into the node's directory (core/pages/page.h), and
  * reached by root alone.
  */
 #ifndef SPILLWAY_NODE_H
 #define SPILLWAY_NODE_H
 
-#include "core/state/page.h"
+#include "core/pages/page.h"
 
 enum { NODE_USER_MAX = 33, NODE_NAME_MAX = 64 + 1 + 16 };
 

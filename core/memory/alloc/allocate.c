@@ -5,6 +5,7 @@
 #include "core/base/units.h"
 #include "core/budget/refusal.h"
 #include "core/budget/wanted.h"
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"

@@ -13,7 +13,7 @@
 #include "core/memory/arena/elastic.h"
 #include "core/memory/ipc/ipc.h"
 #include "core/budget/exported.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 /* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared page. */
 uint64_t allocation_rounded(size_t size)

@@ -8,6 +8,7 @@
 #ifndef SPILLWAY_ALLOCATION_H
 #define SPILLWAY_ALLOCATION_H
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/cuda/stream_point.h"
 #include "core/memory/alloc/advice.h"

@@ -1,6 +1,7 @@
 /* The front of freeing. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/free.h"
 
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/allocation.h"

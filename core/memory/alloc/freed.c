@@ -2,6 +2,7 @@
 #include "core/memory/alloc/freed.h"
 
 #include "core/base/lock.h"
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/events.h"
 #include "core/cuda/fence.h"

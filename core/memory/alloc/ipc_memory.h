@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 
 /*

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "core/budget/wanted.h"
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/alloc/freed.h"

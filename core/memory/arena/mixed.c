@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/log.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/cuda/mapping.h"
 #include "core/budget/terms.h"

@@ -11,6 +11,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/memory/heat/image_kernels.h"
 #include "core/registry/object.h"

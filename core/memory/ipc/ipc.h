@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 
 /* --- memory of this process --- */

@@ -6,6 +6,7 @@
 
 #include "core/base/lock.h"
 #include "core/budget/exported.h"
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
 #include "core/memory/uses/side.h"

@@ -2,13 +2,14 @@
 #include "core/memory/move/closure.h"
 
 #include "core/base/deadline.h"
+#include "core/budget/device.h"
 #include "core/cuda/gate.h"
 #include "core/base/clock.h"
 #include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
-#include "core/state/event.h"
+#include "core/rings/event.h"
 
 #define MS 1000000ull
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 #include "core/cuda/mapping.h"
 

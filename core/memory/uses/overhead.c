@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/budget/in_use.h"
+#include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 

@@ -14,6 +14,7 @@
 #ifndef SPILLWAY_SIDE_H
 #define SPILLWAY_SIDE_H
 
+#include "core/budget/device.h"
 #include "core/cuda/context.h"
 
 #define SIDE_TYPES(X)      \

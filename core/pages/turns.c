@@ -5,7 +5,7 @@
  * there; a descriptor is CLOEXEC and closed again. A file is completed under its lock, so nobody maps a half-made one;
  * what a killed maker leaves has no magic yet and is completed by the next.
  */
-#include "core/state/turns.h"
+#include "core/pages/turns.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,9 +12,7 @@
 
 #include <stddef.h>
 
-#include "core/state/event.h"
-
-enum { RING_RECORDS = 8192, RING_KEPT = 16 };
+#include "core/rings/event.h"
 
 struct segment;
 

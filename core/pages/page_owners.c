@@ -1,5 +1,5 @@
 /* Counting files by owner. */
-#include "core/state/page_owners.h"
+#include "core/pages/page_owners.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * The header's sums are right as long as a process lives that looks after them every second, so one is looked for: the
  * one that was found last, mostly.
  */
-#include "core/state/glance.h"
+#include "core/view/glance.h"
 
 #include <errno.h>
 #include <fcntl.h>

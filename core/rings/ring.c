@@ -4,7 +4,7 @@
  * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no system call where the kernel
  * offers a clock page, no allocation.
  */
-#include "core/state/ring.h"
+#include "core/rings/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "core/base/clock.h"
 #include "core/state/directory.h"
 #include "core/state/refuse.h"
-#include "core/state/ring_layout.h"
+#include "core/rings/ring_layout.h"
 
 /* What callers hold is the mapped file. */
 struct ring {

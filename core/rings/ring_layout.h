@@ -14,11 +14,12 @@
 #include <stdbool.h>
 
 #include "core/state/layout.h"
-#include "core/state/ring.h"
+#include "core/rings/event.h"
+#include "core/state/ring_files.h"
 
 #define RING_MAGIC "SPILLRNG"
 
-enum { RING_VERSION = 1, RING_NAME_MAX = 128 };
+enum { RING_VERSION = 1, RING_RECORDS = 8192 };
 
 struct ring_header {
 	char magic[8];
@@ -62,24 +63,8 @@ static inline uint64_t ring_pack(const struct event *event)
 	       (uint16_t)event->kind;
 }
 
-/* What the name of a ring's file says: "JOB.PID-STARTED.events" */
-struct ring_id {
-	char job[64];
-	int pid;
-	uint64_t started_ns;
-};
-
-/* ring_reader.c */
+/* ring_read.c */
 /* How long a unit's records that are being written are waited for; a writer needs nanoseconds. A test may shorten it. */
 extern uint64_t ring_patience_ns;
-
-/* ring_files.c */
-const char *ring_name(const struct ring_id *id, char *name, size_t size);
-bool ring_name_parse(const char *name, struct ring_id *id);
-/*
- * Removes rings of the job, under the job lock: of processes that are not in the file; all of them with NULL. The newest
- * `keep` stay.
- */
-void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
 
 #endif

@@ -1,5 +1,5 @@
 /* Summaries of a job: its processes, and all of them together. They read nothing but the copy. */
-#include "core/state/summary.h"
+#include "core/view/summary.h"
 
 #include <limits.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef SPILLWAY_RING_KNOWN_H
 #define SPILLWAY_RING_KNOWN_H
 
-#include "core/state/ring_layout.h"
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_layout.h"
+#include "core/rings/ring_reader.h"
 
 enum { BATCH = 256 };
 
@@ -36,6 +36,8 @@ struct ring_reader {
 	uint64_t before[BATCH];
 };
 
+/* Returns where the ring stands in the list, or the end of it. */
+struct known **ring_known_find(struct known **list, const struct ring_id *id);
 /* Enters it if need be. NULL: no memory. */
 struct known *ring_known_meet(struct known **list, const struct ring_id *id);
 

@@ -28,7 +28,7 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
-#include "core/state/summary.h"
+#include "core/view/summary.h"
 
 uint64_t segment_view_naps = 500;
 
@@ -253,12 +253,4 @@ int segment_read(const char *job, struct segment_view *view, char *message, size
 		summary_of(copy, view);
 	free(copy);
 	return error;
-}
-
-int segment_list(int (*found)(void *cookie, const char *job), void *cookie)
-{
-	int fd = directory_open(0, NULL, 0);
-	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd;
-	return segment_list_in(fd, found, cookie);
 }

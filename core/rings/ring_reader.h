@@ -16,7 +16,8 @@
 #include <stdbool.h>
 
 #include "core/base/queue.h"
-#include "core/state/ring.h"
+#include "core/state/ring_files.h"
+#include "core/rings/ring.h"
 #include "core/state/segment.h"
 
 struct ring_reader;
@@ -65,9 +66,5 @@ char *ring_reader_serialize_state(const struct ring_reader *reader);
 /* 0, -EINVAL with message (then nothing has changed) or -ENOMEM. Before anything is read. */
 int ring_reader_restore_state(struct ring_reader *reader, const char *state, char *message,
                               size_t size);
-
-/* Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job. Their number or -errno. */
-int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
-              void *cookie);
 
 #endif

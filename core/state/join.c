@@ -20,7 +20,7 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
-#include "core/state/ring_layout.h"
+#include "core/state/ring_files.h"
 
 /* "python3 train.py": program without its folder, and arguments; by /proc, else the program alone.
  */

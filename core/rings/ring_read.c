@@ -5,7 +5,7 @@
  * looked for, so is the copy. The file may change at any time, by whoever can write to it: nothing read from it is
  * believed before it was compared, and what was compared is not read again.
  */
-#include "core/state/ring_reader.h"
+#include "core/rings/ring_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/state/refuse.h"
-#include "core/state/ring_known.h"
-#include "core/state/ring_layout.h"
+#include "core/rings/ring_known.h"
+#include "core/rings/ring_layout.h"
 
 #define SLICE_NS 20000000ull /* between two looks at whether it was cancelled */
 #define PAUSE_NS 1000000

@@ -5,7 +5,7 @@
  * followed, mapped, waited for or removed. Of what is read only the file's owner is sure. page_withdraw() runs on whatever
  * thread exits, in a signal handler perhaps: no lock, no allocation.
  */
-#include "core/state/page.h"
+#include "core/pages/page.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/state/layout.h"
-#include "core/state/page_owners.h"
+#include "core/pages/page_owners.h"
 #include "core/state/refuse.h"
 
 #define PAGE_MAGIC "SPILPAGE"

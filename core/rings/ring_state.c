@@ -1,5 +1,5 @@
 /* Places in rings, and their text form, by which one reader goes on where another was. */
-#include "core/state/ring_known.h"
+#include "core/rings/ring_known.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,27 +12,6 @@
 #include "core/state/refuse.h"
 
 enum { RINGS_MOST = 65536 };
-
-/* Returns where the ring stands in the list, or the end of it. */
-static struct known **find_known(struct known **list, const struct ring_id *id)
-{
-	while (*list && ((*list)->id.pid != id->pid || (*list)->id.started_ns != id->started_ns ||
-	                 strcmp((*list)->id.job, id->job) != 0))
-		list = &(*list)->next;
-	return list;
-}
-
-struct known *ring_known_meet(struct known **list, const struct ring_id *id)
-{
-	struct known **place = find_known(list, id);
-
-	if (!*place) {
-		*place = calloc(1, sizeof **place);
-		if (*place)
-			(*place)->id = *id;
-	}
-	return *place;
-}
 
 static const char first_line[] = "spillway ring reader 1";
 
@@ -81,7 +60,7 @@ static bool parse_ring(char *line, struct known **list)
 	    !parse_count(number, " ", &position))
 		return false;
 	*number = '\0';
-	if (!ring_name_parse(line + 5, &id) || *find_known(list, &id))
+	if (!ring_name_parse(line + 5, &id) || *ring_known_find(list, &id))
 		return false;
 	known = ring_known_meet(list, &id);
 	if (known)

@@ -4,7 +4,7 @@
  * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a rename. What is there and is no file
  * is written into without waiting; a link that somebody else put there is not followed (core/base/target.h).
  */
-#include "core/state/status.h"
+#include "core/pages/status.h"
 
 #include <ctype.h>
 #include <errno.h>
