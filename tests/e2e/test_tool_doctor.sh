@@ -6,12 +6,18 @@
 # It survives a driver that does not; with that one, the machine's own makes no difference.
 SPILLWAY_DRIVER=$build/tests/e2e/crashing_driver.so
 export SPILLWAY_DRIVER
-expect 1 "$spillway" doctor
+expect 1 "$spillway" doctor --all
 says "$out" "^ok  shim: $tree/lib/libspillway.so"
 says "$out" '^ok  driver: .*crashing_driver.so.*CUDA 12\.4, found by SPILLWAY_DRIVER$'
 says "$out" '^no  driver: cuInit died of signal 6'
 says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
 says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
+# What is wrong comes first, with what to try; then what is well; settings that are built in are not told; the end is a step.
+[ "$(cut -c 1-2 "$out" | grep -E 'ok|no' | uniq | tr '\n' ' ')" = 'no ok ' ] || fail 'findings are not first'
+sed -n 2p "$out" | grep -q '^      try: unset SPILLWAY_DRIVER$' || fail 'nothing to try against a bad driver'
+says "$out" '^next: mend what says "no"'
+expect 1 "$spillway" doctor
+says_not "$out" '\(built-in'
 expect 1 env SPILLWAY_DRIVER="$build/tests/e2e/empty.so" "$spillway" doctor
 says "$out" '^no  driver: .*empty.so: has no cuDriverGetVersion$'
 SPILLWAY_DRIVER=/nonexistent "$spillway" doctor >"$out"
@@ -24,11 +30,25 @@ ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
 expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
 says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
+# No driver at all is a sentence, and what to try is the software GPU, where it is installed.
+mkdir -p "$tree/softgpu"
+cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"
+# shellcheck disable=SC2016 # for the inner shell
+without='for file in $(ldconfig -p | sed -n "s/.*libcuda.so.1 .*=> //p"); do mount --bind /dev/null "$file"; done; exec "$@"'
+if unshare -rm true 2>/dev/null; then
+	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor
+	says "$out" '^no  driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in '
+	says "$out" '^      try: spillway run --softgpu PROGRAM, which needs none$'
+	says "$out" '^next: spillway run --softgpu --memory 50% PROGRAM, on the software GPU$'
+fi
+rm -r "$tree/softgpu"
+
 # Providers of host memory, each tried: the first that works serves.
 providers() { # providers VARIABLE...: lines of the software GPU with it
 	env SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" SOFTGPU_STATE_DIR="$TMPDIR" SOFTGPU_QUIET=1 "$@" "$spillway" doctor >"$out"
 }
 providers ANY=1 || fail 'the software GPU: expected status 0'
+[ "$(tail -n 1 "$out")" = 'next: spillway run --memory 50% PROGRAM' ] || fail 'no next step'
 says "$out" '^ok  gpu 0: provider vmm_numa$'
 says "$out" '^ok  gpu 0: provider pinned$'
 says "$out" '^ok  gpu 0: host memory: by vmm_numa, which can move$'
@@ -129,6 +149,8 @@ printf '[gpu]\nmemory_limit = 8GiB\n' >"$TMPDIR/job.ini"
 expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" SPILLWAY_SHARE=30 "$spillway" doctor
 says "$out" '^ok  any gpu: memory_limit = 8GiB \(.*/job\.ini:2\)$'
 says "$out" '^ok  any gpu: share = 30 \(environment SPILLWAY_SHARE\)$'
+says_not "$out" 'nvml|\(built-in'
+expect 1 "$spillway" doctor --all
 says "$out" '^ok  job: nvml = yes \(built-in\)$'
 expect 1 env SPILLWAY_NVML=no "$spillway" doctor
 says "$out" '^ok  job: nvml = no \(environment SPILLWAY_NVML\)$'
@@ -137,6 +159,7 @@ expect 1 env SPILLWAY_CONFIG="$TMPDIR/job.ini" "$spillway" doctor
 says "$out" '^no  configuration: .*/job\.ini:1'
 expect 1 env SPILLWAY_DISABLE=1 "$spillway" doctor
 says "$out" '^no  configuration: the environment disables Spillway$'
+says "$out" '^      try: unset SPILLWAY_DISABLE '
 expect 1 env SPILLWAY_STATE_DIR="$TMPDIR/job.ini" "$spillway" doctor
 says "$out" '^no  state directory: '
 expect 1 env SPILLWAY_STATE_DIR=/proc/spillway "$spillway" doctor

@@ -286,6 +286,7 @@ says_not "$out" '^ended-1 '
 [ "$(grep -c ' ended ' "$out")" -eq 32 ] || fail 'expected 32 ended jobs'
 
 # Nor is a machine without a driver; the program runs.
+# shellcheck disable=SC2016 # for the inner shell
 bare() { env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c 'for file in $(ldconfig -p | sed -n "s/.*libcuda.so.1 .*=> //p"); do
 	mount --bind /dev/null "$file"; done; exec "$@"' sh "$@"; }
 if unshare -rm true 2>/dev/null; then

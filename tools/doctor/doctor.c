@@ -1,4 +1,4 @@
-/* spillway doctor: what works on this machine and why not; "ok" or "no" before every line. */
+/* spillway doctor: what works on this machine and why not, and what to do next. */
 #include "tools/doctor/doctor.h"
 
 #include <errno.h>
@@ -32,12 +32,14 @@
 struct doctor {
 	const char *program;
 	bool clean;
+	bool all; /* settings that are built in, too */
 };
 
-enum { OPTION_CLEAN = 0x200 };
+enum { OPTION_CLEAN = 0x200, OPTION_ALL };
 
 static const struct argp_option options[] = {
     {"clean", OPTION_CLEAN, NULL, 0, "Remove what ended jobs left in the state directory", 0},
+    {"all", OPTION_ALL, NULL, 0, "Show built-in settings, too", 0},
     {0},
 };
 
@@ -48,6 +50,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case OPTION_CLEAN:
 		doctor->clean = true;
+		return 0;
+	case OPTION_ALL:
+		doctor->all = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		doctor->program = argument;
@@ -70,8 +75,11 @@ static bool check_shim(struct paths *paths)
 {
 	char message[3 * PATH_MAX];
 
-	if (!paths_shim(paths, message, sizeof message))
-		return finding(false, "shim: %s", message);
+	if (!paths_shim(paths, message, sizeof message)) {
+		finding(false, "shim: %s", message);
+		finding_try("make install PREFIX=~/.local, in Spillway's folder");
+		return false;
+	}
 	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
 }
 
@@ -155,14 +163,31 @@ static void print_device(const struct config_device *device, const struct driver
 	print_turns(device);
 }
 
-static bool no_driver(const char *from)
+static bool has_softgpu(void)
 {
 	char folder[PATH_MAX], driver[PATH_MAX], message[PATH_MAX];
 
-	return finding(false, "driver: no usable libcuda.so.1 in %s%s", from,
-	               paths_softgpu(folder, driver, message, sizeof message)
-	                   ? "; 'spillway run --softgpu' needs none"
-	                   : "");
+	return paths_softgpu(folder, driver, message, sizeof message);
+}
+
+static bool no_driver(const char *from)
+{
+	finding(false,
+	        "driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in %s",
+	        from);
+	if (has_softgpu())
+		finding_try("spillway run --softgpu PROGRAM, which needs none");
+	return false;
+}
+
+/* Says what is wrong with a driver that is there. */
+static bool bad_driver(const char *said)
+{
+	finding(false, "driver: %s", said);
+	finding_try(getenv("SPILLWAY_DRIVER") && *getenv("SPILLWAY_DRIVER")
+	                ? "unset SPILLWAY_DRIVER"
+	                : "nvidia-smi, which meets the same if it is not Spillway's");
+	return false;
 }
 
 static bool check_driver(const char *shim, struct driver_report *report)
@@ -172,28 +197,38 @@ static bool check_driver(const char *shim, struct driver_report *report)
 	const char *from;
 
 	found = driver_library_find(shim, NULL, path, sizeof path, &from, &named_is_bad);
-	if (named_is_bad)
+	if (named_is_bad) {
 		finding(false,
 		        "driver: SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		        "library; looking in the usual places",
 		        getenv("SPILLWAY_DRIVER"));
+		finding_try("unset SPILLWAY_DRIVER");
+	}
 	if (!found)
 		return no_driver(from);
 	driver_probe(path, report);
 	if (!realpath(path, file))
 		strcpy(file, path);
-	if (report->version == 0)
-		return finding(false, "driver: %s: %s", path, report->said);
+	if (report->version == 0) {
+		char *said = text("%s: %s", path, report->said);
+
+		bad_driver(said);
+		free(said);
+		return false;
+	}
 	finding(true, "driver: %s (%s), CUDA %d.%d, found by %s", path, strrchr(file, '/') + 1,
 	        report->version / 1000, report->version % 1000 / 10, from);
 	for (int i = 0; i < report->device_count; i++)
 		print_device(&report->device[i], &report->features[i]);
 	if (*report->said)
-		return finding(false, "driver: %s", report->said);
-	if (report->device_count == 0)
-		return finding(false, "driver: it knows no device%s",
-		               getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set"
-		                                              : "");
+		return bad_driver(report->said);
+	if (report->device_count == 0) {
+		finding(false, "driver: it knows no device%s",
+		        getenv("CUDA_VISIBLE_DEVICES") ? "; CUDA_VISIBLE_DEVICES is set" : "");
+		finding_try(getenv("CUDA_VISIBLE_DEVICES") ? "unset CUDA_VISIBLE_DEVICES"
+		                                           : "nvidia-smi -L");
+		return false;
+	}
 	return true;
 }
 
@@ -233,13 +268,18 @@ static void remove_ended(const char *job)
 {
 	int rc = cleanup_job(job);
 
-	if (rc == -EPROTO) /* of another version, and perhaps in use, or damaged */
+	if (rc == -EPROTO) { /* of another version, and perhaps in use, or damaged */
+		char *file = jobs_file(job, "segment");
+
 		finding(false,
 		        "job %s: cannot be read, so it is left alone; remove its "
 		        "file if no process uses it",
 		        job);
-	else
+		finding_try("rm '%s'", file);
+		free(file);
+	} else {
 		finding(rc == 0, "ended job %s: %s", job, rc == 0 ? "removed" : strerror(-rc));
+	}
 }
 
 /* Counts ended jobs, or removes what they left. */
@@ -272,8 +312,11 @@ static bool check_state(bool clean)
 	char path[PATH_MAX], message[PATH_MAX + 128];
 	bool passed_over;
 
-	if (!room_for_job(message, sizeof message))
-		return finding(false, "state directory: %s", message);
+	if (!room_for_job(message, sizeof message)) {
+		finding(false, "state directory: %s", message);
+		finding_try("export SPILLWAY_STATE_DIR=/tmp/spillway-%d", (int)geteuid());
+		return false;
+	}
 	directory_path(path, sizeof path);
 	passed_over = directory_passed_over(message, sizeof message);
 	finding(true, "state directory: %s", passed_over ? message : path);
@@ -322,8 +365,13 @@ static void print_setting(const char *which, const struct setting *setting, uint
 	        config_origin(setting->config, setting->device, setting->key), why);
 }
 
+static bool is_built_in(const char *origin)
+{
+	return strcmp(origin, "built-in") == 0;
+}
+
 static void print_settings(const struct config *config, const struct config_device *device,
-                           const char *which)
+                           const char *which, bool all)
 {
 	struct config_gpu settings;
 	struct setting setting = {.config = config, .device = device, .settings = &settings};
@@ -332,7 +380,8 @@ static void print_settings(const struct config *config, const struct config_devi
 #define X(field, kind, builtin, choices, meaning)                             \
 	setting.key = CONFIG_KEY_##field;                                     \
 	setting.written = config_written(config, device, CONFIG_KEY_##field); \
-	print_setting(which, &setting, settings.field);
+	if (all || !is_built_in(config_origin(config, device, setting.key)))  \
+		print_setting(which, &setting, settings.field);
 	CONFIG_GPU_KEYS(X)
 #undef X
 }
@@ -342,7 +391,7 @@ static void print_warning(const char *line)
 	finding(false, "configuration: %s", line);
 }
 
-static bool check_config(const struct driver_report *report)
+static bool check_config(const struct driver_report *report, bool all)
 {
 	static const struct config_device any = {0};
 	const char *const files[] = {CONFIG_SYSTEM_FILE, configuration_file()};
@@ -355,35 +404,39 @@ static bool check_config(const struct driver_report *report)
 	struct config_error error;
 	bool enabled;
 
-	if (config_load(&sources, &config, &error) != 0)
-		return finding(false, "configuration: %s", error.message);
-	if (config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
-	    0) {
+	if (config_load(&sources, &config, &error) != 0 ||
+	    config_check_devices(config, report->device, (size_t)report->device_count, &error) !=
+	        0) {
 		config_release(config);
-		return finding(false, "configuration: %s", error.message);
+		finding(false, "configuration: %s", error.message);
+		finding_try("man spillway.ini, which has what can be set");
+		return false;
 	}
 	enabled = !config_disabled(config);
 	finding(enabled, "configuration: %s",
 	        enabled ? config_is_set(config) ? "valid" : "nothing is set, built-in values hold"
 	                : "the environment disables Spillway");
+	if (!enabled)
+		finding_try("unset SPILLWAY_DISABLE CUDA_DISABLE_CONTROL");
 	configuration_warn(config, print_warning);
 	surroundings_hami(environ);
-	finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
-	        config_nvml_origin(config));
+	if (all || !is_built_in(config_nvml_origin(config)))
+		finding(true, "job: nvml = %s (%s)", config_nvml(config) ? "yes" : "no",
+		        config_nvml_origin(config));
 	if (config_status_file(config))
 		finding(true, "job: status_file = %s", config_status_file(config));
 	for (int i = 0; i < report->device_count; i++) {
 		char which[16];
 
 		snprintf(which, sizeof which, "gpu %d", i);
-		print_settings(config, &report->device[i], which);
+		print_settings(config, &report->device[i], which, all);
 	}
 	for (int i = 0; i < 2 && report->device_count; i++)
 		if (files[i])
 			selectors_check(files[i], report->device, report->device_count,
 			                idle_section);
 	if (report->device_count == 0)
-		print_settings(config, &any, "any gpu");
+		print_settings(config, &any, "any gpu", all);
 	config_release(config);
 	return enabled;
 }
@@ -396,20 +449,34 @@ static bool check_program(const char *program)
 	return finding(good, "program: %s", message);
 }
 
+/* Says what to type next, in the last line of all. */
+static void say_next(bool good, bool has_driver, const char *program)
+{
+	const char *what = program ? program : "PROGRAM";
+
+	if (good)
+		finding_next("spillway run --memory 50%% %s", what);
+	else if (!has_driver && has_softgpu())
+		finding_next("spillway run --softgpu --memory 50%% %s, on the software GPU", what);
+	else
+		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");
+}
+
 int command_doctor(int argc, char **argv)
 {
 	struct doctor doctor = {0};
 	struct driver_report report = {0};
 	struct paths paths = {0};
-	bool good;
+	bool good, has_driver;
 
 	arguments_read("spillway doctor", &argp, argc, argv, &doctor);
 	good = check_shim(&paths);
-	good = check_driver(paths.shim, &report) && good;
-	good = check_state(doctor.clean) && good;
+	has_driver = check_driver(paths.shim, &report);
+	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
-	good = check_config(&report) && good;
+	good = check_config(&report, doctor.all) && good;
 	if (doctor.program)
 		good = check_program(doctor.program) && good;
+	say_next(good, has_driver, doctor.program);
 	return good ? TOOL_OK : TOOL_FAILED;
 }

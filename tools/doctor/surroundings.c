@@ -56,9 +56,11 @@ static void check_gpu_files(void)
 	static const char *const files[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"};
 
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		if (access(files[i], F_OK) == 0 && access(files[i], R_OK | W_OK) != 0)
+		if (access(files[i], F_OK) == 0 && access(files[i], R_OK | W_OK) != 0) {
 			finding(false, "container: %s: %s: the driver cannot use the GPU", files[i],
 			        strerror(errno));
+			finding_try("docker run --gpus all, or a group that may open it");
+		}
 }
 
 /* --- memory cgroup --- */
@@ -95,13 +97,15 @@ void surroundings_container(void)
 	char path[PATH_MAX];
 
 	directory_of_node(path, sizeof path);
-	if (access(path, W_OK | X_OK) == 0)
+	if (access(path, W_OK | X_OK) == 0) {
 		finding(true, "node directory: %s", path);
-	else
+	} else {
 		finding(false,
 		        "node directory: %s: %s: jobs of other users and in other containers are "
 		        "not seen, and take no turns with those here",
 		        path, strerror(errno));
+		finding_try("sudo install -d -m 1777 %s", path);
+	}
 	if (has_own_processes())
 		finding(true, "container: processes have numbers of their own here: beside other "
 		              "programs on a GPU, "
@@ -162,12 +166,12 @@ static void judge(const struct hami *hami, const char *variable, const char *ord
 
 	if (!*value)
 		return;
-	if (!hami->as)
-		finding(false, "hami: %s: not honoured: %s", variable, hami->ours);
-	else if (hami->ours && is_overridden(hami, ordinal))
-		finding(false, "hami: %s: not honoured: %s goes before it", variable, hami->ours);
-	else if (strncmp(variable, "CUDA_DEVICE_SM_LIMIT", 20) == 0 && policy &&
-	         strcasecmp(policy, "disable") == 0)
+	if (!hami->as || (hami->ours && is_overridden(hami, ordinal))) {
+		finding(false, "hami: %s: not honoured: %s%s", variable, hami->ours,
+		        hami->as ? " goes before it" : "");
+		finding_try("unset %.*s", (int)strcspn(variable, "="), variable);
+	} else if (strncmp(variable, "CUDA_DEVICE_SM_LIMIT", 20) == 0 && policy &&
+	           strcasecmp(policy, "disable") == 0)
 		finding(false, "hami: %s: not honoured: GPU_CORE_UTILIZATION_POLICY says so",
 		        variable);
 	else if (hami->has_ordinals && strcmp(value, "0") == 0)
