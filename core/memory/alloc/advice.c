@@ -1,4 +1,6 @@
-/* Books of advice. Rules: runs inside the user's process, within its calls; never calls the driver. */
+/*
+ * Books of advice. Rules: runs inside the user's process, within its calls; never calls the driver.
+ */
 #include "core/memory/alloc/advice.h"
 
 #include <stdatomic.h>

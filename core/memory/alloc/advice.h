@@ -1,10 +1,10 @@
 /*
  * Advice: what the program advised for managed memory, and where it last prefetched it to.
  *
- * The driver keeps this itself, but where the limit holds memory back our own advice stands there in place of the
- * program's. So a book is kept for that part of an allocation, page by page in pieces that are alike, from which the
- * program's questions are answered and its advice is given to the driver once the memory may come. Thread-safe; calls
- * no driver.
+ * The driver keeps this itself, but where the limit holds memory back our own advice stands there
+ * in place of the program's. So a book is kept for that part of an allocation, page by page in
+ * pieces that are alike, from which the program's questions are answered and its advice is given to
+ * the driver once the memory may come. Thread-safe; calls no driver.
  */
 #ifndef SPILLWAY_ADVICE_H
 #define SPILLWAY_ADVICE_H
@@ -24,15 +24,15 @@ struct advice {
 
 struct advice_book;
 
-/* Makes a book of [from, to), where nothing was advised yet. NULL: no memory. */
+/* Makes a book of [from, to), where nothing was advised yet. Returns NULL without memory for it. */
 struct advice_book *advice_book_new(uint64_t from, uint64_t to);
 void advice_book_free(struct advice_book *book);
 /* Returns where it begins, in bytes of the allocation. */
 uint64_t advice_book_from(const struct advice_book *book);
 
 /*
- * The program's call was taken by the driver for [from, to); what of that is in the book is written down. Without memory
- * for it the older advice stays.
+ * Writes down what of the program's call for [from, to), which the driver has taken, concerns the
+ * book. Without memory for it the older advice stays.
  */
 void advice_given(struct advice_book *book, uint64_t from, uint64_t to, CUmem_advise advice,
                   CUmemLocation location);

@@ -30,8 +30,8 @@ bool vmem_is_elastic(void)
 enum place { ON_DEVICE, ON_HOST };
 
 /*
- * A request that is being served: tried at one place, where it goes on after room was made, then at the other. Filled in
- * field by field, because it is large.
+ * A request that is being served: tried at one place, where it goes on after room was made, then at
+ * the other. Filled in field by field, because it is large.
  */
 struct serving {
 	const struct vmem_request *asked;
@@ -67,7 +67,7 @@ static const struct config_gpu *settings_of(struct serving *s)
 
 /* --- in the arena --- */
 
-/* The driver knows nothing of what it did not allocate. */
+/* Frees nothing: the driver does not know what it did not allocate. */
 static CUresult free_nothing(void *cookie, CUdeviceptr address)
 {
 	(void)cookie;
@@ -75,7 +75,7 @@ static CUresult free_nothing(void *cookie, CUdeviceptr address)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Keeps it on the device, for a job whose memory is given to other devices behind the driver's back. */
+/* Keeps it on the device, where a job's memory is given to others behind the driver's back. */
 static CUresult pin_new(struct serving *s, CUdeviceptr address)
 {
 	if (elastic_pin(s->device, address) ||
@@ -89,7 +89,7 @@ static CUresult pin_new(struct serving *s, CUdeviceptr address)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Takes over the reference. */
+/* Enters an allocation of the arena and takes over the reference. */
 static CUresult enter_elastic(struct serving *s, struct allocation *a, CUdeviceptr *address)
 {
 	const struct vmem_request *asked = s->asked;
@@ -294,7 +294,7 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 
 /* --- where, and in which order --- */
 
-/* Others may open what is allocated from it. A pool grows by whole chunks. */
+/* Says once that others may open what a pool gives. A pool grows by whole chunks. */
 static void say_shared_pool(struct device *device, size_t size)
 {
 	const uint64_t chunk = (uint64_t)2 << 20;
@@ -319,8 +319,9 @@ static CUresult try_tiny(void)
 }
 
 /*
- * What the driver thinks of allocating now: a capture may forbid it, and is invalidated by it; in a broken context nothing
- * is allocated, which the driver is left to say. Memory of the arena needs no context, and would not show it.
+ * Asks what the driver thinks of allocating now: a capture may forbid it, and is invalidated by it;
+ * in a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
+ * needs no context, and would not show it.
  */
 static CUresult judge(const struct vmem_request *request)
 {
@@ -334,11 +335,13 @@ static CUresult judge(const struct vmem_request *request)
 		           ? CUDA_SUCCESS
 		           : CUDA_ERROR_NOT_SUPPORTED;
 	}
-	/* Of a pool it is allowed in other streams. */
+	/* From a pool it may allocate in other streams. */
 	return request->pool ? CUDA_SUCCESS : try_tiny();
 }
 
-/* Captured allocations are the driver's business, and asking it for memory may disturb a capture. */
+/*
+ * Returns whether an arena may serve it: not in a capture, which asking for memory may disturb.
+ */
 static bool may_be_elastic(const struct device *device, struct pool *pool)
 {
 	return pool_device(pool) == device && !capture_is_active() && pool_is_elastic(pool);
@@ -381,7 +384,10 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 	return arena_of(s->device) ? make_elastic(s, address) : spill_for_good(s, address);
 }
 
-/* While the device is evicted, what can be on the host is; where that has no room, what the limit allows is the program's. */
+/*
+ * Begins a request. While the device is evicted, what can be on the host is placed there; where the
+ * host has no room, the program still has what the limit allows.
+ */
 static void begin_anew(struct serving *s)
 {
 	bool is_evicted = s->in_arena && settings_of(s)->evict;
@@ -391,7 +397,7 @@ static void begin_anew(struct serving *s)
 	s->reason = is_evicted ? SPILL_EVICTED : SPILL_NONE;
 }
 
-/* Has it tried at its next place. False: there is none, and the program is refused. */
+/* Moves the request to its next place. Returns false if there is none; the program is refused. */
 static bool go_elsewhere(struct serving *s)
 {
 	enum place other = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
@@ -414,7 +420,7 @@ static bool go_elsewhere(struct serving *s)
 	return reclaim_all_freed(&s->reclaim, s->asked->size, s->asked->pool != NULL);
 }
 
-/* Makes room for what is lacking. What else asks for its context meanwhile may change the thread's own copy. */
+/* Makes room for what is lacking. Whoever asks for a context may change the thread's own copy. */
 static bool make_room(struct serving *s)
 {
 	settings_of(s);
@@ -425,7 +431,7 @@ static bool make_room(struct serving *s)
 	return reclaim(&s->reclaim, &s->lack);
 }
 
-/* The one place where room is made for an allocation. */
+/* Serves a request. This is the one place where room is made for an allocation. */
 static CUresult serve(struct serving *s, CUdeviceptr *address)
 {
 	CUresult result;
@@ -438,7 +444,7 @@ static CUresult serve(struct serving *s, CUdeviceptr *address)
 	return result;
 }
 
-/* Memory of the pool that was freed in stream order and may be used again. NULL: there is none. */
+/* Takes memory of the pool that was freed in stream order and may be used again; or NULL. */
 static struct allocation *take_freed(const struct serving *s)
 {
 	const struct vmem_request *asked = s->asked;

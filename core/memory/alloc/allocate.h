@@ -33,7 +33,7 @@ struct vmem_request {
  */
 CUresult vmem_allocate(const struct vmem_request *request, CUdeviceptr *address);
 
-/* What ACTION_PRE_ALLOC and ACTION_POST_ALLOC act on. */
+/* The subject of ACTION_PRE_ALLOC and ACTION_POST_ALLOC. */
 struct vmem_act {
 	const struct vmem_request *request;
 	/* afterwards: */
@@ -42,8 +42,8 @@ struct vmem_act {
 };
 
 /*
- * From here on allocations live in the arena where there can be one: somebody named or limited the
- * job.
+ * Lets allocations live in the arena from here on, where there can be one: somebody named or
+ * limited the job.
  */
 void vmem_start(bool is_elastic);
 bool vmem_is_elastic(void);

@@ -15,7 +15,7 @@
 #include "core/budget/exported.h"
 #include "core/rings/event.h"
 
-/* How the driver rounds: large requests to its 2 MiB pages, small ones to 512 bytes of a shared page. */
+/* Rounds as the driver does: to its pages of 2 MiB, small requests to 512 bytes of a shared one. */
 uint64_t allocation_rounded(size_t size)
 {
 	uint64_t unit = size >= ((size_t)1 << 20) ? (uint64_t)2 << 20 : 512;
@@ -23,7 +23,7 @@ uint64_t allocation_rounded(size_t size)
 	return size > UINT64_MAX - unit ? size : (size + unit - 1) / unit * unit;
 }
 
-/* --- by any address in it --- */
+/* --- found by any address --- */
 
 static bool is_mapped(const struct allocation *a)
 {
@@ -38,7 +38,7 @@ static int map_enter(struct allocation *a)
 	return error == -ERANGE ? 0 : error; /* it is found by its first address alone */
 }
 
-/* This very one: where it was superseded, another is found at its address. */
+/* Takes this very one out of the map: where it was superseded, another is found at its address. */
 static void map_leave(const struct allocation *a)
 {
 	address_map_remove(a->address, a);
@@ -49,7 +49,7 @@ static bool hold_mapped(void *owner)
 	return resource_hold_if_alive(&((struct allocation *)owner)->resource);
 }
 
-/* The first one among these addresses, with a reference. */
+/* Returns the first allocation among these addresses, with a reference. */
 static struct allocation *mapped_within(CUdeviceptr address, size_t size)
 {
 	return address_map_hold(address, size, ADDRESS_OF_ALLOCATION, hold_mapped);
@@ -131,7 +131,7 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 
 	if (!a)
 		return NULL;
-	/* Not what is behind it, which is written where it is used. */
+	/* What is behind it is not cleared: it is written where it is used. */
 	memset(&a->address, 0,
 	       offsetof(struct allocation, freed_at) - offsetof(struct allocation, address));
 	a->context = *context;
@@ -180,7 +180,7 @@ bool elastic_is(const struct allocation *allocation)
 	return allocation->backing.provider == &provider_elastic;
 }
 
-/* With the arena's lock held. */
+/* Takes a reference if the address is in the allocation. The arena's lock is held. */
 static bool hold_around(struct allocation *a, CUdeviceptr address)
 {
 	return address - a->address < a->size && atomic_load(&a->is_in_books) &&
@@ -199,7 +199,10 @@ CUresult allocation_give_back(const struct allocation *a)
 	return a->backing.provider->release(a);
 }
 
-/* Not the driver's to free with its context, or to be found by any address in it. */
+/*
+ * Returns whether the allocation is one that the driver does not free with its context, or that is
+ * found by any address in it.
+ */
 static bool is_ours(const struct allocation *a)
 {
 	return a->backing.provider || a->is_managed;
@@ -229,7 +232,7 @@ static void note(const struct allocation *a, enum event_kind kind)
 		           .context = event_context(a->context.container));
 }
 
-/* It has left the registry. */
+/* Takes an allocation that has left the registry out of the address map and the counts. */
 static void has_left(struct allocation *a)
 {
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
@@ -279,8 +282,9 @@ static struct allocation *find_in(const struct context *context, CUdeviceptr add
 }
 
 /*
- * The driver gives an address again: what had it is leaving, or gone by a way that we did not see. False: there is nothing
- * in the way.
+ * Lets a new allocation supersede what had its address, because the driver gives that address
+ * again: the old one is leaving, or gone by a way that we did not see. Returns false if there is
+ * nothing in the way.
  */
 static bool supersede(const struct allocation *a)
 {
@@ -302,7 +306,7 @@ int allocation_enter(struct allocation *a)
 {
 	int error;
 
-	/* Before others find it, so that whoever takes it out has it counted. */
+	/* It is counted before others find it, so that whoever takes it out has it counted. */
 	atomic_store_explicit(&a->is_in_books, true, memory_order_relaxed);
 	statistics_add(&a->context.device->statistics->allocations, 1);
 	do

@@ -43,48 +43,62 @@ struct allocation {
 
 extern const struct resource_type allocation_type;
 
-/* The driver has made a handle of it by which other processes open it. */
+/* Notes that the driver has made a handle of the allocation by which other processes open it. */
 void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
 
-/* One reference, the caller's; NULL: no memory. Takes over bytes already charged to the device. */
+/*
+ * Makes an allocation with one reference, the caller's; returns NULL without memory for it. Takes
+ * over bytes already charged to the device.
+ */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged);
-/* Likewise, for memory of an arena; address and backing.address are the caller's to set. */
+/* Does the same in an arena; the caller sets address and backing.address. */
 struct allocation *allocation_create_elastic(const struct context *context, size_t size);
-/* Whether the allocation lives in an arena. */
+/* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* Gives back memory that was made by us, which nobody uses any more. */
 CUresult allocation_give_back(const struct allocation *allocation);
-/* How many bytes the driver takes for an allocation of its own. */
+/* Returns how many bytes the driver takes for an allocation of its own. */
 uint64_t allocation_rounded(size_t size);
-/* Enters it in the registry (and the address map), in the place of what is leaving or gone; takes over the reference. */
+/*
+ * Enters it in the registry (and the address map), in the place of what is leaving or gone; takes
+ * over the reference.
+ */
 int allocation_enter(struct allocation *allocation);
 /* Takes it out of both; false when another thread was quicker. The caller needs its own reference.
  */
 bool allocation_leave(struct allocation *allocation);
 /*
- * Begins to free the allocation at this first address, whatever context is current. Until the driver agrees
- * (allocation_left()) it is found and charged.
+ * Begins to free the allocation at this first address, whatever context is current. Until the
+ * driver agrees (allocation_left()) it is found and charged.
  */
 struct leaving allocation_leaving(CUdeviceptr address);
 /*
- * Likewise, of memory of an arena, about which no driver is asked: it is out of both, and the books' reference is the
- * caller's. NULL: none, or another thread was quicker.
+ * Takes an allocation of an arena, about which no driver is asked, out of the registry and the
+ * address map; the books' reference becomes the caller's. Returns NULL if there is none, or another
+ * thread was quicker.
  */
 struct allocation *allocation_take(struct device *device, CUdeviceptr address);
-/* As registry_left(), out of both. */
+/* Ends what allocation_leaving() began, in the registry and the address map. */
 bool allocation_left(const struct leaving *leaving, bool gone);
-/* By its first address, whatever context is current. A reference for the caller, or NULL. */
+/*
+ * Finds an allocation by its first address, whatever context is current. Returns it with a
+ * reference, or NULL.
+ */
 struct allocation *allocation_find(CUdeviceptr address);
-/* The allocation around an address of an arena. A reference for the caller, or NULL. */
+/* Finds the allocation around an address of an arena. Returns it with a reference, or NULL. */
 struct allocation *allocation_in_arena(CUdeviceptr address);
-/* The elastic or spilled allocation around an address; likewise. */
+/*
+ * Finds the elastic or spilled allocation around an address. Returns it with a reference, or NULL.
+ */
 struct allocation *vmem_at(CUdeviceptr address);
-/* The spilled allocation that holds this address. A reference for the caller, or NULL. */
+/* Finds the spilled allocation that holds this address. Returns it with a reference, or NULL. */
 struct allocation *allocation_spilled_at(CUdeviceptr address);
-/* The managed one; likewise. */
+/* Finds the managed allocation that holds this address. Returns it with a reference, or NULL. */
 struct allocation *allocation_managed_at(CUdeviceptr address);
-/* Calls each() with every elastic, spilled or managed allocation made in this context, without a lock. */
+/*
+ * Calls each() with every elastic, spilled or managed allocation of this context, without a lock.
+ */
 void allocation_each_of_ours(const struct context *context,
                              void (*each)(void *cookie, struct allocation *allocation),
                              void *cookie);

@@ -17,7 +17,7 @@ void vmem_waited(void)
 	pools_settle();
 }
 
-/* Memory of another process's pool, perhaps. */
+/* Frees an address that is in no books: it may be memory of another process's pool. */
 static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct leaving imported = {0};
@@ -33,7 +33,7 @@ static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
 	return result;
 }
 
-/* Not allocated in stream order: the driver frees such memory by cuMemFree alone. */
+/* Returns whether cuMemFree alone frees the memory: it was not allocated in stream order. */
 static bool is_for_free_alone(CUdeviceptr address)
 {
 	struct allocation *a = address ? allocation_find(address) : NULL;
@@ -44,7 +44,7 @@ static bool is_for_free_alone(CUdeviceptr address)
 	return found;
 }
 
-/* Ours, out of the books by this thread: it goes now, or as soon as may be. */
+/* Lets memory of ours go that this thread took out of the books: now, or as soon as may be. */
 static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
 	ipc_withdraw(&a->shared_as);
@@ -59,16 +59,13 @@ static CUresult may_free(const struct vmem_free *how)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/*
-	 * What the driver thinks of freeing now, it says of any address; none of its memory is at
-	 * an odd one.
-	 */
+	/* The driver says of any address what it thinks of freeing now; none of its own is odd. */
 	if (capture_is_active())
 		result = how->native(how->cookie, 1);
 	return quiet_is_refused(result) ? result : CUDA_SUCCESS;
 }
 
-/* One of two threads that free the same has it; the driver judges the other. */
+/* Frees memory of ours. Of two threads that free the same the driver judges the second. */
 static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
 {
 	struct allocation *a = (struct allocation *)leaving->resource;
@@ -92,8 +89,8 @@ static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_f
 }
 
 /*
- * Takes what is at the address out of the books, if nobody need be asked whether it may go. NULL:
- * ask.
+ * Takes what is at the address out of the books, if nobody need be asked whether it may go. Returns
+ * NULL where the driver is to be asked.
  */
 static struct allocation *take_ours(CUdeviceptr address)
 {
@@ -102,7 +99,7 @@ static struct allocation *take_ours(CUdeviceptr address)
 	return arena ? allocation_take(arena->device, address) : NULL;
 }
 
-/* Asks the driver, whose it is or who may refuse. */
+/* Asks the driver, which may own the memory, or may refuse. */
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
 	struct leaving leaving = {0};
@@ -141,7 +138,7 @@ CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 	return result;
 }
 
-/* The driver has freed with the context what does not outlive it. */
+/* Takes out of the books what went with a context, because the driver has freed it. */
 static void leave_with_context(void *cookie, struct allocation *a)
 {
 	(void)cookie;

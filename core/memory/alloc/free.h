@@ -1,6 +1,4 @@
-/*
- * Freeing: the front behind cuMemFree and its kin, and what goes with contexts. Thread-safe.
- */
+/* Freeing: the front behind cuMemFree and its kin, and what goes with contexts. Thread-safe. */
 #ifndef SPILLWAY_FREE_H
 #define SPILLWAY_FREE_H
 
@@ -21,13 +19,16 @@ struct vmem_free {
 };
 CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how);
 
-/* The driver has destroyed a context: what is ours of the memory made in it goes. */
+/* Gives up what is ours of the memory made in a context that the driver has destroyed. */
 void vmem_forget_context(const struct context *context);
 
-/* After that: a device without a context keeps nothing for the next allocation. */
+/*
+ * Gives up, after vmem_forget_context(), what a device without a context would keep for the next
+ * allocation.
+ */
 void vmem_left_context(struct device_set *devices);
 
-/* The program has waited for work: what it has freed and need not be kept goes. */
+/* Gives back what the program has freed and need not be kept, because it has waited for work. */
 void vmem_waited(void);
 
 #endif

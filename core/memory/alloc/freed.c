@@ -1,4 +1,4 @@
-/* The list of freed memory. Rules: runs inside the user's process, within its calls and by the mover. */
+/* Freed memory. Rules: runs inside the user's process, within its calls and by the mover. */
 #include "core/memory/alloc/freed.h"
 
 #include "core/base/lock.h"
@@ -13,7 +13,7 @@
 
 enum { BUCKETS = 64, AHEAD_MAX = 16 };
 
-/* Where in the list one is: of those that wait for a stream by the bytes they take, because others may have them. */
+/* Places of the list. What waits for a stream lies by its bytes: others may have it. */
 enum {
 	BEHIND = BUCKETS, /* the fence that is set */
 	LATER,            /* freed since: the next fence */
@@ -23,7 +23,7 @@ enum {
 enum kind { OF_STREAM, OF_FENCE, OF_WAIT, KINDS };
 
 static LOCK_OF(FREED) lock = LOCK_FREE;
-/* The oldest first; with a reference to each. */
+/* Each place has the oldest first, with a reference to each. */
 static struct place {
 	struct allocation *first, **end; /* end: NULL before the first */
 } freed[PLACES];
@@ -48,7 +48,7 @@ static size_t bucket_of(uint64_t span)
 	return span / 512 * 0x9e3779b97f4a7c15u >> 58;
 }
 
-/* With the lock held; takes over the reference. */
+/* Appends to a place of the list and takes over the reference. The lock is held. */
 static void put(size_t place, struct allocation *a)
 {
 	struct place *p = &freed[place];
@@ -61,7 +61,7 @@ static void put(size_t place, struct allocation *a)
 	counts[kind_of(place)]++;
 }
 
-/* With the lock held. */
+/* Unlinks an allocation from a place of the list. The lock is held. */
 static struct allocation *unlink_at(size_t place, struct allocation **at)
 {
 	struct allocation *a = *at;
@@ -73,7 +73,7 @@ static struct allocation *unlink_at(size_t place, struct allocation **at)
 	return a;
 }
 
-/* With the lock held. */
+/* Moves all of one place to another. The lock is held. */
 static void move_all(size_t from, size_t to)
 {
 	while (freed[from].first)
@@ -112,8 +112,9 @@ bool freed_has(CUdeviceptr address)
 /* --- giving back --- */
 
 /*
- * The driver frees its own kinds of memory in some context alone, and all that was made in one with that; so that it is not
- * freed twice, the context is held. False: not now, because the driver is asked to destroy that.
+ * Gives one back. The driver frees its own kinds of memory in some context alone, and with a context
+ * all that was made in it; so that nothing is freed twice, the context is held. Returns false while
+ * the driver is asked to destroy that context.
  */
 static bool give_back(const struct allocation *a)
 {
@@ -146,7 +147,7 @@ static void give_all_back(struct allocation *list)
 	}
 }
 
-/* Likewise, after all work has been waited for. False: the driver refused to wait, so they are postponed. */
+/* Waits for all work, then gives a list back; or postpones it, if refused, and returns false. */
 static bool wait_and_give_back(struct allocation *list)
 {
 	if (!list)
@@ -182,7 +183,7 @@ static bool keep_for_stream(struct allocation *a, CUstream stream)
 	return true;
 }
 
-/* Where in the list one is that was freed on this stream, or that nobody uses any more. */
+/* Finds one freed on this stream, or that nobody uses. Returns what points to it, or NULL. */
 static struct allocation **find(struct allocation **list, const struct pool *pool, uint64_t span,
                                 const struct stream_point *point)
 {
@@ -220,7 +221,7 @@ struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream)
 	return a;
 }
 
-/* What goes: all of a device, or of a pool (NULL: each) what is beyond so many bytes (its threshold). */
+/* A sweep: all of a device, or of a pool (NULL: each) all beyond so many bytes (its threshold). */
 struct sweep {
 	const struct device *device;
 	struct pool *pool;
@@ -258,7 +259,7 @@ static bool may_go(struct sweep *sweep, struct allocation *a)
 	return false;
 }
 
-/* With the lock held: out of the list and the pool's reserve. */
+/* Takes an allocation out of the list and out of the pool's reserve. The lock is held. */
 static void take_out(size_t place, struct allocation **at, struct allocation **taken)
 {
 	struct allocation *a = unlink_at(place, at);
@@ -317,7 +318,7 @@ void freed_stream_gone(CUstream stream)
 
 /* --- what waits for the fence --- */
 
-/* False: there can be no fence. */
+/* Keeps an allocation for the next fence. Returns false if there can be no fence. */
 static bool keep_for_fence(struct allocation *a)
 {
 	bool is_kept;
@@ -332,7 +333,7 @@ static bool keep_for_fence(struct allocation *a)
 	return is_kept;
 }
 
-/* With the lock held and nothing behind the fence: what was freed since it was set gets its own. */
+/* Sets a fence for what was freed since the last. The lock is held, nothing behind the fence. */
 static void set_next(void)
 {
 	move_all(LATER, BEHIND);
@@ -459,7 +460,7 @@ bool freed_wait(void)
 	       wait_and_give_back(take_from(BEHIND, NULL));
 }
 
-/* With the lock held: what waits for a stream of the context, whose events are gone, waits for everything. */
+/* Postpones what waits for streams of a context whose events are gone. The lock is held. */
 static void postpone_of(CUcontext context)
 {
 	struct allocation *waiting = NULL;

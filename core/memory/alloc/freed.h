@@ -32,55 +32,58 @@ struct pool;
 
 /*
  * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
- * name); NULL: after all work of its context. What the program is told.
+ * name); NULL: after all work of its context. Returns what the program is told.
  */
 CUresult freed_take_over(struct allocation *allocation, CUstream wait);
-/* One that has left the books goes when everything was waited for. Takes a reference of its own. */
+/*
+ * Postpones an allocation that has left the books until everything was waited for. Takes a
+ * reference of its own.
+ */
 void freed_postpone(struct allocation *allocation);
 /*
- * One of the pool that serves so many bytes, for use in this stream from now on. Its reference is
- * the caller's; or NULL.
+ * Takes an allocation of the pool that serves so many bytes, for use in this stream from now on.
+ * Returns it with its reference, the caller's; or NULL.
  */
 struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream);
 /*
- * Whether the address is in memory that the program has freed and the driver may still know; not of
- * pools.
+ * Returns whether the address is in memory, not of a pool, that the program has freed and the
+ * driver may still know.
  */
 bool freed_has(CUdeviceptr address);
 
 /* Gives back what is behind a fence that was passed. Never waits; any call may do it. */
 void freed_poll(void);
 /*
- * Likewise, and waits for what was postponed, unless a capture is active: in calls that wait
- * anyway, or may.
+ * Gives back as freed_poll() does, and waits for what was postponed, unless a capture is active;
+ * for calls that wait anyway, or may wait.
  */
 void freed_settle(void);
 /* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
 void freed_fence(void);
 /*
- * The program has waited for work: gives back what is beyond the release thresholds of the pools,
- * too.
+ * Gives back, because the program has waited for work, also what is beyond the release thresholds
+ * of the pools.
  */
 void freed_waited(void);
-/* Likewise of one pool, until no more than so many bytes are reserved for it. */
+/* Gives back what one pool has freed, until no more than so many bytes are reserved for it. */
 void freed_trim(struct pool *pool, uint64_t keep);
 /*
  * Gives back what no work uses any more, of a device's pools all of it. Returns whether work is
  * still to be done on more.
  */
 bool freed_give_back(struct device *device);
-/* Bytes that have come back so far without having been waited for. */
+/* Returns the bytes that have come back so far without having been waited for. */
 uint64_t freed_came_back(void);
-/* Waits for all that was freed, however long it takes. Whether anything came back. */
+/* Waits for all that was freed, however long it takes. Returns whether anything came back. */
 bool freed_wait(void);
 
 /* Returns whether anything waits for a stream. */
 bool freed_keeps_for_streams(void);
-/* The stream is destroyed: another may get its name, or has it and was given nothing yet. */
+/* Forgets a destroyed stream: another may get its name, or has it and was given nothing yet. */
 void freed_stream_gone(CUstream stream);
 /*
- * A context is gone: what was freed in it goes, once the others' work is done, or as soon as no
- * capture is active. What the driver has freed with it is not freed again.
+ * Gives back what was freed in a context that is gone, once the others' work is done, or as soon as
+ * no capture is active. What the driver has freed with the context is not freed again.
  */
 void freed_forget_context(CUcontext context);
 

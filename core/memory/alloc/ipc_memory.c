@@ -30,8 +30,8 @@ static bool can_export(const struct device *device)
 }
 
 /*
- * Waits until nothing is in flight, too; the mover gives up before a caller that waits anyway need
- * do so.
+ * Brings it to the device in memory that can be exported. Waits until nothing is in flight, too;
+ * the mover gives up before a caller that waits anyway need do so.
  */
 static CUresult make_exportable(struct allocation *a)
 {
@@ -111,7 +111,7 @@ static void say_no_room(const struct ipc_lack *lack)
 	         lack->device->id.ordinal, units_format_size(lack->bytes, bytes, sizeof(bytes)));
 }
 
-/* Whose device it is on is known with the first answer of who gave it. */
+/* Makes room for what is opened, on the device that the first answer of its owner names. */
 static bool make_room(struct reclaim *r, struct terms *terms, struct deadline *until,
                       const struct ipc_lack *missing)
 {

@@ -12,9 +12,9 @@
 #include "core/cuda/context.h"
 
 /*
- * Makes the handle of the allocation around an address, always the same one. False: not memory of
- * an arena; the driver answers. OUT_OF_MEMORY: there is no room for all of it on the device;
- * MAP_FAILED: it cannot be had now.
+ * Makes the handle of the allocation around an address, always the same one. Returns false if that
+ * is no memory of an arena; the driver answers then. *result: OUT_OF_MEMORY where there is no room
+ * for all of it on the device, MAP_FAILED where it cannot be had now.
  */
 bool ipc_memory_give(CUdeviceptr address, CUipcMemHandle *handle, CUresult *result);
 /* Opens as ipc_open(), with room made where another job's memory lacks it. */

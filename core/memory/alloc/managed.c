@@ -11,7 +11,10 @@ static uint64_t rounded(uint64_t size)
 	return size > UINT64_MAX - BLOCK ? size : (size + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* As much of it as is left; no more than there is when others take it at the same time. */
+/*
+ * Charges as much as is left below the limit, and no more than there is when others take it at the
+ * same time.
+ */
 static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 {
 	const struct terms terms = terms_of(device);
@@ -33,7 +36,7 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 	return 0;
 }
 
-/* Hints: where they are refused, it may come to the device all the same. */
+/* Advises memory to stay on the host. Where these hints are refused it may come all the same. */
 static void keep_on_host(const struct allocation *a, uint64_t from)
 {
 	driver.cuMemAdvise(a->address + from, a->size - from, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
@@ -75,9 +78,10 @@ static void tell(const struct allocation *a, uint64_t from, uint64_t to)
 }
 
 /*
- * How often memory was let come. An advice that the program gives meanwhile may reach the driver before ours is taken
- * back, and the book after it was read: so who lets memory come reads the book again if it has changed, and who
- * wrote into it tells the driver again if memory was let come since before.
+ * Counts how often memory was let come. An advice that the program gives meanwhile may reach the
+ * driver before ours is taken back, and the book after it was read: so who lets memory come reads
+ * the book again if it has changed, and who wrote into it tells the driver again if memory was let
+ * come since before.
  */
 static _Atomic uint64_t turns;
 
@@ -161,7 +165,10 @@ static bool part_at(struct part *part, CUdeviceptr address, size_t size)
 	return true;
 }
 
-/* Returns whether all of it is managed memory that we know: else the driver refuses it, or it is not ours to judge. */
+/*
+ * Returns whether all of it is managed memory that we know: else the driver refuses it, or it is
+ * not ours to judge.
+ */
 static bool is_known(CUdeviceptr address, size_t size)
 {
 	struct part part;
@@ -201,7 +208,7 @@ uint64_t managed_mark(void)
 	return turns;
 }
 
-/* The program's advice stands with the driver; ours goes before it where memory is held back. */
+/* Puts our advice back where memory is held back; elsewhere the program's stands. */
 static void put_ours_back(const struct part *part, CUmem_advise advice, CUmemLocation location)
 {
 	const struct allocation *a = part->allocation;
@@ -256,7 +263,7 @@ void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location
 
 /* --- answers --- */
 
-/* Asks the driver for a location of a range: by its type and number, or as drivers before 12.2 tell it. */
+/* Asks the driver for a range's location: by type and number, or as drivers before 12.2 tell it. */
 static CUmemLocation ask_location(CUdeviceptr address, size_t size, CUmem_range_attribute type,
                                   CUmem_range_attribute id, CUmem_range_attribute ordinal)
 {

@@ -1,31 +1,33 @@
 /*
  * Managed memory of the program.
  *
- * Its pages come to the device when something touches them there, which nobody can see. So it is charged when it is
- * allocated, as if all of it were on the device, but never more than is left below the limit: as with the driver's
- * own over-subscription an allocation larger than that succeeds. What is not charged, its tail, is advised to stay
- * on the host and be used from there, which holds the limit; a prefetch or an advice of the program that would bring
- * it over is followed as far as the limit allows by then. Thread-safe.
+ * Its pages come to the device when something touches them there, which nobody can see. So it is
+ * charged when it is allocated, as if all of it were on the device, but never more than is left
+ * below the limit: as with the driver's own over-subscription an allocation larger than that
+ * succeeds. What is not charged, its tail, is advised to stay on the host and be used from there,
+ * which holds the limit; a prefetch or an advice of the program that would bring it over is
+ * followed as far as the limit allows by then. Thread-safe.
  */
 #ifndef SPILLWAY_MANAGED_H
 #define SPILLWAY_MANAGED_H
 
 #include "core/cuda/driver.h"
 
-/* The driver made it in the current context. */
+/* Enters managed memory that the driver made in the current context. */
 void managed_made(CUdeviceptr address, size_t size);
 /*
- * The program wants [address, address + size) on the device: charges what is not yet, as far as the limit allows. Returns
- * how many bytes from address on may come; size where not all of the memory is known, which the driver judges.
+ * Charges what is not charged yet of [address, address + size), which the program wants on the
+ * device, as far as the limit allows. Returns how many bytes from address on may come; size where
+ * not all of the memory is known, which the driver judges.
  */
 size_t managed_may_come(CUdeviceptr address, size_t size);
 
 /* Returns a mark of this moment, for managed_advised(). */
 uint64_t managed_mark(void);
-/* The driver took an advice of the program since the mark, perhaps in another form. */
+/* Notes an advice of the program that the driver took since the mark, perhaps in another form. */
 void managed_advised(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location,
                      uint64_t mark);
-/* The driver took a prefetch of the program's, perhaps of a part or to the host. */
+/* Notes a prefetch of the program's that the driver took, perhaps of a part or to the host. */
 void managed_prefetched(CUdeviceptr address, size_t size, CUmemLocation location);
 /* Puts the program's advice in place of ours in what the driver answered. */
 void managed_answer(void *data, size_t data_size, CUmem_range_attribute attribute,

@@ -12,7 +12,7 @@
 #include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
-/* Returns whether it is to have a handle of ours; else it stays where it is made. */
+/* Returns whether the memory gets a handle of the shim's; else it stays where it is made. */
 static bool can_move(struct device *device, enum segment_side side, const CUmemAllocationProp *prop)
 {
 	/* A job that nobody named or limited moves nothing but what the device was too full for. */
@@ -110,8 +110,8 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 }
 
 /*
- * While the device is evicted on the host; where that has no room, what the limit allows is still
- * the program's.
+ * Makes memory on the host while the device is evicted; where the host has no room, the program
+ * still has what the limit allows.
  */
 static bool create_evicted(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
@@ -157,10 +157,7 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 	if (handle && size && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		making.device = device_set_by_handle(devices, prop->location.id);
-	/*
-	 * What is no multiple of any granularity, or of a kind that there is not, is the driver's
-	 * to refuse.
-	 */
+	/* The driver refuses what is no multiple of any granularity, or of no kind. */
 	if (!making.device || size % ((size_t)2 << 20) || flags ||
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
@@ -182,7 +179,7 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 
 /* --- importing --- */
 
-/* Memory of the driver's that is in no books here: whose device it is on, or NULL. */
+/* Returns the device of a handle of the driver's that is in no books here, or NULL. */
 static struct device *device_of(struct device_set *devices, CUmemGenericAllocationHandle handle)
 {
 	CUmemAllocationProp prop = {0};

@@ -10,7 +10,7 @@
 
 struct device_set;
 
-/* Makes own memory as cuMemCreate does; create is the driver's. */
+/* Makes own memory as cuMemCreate does; create: the driver's function. */
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
                            __typeof__(&cuMemCreate) create);

@@ -1,4 +1,7 @@
-/* Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within its calls. */
+/*
+ * Pointer queries for memory that is placed by us. Rules: runs inside the user's process, within
+ * its calls.
+ */
 #include "core/memory/alloc/pointer.h"
 
 #include "core/base/log.h"
@@ -9,7 +12,7 @@
 #include "core/memory/ipc/ipc.h"
 #include "core/memory/alloc/freed.h"
 
-/* What the driver would call its mapping: the chunks it lies in. Their bytes. */
+/* Finds what the driver would call its mapping: the chunks it lies in. Returns their bytes. */
 static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
 {
 	*base = a->address / ARENA_UNIT * ARENA_UNIT;
@@ -87,7 +90,10 @@ static bool differs_by_backing(const struct allocation *a, CUpointer_attribute a
 	}
 }
 
-/* Memory of another process, which the driver takes for a mapping of the program's. */
+/*
+ * Returns whether the address is in memory of another process, which the driver takes for a mapping
+ * of the program's.
+ */
 static bool imported_at(CUdeviceptr address, struct allocation *imported)
 {
 	struct ipc_place place;

@@ -9,12 +9,18 @@
 
 #include "core/cuda/driver.h"
 
-/* False: not spilled memory, or an attribute the driver answers rightly; ask the driver. */
+/*
+ * Answers an attribute of spilled memory. Returns false if it is no spilled memory, or an attribute
+ * that the driver answers rightly; then the driver is to be asked.
+ */
 bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void *data,
                        CUresult *result);
-/* Whether the address is where the program has nothing any more, although the driver still knows it. */
+/* Returns whether the program has nothing at the address, although the driver still knows it. */
 bool vmem_is_gone(CUdeviceptr address);
-/* It must be on its device and stay there. Not to be called inside the gate: waits for the mover. */
+/*
+ * Brings what lies there to its device, where it must stay. Waits for the mover, so it is not to be
+ * called inside the gate.
+ */
 void pointer_pin(CUdeviceptr address, size_t size);
 bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size);
 

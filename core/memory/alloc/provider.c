@@ -15,7 +15,7 @@ static bool is_wanted(const struct provider *provider, enum config_spill wanted)
 	return wanted == SPILL_AUTO || wanted == provider->kind;
 }
 
-/* In order of priority. */
+/* Returns the provider that follows another one in order of priority. */
 static const struct provider *next(const struct provider *before)
 {
 	return (const struct provider *)factory_next(providers, PROVIDER_COUNT,
@@ -42,7 +42,7 @@ static bool is_final(CUresult result)
 	       result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* For those who ask why another one serves the device. */
+/* Notes which provider serves the device, for those who ask why it is not another. */
 static void note_served(struct device *device, const struct provider *provider)
 {
 	statistics_set(&device->statistics->provider,

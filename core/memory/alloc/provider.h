@@ -4,7 +4,8 @@
  *   managed  200: managed memory that prefers the host and is mapped for the device
  *   pinned   100: page-locked host memory mapped into the device's address space
  *
- * Each is found to work by trying it; the one with the highest priority that works serves the device.
+ * Each is found to work by trying it; the one with the highest priority that works serves the
+ * device.
  */
 #ifndef SPILLWAY_PROVIDER_H
 #define SPILLWAY_PROVIDER_H
@@ -25,23 +26,23 @@ struct provider {
 	struct factory factory;
 	enum config_spill kind;
 	bool outlives_context; /* else the memory goes with the context it was made in */
-	/* The device's context is current. Fills *backing on success only. */
+	/* Makes memory while the device's context is current. Fills *backing on success only. */
 	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
-	/* No work of any stream may touch the memory any more. */
+	/* Releases memory that no work of any stream may touch any more. */
 	CUresult (*release)(const struct allocation *allocation);
-	/* Bytes allocate() would take for size. */
+	/* Returns the bytes that allocate() would take for size. */
 	size_t (*rounded)(struct device *device, size_t size);
 };
 
 extern const struct provider provider_managed, provider_pinned;
 
 /*
- * Host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that has it). The last
- * provider's error when none has; one that cannot work here is not tried again.
+ * Makes host backing of at least size bytes by the wanted kind (SPILL_AUTO: the best that has it).
+ * Returns the last provider's error when none has it; one that cannot work here is not tried again.
  */
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing);
-/* The most bytes any provider would take for size. */
+/* Returns the most bytes that any provider would take for size. */
 size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size);
 
 #endif

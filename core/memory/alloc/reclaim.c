@@ -17,7 +17,7 @@
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/pool.h"
 
-/* For who would be refused otherwise, although it does not expect to wait. */
+/* The wait of a request that would be refused otherwise, although it does not expect to wait. */
 #define LAST_PATIENCE_NS 1000000000ull
 
 enum { FREED_LOOK_NS = 50000, DRAIN_LOOK_NS = 10000000, DEMOTIONS_MAX = 3 };
@@ -49,9 +49,7 @@ static bool give_pools(struct reclaim *r, const struct lack *lack)
 
 /* --- what the program has freed --- */
 
-/*
- * Looks until so many bytes came back, or nothing more can; what has come may lie among the spares.
- */
+/* Looks until so many bytes came back, perhaps as spares, or nothing more can. */
 static bool look_for_freed(struct reclaim *r, const struct lack *lack, struct deadline *until)
 {
 	uint64_t before = freed_came_back();
@@ -131,8 +129,8 @@ static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint
 }
 
 /*
- * A rerun finds its dead predecessor's memory still charged. Waits until all fits, or nothing
- * drains for the least of it.
+ * Waits until all fits, or nothing drains for the least of it: a rerun finds its dead predecessor's
+ * memory still charged.
  */
 static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 {
@@ -187,9 +185,7 @@ bool reclaim(struct reclaim *r, const struct lack *lack)
 		const struct rung *rung = &rungs[*at];
 		bool came = (r->until || !rung->takes_long) && rung->climb(r, lack);
 
-		/*
-		 * The limit may fall, or others take what was made free: demotion is tried again.
-		 */
+		/* The limit may fall, or others take what came: demotion is tried again. */
 		if (!came || rung->climb != demote || ++r->demotions == DEMOTIONS_MAX)
 			++*at;
 		if (came)

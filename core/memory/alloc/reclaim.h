@@ -44,23 +44,23 @@ struct deadline reclaim_deadline(const struct terms *terms, bool for_good);
  */
 bool reclaim(struct reclaim *request, const struct lack *lack);
 /*
- * Before the program is refused: waits for what it has freed, however long that takes, as if each
+ * Waits, before the program is refused, for what it has freed, however long that takes, as if each
  * free had waited; that is the driver's wait for the program's own work, no patience of ours, and
- * so not within the deadline. in_order: who allocates in stream order does not expect to wait.
- * Returns whether anything came back.
+ * so not within the deadline. in_order: the program allocates in stream order and does not expect
+ * to wait. Returns whether anything came back.
  */
 bool reclaim_all_freed(struct reclaim *request, uint64_t bytes, bool in_order);
-/* For the mover: gives back what nobody uses, of a device. Returns whether there was any. */
+/* Gives back what nobody uses on a device, for the mover. Returns whether there was any. */
 bool reclaim_unused(struct device *device);
 
 /*
- * Charges bytes of a side, with all the room that can be made. 0 or a negative errno as
- * device_charge().
+ * Charges bytes of a side, with all the room that can be made. Returns 0 or a negative
+ * errno as device_charge() does.
  */
 int reclaim_and_charge(struct reclaim *request, enum segment_side side, uint64_t bytes);
 /*
- * Likewise, for device memory that is no allocation's and can only be there. May wait for the
- * mover; not in the gate.
+ * Charges as reclaim_and_charge() does, for device memory that is no allocation's and can only be
+ * there. May wait for the mover; not to be called in the gate.
  */
 int reclaim_for_good(struct device *device, uint64_t bytes);
 
