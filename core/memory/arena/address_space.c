@@ -1,11 +1,13 @@
 /*
- * Free runs of an arena's addresses. Rules: runs inside the user's process; allocates at the opening alone.
+ * Free runs of an arena's addresses. Rules: runs inside the user's process; allocates at the
+ * opening alone.
  *
- * Only free runs have tags, in their first and last unit; all other tags are zero. So the neighbours of a run that is
- * given back show in one look to the left and one to the right, and whoever takes a run needs no memory for it.
+ * Only free runs have tags, in their first and last unit; all other tags are zero. So the
+ * neighbours of a run that is given back show in one look to the left and one to the right, and
+ * whoever takes a run needs no memory for it.
  *
- * Free runs of about one size are a list. A class doubles the size, its steps divide that evenly; sizes below
- * 2 * ADDRESS_STEPS have a list each.
+ * Free runs of about one size are a list. A class doubles the size, its steps divide that evenly;
+ * sizes below 2 * ADDRESS_STEPS have a list each.
  */
 #include "core/memory/arena/address_space.h"
 
@@ -27,7 +29,7 @@ enum {
 
 _Static_assert(ADDRESS_STEPS == 1 << STEP_BITS, "a byte of steps for each class");
 
-/* Which list has the runs of so many units: class * ADDRESS_STEPS + step, ascending with the size. */
+/* Returns the list of runs of so many units: class * ADDRESS_STEPS + step, ascending. */
 static unsigned int list_of(uint32_t units)
 {
 	unsigned int log;
@@ -43,7 +45,7 @@ static uint32_t *head_of(struct address_space *space, unsigned int list)
 	return &space->first[list / ADDRESS_STEPS][list % ADDRESS_STEPS];
 }
 
-/* The first list from this one on that is not empty, or LISTS. */
+/* Returns the first list from this one on that is not empty, or LISTS. */
 static unsigned int used_list(const struct address_space *space, unsigned int list)
 {
 	unsigned int class = list / ADDRESS_STEPS, steps;
@@ -118,7 +120,7 @@ int address_space_open(struct address_space *space, uint32_t units)
 	return 0;
 }
 
-/* Where in the free run it would lie, or ADDRESS_NONE: does not fit. */
+/* Returns where in the free run the request would lie, or ADDRESS_NONE if it does not fit. */
 static uint32_t place(const struct address_space *space, uint32_t run, uint32_t units,
                       uint32_t alignment)
 {
@@ -128,7 +130,10 @@ static uint32_t place(const struct address_space *space, uint32_t run, uint32_t 
 	                                                               : ADDRESS_NONE;
 }
 
-/* A free run that can hold it, looking at no more than so many of each list; smaller ones first. */
+/*
+ * Finds a free run that can hold the request, smaller ones first, looking at no more than so many
+ * of each list.
+ */
 static uint32_t find(struct address_space *space, uint32_t units, uint32_t alignment,
                      uint32_t tries)
 {
@@ -187,7 +192,7 @@ void address_space_give(struct address_space *space, uint32_t first, uint32_t un
 /* --- for tests --- */
 
 #ifdef SPILLWAY_CHECK_LOCKS
-/* The runs in all lists, or ADDRESS_NONE: a list or its bits are wrong. */
+/* Counts the runs in all lists. Returns ADDRESS_NONE if a list or its bits are wrong. */
 static uint32_t count_listed(const struct address_space *space)
 {
 	uint32_t runs = 0;

@@ -1,7 +1,7 @@
 /*
- * Which units of an arena's addresses are free: runs of units, found and joined in constant time however many
- * there are (two-level segregated fit; the tags lie beside the runs' first and last units). Pure bookkeeping, never
- * calls the driver. Not thread-safe: the arena's lock guards it.
+ * Which units of an arena's addresses are free: runs of units, found and joined in constant time
+ * however many there are (two-level segregated fit; the tags lie beside the runs' first and last
+ * units). Pure bookkeeping, never calls the driver. Not thread-safe: the arena's lock guards it.
  */
 #ifndef SPILLWAY_ADDRESS_SPACE_H
 #define SPILLWAY_ADDRESS_SPACE_H
@@ -25,11 +25,12 @@ struct address_space {
 
 #define ADDRESS_NONE UINT32_MAX
 
-/* All of so many units (at least one) free. 0 or -ENOMEM. */
+/* Opens a space of so many units (at least one), all free. Returns 0 or -ENOMEM. */
 int address_space_open(struct address_space *space, uint32_t units);
 /*
- * The first unit of a run of so many whose index is a multiple of `alignment` (a power of two), or ADDRESS_NONE: no free
- * run can hold it. Constant time, unless only the free runs nearest to it in size are left, which are then all looked at.
+ * Takes a run of so many units. Returns its first unit, whose index is a multiple of `alignment` (a
+ * power of two), or ADDRESS_NONE if no free run can hold it. Takes constant time, unless only the
+ * free runs nearest to it in size are left, which are then all looked at.
  */
 uint32_t address_space_take(struct address_space *space, uint32_t units, uint32_t alignment);
 /* Gives a run back, exactly as it was taken. */

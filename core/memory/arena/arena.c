@@ -29,7 +29,10 @@ static bool has_vmm(const struct device *device)
 	       has;
 }
 
-/* Found by trying: a container's profile may refuse what the driver and the device can do. */
+/*
+ * Returns whether chunks can be on the host. It is found by trying: a container's profile may
+ * refuse what the driver and the device can do.
+ */
 static bool has_host_memory(struct device *device)
 {
 	const struct chunk_source source = spare_source(device);
@@ -41,7 +44,7 @@ static bool has_host_memory(struct device *device)
 	return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The granularity must be a unit or divide it. */
+/* Returns whether the device's granularity fits the arena: it must be a unit or divide it. */
 static bool fits_units(struct device *device)
 {
 	const struct chunk_source source = spare_source(device);
@@ -56,7 +59,7 @@ static bool fits_units(struct device *device)
 	return true;
 }
 
-/* Several times the device's memory, or as much as can be had. */
+/* Reserves several times the device's memory, or as much as can be had. */
 static bool reserve(struct arena *arena)
 {
 	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);
@@ -159,7 +162,7 @@ static bool view_find(struct lookup_table *table, uint64_t key, void *value)
 	return true;
 }
 
-/* Chunks. */
+/* Counts the chunks. */
 static size_t view_count(struct lookup_table *table)
 {
 	const struct arena *arena = arena_of_view(table);
@@ -211,7 +214,10 @@ struct lookup_table *arena_view_create(struct arena *arena)
 	return &view->table;
 }
 
-/* Without memory it is not there, and nothing else is wrong. */
+/*
+ * Enters the arena's view in the registry. Without memory for it the view is not there, and nothing
+ * else is wrong.
+ */
 static void view_register(struct arena *arena)
 {
 	struct lookup_table *view = arena_view_create(arena);

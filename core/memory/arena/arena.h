@@ -1,12 +1,15 @@
 /*
- * The arena: one large reserved range of addresses per device, in which every movable allocation lives.
+ * The arena: one large reserved range of addresses per device, in which every movable allocation
+ * lives.
  *
  * unit    2 MiB of its addresses; everything about an address is found by one division
- * chunk   the unit of residency: one physical allocation of 1, 4 or 16 units, mapped here, on the device or the host
+ * chunk   the unit of residency: one physical allocation of 1, 4 or 16 units, mapped here, on the
+ *         device or the host
  * run     the chunks of one allocation, one behind the other; a slab is a run of one unit
  *
- * The table of units is never freed and addresses never change, so that what only looks (heat) needs no lock. What
- * changes it holds the arena's lock. A chunk's physical memory is exchanged by the mover alone, with the gate closed.
+ * The table of units is never freed and addresses never change, so that what only looks (heat)
+ * needs no lock. What changes it holds the arena's lock. A chunk's physical memory is exchanged by
+ * the mover alone, with the gate closed.
  */
 #ifndef SPILLWAY_ARENA_H
 #define SPILLWAY_ARENA_H
@@ -30,7 +33,7 @@ struct unit {
 		struct allocation *allocation;
 		struct slab *slab;
 	} owner;
-	_Atomic uint32_t run;     /* first unit of the run it is in */
+	_Atomic uint32_t run;     /* the first unit of the run it is in */
 	_Atomic uint32_t touched; /* of the run's first unit: heat.h */
 	uint16_t pins;            /* the chunk must stay where it is */
 	uint8_t units;            /* of the chunk; 0: not the first of one */
@@ -54,18 +57,19 @@ struct arena {
 	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */
 };
 
-/* Of each device by ordinal; base 0: none. For lookups without a lock. */
+/* The addresses of each device's arena by ordinal, for look-ups without a lock; base 0: none. */
 extern struct arena_range {
 	_Atomic CUdeviceptr base, end;
 	struct arena *arena;
 } arena_ranges[DEVICE_MAX];
 
 /*
- * The device's arena, made at the first call; NULL where it cannot be had (no virtual memory management, none on the
- * host, spill says otherwise), with the reason in the statistics. Thread-safe.
+ * Returns the device's arena, made at the first call. Returns NULL where it cannot be had (no
+ * virtual memory management, none on the host, spill says otherwise), with the reason in the
+ * statistics. Thread-safe.
  */
 struct arena *arena_of(struct device *device);
-/* The arena that holds the address, or NULL. No lock. */
+/* Returns the arena that holds the address, or NULL. Takes no lock. */
 struct arena *arena_at(CUdeviceptr address);
 
 static inline struct unit *arena_unit(const struct arena *arena, CUdeviceptr address)
@@ -74,8 +78,9 @@ static inline struct unit *arena_unit(const struct arena *arena, CUdeviceptr add
 }
 
 /*
- * The chunks of an arena as a lookup table (core/registry/lookup_table.h): by any address in it, what the table of units
- * says now. Nothing is copied or kept, and it can only be read. In the device's registry it is "arena".
+ * The chunks of an arena as a lookup table (core/registry/lookup_table.h): by any address in it,
+ * what the table of units says now. Nothing is copied or kept, and it can only be read. In the
+ * device's registry it is "arena".
  */
 
 /* The value of an address. */
@@ -89,7 +94,9 @@ struct chunk_view {
 
 extern const struct resource_type arena_view_type;
 
-/* One reference; NULL: no memory. The arena stays. */
+/*
+ * Makes an arena's view, with one reference; returns NULL without memory for it. The arena stays.
+ */
 struct lookup_table *arena_view_create(struct arena *arena);
 
 #endif

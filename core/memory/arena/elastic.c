@@ -37,16 +37,14 @@ static CUresult take_units(struct making *m, CUdeviceptr *address)
 
 /* --- blocks --- */
 
-/*
- * An empty slab that is kept counts as a spare: +1 when it becomes one, -1 when it is one no more.
- */
+/* Counts an empty slab that is kept as a spare: +1 when it becomes one, -1 afterwards. */
 static void count_empty(const struct arena *arena, const struct slab *slab, int change)
 {
 	device_note_spare(arena->device, arena->units[slab->unit].side,
 	                  (int64_t)change * (int64_t)ARENA_UNIT);
 }
 
-/* Publishes the run's one unit as a slab, empty. False: no memory. */
+/* Publishes the run's one unit as a slab, empty. Returns false without memory for it. */
 static bool publish_slab(const struct run *run, unsigned int class)
 {
 	struct arena *arena = run->arena;
@@ -84,7 +82,7 @@ static CUresult make_slab(struct making *m, unsigned int class)
 	return CUDA_SUCCESS;
 }
 
-/* With the arena's lock held: takes a block of a slab that has one. False: none has. */
+/* Takes a block of a slab that has one. Returns false if none has. The arena's lock is held. */
 static bool take_of_slab(const struct making *m, unsigned int class, CUdeviceptr *address)
 {
 	struct arena *arena = m->run.arena;
@@ -132,8 +130,9 @@ static void end_turn(struct making *m)
 }
 
 /*
- * A slab that is being made, which may take long, is a mark and no lock: others wait for it, and
- * who has waited long enough makes one as well. The mark stays while room is made for it.
+ * Takes a block. A slab that is being made, which may take long, is a mark and no lock: others wait
+ * for it, and who has waited long enough makes one as well. The mark stays while room is made for
+ * it.
  */
 static CUresult take_block(struct making *m, CUdeviceptr *address)
 {
@@ -191,8 +190,8 @@ static bool release_run(struct arena *arena, uint32_t first)
 }
 
 /*
- * The last empty slab of a class stays for the next block, but not where another process may have
- * it open.
+ * Returns whether an empty slab may go. The last one of a class stays for the next block, but not
+ * where another process may have it open.
  */
 static bool may_go(const struct arena *arena, const struct slab *slab)
 {
@@ -201,9 +200,9 @@ static bool may_go(const struct arena *arena, const struct slab *slab)
 }
 
 /*
- * is_spent: a block that was given away is nobody's until its slab goes. Another process may have
- * it open, and to it the block is memory of its own, as of the driver's, which nobody writes to any
- * more. Who has opened it is not always known.
+ * Releases a block. is_spent: a block that was given away is nobody's until its slab goes. Another
+ * process may have it open, and to it the block is memory of its own, as of the driver's, which
+ * nobody writes to any more. Who has opened it is not always known.
  */
 static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spent)
 {

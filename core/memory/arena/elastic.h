@@ -26,9 +26,9 @@ struct making {
 
 void elastic_begin(struct making *making, struct arena *arena, const struct terms *terms);
 /*
- * Sets *address on success. CUDA_ERROR_OUT_OF_MEMORY: there is no room, making->run.lack says for
- * what; what it has it keeps, and another call goes on. It ends with success, or with
- * elastic_drop().
+ * Takes memory and sets *address on success. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no
+ * room; making->run.lack says for what. What it has it keeps, and another call goes on. It ends
+ * with success, or with elastic_drop().
  */
 CUresult elastic_take(struct making *making, CUdeviceptr *address);
 void elastic_drop(struct making *making);
@@ -37,21 +37,21 @@ void elastic_drop(struct making *making);
  * again. Returns whether that leaves room to which something may come back.
  */
 bool elastic_give(CUdeviceptr address, bool is_spent);
-/* Pins what is at the address (its slab) for good if all of it is on the device. Whether it is. */
+/* Pins what is there (its slab) for good if all of it is on the device. Returns whether it is. */
 bool elastic_pin(struct device *device, CUdeviceptr address);
-/* The owner of the memory that begins there is gone: it stays where it is, and is this one's. */
+/* Makes `nobody` the owner of what begins there, because its owner is gone: it stays there. */
 void elastic_disown(CUdeviceptr address, struct allocation *nobody);
 /*
- * The owner of what is at an address of an arena, if hold(), which is called with the arena's lock
- * held, agrees; or NULL.
+ * Returns the owner of what is at an address of an arena if hold() agrees, which is called with the
+ * arena's lock held; or NULL.
  */
 struct allocation *elastic_owner(CUdeviceptr address,
                                  bool (*hold)(struct allocation *owner, CUdeviceptr address));
 
-/* Releases slabs that hold nothing. Their bytes. */
+/* Releases slabs that hold nothing. Returns their bytes. */
 uint64_t elastic_trim(struct device *device);
 /*
- * `reader` may reach what `owner` allocates from now on, and what is in its arena already. A right
+ * Lets `reader` reach what `owner` allocates from now on, and what is in its arena already. A right
  * once given stays.
  */
 void elastic_open_to(struct device *owner, struct device *reader);
@@ -63,8 +63,8 @@ struct elastic_piece {
 	uint64_t size;
 };
 /*
- * The chunks of what is at an address, in order, as far as there is room for them, and where in the
- * first one the address is. How many there are.
+ * Lists the chunks of what is at an address, in order, as far as there is room for them, and says
+ * where in the first one the address is. Returns how many there are.
  */
 size_t elastic_pieces(CUdeviceptr address, struct elastic_piece *pieces, size_t room,
                       uint64_t *offset);

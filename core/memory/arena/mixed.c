@@ -100,9 +100,7 @@ static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
 	mapping_remove(base + size, ARENA_UNIT);
 }
 
-/*
- * Maps a chunk that is on the device once more, so that it may go meanwhile, and does nothing else.
- */
+/* Maps a chunk of the device once more and does nothing else, so that it may go meanwhile. */
 static bool begin(struct trial *trial, CUmemGenericAllocationHandle on_device, uint64_t size)
 {
 	trial->size = size;

@@ -20,7 +20,7 @@ bool mixed_is_possible(struct device *device);
 void mixed_try(struct device *device, CUdeviceptr border);
 /*
  * Tries it where no memory meets yet: maps a chunk of the device's arena once more, and memory of
- * the host behind it. By the mover.
+ * the host behind it. Only the mover calls it.
  */
 void mixed_find_out(struct device *device);
 /* Returns whether that is still to be found out. */

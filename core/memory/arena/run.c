@@ -44,7 +44,7 @@ uint32_t run_units(const struct arena *arena, uint32_t first)
 	return units;
 }
 
-/* Of a run of so many units: 2, 8 or 32 MiB, smaller ones at its end. */
+/* Returns the units of a run's next chunk: 1, 4 or 16 (2, 8, 32 MiB), smaller ones at the end. */
 static uint32_t chunk_units(const struct run *run)
 {
 	uint32_t left = run->units - run->done;
@@ -177,7 +177,7 @@ static bool is_mixed(const struct run *run)
 	return run->on_host && run->on_host < run->units * ARENA_UNIT;
 }
 
-/* Where its chunks on the host begin: behind those on the device. */
+/* Returns where the run's chunks on the host begin: behind those on the device. */
 static CUdeviceptr border_of(const struct run *run)
 {
 	return run_address(run->arena, run->first + run->units) - run->on_host;
@@ -272,7 +272,6 @@ void run_publish(const struct run *run, enum chunk_kind kind)
 	run->arena->on_host += run->on_host;
 }
 
-/* Who comes to reach the memory after that finds the run by itself; see elastic_open_to(). */
 void run_open(const struct run *run)
 {
 	struct device *device = run->arena->device;

@@ -30,32 +30,37 @@ struct run {
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
 /*
  * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps
- * them. CUDA_ERROR_OUT_OF_MEMORY: there is no room, run->lack says for what; what it has it keeps,
- * and another call goes on. It ends with success, or with run_drop().
+ * them. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no room; run->lack says for what. What it
+ * has it keeps, and another call goes on. It ends with success, or with run_drop().
  */
 CUresult run_place(struct run *run);
 /* Gives back what a run has that is not made. */
 void run_drop(struct run *run);
 /*
- * With the arena's lock held: from here on others find it. The units' owner is the caller's to set.
+ * Lets others find the run from here on. The caller sets the units' owner. The arena's lock is
+ * held.
  */
 void run_publish(const struct run *run, enum chunk_kind kind);
-/* After it: gives the right to who has come to reach the device's memory meanwhile. */
+/*
+ * Gives the right to a published run to who has come to reach the device's memory meanwhile. Who
+ * comes to reach it after that finds the run by itself; see elastic_open_to().
+ */
 void run_open(const struct run *run);
-/* With the arena's lock held: from here on the units are nobody's but the caller's. */
+/* Makes the units nobody's but the caller's from here on. The arena's lock is held. */
 void run_withdraw(struct arena *arena, uint32_t first, uint32_t units);
 /*
- * With the arena's lock held: the first unit of the run around an address, and the first unit of
- * the chunk that follows one in it; ADDRESS_NONE: there is none.
+ * Returns the first unit of the run around an address, or the first unit of the chunk that follows
+ * one in it; ADDRESS_NONE if there is none. The arena's lock is held.
  */
 uint32_t run_first(const struct arena *arena, CUdeviceptr address);
 uint32_t run_next(const struct arena *arena, uint32_t first, uint32_t unit);
-/* Likewise: how many units the run has that begins with this one. */
+/* Returns how many units the run has that begins with this one. The arena's lock is held. */
 uint32_t run_units(const struct arena *arena, uint32_t first);
-/* Likewise: all chunks of the run around the address stay where they are. */
+/* Keeps all chunks of the run around the address where they are. The arena's lock is held. */
 void run_pin(struct arena *arena, CUdeviceptr address);
 /*
- * With the arena's lock held: a chunk that is on the device stays there (pin_new). And no longer.
+ * Keeps a chunk that is on the device there (pin_new); run_unpin() ends that. The arena's lock is
+ * held.
  */
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);

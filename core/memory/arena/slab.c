@@ -1,4 +1,4 @@
-/* Blocks of slabs. Rules: runs inside the user's process; a slab and its owners are one allocation. */
+/* Slabs. Rules: runs inside the user's process; a slab and its owners are one allocation. */
 #include "core/memory/arena/slab.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 enum { STEP = 512, WORD_BITS = 64 };
 
 /*
- * Block sizes in steps: all of them, then four to a doubling, powers of two among them because programs like them. From
- * 128 KiB up a whole number of them fills the slab instead.
+ * Block sizes in steps: all of them, then four to a doubling, powers of two among them because
+ * programs like them. From 128 KiB up a whole number of them fills the slab instead.
  */
 static const uint16_t sizes[SLAB_CLASSES] = {
     1,  2,  3,  4,   5,   6,   7,   8,   10,  12,  14,  16,  20,  24,  28,  32,  40,   48,   56,

@@ -1,10 +1,11 @@
 /*
- * Slabs: chunks of 2 MiB cut into small blocks of one size class. Pure bookkeeping: who asks has the memory.
+ * Slabs: chunks of 2 MiB cut into small blocks of one size class. Pure bookkeeping: who asks has
+ * the memory.
  *
- * A block is aligned to 512 bytes, as the driver's are; of a block at most a fifth is wasted, above 512 KiB, where a
- * slab holds but two or three, a third. A slab's free blocks are a bitmap; slabs of a class that have free blocks are a
- * list, so that taking and giving cost the same however many there are.
- * Not thread-safe: the arena's lock guards it.
+ * A block is aligned to 512 bytes, as the driver's are; of a block at most a fifth is wasted, above
+ * 512 KiB, where a slab holds but two or three, a third. A slab's free blocks are a bitmap; slabs
+ * of a class that have free blocks are a list, so that taking and giving cost the same however many
+ * there are. Not thread-safe: the arena's lock guards it.
  */
 #ifndef SPILLWAY_SLAB_H
 #define SPILLWAY_SLAB_H
@@ -33,27 +34,33 @@ struct slabs {
 
 /* Returns the class of blocks for this many bytes (1 to SLAB_BLOCK_MAX). */
 unsigned int slab_class(size_t size);
-/* Returns the bytes that so many take: a block, or above SLAB_BLOCK_MAX as many slabs as it would fill. */
+/* Returns the bytes that a request takes: a block, or above SLAB_BLOCK_MAX whole slabs. */
 uint64_t slab_span(size_t size);
 
-/* A new slab of this class, all free, entered in the list; NULL: no memory. The caller gives it its chunk. */
+/*
+ * Makes a slab of this class, all free, and enters it in the list; returns NULL without memory for
+ * it. The caller gives it its chunk.
+ */
 struct slab *slab_create(struct slabs *slabs, unsigned int class);
 /* Frees a slab in which nobody has a block, and takes it out of the list. */
 void slab_destroy(struct slabs *slabs, struct slab *slab);
-/* A slab of this class with a free block, or NULL. */
+/* Returns a slab of this class with a free block, or NULL. */
 struct slab *slab_with_room(const struct slabs *slabs, unsigned int class);
-/* The offset in the slab of a block, now taken for this owner (not NULL); the slab has room. */
+/* Takes a block of a slab that has room, for this owner (not NULL). Returns its offset. */
 uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner);
-/* Gives the block that begins at this offset back. Whether the slab is empty now. */
+/* Gives the block that begins at this offset back. Returns whether the slab is empty now. */
 bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset);
 /*
- * Likewise, but nobody gets the block again while the slab lives: another process may have it open, whose bytes it then
- * keeps.
+ * Gives a block back as slab_give() does, but nobody gets it again while the slab lives: another
+ * process may have it open, whose bytes it then keeps.
  */
 bool slab_spend(struct slab *slab, uint32_t offset);
 /* Gives a taken block another owner (not NULL). */
 void slab_set_owner(struct slab *slab, uint32_t offset, void *owner);
-/* Whose block holds this offset: what slab_take() was told; NULL: a free one or the rest at the end. */
+/*
+ * Returns the owner, as slab_take() was told, of the block that holds this offset; NULL for a free
+ * one or the rest at the end.
+ */
 void *slab_owner(const struct slab *slab, uint32_t offset);
 /* Returns whether all its rules hold. Only in checked builds. */
 bool slab_is_valid(const struct slab *slab);

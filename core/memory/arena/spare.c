@@ -9,7 +9,7 @@
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
 
-/* So much is kept of a size: of the largest chunks two; and more where there is much. */
+/* The bytes that are kept of a size: two of the largest chunks, and more where there is much. */
 #define KEPT_LEAST ((uint64_t)64 << 20)
 enum { KEPT_PART = 16 };
 
@@ -25,7 +25,10 @@ static struct spares {
 	struct shelf shelf[SIDES][SIZES];
 } store[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
-/* 2, 8 and 32 MiB; of other sizes, or made in a particular way, nothing is kept: NULL. */
+/*
+ * Returns the shelf of chunks of this size (2, 8 and 32 MiB). Returns NULL for those of other
+ * sizes, or made in a particular way, of which nothing is kept.
+ */
 static struct shelf *shelf_of(const struct device *device, const struct chunk *chunk)
 {
 	struct shelf *shelf = store[device->id.ordinal].shelf[chunk->side];
@@ -88,7 +91,7 @@ CUresult spare_create(struct device *device, struct chunk *chunk)
 
 void spare_release(struct device *device, const struct chunk *chunk)
 {
-	/* Before the driver gives the handle to other memory. */
+	/* This comes before the driver gives the handle to other memory. */
 	uint64_t key = chunk->is_exportable ? exported_take(chunk->handle) : 0;
 
 	chunk_release(chunk);
@@ -125,7 +128,7 @@ void spare_give(struct device *device, const struct chunk *chunk)
 		spare_release(device, chunk);
 }
 
-/* The oldest spare of a shelf, if it is to go. */
+/* Takes the oldest spare of a shelf, if it is to go. */
 static bool take_oldest(struct device *device, struct shelf *shelf, bool all, struct chunk *chunk)
 {
 	struct spares *spares = &store[device->id.ordinal];
@@ -178,7 +181,7 @@ void spare_prefill(struct device *device, enum segment_side side, unsigned int c
                    uint64_t limit)
 {
 	struct chunk chunk = {.size = PREFILLED, .side = side};
-	/* Not the last of the limit, which other processes of the job may want. */
+	/* The last of the limit is left, because other processes of the job may want it. */
 	uint64_t most = limit - limit / 4;
 
 	for (; count; count--) {

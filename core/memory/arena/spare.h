@@ -1,7 +1,7 @@
 /*
- * Spare physical memory: chunks that nobody uses now, kept for the next who does, because making one costs the driver
- * a hundred times what mapping it does. Spares stay charged to their side; whoever takes one takes its charge over.
- * Thread-safe.
+ * Spare physical memory: chunks that nobody uses now, kept for the next who does, because making
+ * one costs the driver a hundred times what mapping it does. Spares stay charged to their side;
+ * whoever takes one takes its charge over. Thread-safe.
  */
 #ifndef SPILLWAY_SPARE_H
 #define SPILLWAY_SPARE_H
@@ -9,10 +9,10 @@
 #include "core/budget/device.h"
 #include "core/cuda/chunk.h"
 
-/* Where the device's chunks come from. */
+/* Returns where the device's chunks come from. */
 struct chunk_source spare_source(struct device *device);
 
-/* Takes a spare of this size, side and kind with its charge; false: there is none. */
+/* Takes a spare of this size, side and kind with its charge. Returns false if there is none. */
 bool spare_take(struct device *device, struct chunk *chunk);
 /* Makes one. The caller has charged it. */
 CUresult spare_create(struct device *device, struct chunk *chunk);
@@ -20,11 +20,14 @@ CUresult spare_create(struct device *device, struct chunk *chunk);
 void spare_give(struct device *device, const struct chunk *chunk);
 /* Releases a chunk and its charge. */
 void spare_release(struct device *device, const struct chunk *chunk);
-/* Releases spares of this side: all, or those that nobody took for a while. Their bytes. */
+/* Releases spares of this side: all, or those that nobody took for a while. Returns their bytes. */
 uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
-/* How many small ones this side should have more, because some were missing since this was asked last. */
+/*
+ * Returns how many small spares this side should have more, because some were missing since this
+ * was asked last.
+ */
 unsigned int spare_missing(struct device *device, enum segment_side side);
-/* Makes so many small ones, as far as the side's limit allows. By the mover. */
+/* Makes so many small ones, as far as the side's limit allows. Only the mover calls it. */
 void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
                    uint64_t limit);
 
