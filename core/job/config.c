@@ -32,7 +32,7 @@ static char **copy_environment(void)
 	return copy;
 }
 
-/* A plain name that says which program this is: "python-4711". */
+/* Makes a plain name that says which program this is: "python-4711". */
 static void name_after_process(char *name, size_t size)
 {
 	const char *program = program_invocation_short_name;
@@ -63,8 +63,8 @@ static int load_all(const struct job_config *c, struct config **loaded, struct c
 }
 
 /*
- * The first configuration is bad, or cannot be read: what of it can still be trusted? The administrator's
- * file above all, for its ceilings.
+ * Loads what can still be trusted where the first configuration is bad, or cannot be read: the
+ * administrator's file above all, for its ceilings.
  */
 static const char *load_the_rest(const struct job_config *c, struct config **loaded,
                                  struct config_error *error)
@@ -101,7 +101,10 @@ struct config *job_config_read(const struct job_config *c)
 	return loaded;
 }
 
-/* By who shares the limits, or after the process alone where there are none. */
+/*
+ * Names a job that nobody named by who shares the limits, or after the process alone where there
+ * are no limits.
+ */
 static void name_unnamed(struct job_config *c, uint64_t limits)
 {
 	struct job_sharers sharers = {.name = ""};

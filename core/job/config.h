@@ -30,22 +30,23 @@ struct job_config {
 };
 
 /* Reads all layers for the first time. With one that is bad or cannot be read, what is good of the
- * system's file and the environment counts, and it is said. False: no memory. */
+ * system's file and the environment counts, and it is said. Returns false without memory for it. */
 bool job_config_start(struct job_config *config);
 /*
- * Decides on the name, once the devices are known and the state directory is made: a process none of whose devices is limited
- * shares nothing. Finds the job's override.
+ * Decides on the name, once the devices are known and the state directory is made: a process none
+ * of whose devices is limited shares nothing. Finds the job's override.
  */
 void job_config_settle(struct job_config *config, const struct device_set *devices);
 /* Returns whether the memory of one of the devices, or what they may spill, is limited. */
 bool job_config_is_limited(const struct job_config *config, const struct device_set *devices);
-/* The state directory may not be ours: where it is not, what lies in it is nobody's override. */
+/* Takes what lies in the state directory for nobody's override if that directory is not ours. */
 void job_config_distrust(struct job_config *config);
 /* Returns whether an override counts that is no longer there. */
 bool job_config_lost_override(const struct job_config *config);
 /*
- * The layers as they are now; where one is bad, those that job_config_start() would trust. Release it; NULL: no
- * memory. Says nothing, and reads nothing that job_config_reload() writes, so any thread may call it.
+ * Reads the layers as they are now; where one is bad, those that job_config_start() would trust.
+ * The caller releases the result; NULL: no memory. Says nothing, and reads nothing that
+ * job_config_reload() writes, so any thread may call it.
  */
 struct config *job_config_read(const struct job_config *config);
 /*

@@ -1,4 +1,7 @@
-/* The helper. Rules: a thread in someone else's process: it blocks every signal and makes no driver call. */
+/*
+ * The helper. Rules: a thread in someone else's process: it blocks every signal and makes no driver
+ * call.
+ */
 #include "core/job/helper.h"
 
 #include <errno.h>
@@ -50,7 +53,7 @@ static void watch_files(void)
 		listener_add(listener, this_job.config.override_path, note_change, NULL);
 }
 
-/* For a scheduler that reads it. */
+/* Writes the status file, for a scheduler that reads it. */
 static void push_status(void)
 {
 	const char *path = config_status_file(this_job.config.now);
@@ -60,7 +63,7 @@ static void push_status(void)
 		log_once(LOG_WARNING, "status_file = %s: %s", path, strerror(-error));
 }
 
-/* For stat; every second at most. */
+/* Counts threads and contexts for `stat`, once a second at most. */
 static void count(void)
 {
 	static uint64_t counted_ns; /* the helper's */
@@ -85,7 +88,10 @@ static int join(char *message, size_t size)
 
 static void wait_for_news(struct pollfd *fd, int ms)
 {
-	/* Refused, by a container's profile: files are looked at when the time is over, as where nothing tells of them. */
+	/*
+	 * A container's profile may refuse it: files are looked at when the time is over then, as
+	 * where nothing tells of them.
+	 */
 	if (poll(fd, 1, ms) < 0 && errno != EINTR)
 		deadline_sleep((uint64_t)ms * 1000000u);
 }
@@ -123,7 +129,7 @@ static void *help(void *cookie)
 			segment_exiting(this_job.segment);
 		return NULL;
 	}
-	/* From here on the configuration is ours. Files may have changed before they were watched. */
+	/* The configuration is ours from here on. Files may have changed unwatched. */
 	watch_files();
 	job_settings_reload();
 	for (;;) {
@@ -141,7 +147,10 @@ static void *help(void *cookie)
 		}
 		if (overhead_tend(&this_job.devices) && look_ms > OVERHEAD_LOOK_MS)
 			look_ms = OVERHEAD_LOOK_MS;
-		/* Which the job's other processes may have let rise; and what they were told, before we look. */
+		/*
+		 * The job's other processes may have let these rise; what they were told is read
+		 * before we look.
+		 */
 		uint64_t told[DEVICE_MAX];
 		for (int i = 0; i < this_job.devices.count; i++) {
 			device_note_limit(&this_job.devices.device[i]);

@@ -1,6 +1,6 @@
 /*
- * The helper: one thread that owns this process's slot in the segment, watches the configuration files, and tells those
- * outside of the process what they ask. It makes no driver call.
+ * The helper: one thread that owns this process's slot in the segment, watches the configuration
+ * files, and tells those outside of the process what they ask. It makes no driver call.
  */
 #ifndef SPILLWAY_JOB_HELPER_H
 #define SPILLWAY_JOB_HELPER_H
@@ -11,11 +11,17 @@
 	"this process is not in the job's books: where memory is limited it holds none on " \
 	"the GPU"
 
-/* Returns once it has joined the job or cannot: 0, or a negative errno, and there is none. It then waits for helper_go(). */
+/*
+ * Returns once it has joined the job or cannot: 0, or a negative errno, and there is none. It then
+ * waits for helper_go().
+ */
 int helper_start(void);
-/* The rest has started, and from then on the configuration is the helper's; or it could not, and the helper ends. */
+/*
+ * Tells the helper to go on: the rest has started, and from then on the configuration is the
+ * helper's. Where the rest could not start, the helper ends.
+ */
 void helper_go(bool goes_on);
-/* In a forked child. */
+/* Forgets the helper, in a forked child. */
 void helper_forked(void);
 
 #endif

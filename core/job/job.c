@@ -1,7 +1,7 @@
 /*
- * The job. Rules: runs inside the user's process. A forked child forwards everything, for good if its parent took part
- * in the job: a driver that is initialised serves no child. pthread_atfork() tells of a fork, and where it is passed by
- * (raw clone) the pages that the kernel wipes do.
+ * The job. Rules: runs inside the user's process. A forked child forwards everything, for good if
+ * its parent took part in the job: a driver that is initialised serves no child. pthread_atfork()
+ * tells of a fork, and where it is passed by (raw clone) the pages that the kernel wipes do.
  */
 #include "core/job/job.h"
 
@@ -42,8 +42,8 @@ static LOCK_OF(START) starting = LOCK_FREE;
 static _Atomic bool is_started; /* or given up: nothing more to do */
 
 /*
- * In the child. Locks may be held by threads that do not exist here, malloc's too: nothing is taken or
- * freed.
+ * Forgets the job, in a forked child. Locks may be held by threads that do not exist here, malloc's
+ * too: nothing is taken or freed.
  */
 static void forked(void)
 {
@@ -70,10 +70,13 @@ static void watch_for_forks(void)
 	this_job.forks_are_wiped = wiped_start();
 }
 
-/* Not zero at first, so that it is on a page that the loader writes: who knows no CUDA touches no other at his end. */
+/*
+ * Not zero at first, so that it is on a page that the loader writes: who knows no CUDA touches no
+ * other at his end.
+ */
 static _Atomic bool is_idle = true;
 
-/* A child that shares our memory (vfork) may come here too. */
+/* Ends what this process leaves. A child that shares our memory (vfork) may come here too. */
 __attribute__((destructor)) static void leave_nothing_behind(void)
 {
 	if (atomic_load(&is_idle) || !job_is_active() || !this_job.segment ||
@@ -97,7 +100,7 @@ static void keep_directory(void)
 		log_warning("%s", message);
 }
 
-/* The limits of the devices, as they stand in an INI. */
+/* Writes the limits of the devices as they stand in an INI. */
 static const char *limits_text(char *text, size_t size)
 {
 	char limit[DEVICE_MAX][32];
@@ -134,7 +137,7 @@ static void say_who_shares(void)
 		         limits_text(limits, sizeof(limits)), this_job.config.shared_by);
 }
 
-/* For a line about a thread that was not started. */
+/* Returns which call was refused, for a line about a thread that was not started. */
 static const char *refused_call(void)
 {
 	return thread_can_wait() != 0 ? "futex: " : "";
@@ -142,7 +145,10 @@ static const char *refused_call(void)
 
 static const struct movable_kind *const what_moves[] = {&movable_chunks, &movable_own, NULL};
 
-/* With the lock held; whatever fails leaves a process that runs as without us, and a log line. */
+/*
+ * Starts the process's part in the job, with the lock held. Whatever fails leaves a process that
+ * runs as without us, and a log line.
+ */
 static void start(void)
 {
 	bool entered;
@@ -186,7 +192,7 @@ static void start(void)
 	if (failed)
 		log_error("no helper thread (%s%s); " HELPER_NOT_IN_THE_BOOKS, refused_call(),
 		          strerror(-failed));
-	/* With the override, whose place is known now: it holds from the first allocation on. */
+	/* The override's place is known now: it holds from the first allocation on. */
 	job_config_reload(&this_job.config, &this_job.devices);
 	job_settings_apply();
 	atomic_store(&wiped.statistics,

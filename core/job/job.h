@@ -19,13 +19,17 @@
 /* Becomes part of the job; called after each successful cuInit, acts on the first. */
 void job_start(void);
 /*
- * Around the driver's call that destroys a context: before it (after context_leave()), where it refuses, and for the thread to
- * which context_gone() gave what is kept of it, which goes now.
+ * Surrounds the driver's call that destroys a context: job_leave_context() before it (after
+ * context_leave()); job_stay_context() where the driver refuses; job_left_context() in the thread
+ * to which context_gone() gave what is kept of the context, which goes now.
  */
 void job_leave_context(const struct context *context);
 void job_stay_context(const struct context *context);
 void job_left_context(const struct context *context);
-/* The driver is asked to destroy a stream: what was measured of it ends. It agreed: what is kept of it goes. */
+/*
+ * Ends what was measured of a stream that the driver is asked to destroy. Once it has agreed,
+ * job_left_stream() gives up what is kept of the stream.
+ */
 void job_leave_stream(CUstream stream);
 /* Returns whether anything is kept of any stream, so that job_left_stream() is to be called. */
 bool job_keeps_of_streams(void);

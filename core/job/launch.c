@@ -1,6 +1,6 @@
 /*
- * Launches that are not plain ones: counted where the process has several devices, and paced. Rules: runs inside the
- * user's process, on its launch path.
+ * Launches that are not plain ones: counted where the process has several devices, and paced.
+ * Rules: runs inside the user's process, on its launch path.
  */
 #include "core/job/launch.h"
 
@@ -18,7 +18,7 @@ static struct counters uncounted; /* launches outside the job */
 
 struct counters *job_current_statistics(void)
 {
-	/* Of the context this thread launched in last; a context is rarely changed between launches. */
+	/* The counters of the context of this thread's last launch: it is rarely changed. */
 	static __thread struct {
 		CUcontext context;
 		unsigned int generation;
@@ -40,7 +40,10 @@ struct counters *job_current_statistics(void)
 	return last.statistics;
 }
 
-/* Alike for launches of a function that differ little in size: their cost is learnt together. */
+/*
+ * Returns a key that is the same for launches of a function that differ little in size: their cost
+ * is learnt together.
+ */
 static uint64_t key_of(uint64_t function, uint64_t threads)
 {
 	unsigned int octave = threads ? 63 - (unsigned int)__builtin_clzll(threads) : 0;
@@ -125,7 +128,7 @@ bool job_launches_start(void)
 	return action_add(ACTION_POST_LAUNCH, &measuring) == 0;
 }
 
-/* Lets it act or not. False: no memory. */
+/* Lets the action act or not. Returns false without memory for it. */
 static bool put(enum action_group group, const struct action *action, bool acts)
 {
 	if (action_find(group, action->phase, action->name, NULL) == acts)

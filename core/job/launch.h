@@ -1,4 +1,7 @@
-/* Launches on which something acts: counted where the process has several devices, paced, looked at for steps. */
+/*
+ * Launches on which something acts: counted where the process has several devices, paced, looked at
+ * for steps.
+ */
 #ifndef SPILLWAY_JOB_LAUNCH_H
 #define SPILLWAY_JOB_LAUNCH_H
 
@@ -9,12 +12,13 @@
 #include "core/pace/pacer.h"
 #include "core/registry/actions.h"
 
-/* Where the calling thread's launches are counted, where no page says. */
+/* Returns where the calling thread's launches are counted, where no page says. */
 struct counters *job_current_statistics(void);
 
 /*
- * Whether a launch is to go through job_begin_launch(), because something acts on launches: pacing, if nothing else; else
- * it is counted here and that is all. Budget: no system call, no lock, no allocation, one predictable branch.
+ * Returns whether a launch is to go through job_begin_launch(), because something acts on launches:
+ * pacing, if nothing else. Otherwise counts it here, and that is all. Budget: no system call, no
+ * lock, no allocation, one predictable branch.
  */
 static inline bool job_launch_is_paced(void)
 {
@@ -30,7 +34,7 @@ static inline struct counters *job_launch_statistics(void)
 
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };
 
-/* One launch on its way through the slow path: what ACTION_PRE_LAUNCH and ACTION_POST_LAUNCH act on. */
+/* One launch on the slow path: the subject of ACTION_PRE_LAUNCH and ACTION_POST_LAUNCH. */
 struct job_launch {
 	enum job_launch_kind kind;
 	CUstream stream;            /* NULL replaced as pacer.h says */
@@ -44,29 +48,35 @@ struct job_launch {
 	struct pacer_launch at;
 };
 
-/* Before the driver's launch: whether it is to be. May sleep. */
+/* Decides before the driver's launch whether it is to be. May sleep. */
 CUresult job_begin_launch(struct job_launch *launch);
-/* After it, or instead. */
+/* Ends what job_begin_launch() began, after the driver's launch or instead of it. */
 void job_end_launch(struct job_launch *launch);
 
 void job_break_paced(void);
 void job_before_timing_paced(void);
-/* Before the current context is given anything but a launch, and before it is waited for. */
+/*
+ * Ends what is measured, before the current context is given anything but a launch, and before it
+ * is waited for.
+ */
 static inline void job_break(void)
 {
 	if (job_launch_is_paced())
 		job_break_paced();
 }
-/* Before an event that keeps time is recorded. May sleep. */
+/* Lets a slot that is due come before an event that keeps time is recorded. May sleep. */
 static inline void job_before_timing(void)
 {
 	if (job_launch_is_paced())
 		job_before_timing_paced();
 }
 
-/* Before the first launch; false: no memory. */
+/* Makes what launches need, before the first one. Returns false without memory for it. */
 bool job_launches_start(void);
-/* Whether launches are held back, and steps looked for, from now on. False: no memory, some of it is as it was. */
+/*
+ * Sets whether launches are held back, and steps looked for, from now on. Returns false where
+ * memory is lacking; some of it is as it was then.
+ */
 bool job_launches_act(bool is_paced, bool has_steps);
 
 #endif

@@ -15,7 +15,10 @@
 #include "core/view/glance.h"
 #include "core/state/segment.h"
 
-/* Of a process that has no part in a job's books, nvidia-smi or one before its cuInit; read once. */
+/*
+ * The configuration of a process without a part in a job's books (nvidia-smi, or one before
+ * cuInit); read once.
+ */
 static struct job_config own;
 static bool own_is_read;
 static struct once own_once;
@@ -35,7 +38,10 @@ static const struct job_config *configuration(void)
 	return own_is_read ? &own : NULL;
 }
 
-/* The driver names a MIG device by the bytes of its UUID alone, NVML with "MIG-" before them. */
+/*
+ * Returns whether two texts name the same device. The driver names a MIG device by the bytes of its
+ * UUID alone, NVML with "MIG-" before them.
+ */
 static bool is_same_uuid(const char *one, const char *other)
 {
 	static const size_t prefix = sizeof("GPU-") - 1;
@@ -45,9 +51,9 @@ static bool is_same_uuid(const char *one, const char *other)
 }
 
 /*
- * Returns the ordinal CUDA gives a device in a process where CUDA_VISIBLE_DEVICES is `visible` (NULL:
- * not set), -1 when it shows the process no such device. In CUDA's default order the fastest comes first, in NVML's the
- * lowest PCI bus id: index is right where all GPUs are alike.
+ * Returns the ordinal CUDA gives a device in a process where CUDA_VISIBLE_DEVICES is `visible`
+ * (NULL: not set), -1 when it shows the process no such device. In CUDA's default order the fastest
+ * comes first, in NVML's the lowest PCI bus id: index is right where all GPUs are alike.
  */
 static int ordinal_among(const char *visible, int index, const char *uuid)
 {
@@ -81,7 +87,7 @@ static const char *visible_devices(char *const *environment)
 	return NULL;
 }
 
-/* What the job's books have of a device; nothing where there are none. */
+/* A device as the job's books have it; all zero where there are none. */
 struct books {
 	uint64_t charged[2]; /* by enum segment_side */
 	uint64_t limit;      /* that its living processes hold; 0: none has met the device */
@@ -127,7 +133,7 @@ static struct books read_books(const char *job, const char *uuid)
 
 /* --- settings of a process that has no part in the books --- */
 
-/* What tells one version of a file from another; all zero where there is none. */
+/* A stamp tells one version of a file from another; all zero where there is no file. */
 struct stamp {
 	uint64_t device, inode, size;
 	struct timespec changed, modified;
@@ -211,7 +217,10 @@ static bool read_settings(const struct job_config *c, const struct config_device
 	return is_told;
 }
 
-/* The device as the process has it that takes part in the job, with settings and books of its own; NULL: it has none. */
+/*
+ * Returns the device as the process has it that takes part in the job, with settings and books of
+ * its own; NULL if it has none.
+ */
 static struct device *own_device(const char *uuid)
 {
 	struct device_set *set = job_is_active() ? job_devices() : NULL;

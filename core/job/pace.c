@@ -1,4 +1,7 @@
-/* The pacers. Rules: runs inside the user's process; nothing is opened or started before something is paced. */
+/*
+ * The pacers. Rules: runs inside the user's process; nothing is opened or started before something
+ * is paced.
+ */
 #include "core/job/pace.h"
 
 #include <stdlib.h>
@@ -63,7 +66,7 @@ bool job_pace_start(struct device_set *devices, struct segment *segment, const c
 	return true;
 }
 
-/* The first time that something is paced. */
+/* Lets a pacer meet those of others, the first time that something is paced. */
 static void meet(int i)
 {
 	const struct device *device = &pace.devices->device[i];
@@ -81,11 +84,14 @@ static void meet(int i)
 		place.lanes = segment_lanes(pace.segment, &place.lane);
 	pacer_meet(pace.pacer[i], &place);
 	watch_start(pace.pacer, pace.count);
-	/* Registered late, so that it comes before the program's own handlers, which may wait for its threads. */
+	/*
+	 * Registered late, so that it comes before the program's own handlers, which may wait for
+	 * its threads.
+	 */
 	(void)atexit(job_pace_let_go);
 }
 
-/* Until it has, no burst is in any stream. */
+/* Says whether something was paced: until then no burst is in any stream. */
 static _Atomic bool has_paced;
 
 bool job_pace_set(int i, const struct config_gpu *settings)

@@ -1,6 +1,6 @@
 /*
- * What this process has of its job: the configuration it follows, the segment, the devices. The files of core/job read
- * and write it, everybody else asks by the functions.
+ * What this process has of its job: the configuration it follows, the segment, the devices. The
+ * files of core/job read and write it, everybody else asks by the functions.
  */
 #ifndef SPILLWAY_JOB_PROCESS_H
 #define SPILLWAY_JOB_PROCESS_H
@@ -23,10 +23,16 @@ extern struct this_job {
 	struct device_set devices;
 } this_job;
 
-/* False before job_start(), in a forked child, and where Spillway is configured off: forward all. */
+/*
+ * Returns whether the process takes part in a job. It does not before job_start(), in a forked
+ * child, and where Spillway is configured off: then everything is forwarded.
+ */
 bool job_is_active(void);
 struct device_set *job_devices(void);
-/* What the process was configured by when it became part of the job; NULL before. Also in a forked child. */
+/*
+ * Returns what the process was configured by when it became part of the job; NULL before. May be
+ * called in a forked child.
+ */
 const struct job_config *job_configuration(void);
 /* Returns whether NVML's answers are to tell of the limit, as the configuration in force says. */
 bool job_tells_nvml(void);

@@ -1,4 +1,7 @@
-/* Answering who asks for the resources of this process. Rules: runs inside the user's process, on the helper thread. */
+/*
+ * Answering who asks for the resources of this process. Rules: runs inside the user's process, on
+ * the helper thread.
+ */
 #include "core/job/resources.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ struct text {
 	size_t size;
 };
 
-/* Nanoseconds since; its clock is coarse. */
+/* Returns the nanoseconds since a coarse time. */
 static uint64_t age_of(uint64_t born_ns)
 {
 	uint64_t now = clock_now();
@@ -59,7 +62,7 @@ static void put_line(const struct registry *registry, const struct registry_list
 	                               (unsigned long long)age_of(listing->born_ns), name);
 }
 
-/* Of one device, as far as there is room. The text grows. */
+/* Lists the resources of one device, as far as there is room. The text grows. */
 static int list_device(struct registry *registry, struct resources_reply *reply, struct text *text)
 {
 	size_t room = RESOURCES_MAX - (size_t)reply->listed, there = registry_count(registry, NULL);
@@ -101,7 +104,7 @@ static int list_all(const struct device_set *devices, struct resources_reply *re
 
 /* --- the answer --- */
 
-/* A descriptor or a negative errno. */
+/* Writes the text to a file without a name. Returns its descriptor or a negative errno. */
 static int file_of(const struct text *text)
 {
 	struct rlimit limit;
@@ -143,7 +146,10 @@ static void answer(int socket, const struct device_set *devices)
 		close(file);
 }
 
-/* Between its binding and its listening a socket refuses; later nobody is there any more. */
+/*
+ * Returns whether a socket that refuses is so new that it may be bound and not listening yet; later
+ * nobody is there any more.
+ */
 static bool is_new(const struct stat *found)
 {
 	return (time_t)(clock_of_day() / 1000000000) - found->st_mtime <= 1;

@@ -1,8 +1,9 @@
 /*
  * The resources of this process, listed for whoever of its user asks (core/wire/resources_wire.h).
  *
- * The helper thread looks for who asks when it is awake, as inotify wakes it. So a process has no socket, thread or descriptor
- * for this, a program that closes what it does not know closes nothing, and nobody waits for who reads slowly or asks in vain.
+ * The helper thread looks for who asks when it is awake, as inotify wakes it. So a process has no
+ * socket, thread or descriptor for this, a program that closes what it does not know closes
+ * nothing, and nobody waits for who reads slowly or asks in vain.
  */
 #ifndef SPILLWAY_RESOURCES_H
 #define SPILLWAY_RESOURCES_H
@@ -13,11 +14,14 @@
 
 enum { RESOURCES_LOOK_MS = 10 };
 
-/* The helper thread's. Of this process, once it has joined; may read the environment. */
+/*
+ * Prepares for those who ask this process, once it has joined. Only the helper thread calls it; it
+ * may read the environment.
+ */
 void resources_start(const struct segment *segment);
 /*
- * Answers who asks, if anybody does: one system call if not. Makes no driver call. True: somebody is about to listen, to be
- * looked for again in RESOURCES_LOOK_MS.
+ * Answers who asks, if anybody does: one system call if not. Makes no driver call. Returns whether
+ * somebody is about to listen, to be looked for again in RESOURCES_LOOK_MS.
  */
 bool resources_answer(const struct device_set *devices);
 

@@ -26,7 +26,7 @@ bool job_settings_are_any(void)
 	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
 }
 
-/* From now on events are kept. */
+/* Makes the ring, so that events are kept from now on. */
 static void record(void)
 {
 	char message[512] = "";
@@ -90,7 +90,10 @@ static int change_pacers(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
-/* Memory moves best where nothing of a step is in flight yet. */
+/*
+ * Tells those who move memory and let limits grow that a step has ended: memory moves best where
+ * nothing of a step is in flight yet.
+ */
 static int end_step(void *cookie, void *subject)
 {
 	(void)cookie;
@@ -117,7 +120,7 @@ bool job_settings_start(void)
 	return job_step_record_start() && job_launches_start();
 }
 
-/* New settings take effect. */
+/* Lets new settings take effect. */
 static void apply(void)
 {
 	struct job_change change = {.config = this_job.config.now, .devices = &this_job.devices};
@@ -131,7 +134,10 @@ static void apply(void)
 		          change.is_paced ? "not paced" : "paced as before");
 }
 
-/* For stat, and for those who wait until every process follows. */
+/*
+ * Tells in the segment what is wrong with the configuration, and which override the process
+ * follows: for `stat`, and for those who wait until every process follows.
+ */
 static void tell(void)
 {
 	const char *complaint = this_job.config.complaint;
@@ -145,8 +151,9 @@ static void tell(void)
 }
 
 /*
- * The tool takes back what was set by writing the file anew, never by removing it under living processes. So one that is gone
- * went with the state directory, file by file, as logind's RemoveIPC has it, and nobody took anything back.
+ * Returns whether the override is gone although nobody took it back. The tool takes back what was
+ * set by writing the file anew, never by removing it under living processes. So an override that is
+ * gone went with the state directory, file by file, as logind's RemoveIPC has it.
  */
 static bool has_lost_override(void)
 {

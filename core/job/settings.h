@@ -1,5 +1,6 @@
 /*
- * New settings take effect in this process. Not thread-safe: the thread that starts the job, then its helper.
+ * New settings take effect in this process. Not thread-safe: the thread that starts the job, then
+ * its helper.
  */
 #ifndef SPILLWAY_JOB_SETTINGS_H
 #define SPILLWAY_JOB_SETTINGS_H
@@ -8,7 +9,7 @@
 
 #include "core/budget/device.h"
 
-/* What ACTION_CONFIG_CHANGED acts on. */
+/* The subject of ACTION_CONFIG_CHANGED. */
 struct job_change {
 	const struct config *config;
 	struct device_set *devices;
@@ -16,7 +17,7 @@ struct job_change {
 	bool has_steps; /* so far: steps are to be found on a device */
 };
 
-/* Adds what acts on new settings, launches and steps. False: no memory. */
+/* Adds what acts on new settings, launches and steps. Returns false without memory for it. */
 bool job_settings_start(void);
 /* Puts the configuration in force into effect, and says so in the segment. */
 void job_settings_apply(void);
@@ -24,7 +25,10 @@ void job_settings_apply(void);
 void job_settings_reload(void);
 /* Returns whether the job has a name, a file or a limit: its memory is to be seen and steered. */
 bool job_settings_are_any(void);
-/* Without the helper, or a seat, nothing is known of the job. Returns whether there is a limit, which holds all the same, as 0. */
+/*
+ * Reads the configuration where nothing is known of the job, because there is no helper or no seat.
+ * Returns whether there is a limit, which holds all the same, as 0.
+ */
 bool job_settings_hold_alone(void);
 
 #endif

@@ -13,7 +13,7 @@
 
 const char *job_sharers_proc = "/proc";
 
-/* The variable's value, NULL where it is missing or empty. */
+/* Returns the variable's value, NULL where it is missing or empty. */
 static const char *value_of(char *const *environment, const char *name)
 {
 	size_t length = strlen(name);
@@ -31,7 +31,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* KIND-WHICH-HASH, of letters that a job's name may have. */
+/* Makes the name KIND-WHICH-HASH, of letters that a job's name may have. */
 static void name_job(struct job_sharers *sharers, const char *kind, const char *which,
                      uint64_t hash)
 {
@@ -64,8 +64,9 @@ static bool find_cache(char *const *environment, uint64_t limits, struct job_sha
 }
 
 /*
- * The number alone is not a job's: each cluster counts for itself, and one node, or one login node, may serve several. The
- * tasks of an array and the components of a heterogeneous job have numbers of their own. What is no number was not set by Slurm.
+ * Finds the Slurm job. Its number alone does not name it: each cluster counts for itself, and one
+ * node, or one login node, may serve several. The tasks of an array and the components of a
+ * heterogeneous job have numbers of their own. What is no number was not set by Slurm.
  */
 static bool find_slurm(char *const *environment, uint64_t limits, struct job_sharers *sharers)
 {
@@ -110,9 +111,10 @@ static bool find_container(uint64_t limits, struct job_sharers *sharers)
 }
 
 /*
- * By its number alone: the kernel gives it to no other process while one of the session lives. When its leader began would
- * tell it from an earlier session of that number, of which only the dead can be in the job, but not to those who come after the
- * leader has died, and they would be a job of their own.
+ * Finds the session by its number alone: the kernel gives it to no other process while one of the
+ * session lives. The time at which its leader began would tell it from an earlier session of that
+ * number, of which only the dead can be in the job; but those who come after the leader has died
+ * could not ask for it, and would be a job of their own.
  */
 static void find_session(uint64_t limits, struct job_sharers *sharers)
 {
@@ -124,7 +126,7 @@ static void find_session(uint64_t limits, struct job_sharers *sharers)
 	snprintf(sharers->text, sizeof(sharers->text), "POSIX session %d", session);
 }
 
-/* It is shown on terminals, and in a log. */
+/* Replaces what is not printable, because the text is shown on terminals and in a log. */
 static void make_plain(char *text)
 {
 	for (; *text; text++)

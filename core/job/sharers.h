@@ -1,9 +1,10 @@
 /*
  * Sharers: the processes that a limit is for where nobody named the job.
  *
- * They are those of the cache that HAMi gives, else of the Slurm job, else of the container (a pid namespace that is not the
- * machine's), else of the POSIX session. Processes with different limits are different jobs. Never asked is the cgroup: all
- * panes of a terminal multiplexer share one, and Slurm has one per task.
+ * They are those of the cache that HAMi gives, else of the Slurm job, else of the container (a pid
+ * namespace that is not the machine's), else of the POSIX session. Processes with different limits
+ * are different jobs. The cgroup is never asked: all panes of a terminal multiplexer share one, and
+ * Slurm has one per task.
  */
 #ifndef SPILLWAY_JOB_SHARERS_H
 #define SPILLWAY_JOB_SHARERS_H
@@ -19,7 +20,7 @@ struct job_sharers {
 	char text[SHARERS_MAX];     /* for people: "POSIX session 1234" */
 };
 
-/* Finds those of the calling process. limits: of config_limits(). */
+/* Finds those of the calling process. limits: as config_limits() says. */
 void job_sharers_find(char *const *environment, uint64_t limits, struct job_sharers *sharers);
 
 /* "/proc", unless a test has another. */

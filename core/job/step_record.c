@@ -1,4 +1,7 @@
-/* Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at most once a millisecond. */
+/*
+ * Records of steps. Rules: runs inside the user's process, after a launch that ended a step, at
+ * most once a millisecond.
+ */
 #include "core/job/step_record.h"
 
 #include <errno.h>
@@ -64,7 +67,7 @@ static struct resource *record_create(void *cookie)
 	return &r->resource;
 }
 
-/* On the launch path, so nothing is made. */
+/* Ends the step's container. It runs on the launch path, so nothing is made. */
 static int end_step(void *cookie, void *subject)
 {
 	int ordinal = ((struct device *)subject)->id.ordinal;

@@ -1,7 +1,8 @@
 /*
- * The container of the step that runs now on a device, and the record in it, made when somebody asks for it: what was counted
- * when the step began, so that what it has done so far can be told. Both go with the step (core/registry/step_container.h).
- * Before a step has ended on a device there is none. Thread-safe.
+ * The container of the step that runs now on a device, and the record in it, made when somebody
+ * asks for it: what was counted when the step began, so that what it has done so far can be told.
+ * Both go with the step (core/registry/step_container.h). Before a step has ended on a device there
+ * is none. Thread-safe.
  */
 #ifndef SPILLWAY_JOB_STEP_RECORD_H
 #define SPILLWAY_JOB_STEP_RECORD_H
@@ -21,12 +22,20 @@ struct step_record {
 
 extern const struct resource_type step_record_type; /* "step_statistics", by the name "record" */
 
-/* Adds what follows the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. False: no memory. */
+/*
+ * Adds what follows the steps to ACTION_STEP_END and ACTION_STEP_BEGIN. Returns false without
+ * memory for it.
+ */
 bool job_step_record_start(void);
-/* The record of the step that runs now, with a reference for the caller; NULL: none does, or no memory. */
+/*
+ * Returns the record of the step that runs now, with a reference for the caller; NULL if none runs,
+ * or without memory for it.
+ */
 struct resource *job_step_record(struct device *device);
-/* Puts something into the step that runs now: takes over the reference on success. As registry_add(); -ECANCELED: none does.
- * Its destroy() must not come back here. */
+/*
+ * Puts something into the step that runs now: takes over the reference on success. Returns as
+ * registry_add() does; -ECANCELED: none runs. Its destroy() must not come back here.
+ */
 int job_step_add(struct device *device, const char *name, struct resource *resource);
 
 #endif

@@ -1,4 +1,7 @@
-/* Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation, no driver call. */
+/*
+ * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation, no
+ * driver call.
+ */
 #include "core/job/steps.h"
 
 #include "core/base/lock.h"
@@ -7,7 +10,7 @@
 #include "core/steps/step.h"
 #include "core/rings/event.h"
 
-/* All are counted, but whoever waits for the end of one need not hear of each that is this short. */
+/* All steps are counted; whoever waits for an end need not hear of each this short. */
 #define TOLD_EVERY_NS 1000000u
 
 static struct {

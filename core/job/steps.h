@@ -1,6 +1,4 @@
-/*
- * Steps of the program, per device, told from its launches (steps/step.h). Private to core/job.
- */
+/* Steps of the program, per device, told from its launches (steps/step.h). Private to core/job. */
 #ifndef SPILLWAY_JOB_STEPS_H
 #define SPILLWAY_JOB_STEPS_H
 
@@ -9,11 +7,14 @@
 
 #include "core/budget/device.h"
 
-/* Whether steps are looked for on the device of this ordinal, from now on. False: no memory. */
+/*
+ * Sets whether steps are looked for on the device of this ordinal, from now on. Returns false
+ * without memory for it.
+ */
 bool job_steps_want(int ordinal, bool wanted);
 /*
- * A launch that the driver took, in the thread that made it: of so many threads, then (0: now). Runs ACTION_STEP_END and
- * ACTION_STEP_BEGIN where a step ends with it.
+ * Takes note of a launch of so many threads that the driver took at that time (0: now), in the
+ * thread that made it. Runs ACTION_STEP_END and ACTION_STEP_BEGIN where a step ends with it.
  */
 void job_steps_launched(struct device *device, uint64_t function, uint64_t threads,
                         uint64_t now_ns);
