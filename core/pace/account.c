@@ -9,7 +9,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* a * b / c, which fits wherever it is used: what is multiplied is bounded first. */
+/* Returns a * b / c, which fits wherever it is used: what is multiplied is bounded first. */
 static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 {
 	unsigned __int128 product = (unsigned __int128)a * b / c;
@@ -18,8 +18,8 @@ static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /*
- * Returns how far paid_until may lag: of a window's length the share, but at most 40 % of it, may be
- * saved as busy time.
+ * Returns how far paid_until may lag: of a window's length the share, but at most 40 % of it, may
+ * be saved as busy time.
  */
 static uint64_t credit_of(uint32_t share, uint64_t window_ns)
 {

@@ -1,13 +1,14 @@
 /*
  * The account of GPU time: the arithmetic of pacing, without clocks, locks or the driver.
  *
- * paid until  the time by which what was used is paid for. A busy nanosecond pays for 1/share ns, from
- *             then on; while it lies ahead of now there is a debt, which an idle slot until then pays. It
- *             lags at most the credit behind now: a pause that lasted longer is forgotten.
+ * paid until  the time by which what was used is paid for. A busy nanosecond pays for 1/share ns,
+ *             from then on; while it lies ahead of now there is a debt, which an idle slot until
+ *             then pays. It lags at most the credit behind now: a pause that lasted longer is
+ *             forgotten.
  *
- * So busy time over elapsed time converges to the share, whatever single slots do, and the account of all
- * processes of a job on a device is one word of shared memory, changed by compare-and-swap: nobody who is
- * killed leaves it half changed.
+ * So busy time over elapsed time converges to the share, whatever single slots do, and the account
+ * of all processes of a job on a device is one word of shared memory, changed by compare-and-swap:
+ * nobody who is killed leaves it half changed.
  */
 #ifndef SPILLWAY_ACCOUNT_H
 #define SPILLWAY_ACCOUNT_H
@@ -19,7 +20,10 @@
 /* The most busy time that is owed: one kernel of a minute is paid for like one of ten seconds. */
 #define ACCOUNT_MAX_DEBT_NS 10000000000ull
 
-/* The new paid_until, once the busy time is over. now_ns: any clock that never runs backwards and stays below 2^63. */
+/*
+ * Returns the new paid_until, once the busy time is over. now_ns: any clock that never runs
+ * backwards and stays below 2^63.
+ */
 uint64_t account_pay(uint64_t paid_until, uint64_t now_ns, uint64_t busy_ns, uint32_t share,
                      uint64_t window_ns);
 

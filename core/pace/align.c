@@ -1,4 +1,7 @@
-/* Slots in common. Rules: other processes write the table, and may die at any time: no word binds for long. */
+/*
+ * Slots in common. Rules: other processes write the table, and may die at any time: no word binds
+ * for long.
+ */
 #include "core/pace/align.h"
 
 #include <stddef.h>
@@ -59,7 +62,7 @@ void align_land(struct align *align)
 	clock_in_use->wake(&align->lanes->changed);
 }
 
-/* Whether an active process has set a bit of another device in the words at this offset of its lane. */
+/* Returns whether an active process has a bit of another device set in this word of its lane. */
 static bool any_other(const struct align *align, uint64_t now, size_t word)
 {
 	uint32_t count = align->lanes ? LOAD(align->lanes->count) : 0;
@@ -85,7 +88,7 @@ static uint32_t newest_window(const struct align *align)
 	return (uint32_t)(LOAD(align->lanes->slot_until) / 1000);
 }
 
-/* The most launches of any device in a window, in one word with it. */
+/* Raises the most launches of any device in a window, which stand in one word with it. */
 void align_count(struct align *align, uint64_t cost_ns, bool to_get_level)
 {
 	uint64_t most, ours;

@@ -1,18 +1,19 @@
 /*
  * Slots in common: a job that works on several devices puts its slots into the same time.
  *
- * Kernels of one job may wait for each other on different devices (an all-reduce spins until all take part). If one
- * device stood still alone, the others would spin for it and be charged for that. So a slot on one device is a slot on
- * all, until all accounts are even, and before it all come to rest together:
+ * Kernels of one job may wait for each other on different devices (an all-reduce spins until all
+ * take part). If one device stood still alone, the others would spin for it and be charged for
+ * that. So a slot on one device is a slot on all, until all accounts are even, and before it all
+ * come to rest together:
  *
- * level  devices count their launches since the last slot; while another one has work in flight, whoever has launched
- *        less launches on, one at a time, until it is level. Programs that do the same on all devices so rest at the
- *        same point.
- * help   who rests launches on, one at a time, while another device is stuck: its work is overdue, so it may wait for
- *        ours. For programs that do not do the same everywhere.
+ * level  devices count their launches since the last slot; while another one has work in flight,
+ *        whoever has launched less launches on, one at a time, until it is level. Programs that do
+ *        the same on all devices so rest at the same point.
+ * help   who rests launches on, one at a time, while another device is stuck: its work is overdue,
+ *        so it may wait for ours. For programs that do not do the same everywhere.
  *
- * Pure but for waking others: time is given, the table is memory of the job's segment. The table may be used by any
- * thread; struct align is guarded by the pacer's lock.
+ * Pure but for waking others: time is given, the table is memory of the job's segment. The table
+ * may be used by any thread; struct align is guarded by the pacer's lock.
  */
 #ifndef SPILLWAY_ALIGN_H
 #define SPILLWAY_ALIGN_H
@@ -37,23 +38,23 @@ struct align {
 	bool helps;        /* the next launch does not count */
 };
 
-/* Work is launched, or about to be. */
+/* Says that work is launched, or about to be. */
 void align_fly(struct align *align, uint64_t now_ns);
-/* One launch, which should cost so much; 0: not known. */
+/* Counts one launch, which should cost so much; 0: not known. */
 void align_count(struct align *align, uint64_t cost_ns, bool to_get_level);
-/* What is in flight should have been done a while ago. */
+/* Says that what is in flight should have been done a while ago. */
 void align_stuck(struct align *align, uint64_t now_ns);
-/* Nothing is in flight. */
+/* Says that nothing is in flight. */
 void align_land(struct align *align);
-/* Whether the job works on another device too. */
+/* Returns whether the job works on another device too. */
 bool align_has_others(const struct align *align, uint64_t now_ns);
-/* Whether this device has launched less than another that has work in flight. */
+/* Returns whether this device has launched less than another that has work in flight. */
 bool align_is_behind(const struct align *align, uint64_t now_ns);
-/* The slot lasts at least until then; its end. At or before now: there is none. */
+/* Makes the slot last at least until then. Returns its end; at or before now there is none. */
 uint64_t align_slot(struct align *align, uint64_t now_ns, uint64_t until_ns);
-/* Whether another device is stuck; the next launch is to help it. */
+/* Returns whether another device is stuck; the next launch is to help it. */
 bool align_helps(struct align *align, uint64_t now_ns);
-/* A round begins: after a slot the count begins, too. */
+/* Begins a round: after a slot the count begins, too. */
 void align_go(struct align *align);
 
 #endif

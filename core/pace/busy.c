@@ -12,7 +12,7 @@
 #define SPARSE_NS 20000u
 /* A launch that takes longer was stopped (SIGSTOP, a debugger, a busy machine). */
 #define TORN_NS 1000000u
-/* What a launch takes the driver at most, undisturbed. */
+/* The time that a launch takes the driver at most, undisturbed. */
 #define USUAL_LAUNCH_NS 20000u
 
 struct burst {
@@ -114,7 +114,7 @@ static uintptr_t thread_of(CUstream stream)
 	return stream == CU_STREAM_PER_THREAD ? (uintptr_t)pthread_self() : 0;
 }
 
-/* See busy.h: whose end cannot be recorded later. */
+/* Returns whether the burst's end cannot be recorded later; busy.h says which those are. */
 static bool is_recorded_at_once(const struct burst *burst)
 {
 	return burst->stream == CU_STREAM_PER_THREAD || burst->stream == CU_STREAM_LEGACY ||
@@ -408,7 +408,7 @@ static double busy_ms_of_context(const struct round *round, int first, double *u
 	return union_of(interval, count, until);
 }
 
-/* Where the last round's union ended, from this round's first event on. */
+/* Returns where the last round's union ended, from this round's first event on. */
 static double until_by(struct busy *busy, const struct round *round)
 {
 	const struct round *last = busy->collected ? round_of(busy, busy->collected - 1) : NULL;
@@ -442,7 +442,7 @@ static double busy_ms(struct busy *busy, const struct round *round)
 
 static bool is_running(const struct round *round)
 {
-	/* The latest are the likeliest to run. Errors count as done: the context is broken or gone. */
+	/* The latest are likeliest to run. Errors count as done: the context is broken or gone. */
 	for (int i = round->count - 1; i >= 0; i--) {
 		const struct burst *b = &round->burst[i];
 

@@ -27,7 +27,7 @@ enum { BUSY_BURSTS = 256, BUSY_ROUNDS = 8 };
 
 struct busy;
 struct burst;
-/* Of a round. */
+/* A round as it is charged. */
 struct busy_sum {
 	uint64_t began_ns; /* on the host's clock: its first launch */
 	uint64_t busy_ns;  /* once it is collected */
@@ -37,52 +37,55 @@ struct busy_sum {
 struct busy *busy_create(void); /* NULL: no memory */
 
 /*
- * Around a launch that should cost so much (0: not known), on the launching thread with its context
- * current. NULL: the round has no room for another burst, the launch is not measured.
+ * Surrounds a launch that should cost so much (0: not known), on the launching thread with its
+ * context current. busy_before() returns NULL where the round has no room for another burst; then
+ * the launch is not measured.
  */
 struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
                           uint64_t cost_ns, uint64_t now_ns);
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
 /*
- * Between them, with the lock of the first: where the second would only count, it is counted now,
- * and busy_leave() does instead of busy_after(). Most launches of a burst are of that kind.
+ * Counts the launch between the two, with the lock of the first, where the second would only count.
+ * Returns whether it did; then busy_leave() does instead of busy_after(). Most launches of a burst
+ * are of that kind.
  */
 bool busy_count_ahead(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
 /*
- * Instead, where the driver must not be called: what it took is not known. NULL is fine. Needs no
- * lock.
+ * Stands in for busy_after() where the driver must not be called: what the launch took is not
+ * known. NULL is fine. Needs no lock.
  */
 void busy_leave(struct burst *burst);
 
-/* What is known of the open round, NULL: none is open. */
+/* Returns what is known of the open round, NULL if none is open. */
 const struct busy_sum *busy_open_round(const struct busy *busy);
-/* The open round can take no more bursts. */
+/* Returns whether the open round can take no more bursts. */
 bool busy_is_full(const struct busy *busy);
-/* Bursts of the current context end where they are. */
+/* Ends the bursts of the current context where they are. */
 void busy_end_bursts(struct busy *busy, CUcontext context, uint64_t now_ns);
 /*
- * Ends the open round. context: the current one. False: as many rounds as can be held are still
- * running, it stays open.
+ * Ends the open round. context: the current one. Returns false where as many rounds as can be held
+ * are still running; the round stays open then.
  */
 bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns);
-/* Whether the device has nothing more to do of the open round; closes it then. */
+/* Returns whether the device has nothing more to do of the open round; closes it then. */
 bool busy_open_round_is_done(struct busy *busy);
 
 /* Takes the oldest closed round, if its work is done. */
 bool busy_collect(struct busy *busy, struct busy_sum *sum);
-/* Closed rounds that are not collected. */
+/* Returns the number of closed rounds that are not collected. */
 int busy_running(const struct busy *busy);
-/* What those should cost. */
+/* Returns what the closed rounds that are not collected should cost. */
 uint64_t busy_expected(const struct busy *busy);
 
 /*
- * The driver is asked to destroy a context (is_leaving), or has refused: while it is asked, the
- * context's events are not, because they go with it, and what it runs counts as running.
+ * Takes note that the driver is asked to destroy a context (is_leaving), or has refused: while it
+ * is asked, the context's events are not asked, because they go with it, and what it runs counts as
+ * running.
  */
 void busy_leave_context(struct busy *busy, CUcontext context, bool is_leaving);
-/* It is gone, and its events with it: what it ran is forgotten. */
+/* Forgets what a context ran that is gone, and its events with it. */
 void busy_forget_context(struct busy *busy, CUcontext context);
-/* The stream is about to go: its handle may come again for another. */
+/* Forgets a stream that is about to go: its handle may come again for another. */
 void busy_forget_stream(struct busy *busy, CUstream stream);
 
 #endif

@@ -2,7 +2,7 @@
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"
 
-/* How long a lag lasts that comes of waiting for turns. */
+/* The time that a lag lasts which comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull
 
 bool pacer_is_alone(const struct pacer *p, uint64_t now)
@@ -26,7 +26,10 @@ static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 		return;
 	if (!pacer_is_alone(p, now) && window < TURN_WINDOW_NS)
 		window = TURN_WINDOW_NS;
-	/* By weight, what was left unused while nobody else wanted anything is no claim against who comes. */
+	/*
+	 * By weight, what was left unused while nobody else wanted anything is no claim against who
+	 * comes.
+	 */
 	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
 		window = 0;
 	while (!atomic_compare_exchange_weak(p->paid_until, &paid,
@@ -34,7 +37,7 @@ static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 		;
 }
 
-/* Follows up quickly, falls off slowly. */
+/* Returns a longest round that rises at once and falls slowly. */
 static uint64_t recent_longest(uint64_t before, uint64_t now)
 {
 	return now > before ? now : before - (before - now) / 16;

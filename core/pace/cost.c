@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Nothing costs less, so that a known cost is not 0. */
+/* The least cost, so that a known cost is not 0. */
 #define LEAST_NS 500u
 
 static size_t first_way(uint64_t key)

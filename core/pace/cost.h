@@ -1,11 +1,12 @@
 /*
- * What launches cost lately, by what is launched: so that work in flight can be bounded before it is measured.
+ * What launches cost lately, by what is launched: so that work in flight can be bounded before it
+ * is measured.
  *
  * key   what is launched; alike for launches that take about the same time. Never 0
  * tally the launches of one round, by key: once the round is measured they are what is learnt from
  *
- * A key that is not known counts as a whole quantum, so it gets a round for itself and is known after it. Not
- * thread-safe: the pacer's lock guards it.
+ * A key that is not known counts as a whole quantum, so it gets a round for itself and is known
+ * after it. Not thread-safe: the pacer's lock guards it.
  */
 #ifndef SPILLWAY_COST_H
 #define SPILLWAY_COST_H
@@ -32,10 +33,13 @@ struct tally {
 	} kind[COST_KINDS];
 };
 
-/* Of one launch; 0: not known. */
+/* Returns what one launch costs; 0: not known. */
 uint64_t cost_of(const struct costs *costs, uint64_t key);
 void tally_add(struct tally *tally, uint64_t key, uint64_t ns);
-/* The launches took so long together; 0: it could not be measured, and nothing is learnt. */
+/*
+ * Learns from a tally of launches that took so long together; 0: it could not be measured, and
+ * nothing is learnt.
+ */
 void cost_learn(struct costs *costs, const struct tally *tally, uint64_t busy_ns);
 
 #endif

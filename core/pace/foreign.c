@@ -19,7 +19,7 @@ bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use)
 
 static const struct foreign_verdict all_ours = {FOREIGN_WHOLE, false};
 
-/* What was known last holds until more is. */
+/* Begins anew. What was known last holds until more is. */
 static void begin(struct foreign *foreign, const struct foreign_look *look)
 {
 	struct foreign_verdict verdict = foreign->verdict.thousandths ? foreign->verdict : all_ours;
@@ -39,7 +39,7 @@ static void add(struct foreign *foreign, const struct foreign_look *look, uint64
 	foreign->counted_ns = look->counted_ns;
 }
 
-/* Of the window; times in ns, uses as the time for which they held, in ns. */
+/* Sums over the window: times in ns, uses as the time for which they held, in ns. */
 struct sums {
 	uint64_t time, busy, own, device, known,
 	    foreigners;  /* the last: for which there were any */
@@ -57,7 +57,7 @@ static uint64_t time_of(const struct foreign *foreign, uint64_t look)
 	return foreign->look[look % FOREIGN_LOOKS].time_ns;
 }
 
-/* The last look at that time or before; the oldest there is. */
+/* Returns the last look at that time or before; else the oldest there is. */
 static uint64_t look_at(const struct foreign *foreign, uint64_t time_ns)
 {
 	uint64_t look = foreign->looks - 1,
@@ -68,7 +68,7 @@ static uint64_t look_at(const struct foreign *foreign, uint64_t time_ns)
 	return look;
 }
 
-/* Measured busy time between two looks. */
+/* Returns the busy time that was measured between two looks. */
 static uint64_t busy_between(const struct foreign *foreign, uint64_t first, uint64_t last)
 {
 	uint64_t time = time_of(foreign, last) - time_of(foreign, first);
@@ -146,7 +146,7 @@ static struct foreign_verdict judge_by_totals(const struct sums *sums,
 	return estimate(FOREIGN_WHOLE, FOREIGN_WHOLE + wants * many / FOREIGN_WHOLE * 3 / 4);
 }
 
-/* Somebody ran whom NVML does not show us: it shows a container its own processes alone. */
+/* Returns whether somebody ran whom NVML does not show: a container sees its own processes. */
 static bool is_unexplained(const struct sums *sums)
 {
 	return sums->by_totals && sums->device > sums->own + sums->known + sums->time / 20;
@@ -154,7 +154,10 @@ static bool is_unexplained(const struct sums *sums)
 
 static struct foreign_verdict judge(const struct sums *sums, const struct foreign_verdict *before)
 {
-	/* What NVML tells is of other times, too: while the program begins or ends to work it does not fit. */
+	/*
+	 * What NVML tells is of other times, too: while the program begins or ends to work it does
+	 * not fit.
+	 */
 	if (sums->time < LEAST_NS || sums->busy < sums->time / 50 || !sums->is_steady)
 		return *before;
 	if (sums->by_process) {

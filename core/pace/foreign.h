@@ -1,18 +1,20 @@
 /*
- * Foreign tenants: programs that use a device without taking turns with us. While both have work the device runs them
- * by time slices, and what events measure of our work contains their slices. How much of it was ours is estimated here,
- * from what NVML says of the last second or so.
+ * Foreign tenants: programs that use a device without taking turns with us. While both have work
+ * the device runs them by time slices, and what events measure of our work contains their slices.
+ * How much of it was ours is estimated here, from what NVML says of the last second or so.
  *
  * look     what was known at one time
  * verdict  what that comes to: of measured busy time so many thousandths were our own
  *
- * By process: NVML tells how long our kernels ran; measured time is compared with it. By totals, where it does not (a
- * container in which processes have other numbers, old GPUs): what others do while we are idle tells how much they want.
- * One that always wants the device has as much of it as we while we do, or half as much where our rounds fit into a
- * slice: taken as three quarters, five points from the truth on average, and fifteen at worst.
+ * By process: NVML tells how long our kernels ran; measured time is compared with it. By totals,
+ * where it does not (a container in which processes have other numbers, old GPUs): what others do
+ * while we are idle tells how much they want. One that always wants the device has as much of it as
+ * we while we do, or half as much where our rounds fit into a slice: taken as three quarters, five
+ * points from the truth on average, and fifteen at worst.
  *
- * Nothing is corrected unless somebody foreign is seen to work: NVML's figures are whole percents of whole samples, worse
- * than what events measure of a device that nobody else uses. Not thread-safe.
+ * Nothing is corrected unless somebody foreign is seen to work: NVML's figures are whole percents
+ * of whole samples, worse than what events measure of a device that nobody else uses. Not
+ * thread-safe.
  */
 #ifndef SPILLWAY_FOREIGN_H
 #define SPILLWAY_FOREIGN_H
@@ -25,7 +27,7 @@
 
 enum { FOREIGN_LOOKS = 16, FOREIGN_WHOLE = 1000 };
 
-/* What NVML says of the use of a device lately. */
+/* The use of a device lately, as NVML says. */
 struct foreign_use {
 	int own;    /* percent of the time in which kernels of this process ran; -1: not told */
 	int device; /* of any process; -1: not told */
@@ -60,8 +62,8 @@ struct foreign {
 };
 
 /*
- * A pure function of the looks since the beginning. After a gap of seconds, or where time stands still, what was known last
- * holds until there is enough to judge by.
+ * Judges by the looks since the beginning, and by nothing else. After a gap of seconds, or where
+ * time stands still, what was known last holds until there is enough to judge by.
  */
 struct foreign_verdict foreign_judge(struct foreign *foreign, const struct foreign_look *look);
 
@@ -69,8 +71,8 @@ struct foreign_verdict foreign_judge(struct foreign *foreign, const struct forei
 void foreign_know(struct foreign_look *look, const struct turns *turns, uint64_t owner);
 
 /*
- * Asks NVML. False: nothing is known. NULL where nobody can ask. Loads NVML, which stays, into the process: called while
- * paced alone, by one thread.
+ * Asks NVML. Returns false if nothing is known. It is NULL where nobody can ask. It loads NVML,
+ * which stays, into the process, and is called only while something is paced, by one thread.
  */
 extern bool (*foreign_ask)(const struct config_device *device, struct foreign_use *use);
 

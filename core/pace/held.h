@@ -1,8 +1,10 @@
 /*
- * The share of a device that this process has held over the last seconds, by the best of what is known: what events
- * measured, corrected where foreign tenants were in it (foreign.h). In the statistics as share_held, share_estimated.
+ * The share of a device that this process has held over the last seconds, by the best of what is
+ * known: what events measured, corrected where foreign tenants were in it (foreign.h). In the
+ * statistics as share_held, share_estimated.
  *
- * The helper thread looks, every HELD_EVERY_NS, and only while the device is paced. Not thread-safe.
+ * The helper thread looks, every HELD_EVERY_NS, and only while the device is paced. Not
+ * thread-safe.
  */
 #ifndef SPILLWAY_HELD_H
 #define SPILLWAY_HELD_H
@@ -27,15 +29,16 @@ struct held {
 };
 
 /*
- * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our lane's. What pacer_correct() is to be told: of what is
- * measured so many thousandths are ours.
+ * Looks; asks NVML unless nothing has run for a while. turns: NULL where there are none; owner: our
+ * lane's. Returns what pacer_correct() is to be told: so many thousandths of what is measured are
+ * our own.
  */
 uint32_t held_look(struct held *held, const struct config_device *device,
                    struct counters *statistics, const struct turns *turns, uint64_t owner,
                    uint64_t now_ns);
-/* Nothing has run for so long that looking changes nothing. */
+/* Returns whether nothing has run for so long that looking changes nothing. */
 bool held_rests(const struct held *held, uint64_t now_ns);
-/* The device is not paced: nothing is known. */
+/* Forgets what was held, because the device is not paced: nothing is known. */
 void held_forget(struct held *held, struct counters *statistics);
 
 #endif

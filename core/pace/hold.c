@@ -1,13 +1,19 @@
 /*
- * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the lock, and has an end.
+ * Holding back: what a launch waits for between rounds. Rules: as launch.c; a wait is without the
+ * lock, and has an end.
  */
 #include "core/pace/pacer_private.h"
 #include "core/rings/event.h"
 
-/* Of a job on several devices: what it loses by stopping all of them together is spread over more work. */
+/*
+ * The quantum of a job on several devices: what it loses by stopping all of them together is spread
+ * over more work.
+ */
 #define JOINT_QUANTUM_NS 16000000ull
-/* How long work in flight is waited for: twice the longest round, within these. In vain, it is waited for twice as
- * long the next time, and a launch passes. */
+/*
+ * Work in flight is waited for twice as long as the longest round took, within these bounds. After
+ * a wait in vain a launch passes, and the next wait is twice as long.
+ */
 #define PATIENCE_MIN_NS     20000000ull
 #define PATIENCE_UNKNOWN_NS 250000000ull
 #define PATIENCE_MAX_NS     1000000000ull
@@ -18,7 +24,7 @@
 #define NAP_JOINT_NS  150000u
 #define NAP_HELP_NS   1000000u
 #define NAP_TURN_NS   5000000u
-/* How often a launch that is held back counts the time it has waited. */
+/* A launch that is held back counts the time it has waited so often. */
 #define TICK_NS 100000000ull
 
 enum wait_for { NOTHING, RESUME, FLIGHT, SLOT, TURN, HELP };
@@ -32,18 +38,21 @@ static uint64_t quantum(const struct pacer *p)
 {
 	uint64_t alone = pacer_quantum(p->share), joint = JOINT_QUANTUM_NS;
 
-	/* Of those that follow each other at once two are in flight. */
+	/* Two of those that follow each other at once are in flight. */
 	if (p->streams)
 		return PACER_QUANTUM_NS / 2;
 	if (!p->is_joint)
 		return alone;
-	/* In a slot of 2 ms a device that spins costs most: it is too long, and over before it is helped. */
+	/*
+	 * In a slot of 2 ms a device that spins costs most: it is too long, and over before it is
+	 * helped.
+	 */
 	if (p->share > 80000)
 		joint = JOINT_QUANTUM_NS * 3 / 8;
 	return joint > alone ? joint : alone;
 }
 
-/* By what rounds took lately. */
+/* Returns how long work in flight is waited for, by what rounds took lately. */
 static uint64_t patience(const struct pacer *p)
 {
 	uint64_t twice = p->longest_ns ? 2 * p->longest_ns : PATIENCE_UNKNOWN_NS;
@@ -53,7 +62,7 @@ static uint64_t patience(const struct pacer *p)
 	                                 : twice;
 }
 
-/* While more than `most` rounds are in flight, but only so long. */
+/* Returns whether to wait, not for ever, because more than `most` rounds are in flight. */
 static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wait *wait)
 {
 	uint64_t nap;
@@ -75,14 +84,14 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 	nap = (now - p->waits_ns) / 16;
 	nap = nap < NAP_MIN_NS ? NAP_MIN_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
 	*wait = (struct wait){FLIGHT, now + nap};
-	/* Not before it should be done; but what is expected may be too much. */
+	/* It is not looked at before it should be done; but what is expected may be too much. */
 	if (!most && p->expected_ns > wait->until_ns + 2 * NAP_MIN_NS) {
 		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
 		uint64_t grown_ns = NAP_MIN_NS + (now - p->waits_ns) / 2;
 
 		if (most_ns < NAP_FLIGHT_NS)
 			most_ns = NAP_FLIGHT_NS;
-		/* Launches alike by what is seen of them may differ by far: what is short is seen soon. */
+		/* Launches that look alike may differ by far: what is short is seen soon. */
 		if (most_ns > grown_ns)
 			most_ns = grown_ns;
 		if (align_has_others(&p->align, now))
@@ -104,7 +113,10 @@ static uint64_t slot_end(struct pacer *p, uint64_t now)
 	return common > paid ? common : paid;
 }
 
-/* Nobody is to be let in, so the device need not fall idle between rounds. */
+/*
+ * Returns whether the next round may follow at once: nobody is to be let in, so the device need not
+ * fall idle between rounds.
+ */
 static bool goes_on(const struct pacer *p, uint64_t now, uint32_t share, bool alone)
 {
 	if (alone)
@@ -125,7 +137,7 @@ void pacer_pass_turn(struct pacer *p, uint64_t now)
 		           .duration_ns = age);
 }
 
-/* What the next round waits for now. The lock is held, the last round closed. */
+/* Returns what the next round waits for now. The lock is held, the last round closed. */
 static struct wait next_wait(struct pacer *p, uint64_t now)
 {
 	struct wait wait = {NOTHING, 0};
@@ -154,7 +166,10 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	if (!alone)
 		pacer_pass_turn(p, now);
 	end = slot_end(p, now);
-	/* By weight the order of turns is all there is: while nobody else has work, nothing is owed to anybody. */
+	/*
+	 * By weight the order of turns is all there is: while nobody else has work, nothing is owed
+	 * to anybody.
+	 */
 	if (p->policy == POLICY_WEIGHT && share == ACCOUNT_FULL_SHARE)
 		end = now;
 	if (end > now) {
@@ -181,7 +196,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 
 /* --- waiting --- */
 
-/* Threads that wait together wait once. */
+/* Counts idle time. Threads that wait together wait once. */
 static void count_idle(struct pacer *p, uint64_t began, uint64_t now)
 {
 	if (began < p->idle_until)
@@ -216,7 +231,7 @@ static void note_slot(struct pacer *p, struct slot *slot, enum wait_for what, ui
 	*slot = (struct slot){what, now};
 }
 
-/* What may change while it is decided what to wait for. */
+/* The words that may change while it is decided what to wait for. */
 struct words {
 	uint32_t own, turns, lanes;
 };
@@ -271,7 +286,7 @@ bool pacer_hold_back(struct pacer *p, CUcontext context)
 		pacer_leave(p);
 		wait_for(p, &wait, &seen);
 		entered = pacer_enter(p);
-		/* Without the pacer it passes, whatever the share; others that wait say so again. */
+		/* Without the pacer it passes, whatever the share; others say so again. */
 		if (wait.what == RESUME && (!entered || p->share))
 			statistics_set(&p->statistics->paused, 0);
 		if (entered && idle_reason[wait.what])

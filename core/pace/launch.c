@@ -1,6 +1,6 @@
 /*
- * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait without an end, none with
- * the lock held, no allocation; no driver call while a capture is active.
+ * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait
+ * without an end, none with the lock held, no allocation; no driver call while a capture is active.
  */
 #include <stdlib.h>
 
@@ -59,7 +59,10 @@ void pacer_set(struct pacer *p, const struct pacer_settings *settings)
 	/* Single words, so that whoever has the lock need not be waited for. */
 	bool differs = settings->share != p->share || settings->policy != p->policy;
 
-	/* What was owed or saved under another share is not carried over; who joins a job owes what it owes. */
+	/*
+	 * What was owed or saved under another share is not carried over; who joins a job owes what
+	 * it owes.
+	 */
 	if (differs && (p->paces || atomic_load(p->paid_until) < clock_now()))
 		atomic_store(p->paid_until, clock_now());
 	p->window_ns = settings->window_ns;
@@ -93,7 +96,7 @@ void pacer_correct(struct pacer *p, uint32_t thousandths)
 
 /* --- launches --- */
 
-/* Within a round: the whole cost of a paced launch. */
+/* Admits a launch within a round. This is the whole cost of a paced launch. */
 static void admit(struct pacer *p, struct pacer_launch *launch)
 {
 	uint64_t now = clock_now();
@@ -105,7 +108,7 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 		pacer_close_round(p, launch->context, now);
 	if (!busy_open_round(p->busy)) {
 		align_fly(&p->align, now);
-		watch_call(); /* it looks once we have left the lock: then there is something in flight */
+		watch_call(); /* it looks once we have left the lock, with work in flight */
 	}
 	launch->burst =
 	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
@@ -175,7 +178,10 @@ void pacer_before_timing(struct pacer *p, CUcontext context)
 
 void pacer_leave_context(struct pacer *p, CUcontext context, bool is_leaving)
 {
-	/* However long: its events go with it, and must not be asked for after that. */
+	/*
+	 * The lock is waited for however long it takes: the context's events go with it, and must
+	 * not be asked for after that.
+	 */
 	lock_acquire(&p->lock);
 	busy_leave_context(p->busy, context, is_leaving);
 	lock_release(&p->lock);
@@ -194,7 +200,7 @@ void pacer_forget_stream(struct pacer *p, CUstream stream)
 {
 	struct deadline until = DEADLINE_IN(PACER_LOCK_NS);
 
-	/* In vain: the worst is a burst that ends late. */
+	/* If that is in vain, the worst is a burst that ends late. */
 	if (!deadline_lock(&until, &p->lock))
 		return;
 	busy_forget_stream(p->busy, stream);

@@ -2,9 +2,9 @@
  * The pacer: holds launches back so that a job takes only its share of a device.
  *
  * quantum  2 ms of GPU time (pacer_quantum()), by what launches cost lately; what is in flight
- * while paced is no more than that and one launch; two of 1 ms while nobody is to be let in round
- * the launches of one quantum, measured and charged together slot     after a round, once nothing
- * of it runs any more, until the account has no debt
+ *          while paced is no more than that and one launch; two of 1 ms while nobody else is let in
+ * round    the launches of one quantum, measured and charged together
+ * slot     after a round, once nothing of it runs any more, until the account has no debt
  *
  * A paced launch goes through pacer_before(), the driver, pacer_after(). Within a round that costs
  * a lock, a look into two small tables and a clock; events are recorded where a burst begins and
@@ -32,8 +32,8 @@
 #define PACER_GAP_NS 400000ull
 
 /*
- * A quantum at this share (thousandths of a percent) with no other device or job: 2 ms, above 83 %
- * as long as that gap needs.
+ * Returns the quantum at this share (thousandths of a percent) with no other device or job: 2 ms,
+ * above 83 % as long as that gap needs.
  */
 static inline uint64_t pacer_quantum(uint32_t share)
 {
@@ -59,13 +59,16 @@ struct pacer_settings {
 	int policy; /* POLICY_CAP or POLICY_WEIGHT */
 };
 
-/* The one of a device, with the statistics it counts in. NULL: no memory. */
+/* Makes the pacer of a device, with the statistics it counts in. Returns NULL without memory. */
 struct pacer *pacer_create(int ordinal, struct counters *statistics);
-/* Alone until then. */
+/* Lets the pacer meet those of other processes, jobs and devices; it is alone until then. */
 void pacer_meet(struct pacer *pacer, const struct pacer_place *place);
 /* Takes new settings into account at once, also by those who wait. */
 void pacer_set(struct pacer *pacer, const struct pacer_settings *settings);
-/* Whether launches are to go through it: a share below 100 %, or one that is a weight. */
+/*
+ * Returns whether launches are to go through a pacer of these settings: a share below 100 %, or one
+ * that is a weight.
+ */
 bool pacer_would_pace(const struct pacer_settings *settings);
 bool pacer_is_pacing(const struct pacer *pacer);
 
@@ -80,30 +83,35 @@ struct pacer_launch {
 	bool is_counted; /* nothing is left to do but to say that it was made */
 };
 
-/* The context is current. May sleep, with no lock held. */
+/*
+ * Surrounds the driver's launch, with the context current. pacer_before() may sleep, with no lock
+ * held.
+ */
 void pacer_before(struct pacer *pacer, struct pacer_launch *launch);
 void pacer_after(struct pacer *pacer, struct pacer_launch *launch);
 /*
- * Before the current context is given anything but a launch, and before it is waited for: what is
- * measured ends here, so that waits of streams, copies and pauses of the program are not taken for
- * work.
+ * Ends what is measured, before the current context is given anything but a launch, and before it
+ * is waited for, so that waits of streams, copies and pauses of the program are not taken for work.
  */
 void pacer_break(struct pacer *pacer, CUcontext context);
 /*
- * Before an event that keeps time is recorded: a slot that is due comes now, not between it and the
+ * Lets a slot that is due come before an event that keeps time is recorded, not between it and the
  * work it times.
  */
 void pacer_before_timing(struct pacer *pacer, CUcontext context);
 
-/* The driver is asked to destroy the context (is_leaving) or has refused; and: it is gone. */
+/*
+ * Takes note that the driver is asked to destroy the context (is_leaving) or has refused; and that
+ * the context is gone.
+ */
 void pacer_leave_context(struct pacer *pacer, CUcontext context, bool is_leaving);
 void pacer_forget_context(struct pacer *pacer, CUcontext context);
 void pacer_forget_stream(struct pacer *pacer, CUstream stream);
 
-/* The process exits: nobody is held back any more. */
+/* Holds nobody back any more, because the process exits. */
 void pacer_let_go(struct pacer *pacer);
 
-/* Of what is measured so many thousandths are the program's own (foreign.h). */
+/* Corrects what is measured: so many thousandths of it are the program's own (foreign.h). */
 void pacer_correct(struct pacer *pacer, uint32_t thousandths);
 
 #endif

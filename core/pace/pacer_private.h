@@ -1,4 +1,7 @@
-/* What the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; nobody else includes it. */
+/*
+ * The part that the files of the pacer share: enter.c, charge.c, hold.c, watch.c, launch.c; nobody
+ * else includes it.
+ */
 #ifndef SPILLWAY_PACER_PRIVATE_H
 #define SPILLWAY_PACER_PRIVATE_H
 
@@ -53,24 +56,27 @@ struct pacer {
 	bool timed;        /* nothing was launched since an event that keeps time */
 };
 
-/* The lock is waited for so long. */
+/* The longest wait for the lock. */
 #define PACER_LOCK_NS 1000000000u
 
 /* --- enter.c --- */
 
 /*
- * The lock, and leave to call the driver. False: a capture is active or about to begin, launches
- * are paced no more, or the lock was not had within a second: whoever has it may be in the driver,
- * which waits for what this thread does.
+ * Takes the lock, and leave to call the driver. Returns false where a capture is active or about to
+ * begin, launches are paced no more, or the lock was not had within a second: whoever has it may be
+ * in the driver, which waits for what this thread does.
  */
 bool pacer_enter(struct pacer *p);
 void pacer_leave(struct pacer *p);
 
 /* --- charge.c: what was used, and what is owed; the lock is held --- */
 
-/* Nobody else wants the device. */
+/* Returns whether nobody else wants the device. */
 bool pacer_is_alone(const struct pacer *p, uint64_t now);
-/* In force now: under share_policy = weight the share binds only while others want the device. */
+/*
+ * Returns the share that is in force now: under share_policy = weight the share binds only while
+ * others want the device.
+ */
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now);
 /* Ends the open round, if there is one. context: the current one. */
 void pacer_close_round(struct pacer *p, CUcontext context, uint64_t now);
@@ -80,11 +86,11 @@ void pacer_settle(struct pacer *p, uint64_t now);
 /* --- hold.c: what a launch waits for --- */
 
 /*
- * Between rounds. Returns when a new one may begin, or another thread began one; false: without
- * pacer_enter().
+ * Holds a launch back between rounds. Returns when a new round may begin, or another thread began
+ * one; false: without pacer_enter().
  */
 bool pacer_hold_back(struct pacer *p, CUcontext context);
-/* The device is the others', if it was ours. */
+/* Passes the turn to the others, if it was ours. */
 void pacer_pass_turn(struct pacer *p, uint64_t now);
 
 #endif

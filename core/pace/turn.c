@@ -1,4 +1,7 @@
-/* Turns. Rules: the table is written by others; nothing it holds is an index, a size or a reason to wait. */
+/*
+ * Turns. Rules: the table is written by others; nothing it holds is an index, a size or a reason to
+ * wait.
+ */
 #include "core/pace/turn.h"
 
 #include "core/config/config.h"
@@ -36,7 +39,7 @@ static bool take_lane(struct turn *turn, struct turn_lane *lane, uint64_t now)
 	return true;
 }
 
-/* A lane of ours; more processes than lanes: NULL, and no turns are taken. */
+/* Returns our lane; NULL with more processes than lanes: then no turns are taken. */
 static struct turn_lane *own_lane(struct turn *turn, uint64_t now)
 {
 	if (turn->lane && LOAD(turn->lane->owner) == turn->owner)
@@ -61,7 +64,7 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 
 	if (!lane)
 		return;
-	/* Each time: who took the lane just before us, and was late, may have written to it since. */
+	/* Written each time: who took the lane before us, late, may have written since. */
 	STORE(lane->job, turn->job);
 	STORE(lane->share, share);
 	STORE(lane->policy, (uint32_t)policy);
@@ -69,7 +72,7 @@ void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, u
 	STORE(lane->seen_ns, now_ns);
 }
 
-/* Who is in a slot says nothing, but will come back. */
+/* Returns whether a lane's process is active. Who is in a slot says nothing, but will come back. */
 static bool is_active(const struct turn_lane *lane, uint64_t now)
 {
 	return LOAD(lane->owner) && (is_recent(LOAD(lane->seen_ns), now, TURN_ACTIVE_NS) ||
@@ -120,14 +123,14 @@ uint64_t turn_age(const struct turn *turn, uint64_t now_ns)
 	return began < now_ns ? now_ns - began : 0;
 }
 
-/* Has the turn, waits for it, or is in a slot before it. */
+/* Returns whether a lane's process has the turn, waits for it, or is in a slot before it. */
 static bool has_work(const struct turns *turns, const struct turn_lane *lane, uint64_t now)
 {
 	return is_active(lane, now) &&
 	       (LOAD(lane->wants_ns) || LOAD(lane->owner) == LOAD(turns->holder));
 }
 
-/* Whether a lane before this one is of the same job. */
+/* Returns whether a lane before this one is of the same job. */
 static bool is_counted(const struct turns *turns, uint32_t index, uint64_t now)
 {
 	for (uint32_t i = 0; i < index; i++) {
@@ -179,7 +182,10 @@ static const struct turn_lane *lane_of(const struct turns *turns, uint64_t owner
 	return NULL;
 }
 
-/* Whose account lags most; of one job, whose processes have one account, who has waited longest. */
+/*
+ * Orders those who wait: the job furthest behind first; within a job, whose processes have one
+ * account, the longest waiter.
+ */
 static bool goes_first(const struct turn_lane *a, const struct turn_lane *b)
 {
 	uint64_t a_paid = LOAD(a->paid_until), b_paid = LOAD(b->paid_until);

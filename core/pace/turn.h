@@ -1,14 +1,17 @@
 /*
- * Turns: of the processes that pace a device one works at a time, so that the time its kernels take is its own.
+ * Turns: of the processes that pace a device one works at a time, so that the time its kernels take
+ * is its own.
  *
  * active  a process that has worked or waited lately; where another one is, the device is contended
  * turn    up to 40 ms times the share: together the active jobs take about 40 ms for a cycle
  *
- * Who has the turn keeps it while nobody else is active. Else he passes it on when its length is used up or he has
- * nothing to do, once nothing of his runs; of those who wait the one whose account lags most takes it. Who does not
- * say for 50 ms that he works (killed, stopped) loses it. Nobody holds a lock: one word says whose turn it is.
+ * Who has the turn keeps it while nobody else is active. Else he passes it on when its length is
+ * used up or he has nothing to do, once nothing of his runs; of those who wait the one whose
+ * account lags most takes it. Who does not say for 50 ms that he works (killed, stopped) loses it.
+ * Nobody holds a lock: one word says whose turn it is.
  *
- * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock guards it.
+ * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock
+ * guards it.
  */
 #ifndef SPILLWAY_TURN_H
 #define SPILLWAY_TURN_H
@@ -30,24 +33,33 @@ struct turn {
 	uint64_t owner, job;
 };
 
-/* We are active: the share and the account are told to the others. */
+/* Tells the others our share and account, and that we are active. */
 void turn_tell(struct turn *turn, uint64_t now_ns, uint32_t share, int policy, uint64_t paid_until);
-/* Whether another process is active. */
+/* Returns whether another process is active. */
 bool turn_is_contended(const struct turn *turn, uint64_t now_ns);
-/* Whether another active process waits for the turn, and may have it now. */
+/* Returns whether another active process waits for the turn, and may have it now. */
 bool turn_is_wanted(const struct turn *turn, uint64_t now_ns);
 bool turn_is_ours(const struct turn *turn);
-/* How long we have had it. */
+/* Returns how long we have had the turn. */
 uint64_t turn_age(const struct turn *turn, uint64_t now_ns);
-/* How long it lasts. share: of the job. */
+/* Returns how long our turn lasts. share: of the job. */
 uint64_t turn_length(const struct turn *turn, uint64_t now_ns, uint32_t share);
-/* What a job with share_policy = weight gets: all, or by its share of the sum of those that have work for the device. */
+/*
+ * Returns what a job with share_policy = weight gets: all, or by its share of the sum of those that
+ * have work for the device.
+ */
 uint32_t turn_weighted(const struct turn *turn, uint64_t now_ns, uint32_t share);
-/* Takes it if it is free, or its holder is gone, and nobody who waits goes first. Else we wait for it from now on. */
+/*
+ * Takes it if it is free, or its holder is gone, and nobody who waits goes first. Else we wait for
+ * it from now on.
+ */
 bool turn_take(struct turn *turn, uint64_t now_ns);
-/* We are in a slot: we will want the turn when it is over. */
+/* Says that we are in a slot, and will want the turn when it is over. */
 void turn_want(struct turn *turn, uint64_t now_ns);
-/* If it is ours it is the others' to take from now on. Nothing of ours runs. Whether it was. */
+/*
+ * Passes the turn, if it is ours, to whoever takes it from now on. Nothing of ours runs. Returns
+ * whether it was ours.
+ */
 bool turn_pass(struct turn *turn, uint64_t now_ns);
 
 #endif

@@ -12,7 +12,7 @@
 #include "core/cuda/context.h"
 #include "core/pace/pacer_private.h"
 
-/* How long it sleeps uncalled, and how often it looks while others depend on it. */
+/* The time it sleeps uncalled, and between two looks while others depend on it. */
 #define LONG_NS 1000000000ull
 #define LOOK_NS 500000u
 /* With nothing in flight for so long the turn is passed on. */

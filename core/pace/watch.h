@@ -1,6 +1,7 @@
 /*
- * The watcher: a thread that looks at what is in flight while no thread of the program does, so that others of the job
- * and other jobs need not wait for this process. It sleeps once nothing has been in flight for a while.
+ * The watcher: a thread that looks at what is in flight while no thread of the program does, so
+ * that others of the job and other jobs need not wait for this process. It sleeps once nothing has
+ * been in flight for a while.
  */
 #ifndef SPILLWAY_WATCH_H
 #define SPILLWAY_WATCH_H
@@ -12,13 +13,13 @@
 
 struct pacer;
 
-/* Of all pacers of the process, once; the array stays. */
+/* Starts the watcher of all pacers of the process, once; the array stays. */
 void watch_start(struct pacer *const *pacers, int count);
 
 /* Private: non-zero while the watcher sleeps until it is called. */
 extern _Atomic uint32_t watch_sleeps, watch_called;
 
-/* There may be something to look at. One load unless it sleeps. */
+/* Calls the watcher: there may be something to look at. Costs one load unless it sleeps. */
 static inline void watch_call(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&watch_sleeps, memory_order_relaxed) != 0, 0)) {
