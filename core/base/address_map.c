@@ -59,7 +59,7 @@ static struct node *lowest_in(uint64_t piece)
 	            : NULL;
 }
 
-/* The node around an address, or the first after it in its piece; NULL: there is none. */
+/* Returns the node around an address, or the first after it in its piece; NULL if there is none. */
 static struct node *node_from(uint64_t address)
 {
 	struct node *node = lowest_in(piece_of(address));
@@ -131,8 +131,8 @@ static void end_change(void)
 }
 
 /*
- * As the tables, nodes are mapped and not allocated: nothing points at them that a search for leaks
- * would see.
+ * Maps zeroed memory. Nodes, like the tables, are mapped and not allocated: nothing points at them
+ * that a search for leaks would see.
  */
 static void *map_zeroed(size_t size)
 {
@@ -165,7 +165,7 @@ static void give_node(struct node *node)
 	spare = node;
 }
 
-/* Whether the range has all pieces of this entry of the top, and of nothing else there are any. */
+/* Returns whether the range has all pieces of this entry of the top, and is alone there. */
 static bool is_whole(uint64_t first, uint64_t last, size_t i)
 {
 	return first <= (uint64_t)i << LEAF_BITS && last >= (((uint64_t)i + 1) << LEAF_BITS) - 1 &&
@@ -205,7 +205,7 @@ static void say(uint64_t first, uint64_t last, struct node *node)
 	}
 }
 
-/* The node that ends last before an address, in the address's piece. */
+/* Returns the node that ends last before an address, in the address's piece. */
 static struct node *node_before(uint64_t address)
 {
 	struct node *before = NULL, *node = lowest_in(piece_of(address));
@@ -250,7 +250,7 @@ static int add(const struct address_range *range)
 	atomic_store_explicit(&node->size, range->size, memory_order_release);
 	atomic_store_explicit(&node->owner, range->owner, memory_order_release);
 	atomic_store_explicit(&node->kind, (int)range->kind, memory_order_release);
-	/* Of those in its last piece all that are not before it are behind it. */
+	/* All in its last piece that are not before it are behind it. */
 	atomic_store_explicit(&node->next,
 	                      before && from == to ? atomic_load(&before->next) : lowest_in(to),
 	                      memory_order_release);
@@ -311,7 +311,7 @@ bool address_map_remove(uint64_t first, const void *owner)
 	return is_there;
 }
 
-/* With the lock held. */
+/* Finds the owner for address_map_hold(), with the lock held. */
 static void *hold_within(uint64_t first, uint64_t last, enum address_kind kind,
                          bool (*hold)(void *owner))
 {

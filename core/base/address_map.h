@@ -20,16 +20,19 @@ struct address_range {
 	enum address_kind kind;
 };
 
-/* 0, -EEXIST: another's are among these addresses; -ERANGE: there are no such; -ENOMEM. */
+/*
+ * Adds a range. Returns 0; -EEXIST where another's are among these addresses; -ERANGE where there
+ * are no such addresses; or -ENOMEM.
+ */
 int address_map_add(const struct address_range *range);
 /* Takes out what begins at this address, if it is this owner's. Returns whether it was there. */
 bool address_map_remove(uint64_t first, const void *owner);
 /* Finds the range around an address. Takes no lock. */
 bool address_map_find(uint64_t address, struct address_range *found);
 /*
- * The first owner of this kind within [first, first + size), if hold() agrees, which may take a
- * reference: it is called while nothing can be taken out. NULL: there is none, which mostly takes
- * no lock to say of one address.
+ * Returns the first owner of this kind within [first, first + size), if hold() agrees, which may
+ * take a reference: it is called while nothing can be taken out. Returns NULL where there is none,
+ * for which of one address mostly no lock is taken.
  */
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
                        bool (*hold)(void *owner));

@@ -1,8 +1,9 @@
 /*
  * Memory cgroups. Rules: runs inside the user's process, perhaps on a small stack.
  *
- * The limits are read at each call, because they change and a sibling's memory counts, too. Where the files lie is
- * found again only when /proc/self/cgroup has changed: a machine may have thousands of mounts.
+ * The limits are read at each call, because they change and a sibling's memory counts, too. Where
+ * the files lie is found again only when /proc/self/cgroup has changed: a machine may have
+ * thousands of mounts.
  */
 #include "core/base/cgroup.h"
 
@@ -81,7 +82,10 @@ static bool lines_next(struct lines *lines)
 	return true;
 }
 
-/* Reads the number in a file of a directory. UINT64_MAX: no number, "max", or it cannot be read. */
+/*
+ * Reads the number in a file of a directory. Returns UINT64_MAX for no number, "max", or it cannot
+ * be read.
+ */
 static uint64_t read_number(const char *directory, const char *name)
 {
 	char text[32];
@@ -170,8 +174,9 @@ static bool has_option(char *options, const char *option)
 }
 
 /*
- * Takes a mount of a hierarchy if it shows more of the way to our cgroup than what is known. A path that is not
- * below the mount's root ("/../other" in a cgroup namespace) cannot be followed: the mount point has to do.
+ * Takes a mount of a hierarchy if it shows more of the way to our cgroup than what is known. A path
+ * that is not below the mount's root ("/../other" in a cgroup namespace) cannot be followed: the
+ * mount point has to do.
  */
 static void take_mount(struct hierarchy *h, const char *root, const char *top, const char *point)
 {
@@ -197,7 +202,7 @@ static void take_mount(struct hierarchy *h, const char *root, const char *top, c
 	h->is_mounted = true;
 }
 
-/* "36 35 98:0 /top /point rw,noatime shared:1 - type source options" */
+/* Reads a line like "36 35 98:0 /top /point rw,noatime shared:1 - type source options". */
 static void read_mount(const char *root)
 {
 	char *field[5], *rest, *type, *options;

@@ -31,7 +31,10 @@ uint64_t clock_of_day(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
-/* FUTEX_WAIT_BITSET takes a point in time, so that an interrupted wait ends when it should. */
+/*
+ * Waits by FUTEX_WAIT_BITSET, which takes a point in time, so that an interrupted wait ends when it
+ * should.
+ */
 static void wait_for(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
 {
 	const struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),

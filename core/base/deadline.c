@@ -76,7 +76,10 @@ void deadline_sleep(uint64_t ns)
 	deadline_nap(&until, ns);
 }
 
-/* Tried, not waited for in the kernel: that wait is by the clock that can be set. It is held for moments, mostly. */
+/*
+ * Takes a mutex by trying, without waiting for it in the kernel: that wait is by the clock that can
+ * be set. The mutex is held for moments, mostly.
+ */
 bool deadline_lock_mutex(struct deadline *deadline, pthread_mutex_t *mutex, enum lock_rank rank)
 {
 	enum { SPINS = 100, NAP_NS = 20000 };

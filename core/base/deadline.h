@@ -1,9 +1,10 @@
 /*
  * Deadlines: how long a call may be kept waiting in all.
  *
- * A deadline is made once, where a request or a wait begins, and handed down to everything that waits for its sake. Its
- * time begins with the first wait, so that what waits for nothing does not even read the clock. It is a point in time and
- * no number of naps: a nap of 50 us lasts 2 ms on a busy machine.
+ * A deadline is made once, where a request or a wait begins, and handed down to everything that
+ * waits for its sake. Its time begins with the first wait, so that what waits for nothing does not
+ * even read the clock. It is a point in time and no number of naps: a nap of 50 us lasts 2 ms on a
+ * busy machine.
  */
 #ifndef SPILLWAY_DEADLINE_H
 #define SPILLWAY_DEADLINE_H
@@ -26,16 +27,19 @@ uint64_t deadline_ends(struct deadline *deadline);
 bool deadline_has_passed(struct deadline *deadline);
 /* Returns how long it still is; 0: it has passed. Begins it if nobody has waited yet. */
 uint64_t deadline_left(struct deadline *deadline);
-/* Makes a deadline for a part of what is waited for: so long from now on, and no longer than the whole. */
+/* Makes a deadline for a part of a wait: so long from now on, and no longer than the whole. */
 struct deadline deadline_within(struct deadline *whole, uint64_t patience_ns);
 /*
- * Waits until it is time to look again, in so many nanoseconds, or the deadline ends. Returns false, at once, if that has
- * passed. No cancellation point; keeps errno.
+ * Waits until it is time to look again, in so many nanoseconds, or the deadline ends. Returns
+ * false, at once, if that has passed. No cancellation point; keeps errno.
  */
 bool deadline_nap(struct deadline *deadline, uint64_t ns);
 /* Waits so long; for who has no deadline and looks again. */
 void deadline_sleep(uint64_t ns);
-/* As deadline_nap(), and goes on when the word is not `seen`: clock_in_use->wake() changes it. */
+/*
+ * Waits as deadline_nap() does, and goes on when the word is not `seen`: clock_in_use->wake()
+ * changes it.
+ */
 bool deadline_wait(struct deadline *deadline, _Atomic uint32_t *word, uint32_t seen);
 
 /* Takes a lock, as lock_acquire(). Returns false where it was not given back in time. */

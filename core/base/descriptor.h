@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 /*
- * Never 0 to 2: a program that runs without them would take ours for its input or output. Takes over fd, which may be -1
- * with errno; the same or another for it, CLOEXEC, or -1 and errno.
+ * Moves a descriptor above 2: a program that runs without 0 to 2 would take ours for its input or
+ * output. Takes over fd, which may be -1 with errno. Returns it or another for it, CLOEXEC, or -1
+ * and errno.
  */
 static inline int descriptor_above_stdio(int fd)
 {

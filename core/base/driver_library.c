@@ -48,7 +48,10 @@ static bool is_same_file(const struct stat *one, const char *path)
 	       one->st_dev == other.st_dev;
 }
 
-/* Not an empty file, nor the driver for 32-bit programs: a search passes over what cannot be loaded. */
+/*
+ * Returns whether the file can be the driver, neither empty nor the driver for 32-bit programs: a
+ * search passes over what cannot be loaded.
+ */
 static bool is_library(const char *path)
 {
 	ElfW(Ehdr) header;
@@ -105,7 +108,7 @@ static bool accept_in_list(struct search *s, const char *folders)
 	return false;
 }
 
-/* *from: the place that has it. */
+/* Searches the places in order. *from: the place that has it. */
 static bool search(struct search *s, const char **from)
 {
 	*from = "LD_LIBRARY_PATH";
@@ -144,7 +147,10 @@ bool driver_library_find(const char *not_this, const char *asked, char *path, si
 	return false;
 }
 
-/* "libcuda.so", "libcuda.so.1", "libcuda.so.1.1" and "libcuda.so.580.65.06", as drivers are installed. */
+/*
+ * Returns whether a name is one under which drivers are installed: "libcuda.so", "libcuda.so.1",
+ * "libcuda.so.1.1", "libcuda.so.580.65.06".
+ */
 static bool is_driver_name(const char *file)
 {
 	static const char stem[] = "libcuda.so";

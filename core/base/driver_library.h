@@ -1,8 +1,9 @@
 /*
  * Finds the CUDA driver library a program would get without Spillway.
  *
- * Places, in order: SPILLWAY_DRIVER, the file the program named, LD_LIBRARY_PATH, the loader's cache, the usual folders. The loader's
- * own search by name would find the shim, whose SONAME is the driver's. Allocates nothing.
+ * Places, in order: SPILLWAY_DRIVER, the file the program named, LD_LIBRARY_PATH, the loader's
+ * cache, the usual folders. The loader's own search by name would find the shim, whose SONAME is
+ * the driver's. Allocates nothing.
  */
 #ifndef SPILLWAY_DRIVER_LIBRARY_H
 #define SPILLWAY_DRIVER_LIBRARY_H
@@ -13,23 +14,24 @@
 #define DRIVER_LIBRARY "libcuda.so.1"
 
 /*
- * Fills path (of PATH_MAX bytes or more) with an absolute path and *from with the place that had it;
- * false when there is none, *from then names where was looked. A file that is the same as `not_this`
- * (the shim's; may be NULL) is passed over; asked may be NULL. A set-uid process ignores the environment, as its loader
- * does. *named_is_bad: SPILLWAY_DRIVER is set and is no usable library.
+ * Fills path (of PATH_MAX bytes or more) with an absolute path and *from with the place that had
+ * it; false when there is none, *from then names where was looked. A file that is the same as
+ * `not_this` (the shim's; may be NULL) is passed over; asked may be NULL. A set-uid process ignores
+ * the environment, as its loader does. *named_is_bad: SPILLWAY_DRIVER is set and is no usable
+ * library.
  */
 bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
                          const char **from, bool *named_is_bad);
 
 /*
- * Whether dlopen(file) asks for a driver: by a name that drivers have, or by a link to such a file. errno
- * is not preserved.
+ * Returns whether dlopen(file) asks for a driver: by a name that drivers have, or by a link to such
+ * a file. errno is not preserved.
  */
 bool driver_library_is_named(const char *file);
 
 /*
- * Where dlopen(file) would find the driver it asks for, a path, or a name that is looked for in the same
- * places as above; false when there is nothing there that can be loaded.
+ * Finds where dlopen(file) would find the driver it asks for: a path, or a name that is looked for
+ * in the same places as above. Returns false when there is nothing there that can be loaded.
  */
 bool driver_library_locate(const char *file, char *path, size_t size);
 

@@ -9,11 +9,11 @@
 
 #include <sys/stat.h>
 
-/* 0, or -1 and errno. */
+/* Reads what a file is. Each returns 0, or -1 and errno. */
 int file_status(const char *path, struct stat *status);        /* symbolic links are followed */
 int file_status_itself(const char *path, struct stat *status); /* they are not */
 int file_status_of(int fd, struct stat *status);
-/* In a directory; of a link, what the link itself is. */
+/* Reads what a file in a directory is; of a link, what the link itself is. */
 int file_status_at(int directory, const char *name, struct stat *status);
 
 #endif

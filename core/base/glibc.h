@@ -1,9 +1,10 @@
 /*
  * Oldest names of glibc's symbols, so that the preloaded object built here loads on glibc 2.28 too.
  *
- * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and libdl
- * into libc under new versions; the old versions are the same functions. Where a function has no old
- * version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh finds what is missing here.
+ * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and
+ * libdl into libc under new versions; the old versions are the same functions. Where a function has
+ * no old version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh
+ * finds what is missing here.
  */
 #ifndef SPILLWAY_GLIBC_H
 #define SPILLWAY_GLIBC_H

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* What may be done with a lock held. */
+/* The rights that a lock's holder has. */
 enum {
 	LOCK_MAY_NOTHING = 0, /* it is held for moments */
 	LOCK_MAY_DRIVER = 1,  /* call the driver */
@@ -117,14 +117,17 @@ struct locks_held {
 };
 extern __thread struct locks_held locks_held __attribute__((tls_model("initial-exec")));
 
-/* Around taking and giving back. These end the process where the calling thread breaks a rule. */
+/* Surrounds taking and giving back. Ends the process where the calling thread breaks a rule. */
 void locks_before(const void *lock, enum lock_rank rank);
 void locks_taken(const void *lock, enum lock_rank rank);
 void locks_missed(void); /* instead of that */
 void locks_given(const void *lock);
-/* The lock is made anew: nobody holds it, in a forked child. */
+/* Forgets who holds a lock that is made anew: nobody holds it, in a forked child. */
 void locks_forget(const void *lock);
-/* The calling thread is at the gate; calls the driver; waits (and has given one back, or NULL). */
+/*
+ * Says what the calling thread does: it is at the gate; it calls the driver; it waits (and has
+ * given one back, or NULL).
+ */
 void locks_at_gate(void);
 void locks_at_driver(void);
 void locks_at_wait(const void *given_back);

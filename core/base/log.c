@@ -2,9 +2,9 @@
  * The log: one line, one write(2).
  *
  * It runs inside the user's process, on any thread, at any time, in a forked child too: errno is
- * preserved, nothing is allocated, no lock is taken, nobody who reads is waited for, no signal is let
- * through that the write causes, no thread is cancelled here, and no descriptor is trusted to be still
- * ours.
+ * preserved, nothing is allocated, no lock is taken, nobody who reads is waited for, no signal is
+ * let through that the write causes, no thread is cancelled here, and no descriptor is trusted to
+ * be still ours.
  */
 #include "core/base/log.h"
 
@@ -40,10 +40,11 @@ static atomic_uint lost;   /* lines since the last that could be written */
 static atomic_bool is_cut; /* the last line that was written has no end */
 
 /*
- * Writes to the program's own stderr without waiting for whoever reads it. O_NONBLOCK would be the program's, too, and of
- * everybody who shares the open file: so a pipe or a terminal is opened anew for this line, and a socket is told with the
- * call. Where it cannot be opened anew (no /proc, not our file by now) only what poll() says has room is written to: for a
- * pipe a line fits then, unless another thread was faster.
+ * Writes to the program's own stderr without waiting for whoever reads it. O_NONBLOCK would be the
+ * program's, too, and of everybody who shares the open file: so a pipe or a terminal is opened anew
+ * for this line, and a socket is told with the call. Where it cannot be opened anew (no /proc, not
+ * our file by now) only what poll() says has room is written to: for a pipe a line fits then,
+ * unless another thread was faster.
  */
 static ssize_t write_without_waiting(int fd, const char *text, size_t length)
 {
@@ -81,8 +82,9 @@ static ssize_t write_without_waiting(int fd, const char *text, size_t length)
 }
 
 /*
- * Writes all of it or tells what was left out: a terminal and a stream may take a part. Nothing that the write causes may end
- * or stop the user's process: a pipe whose reader has gone, a file at its size limit, a terminal that belongs to others.
+ * Writes all of it or tells what was left out: a terminal and a stream may take a part. Nothing
+ * that the write causes may end or stop the user's process: a pipe whose reader has gone, a file at
+ * its size limit, a terminal that belongs to others.
  */
 static bool write_line(int fd, bool is_own, const char *line, size_t length)
 {
@@ -142,7 +144,7 @@ bool log_write(int fd, const char *text, size_t length)
 	return written;
 }
 
-/* A number for the file behind fd; 0: fd is closed. */
+/* Returns a number for the file behind fd; 0: fd is closed. */
 static uint64_t identify(int fd)
 {
 	struct stat file;
@@ -152,13 +154,13 @@ static uint64_t identify(int fd)
 	return (file.st_ino << 16 ^ file.st_dev) | 1;
 }
 
-/* Programs close descriptors they do not know, and the number may be theirs by now. */
+/* Returns whether fd is still ours: programs close what they do not know and get its number. */
 static bool still_ours(int fd)
 {
 	return fd >= 0 && identify(fd) == atomic_load(&state.identity);
 }
 
-/* The log file or -1. Threads that come here together open it each; the first to publish wins. */
+/* Opens the log file, or returns -1. Each thread opens it; the first to publish wins. */
 static int open_file(void)
 {
 	int current = atomic_load(&state.fd);
@@ -178,7 +180,10 @@ static int open_file(void)
 	return fd;
 }
 
-/* Returns the descriptor that lines go to, and whether it is one that we opened, so that writing to it never waits. */
+/*
+ * Returns the descriptor that lines go to, and whether it is one that we opened, so that writing to
+ * it never waits.
+ */
 static int destination(bool *is_own)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;

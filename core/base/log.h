@@ -5,9 +5,10 @@
  * is allocated, stdout is never touched. SPILLWAY_LOG is a level (off, error, warning, info, debug;
  * default warning), optionally followed by ":FILE" (appended to, opened on first use, CLOEXEC).
  * log_line() is thread-safe; log_configure() comes before other threads log. Lines longer than
- * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; what is not printable becomes "?". Nobody who reads is waited
- * for: a line that a full pipe, a terminal that was stopped or a file does not take is lost and counted, and the
- * next that is taken follows a line that says how many were.
+ * LOG_LINE_MAX bytes, newline included, are cut and end in "..."; what is not printable becomes
+ * "?". Nobody who reads is waited for: a line that a full pipe, a terminal that was stopped or a
+ * file does not take is lost and counted, and the next that is taken follows a line that says how
+ * many were.
  */
 #ifndef SPILLWAY_LOG_H
 #define SPILLWAY_LOG_H
@@ -20,15 +21,17 @@ enum { LOG_LINE_MAX = 1024 };
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* spec as SPILLWAY_LOG; NULL or empty: the default. A bad spec is said once and the default kept.
+/*
+ * Configures the log. spec: as SPILLWAY_LOG; NULL or empty: the default. A bad spec is said once
+ * and the default kept.
  */
 void log_configure(const char *spec);
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Writes text to somebody's descriptor as a line is written to stderr: it waits for no reader, and no signal comes of it.
- * Returns whether all of it was taken.
+ * Writes text to somebody's descriptor as a line is written to stderr: it waits for no reader, and
+ * no signal comes of it. Returns whether all of it was taken.
  */
 bool log_write(int fd, const char *text, size_t length);
 

@@ -1,4 +1,7 @@
-/* Once. Rules: runs inside the user's process; no call of the kernel where nobody waits but for the process number. */
+/*
+ * Once. Rules: runs inside the user's process; no call of the kernel where nobody waits but for the
+ * process number.
+ */
 #include "core/base/once.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /*
- * Files that should be our own regular ones, in a place where somebody else may have put anything: a pipe, whose opening waits for
- * a reader, a link, a file of another user, a lock that is never given back. Who opens one this way waits for nobody.
+ * Files that should be our own regular ones, in a place where somebody else may have put anything:
+ * a pipe, whose opening waits for a reader, a link, a file of another user, a lock that is never
+ * given back. Who opens one this way waits for nobody.
  */
 #ifndef SPILLWAY_OWN_FILE_H
 #define SPILLWAY_OWN_FILE_H
@@ -10,13 +11,17 @@
 struct deadline;
 
 /*
- * Opens NAME in the directory, which may be AT_FDCWD, if it is a regular file of our effective user. A descriptor, CLOEXEC, or
- * a negative errno: -ELOOP a link, -EINVAL no regular file, -EPERM of another user.
+ * Opens NAME in the directory, which may be AT_FDCWD, if it is a regular file of our effective
+ * user. Returns a descriptor, CLOEXEC, or a negative errno: -ELOOP a link, -EINVAL no regular file,
+ * -EPERM of another user.
  */
 int own_file_open(int directory, const char *name, int flags, mode_t mode);
 /* Says what own_file_open() or own_file_lock() found. */
 const char *own_file_error(int error);
-/* Locks the file, flock(2), waiting for its holder until the deadline. 0 or a negative errno, -ETIME: it was held all that time. */
+/*
+ * Locks the file, flock(2), waiting for its holder until the deadline. Returns 0 or a negative
+ * errno; -ETIME: it was held all that time.
+ */
 int own_file_lock(int fd, int operation, struct deadline *deadline);
 
 #endif

@@ -29,7 +29,7 @@ size_t utf8_decode(const char *text, size_t left, uint32_t *code)
 	return 0;
 }
 
-/* C0, DEL and C1 are not. */
+/* Returns whether the character is none of C0, DEL and C1. */
 bool is_printable_code(uint32_t code)
 {
 	return code >= 0x20 && (code < 0x7f || code >= 0xa0);

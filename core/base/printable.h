@@ -1,10 +1,11 @@
 /*
  * Text that strangers wrote, made fit for a terminal, a log and a table.
  *
- * Names, labels, commands and paths come from other processes, files and environments, and a terminal obeys what stands in
- * them: escape sequences begin with a control character of C0, or with one of C1, which UTF-8 writes in two bytes and older
- * terminals read from one. So whatever is printed holds whole characters of UTF-8 only, and no control characters.
- * No allocation, no lock, errno untouched.
+ * Names, labels, commands and paths come from other processes, files and environments, and a
+ * terminal obeys what stands in them: escape sequences begin with a control character of C0, or
+ * with one of C1, which UTF-8 writes in two bytes and older terminals read from one. So whatever is
+ * printed holds whole characters of UTF-8 only, and no control characters. No allocation, no lock,
+ * errno untouched.
  */
 #ifndef SPILLWAY_PRINTABLE_H
 #define SPILLWAY_PRINTABLE_H
@@ -13,7 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the bytes of the character of UTF-8 that the text begins with, of `left` at most; 0 where there is none. */
+/*
+ * Returns the bytes of the character of UTF-8 that the text begins with, of `left` at most; 0 where
+ * there is none.
+ */
 size_t utf8_decode(const char *text, size_t left, uint32_t *code);
 
 /* Returns whether the character is none that controls. */

@@ -1,4 +1,7 @@
-/* Publishing several words together. Rules: runs inside the user's process; no lock, no wait, no system call. */
+/*
+ * Publishing several words together. Rules: runs inside the user's process; no lock, no wait, no
+ * system call.
+ */
 #include "core/base/publish.h"
 
 #include <string.h>

@@ -1,12 +1,14 @@
 /*
  * The one way to publish several words together.
  *
- * There are two copies of the value, and one word, the turn, says which of them is good. A writer fills the other one and
- * then stores the turn; so a writer that is killed anywhere leaves the value that was there, whole, and the next one begins
- * again. A reader copies and looks whether the turn is still the same. It waits for nobody: where writers are quicker than
- * it, so often that it gives up, it says so.
+ * There are two copies of the value, and one word, the turn, says which of them is good. A writer
+ * fills the other one and then stores the turn; so a writer that is killed anywhere leaves the
+ * value that was there, whole, and the next one begins again. A reader copies and looks whether the
+ * turn is still the same. It waits for nobody: where writers are quicker than it, so often that it
+ * gives up, it says so.
  *
- * Writers exclude each other by a lock of theirs. The value is a multiple of 8 bytes; all zero, and turn 0, until the first.
+ * Writers exclude each other by a lock of theirs. The value is a multiple of 8 bytes; all zero, and
+ * turn 0, until the first.
  */
 #ifndef SPILLWAY_PUBLISH_H
 #define SPILLWAY_PUBLISH_H
@@ -17,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A place for values of a type: in memory of this process, in a mapped file, or in a copy of one. */
+/* A place for values of a type: in this process, in a mapped file, or in a copy of one. */
 #define PUBLISHED(type)                                     \
 	struct {                                            \
 		_Atomic uint64_t turn;                      \
@@ -27,7 +29,10 @@
 /* Publishes *value in *place. Returns the turn that it has. */
 #define publish_value(place, value) \
 	publish_words(&(place)->turn, (place)->word[0], value, PUBLISH_WORDS(place, value))
-/* Copies the value in *place to *value. Returns whether it is whole; *of_turn: as publish_value() returned it. */
+/*
+ * Copies the value in *place to *value. Returns whether it is whole; *of_turn: as publish_value()
+ * returned it.
+ */
 #define publish_read(place, value, of_turn)                                                      \
 	publish_read_words(&(place)->turn, (place)->word[0], value, PUBLISH_WORDS(place, value), \
 	                   of_turn)

@@ -1,8 +1,8 @@
 /*
  * Queue: bounded, closable; many may put in and many take out.
  *
- * Items are the caller's pointers, handed on in order. Once closed, what is in it can still be taken and nothing more be
- * put in. No wait is without an end. Thread-safe.
+ * Items are the caller's pointers, handed on in order. Once closed, what is in it can still be
+ * taken and nothing more be put in. No wait is without an end. Thread-safe.
  */
 #ifndef SPILLWAY_QUEUE_H
 #define SPILLWAY_QUEUE_H
@@ -13,11 +13,14 @@
 struct queue;
 
 struct queue *queue_create(size_t room); /* NULL: no memory, or room is 0 */
-/* Nobody uses it any more. release() is given what is left; NULL: nothing is done with it. */
+/*
+ * Destroys a queue that nobody uses any more. release() is given what is left; NULL: nothing is
+ * done with it.
+ */
 void queue_destroy(struct queue *queue, void (*release)(void *item));
-/* Waits for room. 0, -ETIMEDOUT, or -EPIPE: it is closed. */
+/* Waits for room. Returns 0, -ETIMEDOUT, or -EPIPE where it is closed. */
 int queue_put(struct queue *queue, void *item, uint64_t patience_ns);
-/* Waits for an item. 0, -ETIMEDOUT, or -EPIPE: it is closed and empty. */
+/* Waits for an item. Returns 0, -ETIMEDOUT, or -EPIPE where it is closed and empty. */
 int queue_take(struct queue *queue, void **item, uint64_t patience_ns);
 void queue_close(struct queue *queue);
 size_t queue_count(struct queue *queue);

@@ -34,7 +34,7 @@ static int open_folder(const char *path, const char **name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Puts where the link leads in place of its path. 0 or a negative errno. */
+/* Puts where the link leads in place of its path. Returns 0 or a negative errno. */
 static int lead_on(int folder, const char *name, char path[PATH_MAX])
 {
 	char leads_to[PATH_MAX];
@@ -60,7 +60,7 @@ static bool is_own_descriptor(int folder, const char *name)
 	       one.st_dev == own.st_dev && one.st_ino == own.st_ino;
 }
 
-/* Returns whether a link here is the kernel's, of a descriptor: what such a link says is no path. */
+/* Returns whether a link here is the kernel's, to a descriptor: what it says is no path. */
 static bool is_of_proc(int folder)
 {
 	struct statfs system;
@@ -78,7 +78,10 @@ static bool is_strangers(int folder, const struct stat *link)
 	       around.st_uid != link->st_uid;
 }
 
-/* Looks at the last name of the path. 1: it was a link and has been followed, 0: found, or a negative errno. */
+/*
+ * Looks at the last name of the path. Returns 1 for a link that has been followed, 0 if found, or a
+ * negative errno.
+ */
 static int look(int folder, const char *name, struct target *target)
 {
 	struct stat found;
@@ -137,7 +140,7 @@ int target_find(const char *path, struct target *target)
 	return -ELOOP;
 }
 
-/* A socket cannot be opened; whoever listens there takes packets or a stream. */
+/* Connects to a socket, which cannot be opened; whoever listens there takes packets or a stream. */
 static int connect_to(const char *path)
 {
 	static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};

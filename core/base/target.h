@@ -1,10 +1,12 @@
 /*
- * Where output goes that somebody named a file for: to a new file, over an old one, or into what is there.
+ * Where output goes that somebody named a file for: to a new file, over an old one, or into what is
+ * there.
  *
- * Renaming a finished file over what is there is right for a file, of which nobody then sees half, and wrong for everything else:
- * a device would become a file, for all programs of the machine. A link leads on, as with any program that writes, unless
- * somebody else put it into a directory where everybody may, as /tmp is: so the kernel has it, where fs.protected_symlinks is
- * set. No allocation; errno is untouched on success.
+ * Renaming a finished file over what is there is right for a file, of which nobody then sees half,
+ * and wrong for everything else: a device would become a file, for all programs of the machine. A
+ * link leads on, as with any program that writes, unless somebody else put it into a directory
+ * where everybody may, as /tmp is: so the kernel has it, where fs.protected_symlinks is set. No
+ * allocation; errno is untouched on success.
  */
 #ifndef SPILLWAY_TARGET_H
 #define SPILLWAY_TARGET_H
@@ -14,9 +16,9 @@
 #include <sys/types.h>
 
 enum target_kind {
-	TARGET_NEW,  /* nothing is there */
-	TARGET_FILE, /* a regular file: to be replaced */
-	TARGET_STREAM, /* a device, a pipe, a socket, another process's descriptor: to be written into */
+	TARGET_NEW,    /* nothing is there */
+	TARGET_FILE,   /* a regular file: to be replaced */
+	TARGET_STREAM, /* a device, a pipe, a socket, another's descriptor: to be written into */
 	TARGET_DESCRIPTOR, /* one of our own descriptors, as /dev/stdout is */
 };
 
@@ -30,11 +32,15 @@ struct target {
 	bool is_kernels_link; /* of a TARGET_STREAM: it is opened through a link of /proc */
 };
 
-/* Finds it. 0 or a negative errno: -EACCES and is_strangers_link for a link that is not followed, -EISDIR for a directory. */
+/*
+ * Finds it. Returns 0 or a negative errno: -EACCES and is_strangers_link for a link that is not
+ * followed, -EISDIR for a directory.
+ */
 int target_find(const char *path, struct target *target);
 /*
- * Opens a TARGET_STREAM, without waiting: -ENXIO for a pipe that nobody reads, -EAGAIN where something else has come into its
- * place meanwhile. A descriptor of its own, CLOEXEC, that does not wait either, or a negative errno.
+ * Opens a TARGET_STREAM, without waiting: -ENXIO for a pipe that nobody reads, -EAGAIN where
+ * something else has come into its place meanwhile. Returns a descriptor of its own, CLOEXEC, that
+ * does not wait either, or a negative errno.
  */
 int target_open(const struct target *target);
 

@@ -3,13 +3,17 @@
 #define SPILLWAY_THREAD_H
 
 /*
- * function is given NULL. 0, or a negative errno: that of the kernel too where it lets no thread wait for another (futex
- * refused), because glibc ends a process for that. Thread-safe.
+ * Starts a thread; function is given NULL. Returns 0, or a negative errno: that of the kernel too
+ * where it lets no thread wait for another (futex refused), because glibc ends a process for that.
+ * Thread-safe.
  */
 int thread_start(void *(*function)(void *cookie));
 /* Returns whether threads can wait for each other: 0, or a negative errno. */
 int thread_can_wait(void);
-/* How many the process has, ours too; -1: not known. Opens no file: one that closes descriptors and opens others is not disturbed. */
+/*
+ * Returns how many threads the process has, ours too; -1: not known. Opens no file, so that a
+ * program that closes descriptors and opens others is not disturbed.
+ */
 int thread_count(void);
 
 #endif

@@ -20,7 +20,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* Not isdigit() and isspace(): the user's program may have set any locale. */
+/* Returns whether c is a digit. Not by isdigit(): the program may have set any locale. */
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -31,7 +31,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Reads digits[.digits]. What follows it, or NULL when there is no such number. */
+/* Reads digits[.digits]. Returns what follows it, or NULL when there is no such number. */
 static const char *scan_decimal(const char *text, struct decimal *out)
 {
 	/* More digits than this are below any unit's resolution. */
@@ -58,7 +58,7 @@ static const char *scan_decimal(const char *text, struct decimal *out)
 	return text;
 }
 
-/* Number and unit name; the empty name stands for no unit. Rounds down. */
+/* Reads a number and a unit's name; the empty name stands for no unit. Rounds down. */
 static int parse_scaled(const char *text, const struct unit *units, size_t count, bool any_case,
                         uint64_t *value)
 {
@@ -164,7 +164,7 @@ int units_parse_bool(const char *text, bool *value)
 	return -EINVAL;
 }
 
-/* value / factor of a unit with three significant digits, or all digits of the whole part. */
+/* Writes value / factor with three significant digits, or all digits of the whole part. */
 static const char *format_scaled(uint64_t value, const struct unit *unit, char *buf, size_t size)
 {
 	double number = (double)value / (double)unit->factor;
@@ -181,7 +181,7 @@ static const char *format_scaled(uint64_t value, const struct unit *unit, char *
 	return buf;
 }
 
-/* The largest unit of an ascending list of which there is at least one after rounding. */
+/* Chooses the largest unit of an ascending list of which there is at least one after rounding. */
 static const struct unit *choose_unit(const struct unit *units, size_t count, uint64_t value)
 {
 	size_t i = 0;

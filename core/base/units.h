@@ -16,26 +16,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0, -EINVAL (not a size) or -ERANGE (does not fit in 64 bits). */
+/* Reads a size. Returns 0, -EINVAL (not a size) or -ERANGE (does not fit in 64 bits). */
 int units_parse_size(const char *text, uint64_t *bytes);
 
-/* A whole or decimal percentage with or without "%", 0 to 100. 0, -EINVAL or -ERANGE. */
+/* Reads a decimal percentage with or without "%", 0 to 100. Returns 0, -EINVAL or -ERANGE. */
 int units_parse_percent(const char *text, double *percent);
 
-/* A whole number in decimal. 0, -EINVAL or -ERANGE. */
+/* Reads a whole number in decimal. Returns 0, -EINVAL or -ERANGE. */
 int units_parse_count(const char *text, uint64_t *count);
 
-/* "17ns", "10us", "250ms", "2s", "5m", "1h"; a bare number is seconds. Nanoseconds out. 0, -EINVAL
- * or -ERANGE. */
+/*
+ * Reads a duration as nanoseconds: "17ns", "10us", "250ms", "2s", "5m", "1h"; a bare number is
+ * seconds. Returns 0, -EINVAL or -ERANGE.
+ */
 int units_parse_duration(const char *text, uint64_t *nanoseconds);
 
-/* yes/no, true/false, on/off, 1/0, any case. 0 or -EINVAL. */
+/* Reads yes/no, true/false, on/off, 1/0, in any case. Returns 0 or -EINVAL. */
 int units_parse_bool(const char *text, bool *value);
 
-/* "1.50 GiB", "1023 MiB", "512 B": three significant digits, or the whole part. Returns buf. */
+/* Writes "1.50 GiB", "1023 MiB", "512 B": three digits, or the whole part. Returns buf. */
 const char *units_format_size(uint64_t bytes, char *buf, size_t size);
 
-/* "1.20 s", "350 ms", "17.0 us", "12 ns": the same. Returns buf. */
+/* Writes "1.20 s", "350 ms", "17.0 us", "12 ns" in the same way. Returns buf. */
 const char *units_format_duration(uint64_t nanoseconds, char *buf, size_t size);
 
 #endif

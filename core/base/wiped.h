@@ -1,7 +1,8 @@
 /*
- * What a forked child finds zero, however it was forked (fork, _Fork, raw clone): pages of their own that the kernel
- * wipes. It is what a launch looks at, and all that an unpaced one does: a child takes part in nothing, nothing acts on its
- * calls, and it is paid for by no look at the process number. Each field is its owner's to read and write.
+ * What a forked child finds zero, however it was forked (fork, _Fork, raw clone): pages of their
+ * own that the kernel wipes. It is what a launch looks at, and all that an unpaced one does: a
+ * child takes part in nothing, nothing acts on its calls, and it is paid for by no look at the
+ * process number. Each field is its owner's to read and write.
  */
 #ifndef SPILLWAY_WIPED_H
 #define SPILLWAY_WIPED_H
@@ -22,15 +23,18 @@ struct counters;
 
 struct wiped {
 	_Alignas(WIPED_PAGE) _Atomic bool is_active; /* this process takes part in the job: job.h */
-	_Atomic(struct counters *) statistics;     /* of the only device; NULL: ask: job.h */
+	_Atomic(struct counters *) statistics;       /* of the only device; NULL: ask: job.h */
 	/* By group; NULL: nothing acts. registry/actions.h */
 	_Atomic(const struct action_list *) actions[WIPED_GROUPS];
 };
 extern struct wiped wiped;
 
-/* From here on the kernel does it. False: it cannot (before Linux 4.14). */
+/*
+ * Has the kernel wipe the pages in forked children from here on. Returns false where it cannot
+ * (before Linux 4.14).
+ */
 bool wiped_start(void);
-/* By hand. */
+/* Wipes the pages by hand. */
 void wiped_clear(void);
 
 #endif
