@@ -112,7 +112,7 @@ bool freed_has(CUdeviceptr address)
 /* --- giving back --- */
 
 /*
- * Gives one back. The driver frees its own kinds of memory in some context alone, and with a context
+ * Gives one back. The driver frees its own kinds of memory in a context alone, and with a context
  * all that was made in it; so that nothing is freed twice, the context is held. Returns false while
  * the driver is asked to destroy that context.
  */
