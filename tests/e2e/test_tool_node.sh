@@ -133,6 +133,20 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect 0 $as_other "$spillway" stat
 	says "$out" '^theirs +65532 +running +1 +0 +12\.0 MiB .* SLURM_JOB_ID=4711$'
 
+	# `top` counts them as others'.
+	if command -v tmux >/dev/null; then
+		tmux -S "$TMPDIR/tmux" -f /dev/null new-session -d -s top -x 80 -y 24 "exec '$spillway' top --interval 50ms"
+		tries=0
+		until tmux -S "$TMPDIR/tmux" capture-pane -p -t top | tee "$out" |
+			grep -Eq '^GPU 0 Fake GPU +you +0 others 12\.0M free 1012M busy +- jobs  1$'; do
+			tries=$((tries + 1))
+			[ $tries -lt 1200 ] || break
+			sleep 0.05
+		done
+		[ $tries -lt 1200 ] || fail 'top does not count the memory of others'
+		tmux -S "$TMPDIR/tmux" kill-server
+	fi
+
 	# Whatever another user puts there, everybody's jobs are listed, and go on telling of themselves.
 	# shellcheck disable=SC2086 # words
 	$as_other sh -c "cd '$SPILLWAY_NODE_DIR' && seq -f 'job-65532-empty-%g.page' 5000 | xargs touch" || fail 'no 5000 files'

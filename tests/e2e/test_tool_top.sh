@@ -38,7 +38,7 @@ lacks() { ! grep -Eq -- "$1" "$out"; }
 keys() { terminal send-keys -t top "$@"; }
 # first_is JOB: the first row is of this job
 first_is() { in_time row_is "$1" || fail "expected $1 in the first row"; }
-row_is() { sed -n 4p "$out" | grep -q " $1 "; }
+row_is() { sed -n 5p "$out" | grep -q " $1 "; }
 
 SPILLWAY_MEMORY_LIMIT=512MiB SPILLWAY_SHARE=60 start_job alpha -m 4096 -c share_held=59960
 small=$pid
@@ -65,11 +65,12 @@ sees ' 60\.0% '
 cat >"$TMPDIR/expected" <<'END'
 spillway top  jobs: 2  processes: 2  sort: job                          hh:mm:ss
 
+GPU 0 Fake GPU               you  512M others     0 free  512M busy  60% jobs  2
     PID JOB        GPU          DEVICE          HOST  LIMIT SHARE   HELD SPILLS
-(small) alpha        0 #...      4.00K ......      0   512M   60%  60.0%      0
-(large) beta         0 ####....   512M ##....   256M   none  100%      -      1
+(small) alpha        0 █░░░      4.00K ░░░░░░      0   512M   60%  60.0%      0
+(large) beta         0 ████░░░░   512M ██░░░░   256M   none  100%      -      1
 END
-looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 5 | cmp -s - "$TMPDIR/expected"; }
+looks_as_expected() { sed "s/^ *(/(/" "$out" | head -n 6 | cmp -s - "$TMPDIR/expected"; }
 in_time looks_as_expected || fail "expected: $(cat "$TMPDIR/expected")"
 sees '^alpha, process \(small\): fake_job -m 4096 -c share_held=59960$'
 sees '^gpu 0: limit held 512 MiB, peak 4\.00 KiB, refused 0, idle 0 ns; Fake GPU, GPU-'
@@ -118,7 +119,7 @@ sees ' 1\.00G  100% '
 sees '^gpu 0: limit_set 1\.00 GiB'
 says "$SPILLWAY_STATE_DIR/beta.override.ini" '^memory_limit = 1G$'
 keys M 2 5 6 M Enter
-sees ' ##!! +512M ' # two beyond the limit
+sees ' ██▒▒ +512M ' # two beyond the limit
 sees '^gpu 0: limit_set 256 MiB'
 
 # Pause and resume.
@@ -154,10 +155,28 @@ sees 'pause the job, let it go on'
 keys x
 sees '^q quit'
 
+# Colour where it means something: what is held beyond the limit is red, what is within it green.
+coloured() { # coloured ESCAPE MARK
+	tries=0
+	until terminal capture-pane -e -p -t top | grep -q "$(printf '\033')\[[0-9;]*$1[0-9;]*m$2"; do
+		tries=$((tries + 1))
+		[ $tries -le 1200 ] || {
+			fail "$2 is not coloured $1"
+			return
+		}
+		sleep 0.05
+	done
+}
+coloured 31 █
+coloured 32 █
+
 # Other sizes: wide, small, too small, and back.
 terminal resize-window -t top -x 140 -y 12
 sees ' COMMAND$'
 sees ' fake_job -m 536870912'
+sees '^GPU 0 Fake GPU {17}█+░+ you ' # there is room for a bar, half of which is held
+marks() { grep '^GPU 0' "$out" | grep -o "$1" | wc -l; }
+[ "$(marks ░)" -ge "$(marks █)" ] && [ "$(marks ░)" -le $(($(marks █) + 1)) ] || fail 'not half a bar'
 terminal resize-window -t top -x 64 -y 9
 sees ' SPILLS$'
 sees '^alpha, process'
@@ -202,6 +221,8 @@ sees 'jobs: 4'
 keys End
 sees 'GPU-\?\[2Jé\?$'
 sees ' alpha '
+# Two GPUs that their jobs both call 0 are told by their bus.
+sees '^GPU 01:00\.0 Fake GPU .* jobs  1$'
 
 # What has ended is gone; q ends it, and the terminal is as before.
 kill "$small"
@@ -215,6 +236,10 @@ terminal respawn-pane -k -t top "sh -c 'echo \$\$ >$TMPDIR/pid; exec \"$spillway
 sees ' beta '
 kill "$(cat "$TMPDIR/pid")"
 sees '^status 143$'
+
+# Where the locale has no Unicode, bars are of plain marks.
+terminal respawn-pane -k -t top "LC_ALL=C exec '$spillway' top"
+sees ' beta +0 ##!! +512M ##\.\.\.\. '
 
 # A terminal nobody knows.
 terminal respawn-pane -k -t top "TERM=nonsense '$spillway' top; echo status \$?; exec cat"

@@ -35,8 +35,15 @@ static const char *short_size(uint64_t bytes, char *buf, size_t size)
 	return buf;
 }
 
-/* Cells of a bar: all of a part that is all, at least one of one that is not nothing. */
-static int bar_cells(uint64_t part, uint64_t all, int width)
+const char *top_mark(enum top_mark mark)
+{
+	static const char *const marks[TOP_MARKS] = {"█", "▒", "░", "▓"};
+	static const char *const plain[TOP_MARKS] = {"#", "!", ".", "o"};
+
+	return MB_CUR_MAX > 1 ? marks[mark] : plain[mark];
+}
+
+int top_bar_cells(uint64_t part, uint64_t all, int width)
 {
 	double cells = all ? (double)part / (double)all * width : 0;
 
@@ -45,30 +52,72 @@ static int bar_cells(uint64_t part, uint64_t all, int width)
 	return part && cells < 1 ? 1 : (int)cells;
 }
 
-/* Draws the GPU's memory: '#' what the process holds, '!' beyond the limit, '.' free within it. */
-static void device_bar(const struct top_row *row, int width, char *bar)
+/* Appends a mark of a bar, as far as there is room. */
+static void append(char *bar, size_t size, const char *mark)
 {
-	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;
-	int used = bar_cells(row->statistics.device_used, memory, width);
-	int allowed = bar_cells(limit, memory, width);
+	size_t length = strlen(bar);
 
-	for (int i = 0; i < width; i++)
-		bar[i] = i < used ? '#' : i < allowed ? '.' : ' ';
-	if (row->job_used > limit)
-		for (int i = allowed; i < used; i++)
-			bar[i] = '!';
-	bar[width] = '\0';
+	if (length + strlen(mark) < size)
+		snprintf(bar + length, size - length, "%s", mark);
 }
 
-/* Draws all memory that the process holds: '#' is on the host. */
-static void host_bar(const struct top_row *row, int width, char *bar)
+/* Draws the GPU's memory: what the process holds, beyond the limit too, and what is free within it. */
+static void device_bar(const struct top_row *row, int width, char *bar, size_t size)
+{
+	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;
+	int used = top_bar_cells(row->statistics.device_used, memory, width);
+	int allowed = top_bar_cells(limit, memory, width);
+
+	for (int i = 0; i < width; i++) {
+		bool is_over = row->job_used > limit && i >= allowed;
+
+		append(bar, size,
+		       i < used      ? top_mark(is_over ? TOP_OVER : TOP_USED)
+		       : i < allowed ? top_mark(TOP_FREE)
+		                     : " ");
+	}
+}
+
+/* Draws all memory that the process holds, and what of it is on the host. */
+static void host_bar(const struct top_row *row, int width, char *bar, size_t size)
 {
 	uint64_t host = row->statistics.host_used;
-	int cells = bar_cells(host, host + row->statistics.device_used, width);
+	int cells = top_bar_cells(host, host + row->statistics.device_used, width);
 
-	memset(bar, '#', (size_t)cells);
-	memset(bar + cells, '.', (size_t)(width - cells));
-	bar[width] = '\0';
+	for (int i = 0; i < width; i++)
+		append(bar, size, top_mark(i < cells ? TOP_USED : TOP_FREE));
+}
+
+const char *top_gpu_name(const struct top_gpu *gpu, char *buf, size_t size)
+{
+	const char *bus = strchr(gpu->device.pci_bus_id, ':');
+
+	if (gpu->index >= 0)
+		snprintf(buf, size, "GPU %d %s", gpu->index, gpu->device.name);
+	else
+		snprintf(buf, size, "GPU %s %s", bus ? bus + 1 : "?", gpu->device.name);
+	return buf;
+}
+
+uint64_t top_gpu_free(const struct top_gpu *gpu)
+{
+	uint64_t used = gpu->mine + gpu->others;
+
+	return used < gpu->device.memory ? gpu->device.memory - used : 0;
+}
+
+const char *top_gpu_figures(const struct top_gpu *gpu, char *buf, size_t size)
+{
+	char mine[32], others[32], rest[32], busy[16] = "-";
+	uint64_t percent = (gpu->busy + 500) / 1000;
+
+	if (gpu->busy_is_known)
+		snprintf(busy, sizeof busy, "%d%%", percent < 100 ? (int)percent : 100);
+	snprintf(buf, size, "you %5s others %5s free %5s busy %4s jobs %2d",
+	         short_size(gpu->mine, mine, sizeof mine),
+	         short_size(gpu->others, others, sizeof others),
+	         short_size(top_gpu_free(gpu), rest, sizeof rest), busy, gpu->jobs);
+	return buf;
 }
 
 static const char *held(const struct top_row *row, char *buf, size_t size)
@@ -89,14 +138,15 @@ static const char *device_cell(const struct top_row *row, enum top_column column
 {
 	const struct statistics *statistics = &row->statistics;
 
+	*buf = '\0';
 	switch (column) {
 	case TOP_DEVICE_BAR:
-		device_bar(row, width < (int)size ? width : (int)size - 1, buf);
+		device_bar(row, width, buf, size);
 		break;
 	case TOP_DEVICE:
 		return short_size(statistics->device_used, buf, size);
 	case TOP_HOST_BAR:
-		host_bar(row, width < (int)size ? width : (int)size - 1, buf);
+		host_bar(row, width, buf, size);
 		break;
 	case TOP_HOST:
 		return short_size(statistics->host_used, buf, size);

@@ -3,6 +3,7 @@
  *
  *   title      how many jobs and processes, the order, the filter
  *   message    what was said last
+ *   GPUs       a line each: its name, its memory, who has it
  *   headings
  *   rows       the selected one in reverse
  *   detail     what the selected row has no room for
@@ -24,7 +25,9 @@
 #include "tools/view/tool.h"
 
 enum { LINES_ABOVE = 3, LINES_BELOW = 4, LEAST_LINES = 9, LEAST_COLUMNS = 64 };
-enum { PAIR_HOST = 1, PAIR_OVER };
+enum { PAIR_HOST = 1, PAIR_OVER, PAIR_USED, PAIR_OTHERS };
+/* A low terminal has no line for GPUs, and no more than a third of another are theirs. */
+enum { GPU_LEAST_LINES = 12, GPU_PART = 3, GPU_NAME = 30, GPU_BAR_LEAST = 8 };
 
 static SCREEN *screen;
 static bool stands; /* the screen, instead of the shell's lines */
@@ -49,11 +52,13 @@ bool top_screen_open(void)
 	curs_set(0);
 	set_escdelay(25);
 	keypad(stdscr, TRUE);
-	if (has_colors()) {
+	if (has_colors() && !getenv("NO_COLOR")) {
 		start_color();
 		use_default_colors();
 		init_pair(PAIR_HOST, COLOR_YELLOW, -1);
 		init_pair(PAIR_OVER, COLOR_RED, -1);
+		init_pair(PAIR_USED, COLOR_GREEN, -1);
+		init_pair(PAIR_OTHERS, COLOR_BLUE, -1);
 	}
 	return true;
 }
@@ -64,9 +69,16 @@ int top_screen_key(int milliseconds)
 	return getch();
 }
 
-int top_screen_rows(void)
+static int gpu_lines(const struct top_view *view)
 {
-	int rows = LINES - LINES_ABOVE - LINES_BELOW;
+	int most = LINES < GPU_LEAST_LINES ? 0 : LINES / GPU_PART;
+
+	return view->gpus.count < most ? view->gpus.count : most;
+}
+
+int top_screen_rows(const struct top_view *view)
+{
+	int rows = LINES - LINES_ABOVE - LINES_BELOW - gpu_lines(view);
 
 	return rows > 0 ? rows : 1;
 }
@@ -166,10 +178,71 @@ static void draw_title(const struct top_view *view)
 	put_field(COLS, true, view->message);
 }
 
-static void draw_headings(const int width[TOP_COLUMNS])
+static void draw_marks(enum top_mark mark, int count, attr_t colour)
+{
+	attrset(colour);
+	for (int i = 0; i < count; i++)
+		addstr(top_mark(mark));
+	attrset(A_NORMAL);
+}
+
+/* Draws the GPU's memory: this user's, that of others, what is free. */
+static void draw_gpu_bar(const struct top_gpu *gpu, int width)
+{
+	uint64_t memory = gpu->device.memory;
+	int mine = top_bar_cells(gpu->mine, memory, width);
+	int others = top_bar_cells(gpu->others, memory, width);
+
+	others = others < width - mine ? others : width - mine;
+	draw_marks(TOP_USED, mine, COLOR_PAIR(PAIR_USED));
+	draw_marks(TOP_OTHERS, others, COLOR_PAIR(PAIR_OTHERS));
+	draw_marks(TOP_FREE, width - mine - others, A_DIM);
+}
+
+static void draw_gpu(const struct top_gpu *gpu)
+{
+	char name[128], figures[192];
+	int length = (int)strlen(top_gpu_figures(gpu, figures, sizeof figures));
+	int called = (int)strlen(top_gpu_name(gpu, name, sizeof name));
+	int left = COLS - 1 - length;
+	int field = called < GPU_NAME ? GPU_NAME : called;
+	int bar = left - field - 1;
+
+	if (bar < GPU_BAR_LEAST) {
+		field = left;
+		bar = 0;
+	}
+	attron(A_BOLD);
+	put_field(field, true, name);
+	attroff(A_BOLD);
+	addch(' ');
+	if (bar) {
+		draw_gpu_bar(gpu, bar);
+		addch(' ');
+	}
+	/* hardly anything is free */
+	attrset(top_gpu_free(gpu) < gpu->device.memory / 20 ? COLOR_PAIR(PAIR_OVER) : A_NORMAL);
+	put_field(length, false, figures);
+	attrset(A_NORMAL);
+}
+
+static void draw_gpus(const struct top_view *view)
+{
+	int lines = gpu_lines(view);
+
+	for (int i = 0; i < lines; i++) {
+		move(2 + i, 0);
+		if (i == lines - 1 && lines < view->gpus.count)
+			printw("and %d GPUs more", view->gpus.count - i);
+		else
+			draw_gpu(&view->gpus.gpu[i]);
+	}
+}
+
+static void draw_headings(int y, const int width[TOP_COLUMNS])
 {
 	attron(A_REVERSE);
-	move(2, 0);
+	move(y, 0);
 	for (enum top_column column = 0; column < TOP_COLUMNS; column++) {
 		bool left;
 		const char *heading = top_heading(column, &left);
@@ -190,8 +263,11 @@ static attr_t cell_colour(const struct top_row *row, enum top_column column)
 		return A_BOLD | COLOR_PAIR(PAIR_OVER);
 	if ((column == TOP_DEVICE || column == TOP_HOST) && row->moves_now)
 		return A_BOLD | COLOR_PAIR(PAIR_HOST);
-	if (column == TOP_DEVICE_BAR && row->gpu >= 0 && row->job_used > row->statistics.limit_set)
-		return COLOR_PAIR(PAIR_OVER);
+	if (column == TOP_DEVICE_BAR && row->gpu >= 0)
+		return COLOR_PAIR(row->job_used > row->statistics.limit_set ? PAIR_OVER
+		                                                            : PAIR_USED);
+	if (column == TOP_HELD && (row->statistics.paused || row->statistics.evicted))
+		return A_BOLD | COLOR_PAIR(PAIR_HOST);
 	if ((column == TOP_HOST || column == TOP_HOST_BAR) && row->statistics.host_used)
 		return COLOR_PAIR(PAIR_HOST);
 	return A_NORMAL;
@@ -270,16 +346,18 @@ static void draw_rows(const struct top_view *view)
 	int width[TOP_COLUMNS];
 
 	choose_widths(width);
-	draw_headings(width);
-	for (int i = 0; i < top_screen_rows() && view->first + i < view->rows.count; i++) {
+	draw_headings(LINES_ABOVE - 1 + gpu_lines(view), width);
+	for (int i = 0; i < top_screen_rows(view) && view->first + i < view->rows.count; i++) {
 		int index = view->first + i;
 
-		draw_row(LINES_ABOVE + i, &view->rows.row[index], width, index == view->selected);
+		draw_row(LINES_ABOVE + gpu_lines(view) + i, &view->rows.row[index], width,
+		         index == view->selected);
 	}
 	if (view->rows.count)
 		draw_detail(&view->rows.row[view->selected]);
 	else
-		mvaddstr(LINES_ABOVE, 0, *view->filter ? "nothing matches" : "no job runs here");
+		mvaddstr(LINES_ABOVE + gpu_lines(view), 0,
+		         *view->filter ? "nothing matches" : "no job runs here");
 }
 
 static void draw_bottom(const struct top_view *view)
@@ -310,9 +388,10 @@ static void draw_help(void)
 	    "  h ?                          this",
 	    "  q                            quit",
 	    "",
-	    "DEVICE  memory held; of the GPU's: # held, . free within the limit,",
-	    "        ! beyond the limit",
-	    "HOST    memory held in its place; # is its part of all that is held",
+	    "GPU     device memory of this user's jobs, of others' jobs, and the rest;",
+	    "        busy: GPU time that this user's jobs held over the last 5 s",
+	    "DEVICE  memory held; the bar: held, beyond the limit, free within it",
+	    "HOST    memory held in its place; the bar: its part of all that is held",
 	    "LIMIT SHARE   what is set; HELD: over the last 5 s, ~ an estimate, - unknown",
 	    "SPILLS  allocations placed on the host; STEP: time of a step",
 	    "Below   the selected row: memory moved to the host and back, steps and",
@@ -326,7 +405,7 @@ static void draw_help(void)
 
 void top_screen_draw(struct top_view *view)
 {
-	int room = top_screen_rows();
+	int room = top_screen_rows(view);
 
 	if (view->selected >= view->rows.count)
 		view->selected = view->rows.count - 1;
@@ -346,6 +425,7 @@ void top_screen_draw(struct top_view *view)
 		draw_help();
 	} else {
 		draw_title(view);
+		draw_gpus(view);
 		draw_rows(view);
 		draw_bottom(view);
 	}

@@ -108,6 +108,8 @@ static void read_rows(struct top *top)
 		if (top_row_is_same(&view->rows.row[i], was))
 			view->selected = i;
 	top_rows_free(&before);
+	top_gpus_free(&view->gpus);
+	top_gpus_read(&view->gpus);
 }
 
 static void ask(struct top *top, int purpose)
@@ -231,10 +233,10 @@ static void act(struct top *top, int key)
 		view->selected++;
 		break;
 	case KEY_PPAGE:
-		view->selected -= top_screen_rows();
+		view->selected -= top_screen_rows(view);
 		break;
 	case KEY_NPAGE:
-		view->selected += top_screen_rows();
+		view->selected += top_screen_rows(view);
 		break;
 	case KEY_HOME:
 		view->selected = 0;

@@ -1,6 +1,6 @@
 /*
- * spillway top, which is three things: the rows (what is), the screen (what is seen), and a change
- * in progress (what was asked for).
+ * spillway top, which is four things: the rows and the GPUs (what is), the screen (what is seen), and a
+ * change in progress (what was asked for).
  */
 #ifndef SPILLWAY_TOP_H
 #define SPILLWAY_TOP_H
@@ -55,6 +55,33 @@ void top_rows_free(struct top_rows *rows);
 bool top_row_is_same(const struct top_row *one, const struct top_row *other);
 const char *top_order_name(enum top_order order);
 
+/* --- GPUs: one per device that running jobs use --- */
+
+struct top_gpu {
+	struct segment_device device;
+	int index;             /* as the jobs number it; -1: they do not agree */
+	int jobs;              /* running ones, of all users */
+	uint64_t mine, others; /* bytes that jobs of this user, and of others, are charged for */
+	uint64_t
+	    busy; /* thousandths of a percent of its time that jobs of this state directory held */
+	bool busy_is_known;
+};
+
+struct top_gpus {
+	struct top_gpu *gpu;
+	int count;
+};
+
+/* Reads those that there are now. The caller frees them. */
+void top_gpus_read(struct top_gpus *gpus);
+void top_gpus_free(struct top_gpus *gpus);
+/* Writes "GPU 0 NAME", by its bus where jobs number it differently. Returns buf. */
+const char *top_gpu_name(const struct top_gpu *gpu, char *buf, size_t size);
+/* Writes its figures, each in a field of its own. Returns buf. */
+const char *top_gpu_figures(const struct top_gpu *gpu, char *buf, size_t size);
+/* Bytes that no job is charged for. */
+uint64_t top_gpu_free(const struct top_gpu *gpu);
+
 /* --- cells: the text of a row, by column --- */
 
 enum top_column {
@@ -76,6 +103,11 @@ enum top_column {
 
 /* The heading of a column, and on which side its text stands. */
 const char *top_heading(enum top_column column, bool *left);
+/* The marks of bars: Unicode where the locale has it. */
+enum top_mark { TOP_USED, TOP_OVER, TOP_FREE, TOP_OTHERS, TOP_MARKS };
+const char *top_mark(enum top_mark mark);
+/* Returns how many cells of a bar a part has: all for all, at least one for what is not nothing. */
+int top_bar_cells(uint64_t part, uint64_t all, int width);
 /* Writes a cell; bars are drawn width wide. Returns buf. */
 const char *top_cell(const struct top_row *row, enum top_column column, int width, char *buf,
                      size_t size);
@@ -106,6 +138,7 @@ bool top_change_has_ended(struct top_change *change);
 
 struct top_view {
 	struct top_rows rows;
+	struct top_gpus gpus;
 	int selected, first; /* rows */
 	enum top_order order;
 	bool reverse, help;
@@ -124,7 +157,7 @@ void top_screen_close(void);
 void top_screen_draw(struct top_view *view);
 /* Returns a key of <curses.h>, or ERR after this time. */
 int top_screen_key(int milliseconds);
-/* How many rows of the table there is room for. */
-int top_screen_rows(void);
+/* Returns how many rows of the table there is room for. */
+int top_screen_rows(const struct top_view *view);
 
 #endif
