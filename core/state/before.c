@@ -31,7 +31,10 @@ static bool is_of_before(const struct before_header *header, const struct stat *
 	       header->device_count <= BEFORE_DEVICES;
 }
 
-/* A copy during which no process came or went; or, after a bounded time, the last one. */
+/*
+ * Reads a copy during which no process came or went; or, after a bounded time, the last one.
+ * Returns whether it could be read and is of the version before.
+ */
 static bool read_still(int fd, struct before_file *copy, const char *job)
 {
 	struct deadline until = DEADLINE_IN((uint64_t)TRIES * PAUSE_NS);
@@ -112,7 +115,7 @@ static uint64_t higher(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Why memory stays has one word more since then. */
+/* Turns a reason why memory stays into today's code: there is one word more since then. */
 static uint64_t held_now(uint64_t held_then)
 {
 	return held_then ? held_then + 1 : HELD_NONE;

@@ -1,8 +1,10 @@
 /*
- * Claims: what a job's limit on a device is, and how far it has risen, for its own processes and for other jobs.
+ * Claims: what a job's limit on a device is, and how far it has risen, for its own processes and
+ * for other jobs.
  *
- * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under which charges are
- * compared with it; all else takes no lock. Other jobs' files are read by pread, and only their headers.
+ * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under
+ * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread,
+ * and only their headers.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,13 +76,16 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 	if (!claim)
 		return false;
 	before = atomic_load(&claim->judged_ns);
-	/* 0: nobody has yet, on a machine that may just have booted. Later than now: another clock wrote it. */
+	/*
+	 * 0: nobody has yet, on a machine that may just have booted. Later than now: another clock
+	 * wrote it.
+	 */
 	if (before && before <= now && now - before < interval_ns)
 		return false;
 	return atomic_compare_exchange_strong(&claim->judged_ns, &before, now);
 }
 
-/* What one job may still take of the device, by its header. */
+/* Returns what one job may still take of the device, by its header. */
 static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 {
 	uint64_t owed = 0;
@@ -100,7 +105,10 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	return owed;
 }
 
-/* Not as the others do, whose messages name the directory: this is not the thread to read the environment in. */
+/*
+ * Reads a job's header. Does not use the common functions, whose messages name the directory: this
+ * thread must not read the environment.
+ */
 static bool read_header(int directory, const char *job, struct segment_header *header)
 {
 	char name[SEGMENT_FILE_NAME_MAX];

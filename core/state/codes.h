@@ -1,8 +1,9 @@
 /*
  * Counters that are codes, each with what it can say and the word for it, from one list per code.
  *
- * CODES_<unit>(X): X(constant, word). The first says that there is nothing to tell and is 0; of several processes the
- * highest counts, so what matters more comes later. CODES(X): X(unit), every code there is.
+ * CODES_<unit>(X): X(constant, word). The first says that there is nothing to tell and is 0; of
+ * several processes the highest counts, so what matters more comes later. CODES(X): X(unit), every
+ * code there is.
  */
 #ifndef SPILLWAY_CODES_H
 #define SPILLWAY_CODES_H
@@ -45,7 +46,10 @@
 	X(ELASTIC_SPILL, "spill")     /* spill = managed or pinned: such memory cannot move */     \
 	X(ELASTIC_NO_ADDRESSES, "no_addresses")
 
-/* Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot be moved. */
+/*
+ * Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot
+ * be moved.
+ */
 #define CODES_held(X)                                                                          \
 	X(HELD_NONE, "-")                                                                      \
 	X(HELD_CHANGING, "changing")   /* settings change faster than they can be read */      \

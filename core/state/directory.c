@@ -22,9 +22,10 @@
 const char *directory_root = "";
 
 /*
- * Where the directory may be, in this order. All processes of a user see the same places, whatever their environment says, so
- * XDG_RUNTIME_DIR, which has not the same value in a login and in a batch job, is not asked. /run/user is nobody else's to
- * write to, but goes with the user's last session, so it is not the first.
+ * Where the directory may be, in this order. All processes of a user see the same places, whatever
+ * their environment says, so XDG_RUNTIME_DIR, which has not the same value in a login and in a
+ * batch job, is not asked. /run/user is nobody else's to write to, but goes with the user's last
+ * session, so it is not the first.
  */
 static const char *const places[] = {"/dev/shm/spillway-%u", "/run/user/%u/spillway",
                                      "/tmp/spillway-%u"};
@@ -50,7 +51,10 @@ static const char *place_path(int place, char *path, size_t size)
 	return path;
 }
 
-/* 0: a directory of ours that nobody else may write to. Else -EPERM, -ENOTDIR or the system's reason, and message. */
+/*
+ * Judges what was found at path. Returns 0 for a directory of the user's own that nobody else may
+ * write to; else -EPERM, -ENOTDIR or the system's reason, and message.
+ */
 static int judge(int result, const struct stat *found, const char *path, char *message, size_t size)
 {
 	if (result != 0) {
@@ -79,8 +83,9 @@ static int check_path(const char *path, char *message, size_t size)
 }
 
 /*
- * Returns the place that is the directory: the first that is there and ours already, for as long as it is, even where a
- * place before it has become free, or the user's processes would no longer agree; else the first that nobody else has.
+ * Returns the place that is the directory: the first that is there and ours already, for as long as
+ * it is, even where a place before it has become free, or the user's processes would no longer
+ * agree; else the first that nobody else has.
  */
 static int choose(void)
 {
@@ -109,8 +114,9 @@ const char *directory_path(char *path, size_t size)
 }
 
 /*
- * Opens the place that is the directory, and tells its path. Made if create is non-zero: one that somebody else has taken, or
- * that cannot be made here, is passed over. What is said in the end is of the first.
+ * Opens the place that is the directory, and tells its path. Made if create is non-zero: one that
+ * somebody else has taken, or that cannot be made here, is passed over. What is said in the end is
+ * of the first.
  */
 static int open_place(int create, char *path, size_t path_size, char *message, size_t size)
 {

@@ -1,10 +1,10 @@
 /*
  * The state directory: where a user's jobs keep their segments and override files.
  *
- * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of /dev/shm/spillway-UID,
- * /run/user/UID/spillway and /tmp/spillway-UID that is there and ours, else the first that can be made. Made 0700; not ours is
- * what is a symlink, belongs to someone else or is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the
- * others passed over.
+ * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of
+ * /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and ours, else
+ * the first that can be made. Made 0700; not ours is what is a symlink, belongs to someone else or
+ * is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the others passed over.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H
@@ -17,23 +17,37 @@ enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message 
 /* Fills path with the directory's name, without making it. */
 const char *directory_path(char *path, size_t size);
 /*
- * From now on the directory is the one it is now, made if it is missing, whatever becomes of the environment, which no thread of
- * ours may read while the program runs. Once, before there are such threads.
+ * Keeps the directory of this moment, made if it is missing, whatever becomes of the environment,
+ * which none of the shim's threads may read while the program runs. Called once, before there are
+ * such threads.
  */
 void directory_keep(void);
-/* Returns whether a place before the directory's is somebody else's; message then says whose, and where the directory is. */
+/*
+ * Returns whether a place before the directory's is somebody else's; message then says whose, and
+ * where the directory is.
+ */
 bool directory_passed_over(char *message, size_t size);
-/* The node's directory, for all users' jobs: SPILLWAY_NODE_DIR, else /run/spillway. Likewise. */
+/*
+ * Fills path with the node's directory, for all users' jobs, without making it: SPILLWAY_NODE_DIR,
+ * else /run/spillway.
+ */
 const char *directory_of_node(char *path, size_t size);
-/* The directory, made if create is non-zero and it is missing, checked. A read-only fd (CLOEXEC) or
- * a negative errno; message (may be NULL) then says why, naming the path. */
+/*
+ * Opens the directory, checked, and made if create is non-zero and it is missing. Returns a
+ * read-only fd (CLOEXEC) or a negative errno; message (may be NULL) then says why, naming the path.
+ */
 int directory_open(int create, char *message, size_t size);
-/* The same for this directory. */
+/* Opens this directory in the same way. */
 int directory_open_path(const char *path, int create, char *message, size_t size);
-/* "DIR/JOB.segment" and "DIR/JOB.override.ini". 0, -EINVAL (not a job's name) or -ENAMETOOLONG. */
+/*
+ * Fills path with "DIR/JOB.segment", or with "DIR/JOB.override.ini". Returns 0, -EINVAL (not a
+ * job's name) or -ENAMETOOLONG.
+ */
 int directory_segment_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);
-/* A job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. 0 or -EINVAL. */
+/*
+ * Checks a job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. Returns 0 or -EINVAL.
+ */
 int directory_check_name(const char *job);
 
 /* What comes before the places of the default: "", unless a test has them elsewhere. */

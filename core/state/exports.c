@@ -1,30 +1,34 @@
 /*
  * Exported memory: what others can hold when its owner has given it up or died.
  *
- * Memory that was exported lives until nobody has it: neither its owner, nor who imported it, nor an open descriptor of
- * it, somewhere in a process or under way in a socket. So what its owner gives up, or leaves behind when it is killed
- * and has drained, becomes the job's *orphaned* bytes, which are charged and compared with the limit like any others,
- * until two facts say that the job does not hold it any more:
+ * Memory that was exported lives until nobody has it: neither its owner, nor who imported it, nor
+ * an open descriptor of it, somewhere in a process or under way in a socket. So what its owner
+ * gives up, or leaves behind when it is killed and has drained, becomes the job's *orphaned* bytes,
+ * which are charged and compared with the limit like any others, until two facts say that the job
+ * does not hold it any more:
  *
- * importers    no process of the job has it open. Each says so in the memory's record, and a dead one's word goes with
- *              its slot
- * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its open file
- *              description (F_OFD_SETLK) on bytes that no file has, whose first is the memory's key and whose number is
- *              the memory's. Such a lock goes wherever the description goes, hinders nobody, ends with its last copy,
- *              however that ends, and the kernel lists all of them (/proc/locks). Who imports a descriptor finds the
- *              key in its own list of it (/proc/self/fdinfo), and so knows whether the memory is of its job, whom else
- *              it may be of, and how much it is
+ * importers    no process of the job has it open. Each says so in the memory's record, and a dead
+ *              one's word goes with its slot
+ * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its
+ *              open file description (F_OFD_SETLK) on bytes that no file has, whose first is the
+ *              memory's key and whose number is the memory's. Such a lock goes wherever the
+ *              description goes, hinders nobody, ends with its last copy, however that ends, and
+ *              the kernel lists all of them (/proc/locks). Who imports a descriptor finds the key
+ *              in its own list of it (/proc/self/fdinfo), and so knows whether the memory is of its
+ *              job, whom else it may be of, and how much it is
  *
- * Nothing is measured: what the driver says is free changes with every job on the device, and would forgive bytes that
- * somebody else has freed. Where there is doubt the job is charged: for memory whose descriptor somebody outside the job
- * keeps, for an import that is not known to be of the job (no tag: its maker is no process of Spillway, or may not lock),
- * and for what two processes of the job import from elsewhere, twice. Not seen is what a process outside the job has
- * imported and holds no descriptor of: it is charged to that process's job if it has one. Where /proc/locks can never be
- * read, a descriptor that nobody has imported yet is not seen, either.
+ * Nothing is measured: what the driver says is free changes with every job on the device, and would
+ * forgive bytes that somebody else has freed. Where there is doubt the job is charged: for memory
+ * whose descriptor somebody outside the job keeps, for an import that is not known to be of the job
+ * (no tag: its maker is no process of Spillway, or may not lock), and for what two processes of the
+ * job import from elsewhere, twice. Not seen is what a process outside the job has imported and
+ * holds no descriptor of: it is charged to that process's job if it has one. Where /proc/locks can
+ * never be read, a descriptor that nobody has imported yet is not seen, either.
  *
- * A record says all of it, so that totals can be made anew from the records whoever was killed in between; a record
- * whose owner is 0 is orphaned. Records change under the segment's lock; the kernel's list is read without it, before
- * the importers are looked at: who imports still has the descriptor when it says so.
+ * A record says all of it, so that totals can be made anew from the records whoever was killed in
+ * between; a record whose owner is 0 is orphaned. Records change under the segment's lock; the
+ * kernel's list is read without it, before the importers are looked at: who imports still has the
+ * descriptor when it says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,17 +41,18 @@
 #include "core/state/layout.h"
 
 /*
- * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what weighs nothing for the
- * quota: multicast objects, memory of the host, and what found no record.
+ * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what
+ * weighs nothing for the quota: multicast objects, memory of the host, and what found no record.
  */
 enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_BITS = 30 };
 #define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
 #define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
 #define BYTES_MAX ((uint64_t)1 << 48)
 /*
- * The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14 reads and 0.3 ms, 20000 are
- * 285 reads and 50 ms. Who gives up one piece of memory reads so much of it, who would be refused and who tends the segment
- * more. Where there is yet more, the job stays charged.
+ * The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14
+ * reads and 0.3 ms, 20000 are 285 reads and 50 ms. Who gives up one piece of memory reads so much
+ * of it, who would be refused and who tends the segment more. Where there is yet more, the job
+ * stays charged.
  */
 enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
@@ -75,7 +80,10 @@ static bool is_of_job(const struct segment *segment, uint64_t key)
 	return key >> JOB_SHIFT == key_of(segment, 0, 0) >> JOB_SHIFT;
 }
 
-/* Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the caller keeps alive. */
+/*
+ * Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the
+ * caller keeps alive.
+ */
 static struct segment_export *record_of(const struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = &segment->file->export[index_of(key)];
@@ -122,7 +130,9 @@ void segment_tag(const struct segment *segment, int descriptor, uint64_t key, ui
 	errno = saved;
 }
 
-/* The numbers of a line of locks, wherever a read ends: the last two are where one begins and ends. */
+/*
+ * The numbers of a line of locks, wherever a read ends: the last two are where one begins and ends.
+ */
 struct numbers {
 	uint64_t before, last, now;
 	bool is_in_word, is_number;
@@ -155,8 +165,9 @@ static bool is_never_opened(int error)
 }
 
 /*
- * Calls found() with where each lock in the file begins and ends. Returns how many reads brought something, at most so
- * many; 0: it cannot be read here; -1: that was not all of it, or it could not be opened this time.
+ * Calls found() with where each lock in the file begins and ends. Returns how many reads brought
+ * something, at most so many; 0: it cannot be read here; -1: that was not all of it, or it could
+ * not be opened this time.
  */
 static int each_lock(const char *path, int most,
                      void (*found)(void *cookie, uint64_t start, uint64_t end), void *cookie)
@@ -210,7 +221,10 @@ struct segment_tag segment_read_tag(int descriptor)
 
 /* --- judging --- */
 
-/* Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is open. */
+/*
+ * Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is
+ * open.
+ */
 struct judged {
 	const struct segment *segment;
 	uint32_t turn[SEGMENT_EXPORTS];
@@ -272,7 +286,7 @@ static bool is_candidate(struct judged *judged, const struct segment_export *e)
 	return true;
 }
 
-/* In doubt they stay. */
+/* Lets go those that nobody has open; in doubt they stay. Returns whether there were any. */
 static bool judge(struct segment *segment, struct judged *judged, int most)
 {
 	int reads = each_lock("/proc/locks", most, is_open, judged);
@@ -305,7 +319,7 @@ bool segment_judge_exports(struct segment *segment)
 
 /* --- for the owner --- */
 
-/* FNV-1a, never 0. */
+/* Returns the FNV-1a hash of a name, never 0. */
 static uint64_t hash_of(const void *bytes, size_t size)
 {
 	const unsigned char *c = bytes;
@@ -388,7 +402,10 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
 	return key;
 }
 
-/* Under the lock: the owner's bytes become the job's. Killed within, the next holder of the lock makes the totals anew. */
+/*
+ * Makes the owner's bytes the job's; under the lock. When it is killed within, the next holder of
+ * the lock makes the totals anew.
+ */
 static void orphan(struct segment *segment, struct segment_export *e)
 {
 	uint64_t bytes = atomic_load(&e->bytes), excess;

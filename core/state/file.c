@@ -135,7 +135,7 @@ int segment_reserve_file(int fd, size_t size)
 	return !error && fchmod(fd, 0600) != 0 ? -errno : error;
 }
 
-/* The file is all zero. */
+/* Fills a new file, which is all zero. Returns 0 or a negative errno. */
 static int initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
@@ -156,7 +156,8 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 
 /*
  * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
- * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job (remove.c).
+ * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job
+ * (remove.c).
  */
 static int create(int directory, const char *job, bool unnamed, char *message, size_t size)
 {
@@ -193,7 +194,10 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
-/* Not by posix_fallocate(), whose substitute writes. */
+/*
+ * Gives a file back the pages that somebody cut out. Does not use posix_fallocate(), whose
+ * substitute writes. Returns 0 or a negative errno.
+ */
 int segment_fill_holes(int fd, size_t size)
 {
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0)

@@ -1,5 +1,6 @@
 /*
- * What the processes of one job tell each other about pacing, in the job's segment: accounts, and slots in common.
+ * What the processes of one job tell each other about pacing, in the job's segment: accounts, and
+ * slots in common.
  *
  * lane  one process of the job, by its slot in the segment
  */

@@ -1,8 +1,8 @@
 /*
  * The segment file as it lies in shared memory, and what the files of this room share. Private.
  *
- * Whoever changes a struct here, struct counters or struct ledger raises SEGMENT_VERSION and the sizes
- * asserted below. magic, version and size keep their places in every version.
+ * Whoever changes a struct here, struct counters or struct ledger raises SEGMENT_VERSION and the
+ * sizes asserted below. magic, version and size keep their places in every version.
  *
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
  *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
@@ -10,7 +10,7 @@
  * retire   a dead slot's counters go into `ended` once, whenever the one who does it is killed: the
  *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
  * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
- *          joined, replaced and removed under it alone; dies with the process, is not inherited
+ * joined, replaced and removed under it alone; dies with the process, is not inherited
  */
 #ifndef SPILLWAY_LAYOUT_H
 #define SPILLWAY_LAYOUT_H
@@ -153,62 +153,75 @@ struct segment {
 	bool begins_run;                             /* its process was the first of a run */
 	bool begins_job;                             /* no process lived when its own came */
 	struct segment_limit limit[SEGMENT_DEVICES]; /* under the lock */
-	/* given back while the lock could not be had; settled with the next one that is, segment_tend() at the latest */
+	/*
+	 * given back while the lock could not be had; settled with the next one that is,
+	 * segment_tend() at the latest
+	 */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic bool has_left; /* likewise of exported memory */
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
 
 /*
- * How often who looks naps, for tens of microseconds, until changes of counters have ended, for all of a segment, unless a test
- * does more often. Not so long by the clock, which goes on while the machine stands still and no writer does (view.c).
+ * How often who looks naps, for tens of microseconds, until changes of counters have ended, for all
+ * of a segment, unless a test does more often. Not so long by the clock, which goes on while the
+ * machine stands still and no writer does (view.c).
  */
 extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
-/* remove.c; with the job lock. Returns whether there was one. */
+/* Removes the job's override (remove.c); with the job lock. Returns whether there was one. */
 bool segment_remove_override(int directory, const char *job);
-/* remove.c: removes what unnamed jobs, and whoever was killed while it made a segment, left behind. */
+/*
+ * Removes what unnamed jobs, and whoever was killed while it made a segment, left behind
+ * (remove.c).
+ */
 void segment_remove_left(struct segment *segment);
 
 /* file.c */
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
-/* DIR/JOB.segment, for messages. Returns path. */
+/* Fills path with DIR/JOB.segment, for messages. Returns path. */
 const char *segment_path(const char *job, char *path, size_t size);
-/* Whether header and file size are those of this job's segment. 0 or -EPROTO and message. */
+/*
+ * Checks that header and file size are those of this job's segment. Returns 0, or -EPROTO and
+ * message.
+ */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size);
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
-/* A segment that fits, found or made; under the job lock. A descriptor, else as segment_open(). */
+/*
+ * Finds or makes a segment that fits; under the job lock. Returns a descriptor, else as
+ * segment_open().
+ */
 int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
                            size_t size);
 /* Gives a new file all its pages. 0 or a negative errno. */
 int segment_reserve_pages(int fd, size_t size);
-/* And us alone the rights. */
+/* Gives a new file all its pages, and its user alone the rights. Returns 0 or a negative errno. */
 int segment_reserve_file(int fd, size_t size);
 /* Pages that somebody cut out of an existing file. 0 or a negative errno. */
 int segment_fill_holes(int fd, size_t size);
-/* NULL and errno when it cannot be. */
+/* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
 /* boot.c */
-/* What the machine said of itself when it was started; "" when it cannot be read. */
+/* Reads the id that the kernel drew when the machine was started; "" when it cannot be read. */
 void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
-/* Whether it was written since. */
+/* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);
 /* Reads up to size bytes of a small file. Number of bytes, 0 when it cannot be read. */
 size_t segment_read_line(const char *path, char *buf, size_t size);
-/* strncpy as it should be: terminated, the rest zero. */
+/* Copies text as strncpy should: terminated, the rest zero. */
 void segment_copy_text(char *to, size_t size, const char *from);
 
 /* lock.c */
 int segment_mutex_init(union segment_mutex *mutex);
-/* 0, or -EBUSY when it was not had within a second. */
+/* Takes the lock. Returns 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);
 void segment_unlock(struct segment_file *file);
-/* Around what readers must see whole; under the lock. */
+/* Begins a change that readers must see whole; under the lock. segment_change_end() ends it. */
 static inline void segment_change_begin(struct segment_header *header)
 {
 	atomic_fetch_add(&header->sequence, 1);
@@ -221,18 +234,24 @@ static inline void segment_change_end(struct segment_header *header)
 
 /* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
 void segment_repair(struct segment_file *file);
-/* A descriptor whose closing unlocks, or a negative errno. One at a time in a process. */
+/*
+ * Takes the job lock. Returns a descriptor whose closing unlocks, or a negative errno. A process
+ * has one at a time.
+ */
 int segment_job_lock(int directory, const char *job);
 
-/* As segment_list(), in this directory, whose descriptor it closes. */
+/* Lists like segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
 /* recount.c; all under the lock */
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-/* A slot is retired: what its process owned is orphaned, what it had imported it has no more. May be repeated. */
+/*
+ * Orphans what the process of a slot that is retired owned, and strikes out what it had imported.
+ * May be repeated.
+ */
 void exports_forget_slot(struct segment_file *file, uint32_t slot);
-/* No process lives: nobody of the job has what is orphaned. */
+/* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
 
@@ -241,31 +260,43 @@ bool export_is_orphan(const struct segment_export *e);
 void quota_settle(struct segment *segment);
 
 /* exports.c; under the lock */
-/* As quota_settle(), of exported memory. */
+/* Settles what was left of exported memory, as quota_settle() does of charges. */
 void exports_settle(struct segment *segment);
 
 /* slots.c; all under the lock */
-/* A free slot, its mutex held by the calling thread, everything else zero; or NULL. */
+/*
+ * Takes a free slot, its mutex held by the calling thread, everything else zero. Returns NULL when
+ * none is free.
+ */
 struct segment_slot *slots_take(struct segment_file *file);
 /* Marks slots of dead processes as draining and retires drained ones. Number of live ones. */
 int slots_probe(struct segment_file *file);
 void slots_retire(struct segment_file *file, struct segment_slot *slot);
 void slots_finish_retiring(struct segment_file *file);
-/* From the bytes alone, for readers: no trylock, no pid. */
+/*
+ * Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no trylock, no
+ * pid.
+ */
 bool slot_owner_lives(const struct segment_slot *slot);
-/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still be held. */
+/*
+ * Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still
+ * be held.
+ */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now);
 /* Says that a process of the job runs; any thread may. */
 void slots_tended(struct segment_header *header);
-/* Whether a draining slot's time is over. */
+/* Returns whether a draining slot's time is over. */
 bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
 
 /* totals.c */
-/* How an ended or a live process enters what is known of the job. */
+/* Adds an ended process, or a live one, to what is known of the job. */
 void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device);
 void totals_add_live(struct counters *total, const struct counters *process);
-/* Before the first live process is added: what is known of it replaces what ended ones had. */
+/*
+ * Forgets settings before the first live process is added: what is known of it replaces what ended
+ * ones had.
+ */
 void totals_forget_settings(struct counters *total);
 
 #endif

@@ -1,12 +1,14 @@
 /*
- * The ledger: the facts of one process on one device. It stands in the process's seat, or, where the process has none, in
- * its own memory. What follows from it is computed (verdict.h) and stored nowhere.
+ * The ledger: the facts of one process on one device. It stands in the process's seat, or, where
+ * the process has none, in its own memory. What follows from it is computed (verdict.h) and stored
+ * nowhere.
  *
- * facts     of the settings, and what the mover met under them; published together (publish.h), so that whoever is killed
- *           while it writes them leaves the old ones
- * words     charges and peaks, which change under the segment's lock, or the device's where there is no segment; spares
- *           and what must stay, which any thread counts. Who reads the facts first and then the words sees charges that
- *           are at least as new as the limit it compares them with
+ * facts     of the settings, and what the mover met under them; published together (publish.h), so
+ *           that whoever is killed while it writes them leaves the old ones
+ * words     charges and peaks, which change under the segment's lock, or the device's where there
+ *           is no segment; spares and what must stay, which any thread counts. Who reads the facts
+ *           first and then the words sees charges that are at least as new as the limit it compares
+ *           them with
  */
 #ifndef SPILLWAY_LEDGER_H
 #define SPILLWAY_LEDGER_H
@@ -50,7 +52,10 @@ struct ledger_copy ledger_read(const struct ledger *ledger);
 /* Makes an empty one of it; who looks meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
 
-/* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job change. */
+/*
+ * Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
+ * change.
+ */
 void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);

@@ -28,7 +28,7 @@ static bool is_valid(const struct segment *segment, int device, enum segment_sid
 	       (unsigned)side < SEGMENT_SIDES;
 }
 
-/* Under the lock. Answers how much the process did not hold. */
+/* Gives back bytes of the process; under the lock. Returns how many of them it did not hold. */
 static uint64_t give_back(struct segment *segment, int device, enum segment_side side,
                           uint64_t bytes)
 {
@@ -59,7 +59,7 @@ static bool fits(const struct segment *segment, int device, enum segment_side si
 	return bytes <= limit && total <= limit - bytes;
 }
 
-/* Under the lock. */
+/* Returns the limit in force; under the lock. */
 static uint64_t limit_in_force(const struct segment *segment, int device, bool is_moved)
 {
 	const struct segment_limit *limit = &segment->limit[device];
@@ -129,7 +129,9 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 {
 	if (device < 0 || device >= SEGMENT_DEVICES)
 		return;
-	/* If it is not had, another process stands still with it, and nobody of this one charges. */
+	/*
+	 * If it is not had, another process stands still with it, and nobody of this one charges.
+	 */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
 	if (is_locked)

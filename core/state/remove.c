@@ -14,7 +14,7 @@
 #include "core/state/layout.h"
 #include "core/state/ring_files.h"
 
-/* -EBUSY while a process lives, or a dead one's memory may still be held. */
+/* Returns -EBUSY while a process lives, or a dead one's memory may still be held; else 0. */
 static int check_is_over(struct segment_file *file)
 {
 	int error = segment_lock(file);
@@ -29,7 +29,10 @@ static int check_is_over(struct segment_file *file)
 	return error;
 }
 
-/* unnamed: -EBUSY for a job that somebody named. */
+/*
+ * Returns 0 when the job of the file is over, else -EBUSY or another negative errno. unnamed:
+ * -EBUSY also for a job that somebody named.
+ */
 static int check_file_is_over(int directory, const char *job, bool unnamed)
 {
 	struct segment_header header = {0};
@@ -64,7 +67,7 @@ bool segment_remove_override(int directory, const char *job)
 	return unlinkat(directory, name, 0) == 0;
 }
 
-/* The override, the rings of events, and, if segment_too, the segment. */
+/* Removes the override, the rings of events, and, if segment_too, the segment. */
 static int remove_files(int directory, const char *job, bool segment_too)
 {
 	char name[SEGMENT_FILE_NAME_MAX];
@@ -100,8 +103,8 @@ int segment_remove(const char *job)
 }
 
 /*
- * Under the lock. Returns whether there is another process than our own: one that lives and does not exit, or, unless those
- * alone are asked for, any whose memory may still be held.
+ * Returns whether there is another process than the calling one: one that lives and does not exit,
+ * or, unless those alone are asked for, any whose memory may still be held. Under the lock.
  */
 static bool has_others(const struct segment *segment, bool staying_alone)
 {
@@ -117,7 +120,10 @@ static bool has_others(const struct segment *segment, bool staying_alone)
 	return false;
 }
 
-/* Under the lock. The dead that drain, and the caller, are in the totals. */
+/*
+ * Returns whether anything is charged; under the lock. The dead that drain, and the caller, are in
+ * the totals.
+ */
 static bool is_anything_charged(const struct segment_header *header)
 {
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
@@ -159,7 +165,10 @@ static int remove_if_left(void *own, const char *job)
 	return 0;
 }
 
-/* Whoever makes a segment has its job's lock: with it nobody does, and what is unfinished stays so. */
+/*
+ * Removes an unfinished segment. Whoever makes one has its job's lock: with that lock nobody does,
+ * and what is unfinished stays so.
+ */
 static void remove_unfinished(int directory, const char *name)
 {
 	static const char ending[] = ".unfinished";

@@ -5,8 +5,9 @@
  * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a driver
- *          gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it exited normally
+ * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
+ *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
+ *          exited normally
  * run      the processes whose counters are summed up: those that overlap, and those that say the
  *          same run
  *
@@ -34,7 +35,9 @@ enum {
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
 #define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, about */
-/* A process whose last segment_tend() is longer ago does not run: on a busy machine they come late. */
+/*
+ * A process whose last segment_tend() is longer ago does not run: on a busy machine they come late.
+ */
 #define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
 
 struct segment;
@@ -67,43 +70,57 @@ void segment_leave(struct segment *segment);
  */
 void segment_tend(struct segment *segment);
 /*
- * The process exits normally and has nothing more to free: once its death is noticed, its slot drains
- * only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid.
+ * Says that the process exits normally and has nothing more to free: once its death is noticed, its
+ * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid.
  */
 void segment_exiting(struct segment *segment);
 /*
- * As segment_join(), for a job nobody named: its files are only for as long as its processes live, and say so before they have
- * their names, so that one killed here leaves nothing for ever. shared_by: who shares its limits, for those who look; "" for a
- * process alone. Removes the override of processes that have all ended, and the files that earlier such jobs, killed or gone by
- * exec or _exit, left behind. Takes the lock of other jobs: not while another thread of the process joins or removes one.
+ * Joins like segment_join(), for a job nobody named: its files are only for as long as its
+ * processes live, and say so before they have their names, so that one killed here leaves nothing
+ * for ever. shared_by: who shares its limits, for those who look; "" for a process alone. Removes
+ * the override of processes that have all ended, and the files that earlier such jobs, killed or
+ * gone by exec or _exit, left behind. Takes the lock of other jobs: not while another thread of the
+ * process joins or removes one.
  */
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
                          const char *shared_by, struct segment **segment, char *message,
                          size_t size);
 /*
- * For a job nobody named, as a process of it exits: removes the override and the segment unless another process is in the job.
- * Where a limit is shared the segment stays while anything is charged, of the calling process too: the memory is held until
- * it has died and longer, and the next process must find it charged. Whoever comes later removes that one. Any thread may call
- * it; the slot stays valid. As segment_remove().
+ * Removes the override and the segment of a job nobody named, as a process of it exits, unless
+ * another process is in the job. Where a limit is shared the segment stays while anything is
+ * charged, of the calling process too: the memory is held until it has died and longer, and the
+ * next process must find it charged. Whoever comes later removes that one. Any thread may call it;
+ * the slot stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
-/* In a forked child: unmaps without touching the parent's slot, and frees nothing: the allocator's
- * locks may be held by threads of the parent. */
+/*
+ * Unmaps in a forked child without touching the parent's slot, and frees nothing: the allocator's
+ * locks may be held by threads of the parent.
+ */
 void segment_abandon(const struct segment *segment);
 
-/* What no other process has, as those who look find it in segment_view and segment_process. */
+/*
+ * Tells what no other process has, as those who look find it in segment_view and segment_process.
+ */
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns);
 
-/* Index of this device, by UUID, else PCI bus id; added if new. -ENOSPC or -EBUSY. */
+/*
+ * Returns the index of this device, found by UUID, else by PCI bus id; added if new. Returns
+ * -ENOSPC or -EBUSY otherwise.
+ */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters and ledger of the calling process on one device; valid until leave. NULL for no valid index. */
+/*
+ * Counters and ledger of the calling process on one device; valid until leave. NULL for no valid
+ * index.
+ */
 struct counters *segment_counters(struct segment *segment, int device);
 struct ledger *segment_ledger(struct segment *segment, int device);
 
 /*
- * What the job's processes tell each other about pacing (lanes.h); valid until leave. *lane: the calling process's own,
- * zero when it joins. With the first of the processes that live at a time all of it is.
+ * Returns what the job's processes tell each other about pacing (lanes.h); valid until leave.
+ * *lane: the calling process's own, zero when it joins. With the first of the processes that live
+ * at a time all of it is zero.
  */
 struct lanes *segment_lanes(struct segment *segment, int *lane);
 
@@ -118,14 +135,14 @@ enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit);
 /*
- * The limit of the calling process's charges on a device: how far it may rise (segment_grown()), and whether what can move is
- * to be on the host.
+ * The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
+ * and whether what can move is to be on the host.
  */
 struct segment_limit {
 	uint64_t bytes, most; /* most <= bytes: it does not rise */
 	bool evict;
 };
-/* The bytes a limit allows that has risen by so much. */
+/* Returns the bytes that a limit allows which has risen by so much. */
 static inline uint64_t segment_limit_with(const struct segment_limit *limit, uint64_t grown)
 {
 	if (limit->most <= limit->bytes)
@@ -133,22 +150,25 @@ static inline uint64_t segment_limit_with(const struct segment_limit *limit, uin
 	return grown < limit->most - limit->bytes ? limit->bytes + grown : limit->most;
 }
 /*
- * Puts another limit in force; before the first there is none to charge within. It changes under the lock under which
- * segment_charge() compares with it: what is charged after this returns is within it, and what was charged before is
- * seen by segment_charged().
+ * Puts another limit in force; before the first there is none to charge within. It changes under
+ * the lock under which segment_charge() compares with it: what is charged after this returns is
+ * within it, and what was charged before is seen by segment_charged().
  */
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit);
 /*
- * As segment_reserve(), on the device, within the limit in force then, and `most` bytes in all. is_moved: it is for memory
- * that the mover brings, for which an evicted job has no room.
+ * Charges like segment_reserve(), on the device, within the limit in force then, and `most` bytes
+ * in all. is_moved: it is for memory that the mover brings, for which an evicted job has no room.
  */
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
-/* Job-wide bytes charged now, dead slots not yet drained included. */
+/* Returns the job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
-/* Those of dead slots alone, for which it looks, and lets go of what is drained: worth waiting for. */
+/*
+ * Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for such slots,
+ * and lets go of what is drained.
+ */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /*
@@ -158,26 +178,32 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
  */
 
 /*
- * Device memory of the calling process, charged already, that others may come to hold: from now until
- * segment_export_left() it is its owner's. 0: it cannot be followed, and is uncharged as any other.
+ * Enters device memory of the calling process, charged already, that others may come to hold: from
+ * now until segment_export_left() it is its owner's. Returns its key; 0: it cannot be followed, and
+ * is uncharged as any other.
  */
 uint64_t segment_export(struct segment *segment, int device, uint64_t bytes);
-/* The handle by which others import it, where that is no descriptor. */
+/* Notes the handle by which others import it, where that is no descriptor. */
 void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size);
 uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size);
 /*
- * The owner has given it up: it is charged to it no more, but to the job, as orphaned, unless nobody else can hold it.
- * How many bytes that are; 0: the key is not of memory that the process owns.
+ * Says that the owner has given it up: it is charged to it no more, but to the job, as orphaned,
+ * unless nobody else can hold it. Returns how many bytes that are; 0: the key is not of memory that
+ * the process owns.
  */
 uint64_t segment_export_left(struct segment *segment, uint64_t key);
-/* Says that the calling process has memory of the job open. False: it is not of the job, or not known any more. */
+/*
+ * Says that the calling process has memory of the job open. False: it is not of the job, or not
+ * known any more.
+ */
 bool segment_import(struct segment *segment, uint64_t key);
 void segment_import_left(struct segment *segment, uint64_t key);
 /* Bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
 /*
- * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any. Makes system calls, for a tenth
- * of a second at most. Called by whoever would be refused, and by segment_tend().
+ * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
+ * Makes system calls, for a tenth of a second at most. Called by whoever would be refused, and by
+ * segment_tend().
  */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);
@@ -186,7 +212,10 @@ struct segment_tag {
 	uint64_t key;   /* 0: there is no tag */
 	uint64_t bytes; /* 0: nothing that counts */
 };
-/* Writes the key and the bytes on an exported descriptor; key 0: that it is of this job and weighs nothing. */
+/*
+ * Writes the key and the bytes on an exported descriptor; key 0: that it is of this job and weighs
+ * nothing.
+ */
 void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes);
 struct segment_tag segment_read_tag(int descriptor);
 
@@ -199,30 +228,33 @@ struct claim {
 	uint64_t generation; /* of those that the process had before; 0: none */
 };
 /*
- * Says that the calling process has been told something else: what limit, for other jobs' segment_owed(); a limit other
- * than before starts without growth. Returns the generation of its settings: that of the job where another process has said
- * the same before, else a new one.
+ * Says that the calling process has been told something else: what limit, for other jobs'
+ * segment_owed(); a limit other than before starts without growth. Returns the generation of its
+ * settings: that of the job where another process has said the same before, else a new one.
  */
 uint64_t segment_claim(struct segment *segment, int device, const struct claim *claim);
 /* Returns the generation of the settings that a process of the job was told of last. One load. */
 uint64_t segment_generation(const struct segment *segment, int device);
 /* Bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
-/* limit: that it was judged for; of another that was claimed meanwhile it says nothing. */
+/*
+ * Sets by how much the limit has risen. limit: the one it was judged for; when another was claimed
+ * meanwhile nothing is set.
+ */
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);
-/* Whether the calling process is the one that judges growth now: one in interval_ns is. */
+/* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
 /*
- * Bytes of the device that other live jobs of this state directory may still take: what each one's limit leaves; of one
- * without a limit what it has on the host. Reads their files.
+ * Bytes of the device that other live jobs of this state directory may still take: what each one's
+ * limit leaves; of one without a limit what it has on the host. Reads their files.
  */
 uint64_t segment_owed(const struct segment *segment, int device);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
 void segment_follow(struct segment *segment, uint64_t override_hash);
-/* How many threads and CUDA contexts this process has, for stat; negative: not known. */
+/* Notes how many threads and CUDA contexts this process has, for stat; negative: not known. */
 void segment_count(struct segment *segment, int threads, int contexts);
-/* The last configuration error or warning of this process, for stat; "" clears. */
+/* Notes the last configuration error or warning of this process, for stat; "" clears. */
 void segment_complain(struct segment *segment, const char *message);
 
 /* --- for those who look (tools); never needs a live process, never writes --- */

@@ -13,7 +13,7 @@
 
 uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
 
-/* True: the mutex is ours now. */
+/* Tries to take the slot's mutex. Returns whether the calling thread holds it now. */
 static bool try_life(struct segment_slot *slot)
 {
 	int error = lock_robust_try(&slot->life.mutex); /* held for life */
@@ -56,9 +56,10 @@ void slots_tended(struct segment_header *header)
 }
 
 /*
- * The whole drain begins when the death is noticed: the driver gives memory back after a death, and neither when exit()
- * began nor when a death came that nobody saw says when that was. Where nobody was there to notice it, it came while
- * the job was last heard of, at the latest.
+ * Returns how long the memory may still be held. The whole drain begins when the death is noticed:
+ * the driver gives memory back after a death, and neither when exit() began nor when a death came
+ * that nobody saw says when that was. Where nobody was there to notice it, it came while the job
+ * was last heard of, at the latest.
  */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now)

@@ -1,16 +1,18 @@
 /*
  * Every figure that Spillway shows of one process on one device, from one list.
  *
- * STATISTICS_OF(C, L): each is C(name, how, unit, meaning), a counter, or L(name, how, unit, meaning), which stands in the
- * process's ledger or follows from it (ledger.h, verdict.h). STATISTICS(X) has them all, COUNTERS(X) the counters alone.
- * how: SUM (grows; a job's is the sum over processes, the ended ones too), NOW (a level; a job's is the sum over live
- * processes), MOST (a level; a job's is the highest of live processes), PEAK (highest level; a job's is the segment's own
- * peak where it has one, else the highest), SAME (a setting, alike in all processes; a job's is the live ones', else the
- * last); unit: bytes, count, ns, millipercent (thousandths of a percent), error (a CUresult), or a code of codes.h.
+ * STATISTICS_OF(C, L): each is C(name, how, unit, meaning), a counter, or L(name, how, unit,
+ * meaning), which stands in the process's ledger or follows from it (ledger.h, verdict.h).
+ * STATISTICS(X) has them all, COUNTERS(X) the counters alone. how: SUM (grows; a job's is the sum
+ * over processes, the ended ones too), NOW (a level; a job's is the sum over live processes), MOST
+ * (a level; a job's is the highest of live processes), PEAK (highest level; a job's is the
+ * segment's own peak where it has one, else the highest), SAME (a setting, alike in all processes;
+ * a job's is the live ones', else the last); unit: bytes, count, ns, millipercent (thousandths of a
+ * percent), error (a CUresult), or a code of codes.h.
  *
- * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing is decided by it. What
- * belongs together is changed between statistics_begin() and statistics_end(), which wait for nobody; who looks sees none
- * of it or all (view.c).
+ * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing
+ * is decided by it. What belongs together is changed between statistics_begin() and
+ * statistics_end(), which wait for nobody; who looks sees none of it or all (view.c).
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H
@@ -78,7 +80,10 @@ struct counters {
 	_Atomic uint64_t begun; /* a reader's last */
 };
 
-/* All that is shown of a process or a job on one device: counters, ledgers, and the verdict on them (view.c). */
+/*
+ * All that is shown of a process or a job on one device: counters, ledgers, and the verdict on them
+ * (view.c).
+ */
 struct statistics {
 #define X(name, how, unit, meaning) _Atomic uint64_t name;
 	STATISTICS(X)
@@ -90,7 +95,10 @@ struct statistics {
 #define statistics_set(counter, n) atomic_store_explicit(counter, n, memory_order_relaxed)
 #define statistics_get(counter)    atomic_load_explicit(counter, memory_order_relaxed)
 
-/* Any number of threads may be between them at a time; nothing that waits belongs there. */
+/*
+ * Begins a change of several counters. Any number of threads may be between begin and end at a
+ * time; nothing that waits belongs there.
+ */
 static inline void statistics_begin(struct counters *counters)
 {
 	atomic_fetch_add_explicit(&counters->begun, 1, memory_order_relaxed);
