@@ -1,9 +1,10 @@
 /*
  * Pages: writing one's own, and reading anybody's.
  *
- * Runs inside the user's process, on the helper thread: a file is new, complete and then renamed; nothing of others is
- * followed, mapped, waited for or removed. Of what is read only the file's owner is sure. page_withdraw() runs on whatever
- * thread exits, in a signal handler perhaps: no lock, no allocation.
+ * Runs inside the user's process, on the helper thread: a file is new, complete and then renamed;
+ * nothing of others is followed, mapped, waited for or removed. Of what is read only the file's
+ * owner is sure. page_withdraw() runs on whatever thread exits, in a signal handler perhaps: no
+ * lock, no allocation.
  */
 #include "core/pages/page.h"
 
@@ -42,7 +43,7 @@ static void name_of(uid_t owner, const char *job, uint64_t number, char name[NAM
 	         (unsigned long long)number);
 }
 
-/* Never 0. */
+/* Returns a random number, never 0. */
 static uint64_t random_number(void)
 {
 	uint64_t number = 0;
@@ -71,7 +72,7 @@ static uint64_t own_pid_namespace(void)
 	return file_status("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-/* When a process started; no other of this number did so then. 0: nobody says. */
+/* Returns when a process started; no other of this number did so then. 0: nobody says. */
 static uint64_t started_at(pid_t pid)
 {
 	enum { FIELDS = 20 }; /* from behind the command, in parentheses, to the time */
@@ -124,8 +125,8 @@ static int check(const struct page *page, ssize_t length, off_t file_size, char 
 }
 
 /*
- * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative errno and why:
- * -EPROTO not a page, or of another version.
+ * Reads NAME in the node's directory, whose descriptor is given, and checks it. 0, or a negative
+ * errno and why: -EPROTO not a page, or of another version.
  */
 static int page_read(int directory, const char *name, struct page *page, uid_t *owner, char *why,
                      size_t size)
@@ -210,7 +211,7 @@ static void fill(const struct segment *segment, struct page *page)
 		fill_device(file, (int)i, &page->device[i]);
 }
 
-/* Nothing to tell that does not stand there, and it was told lately. */
+/* Returns whether there is nothing to tell that does not stand there, and it was told lately. */
 static bool is_told(int directory, const char *name, const struct page *page)
 {
 	struct page told = {0};
@@ -226,7 +227,10 @@ static bool is_told(int directory, const char *name, const struct page *page)
 	return memcmp(&told, page, sizeof told) == 0;
 }
 
-/* For everybody to read, whatever the umask. False: something of others has its name, or there is no room. */
+/*
+ * Writes a page for everybody to read, whatever the umask. Returns false when something of others
+ * has its name, or there is no room.
+ */
 static bool write_page(int directory, const char *name, const struct page *page)
 {
 	char unfinished[NAME_SIZE];
@@ -295,10 +299,13 @@ static void publish(struct segment *segment)
 	close(directory);
 }
 
-/* In the directory that was found as the job was joined: this thread reads no environment, which is the program's. */
+/*
+ * Sweeps the directory that was found as the job was joined: this thread reads no environment,
+ * which is the program's.
+ */
 static int sweep(const char *node);
 
-/* Whether this process is the one of the job that looks after the page now. */
+/* Returns whether this process is the one of the job that looks after the page now. */
 static bool is_due(struct segment_header *header)
 {
 	uint64_t now = clock_now(), last = atomic_load(&header->page_ns);
@@ -341,7 +348,7 @@ void page_withdraw(struct segment *segment)
 
 /* --- whether it is still true --- */
 
-/* 1: it lives, 0: it is dead, -1: that cannot be told from here. */
+/* Returns 1: the writer lives, 0: it is dead, -1: that cannot be told from here. */
 static int writer_lives(const struct page *page)
 {
 	if (!page->pid_namespace || page->pid_namespace != own_pid_namespace() || page->pid <= 0)
@@ -352,7 +359,7 @@ static int writer_lives(const struct page *page)
 	return kill(page->pid, 0) != 0 && errno == ESRCH ? 0 : -1;
 }
 
-/* Whether its job still runs, as far as can be told from here. */
+/* Returns whether the page's job still runs, as far as can be told from here. */
 static bool page_lives(const struct page *page)
 {
 	char boot_id[SEGMENT_BOOT_ID_MAX];
@@ -379,7 +386,10 @@ static DIR *open_listing(const char *node)
 
 /* --- going through them --- */
 
-/* Reads one that has a page's name, unless its owner has had his part. 0 or a negative errno and why. */
+/*
+ * Reads one that has a page's name, unless its owner has had his part. 0 or a negative errno and
+ * why.
+ */
 static int look(int directory, const char *name, struct page_owners *owners,
                 struct page_found *found, char *why, size_t size)
 {
@@ -444,7 +454,10 @@ static bool is_left_unfinished(int directory, const char *name)
 	           (uint64_t)found.st_mtim.tv_sec + PAGE_STALE_NS / 1000000000;
 }
 
-/* It opens our own alone: a file of others costs a look at its name. */
+/*
+ * Removes pages of the user's own jobs that have ended, and what is unfinished. Opens the user's
+ * own alone: a file of others costs a look at its name. Returns how many it removed.
+ */
 static int sweep(const char *node)
 {
 	DIR *listing = open_listing(node);

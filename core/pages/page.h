@@ -1,16 +1,20 @@
 /*
- * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory (directory.h).
+ * Pages: what the jobs of a node tell everybody on it, one file per job in the node's directory
+ * (directory.h).
  *
- * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job, written by one of its
- *         processes at a time, by rename, when something changed and now and then as a sign of life
+ * page    job-UID-NAME-NUMBER.page, 0644: name, labels, devices, use, limits and shares of one job,
+ *         written by one of its processes at a time, by rename, when something changed and now and
+ *         then as a sign of life
  * owner   the user whose file it is; what a page does not say
  * token   the job's segment, so that who can read that needs no page of it
- * number  random, so that nobody sits on the page's name beforehand. Whoever has seen it and takes it while the page is away gains
- *         nothing: the next one bears another. The file it is written as first has a random name each time.
+ * number  random, so that nobody sits on the page's name beforehand. Whoever has seen it and takes
+ *         it while the page is away gains nothing: the next one bears another. The file it is
+ *         written as first has a random name each time.
  *
- * A hint: everybody may put files there. What is read is one fixed size, checked before it is believed, and nothing
- * depends on it but what is shown, and which directory of its owner's root is led to. How many files are looked at is bounded
- * for each user, so that nobody's files hide those of others.
+ * A hint: everybody may put files there. What is read is one fixed size, checked before it is
+ * believed, and nothing depends on it but what is shown, and which directory of its owner's root is
+ * led to. How many files are looked at is bounded for each user, so that nobody's files hide those
+ * of others.
  */
 #ifndef SPILLWAY_PAGE_H
 #define SPILLWAY_PAGE_H
@@ -64,11 +68,15 @@ struct page {
 /* --- for the process that belongs to the job --- */
 
 /*
- * Writes the job's page if it is due and this process is the one to do it. The helper thread calls it with
- * segment_tend(). Without a directory of the node nothing is done. Opens files; waits for nobody.
+ * Writes the job's page if it is due and this process is the one to do it. The helper thread calls
+ * it with segment_tend(). Without a directory of the node nothing is done. Opens files; waits for
+ * nobody.
  */
 void page_publish(struct segment *segment);
-/* As the process exits, after segment_exiting(): the page goes, unless others are in the job. Any thread may call it. */
+/*
+ * Withdraws the page as the process exits, after segment_exiting(), unless others are in the job.
+ * Any thread may call it.
+ */
 void page_withdraw(struct segment *segment);
 
 /* --- for those who look --- */
@@ -79,8 +87,9 @@ struct page_found {
 	bool lives;
 };
 /*
- * Calls each() for every page, of each user PAGE_OF_OWNER_MAX at most. Number of files that have a page's name and are none, or
- * are too many, the first of them said in why; -1: there is no such directory.
+ * Calls each() for every page, of each user PAGE_OF_OWNER_MAX at most. Number of files that have a
+ * page's name and are none, or are too many, the first of them said in why; -1: there is no such
+ * directory.
  */
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size);

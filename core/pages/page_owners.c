@@ -32,7 +32,10 @@ static bool grow(struct page_owners *owners)
 	return true;
 }
 
-/* Whoever asks counts something of it. */
+/*
+ * Returns what is counted of this user, and counts him among those that were met: whoever asks
+ * counts something of him.
+ */
 struct page_owner *page_owner_of(struct page_owners *owners, uid_t uid)
 {
 	if (2 * owners->used >= owners->size && !grow(owners))

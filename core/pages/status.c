@@ -1,8 +1,9 @@
 /*
  * The status file: what stands in it, and pushing it.
  *
- * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a rename. What is there and is no file
- * is written into without waiting; a link that somebody else put there is not followed (core/base/target.h).
+ * Runs inside the user's process: no more than some kilobytes on the stack, a new file and a
+ * rename. What is there and is no file is written into without waiting; a link that somebody else
+ * put there is not followed (core/base/target.h).
  */
 #include "core/pages/status.h"
 
@@ -22,7 +23,10 @@
 
 /* --- what stands in it --- */
 
-/* "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. Data from others: nothing to be escaped. */
+/*
+ * Writes "0000:3B:00.0" without its domain and in lower case, as AntMan names a GPU. It is data
+ * from others, but nothing in it has to be escaped.
+ */
 static void short_pci_bus_id(const char given[16], char name[16])
 {
 	char id[17] = "";
@@ -55,7 +59,10 @@ static size_t format_device(const struct status_device *device, char *text, size
 	    device->charged[on_host], device->has_spilled ? "OOM" : "");
 }
 
-/* What AntMan calls a graph is for us what a job repeats on a GPU. Nothing where no steps are known. */
+/*
+ * Writes how long a step takes. AntMan's graph is here what a job repeats on a GPU. Writes nothing
+ * where no steps are known.
+ */
 static size_t format_steps(const struct status *status, char *text)
 {
 	uint64_t longest_ns = 0;
@@ -131,7 +138,7 @@ static void read_status(const struct segment_file *file, struct status *status)
 	}
 }
 
-/* By a hundredth or more, or from or to not being known. */
+/* Returns whether the mean has changed: by a hundredth or more, or from or to not being known. */
 static bool has_moved(uint64_t mean, uint64_t told)
 {
 	uint64_t difference = mean > told ? mean - told : told - mean;
@@ -157,7 +164,7 @@ static bool is_news(const struct status *now, const struct status *told)
 /* By then who pushed has renamed the file, too. */
 #define RENAMED_NS 1000000000ull
 
-/* Whether the file says that. Of one that is being replaced nobody can tell. */
+/* Returns whether the file says that. Of one that is being replaced nobody can tell. */
 static bool stands_there(const struct status *status, const char *path)
 {
 	char text[STATUS_TEXT_MAX], found[512];
@@ -176,7 +183,10 @@ static bool stands_there(const struct status *status, const char *path)
 	return got == 0 && done == length;
 }
 
-/* Another process of the job has pushed something else, which nobody there may know to be wrong by now. */
+/*
+ * Returns whether another process of the job has pushed something else, which nobody there may know
+ * to be wrong by now.
+ */
 static bool is_pushed_over(const struct status *now, uint64_t pushed_ns,
                            const struct target *target, struct status *told)
 {
@@ -189,7 +199,7 @@ static bool is_pushed_over(const struct status *now, uint64_t pushed_ns,
 	return false;
 }
 
-/* When it was pushed last, and is to be now. */
+/* Returns whether this process is to push it now. last: when it was pushed last. */
 static bool is_time(struct segment_header *header, uint64_t last, uint64_t now)
 {
 	return (last == 0 || now - last >= STATUS_PUSH_NS) &&
@@ -207,7 +217,10 @@ static int write_file(int fd, const char *text, size_t length)
 	return fchmod(fd, 0644) == 0 ? 0 : -errno;
 }
 
-/* A pipe, or a device: a line at a time, as far as it takes them. The helper thread blocks SIGPIPE as every signal. */
+/*
+ * Writes into a pipe or a device: a line at a time, as far as it takes them. The helper thread
+ * blocks SIGPIPE as every signal.
+ */
 static int write_into(const struct target *target, const char *text, size_t length)
 {
 	int fd = target_open(target), error = 0;
@@ -222,7 +235,7 @@ static int write_into(const struct target *target, const char *text, size_t leng
 	return error;
 }
 
-/* For everybody to read, whatever the umask. */
+/* Replaces the file by one for everybody to read, whatever the umask. */
 static int replace(const char *path, int slot, const char *text, size_t length)
 {
 	char unfinished[PATH_MAX];

@@ -1,9 +1,10 @@
 /*
  * Finding or making a device's turn file.
  *
- * Runs inside the user's process: nothing is followed, believed or waited for without bound that others may have put
- * there; a descriptor is CLOEXEC and closed again. A file is completed under its lock, so nobody maps a half-made one;
- * what a killed maker leaves has no magic yet and is completed by the next.
+ * Runs inside the user's process: nothing is followed, believed or waited for without bound that
+ * others may have put there; a descriptor is CLOEXEC and closed again. A file is completed under
+ * its lock, so nobody maps a half-made one; what a killed maker leaves has no magic yet and is
+ * completed by the next.
  */
 #include "core/pages/turns.h"
 
@@ -73,7 +74,10 @@ static void fill_place(struct place *place, enum place_kind kind, const char *uu
 		snprintf(place->name, sizeof place->name, "turns-%s", uuid);
 }
 
-/* A descriptor or a negative errno. Of the node's directory nothing is asked: each file in it is judged. */
+/*
+ * Opens the place's directory. Returns a descriptor or a negative errno. Of the node's directory
+ * nothing is asked: each file in it is judged.
+ */
 static int open_directory(const struct place *place, bool make, const struct asker *asker)
 {
 	if (place->kind == OF_USER_IN_STATE)
@@ -91,8 +95,9 @@ static int open_directory(const struct place *place, bool make, const struct ask
 }
 
 /*
- * Whoever may write to a file may cut it short, and who then touches the mapping is killed (SIGBUS). So only those may
- * whom we trust with that: root, ourselves, and the group that root gave it to.
+ * Checks whose file it is. Whoever may write to a file may cut it short, and who then touches the
+ * mapping is killed (SIGBUS). So only those may whom we trust with that: root, ourselves, and the
+ * group that root gave it to.
  */
 static int check_owner(const struct stat *found, const struct place *place,
                        const struct asker *asker)
@@ -119,10 +124,13 @@ static int check_owner(const struct stat *found, const struct place *place,
 	return 0;
 }
 
-/* A descriptor or a negative errno. */
+/* Opens the turn file. Returns a descriptor or a negative errno. */
 static int open_file(int directory, const struct place *place, bool make, const struct asker *asker)
 {
-	/* NONBLOCK: it might be a pipe. Made only where there is none: protected_regular refuses O_CREAT on others' */
+	/*
+	 * NONBLOCK: it might be a pipe. Made only where there is none: protected_regular refuses
+	 * O_CREAT on others'
+	 */
 	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	int fd = openat(directory, place->name, flags);
 	if (fd < 0 && errno == ENOENT && make && place->kind != OF_ROOT) {
@@ -167,7 +175,7 @@ static int write_at(int fd, const void *bytes, size_t size, size_t at)
 	return length < 0 ? -errno : -EIO;
 }
 
-/* Everything but what check() looks at, and that last. */
+/* Writes everything but what check() looks at, and that last. */
 static int initialise(int fd)
 {
 	static const char none[sizeof(struct turns)];
@@ -186,7 +194,7 @@ static int initialise(int fd)
 	return error;
 }
 
-/* Under the lock: makes the file whole, or finds that it is. 0 or a negative errno. */
+/* Makes the file whole, or finds that it is; under the lock. Returns 0 or a negative errno. */
 static int complete(int fd, const struct place *place, const struct asker *asker)
 {
 	static const char unmade[8];
@@ -272,7 +280,10 @@ struct turns *turns_open(const char *uuid, char *message, size_t size)
 	return turns;
 }
 
-/* 0: this one would serve; -ENOENT: not this one, and nothing is wrong. */
+/*
+ * Looks whether this place would serve. Returns 0: it would; -ENOENT: it would not, and nothing is
+ * wrong; or another negative errno.
+ */
 static int find_at(const struct place *place, const struct asker *asker)
 {
 	int directory = open_directory(place, false, asker);

@@ -1,15 +1,20 @@
 /*
- * The turn file of a device: what processes of all jobs on it tell each other, so that one works at a time.
+ * The turn file of a device: what processes of all jobs on it tell each other, so that one works at
+ * a time.
  *
- * Processes of whom any one may write to the file may also cut it short, which kills those who have mapped it. So it is
- * shared by those alone who could harm each other anyway, or whom the administrator chose. The first that will do:
+ * Processes of whom any one may write to the file may also cut it short, which kills those who have
+ * mapped it. So it is shared by those alone who could harm each other anyway, or whom the
+ * administrator chose. The first that will do:
  *
- * turns-UUID      in the node's directory (/run/spillway, SPILLWAY_NODE_DIR), made by root, empty or not, for whoever
- *                 its mode lets write, others excepted
- * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all containers that have this directory
- * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that share that
+ * turns-UUID      in the node's directory (/run/spillway, SPILLWAY_NODE_DIR), made by root, empty
+ *                 or not, for whoever its mode lets write, others excepted
+ * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all containers that have this
+ *                 directory
+ * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that
+ *                 share that
  *
- * What is in it is not trusted all the same: whatever it says, a wait for it ends (core/pace/turn.h).
+ * What is in it is not trusted all the same: whatever it says, a wait for it ends
+ * (core/pace/turn.h).
  *
  * lane  one process that paces this device; free while its owner is 0
  */
@@ -45,14 +50,14 @@ struct turns {
 };
 
 /*
- * Maps the turn file of the device with this UUID, made when there is none. NULL: there cannot be one, jobs do not
- * take turns; message says why. The mapping stays for the life of the process. Opens files, waits a second or two at
- * most for others who do; any thread may call it.
+ * Maps the turn file of the device with this UUID, made when there is none. NULL: there cannot be
+ * one, jobs do not take turns; message says why. The mapping stays for the life of the process.
+ * Opens files, waits a second or two at most for others who do; any thread may call it.
  */
 struct turns *turns_open(const char *uuid, char *message, size_t size);
 /*
- * Names the file that turns_open() would map, and makes none. False: none can be. *by_root: it is root's, for more than
- * one user. message: why one that is there would not do, else "".
+ * Names the file that turns_open() would map, and makes none. False: none can be. *by_root: it is
+ * root's, for more than one user. message: why one that is there would not do, else "".
  */
 bool turns_find(const char *uuid, char *path, size_t path_size, bool *by_root, char *message,
                 size_t size);

@@ -1,12 +1,14 @@
 /*
  * Events: what happened when, on which device; each process writes its own into its ring (ring.h).
  *
- * EVENTS(X): X(kind, time, meaning, and three values, each a name and its unit). time: SPAN (has a begin and a duration) or
- * MOMENT (a begin alone). Unit: bytes, count, ns, millipercent, flag (0 or 1), a code of codes.h, or none, whose name is _.
- * `used` is the device memory, host_used the host memory in its place that this process holds just then.
+ * EVENTS(X): X(kind, time, meaning, and three values, each a name and its unit). time: SPAN (has a
+ * begin and a duration) or MOMENT (a begin alone). Unit: bytes, count, ns, millipercent, flag (0 or
+ * 1), a code of codes.h, or none, whose name is _. `used` is the device memory, host_used the host
+ * memory in its place that this process holds just then.
  *
- * event_note() may be called in any thread, with any lock held, and in a signal handler: no lock, no system call, no
- * allocation. Where nobody reads along there is no ring, and it is one load and one branch.
+ * event_note() may be called in any thread, with any lock held, and in a signal handler: no lock,
+ * no system call, no allocation. Where nobody reads along there is no ring, and it is one load and
+ * one branch.
  */
 #ifndef SPILLWAY_EVENT_H
 #define SPILLWAY_EVENT_H
@@ -65,10 +67,13 @@ extern _Atomic(struct ring *) event_ring;
 
 void ring_write(struct ring *ring, const struct event *event);
 
-/* N of "ctxN"; 0: another container. */
+/* Returns N of "ctxN"; 0: another container. */
 uint32_t event_context(const char *container);
 
-/* event_note(.kind = EVENT_burst, .device = ordinal, ...): what is said is evaluated only if it is kept. */
+/*
+ * event_note(.kind = EVENT_burst, .device = ordinal, ...): what is said is evaluated only if it is
+ * kept.
+ */
 #define event_note(...)                                                                          \
 	do {                                                                                     \
 		struct ring *event_to = atomic_load_explicit(&event_ring, memory_order_acquire); \

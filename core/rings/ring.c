@@ -1,8 +1,8 @@
 /*
  * Writing events.
  *
- * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no system call where the kernel
- * offers a clock page, no allocation.
+ * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no system
+ * call where the kernel offers a clock page, no allocation.
  */
 #include "core/rings/ring.h"
 
@@ -57,7 +57,7 @@ void ring_write(struct ring *ring, const struct event *event)
 	atomic_store_explicit(&record->sequence, 2 * ticket + 2, memory_order_release);
 }
 
-/* The file is all zero. */
+/* Fills the header of a new file, which is all zero. */
 static void initialise(struct ring_header *header, const struct segment *segment)
 {
 	const struct segment_slot *slot = segment->slot;
@@ -76,7 +76,7 @@ static void initialise(struct ring_header *header, const struct segment *segment
 	header->monotonic_ns = clock_now();
 }
 
-/* It gets its name when it is complete. */
+/* Makes a ring. It gets its name when it is complete. */
 static int make(const struct segment *segment, int directory, const char *name, struct ring **ring)
 {
 	char unfinished[RING_NAME_MAX + 1];

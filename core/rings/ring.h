@@ -1,11 +1,12 @@
 /*
  * The ring of a process: its latest events, in a file beside the job's segment.
  *
- * Bounded: the newest RING_RECORDS are kept, older ones are overwritten. The file outlives the process, so that what it
- * wrote last can be read; it goes with the segment, when a new run of the job begins, and when RING_KEPT processes of the
- * run have ended since.
+ * Bounded: the newest RING_RECORDS are kept, older ones are overwritten. The file outlives the
+ * process, so that what it wrote last can be read; it goes with the segment, when a new run of the
+ * job begins, and when RING_KEPT processes of the run have ended since.
  *
- * Any number of threads write at the same time (event.h). A writer that is killed leaves one record that readers skip.
+ * Any number of threads write at the same time (event.h). A writer that is killed leaves one record
+ * that readers skip.
  */
 #ifndef SPILLWAY_RING_H
 #define SPILLWAY_RING_H
@@ -17,11 +18,14 @@
 struct segment;
 
 /*
- * Makes the ring of the process that joined the segment; once. 0 or a negative errno, message filled. It does not
- * become event_ring by itself.
+ * Makes the ring of the process that joined the segment; once. 0 or a negative errno, message
+ * filled. It does not become event_ring by itself.
  */
 int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size);
-/* The device of this ordinal in the process is the job's device `index`. Before the ring is written to. */
+/*
+ * Says that the device of this ordinal in the process is the job's device `index`. Called before
+ * the ring is written to.
+ */
 void ring_name_device(struct ring *ring, int ordinal, int index);
 
 #endif

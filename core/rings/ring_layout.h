@@ -1,11 +1,13 @@
 /*
  * A ring as it lies in its file, and what the files of this room share about it. Private.
  *
- * Whoever changes a struct here, EVENTS, or what a code of an event means (codes.h), raises RING_VERSION. magic, version and size keep their places.
+ * Whoever changes a struct here, EVENTS, or what a code of an event means (codes.h), raises
+ * RING_VERSION. magic, version and size keep their places.
  *
  * ticket    number of a record: the first is 0. It lies in place ticket % RING_RECORDS
- * sequence  of a place: 2 * ticket + 1 while that record is being written, 2 * ticket + 2 once it is whole. A writer that
- *           finds another one at work there, or come before it, drops its record, so that no record is of two writers
+ * sequence  of a place: 2 * ticket + 1 while that record is being written, 2 * ticket + 2 once it
+ *           is whole. A writer that finds another one at work there, or come before it, drops its
+ *           record, so that no record is of two writers
  */
 #ifndef SPILLWAY_RING_LAYOUT_H
 #define SPILLWAY_RING_LAYOUT_H
@@ -64,7 +66,10 @@ static inline uint64_t ring_pack(const struct event *event)
 }
 
 /* ring_read.c */
-/* How long a unit's records that are being written are waited for; a writer needs nanoseconds. A test may shorten it. */
+/*
+ * How long a unit's records that are being written are waited for; a writer needs nanoseconds. A
+ * test may shorten it.
+ */
 extern uint64_t ring_patience_ns;
 
 #endif

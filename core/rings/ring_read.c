@@ -1,9 +1,10 @@
 /*
  * Reading rings.
  *
- * A record is copied between two copies of its sequence number: if both say that it is whole and of the ticket that is
- * looked for, so is the copy. The file may change at any time, by whoever can write to it: nothing read from it is
- * believed before it was compared, and what was compared is not read again.
+ * A record is copied between two copies of its sequence number: if both say that it is whole and of
+ * the ticket that is looked for, so is the copy. The file may change at any time, by whoever can
+ * write to it: nothing read from it is believed before it was compared, and what was compared is
+ * not read again.
  */
 #include "core/rings/ring_reader.h"
 
@@ -98,7 +99,7 @@ static bool is_terminated(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-/* 0 or a negative errno and message. */
+/* Checks a ring's header. Returns 0, or a negative errno and message. */
 static int check_header(const struct ring_header *header, const struct ring_id *id, off_t file_size,
                         const char *name, char *message, size_t size)
 {
@@ -148,7 +149,10 @@ static void lose(struct ring_reader *reader, uint64_t count)
 	reader->lost += count;
 }
 
-/* The unit at hand is still the ring it was. */
+/*
+ * Checks that the unit at hand is still the ring it was. Returns 0, or a negative errno and
+ * message.
+ */
 static int check_unit(struct ring_reader *reader, struct ring_header *header,
                       const struct ring_id *id, char *message, size_t size)
 {
@@ -197,7 +201,10 @@ static int open_unit(struct ring_reader *reader, const char *name, char *message
 	return 0;
 }
 
-/* The file as it is at this moment; what is in it may be anything. */
+/*
+ * Copies records out of the file as it is at this moment; what is in it may be anything. Returns 0
+ * or a negative errno.
+ */
 static int copy(struct ring_reader *reader, struct ring_record *to, int count)
 {
 	uint64_t first = reader->unit->position % RING_RECORDS;
@@ -263,8 +270,10 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 		whole = first_unfinished(reader, count);
 		if (whole > 0 || atomic_load(&reader->is_cancelled))
 			break;
-		/* Its writer was killed, or dropped it, or needs a moment: one for each unit. Then what is not whole
-		 * is lost. */
+		/*
+		 * Its writer was killed, or dropped it, or needs a moment: one for each unit. Then
+		 * what is not whole is lost.
+		 */
 		uint64_t now = clock_now();
 		if (!reader->patience_until)
 			reader->patience_until = now + ring_patience_ns;
@@ -279,7 +288,7 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 	return 0;
 }
 
-/* Whether the record is one; it may have been made by anybody. */
+/* Reads a record as an event. Returns whether it is one; it may have been made by anybody. */
 static bool read_event(const struct ring_record *record, struct event *event)
 {
 	uint64_t what = record->what;
@@ -310,7 +319,10 @@ static void tell_lost(struct ring_reader *reader, struct ring_entry *entry, uint
 	reader->lost_here = 0;
 }
 
-/* 1: an entry; 0: the unit is done; or a negative errno. */
+/*
+ * Finds the next entry of the unit at hand. Returns 1: an entry; 0: the unit is done; or a negative
+ * errno.
+ */
 static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, char *message,
                         size_t size)
 {
@@ -355,7 +367,10 @@ static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, ch
 
 /* --- reading --- */
 
-/* 0: there is a unit at hand; else as ring_reader_read_up_to(), but 1 for no more work. */
+/*
+ * Takes the next unit. Returns 0: there is one at hand; 1: no more work; else as
+ * ring_reader_read_up_to().
+ */
 static int next_unit(struct ring_reader *reader, struct queue *work, struct deadline *until,
                      char *message, size_t size)
 {

@@ -1,14 +1,16 @@
 /*
  * Reading rings: the events of one process after the other, each once.
  *
- * work unit   one ring, by its file's name (malloc'd; the reader frees it). It is read up to what it held when it was
- *             begun; put into the queue again, what came since
- * position    of each ring: the first record not handed out. serialize and restore carry positions and counts from one
- *             reader to the next
- * lost        records that were overwritten before they were read, or that their writer did not finish
+ * work unit   one ring, by its file's name (malloc'd; the reader frees it). It is read up to what
+ *             it held when it was begun; put into the queue again, what came since
+ * position    of each ring: the first record not handed out. serialize and restore carry positions
+ *             and counts from one reader to the next
+ * lost        records that were overwritten before they were read, or that their writer did not
+ *             finish
  *
- * Rings are data from others: read by pread(2), checked, never mapped or written to. What does not fit is an error of its
- * work unit and the next one can be read. One thread uses a reader; any may cancel it, a signal handler too.
+ * Rings are data from others: read by pread(2), checked, never mapped or written to. What does not
+ * fit is an error of its work unit and the next one can be read. One thread uses a reader; any may
+ * cancel it, a signal handler too.
  */
 #ifndef SPILLWAY_RING_READER_H
 #define SPILLWAY_RING_READER_H
@@ -39,31 +41,41 @@ struct ring_entry {
 	struct event event;
 };
 
-/* Of rings in this directory, whose descriptor it takes over. NULL: no memory. */
+/*
+ * Makes a reader of rings in this directory, whose descriptor it takes over. Returns NULL when
+ * there is no memory.
+ */
 struct ring_reader *ring_reader_create(int directory);
 void ring_reader_destroy(struct ring_reader *reader);
 
 /*
- * The next entries, at most n, of the unit at hand or of the next one in the queue. How many; 0: within this time there
- * was no more work, or the queue is closed. -ECANCELED; else the unit at hand is at fault, and message says why: -EPROTO
- * not a ring of this version, damaged or swapped; -ESTALE of an earlier boot; -ENOENT gone.
+ * Reads the next entries, at most n, of the unit at hand or of the next one in the queue. Returns
+ * how many; 0: within this time there was no more work, or the queue is closed; -ECANCELED; else
+ * the unit at hand is at fault, and message says why: -EPROTO not a ring of this version, damaged
+ * or swapped; -ESTALE of an earlier boot; -ENOENT gone.
  */
 int ring_reader_read_up_to(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
                            int n, uint64_t patience_ns, char *message, size_t size);
 int ring_reader_read(struct ring_reader *reader, struct queue *work, struct ring_entry *entry,
                      uint64_t patience_ns, char *message, size_t size);
-/* As if nothing had been read yet. */
+/* Makes the reader as if nothing had been read yet. */
 void ring_reader_reset(struct ring_reader *reader);
-/* From now on, until reset, every read is answered -ECANCELED. */
+/* Cancels: from now on, until reset, every read is answered -ECANCELED. */
 void ring_reader_cancel(struct ring_reader *reader);
 
 uint64_t ring_reader_produced(const struct ring_reader *reader);  /* records */
 uint64_t ring_reader_completed(const struct ring_reader *reader); /* work units */
 uint64_t ring_reader_lost(const struct ring_reader *reader);      /* records */
 
-/* Positions of rings that are still there, and counts, as text that the caller frees; NULL: no memory. */
+/*
+ * Positions of rings that are still there, and counts, as text that the caller frees; NULL: no
+ * memory.
+ */
 char *ring_reader_serialize_state(const struct ring_reader *reader);
-/* 0, -EINVAL with message (then nothing has changed) or -ENOMEM. Before anything is read. */
+/*
+ * Restores a saved state, before anything is read. Returns 0, -EINVAL with message (then nothing
+ * has changed) or -ENOMEM.
+ */
 int ring_reader_restore_state(struct ring_reader *reader, const char *state, char *message,
                               size_t size);
 

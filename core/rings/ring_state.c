@@ -37,7 +37,7 @@ char *ring_reader_serialize_state(const struct ring_reader *reader)
 	return NULL;
 }
 
-/* "KEY NUMBER", as it was written. */
+/* Parses "KEY NUMBER", written exactly so. */
 static bool parse_count(const char *line, const char *key, uint64_t *value)
 {
 	char again[64];
@@ -68,7 +68,7 @@ static bool parse_ring(char *line, struct known **list)
 	return known;
 }
 
-/* What is between two newlines, each in its turn; NULL: no more. */
+/* Returns what is between two newlines, each in its turn; NULL: no more. */
 static char *next_line(char **rest)
 {
 	char *line = *rest, *end = strchr(line, '\n');

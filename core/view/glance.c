@@ -1,8 +1,8 @@
 /*
  * A glance at a segment. Runs inside the user's process.
  *
- * The header's sums are right as long as a process lives that looks after them every second, so one is looked for: the
- * one that was found last, mostly.
+ * The header's sums are right as long as a process lives that looks after them every second, so one
+ * is looked for: the one that was found last, mostly.
  */
 #include "core/view/glance.h"
 
@@ -43,7 +43,10 @@ static bool somebody_lives(int fd)
 	return false;
 }
 
-/* A file from before a reboot looks as if its processes lived. */
+/*
+ * Returns whether the file was written since the machine was started: one from before looks as if
+ * its processes lived.
+ */
 static bool is_of_this_boot(const struct segment_header *header)
 {
 	static _Atomic uint64_t known;

@@ -1,6 +1,6 @@
 /*
- * What a job has of its devices, by a glance at its segment: a few KB instead of all of it, for who asks often and
- * belongs to the job without taking part in it.
+ * What a job has of its devices, by a glance at its segment: a few KB instead of all of it, for who
+ * asks often and belongs to the job without taking part in it.
  */
 #ifndef SPILLWAY_GLANCE_H
 #define SPILLWAY_GLANCE_H
@@ -17,8 +17,8 @@ struct segment_glance {
 };
 
 /*
- * Reads it while a process of the job lives. 0 or a negative errno: -EAGAIN where none is seen to live, or it changes
- * just now; segment_read() tells then. Thread-safe.
+ * Reads it while a process of the job lives. 0 or a negative errno: -EAGAIN where none is seen to
+ * live, or it changes just now; segment_read() tells then. Thread-safe.
  */
 int segment_glance(const char *job, struct segment_glance *glance);
 

@@ -7,7 +7,9 @@
 #include "core/base/clock.h"
 #include "core/state/verdict.h"
 
-/* Free, live or draining, though nobody may have noticed a death yet. */
+/*
+ * Returns whether the slot is free, live or draining, though nobody may have noticed a death yet.
+ */
 static enum segment_slot_state state_now(const struct segment_file *copy,
                                          const struct segment_slot *slot, bool this_boot)
 {
@@ -23,7 +25,10 @@ static enum segment_slot_state state_now(const struct segment_file *copy,
 	return slot_is_drained(slot, now) ? SLOT_FREE : SLOT_DRAINING;
 }
 
-/* Of one more than there are, whatever stands in the file. */
+/*
+ * Reads a count that is stored as one more than there are, whatever stands in the file. Returns -1
+ * where it is not known.
+ */
 static int counted(uint32_t count)
 {
 	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
@@ -48,7 +53,7 @@ static void add_process(struct segment_view *view, const struct segment_slot *sl
 		}
 }
 
-/* What is charged was read later, and may be more. */
+/* Returns the peak. What is charged was read later, and may be more. */
 static uint64_t peak(const struct segment_header *header, const struct segment_view *view,
                      int device, enum segment_side side)
 {
@@ -99,7 +104,10 @@ static void show_process(struct statistics *shown, const struct segment_slot *sl
 	statistics_set(&shown->host_peak, ledger->peak[SEGMENT_ON_HOST]);
 }
 
-/* What is known of a job without processes: the settings of the last one, which holds nothing. */
+/*
+ * Returns what is known of a job without processes: the settings of the last one, which holds
+ * nothing.
+ */
 static struct verdict verdict_of_ended(const struct facts *facts, const struct standing *standing)
 {
 	struct ledger_copy last = {.is_whole = true, .facts = *facts};
@@ -166,7 +174,10 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
 	statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
 }
 
-/* What a process that lives has open, or may come to, although its owner is gone; the next look of one of them says. */
+/*
+ * Adds what a process that lives has open, or may come to, although its owner is gone; the next
+ * look of one of them says.
+ */
 static void add_orphaned(struct segment_view *view, const struct segment_file *copy,
                          const enum segment_slot_state *state)
 {

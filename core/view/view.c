@@ -1,18 +1,18 @@
 /*
- * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of it: summary.h.
+ * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of
+ * it: summary.h.
  *
  * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Slots come and go under
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
  * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
- * together are read again until no change of them was under way, or so often that its process
- * must be stopped or killed within one. This is the one patience that is counted in looks and is no
+ * together are read again until no change of them was under way, or so often that its process must
+ * be stopped or killed within one. This is the one patience that is counted in looks and is no
  * deadline: where the machine stands still between two looks a writer has had no time to end its
  * change, so a deadline would take a living writer for a dead one; and whoever waits here has only
- * asked for figures. A process lives
- * when its slot's futex word says so (slot_owner_lives): the mutex's own truth, readable without a
- * trylock, and unlike pids and record locks right across pid namespaces, fork and closed
- * descriptors.
+ * asked for figures. A process lives when its slot's futex word says so (slot_owner_lives): the
+ * mutex's own truth, readable without a trylock, and unlike pids and record locks right across pid
+ * namespaces, fork and closed descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ enum {
 	READ_COUNTERS_PAUSE_NS = 20000
 };
 
-/* 0, or a negative errno; -EPROTO: shorter than asked. */
+/* Reads so many bytes. Returns 0 or a negative errno; -EPROTO: the file is shorter. */
 static int read_fully(int fd, void *buf, size_t size, off_t offset)
 {
 	for (size_t done = 0; done < size;) {
@@ -54,7 +54,10 @@ static int read_fully(int fd, void *buf, size_t size, off_t offset)
 	return 0;
 }
 
-/* Of one process on one device: as many changes had ended before the counters were read as had begun thereafter. */
+/*
+ * Reads the counters of one process on one device. They are whole when as many changes had ended
+ * before they were read as had begun thereafter.
+ */
 static int read_counters(int fd, off_t at, struct counters *counters, bool *is_whole)
 {
 	uint64_t ended, begun;
@@ -97,7 +100,10 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps
 	return 0;
 }
 
-/* The facts of one ledger, as they were at one time, and then its words. *is_whole: false where the former could not be had. */
+/*
+ * Reads the facts of one ledger, as they were at one time, and then its words. *is_whole: false
+ * where the former could not be had.
+ */
 static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 {
 	const off_t words = offsetof(struct ledger, charged);
@@ -142,7 +148,7 @@ static int read_ledgers(int fd, struct job_copy *job)
 	return 0;
 }
 
-/* The whole file; slots neither came nor went meanwhile. */
+/* Reads the whole file while slots neither come nor go. */
 static int read_still(int fd, struct job_copy *job)
 {
 	struct segment_file *copy = &job->file;
@@ -183,7 +189,10 @@ static bool slots_are_valid(const struct segment_file *copy)
 	return true;
 }
 
-/* What a program wrote is read by others, root among them: it drives no terminal of theirs. */
+/*
+ * Makes text printable. What a program wrote is read by others, root among them: it drives no
+ * terminal of theirs.
+ */
 static void make_printable(struct segment_file *copy)
 {
 	printable(copy->header.labels);
@@ -199,7 +208,10 @@ static void make_printable(struct segment_file *copy)
 	}
 }
 
-/* A checked and repaired copy of the job's segment. */
+/*
+ * Reads a checked and repaired copy of the job's segment. Returns 0, or a negative errno and
+ * message.
+ */
 static int read_copy(int directory, const char *job, struct job_copy *read, char *message,
                      size_t size)
 {

@@ -53,7 +53,7 @@ static int milliseconds_left(uint64_t deadline)
 	return deadline <= now ? 0 : (int)((deadline - now) / 1000000u + 1);
 }
 
-/* 0, -EAGAIN when the time is over. */
+/* Waits until the descriptor is ready. Returns 0, or -EAGAIN when the time is over. */
 static int wait_until_ready(int fd, short events, uint64_t deadline)
 {
 	for (;;) {
@@ -108,7 +108,10 @@ static bool is_name(const char *name)
 	       strcmp(name + strlen(name) - strlen(".socket"), ".socket") == 0;
 }
 
-/* A state directory's path may be longer than a socket's; it is reached by its descriptor then. */
+/*
+ * Fills in a socket's address. A state directory's path may be longer than a socket's; it is
+ * reached by its descriptor then.
+ */
 static int address_of(int directory, const char *name, struct sockaddr_un *address)
 {
 	char path[PATH_MAX];
@@ -263,7 +266,10 @@ int wire_connect(const struct wire_token *token, uint64_t deadline)
 	return fd;
 }
 
-/* Between its binding and its listening a socket refuses as well: only what is old is stale. */
+/*
+ * Removes a stale socket. Between its binding and its listening a socket refuses as well: only what
+ * is old is stale.
+ */
 static void remove_if_stale(int directory, const char *name)
 {
 	struct stat found;

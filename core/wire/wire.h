@@ -62,14 +62,17 @@ struct wire_reply {
 
 /* Returns whether the 64 bytes are a handle of ours, of this version or another. */
 bool wire_handle_is_ours(const void *bytes);
-/* A handle of this version with nothing else in it. */
+/* Returns a handle of this version with nothing else in it. */
 struct wire_handle wire_handle_new(void);
 
 uint64_t wire_deadline(uint64_t patience_ns); /* from now */
 
 int wire_token_make(struct wire_token *token);
 
-/* The socket of this process, in the state directory, non-blocking and CLOEXEC. The descriptor. */
+/*
+ * Makes this process's socket, in the state directory, non-blocking and CLOEXEC. Returns its
+ * descriptor.
+ */
 int wire_listen(const struct wire_token *token, char *message, size_t size);
 /* Returns where that is; empty where the path is too long. */
 void wire_socket_path(const struct wire_token *token, char *path, size_t size);
@@ -82,20 +85,24 @@ bool wire_is_socket_of(int fd, const struct wire_token *token);
 void wire_unlink(const struct wire_token *token);
 /* Removes the names of sockets that nobody listens at any more. */
 void wire_sweep(void);
-/* -EAGAIN: nobody is waiting. Others are refused: -EPERM. */
+/*
+ * Accepts a connection. Returns its descriptor; -EAGAIN: nobody is waiting; -EPERM: it is another
+ * user's, who is refused.
+ */
 int wire_accept(int listener);
 /*
- * The descriptor. -ENOENT and -ECONNREFUSED: the process is gone, or is not to be found from here.
+ * Connects to a process. Returns the descriptor. -ENOENT and -ECONNREFUSED: the process is gone, or
+ * is not to be found from here.
  */
 int wire_connect(const struct wire_token *token, uint64_t deadline);
 
-/* One message. deadline 0: at once or -EAGAIN. The descriptors stay the caller's. */
+/* Sends one message. deadline 0: at once or -EAGAIN. The descriptors stay the caller's. */
 int wire_send(int fd, const void *message, size_t size, const int *descriptors, size_t count,
               uint64_t deadline);
 /*
- * One message of exactly this size (else -EPROTO; -EPIPE: the other side has gone) and at most
- * `room` descriptors, now the caller's and CLOEXEC. *count may be less than what was sent where the
- * process can have no more.
+ * Receives one message of exactly this size (else -EPROTO; -EPIPE: the other side has gone) and at
+ * most `room` descriptors, now the caller's and CLOEXEC. *count may be less than what was sent
+ * where the process can have no more.
  */
 int wire_receive(int fd, void *message, size_t size, int *descriptors, size_t room, size_t *count,
                  uint64_t deadline);
