@@ -1,4 +1,7 @@
-/* Actions. Rules: runs inside the user's process, on its launch path; whoever runs a group takes no lock. */
+/*
+ * Actions. Rules: runs inside the user's process, on its launch path; whoever runs a group takes no
+ * lock.
+ */
 #include "core/registry/actions.h"
 
 #include <assert.h>
@@ -23,7 +26,7 @@ static struct kept {
 	int count;
 } kept[ACTION_GROUPS];
 
-/* With the lock held: a copy to change. */
+/* Returns a copy of the group's list, to change; with the lock held. */
 static struct action_list current(enum action_group group)
 {
 	const struct action_list *list = atomic_load(&wiped.actions[group]);
@@ -45,7 +48,10 @@ static bool are_same(const struct action_list *one, const struct action_list *ot
 	return true;
 }
 
-/* With the lock held: the list like this that is kept; made where there is none. NULL: *error says why. */
+/*
+ * Returns the list like this that is kept, made where there is none; with the lock held. NULL:
+ * *error says why.
+ */
 static const struct action_list *keep(enum action_group group, const struct action_list *like,
                                       int *error)
 {
@@ -66,7 +72,7 @@ static const struct action_list *keep(enum action_group group, const struct acti
 	return made;
 }
 
-/* With the lock held. */
+/* Publishes the list; with the lock held. Returns 0 or a negative errno. */
 static int publish(enum action_group group, const struct action_list *list)
 {
 	const struct action_list *published = NULL;
@@ -81,7 +87,7 @@ static int publish(enum action_group group, const struct action_list *list)
 	return 0;
 }
 
-/* The index, or -1. */
+/* Returns the index of an action, or -1. */
 static int find(const struct action_list *list, int phase, const char *name)
 {
 	for (int i = 0; i < list->count; i++)

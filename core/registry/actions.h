@@ -1,14 +1,15 @@
 /*
- * The action registry: what is done around a launch and an allocation, at the end of a step and with new settings.
+ * The action registry: what is done around a launch and an allocation, at the end of a step and
+ * with new settings.
  *
  * group    the occasion; its actions get its subject
  * phase    their order, ascending; within a phase they come in the order in which they were added
  *
- * Running a group calls its actions until one answers something else than 0, which is the group's answer. An
- * empty group costs a relaxed load and a predictable branch. Running takes no lock and never waits for who adds or removes:
- * a group is an immutable list behind one pointer. Lists are kept, and published again when the same actions stand again,
- * so that what is switched on and off takes no more memory than its first time. Thread-safe. In a forked child all
- * groups are empty.
+ * Running a group calls its actions until one answers something else than 0, which is the group's
+ * answer. An empty group costs a relaxed load and a predictable branch. Running takes no lock and
+ * never waits for who adds or removes: a group is an immutable list behind one pointer. Lists are
+ * kept, and published again when the same actions stand again, so that what is switched on and off
+ * takes no more memory than its first time. Thread-safe. In a forked child all groups are empty.
  */
 #ifndef SPILLWAY_ACTIONS_H
 #define SPILLWAY_ACTIONS_H
@@ -19,15 +20,20 @@
 
 #include "core/base/wiped.h"
 
-/* Each with its subject, and what becomes of its answer. */
+/*
+ * Groups of actions, each with its subject, and what becomes of its answer. After the driver, or
+ * the refusal, what the call answered stands.
+ */
 enum action_group {
-	ACTION_PRE_LAUNCH, /* struct job_launch (job/launch.h); refused: nothing is launched, and that is the call's answer */
-	ACTION_POST_LAUNCH, /* the same, after the driver or the refusal; what the call answered stands */
-	ACTION_PRE_ALLOC, /* struct vmem_act (memory/alloc/allocate.h); refused: nothing is allocated */
-	ACTION_POST_ALLOC, /* the same, after the allocation or the refusal; what it answered stands */
-	ACTION_STEP_END, /* struct device: a step of the program has ended there */
-	ACTION_STEP_BEGIN, /* struct device: the next one begins, with the time and the counts of now */
-	ACTION_CONFIG_CHANGED, /* struct job_change (job/settings.h): new settings are to take effect */
+	/* struct job_launch (job/launch.h); refused: nothing is launched, and that is the answer */
+	ACTION_PRE_LAUNCH,
+	ACTION_POST_LAUNCH, /* the same; after the driver or the refusal */
+	/* struct vmem_act (memory/alloc/allocate.h); refused: nothing is allocated */
+	ACTION_PRE_ALLOC,
+	ACTION_POST_ALLOC,     /* the same; after the allocation or the refusal */
+	ACTION_STEP_END,       /* struct device: a step of the program has ended there */
+	ACTION_STEP_BEGIN,     /* likewise: the next one begins, with the time and counts of now */
+	ACTION_CONFIG_CHANGED, /* struct job_change (job/settings.h): new settings take effect */
 	ACTION_GROUPS
 };
 
@@ -46,18 +52,21 @@ struct action {
 };
 
 /*
- * 0 or a negative errno: -EEXIST (of that phase and name there is one), -ENOSPC, -ENOMEM. Calls of the group that have begun
- * may not see it yet.
+ * Adds an action. Returns 0 or a negative errno: -EEXIST (of that phase and name there is one),
+ * -ENOSPC, -ENOMEM. Calls of the group that have begun may not see it yet.
  */
 int action_add(enum action_group group, const struct action *action);
-/* Whether there is one; *action is set then, and may be NULL. */
+/* Returns whether there is such an action; *action is set then, and may be NULL. */
 bool action_find(enum action_group group, int phase, const char *name, struct action *action);
 /*
- * 0 or a negative errno, and it is still there: -ENOENT, -ENOSPC, -ENOMEM. Calls of the group that have begun may call it
- * after that: what it needs must stay.
+ * Removes an action. Returns 0 or a negative errno, and it is still there: -ENOENT, -ENOSPC,
+ * -ENOMEM. Calls of the group that have begun may call it after that: what it needs must stay.
  */
 int action_remove(enum action_group group, int phase, const char *name);
-/* In a forked child, whose other threads may have held the lock. The groups are wiped. */
+/*
+ * Makes the lock anew in a forked child, whose other threads may have held it. The groups are
+ * wiped.
+ */
 void actions_forked(void);
 
 int actions_run_listed(enum action_group group, void *subject);
@@ -68,7 +77,7 @@ static inline bool actions_are_any(enum action_group group)
 	    atomic_load_explicit(&wiped.actions[group], memory_order_relaxed) != NULL, 0);
 }
 
-/* The answer of the first action that says no, else 0. */
+/* Runs the group's actions. Returns the answer of the first that says no, else 0. */
 static inline int actions_run(enum action_group group, void *subject)
 {
 	return actions_are_any(group) ? actions_run_listed(group, subject) : 0;

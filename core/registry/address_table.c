@@ -8,8 +8,11 @@ enum { FIRST_CAPACITY = 32, FIRST_SHIFT = 64 - 5 };
 
 static size_t home_of(const struct address_table *table, uint64_t address)
 {
-	/* Fibonacci hashing: what differs in the middle of an address reaches the top bits, and
-	 * addresses at even distances are spread evenly. An address that is of several types is of few. */
+	/*
+	 * Fibonacci hashing: what differs in the middle of an address reaches the top bits, and
+	 * addresses at even distances are spread evenly. An address that is of several types is of
+	 * few.
+	 */
 	return address * 0x9e3779b97f4a7c15u >> table->shift;
 }
 
@@ -18,7 +21,7 @@ static size_t next_place(const struct address_table *table, size_t i)
 	return (i + 1) & (table->capacity - 1);
 }
 
-/* Where the next resource of this address would go; needs capacity. */
+/* Returns where the next resource of this address would go; needs capacity. */
 static struct address_entry *free_place(const struct address_table *table, uint64_t address)
 {
 	size_t i = home_of(table, address);
@@ -125,7 +128,7 @@ static int grow(struct address_table *table)
 	return 0;
 }
 
-/* Where it would go; NULL: there is one already. */
+/* Returns where the resource would go; NULL: there is one already. */
 static struct address_entry *new_place(const struct address_table *table,
                                        const struct container *container,
                                        const struct resource_type *type, uint64_t address)

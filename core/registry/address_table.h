@@ -33,15 +33,21 @@ struct address_table {
 	_Atomic uint64_t entries; /* so far; read without the lock */
 };
 
-/* Valid until the table is changed. NULL: absent. */
+/* Finds an entry, valid until the table is changed. Returns NULL when it is absent. */
 struct address_entry *address_table_find(const struct address_table *table,
                                          const struct container *container,
                                          const struct resource_type *type, uint64_t address);
-/* The one in this container if there is one, else one in another; one that is leaving where there is no other. */
+/*
+ * Finds the entry in this container if there is one, else one in another; one that is leaving where
+ * there is no other.
+ */
 struct address_entry *address_table_find_any(const struct address_table *table,
                                              const struct container *preferred,
                                              const struct resource_type *type, uint64_t address);
-/* The newest of this type, in whatever container, that is none of those entered after so many. */
+/*
+ * Finds the newest entry of this type, in whatever container, that is none of those entered after
+ * so many.
+ */
 struct address_entry *address_table_find_before(const struct address_table *table,
                                                 const struct resource_type *type, uint64_t address,
                                                 uint64_t entries);
@@ -49,14 +55,14 @@ struct address_entry *address_table_find_before(const struct address_table *tabl
 struct address_entry *address_table_find_resource(const struct address_table *table,
                                                   uint64_t address, size_t place,
                                                   const struct resource *resource);
-/* 0, -EEXIST or -ENOMEM. */
+/* Enters a resource. Returns 0, -EEXIST or -ENOMEM. */
 int address_table_insert(struct address_table *table, struct container *container, uint64_t address,
                          struct resource *resource);
 /* Asks for the line where an entry of this address would be, for who is about to look. */
 void address_table_expect(const struct address_table *table, uint64_t address);
-/* The same, a little later, for the resource itself. */
+/* Asks a little later, in the same way, for the resource itself. */
 void address_table_expect_resource(const struct address_table *table, uint64_t address);
-/* What was taken out; afterwards another entry may stand in its place. */
+/* Takes an entry out; afterwards another may stand in its place. Returns its resource. */
 struct resource *address_table_remove(struct address_table *table, struct address_entry *entry);
 void address_table_free(struct address_table *table);
 

@@ -89,7 +89,7 @@ struct resource *container_find(const struct container *container, const struct 
 	return found ? found->resource : NULL;
 }
 
-/* NULL: of a type that has none. */
+/* Returns the resource's chain; NULL: it is of a type that has none. */
 static struct resource_chain *chain_of(struct resource *resource)
 {
 	size_t at = resource->type->chain;
@@ -171,8 +171,10 @@ struct resource *container_take_all(struct container *container)
 	struct address_table *table = container->addresses;
 	struct resource *taken = NULL, *resource;
 
-	/* A removal may move another entry into the place, from further on or from the beginning, where
-	 * everything was seen already: the place is looked at again. */
+	/*
+	 * A removal may move another entry into the place, from further on or from the beginning,
+	 * where everything was seen already: the place is looked at again.
+	 */
 	for (size_t i = 0; container->address_count && i < table->capacity;) {
 		if (table->entry[i].container != container) {
 			i++;

@@ -1,6 +1,6 @@
 /*
- * Container: a named group of resources; its part of the registry's address table, and one table of all
- * other names. Not locked; holds no reference of its own, the registry's pass through. Private.
+ * Container: a named group of resources; its part of the registry's address table, and one table of
+ * all other names. Not locked; holds no reference of its own, the registry's pass through. Private.
  */
 #ifndef SPILLWAY_CONTAINER_H
 #define SPILLWAY_CONTAINER_H
@@ -28,22 +28,25 @@ struct container {
 
 struct resource_name name_from_text(const char *text);
 struct resource_name name_from_address(uint64_t address);
-/* 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a control character. */
+/*
+ * Returns whether a name is valid: 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a
+ * control character.
+ */
 bool name_is_valid(const char *text);
 
-/* NULL: no memory. */
+/* Makes a container. Returns NULL when there is no memory. */
 struct container *container_new(const char *name, struct address_table *addresses);
-/* No longer in use; empty. */
+/* Frees a container that is empty and no longer in use. */
 void container_free(struct container *container);
 struct resource *container_find(const struct container *container, const struct resource_type *type,
                                 const struct resource_name *name);
-/* 0, -EEXIST or -ENOMEM. */
+/* Enters a resource. Returns 0, -EEXIST or -ENOMEM. */
 int container_insert(struct container *container, const struct resource_name *name,
                      struct resource *resource);
-/* What was taken out, or NULL. */
+/* Takes a resource out. Returns it, or NULL. */
 struct resource *container_remove(struct container *container, const struct resource_type *type,
                                   const struct resource_name *name);
-/* The same for an entry of the address table that is this container's. */
+/* Takes out in the same way an entry of the address table that is this container's. */
 struct resource *container_remove_entry(struct container *container, struct address_entry *entry);
 /* Takes everything out: chained by next_taken. */
 struct resource *container_take_all(struct container *container);

@@ -1,9 +1,11 @@
 /*
- * Container info: in which container and by which name a new resource is registered, from what was asked for.
+ * Container info: in which container and by which name a new resource is registered, from what was
+ * asked for.
  *
  * container  given, else the default one
- * name       given, else the maker's own if it says so: shared, whoever asks for the name gets the resource; else a unique
- *            one "_N_OWN": private, its maker's alone, who takes it out again
+ * name       given, else the maker's own if it says so: shared, whoever asks for the name gets the
+ *            resource; else a unique one "_N_OWN": private, its maker's alone, who takes it out
+ *            again
  *
  * Names of resources that begin with "_" are the registry's to give. Thread-safe.
  */
@@ -25,14 +27,20 @@ struct container_info {
 	bool is_private;
 };
 
-/* 0, or -EINVAL: a name cannot be used; *info is as it was. */
+/* Decides container and name. Returns 0, or -EINVAL: a name cannot be used; *info is as it was. */
 int container_info_make(struct registry *registry, const struct container_wish *wish,
                         struct container_info *info);
-/* The maker is done: what is private is deleted, what is shared stays. Whether it was deleted. */
+/*
+ * Says that the maker is done: what is private is deleted, what is shared stays. Returns whether it
+ * was deleted.
+ */
 bool container_info_end(struct registry *registry, const struct container_info *info,
                         const struct resource_type *type);
 
-/* "_N", or "_N_OWN" as far as it fits; no two alike in a registry. own NULL or not fit for a name: left out. */
+/*
+ * Writes "_N", or "_N_OWN" as far as it fits; no two are alike in a registry. own NULL or not fit
+ * for a name: left out.
+ */
 void registry_unique_name(struct registry *registry, const char *own, char name[REGISTRY_NAME_MAX]);
 
 #endif

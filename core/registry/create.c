@@ -1,4 +1,7 @@
-/* Who may create: one thread for each name, and the others wait for it. create() runs outside the registry's lock. */
+/*
+ * Who may create: one thread for each name, and the others wait for it. create() runs outside the
+ * registry's lock.
+ */
 #include <string.h>
 
 #include "core/base/lock.h"

@@ -1,9 +1,10 @@
 /*
- * Anonymous resources and their deleters: in the registry like all others (walked, counted, reached by handle), but under a
- * name nobody chose and owned by a deleter.
+ * Anonymous resources and their deleters: in the registry like all others (walked, counted, reached
+ * by handle), but under a name nobody chose and owned by a deleter.
  *
- * deleter  a resource itself; with its last reference what it owns leaves the registry. That may be gone already, deleted by
- *          handle or cleaned up with its container: then nothing happens, for its name is never given again
+ * deleter  a resource itself; with its last reference what it owns leaves the registry. That may be
+ *          gone already, deleted by handle or cleaned up with its container: then nothing happens,
+ *          for its name is never given again
  *
  * The registry outlives its deleters. Thread-safe.
  */
@@ -13,12 +14,13 @@
 #include "core/registry/registry.h"
 
 /*
- * Registers the resource (container as in registry_add()) and takes over the caller's reference. *deleter: one reference,
- * the caller's. 0 or as registry_add(), and the resource is the caller's still.
+ * Registers the resource (container as in registry_add()) and takes over the caller's reference.
+ * *deleter: one reference, the caller's. 0 or as registry_add(), and the resource is the caller's
+ * still.
  */
 int registry_add_anonymous(struct registry *registry, const char *container,
                            struct resource *resource, struct resource **deleter);
-/* Of what it owns, whether that is still there or not. */
+/* Makes the handle of what the deleter owns, whether that is still there or not. */
 void deleter_handle(const struct resource *deleter, struct handle *handle);
 
 extern const struct resource_type deleter_type;

@@ -1,7 +1,9 @@
 /*
- * Factories: ways of making one kind of thing, of which the one with the highest priority that works is chosen.
+ * Factories: ways of making one kind of thing, of which the one with the highest priority that
+ * works is chosen.
  *
- * They are tried in that order, whatever the order they stand in; no two of a kind have the same priority.
+ * They are tried in that order, whatever the order they stand in; no two of a kind have the same
+ * priority.
  */
 #ifndef SPILLWAY_FACTORY_H
 #define SPILLWAY_FACTORY_H
@@ -14,7 +16,7 @@ struct factory {
 	int priority;
 };
 
-/* The one to try after `before` (NULL: first) failed; NULL: none is left. */
+/* Returns the factory to try after `before` (NULL: first) failed; NULL: none is left. */
 static inline const struct factory *factory_next(const struct factory *const *factories, size_t n,
                                                  const struct factory *before)
 {

@@ -32,7 +32,10 @@ const char *handle_format(const struct handle *handle, char *buf, size_t size)
 	return buf;
 }
 
-/* The next part of a path, behind "/" and prefix; NULL: not there, or too long. */
+/*
+ * Reads the next part of a path, behind "/" and prefix. Returns what follows it; NULL: it is not
+ * there, or too long.
+ */
 static const char *take_part(const char *text, const char *prefix, char *part, size_t size)
 {
 	size_t skip = strlen(prefix);
@@ -93,7 +96,7 @@ const char *registry_type_name(struct registry *registry, uint64_t hash)
 	return type ? type->name : NULL;
 }
 
-/* 0 and the type it names here, -EXDEV or -ENOENT. */
+/* Finds the type that a handle names here. Returns 0, -EXDEV or -ENOENT. */
 static int find_type(struct registry *registry, const struct handle *handle,
                      const struct resource_type **type)
 {
@@ -120,7 +123,10 @@ int registry_lookup_handle(struct registry *registry, const struct handle *handl
 	return 0;
 }
 
-/* What stands under the handle's name instead: *other a type, or NULL. Whether there is its container. */
+/*
+ * Finds what stands under the handle's name instead: *other a type, or NULL. Returns whether there
+ * is its container.
+ */
 static bool look_around(struct registry *registry, const struct handle *handle,
                         const struct resource_type **other)
 {

@@ -1,4 +1,7 @@
-/* A lookup table that is written to. Rules: runs inside the user's process; out of memory is an answer. */
+/*
+ * A lookup table that is written to. Rules: runs inside the user's process; out of memory is an
+ * answer.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +46,7 @@ static bool hash_find(struct lookup_table *table, uint64_t key, void *value)
 	return found;
 }
 
-/* NULL: no memory. */
+/* Adds a key. Returns NULL when there is no memory. */
 static struct entry *add(struct hash_table *t, uint64_t key)
 {
 	struct entry *e = malloc(sizeof(*e) + t->table.value_size);

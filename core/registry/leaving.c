@@ -3,7 +3,10 @@
 #include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
-/* Under the lock, which all who change it hold: it is read without. */
+/*
+ * Counts one call more, or fewer, that asks the driver to destroy the resource; under the lock,
+ * which all who change the count hold: it is read without.
+ */
 static void mark(struct resource *resource, uint32_t change)
 {
 	uint32_t leaving = atomic_load_explicit(&resource->leaving, memory_order_relaxed);
@@ -48,8 +51,8 @@ bool registry_leave_object(struct registry *registry, const char *preferred,
 }
 
 /*
- * By the number of its entry, too: without a reference another resource may be at its place in memory by now, and it is not
- * touched before it is found.
+ * Takes out what left, found by the number of its entry, too: without a reference another resource
+ * may be at its place in memory by now, and it is not touched before it is found.
  */
 bool registry_left(const struct leaving *leaving, bool gone)
 {
@@ -62,7 +65,7 @@ bool registry_left(const struct leaving *leaving, bool gone)
 	struct address_entry *entry = address_table_find_resource(
 	    &registry->addresses, leaving->object, leaving->place, leaving->resource);
 	if (entry && entry->resource->entry == leaving->entry) {
-		if (gone) /* nobody asks any more; whoever has a reference still sees that it went */
+		if (gone) /* nobody asks any more; who has a reference still sees that it went */
 			taken = registry_take(registry, entry);
 		else
 			mark(entry->resource, (uint32_t)-1);

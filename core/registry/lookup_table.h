@@ -1,8 +1,10 @@
 /*
- * Lookup table: a resource that answers for many 64-bit keys at once, each with a value of a fixed size.
+ * Lookup table: a resource that answers for many 64-bit keys at once, each with a value of a fixed
+ * size.
  *
- * One interface, several tables: hash_table_create() is one that is written to; the chunks of an arena are another
- * (core/memory/arena/arena.h), a view of what is kept there anyway, which can only be read. Thread-safe.
+ * One interface, several tables: hash_table_create() is one that is written to; the chunks of an
+ * arena are another (core/memory/arena/arena.h), a view of what is kept there anyway, which can
+ * only be read. Thread-safe.
  */
 #ifndef SPILLWAY_LOOKUP_TABLE_H
 #define SPILLWAY_LOOKUP_TABLE_H
@@ -30,17 +32,23 @@ struct lookup_table {
 };
 
 /*
- * values: n of the table's size. A key that has none gets a copy of fallback; NULL: its place stays as it is. How many
- * were found.
+ * Finds the values of many keys. values: n of the table's size. A key that has none gets a copy of
+ * fallback; where that is NULL its place stays as it is. Returns how many were found.
  */
 size_t lookup_table_find(struct lookup_table *table, const uint64_t *keys, size_t n, void *values,
                          const void *fallback);
-/* All at once, for who looks meanwhile. 0; -EROFS: a view; -ENOMEM: those before the first that had no room are in. */
+/*
+ * Enters keys and values, all at once for who looks meanwhile. Returns 0; -EROFS: a view; -ENOMEM:
+ * those before the first that had no room are in.
+ */
 int lookup_table_insert(struct lookup_table *table, const uint64_t *keys, const void *values,
                         size_t n);
 size_t lookup_table_count(struct lookup_table *table);
 
-/* Empty, one reference; NULL: no memory, or values of 0 bytes. */
+/*
+ * Makes an empty table with one reference. Returns NULL when there is no memory, or for values of 0
+ * bytes.
+ */
 struct lookup_table *hash_table_create(size_t value_size);
 extern const struct resource_type hash_table_type;
 

@@ -1,12 +1,12 @@
 /*
- * Looking up many at once: the lines that will be touched are asked for before the first of them is needed, and the lock is
- * taken anew for each batch.
+ * Looking up many at once: the lines that will be touched are asked for before the first of them is
+ * needed, and the lock is taken anew for each batch.
  */
 #include "core/base/lock.h"
 #include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
 
-/* With the lock held; n at most LOOKUP_BATCH. */
+/* Finds n resources, at most LOOKUP_BATCH; with the lock held. */
 static size_t find_batch(struct registry *registry, const char *container_name,
                          const struct resource_type *type, const struct resource_name *names,
                          size_t n, struct resource **found)

@@ -44,13 +44,13 @@ static struct object *object_of(struct resource *resource)
 	return (struct object *)resource;
 }
 
-/* NULL: of a type that weighs nothing. */
+/* Returns the object's weight; NULL: it is of a type that weighs nothing. */
 static struct object_weight *weight_of(struct object *o)
 {
 	return o->resource.type->memory_used ? &((struct weighed *)o)->weight : NULL;
 }
 
-/* With the lock held. */
+/* Unlinks an object from its owner; with the lock held. */
 static void unlink_from_owner(struct object *o)
 {
 	if (!o->owner)
@@ -72,7 +72,10 @@ static void link_to_owner(struct object *o, struct object *owner)
 	owner->owned = o;
 }
 
-/* The first that it owns, with a reference and owned no more; NULL: nothing. */
+/*
+ * Takes the first object that the owner has, with a reference; it is owned no more. Returns NULL
+ * when there is none.
+ */
 static struct object *part(struct object *owner)
 {
 	struct object *o;
@@ -95,7 +98,7 @@ static void unlink_if_owned(struct object *o)
 	lock_release(&owned_lock);
 }
 
-/* Out of the registry, if it still has this very one. */
+/* Takes the object out of the registry, if that still has this very one. */
 static void leave(struct resource *object)
 {
 	struct object *o = object_of(object);
@@ -103,7 +106,7 @@ static void leave(struct resource *object)
 	registry_delete_resource(o->registry, o->address, object);
 }
 
-/* The last reference is gone: nobody else can give it something any more. */
+/* Destroys an object. The last reference is gone: nobody else can give it something any more. */
 static void object_destroy(struct resource *resource)
 {
 	struct object *o = object_of(resource), *going;
@@ -150,7 +153,7 @@ OBJECT_TYPES_WEIGHED(X)
 OBJECT_TYPES_CHAINED(X)
 #undef X
 
-/* To an owner, if nobody has it. */
+/* Gives an object to an owner, if nobody has it. */
 static void give(struct resource *object, struct resource *owner)
 {
 	struct object *o = object_of(object);
@@ -259,7 +262,7 @@ void object_use(struct resource *object, int64_t change)
 	lock_release(&owned_lock);
 }
 
-/* NULL, and says so: of another type. */
+/* Returns what is kept if it is of this type; else NULL, and says so. */
 static struct resource *verified(struct resource *kept, const struct resource_type *type,
                                  const struct object *o)
 {

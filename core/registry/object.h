@@ -1,9 +1,10 @@
 /*
- * Object: the resource for a CUDA object that needs no book-keeping but its address, container, bytes and
- * owner (contexts, modules, streams, events, ...).
+ * Object: the resource for a CUDA object that needs no book-keeping but its address, container,
+ * bytes and owner (contexts, modules, streams, events, ...).
  *
- * owner   what an object goes with: a function with its module, a stream with its green context. When the
- *         owner is destroyed, what it owns leaves the registry, in whatever container or device it is.
+ * owner   what an object goes with: a function with its module, a stream with its green context.
+ *         When the owner is destroyed, what it owns leaves the registry, in whatever container or
+ *         device it is.
  *
  * Thread-safe.
  */
@@ -12,7 +13,10 @@
 
 #include "core/registry/registry.h"
 
-/* Those that weigh nothing and have nothing of their own take 88 bytes, streams 160, the others 136. */
+/*
+ * Those that weigh nothing and have nothing of their own take 88 bytes, streams 160, the others
+ * 136.
+ */
 #define OBJECT_TYPES_LIGHT(X) \
 	X(context)            \
 	X(green_context)      \
@@ -56,7 +60,10 @@
 OBJECT_TYPES(X)
 #undef X
 
-/* What an object weighs: its device memory; what a kernel node or all kernel nodes of a graph launch. */
+/*
+ * What an object weighs: its device memory; what a kernel node or all kernel nodes of a graph
+ * launch.
+ */
 struct object_weight {
 	uint64_t bytes;
 	uint64_t most;        /* of code: device memory it may come to */
@@ -76,15 +83,16 @@ struct object_entry {
 };
 
 /*
- * Registers a CUDA object by its address; what that stood for before is gone. Of what an owner hands out again
- * object_belongs_to() says so first. 0 or a negative errno (as registry_add_object).
+ * Registers a CUDA object by its address; what that stood for before is gone. Of what an owner
+ * hands out again object_belongs_to() says so first. 0 or a negative errno (as
+ * registry_add_object).
  */
 int object_enter(struct registry *registry, const char *container,
                  const struct object_entry *entry);
-/* Likewise, with nothing but an address. */
+/* Tracks in the same way an object with nothing but an address. */
 int object_track(struct registry *registry, const char *container, const struct resource_type *type,
                  const void *address);
-/* The sum over what it owns of a type. */
+/* Returns the sum over what the object owns of a type. */
 struct object_weight object_owned_weight(struct resource *owner, const struct resource_type *type);
 uint64_t object_owner(struct resource *object); /* its address; 0: none */
 struct object_owner {
@@ -101,9 +109,11 @@ unsigned int object_flags(const struct resource *object);
 void object_weigh(struct resource *object, const struct object_weight *weight);
 void object_use(struct resource *object, int64_t change);
 /*
- * What is kept for an object as long as it lives: made when it is first asked for, the same from then on, released with the object. With a reference for the caller. NULL:
- * create() failed or answered another type, something of another type is kept already (both are said), or the object's
- * type weighs nothing. Of two who ask first at the same time both may create, and one resource is released again.
+ * Returns what is kept for an object as long as it lives, with a reference for the caller: made
+ * when it is first asked for, the same from then on, released with the object. NULL: create()
+ * failed or answered another type, something of another type is kept already (both are said), or
+ * the object's type weighs nothing. Of two who ask first at the same time both may create, and one
+ * resource is released again.
  */
 struct resource *object_kept(struct resource *object, const struct resource_type *type,
                              struct resource *(*create)(void *cookie), void *cookie);

@@ -51,7 +51,7 @@ const char *registry_container_name(const char *container)
 
 /* --- under the lock --- */
 
-/* They are short, and mostly the same. */
+/* Returns whether two names are the same. They are short, and mostly the same. */
 static bool is_same_name(const char *name, const char *other)
 {
 	while (*name && *name == *other) {
@@ -81,7 +81,7 @@ const struct container *registry_find_container(struct registry *registry, const
 	return find_container(registry, name);
 }
 
-/* 0, -EINVAL (there can be none of this name) or -ENOMEM. */
+/* Makes a container. Returns 0, -EINVAL (there can be none of this name) or -ENOMEM. */
 static int make_container(struct registry *registry, const char *name, struct container **made)
 {
 	struct container *container = find_container(registry, name);
@@ -126,7 +126,10 @@ const struct resource_type *registry_find_type(const struct registry *registry, 
 	return known ? known->type : NULL;
 }
 
-/* 0, -EINVAL (its name cannot be used, or means another type already) or -ENOMEM. */
+/*
+ * Enters a type. Returns 0, -EINVAL (its name cannot be used, or means another type already) or
+ * -ENOMEM.
+ */
 static int know_type(struct registry *registry, const struct resource_type *type,
                      struct known_type **known)
 {
@@ -170,7 +173,7 @@ struct resource *registry_find_named(struct registry *registry, const char *cont
 	return found ? resource_hold(found) : NULL;
 }
 
-/* What was there is handed out, to be released without the lock. */
+/* Replaces a resource. What was there is handed out, to be released without the lock. */
 static int replace(struct registry *registry, const char *container_name,
                    const struct resource_name *name, struct resource *resource,
                    struct resource **before)

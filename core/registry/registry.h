@@ -2,7 +2,8 @@
  * The registry: every CUDA resource the process holds, by name. One per device.
  *
  * resource   reference-counted; has a type, a name, memory_used(), describe(), destroy()
- * container  a named group of resources; one per CUDA context and per step of the program, and a default one
+ * container  a named group of resources; one per CUDA context and per step of the program, and a
+ *            default one
  * handle     names a resource for good: device, container, type, name; has a text form
  *            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f1234000000"
  *
@@ -26,44 +27,56 @@ struct registry;
 struct registry *registry_create(const char *job, int process, int gpu); /* NULL: no memory */
 void registry_destroy(struct registry *registry);
 
-/* container NULL or "": the default one ("default"). Takes over the caller's reference on success.
- * 0, -EEXIST, -EINVAL (a name empty, too long, with '/' or a control character; a type whose name
- * means another type already), -ENOMEM. */
+/*
+ * Adds a resource, and takes over the caller's reference on success. container NULL or "": the
+ * default one ("default"). Returns 0, -EEXIST, -EINVAL (a name empty, too long, with '/' or a
+ * control character; a type whose name means another type already), -ENOMEM.
+ */
 int registry_add(struct registry *registry, const char *container, const char *name,
                  struct resource *resource);
-/* NULL when absent; else with a reference for the caller. */
+/* Looks a resource up. Returns NULL when it is absent; else it has a reference for the caller. */
 struct resource *registry_lookup(struct registry *registry, const char *container,
                                  const struct resource_type *type, const char *name);
 /*
- * With a reference for the caller. create() runs outside the registry's lock, once under races:
- * others who want the same wait for it and, when it fails, try themselves. NULL when it fails,
- * answers another type (which is said), or asks for the very resource it is to make.
+ * Looks a resource up, or makes it; with a reference for the caller. create() runs outside the
+ * registry's lock, once under races: others who want the same wait for it and, when it fails, try
+ * themselves. Returns NULL when it fails, answers another type (which is said), or asks for the
+ * very resource it is to make.
  */
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
                                            const struct resource_type *type, const char *name,
                                            struct resource *(*create)(void *cookie), void *cookie);
-/* 0 or -ENOENT. */
+/* Deletes a resource. Returns 0 or -ENOENT. */
 int registry_delete(struct registry *registry, const char *container,
                     const struct resource_type *type, const char *name);
 /* Deletes a whole container (a context was destroyed). Number of resources dropped. */
 size_t registry_cleanup(struct registry *registry, const char *container);
 size_t registry_clear(struct registry *registry);
 
-/* CUDA objects are named by their address: 16 hexadecimal digits, lower case. The calls above
- * understand such a name as well; these are quicker and need no text. Same rules and answers. */
+/*
+ * Adds a CUDA object. Such objects are named by their address: 16 hexadecimal digits, lower case.
+ * The calls above understand such a name as well; these are quicker and need no text. Same rules
+ * and answers.
+ */
 int registry_add_object(struct registry *registry, const char *container, uint64_t object,
                         struct resource *resource);
 struct resource *registry_lookup_object(struct registry *registry, const char *container,
                                         const struct resource_type *type, uint64_t object);
-/* What is() answers of it, under the registry's lock: it looks at the resource alone, and quickly. false: it is not there. */
+/*
+ * Returns what is() answers of the object, under the registry's lock: it looks at the resource
+ * alone, and quickly. Returns false when the object is not there.
+ */
 bool registry_object_is(struct registry *registry, const char *container,
                         const struct resource_type *type, uint64_t object,
                         bool (*is)(struct resource *resource, const void *cookie),
                         const void *cookie);
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
-/* Many at once: found[i] NULL where there is none, else with a reference for the caller. How many were found. Cheaper each
- * than one by one, because memory is asked for ahead; the lock is taken anew after every LOOKUP_BATCH. */
+/*
+ * Many at once: found[i] NULL where there is none, else with a reference for the caller. How many
+ * were found. Cheaper each than one by one, because memory is asked for ahead; the lock is taken
+ * anew after every LOOKUP_BATCH.
+ */
 enum { LOOKUP_BATCH = 32 };
 size_t registry_lookup_many(struct registry *registry, const char *container,
                             const struct resource_type *type, const char *const *names, size_t n,
@@ -71,20 +84,27 @@ size_t registry_lookup_many(struct registry *registry, const char *container,
 size_t registry_lookup_objects(struct registry *registry, const char *container,
                                const struct resource_type *type, const uint64_t *objects, size_t n,
                                struct resource **found);
-/* As registry_add_object(), but what the address stood for before is deleted. */
+/* Adds like registry_add_object(), but what the address stood for before is deleted. */
 int registry_replace_object(struct registry *registry, const char *container, uint64_t object,
                             struct resource *resource);
-/* In whichever container it is; in this one, if there are several, and rather one that is not leaving. With a reference for the caller. */
+/*
+ * Finds an object in whichever container it is; in this one, if there are several, and rather one
+ * that is not leaving. It has a reference for the caller.
+ */
 struct resource *registry_find_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object);
-/* Likewise, and takes it out: the registry's reference is the caller's. container: where it was. */
+/*
+ * Finds an object in the same way, and takes it out: the registry's reference is the caller's.
+ * container: where it was.
+ */
 struct resource *registry_take_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object,
                                       char container[REGISTRY_NAME_MAX]);
 /*
- * Leaving: while the driver is asked to destroy an object, and may refuse, the object is found, listed and charged as ever.
- * The driver may give its address to the next object of another thread before it has answered: what is entered under the
- * address then supersedes what leaves, look-ups by address prefer it, and registry_left() takes out what left alone.
+ * Leaving: while the driver is asked to destroy an object, and may refuse, the object is found,
+ * listed and charged as ever. The driver may give its address to the next object of another thread
+ * before it has answered: what is entered under the address then supersedes what leaves, look-ups
+ * by address prefer it, and registry_left() takes out what left alone.
  */
 struct leaving {
 	struct registry *registry;
@@ -92,28 +112,37 @@ struct leaving {
 	uint64_t object, entry;
 	size_t place; /* of its entry, which may have been moved since */
 };
-/* Before the driver is asked. Takes over the caller's reference; found may be NULL. */
+/*
+ * Begins leaving, before the driver is asked. Takes over the caller's reference; found may be NULL.
+ */
 struct leaving registry_leave(struct registry *registry, uint64_t object, struct resource *found);
 /*
- * Finds it as registry_find_object() does and begins that, in one; of what is leaving already nothing is begun. holds: with a
- * reference for the caller; else the resource is not the caller's to touch. Returns whether it was found.
+ * Finds it as registry_find_object() does and begins that, in one; of what is leaving already
+ * nothing is begun. holds: with a reference for the caller; else the resource is not the caller's
+ * to touch. Returns whether it was found.
  */
 bool registry_leave_object(struct registry *registry, const char *preferred,
                            const struct resource_type *type, uint64_t object, bool holds,
                            struct leaving *leaving);
 /*
- * After its answer. gone: it agreed, else all is as it was. Returns whether this call took the object out of the books; not
- * where another thread or a new object of that address was quicker. A reference stays the caller's, to be released.
+ * Ends leaving, after the driver's answer. gone: it agreed, else all is as it was. Returns whether
+ * this call took the object out of the books; not where another thread or a new object of that
+ * address was quicker. A reference stays the caller's, to be released.
  */
 bool registry_left(const struct leaving *leaving, bool gone);
 /*
- * The same for a type that leaves unmarked, which is half the price: before the driver is asked, the number of the last
- * entry; when it has agreed, what stood under the address then is taken out. Returns whether there was any.
+ * Returns the number of the last entry, to be asked before the driver is. A type that leaves
+ * unmarked, which is half the price, leaves by it: when the driver has agreed,
+ * registry_left_before() takes out what stood under the address then, and returns whether there was
+ * any.
  */
 uint64_t registry_entries(struct registry *registry);
 bool registry_left_before(struct registry *registry, const struct resource_type *type,
                           uint64_t object, uint64_t entries);
-/* Lists the addresses of a container's resources that have a chain, at most n. Returns how many there are. */
+/*
+ * Lists the addresses of a container's resources that have a chain, at most n. Returns how many
+ * there are.
+ */
 size_t registry_list_chained(struct registry *registry, const char *container, uint64_t *objects,
                              size_t n);
 /* Deletes this very resource; 0 or -ENOENT, also when the address stands for another one by now. */
@@ -133,19 +162,23 @@ int handle_make(const struct registry *registry, const char *container,
                 const struct resource_type *type, const char *name, struct handle *handle);
 const char *handle_format(const struct handle *handle, char *buf, size_t size);
 int handle_parse(const char *text, struct handle *handle); /* 0 or -EINVAL */
-/* Whether the resource exists now; nothing is created. -EXDEV: a handle of another device. */
+/*
+ * Finds the resource of a handle if it exists now; nothing is created. Returns 0 or a negative
+ * errno; -EXDEV: a handle of another device.
+ */
 int registry_lookup_handle(struct registry *registry, const struct handle *handle,
                            struct resource **resource);
 /*
- * The resource that a handle names, for who expects it to be of this type. 0; -EXDEV: of another device; -EPROTOTYPE: of
- * another type; -ENOENT: it is not there. Then message says why, for people: what the handle names and what there is.
+ * Finds the resource that a handle names, for who expects it to be of this type. Returns 0; -EXDEV:
+ * of another device; -EPROTOTYPE: of another type; -ENOENT: it is not there. Then message says why,
+ * for people: what the handle names and what there is.
  */
 int registry_lookup_verified(struct registry *registry, const struct handle *handle,
                              const struct resource_type *type, struct resource **resource,
                              char *message, size_t size);
 int registry_delete_handle(struct registry *registry, const struct handle *handle);
 bool handle_is_initialized(struct registry *registry, const struct handle *handle);
-/* Of a type that was registered here; NULL: none of this hash was. */
+/* Returns the name of a type that was registered here; NULL: none of this hash was. */
 const char *registry_type_name(struct registry *registry, uint64_t hash);
 
 /* Walks a copy of what was there at the call; each() holds no lock. Number of entries, 0 also when
@@ -162,11 +195,11 @@ struct registry_listing {
 	uint64_t bytes, born_ns;
 };
 /*
- * Lists what is there, `most` at most, without taking a reference: who asks never destroys anything. memory_used() runs
- * under the registry's lock. How many there are.
+ * Lists what is there, `most` at most, without taking a reference: who asks never destroys
+ * anything. memory_used() runs under the registry's lock. How many there are.
  */
 size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most);
-/* Live resources of a type, NULL: of all; and their memory. */
+/* Counts the live resources of a type, NULL: of all; registry_memory() sums up their memory. */
 size_t registry_count(struct registry *registry, const struct resource_type *type);
 uint64_t registry_memory(struct registry *registry, const struct resource_type *type);
 

@@ -39,22 +39,28 @@ struct registry {
 	struct creation *creations;
 };
 
-/* container NULL or "": the default one. NULL when there can be none of this name. */
+/*
+ * Returns the name of a container, NULL or "" being the default one. NULL: there can be none of
+ * this name.
+ */
 const char *registry_container_name(const char *container);
-/* Under the lock; NULL: there is none. */
+/* Finds a container; under the lock. Returns NULL when there is none. */
 const struct container *registry_find_container(struct registry *registry, const char *name);
-/* Under the lock: out of the books, into the caller's hands. */
+/* Takes an entry out of the books, into the caller's hands; under the lock. */
 struct resource *registry_take(struct registry *registry, struct address_entry *entry);
-/* Under the lock: the one that registry_find_object() finds, or NULL. */
+/* Finds what registry_find_object() finds, or NULL; under the lock. */
 struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
                                         const struct resource_type *type, uint64_t object);
-/* Under the lock, by either kind of name; a found one has a reference for the caller. */
+/*
+ * Adds, or finds, by either kind of name; under the lock. A found one has a reference for the
+ * caller.
+ */
 int registry_add_named(struct registry *registry, const char *container,
                        const struct resource_name *name, struct resource *resource);
 struct resource *registry_find_named(struct registry *registry, const char *container,
                                      const struct resource_type *type,
                                      const struct resource_name *name);
-/* By hash; under the lock. NULL: never met. */
+/* Finds a type by its hash; under the lock. Returns NULL when it was never met. */
 const struct resource_type *registry_find_type(const struct registry *registry, uint64_t hash);
 
 #endif

@@ -1,4 +1,7 @@
-/* Resources: counted references to what has a type; the first member of whatever is registered. Thread-safe. */
+/*
+ * Resources: counted references to what has a type; the first member of whatever is registered.
+ * Thread-safe.
+ */
 #ifndef SPILLWAY_RESOURCE_H
 #define SPILLWAY_RESOURCE_H
 
@@ -19,11 +22,14 @@ struct resource_type {
 	        *resource); /* NULL: none; may be called under the registry's lock */
 	void (*describe)(const struct resource *resource, char *buf, size_t size); /* NULL: name */
 	void (*destroy)(struct resource *resource); /* last reference gone; frees the struct */
-	/* Where a struct resource_chain is in it, so that those of a container can be listed; 0: nowhere. */
+	/*
+	 * Where a struct resource_chain is in it, so that those of a container can be listed; 0:
+	 * nowhere.
+	 */
 	size_t chain;
 	/*
-	 * It leaves without a mark (registry_left_before()), because nobody asks whether it does; of
-	 * several of one address the newest is found.
+	 * It leaves without a mark (registry_left_before()), because nobody asks whether it does;
+	 * of several of one address the newest is found.
 	 */
 	bool leaves_unmarked;
 };
@@ -32,11 +38,10 @@ struct resource_type {
 struct resource {
 	const struct resource_type *type;
 	_Atomic uint32_t references;
-	_Atomic uint32_t
-	    leaving; /* threads that ask the driver to let it go; changed under the registry's lock */
-	uint64_t born_ns;                    /* CLOCK_MONOTONIC, to some milliseconds */
-	union {                              /* the registry's */
-		uint64_t entry;              /* the number of its entry by address */
+	_Atomic uint32_t leaving; /* threads that ask the driver to let it go; under the lock */
+	uint64_t born_ns;         /* CLOCK_MONOTONIC, to some milliseconds */
+	union {                   /* the registry's */
+		uint64_t entry;   /* the number of its entry by address */
 		struct resource *next_taken; /* while it lets go of many */
 	};
 };
@@ -49,11 +54,17 @@ struct resource_chain {
 
 void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
 struct resource *resource_hold(struct resource *resource);
-/* For who knows it without a reference: false when its last one is gone, and destroy() has begun. */
+/*
+ * Takes a reference for who knows the resource without one. Returns false when its last one is
+ * gone, and destroy() has begun.
+ */
 bool resource_hold_if_alive(struct resource *resource);
 void resource_release(struct resource *resource); /* NULL is fine; last one destroys */
 
-/* Returns whether the driver is asked to let it go now, so that its address may soon stand for another one. */
+/*
+ * Returns whether the driver is asked to let it go now, so that its address may soon stand for
+ * another one.
+ */
 static inline bool resource_is_leaving(const struct resource *resource)
 {
 	return atomic_load_explicit(&resource->leaving, memory_order_relaxed) != 0;

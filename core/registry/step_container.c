@@ -19,13 +19,16 @@ static bool has_ended(struct step_container *step)
 	return atomic_load(&step->state) & HAS_ENDED;
 }
 
-/* Before anything is put in: whoever ends the step later cleans up. Whoever has ended it may have done so before that. */
+/*
+ * Marks the step as used, before anything is put in: whoever ends it later cleans up. Returns false
+ * when it has ended before that.
+ */
 static bool use(struct step_container *step)
 {
 	return !(atomic_fetch_or(&step->state, IS_USED) & HAS_ENDED);
 }
 
-/* It ended while something was put in. */
+/* Returns whether the step ended while something was put in; cleans up then. */
 static bool came_too_late(struct step_container *step)
 {
 	if (!has_ended(step))

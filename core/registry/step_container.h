@@ -1,8 +1,10 @@
 /*
- * Step container: a container for one step of the program; what was made within the step goes with its end.
+ * Step container: a container for one step of the program; what was made within the step goes with
+ * its end.
  *
- * It exists in the registry only once something was put in, so a step in which nothing was made costs nothing. What comes
- * after the end is refused, however late. Thread-safe, but for the beginning.
+ * It exists in the registry only once something was put in, so a step in which nothing was made
+ * costs nothing. What comes after the end is refused, however late. Thread-safe, but for the
+ * beginning.
  */
 #ifndef SPILLWAY_STEP_CONTAINER_H
 #define SPILLWAY_STEP_CONTAINER_H
@@ -15,9 +17,12 @@ struct step_container {
 	_Atomic unsigned int state;
 };
 
-/* A new step, in a struct that nobody uses any more. Allocates nothing. */
+/* Begins a new step, in a struct that nobody uses any more. Allocates nothing. */
 void step_container_begin(struct step_container *step, struct registry *registry, uint64_t number);
-/* As registry_add() and registry_lookup_or_create(); -ECANCELED, and NULL: the step has ended. */
+/*
+ * Adds as registry_add() and registry_lookup_or_create() do. Returns -ECANCELED, or NULL, when the
+ * step has ended.
+ */
 int step_container_add(struct step_container *step, const char *name, struct resource *resource);
 struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,

@@ -28,7 +28,9 @@ static void copy_one(void *cookie, const char *name, struct resource *resource)
 	seen->resource = resource_hold(resource);
 }
 
-/* With a reference for each; NULL when there is nothing or no memory. */
+/*
+ * Copies all entries, with a reference for each. Returns NULL when there is nothing or no memory.
+ */
 static struct seen *copy_all(struct registry *registry, size_t *count)
 {
 	struct copying copying = {0};
