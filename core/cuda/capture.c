@@ -56,7 +56,7 @@ void capture_announced(void)
 	atomic_fetch_sub(&announced, 1);
 }
 
-/* With the lock held. False: no memory. */
+/* Makes room for one more; with the lock held. Returns false when there is no memory. */
 static bool make_room(void)
 {
 	struct capture *more;
@@ -94,7 +94,7 @@ void capture_began_in(CUcontext context, CUstream stream)
 	errno = saved;
 }
 
-/* With the lock held. */
+/* Takes a capture out; with the lock held. */
 static void take_out(unsigned int i)
 {
 	capturing[i] = capturing[--known];

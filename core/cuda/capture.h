@@ -1,8 +1,8 @@
 /*
  * Stream captures that are active in this process.
  *
- * While there is one, Spillway makes no event query and no synchronisation: from whatever thread, they
- * would invalidate the capture. Thread-safe.
+ * While there is one, Spillway makes no event query and no synchronisation: from whatever thread,
+ * they would invalidate the capture. Thread-safe.
  */
 #ifndef SPILLWAY_CAPTURE_H
 #define SPILLWAY_CAPTURE_H
@@ -14,29 +14,41 @@
 
 extern _Atomic unsigned int capture_count;
 
-/* One relaxed load. */
+/* Returns whether any capture is active. One relaxed load. */
 static inline bool capture_is_active(void)
 {
 	return atomic_load_explicit(&capture_count, memory_order_relaxed) != 0;
 }
 
 /*
- * Around a call that waits for a context, which would invalidate a capture. False: one is active or about to begin; the
- * call must not be made, nor capture_sync_leave(). However a capture begins, either it is seen here, or it is begun
- * after the call: whoever begins one waits until the call is made, 100 ms at most, by when it is.
+ * Begins a call that waits for a context, which would invalidate a capture. Returns false when one
+ * is active or about to begin; then neither that call may be made, nor capture_sync_leave().
+ * However a capture begins, either it is seen here, or it is begun after the call: whoever begins
+ * one waits until the call is made, 100 ms at most, by when it is.
  */
 bool capture_sync_enter(void);
 void capture_sync_leave(void);
-/* Before a call that begins a capture, and after it: whether it did is for capture_began() to say. */
+/*
+ * Announces a call that begins a capture; capture_announced() comes after that call. Whether a
+ * capture began is for capture_began() to say.
+ */
 void capture_announce(void);
 void capture_announced(void);
-/* A capture began on this stream (NULL replaced by the explicit name of the default stream). */
+/*
+ * Notes that a capture began on this stream (NULL replaced by the explicit name of the default
+ * stream).
+ */
 void capture_began(CUstream stream);
 /* Says so of a stream that goes with this context. */
 void capture_began_in(CUcontext context, CUstream stream);
-/* The stream captures no longer: it was ended, or the stream is destroyed. Harmless when unknown. */
+/*
+ * Notes that the stream captures no longer: it was ended, or the stream is destroyed. Harmless when
+ * unknown.
+ */
 void capture_is_over(CUstream stream);
-/* The context is destroyed, and with it all streams that capture in it. */
+/*
+ * Forgets the captures of a context that is destroyed, and with it all streams that capture in it.
+ */
 void capture_context_gone(CUcontext context);
 
 #endif

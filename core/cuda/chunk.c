@@ -29,7 +29,8 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 }
 
 /*
- * HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls; HOST a later driver still.
+ * Makes a chunk on the host. HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls;
+ * HOST a later driver still.
  */
 static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {
@@ -57,7 +58,7 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 	return result;
 }
 
-/* What other hardware shall reach must be made for it. */
+/* Returns whether other hardware can reach a chunk. What it shall reach must be made for it. */
 static unsigned char can_rdma(CUdevice device)
 {
 	int can = 0;

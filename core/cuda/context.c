@@ -53,13 +53,13 @@ struct device *context_device(CUdevice handle)
 	return device ? device->device : NULL;
 }
 
-/* With the lock held, after each change of their number. */
+/* Notes whether one context is alone; with the lock held, after each change of their number. */
 static void note_alone(void)
 {
 	atomic_store(&alone, context_count == 1 ? contexts[0].handle : NULL);
 }
 
-/* With the lock held. */
+/* Finds a context; with the lock held. */
 static struct context *find_locked(CUcontext handle)
 {
 	for (size_t i = 0; i < context_count; i++) {
@@ -89,7 +89,7 @@ bool context_find(CUcontext handle, struct context *context)
 	return known != NULL;
 }
 
-/* With the lock held. */
+/* Makes room for one more; with the lock held. Returns false when there is no memory. */
 static bool make_room(void)
 {
 	size_t room = context_room ? 2 * context_room : 16;
@@ -213,7 +213,10 @@ static bool meet(CUcontext handle, struct context *context)
 	return true;
 }
 
-/* The thread's own copy, which its next call may change; NULL as context_current() says false. */
+/*
+ * Returns the thread's own copy, which its next call may change; NULL where context_current() says
+ * false.
+ */
 const struct context *context_here(void)
 {
 	/* The last one: mostly it still is. */
@@ -361,7 +364,7 @@ bool context_leave(CUcontext handle, struct context *leaving)
 	return known != NULL;
 }
 
-/* With the lock held: this very one, unless it is gone. */
+/* Finds this very context, unless it is gone; with the lock held. */
 static struct context *find_this(const struct context *context)
 {
 	struct context *known = find_alive(context->handle);
@@ -435,7 +438,10 @@ static void clean_up(const struct context *gone)
 	registry_cleanup(gone->of->registry, gone->container);
 	registry_delete_object(gone->of->registry, NULL, &object_type_context,
 	                       (uintptr_t)gone->handle);
-	/* Nobody reaches it any more. What is current is not asked: that may be the one just forgotten. */
+	/*
+	 * Nobody reaches it any more. What is current is not asked: that may be the one just
+	 * forgotten.
+	 */
 	for (int i = 0; i < atomic_load(&device_count); i++) {
 		while ((access = registry_take_object(devices[i].registry, NULL,
 		                                      &object_type_peer_access,

@@ -44,85 +44,101 @@ void context_start(const struct context_device *devices, int count);
 /* Returns the devices that context_start() was given; *count is 0 before. */
 const struct context_device *context_devices(int *count);
 /*
- * Copies the calling thread's current context: handle, device and container, which stay what they are. False when there
- * is none or its device is unknown.
+ * Copies the calling thread's current context: handle, device and container, which stay what they
+ * are. False when there is none or its device is unknown.
  */
 bool context_current(struct context *context);
-/* Likewise, the thread's own copy, until it asks again. NULL: there is none. */
+/*
+ * Returns the current context as the thread's own copy, until it asks again. NULL: there is none.
+ */
 const struct context *context_here(void);
 /* Called with no lock held after a context was entered, perhaps again; NULL: nobody cares. */
 extern void (*context_met)(const struct context *context);
 bool context_find(CUcontext handle, struct context *context);
 /*
- * Enters a context of which the program was told, current or not; waits while what is kept of an earlier one of its handle is
- * being given up. green: it was made from; NULL: none.
+ * Enters a context of which the program was told, current or not; waits while what is kept of an
+ * earlier one of its handle is being given up. green: it was made from; NULL: none.
  */
 void context_enter(CUcontext handle, CUdevice device, CUgreenCtx green);
-/* It was attached to. */
+/* Counts one more use of a context that was attached to. */
 void context_attach(CUcontext handle);
-/* The known context that was made from a green one. */
+/* Finds the known context that was made from a green one. */
 bool context_of_green(CUgreenCtx green, struct context *context);
 /*
- * Makes a known context current, which its owner may be about to destroy: until context_pop() he waits. Also of the
- * caller's own. CUDA_ERROR_CONTEXT_IS_DESTROYED: it goes, or is not known.
+ * Makes a known context current, which its owner may be about to destroy: until context_pop() he
+ * waits. Also of the caller's own. CUDA_ERROR_CONTEXT_IS_DESTROYED: it goes, or is not known.
  */
 CUresult context_push(CUcontext handle);
 void context_pop(CUcontext handle);
 
 /*
- * The driver is asked to destroy a context, and may refuse: until it has agreed the context is known and all that was made in
- * it is there. When it has, one thread gives up what is kept of it: the one that asked, or one that was given its handle for
- * a new context before the driver answered.
+ * Begins leaving, before the driver is asked to destroy a context, which it may refuse: until it
+ * has agreed the context is known and all that was made in it is there. From now on nobody borrows
+ * the context any more; those who have are waited for, at most 5 s. *leaving: the context as it is
+ * known. Returns false when it is not known.
  *
- * context_leave   before it is asked: nobody borrows the context any more; waits for those who have, at most 5 s. *leaving: the
- *                 context as it is known; false: it is not
- * context_stay    it refused. Whether nobody else asks
- * context_gone    it agreed. Whether it is the caller's to give up what is kept of it, and to call context_forget() then
+ * context_stay() says that the driver refused. Returns whether nobody else asks.
+ *
+ * context_gone() says that it agreed. One thread gives up what is kept of the context: the one that
+ * asked, or one that was given its handle for a new context before the driver answered. Returns
+ * whether that is the caller, who is to call context_forget() then.
  */
 bool context_leave(CUcontext handle, struct context *leaving);
 bool context_stay(const struct context *leaving);
 bool context_gone(const struct context *gone);
-/* It was detached from, by the driver too. Whether that was the last use of this very one. */
+/*
+ * Notes that a context was detached from, by the driver too. Returns whether that was the last use
+ * of this very one.
+ */
 bool context_detach(const struct context *leaving);
 /* Returns whether the driver is asked to destroy it now. */
 bool context_is_leaving(CUcontext handle);
 
-/* Some known context of the device, rather one that is not leaving; false: it has none. */
+/*
+ * Finds some known context of the device, rather one that is not leaving. Returns false when it has
+ * none.
+ */
 bool context_of_device(const struct device *device, struct context *context);
 /*
- * The i-th known context; false past the last. Where one is forgotten meanwhile a walk may miss another, and
- * context_generation() has changed.
+ * Copies the i-th known context. Returns false past the last. Where one is forgotten meanwhile a
+ * walk may miss another, and context_generation() has changed.
  */
 bool context_at(size_t i, struct context *context);
 /* Returns whether this is the only one that is known. */
 bool context_is_alone(CUcontext handle);
-/* How many are known now, on all devices. */
+/* Returns how many contexts are known now, on all devices. */
 int contexts_known(void);
 /* Changes whenever a context is forgotten: its handle may come again for another. */
 unsigned int context_generation(void);
-/* The context is gone: its container is cleaned up and it is forgotten. */
+/* Forgets a context that is gone; its container is cleaned up. */
 void context_forget(CUcontext handle);
 
 /*
- * An object in the books of whatever context and device, the current ones first, and rather one that is not leaving. With
- * a reference for the caller; NULL: nowhere.
+ * Finds an object in the books of whatever context and device, the current ones first, and rather
+ * one that is not leaving. It has a reference for the caller; NULL: it is nowhere.
  */
 struct resource *context_find_object(const struct resource_type *type, uint64_t object);
 /* Finds it likewise, before the driver is asked to let it go (registry_left()). */
 struct leaving context_leave_object(const struct resource_type *type, uint64_t object);
-/* Likewise, without a reference: its resource is not to be touched. */
+/* Finds it in the same way, without a reference: its resource is not to be touched. */
 void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving);
-/* For types that leave unmarked: before the driver is asked, and after it agreed. Returns whether it was there. */
+/*
+ * For types that leave unmarked: before the driver is asked, and after it agreed. Returns whether
+ * it was there.
+ */
 struct before_leaving {
 	uint64_t entries[CONTEXT_DEVICES];
 };
 void context_before_leaving(struct before_leaving *before);
 bool context_left_before(const struct resource_type *type, uint64_t object,
                          const struct before_leaving *before);
-/* The device of this handle, or NULL. */
+/* Returns the device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
-/* For what belongs to no context: the default container of the process's first device. */
+/*
+ * Returns the registry of the process's first device, whose default container is for what belongs
+ * to no context.
+ */
 struct registry *context_free_registry(void);
 
 #endif

@@ -3,7 +3,10 @@
 
 #include "core/registry/object.h"
 
-/* Rather one that stays: what leaves may have handed its address on already. */
+/*
+ * Looks in all books, rather for one that stays: what leaves may have handed its address on
+ * already.
+ */
 static struct resource *look_everywhere(const struct resource_type *type, uint64_t object,
                                         struct registry **registry)
 {

@@ -78,7 +78,7 @@ struct driver {
 };
 
 extern struct driver driver;
-#ifdef SPILLWAY_CHECK_LOCKS /* a thread that calls the driver with a lock that does not allow it ends there */
+#ifdef SPILLWAY_CHECK_LOCKS /* a call with a lock that does not allow it ends the process */
 #define driver (*(locks_at_driver(), &driver))
 #endif
 

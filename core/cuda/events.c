@@ -14,7 +14,7 @@ static struct {
 } kept[KEPT_MAX];
 static size_t count;
 
-/* With the lock held; NULL: none of the context is kept. */
+/* Takes a kept event of the context; with the lock held. Returns NULL when none is kept. */
 static CUevent take_kept(CUcontext context)
 {
 	for (size_t i = count; i-- > 0;) {

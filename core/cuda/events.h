@@ -11,7 +11,7 @@
 CUevent events_take(CUcontext context);
 /* Gives one back that is waited for no more; NULL is fine. Its context may be any. */
 void events_give(CUcontext context, CUevent event);
-/* The context is gone, and its events with it. */
+/* Forgets the events of a context that is gone, and its events with it. */
 void events_forget_context(CUcontext context);
 
 #endif

@@ -25,7 +25,7 @@ static struct point *point_of(CUcontext context)
 	return NULL;
 }
 
-/* With the context current. */
+/* Makes the context's point of the fence, with the context current. */
 static struct point *make_point(CUcontext context)
 {
 	struct point *p = &points[count];

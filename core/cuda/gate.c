@@ -1,4 +1,6 @@
-/* The gate. Rules: runs inside the user's process; errno is kept; a waiting thread holds no lock. */
+/*
+ * The gate. Rules: runs inside the user's process; errno is kept; a waiting thread holds no lock.
+ */
 #include "core/cuda/gate.h"
 
 #include <errno.h>
@@ -44,7 +46,10 @@ static void full_fence(void)
 #endif
 }
 
-/* At the thread's end. A destructor after ours may call again: it takes another seat. */
+/*
+ * Gives up the seat at the thread's end. A destructor that runs later may call again: it takes
+ * another seat.
+ */
 static void leave_seat(void *value)
 {
 	struct gate_seat *seat = value;
@@ -99,7 +104,7 @@ __attribute__((noinline)) struct gate_seat *gate_take_seat(void)
 	return seat;
 }
 
-/* since: when the thread began to wait; 0: it did not */
+/* Returns whether a thread may pass. since: when it began to wait; 0: it did not. */
 static bool may_pass(uint32_t state, uint64_t since)
 {
 	if (!(state & GATE_CLOSED))

@@ -1,15 +1,16 @@
 /*
- * The gate: what every call that hands work or memory to the driver passes; closed for the short time in
- * which memory must not be used.
+ * The gate: what every call that hands work or memory to the driver passes; closed for the short
+ * time in which memory must not be used.
  *
  * seat    one thread's place in the gate: how deep in calls it is
  * closed  those outside wait at the entrance until it opens; those inside are waited for, bounded
- * held    closed, but who has waited long enough passes for one call: what runs on the device may wait for
- *         that very thread, and whoever holds the gate may wait for the device
+ * held    closed, but who has waited long enough passes for one call: what runs on the device may
+ *         wait for that very thread, and whoever holds the gate may wait for the device
  * seized  closed without that exception: nobody is inside, and nobody gets in
  *
- * Cost of a passage: two stores, two loads, one predictable branch. The fence between "I am inside" and
- * "is it closed" is paid by who closes (membarrier), or by each passage where the kernel refuses that.
+ * Cost of a passage: two stores, two loads, one predictable branch. The fence between "I am inside"
+ * and "is it closed" is paid by who closes (membarrier), or by each passage where the kernel
+ * refuses that.
  */
 #ifndef SPILLWAY_GATE_H
 #define SPILLWAY_GATE_H
@@ -36,8 +37,8 @@ struct gate_seat *gate_take_seat(void);
 void gate_enter_slowly(struct gate_seat *seat);
 
 /*
- * Before a call of the driver; waits while the gate is closed, so the caller holds no lock (lock.h). May be nested: an
- * inner call passes, and may be made with one.
+ * Enters the gate before a call of the driver; waits while the gate is closed, so the caller holds
+ * no lock (lock.h). May be nested: an inner call passes, and may be made with one.
  */
 static inline void gate_enter(void)
 {
@@ -57,7 +58,7 @@ static inline void gate_enter(void)
 		gate_enter_slowly(seat);
 }
 
-/* After it. */
+/* Leaves the gate after that call. */
 static inline void gate_leave(void)
 {
 	struct gate_seat *seat = gate_seat;
@@ -67,23 +68,27 @@ static inline void gate_leave(void)
 	                      memory_order_release);
 }
 
-/* Before the gate is first closed: asks the kernel for membarrier. */
+/* Starts the gate, before it is first closed: asks the kernel for membarrier. */
 void gate_start(void);
 /*
  * Closes the gate and waits until nobody is inside, at most `patience_ns`. A thread that has waited
- * `expiry_ns` at the entrance gets in, and with its next call waits again. True: it is held; the same
- * thread must gate_open() soon. False: somebody stayed inside, or the kernel refuses membarrier since
- * now; the gate is open again, and later is worth another try. The caller is outside; until it opens
- * the gate it does not enter, and takes no lock that others hold while they enter.
+ * `expiry_ns` at the entrance gets in, and with its next call waits again. True: it is held; the
+ * same thread must gate_open() soon. False: somebody stayed inside, or the kernel refuses
+ * membarrier since now; the gate is open again, and later is worth another try. The caller is
+ * outside; until it opens the gate it does not enter, and takes no lock that others hold while they
+ * enter.
  */
 bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
-/* While held. False: somebody got in and is still inside; the gate stays held. */
+/*
+ * Seizes the gate that is held. Returns false when somebody got in and is still inside; the gate
+ * stays held.
+ */
 bool gate_seize(void);
-/* Held again. */
+/* Lets go of a seized gate, which is held again. */
 void gate_unseize(void);
-/* From held and from seized. */
+/* Opens the gate, held or seized. */
 void gate_open(void);
-/* In a forked child: the other threads are gone, and with them whoever closed the gate. */
+/* Opens the gate in a forked child: the other threads are gone, and with them whoever closed it. */
 void gate_forked(void);
 
 #endif

@@ -13,7 +13,7 @@ enum { LOOK_NS = 20000 };
 
 /* --- waiting --- */
 
-/* Of the current one. */
+/* Waits for the current context. */
 static CUresult synchronize(void)
 {
 	CUresult result;
@@ -39,7 +39,10 @@ static CUresult wait_for(CUcontext context)
 	if (current == context)
 		return synchronize();
 	while ((result = context_push(context)) == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
-		/* The driver, which is asked to destroy it, waits for its work; or says that it stays. */
+		/*
+		 * The driver, which is asked to destroy it, waits for its work; or says that it
+		 * stays.
+		 */
 		if (!context_is_leaving(context))
 			return CUDA_SUCCESS;
 		deadline_sleep(LOOK_NS);
@@ -57,7 +60,7 @@ bool quiet_is_refused(CUresult result)
 	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-/* For all but one. */
+/* Waits for all contexts but one. */
 static CUresult wait_for_others(CUcontext own)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -160,7 +163,9 @@ static enum quiet ask_contexts(uint64_t patience_ns)
 static uint64_t *streams;
 static size_t room;
 
-/* Returns how many are listed. Those that there is no memory for are waited for with their context. */
+/*
+ * Returns how many are listed. Those that there is no memory for are waited for with their context.
+ */
 static size_t list_streams(const struct context *context)
 {
 	struct registry *registry = context->of->registry;
@@ -175,7 +180,7 @@ static size_t list_streams(const struct context *context)
 	return count < room ? count : room;
 }
 
-/* A stream that the driver does not know any more runs nothing. */
+/* Asks the context's streams. One that the driver does not know any more runs nothing. */
 static enum quiet ask_streams_of(const struct context *context)
 {
 	enum quiet quiet = QUIET;

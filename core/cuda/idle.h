@@ -1,9 +1,10 @@
 /*
  * Quiet: whether anything of this process runs on a device.
  *
- * Streams are asked one by one, which disturbs nothing. What has no handle we could ask (other threads' default
- * streams, streams of libraries) is waited for by cuCtxSynchronize, on a thread of its own whose late answer is ignored:
- * a stream may wait for something that happens only after we let go.
+ * Streams are asked one by one, which disturbs nothing. What has no handle we could ask (other
+ * threads' default streams, streams of libraries) is waited for by cuCtxSynchronize, on a thread of
+ * its own whose late answer is ignored: a stream may wait for something that happens only after we
+ * let go.
  *
  * No function here may be called while a capture is active: it would be invalidated.
  */
@@ -15,11 +16,11 @@
 #include "core/cuda/context.h"
 
 /*
- * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special), whose answer it is.
- * Thread-safe.
+ * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special),
+ * whose answer it is. Thread-safe.
  */
 CUresult quiet_wait(CUcontext own);
-/* The driver refused a call for a capture's sake: it has not waited. */
+/* Returns whether the driver refused a call for a capture's sake: it has not waited. */
 bool quiet_is_refused(CUresult result);
 
 /* --- for the mover alone, with the gate seized --- */
@@ -27,8 +28,8 @@ bool quiet_is_refused(CUresult result);
 enum quiet { QUIET, QUIET_BUSY, QUIET_BROKEN };
 
 /*
- * Whether nothing runs. BUSY: something does, or does not end within the patience. BROKEN: a context answers an
- * error; its work is over, but nothing can be moved in it.
+ * Returns whether nothing runs. BUSY: something does, or does not end within the patience. BROKEN:
+ * a context answers an error; its work is over, but nothing can be moved in it.
  */
 enum quiet quiet_now(uint64_t patience_ns);
 

@@ -1,6 +1,6 @@
 /*
- * Mapping and unmapping, each asked of the driver once more where it fails: what stays mapped keeps its memory for
- * good, and what cannot be mapped back is lost to the program. Thread-safe.
+ * Mapping and unmapping, each asked of the driver once more where it fails: what stays mapped keeps
+ * its memory for good, and what cannot be mapped back is lost to the program. Thread-safe.
  */
 #ifndef SPILLWAY_MAPPING_H
 #define SPILLWAY_MAPPING_H

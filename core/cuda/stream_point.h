@@ -18,14 +18,20 @@ struct stream_point {
 	CUevent event;   /* recorded there; NULL: it has been passed */
 };
 
-/* By its explicit name. False: the driver does not know the stream. */
+/*
+ * Makes a point of a stream, by its explicit name. Returns false when the driver does not know the
+ * stream.
+ */
 bool stream_point_of(CUstream stream, struct stream_point *point);
 bool stream_point_is_same(const struct stream_point *a, const struct stream_point *b);
 /* Records where the stream is now; not while a capture is active. False: the driver does not. */
 bool stream_point_record(struct stream_point *point);
-/* Whether the work before it is done. Of a context that is broken or gone no work is left. */
+/*
+ * Returns whether the work before the point is done. Of a context that is broken or gone no work is
+ * left.
+ */
 bool stream_point_has_passed(struct stream_point *point);
-/* It is waited for no more. */
+/* Ends a point, which is waited for no more. */
 void stream_point_end(struct stream_point *point);
 
 #endif
