@@ -1,4 +1,7 @@
-/* Devices: their settings and what is charged to them. Rules: runs inside the user's process; changes no current context. */
+/*
+ * Devices: their settings and what is charged to them. Rules: runs inside the user's process;
+ * changes no current context.
+ */
 #include "core/budget/device.h"
 
 #include <errno.h>
@@ -24,7 +27,10 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 {
 	struct segment_limit limit = limit_of(settings);
 
-	/* A quota is the whole job's. Who is not in its books cannot know what of it the others have left. */
+	/*
+	 * A quota is the whole job's. Who is not in its books cannot know what of it the others
+	 * have left.
+	 */
 	if (!device->segment)
 		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
 	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
@@ -82,7 +88,7 @@ void device_note_settings(struct device *device)
 	tell_share(device, verdict.share);
 }
 
-/* With the lock held. */
+/* Publishes the facts; with the lock held. */
 static void publish_facts(struct device *device, const struct facts *facts)
 {
 	if (memcmp(&device->facts, facts, sizeof(*facts)) == 0)
@@ -91,7 +97,10 @@ static void publish_facts(struct device *device, const struct facts *facts)
 	publish_value(&device->ledger->facts, facts);
 }
 
-/* With the lock held, so that of those who note it at a time the last has seen what is in force. */
+/*
+ * Notes what is in force; with the lock held, so that of those who note it at a time the last has
+ * seen it.
+ */
 static void note_locked(struct device *device, struct facts facts)
 {
 	const struct config_gpu *settings = &device->settings;
@@ -117,7 +126,7 @@ void device_note_limit(struct device *device)
 	lock_release(&device->lock);
 }
 
-/* What was beyond the limit may be gone. */
+/* Notes that memory was given back: what was beyond the limit may be gone. */
 static void note_given_back(struct device *device)
 {
 	if (atomic_load_explicit(&device->is_beyond, memory_order_relaxed))
@@ -221,7 +230,7 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 	lock_release(&device->lock);
 }
 
-/* With the lock held. */
+/* Writes the settings; with the lock held. */
 static void write_settings(struct device *device, const struct config_gpu *settings)
 {
 #define X(field, kind, builtin, choices, meaning) \
@@ -231,7 +240,7 @@ static void write_settings(struct device *device, const struct config_gpu *setti
 	publish_value(&device->published, settings);
 }
 
-/* FNV-1a over its words. */
+/* Returns the FNV-1a hash of the settings' words. */
 static uint64_t hash_of(const struct config_gpu *settings)
 {
 	uint64_t hash = 14695981039346656037u;
@@ -243,8 +252,9 @@ static uint64_t hash_of(const struct config_gpu *settings)
 }
 
 /*
- * With the lock held. Returns the generation of the new settings. First it is said that nothing is charged under the old
- * ones any more, and that what the old limit has grown by is never added to the new one.
+ * Claims new settings for the job; with the lock held. Returns their generation. First it is said
+ * that nothing is charged under the old ones any more, and that what the old limit has grown by is
+ * never added to the new one.
  */
 static uint64_t claim(struct device *device, const struct config_gpu *settings)
 {

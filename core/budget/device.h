@@ -79,22 +79,27 @@ struct device_ref {
 };
 
 /*
- * Fills the set with the process's devices, made by the factory with the highest priority that works (cuda 200, soft 100),
- * and the tiers to which they spill (host 70); devices past DEVICE_MAX are left out and said. Returns 0 or a negative errno;
- * on failure device_set_clear() takes away what is there.
+ * Fills the set with the process's devices, made by the factory with the highest priority that
+ * works (cuda 200, soft 100), and the tiers to which they spill (host 70); devices past DEVICE_MAX
+ * are left out and said. Returns 0 or a negative errno; on failure device_set_clear() takes away
+ * what is there.
  */
 int device_set_identify(struct device_set *set);
-/* Enters them in the job's books, once. segment NULL: those could not be had. Else as device_set_identify(). */
+/*
+ * Enters them in the job's books, once. segment NULL: those could not be had. Else as
+ * device_set_identify().
+ */
 int device_set_enter(struct device_set *set, struct segment *segment, const char *job);
 void device_set_clear(struct device_set *set);
 
 /*
- * By ordinal ("0"), UUID or its beginning (5 characters or more), PCI bus id with or without the domain, the product's name,
- * or "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it may be left out, too.
- * What names several is of none; job and process must be this one's. Whether there is one.
+ * Looks a device up by ordinal ("0"), UUID or its beginning (5 characters or more), PCI bus id with
+ * or without the domain, the product's name, or "[/job:NAME][/process:PID]/TYPE:N", where TYPE is
+ * gpu (or cuda) or cpu, and the slash before it may be left out, too. What names several is of
+ * none; job and process must be this one's. Returns whether there is one.
  */
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
-/* Of the GPUs. NULL: none. */
+/* Looks up a GPU alone. Returns NULL when there is none. */
 struct device *device_set_find(struct device_set *set, const char *name);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
 /* Hands the devices to those who know contexts. */
@@ -102,43 +107,55 @@ void device_set_start_contexts(struct device_set *set);
 
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);
-/* All of them as they were at one time. Returns their generation: another one whenever they have changed. */
+/*
+ * Reads all settings as they were at one time. Returns their generation: another one whenever they
+ * have changed.
+ */
 uint64_t device_read_settings(struct device *device, struct config_gpu *settings);
 struct config_gpu device_settings(struct device *device);
 /* One of them, where no terms are taken. */
 #define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
 /*
- * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a process that is not in the
- * job's books, unless there is no limit.
+ * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a
+ * process that is not in the job's books, unless there is no limit.
  */
 uint64_t device_limit(struct device *device);
 /* Bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t device_limit_of_movable(struct device *device);
-/* The limit for who has the settings already. */
+/* Returns the limit for who has the settings already. */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
-/* For growth: lets the limit of the whole job rise by so much; at most to memory_limit_max. limit: that it was judged for. */
+/*
+ * Lets the limit of the whole job rise by so much, for growth; at most to memory_limit_max. limit:
+ * the one it was judged for.
+ */
 void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
-/* Whether this process is the one of the job that judges growth now: one in interval_ns is. */
+/*
+ * Returns whether this process is the one of the job that judges growth now: one in interval_ns is.
+ */
 bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Publishes which limit is in force, as far as it has risen, and tells the reader of events. */
 void device_note_limit(struct device *device);
-/* Another one whenever the settings have changed. */
+/* Returns the generation: another one whenever the settings have changed. */
 uint64_t device_generation(const struct device *device);
 /*
- * For the mover: publishes why a move waits, or MOVE_NONE, unless the settings are of another generation than those it was
- * found under, of which that says nothing.
+ * Publishes for the mover why a move waits, or MOVE_NONE, unless the settings are of another
+ * generation than those it was found under, of which that says nothing.
  */
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why);
 /* Publishes whether memory of the process on the device can move. */
 void device_note_elastic(struct device *device, enum elastic elastic);
 enum elastic device_elastic(const struct device *device);
-/* Counts bytes that are held ready, or that must stay; negative: that are no more. Of what is charged. */
+/*
+ * Counts bytes that are held ready, or that must stay; negative: that are no more. Of what is
+ * charged.
+ */
 void device_note_spare(struct device *device, enum segment_side side, int64_t bytes);
 void device_note_pinned(struct device *device, int64_t bytes);
 uint64_t device_spare(const struct device *device, enum segment_side side);
 /*
- * Other processes of the job may have read newer settings. Who has looked at its files since it took that generation, and
- * found nothing new, has the newest, whatever else the others were told.
+ * Returns the job's generation: other processes may have read newer settings. Who has looked at its
+ * files since it took that generation, and found nothing new, has the newest, whatever else the
+ * others were told; device_agree() says so.
  */
 uint64_t device_job_generation(const struct device *device);
 void device_agree(struct device *device, uint64_t generation);
@@ -149,11 +166,13 @@ uint64_t device_refusals(const struct device *device);
 void device_note_settings(struct device *device);
 
 /*
- * Charges. None waits: who may makes room (memory/alloc/reclaim.h) and tries
- * again. 0, -ENOSPC, or another negative errno as segment_reserve().
+ * Charges. None waits: who may makes room (memory/alloc/reclaim.h) and tries again. 0, -ENOSPC, or
+ * another negative errno as segment_reserve().
  *
- * device_charge        within the limit in force at that moment: it may have changed since whatever was read before
- * device_charge_moved  likewise for the mover: nothing while evicted, and no more than `most` in all
+ * device_charge        within the limit in force at that moment: it may have changed since whatever
+ *                      was read before
+ * device_charge_moved  likewise for the mover: nothing while evicted, and no more than `most` in
+ *                      all
  * device_charge_host   within so many bytes on the host
  * device_charge_taken  what the driver has taken already, so whatever the limit is
  */
@@ -163,23 +182,23 @@ int device_charge_host(struct device *device, uint64_t bytes, uint64_t limit);
 int device_charge_taken(struct device *device, uint64_t bytes);
 void device_uncharge(struct device *device, enum segment_side side, uint64_t bytes);
 /*
- * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under none). The part that
- * others may hold stays charged to the job.
+ * Uncharges memory on the device that was exported under a key (core/state/exports.c; 0: under
+ * none). The part that others may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
 /* Uncharges what of it nobody holds any more. Whether there was any. */
 bool device_let_orphans_go(struct device *device);
-/* False: so much has not even the whole device, and the driver will refuse it. */
+/* Returns false when not even the whole device has so much, and the driver will refuse it. */
 bool device_can_hold(const struct device *device, uint64_t bytes);
 /*
- * Counts bytes that this process is charged, and that the driver may not count as its own: managed memory, and memory of
- * other processes. change: more, or fewer, of them.
+ * Counts bytes that this process is charged, and that the driver may not count as its own: managed
+ * memory, and memory of other processes. change: more, or fewer, of them.
  */
 void device_count_elsewhere(struct device *device, int64_t change);
 uint64_t device_elsewhere(const struct device *device);
-/* Job-wide bytes charged now. */
+/* Returns the job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);
-/* Those of this process. */
+/* Returns the bytes charged to this process. */
 uint64_t device_used(const struct device *device, enum segment_side side);
 
 #endif

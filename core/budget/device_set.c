@@ -1,4 +1,7 @@
-/* Making the device set, and finding devices in it. Rules: runs inside the user's process; changes no current context. */
+/*
+ * Making the device set, and finding devices in it. Rules: runs inside the user's process; changes
+ * no current context.
+ */
 #include "core/budget/device.h"
 
 #include <errno.h>
@@ -75,7 +78,7 @@ static int enter_books(struct device *device, struct segment *segment, const cha
 	return device->registry ? 0 : -ENOMEM;
 }
 
-/* The driver's devices. What is there already stays in the set, to be cleared. */
+/* Makes the driver's devices. What is there already stays in the set, to be cleared. */
 static int make_gpus(struct device_set *set, int found)
 {
 	int error = 0;
@@ -106,7 +109,7 @@ struct device_factory {
 	int (*make)(struct device_set *set);
 };
 
-/* Whether the driver is the software GPU; *found: its devices. */
+/* Returns whether the driver is the software GPU; *found: its devices. */
 static bool is_soft(int *found)
 {
 	char name[64] = "";
@@ -146,7 +149,7 @@ static int host_node(const struct device *device)
 	return node;
 }
 
-/* The tier of a node; made if need be. There are as many at most as devices. */
+/* Returns the tier of a node, made if need be. There are as many at most as devices. */
 static struct spill_tier *tier_of(struct device_set *set, int node)
 {
 	int i = 0;
@@ -158,7 +161,7 @@ static struct spill_tier *tier_of(struct device_set *set, int node)
 	return &set->tier[i];
 }
 
-/* After the devices whose memory is spilled there. */
+/* Makes the tiers, after the devices whose memory is spilled there. */
 static int make_host(struct device_set *set)
 {
 	for (int i = 0; i < set->count; i++) {
@@ -176,7 +179,7 @@ static const struct device_factory cuda = {{"cuda", 200}, DEVICE_GPU, make_cuda}
 static const struct factory *const factories[] = {&cuda.factory, &soft.factory, &host.factory};
 enum { FACTORIES = sizeof(factories) / sizeof(*factories) };
 
-/* By the first factory that works. */
+/* Makes things of a type by the first factory that works. */
 static int make(struct device_set *set, enum device_type type)
 {
 	int error = -ENODEV;
@@ -230,7 +233,10 @@ void device_set_clear(struct device_set *set)
 
 /* --- names --- */
 
-/* Past "/PREFIX:VALUE", if the name begins with it and the value is this one; NULL: another value. */
+/*
+ * Returns what follows "/PREFIX:VALUE", if the name begins with it and the value is this one; NULL:
+ * it is another value.
+ */
 static const char *skip_part(const char *name, const char *prefix, const char *value)
 {
 	size_t length = strlen(prefix);
@@ -242,7 +248,7 @@ static const char *skip_part(const char *name, const char *prefix, const char *v
 	return strncmp(name, value, length) == 0 && name[length] == '/' ? name + length : NULL;
 }
 
-/* The index in "TYPE:INDEX" or "/TYPE:INDEX"; -1: not of this form. */
+/* Returns the index in "TYPE:INDEX" or "/TYPE:INDEX"; -1: the name is not of this form. */
 static int index_in(const char *name, const char *type)
 {
 	size_t length = strlen(type);
@@ -276,7 +282,7 @@ static bool is_named(const struct device *device, const char *name)
 	                  (strchr(pci, ':') && strcasecmp(strchr(pci, ':') + 1, name) == 0));
 }
 
-/* By what the driver says of it. NULL: none, or several. */
+/* Finds a device by what the driver says of it. Returns NULL when there is none, or several. */
 static struct device *find_by_identity(struct device_set *set, const char *name)
 {
 	struct device *found = NULL;
@@ -291,7 +297,7 @@ static struct device *find_by_identity(struct device_set *set, const char *name)
 	return found;
 }
 
-/* By type and index, what stands before it being ours. */
+/* Finds by type and index, once what stands before them is known to be this process's. */
 static bool find_by_type(struct device_set *set, const char *name, struct device_ref *found)
 {
 	char process[16];

@@ -35,7 +35,7 @@ uint64_t exported_as(const struct device *device, uint64_t bytes)
 	return device->segment ? segment_export(device->segment, device->index, bytes) : 0;
 }
 
-/* With the lock held. */
+/* Enters a handle; with the lock held. Returns its key, or 0. */
 static uint64_t enter(const struct device *device, CUmemGenericAllocationHandle handle,
                       uint64_t bytes)
 {
@@ -95,7 +95,7 @@ void exported_mark(const struct device *device, int descriptor, uint64_t key, ui
 
 /* --- memory of others --- */
 
-/* With the lock held. Whether the process has it open from now on. */
+/* Counts an import; with the lock held. Returns whether the process has it open from now on. */
 static bool count_import(const struct device *device, uint64_t key)
 {
 	struct imported *i;

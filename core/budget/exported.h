@@ -35,8 +35,8 @@ struct import {
 	bool is_weightless;
 };
 /*
- * Before the program can close it; the driver has it open already or is about to. What is of the
- * job is so from here on.
+ * Reads what the descriptor tells, before the program can close it; the driver has it open already
+ * or is about to. What is of the job is so from here on.
  */
 struct import imported_read(const struct device *device, int descriptor);
 struct import imported_read_name(const struct device *device, const void *name, size_t size);

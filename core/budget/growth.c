@@ -6,7 +6,10 @@
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 
-/* The rest of the device that is left alone, and how far a limit rises at once: two of the largest chunks at least. */
+/*
+ * The rest of the device that is left alone, and how far a limit rises at once: two of the largest
+ * chunks at least.
+ */
 enum { MARGIN_OF_MEMORY = 32, STEP_OF_MEMORY = 16 };
 #define STEP_LEAST ((uint64_t)64 << 20)
 
@@ -20,7 +23,7 @@ static uint64_t minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-/* UINT64_MAX stands for everything beyond. */
+/* Adds; UINT64_MAX stands for everything beyond. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;

@@ -1,13 +1,15 @@
 /*
- * Growth: how far a job's limit rises by itself, towards memory_limit_max, while it is spilled and the device has
- * room that no other job is owed; and how it falls back when others need that room.
+ * Growth: how far a job's limit rises by itself, towards memory_limit_max, while it is spilled and
+ * the device has room that no other job is owed; and how it falls back when others need that room.
  *
- * owed      what the limits of other jobs on the device leave them to take; of one without a limit, what it had to
- *           place on the host
- * margin    a part of the device that growth leaves free, so that small needs of others do not make limits swing
+ * owed      what the limits of other jobs on the device leave them to take; of one without a limit,
+ *           what it had to place on the host
+ * margin    a part of the device that growth leaves free, so that small needs of others do not make
+ *           limits swing
  *
- * The rule is a pure function. Whose turn it is to apply it (one process of the job, every GROWTH_INTERVAL_NS) stands in
- * the segment, and so does what it decides, which holds for all of the job's processes at once.
+ * The rule is a pure function. Whose turn it is to apply it (one process of the job, every
+ * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of
+ * the job's processes at once.
  */
 #ifndef SPILLWAY_GROWTH_H
 #define SPILLWAY_GROWTH_H
@@ -32,16 +34,17 @@ struct growth {
 };
 
 /*
- * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls per second; at most
- * one call of the driver, and none while a capture is active. The mover's, with no lock held. Whether it is to be called
- * again after GROWTH_INTERVAL_NS: the limit has risen, or may.
+ * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls
+ * per second; at most one call of the driver, and none while a capture is active. The mover's, with
+ * no lock held. Whether it is to be called again after GROWTH_INTERVAL_NS: the limit has risen, or
+ * may.
  */
 bool growth_tick(struct device *device);
 
 /*
- * A step of the program has ended there: the time to judge growth, once in GROWTH_INTERVAL_NS; between steps it is not,
- * until none has ended for GROWTH_STEPLESS_NS. Whether the mover is to be woken for it. Any thread; now_ns:
- * CLOCK_MONOTONIC.
+ * A step of the program has ended there: the time to judge growth, once in GROWTH_INTERVAL_NS;
+ * between steps it is not, until none has ended for GROWTH_STEPLESS_NS. Whether the mover is to be
+ * woken for it. Any thread; now_ns: CLOCK_MONOTONIC.
  */
 #define GROWTH_STEPLESS_NS 2000000000ull
 bool growth_step_ended(struct device *device, uint64_t now_ns);

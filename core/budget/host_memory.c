@@ -1,4 +1,6 @@
-/* Available host memory, from /proc and the memory cgroups. Rules: runs inside the user's process. */
+/*
+ * Available host memory, from /proc and the memory cgroups. Rules: runs inside the user's process.
+ */
 #include "core/budget/host_memory.h"
 
 #include <fcntl.h>
@@ -12,7 +14,10 @@
 #include "core/base/cgroup.h"
 #include "core/config/config.h"
 
-/* Reads the start of a small file of the kernel's and terminates it. Returns whether it could be read. */
+/*
+ * Reads the start of a small file of the kernel's and terminates it. Returns whether it could be
+ * read.
+ */
 static bool read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -30,8 +35,8 @@ static bool read_text(const char *path, char *text, size_t size)
 
 /*
  * Returns the least of MemAvailable and what the memory cgroup of this process and each above it
- * leave, in bytes; UINT64_MAX when nothing can be read. `root` stands before each path that is read:
- * "" but in tests.
+ * leave, in bytes; UINT64_MAX when nothing can be read. `root` stands before each path that is
+ * read: "" but in tests.
  */
 static uint64_t host_memory_available(const char *root)
 {

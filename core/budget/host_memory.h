@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Returns what host_limit = `setting` comes to now, where `charged` bytes are held already: CONFIG_AUTO is half of
- * what is left, and what is held counts as taken from the whole.
+ * Returns what host_limit = `setting` comes to now, where `charged` bytes are held already:
+ * CONFIG_AUTO is half of what is left, and what is held counts as taken from the whole.
  */
 uint64_t host_memory_limit(uint64_t setting, uint64_t charged);
 

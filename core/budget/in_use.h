@@ -1,23 +1,33 @@
 /*
  * In use: what NVML and the driver say of a device's memory, whoever has it.
  *
- * NVML needs no context, and is the one to know what a process has in all; it is loaded in a job that somebody named. The driver
- * is asked in a context. Neither is asked while a capture is active: a query from another thread could invalidate it.
- * Thread-safe; makes driver calls, so no caller may hold a lock that the driver's callbacks need.
+ * NVML needs no context, and is the one to know what a process has in all; it is loaded in a job
+ * that somebody named. The driver is asked in a context. Neither is asked while a capture is
+ * active: a query from another thread could invalidate it. Thread-safe; makes driver calls, so no
+ * caller may hold a lock that the driver's callbacks need.
  */
 #ifndef SPILLWAY_IN_USE_H
 #define SPILLWAY_IN_USE_H
 
 #include "core/budget/device.h"
 
-/* Bytes in use, as NVML tells them. NULL or false: it does not. Set before the first context is made. */
+/*
+ * Bytes in use, as NVML tells them. NULL or false: it does not. Set before the first context is
+ * made.
+ */
 extern bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);
-/* Bytes that this process has. NULL or false: NVML does not know the process, as in some containers. */
+/*
+ * Bytes that this process has. NULL or false: NVML does not know the process, as in some
+ * containers.
+ */
 extern bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
 
 /* Asks NVML. */
 bool in_use_without_context(const struct device *device, uint64_t *used);
-/* Asks the driver in any context of the device: the current one if it can be, else one that is pushed for the while. */
+/*
+ * Asks the driver in any context of the device: the current one if it can be, else one that is
+ * pushed for the while.
+ */
 bool in_use_by_context(const struct device *device, uint64_t *used);
 /* Bytes that nobody has, by either. False: unknown. */
 bool in_use_free(const struct device *device, uint64_t *bytes);

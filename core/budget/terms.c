@@ -27,7 +27,10 @@ uint64_t terms_host_limit(const struct terms *terms, struct device *device)
 {
 	uint64_t setting = terms->settings.host_limit;
 
-	/* As the limit on the device: a number of bytes is the whole job's; what the machine has left is nobody's. */
+	/*
+	 * As the limit on the device: a number of bytes is the whole job's; what the machine has
+	 * left is nobody's.
+	 */
 	if (!device->segment && setting < CONFIG_AUTO)
 		return 0;
 	return host_memory_limit(setting, device_charged(device, SEGMENT_ON_HOST));

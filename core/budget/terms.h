@@ -19,7 +19,10 @@ struct terms {
 };
 
 struct terms terms_of(struct device *device);
-/* Likewise, where they are to be: on the path of each allocation they are not copied once more. */
+/*
+ * Takes the terms where they are to be: on the path of each allocation they are not copied once
+ * more.
+ */
 void terms_take(struct terms *terms, struct device *device);
 /* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t terms_limit_of_movable(const struct terms *terms);

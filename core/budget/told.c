@@ -3,7 +3,10 @@
 
 #include "core/budget/terms.h"
 
-/* A program that looks before it allocates may end here, and nothing else would show why. */
+/*
+ * Counts an answer that hides the host. A program that looks before it allocates may end here, and
+ * nothing else would show why.
+ */
 static void note_told(struct device *device, const struct config_gpu *settings, uint64_t hardware,
                       uint64_t total)
 {

@@ -10,7 +10,7 @@
 #include "core/budget/device.h"
 #include "core/budget/reported.h"
 
-/* What the device has to the program: `limit` bytes instead of the hardware's. */
+/* Returns what the device has to the program: `limit` bytes instead of the hardware's. */
 uint64_t told_total(struct device *device, uint64_t hardware);
 bool told_memory(struct device *device, struct reported *memory); /* as reported_memory() */
 void told_info(struct device *device, size_t *free, size_t *total);

@@ -39,7 +39,7 @@ static bool is_open(const struct device *device)
 	return atomic_load_explicit(&open_devices[device->id.ordinal], memory_order_acquire);
 }
 
-/* With the lock held. */
+/* Starts the thread that empties the mailbox; with the lock held. Returns whether it runs. */
 static bool start(void)
 {
 	if (box.started || box.closed || !box.serve)
@@ -68,7 +68,7 @@ void wanted_wake(const struct device *device)
 	errno = saved;
 }
 
-/* With the lock held. */
+/* Enters a request as the last; with the lock held. */
 static void enter(struct wanted_request *r)
 {
 	struct wanted_request **last = &box.requests;
@@ -78,7 +78,10 @@ static void enter(struct wanted_request *r)
 	*last = r;
 }
 
-/* With the lock held. Returns whether it was still waiting there. */
+/*
+ * Takes a request out of the mailbox; with the lock held. Returns whether it was still waiting
+ * there.
+ */
 static bool withdraw(struct wanted_request *r)
 {
 	struct wanted_request **place = &box.requests;
@@ -91,7 +94,7 @@ static bool withdraw(struct wanted_request *r)
 	return true;
 }
 
-/* With the lock held and cancellation off. */
+/* Enters a request and waits for the answer; with the lock held and cancellation off. */
 static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadline)
 {
 	bool in_time = true;

@@ -60,7 +60,10 @@ void wanted_answer(struct wanted_request *request, CUresult result);
 /* Sleeps until something is wanted, or until this time on the monotonic clock. */
 void wanted_sleep(uint64_t until_ns);
 
-/* The process ends or was forked: nothing is wanted any more, and the thread is to end. */
+/*
+ * Closes the mailbox when the process ends or was forked: nothing is wanted any more, and the
+ * thread is to end.
+ */
 void wanted_close(void);
 bool wanted_is_closed(void);
 
