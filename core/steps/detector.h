@@ -62,8 +62,7 @@ struct step_function {
 	bool steady : 1; /* it is in most units, as often in nearly all of them */
 	bool covers : 1; /* it is in most units */
 	bool closes : 1; /* it comes with every k-th */
-	bool
-	    muted : 1; /* its launches are not written into the history, which so reaches further back */
+	bool muted : 1;  /* its launches stay out of the history, which so reaches further back */
 };
 
 /* A launch. */

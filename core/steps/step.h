@@ -13,13 +13,13 @@
  *           forward passes of a validation are none. One with much else counts but is not timed
  * closer    where gradients are accumulated units are micro-batches: a function that comes with
  *           every k-th alone ends the step, or, left out (loss scaling), the k-th unit does. k is
- *           at most 8, or 16, 32 or 64: a validation that was compiled on its own and runs every
- *           10 steps looks the same otherwise
+ *           at most 8, or 16, 32 or 64: a validation that was compiled on its own and runs every 10
+ *           steps looks the same otherwise
  *
- * A pattern is tried before it is trusted: for 2 s, or 256 units and a second, or 4096 units, and up
- * to 10 s while something may turn out to close steps. Its steps are counted from its beginning and
- * told from then on. It may change a little, and another function may become its anchor; it is given
- * up when no unit comes for as long as 256 take.
+ * A pattern is tried before it is trusted: for 2 s, or 256 units and a second, or 4096 units, and
+ * up to 10 s while something may turn out to close steps. Its steps are counted from its beginning
+ * and told from then on. It may change a little, and another function may become its anchor; it is
+ * given up when no unit comes for as long as 256 take.
  *
  * Where a program runs ahead of the device the times of single steps say little; their mean is
  * right. Validations of a single batch, every few steps, may count. Of programs that launch more
