@@ -1,5 +1,5 @@
 /*
- * What the driver's pointer queries answer for spilled memory: the same as for cuMemAlloc's,
+ * Pointer queries: what the driver's answer for spilled memory, the same as for cuMemAlloc's,
  * whatever the backing. Thread-safe.
  */
 #ifndef SPILLWAY_POINTER_H
