@@ -1,7 +1,8 @@
 /*
- * Which units of an arena's addresses are free: runs of units, found and joined in constant time
- * however many there are (two-level segregated fit; the tags lie beside the runs' first and last
- * units). Pure bookkeeping, never calls the driver. Not thread-safe: the arena's lock guards it.
+ * Address space: which units of an arena's addresses are free: runs of units, found and joined in
+ * constant time however many there are (two-level segregated fit; the tags lie beside the runs'
+ * first and last units). Pure bookkeeping, never calls the driver. Not thread-safe: the arena's
+ * lock guards it.
  */
 #ifndef SPILLWAY_ADDRESS_SPACE_H
 #define SPILLWAY_ADDRESS_SPACE_H

@@ -1,6 +1,6 @@
 /*
- * Which devices reach a device's memory: itself, and the peers that its program has let reach it.
- * Thread-safe.
+ * Reach: which devices reach a device's memory: itself, and the peers that its program has let
+ * reach it. Thread-safe.
  */
 #ifndef SPILLWAY_REACH_H
 #define SPILLWAY_REACH_H
