@@ -1,5 +1,5 @@
 /*
- * The helper: one thread that owns this process's slot in the segment, watches the configuration
+ * The helper: one thread that owns this process's seat in the segment, watches the configuration
  * files, and tells those outside of the process what they ask. It makes no driver call.
  */
 #ifndef SPILLWAY_JOB_HELPER_H

@@ -1,5 +1,5 @@
 /*
- * What a process of the job that asks NVML for a device's memory is told.
+ * NVML's memory queries: what a process of the job that asks for a device's memory is told.
  *
  * A process that takes part in the job answers from what it has. The process may not use CUDA, as
  * nvidia-smi does not: what the job has comes from its segment then, and the limit from the job's

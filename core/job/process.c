@@ -1,4 +1,4 @@
-/* What this process has of its job. Rules: runs inside the user's process, on its launch path. */
+/* The process in its job. Rules: runs inside the user's process, on its launch path. */
 #include "core/job/process.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * What this process has of its job: the configuration it follows, the segment, the devices. The
- * files of core/job read and write it, everybody else asks by the functions.
+ * The process in its job: the configuration it follows, the segment, the devices. The files of
+ * core/job read and write it, everybody else asks by the functions.
  */
 #ifndef SPILLWAY_JOB_PROCESS_H
 #define SPILLWAY_JOB_PROCESS_H
