@@ -1,4 +1,4 @@
-/* What launches cost. Rules: called on the paced launch path; no driver call, no allocation. */
+/* Costs of launches. Rules: called on the paced launch path; no driver call, no allocation. */
 #include "core/pace/cost.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * What launches cost lately, by what is launched: so that work in flight can be bounded before it
- * is measured.
+ * Costs: what launches took lately, by what is launched: so that work in flight can be bounded
+ * before it is measured.
  *
  * key   what is launched; alike for launches that take about the same time. Never 0
  * tally the launches of one round, by key: once the round is measured they are what is learnt from
