@@ -1,4 +1,4 @@
-/* Where the driver library is. Rules: runs inside the user's process too. */
+/* The search for the driver library. Rules: runs inside the user's process too. */
 #include "core/base/driver_library.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 /*
- * What a file is: stat(2), by system call.
+ * File status: what a file is, as stat(2) says, by system call.
  *
  * glibc's own functions have no version that is older than 2.33, and statx is what older container
  * profiles refuse. No allocation, no lock; errno is set on failure, as by stat(2).

@@ -1,4 +1,4 @@
-/* Where output goes. Rules: runs inside the user's process. */
+/* Targets of output. Rules: runs inside the user's process. */
 #include "core/base/target.h"
 
 #include <errno.h>

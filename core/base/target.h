@@ -1,6 +1,6 @@
 /*
- * Where output goes that somebody named a file for: to a new file, over an old one, or into what is
- * there.
+ * Targets: where output goes that somebody named a file for: to a new file, over an old one, or
+ * into what is there.
  *
  * Renaming a finished file over what is there is right for a file, of which nobody then sees half,
  * and wrong for everything else: a device would become a file, for all programs of the machine. A

@@ -1,8 +1,8 @@
 /*
- * What a forked child finds zero, however it was forked (fork, _Fork, raw clone): pages of their
- * own that the kernel wipes. It is what a launch looks at, and all that an unpaced one does: a
- * child takes part in nothing, nothing acts on its calls, and it is paid for by no look at the
- * process number. Each field is its owner's to read and write.
+ * Wiped pages: what a forked child finds zero, however it was forked (fork, _Fork, raw clone):
+ * pages of their own that the kernel wipes. It is what a launch looks at, and all that an unpaced
+ * one does: a child takes part in nothing, nothing acts on its calls, and it is paid for by no look
+ * at the process number. Each field is its owner's to read and write.
  */
 #ifndef SPILLWAY_WIPED_H
 #define SPILLWAY_WIPED_H
