@@ -46,13 +46,29 @@ LOADS(cuLibraryLoadFromFile, library, NULL, (CUlibrary *, library), (const char 
       (CUlibraryOption *, libraryOptions), (void **, libraryOptionValues),
       (unsigned int, numLibraryOptions))
 
-static uint64_t most_of_library(uint64_t library)
+static uint64_t most_of(const struct resource_type *type, uint64_t code)
 {
-	struct resource *found = context_find_object(&object_type_library, library);
+	struct resource *found = context_find_object(type, code);
 	uint64_t most = found ? object_weight(found).most : 0;
 
 	resource_release(found);
+	return most;
+}
+
+static uint64_t most_of_library(uint64_t library)
+{
+	uint64_t most = most_of(&object_type_library, library);
+
 	return most ? most : MEASURED_MOST_OBJECT;
+}
+
+/* Returns what a look-up in a module may take: no more than its image, or its library's, can hold. */
+static uint64_t most_of_function(uint64_t code)
+{
+	uint64_t most = most_of(&object_type_module, code);
+
+	most = most ? most : most_of_library(code);
+	return most < MEASURED_MOST_OBJECT ? most : MEASURED_MOST_OBJECT;
 }
 
 /*
@@ -82,10 +98,11 @@ HOOK(cuLibraryUnload, CUlibrary library)
 
 HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-	CUresult result = HANDED_OUT(MEASURED_SELDOM(REAL(cuModuleGetFunction)(hfunc, hmod, name),
-	                                             code_of(&object_type_module, HANDLE(hmod)),
-	                                             MEASURED_MOST_OBJECT),
-	                             function, hfunc, NULL, module, hmod);
+	CUresult result = HANDED_OUT(
+	    MEASURED_SELDOM(REAL(cuModuleGetFunction)(hfunc, hmod, name),
+	                    code_of(&object_type_module, HANDLE(hmod)),
+	                    most_of_function(code_of(&object_type_module, HANDLE(hmod)))),
+	    function, hfunc, NULL, module, hmod);
 
 	if (result == CUDA_SUCCESS && hfunc)
 		sampled_function(*hfunc, &object_type_module, HANDLE(hmod), name);

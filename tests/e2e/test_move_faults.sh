@@ -87,7 +87,12 @@ for line in 15 19 28; do same "command $line, a wait" 0 "$(sed -n ${line}p "$scr
 set --
 for calls in "cuMemCreate cuMemcpyAsync" "cuMemMap cuStreamQuery cuStreamCreate" "cuMemUnmap cuStreamSynchronize" \
 	"cuMemRelease cuMemAddressReserve" "cuMemSetAccess cuCtxSynchronize cuCtxPushCurrent_v2 cuCtxPopCurrent_v2"; do
-	(for call in $calls; do fails_everywhere "$call"; done) &
+	# A machine for each: where NVML knows no process, what another takes may be charged to this one.
+	(
+		SOFTGPU_STATE_DIR=$scratch/softgpu-${calls%% *}
+		mkdir "$SOFTGPU_STATE_DIR"
+		for call in $calls; do fails_everywhere "$call"; done
+	) &
 	set -- "$@" $!
 done
 for worker in "$@"; do wait "$worker" || fail "a worker failed"; done

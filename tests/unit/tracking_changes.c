@@ -7,6 +7,7 @@
 #include "core/budget/in_use.h"
 #include "core/cuda/capture.h"
 #include "core/memory/alloc/allocation.h"
+#include "core/memory/heat/image.h"
 #include "core/memory/uses/measured.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
@@ -882,6 +883,7 @@ static void check_left_out(void)
 	CALL(cuModuleGetFunction, {0, WORD(&function[2])}, {1, module});
 	TRUE(charged() == bytes + MIB);
 	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries);
+	TRUE(measured_rest_ns(&job_devices()->device[0]) != 0);
 	measured_catch_up(&job_devices()->device[0]);
 	TRUE(charged() == bytes + 3 * MIB);
 	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries + 1);
@@ -889,12 +891,33 @@ static void check_left_out(void)
 	TRUE(asked(ENTRY_cuMemGetInfo_v2) == queries + 1);
 	CALL(cuModuleGetFunction, {0, WORD(&function[1])}, {1, module});
 	measured_every_ns = 0;
+	TRUE(measured_rest_ns(&job_devices()->device[0]) == 0);
 	CALL(cuModuleGetFunction, {0, WORD(&function[2])}, {1, module});
 	TRUE(charged() == bytes + 5 * MIB);
 	CALL(cuModuleUnload, {0, module});
 	atomic_fetch_sub(&giver->used, 5 * MIB);
 	TRUE(charged() == bytes);
 	EXPECT("measured", before);
+	measured_every_ns = every_ns;
+	atomic_store(&giver->takes, 0);
+}
+
+/* A look-up is charged no more than the module's image can hold: the rest is another's. */
+static void check_look_up_bounded(void)
+{
+	static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n";
+	const uint64_t most = image_most(image), taken = most + 40 * MIB;
+	uint64_t module = 0, function = 0, bytes, every_ns = measured_every_ns;
+
+	CALL(cuModuleLoadData, {0, WORD(&module)}, {1, (uint64_t)(uintptr_t)image});
+	bytes = charged();
+	atomic_store(&giver->takes, taken);
+	measured_every_ns = 0;
+	CALL(cuModuleGetFunction, {0, WORD(&function)}, {1, module});
+	TRUE(charged() == bytes + most);
+	CALL(cuModuleUnload, {0, module});
+	TRUE(charged() == bytes);
+	atomic_fetch_sub(&giver->used, taken);
 	measured_every_ns = every_ns;
 	atomic_store(&giver->takes, 0);
 }
@@ -1081,6 +1104,7 @@ void check_changes(void)
 	check_captured_again();
 	check_measured();
 	check_left_out();
+	check_look_up_bounded();
 	check_told();
 	check_shared();
 	check_listed();

@@ -266,6 +266,17 @@ static void tend_spares(struct device *device, uint64_t limit)
 		look_again_in(device, LOOK_AGAIN);
 }
 
+/* Charges what look-ups of functions took, as soon as that may be measured. */
+static void catch_up(struct device *device)
+{
+	uint64_t rest_ns = measured_rest_ns(device);
+
+	if (rest_ns)
+		look_again_in(device, rest_ns < LOOK_AGAIN ? rest_ns : LOOK_AGAIN);
+	else
+		measured_catch_up(device);
+}
+
 /* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again. */
 static bool tend(struct device *device)
 {
@@ -276,8 +287,8 @@ static bool tend(struct device *device)
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
-	measured_catch_up(device);
 	t->next_look = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	catch_up(device);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())

@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/budget/in_use.h"
+#include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
 
 /* How to learn what is in use; both ends of a measurement use the same way. */
@@ -166,12 +167,20 @@ void measured_begin(struct measuring *measuring)
 		measuring->device = NULL;
 }
 
-/* Returns whether another call was measured a moment ago. */
-static bool was_read(const struct reading *r)
+/* Returns for how long nothing need be measured, because another call was a moment ago. */
+static uint64_t rest_ns(const struct reading *r)
 {
 	uint64_t read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
+	uint64_t passed_ns = clock_coarse() - read_ns;
 
-	return read_ns && clock_coarse() - read_ns < measured_every_ns;
+	return read_ns && passed_ns < measured_every_ns ? measured_every_ns - passed_ns : 0;
+}
+
+uint64_t measured_rest_ns(const struct device *device)
+{
+	return atomic_load_explicit(&measured_is_behind[device->id.ordinal], memory_order_relaxed)
+	           ? rest_ns(reading_of(device, BY_CONTEXT))
+	           : 0;
 }
 
 void measured_begin_seldom(struct measuring *measuring)
@@ -184,7 +193,7 @@ void measured_begin_seldom(struct measuring *measuring)
 	r = reading_of(context->device, BY_CONTEXT);
 	if (overhead_is_known(context->device)) {
 		overhead_note();
-	} else if (!was_read(r)) {
+	} else if (!rest_ns(r)) {
 		measure_in(measuring, context);
 		if (!begin(measuring->device, BY_CONTEXT))
 			measuring->device = NULL;
@@ -198,14 +207,18 @@ void measured_begin_seldom(struct measuring *measuring)
 static void leave_out(const struct measuring *measuring, const void *owner, uint64_t most)
 {
 	struct reading *r = reading_of(measuring->device, BY_CONTEXT);
+	bool is_first;
 
 	lock_acquire(&r->lock);
-	if (!r->left_out.most && owner && most) {
+	is_first = !r->left_out.most && owner && most;
+	if (is_first) {
 		r->left_out = (struct left_out){most, measuring->context, owner};
 		atomic_store_explicit(&measured_is_behind[measuring->device->id.ordinal], true,
 		                      memory_order_relaxed);
 	}
 	lock_release(&r->lock);
+	if (is_first) /* the longer it waits, the more of others is in the difference */
+		wanted_wake(measuring->device);
 }
 
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most)
