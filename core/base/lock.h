@@ -32,7 +32,7 @@ enum {
 	LOCK_MAY_BOTH = LOCK_MAY_DRIVER | LOCK_MAY_WAIT,
 };
 
-/* By rank, the first taken first: X(name, what its holder may do meanwhile, what it guards). */
+/* Ranks, the first taken first: X(name, what its holder may do meanwhile, what it guards). */
 /* clang-format off */
 #define LOCKS(X) \
 	/* at starts and ends */ \

@@ -24,7 +24,7 @@ struct counters;
 struct wiped {
 	_Alignas(WIPED_PAGE) _Atomic bool is_active; /* this process takes part in the job: job.h */
 	_Atomic(struct counters *) statistics;       /* of the only device; NULL: ask: job.h */
-	/* By group; NULL: nothing acts. registry/actions.h */
+	/* the lists by group; NULL: nothing acts. registry/actions.h */
 	_Atomic(const struct action_list *) actions[WIPED_GROUPS];
 };
 extern struct wiped wiped;

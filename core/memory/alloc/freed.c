@@ -112,9 +112,8 @@ bool freed_has(CUdeviceptr address)
 /* --- giving back --- */
 
 /*
- * Gives one back. The driver frees its own kinds of memory in a context alone, and with a context
- * all that was made in it; so that nothing is freed twice, the context is held. Returns false while
- * the driver is asked to destroy that context.
+ * Gives one back. The driver frees its own kinds in a context alone, and with their context, which
+ * is held so that none goes twice. Returns false while the driver is asked to destroy it.
  */
 static bool give_back(const struct allocation *a)
 {

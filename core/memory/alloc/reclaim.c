@@ -119,7 +119,7 @@ static bool fits(const struct reclaim *r, enum segment_side side, uint64_t bytes
 static bool is_drained_for(const struct reclaim *r, enum segment_side side, uint64_t bytes)
 {
 	const struct device *device = r->device;
-	/* In this order: who is let go meanwhile is not taken for one of the living. */
+	/* The order matters: who is let go meanwhile is not taken for one of the living. */
 	uint64_t draining = segment_draining(device->segment, device->index, side);
 	uint64_t charged = segment_charged(device->segment, device->index, side);
 	uint64_t limit = limit_on(r, side);
