@@ -42,7 +42,7 @@ else
 fi
 if [ -z "${SANITIZER:-}" ]; then
 	# shellcheck disable=SC2016 # for the inner shell
-	expect 0 "$prefix/bin/spillway" run sh -c 'echo "$LD_PRELOAD"'
+	expect 0 env SPILLWAY_DRIVER="$build/tests/e2e/empty.so" "$prefix/bin/spillway" run sh -c 'echo "$LD_PRELOAD"'
 	says "$out" '/prefix/lib/spillway/libspillway.so:'
 	says_not "$err" .
 fi

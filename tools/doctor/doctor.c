@@ -183,10 +183,11 @@ static bool no_driver(const char *from)
 /* Says what is wrong with a driver that is there. */
 static bool bad_driver(const char *said)
 {
+	const char *named = getenv("SPILLWAY_DRIVER");
+
 	finding(false, "driver: %s", said);
-	finding_try(getenv("SPILLWAY_DRIVER") && *getenv("SPILLWAY_DRIVER")
-	                ? "unset SPILLWAY_DRIVER"
-	                : "nvidia-smi, which meets the same if it is not Spillway's");
+	finding_try(named && *named ? "unset SPILLWAY_DRIVER"
+	                            : "nvidia-smi, which meets the same if it is not Spillway's");
 	return false;
 }
 

@@ -28,6 +28,7 @@ void device_table(const struct segment_view *view, const struct device_column *c
 	for (int i = 0; columns[i].heading; i++)
 		headings[i + 1] = columns[i].heading;
 	table_start(&table, headings);
+	table.folds = true;
 	for (int device = 0; device < view->device_count; device++) {
 		table_cell(&table, "%d", device);
 		for (int i = 0; columns[i].heading; i++)

@@ -135,6 +135,7 @@ static void print_processes(const struct segment_view *view)
 	struct table table;
 
 	table_start(&table, headings);
+	table.folds = true;
 	for (int i = 0; i < view->process_count; i++) {
 		const struct segment_process *process = &view->process[i];
 		struct statistics all = {0};

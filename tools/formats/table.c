@@ -124,7 +124,7 @@ void table_end(struct table *table, FILE *out)
 	measure(table, width, left);
 	leave_out(table, width, most);
 	for (int from = 1; from < table->columns;) {
-		int end = last_fitting(table, width, from, most);
+		int end = table->folds ? last_fitting(table, width, from, most) : table->columns;
 
 		for (int i = 0; i < table->cells; i += table->columns)
 			print_row(&table->cell[i], width, left, from, end, out);

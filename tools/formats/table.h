@@ -5,6 +5,7 @@
 #ifndef SPILLWAY_TABLE_H
 #define SPILLWAY_TABLE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum { TABLE_COLUMNS = 16 };
@@ -15,6 +16,7 @@ struct table {
 	char **cell;
 	/* Columns that go, in this order, where the lines are too long; ended by 0. NULL: none. */
 	const int *dispensable;
+	bool folds; /* what is too long yet goes on below, after its first column once more */
 };
 
 /* One heading per column; "<" before it puts the column's text to the left, else it stands right.
@@ -23,7 +25,7 @@ void table_start(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Prints it and frees it. Where lines are longer than the terminal, or than COLUMNS, columns go that are
- * dispensable; what is too long yet goes on below, after its first column once more.
+ * dispensable, and the table folds if it may.
  */
 void table_end(struct table *table, FILE *out);
 
