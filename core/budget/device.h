@@ -116,11 +116,11 @@ struct config_gpu device_settings(struct device *device);
 /* One of them, where no terms are taken. */
 #define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
 /*
- * Bytes the job may hold on the device now: memory_limit and by how much it has risen. 0 to a
- * process that is not in the job's books, unless there is no limit.
+ * Returns the bytes that the job may hold on the device now: memory_limit and by how much it has
+ * risen. They are 0 to a process that is not in the job's books, unless there is no limit.
  */
 uint64_t device_limit(struct device *device);
-/* Bytes above which the mover takes memory away: the limit, or 0 while evicted. */
+/* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t device_limit_of_movable(struct device *device);
 /* Returns the limit for who has the settings already. */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
@@ -146,8 +146,8 @@ void device_note_blocker(struct device *device, uint64_t generation, enum move_p
 void device_note_elastic(struct device *device, enum elastic elastic);
 enum elastic device_elastic(const struct device *device);
 /*
- * Counts bytes that are held ready, or that must stay; negative: that are no more. Of what is
- * charged.
+ * Counts bytes, of what is charged, that are held ready, or that must stay; negative: that are no
+ * more.
  */
 void device_note_spare(struct device *device, enum segment_side side, int64_t bytes);
 void device_note_pinned(struct device *device, int64_t bytes);
@@ -186,7 +186,7 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
  * none). The part that others may hold stays charged to the job.
  */
 void device_uncharge_exported(struct device *device, uint64_t key, uint64_t bytes);
-/* Uncharges what of it nobody holds any more. Whether there was any. */
+/* Uncharges what of it nobody holds any more. Returns whether there was any. */
 bool device_let_orphans_go(struct device *device);
 /* Returns false when not even the whole device has so much, and the driver will refuse it. */
 bool device_can_hold(const struct device *device, uint64_t bytes);

@@ -16,7 +16,7 @@
 #include "core/base/log.h"
 #include "core/registry/factory.h"
 
-/* What the software GPU calls itself. */
+/* The name of the software GPU. */
 #define SOFT_NAME "Spillway software GPU"
 
 static void format_uuid(const CUuuid *uuid, char *text, size_t size)

@@ -10,16 +10,16 @@
 /* --- memory of this process --- */
 
 /*
- * Follows device memory that is charged to this process and was exported. Its key; 0: it is not
- * followed.
+ * Follows device memory that is charged to this process and was exported. Returns its key; 0: it is
+ * not followed.
  */
 uint64_t exported_as(const struct device *device, uint64_t bytes);
 /* Follows it likewise, by the driver's handle; again is the same key. */
 uint64_t exported_enter(const struct device *device, CUmemGenericAllocationHandle handle,
                         uint64_t bytes);
 /*
- * Takes the handle out, before the driver releases it and may give it to other memory. Its key; 0:
- * it was not there.
+ * Takes the handle out, before the driver releases it and may give it to other memory. Returns its
+ * key; 0: it was not there.
  */
 uint64_t exported_take(CUmemGenericAllocationHandle handle);
 /* Marks a descriptor of it for who imports it. key 0: of what weighs nothing. */

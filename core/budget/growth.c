@@ -60,7 +60,7 @@ static bool look(struct device *device, const struct config_gpu *settings, struc
 	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
 }
 
-/* What this process has seen of its steps on a device. */
+/* The steps that this process has seen on a device. */
 static struct stepping {
 	_Atomic uint64_t ended_ns, woken_ns;
 	_Atomic bool is_new; /* one has ended since growth was judged */

@@ -36,15 +36,15 @@ struct growth {
 /*
  * Judges the device's growth if it is time and this process's turn. Cheap enough for a few calls
  * per second; at most one call of the driver, and none while a capture is active. The mover's, with
- * no lock held. Whether it is to be called again after GROWTH_INTERVAL_NS: the limit has risen, or
- * may.
+ * no lock held. Returns whether it is to be called again after GROWTH_INTERVAL_NS: the limit has
+ * risen, or may.
  */
 bool growth_tick(struct device *device);
 
 /*
  * A step of the program has ended there: the time to judge growth, once in GROWTH_INTERVAL_NS;
- * between steps it is not, until none has ended for GROWTH_STEPLESS_NS. Whether the mover is to be
- * woken for it. Any thread; now_ns: CLOCK_MONOTONIC.
+ * between steps it is not, until none has ended for GROWTH_STEPLESS_NS. Returns whether the mover
+ * is to be woken for it. Any thread; now_ns: CLOCK_MONOTONIC.
  */
 #define GROWTH_STEPLESS_NS 2000000000ull
 bool growth_step_ended(struct device *device, uint64_t now_ns);

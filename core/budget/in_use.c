@@ -1,4 +1,4 @@
-/* What is in use. Rules: runs inside the user's process; leaves its current context as it was. */
+/* Memory in use. Rules: runs inside the user's process; leaves its current context as it was. */
 #include "core/budget/in_use.h"
 
 #include "core/budget/device.h"

@@ -12,13 +12,13 @@
 #include "core/budget/device.h"
 
 /*
- * Bytes in use, as NVML tells them. NULL or false: it does not. Set before the first context is
- * made.
+ * Asks NVML for the bytes in use. NULL, or false when called: it does not tell. Set before the
+ * first context is made.
  */
 extern bool (*in_use_by_nvml)(const struct config_device *device, uint64_t *used);
 /*
- * Bytes that this process has. NULL or false: NVML does not know the process, as in some
- * containers.
+ * Asks NVML for the bytes that this process has. NULL, or false when called: it does not know the
+ * process, as in some Docker containers.
  */
 extern bool (*in_use_by_process)(const struct config_device *device, uint64_t *used);
 
@@ -29,7 +29,7 @@ bool in_use_without_context(const struct device *device, uint64_t *used);
  * pushed for the while.
  */
 bool in_use_by_context(const struct device *device, uint64_t *used);
-/* Bytes that nobody has, by either. False: unknown. */
+/* Asks either for the bytes that nobody has. Returns false where they are unknown. */
 bool in_use_free(const struct device *device, uint64_t *bytes);
 
 #endif

@@ -21,7 +21,7 @@ void refusal_note(struct device *device, uint64_t bytes);
  */
 const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size);
 
-/* What of the program was spilled: its address and container; 0 and NULL where it has none. */
+/* The spilled memory: its address and container; 0 and NULL where it has none. */
 struct spilled {
 	uint64_t object;
 	const char *container;

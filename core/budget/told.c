@@ -1,4 +1,4 @@
-/* What the program is told. Rules: runs inside the user's process, within its calls. */
+/* Answers to the program. Rules: runs inside the user's process, within its calls. */
 #include "core/budget/told.h"
 
 #include "core/budget/terms.h"

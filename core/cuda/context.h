@@ -16,7 +16,7 @@
 /* As many devices as a job's segment has. */
 enum { CONTEXT_DEVICES = 16 };
 
-/* What is known here of a device: the rest is whoever's that handed it over. */
+/* A device, as far as it is known here: the rest is known to whoever handed it over. */
 struct device;
 struct context_device {
 	CUdevice handle;

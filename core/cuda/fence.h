@@ -16,7 +16,8 @@
 #include "core/cuda/driver.h"
 
 /*
- * Sets it, in the place of an earlier one. False: the driver cannot (before CUDA 12.5) or does not.
+ * Sets it, in the place of an earlier one. Returns false where the driver cannot (before CUDA 12.5)
+ * or does not.
  */
 bool fence_set(void);
 /*

@@ -23,7 +23,10 @@ __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
 
 /* Seats are reused and never freed: who closes the gate walks them without a lock. */
 static _Atomic(struct gate_seat *) seats;
-/* Of threads that could get no memory for a seat: while anyone sits here the gate cannot close. */
+/*
+ * The seat of threads that could get no memory for one: while anyone sits here the gate cannot
+ * close.
+ */
 static struct gate_seat bench;
 static _Atomic bool bench_is_used;
 static LOCK_OF(GATE) closing = LOCK_FREE;

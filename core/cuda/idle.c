@@ -1,4 +1,4 @@
-/* Whether anything runs. Rules: runs inside the user's process. */
+/* Quiet. Rules: runs inside the user's process. */
 #include "core/cuda/idle.h"
 
 #include <errno.h>

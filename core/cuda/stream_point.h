@@ -24,7 +24,10 @@ struct stream_point {
  */
 bool stream_point_of(CUstream stream, struct stream_point *point);
 bool stream_point_is_same(const struct stream_point *a, const struct stream_point *b);
-/* Records where the stream is now; not while a capture is active. False: the driver does not. */
+/*
+ * Records where the stream is now; not while a capture is active. Returns false where the driver
+ * does not.
+ */
 bool stream_point_record(struct stream_point *point);
 /*
  * Returns whether the work before the point is done. Of a context that is broken or gone no work is

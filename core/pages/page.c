@@ -387,8 +387,8 @@ static DIR *open_listing(const char *node)
 /* --- going through them --- */
 
 /*
- * Reads one that has a page's name, unless its owner has had his part. 0 or a negative errno and
- * why.
+ * Reads one that has a page's name, unless its owner has had his part. Returns 0 or a negative
+ * errno and why.
  */
 static int look(int directory, const char *name, struct page_owners *owners,
                 struct page_found *found, char *why, size_t size)

@@ -87,9 +87,9 @@ struct page_found {
 	bool lives;
 };
 /*
- * Calls each() for every page, of each user PAGE_OF_OWNER_MAX at most. Number of files that have a
- * page's name and are none, or are too many, the first of them said in why; -1: there is no such
- * directory.
+ * Calls each() for every page, of each user PAGE_OF_OWNER_MAX at most. Returns the number of files
+ * that have a page's name and are none, or are too many, the first of them said in why; -1: there
+ * is no such directory.
  */
 int page_list(void (*each)(void *cookie, const struct page_found *found), void *cookie, char *why,
               size_t size);

@@ -47,7 +47,7 @@ struct place {
 	char name[80];
 };
 
-/* Who wants to know why not. */
+/* The caller, who wants to know why not. */
 struct asker {
 	char *message;
 	size_t size;

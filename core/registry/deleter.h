@@ -15,8 +15,8 @@
 
 /*
  * Registers the resource (container as in registry_add()) and takes over the caller's reference.
- * *deleter: one reference, the caller's. 0 or as registry_add(), and the resource is the caller's
- * still.
+ * *deleter: one reference, the caller's. Returns 0 or as registry_add(), and the resource is the
+ * caller's still.
  */
 int registry_add_anonymous(struct registry *registry, const char *container,
                            struct resource *resource, struct resource **deleter);

@@ -16,7 +16,9 @@ struct lookup_table;
 struct lookup_table_kind {
 	/* The value of one key into *value; false: there is none. Between begin() and end(). */
 	bool (*find)(struct lookup_table *table, uint64_t key, void *value);
-	/* What the key had before is replaced. 0 or -ENOMEM. NULL: it cannot be written to. */
+	/*
+	 * Replaces what the key had before. Returns 0 or -ENOMEM. NULL: it cannot be written to.
+	 */
 	int (*insert)(struct lookup_table *table, uint64_t key, const void *value);
 	size_t (*count)(struct lookup_table *table);
 	/* Around the calls above: takes and leaves the table's lock. */

@@ -84,7 +84,7 @@ struct object_entry {
 
 /*
  * Registers a CUDA object by its address; what that stood for before is gone. Of what an owner
- * hands out again object_belongs_to() says so first. 0 or a negative errno (as
+ * hands out again object_belongs_to() says so first. Returns 0 or a negative errno (as
  * registry_add_object).
  */
 int object_enter(struct registry *registry, const char *container,

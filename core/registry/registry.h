@@ -49,7 +49,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 /* Deletes a resource. Returns 0 or -ENOENT. */
 int registry_delete(struct registry *registry, const char *container,
                     const struct resource_type *type, const char *name);
-/* Deletes a whole container (a context was destroyed). Number of resources dropped. */
+/* Deletes a whole container (a context was destroyed). Returns the number of resources dropped. */
 size_t registry_cleanup(struct registry *registry, const char *container);
 size_t registry_clear(struct registry *registry);
 
@@ -73,9 +73,9 @@ bool registry_object_is(struct registry *registry, const char *container,
 int registry_delete_object(struct registry *registry, const char *container,
                            const struct resource_type *type, uint64_t object);
 /*
- * Many at once: found[i] NULL where there is none, else with a reference for the caller. How many
- * were found. Cheaper each than one by one, because memory is asked for ahead; the lock is taken
- * anew after every LOOKUP_BATCH.
+ * Finds many at once: found[i] is NULL where there is none, else with a reference for the caller.
+ * Returns how many were found. Cheaper each than one by one, because memory is asked for ahead; the
+ * lock is taken anew after every LOOKUP_BATCH.
  */
 enum { LOOKUP_BATCH = 32 };
 size_t registry_lookup_many(struct registry *registry, const char *container,
@@ -181,8 +181,10 @@ bool handle_is_initialized(struct registry *registry, const struct handle *handl
 /* Returns the name of a type that was registered here; NULL: none of this hash was. */
 const char *registry_type_name(struct registry *registry, uint64_t hash);
 
-/* Walks a copy of what was there at the call; each() holds no lock. Number of entries, 0 also when
- * there is no memory for the copy. */
+/*
+ * Walks a copy of what was there at the call; each() holds no lock. Returns the number of entries,
+ * 0 also when there is no memory for the copy.
+ */
 struct registry_entry {
 	const char *container, *name;
 	struct resource *resource;
@@ -196,7 +198,7 @@ struct registry_listing {
 };
 /*
  * Lists what is there, `most` at most, without taking a reference: who asks never destroys
- * anything. memory_used() runs under the registry's lock. How many there are.
+ * anything. memory_used() runs under the registry's lock. Returns how many there are.
  */
 size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most);
 /* Counts the live resources of a type, NULL: of all; registry_memory() sums up their memory. */

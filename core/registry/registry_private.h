@@ -1,4 +1,4 @@
-/* What the files of this room know of a registry. Private. */
+/* A registry, as the files of this room know it. Private. */
 #ifndef SPILLWAY_REGISTRY_PRIVATE_H
 #define SPILLWAY_REGISTRY_PRIVATE_H
 

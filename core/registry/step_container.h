@@ -28,7 +28,7 @@ struct resource *step_container_lookup_or_create(struct step_container *step,
                                                  const struct resource_type *type, const char *name,
                                                  struct resource *(*create)(void *cookie),
                                                  void *cookie);
-/* Cleans up; once. Number of resources dropped. */
+/* Cleans up; once. Returns the number of resources dropped. */
 size_t step_container_end(struct step_container *step);
 
 #endif

@@ -19,7 +19,7 @@
 #include "core/state/refuse.h"
 #include "core/rings/ring_layout.h"
 
-/* What callers hold is the mapped file. */
+/* Callers hold the mapped file. */
 struct ring {
 	struct ring_file file;
 };

@@ -18,8 +18,8 @@
 struct segment;
 
 /*
- * Makes the ring of the process that joined the segment; once. 0 or a negative errno, message
- * filled. It does not become event_ring by itself.
+ * Makes the ring of the process that joined the segment; once. Returns 0 or a negative errno,
+ * message filled. It does not become event_ring by itself.
  */
 int ring_create(const struct segment *segment, struct ring **ring, char *message, size_t size);
 /*

@@ -1,4 +1,4 @@
-/* What a reader of rings knows of them: its place in each, and the unit at hand. Private. */
+/* A reader's knowledge of rings: its place in each, and the unit at hand. Private. */
 #ifndef SPILLWAY_RING_KNOWN_H
 #define SPILLWAY_RING_KNOWN_H
 
@@ -7,7 +7,7 @@
 
 enum { BATCH = 256 };
 
-/* What the reader knows of one ring. */
+/* The reader's knowledge of one ring. */
 struct known {
 	struct known *next;
 	struct ring_id id;

@@ -248,7 +248,7 @@ static int first_unfinished(const struct ring_reader *reader, int count)
 	return i;
 }
 
-/* Makes a batch of what is left of the unit. 0 or a negative errno and message. */
+/* Makes a batch of what is left of the unit. Returns 0 or a negative errno and message. */
 static int fill(struct ring_reader *reader, char *message, size_t size)
 {
 	uint64_t left = reader->end - reader->unit->position;

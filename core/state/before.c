@@ -1,4 +1,4 @@
-/* Reading segments of the version before ours. Nothing is mapped and nothing is written. */
+/* Reading segments of the version before this one. Nothing is mapped and nothing is written. */
 #include "core/state/before.h"
 
 #include <errno.h>

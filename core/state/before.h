@@ -11,8 +11,8 @@
 enum { SEGMENT_VERSION_BEFORE = 5 };
 
 /*
- * Reads such a segment, as segment_read(). 0 or a negative errno, -EPROTO: it is none of that
- * version, and nothing has been said of it yet.
+ * Reads such a segment, as segment_read(). Returns 0 or a negative errno, -EPROTO: it is none of
+ * that version, and nothing has been said of it yet.
  */
 int segment_read_before(int directory, const char *job, struct segment_view *view);
 /*

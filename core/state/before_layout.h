@@ -48,7 +48,7 @@ struct before_slot {
 	struct before_statistics device[BEFORE_DEVICES];
 };
 
-/* What is read of it; lanes and exports follow. */
+/* The part of the file that is read; lanes and exports follow. */
 struct before_file {
 	struct before_header header;
 	struct before_slot slot[BEFORE_SLOTS];

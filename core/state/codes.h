@@ -37,7 +37,7 @@
 	X(MOVE_DEVICE_FULL, "device_full") /* the device has no room, whatever the limit */ \
 	X(MOVE_FAILED, "failed")           /* the driver refuses; it is tried again */
 
-/* Whether the device's allocations live in the arena, and if not, why. */
+/* Says whether the device's allocations live in the arena, and if not, why. */
 #define CODES_elastic(X)                                                                           \
 	X(ELASTIC_UNUSED, "-") /* nothing was allocated, or nobody set a limit or named the job */ \
 	X(ELASTIC_YES, "yes")                                                                      \
@@ -58,7 +58,7 @@
 	X(HELD_PINNED, "pinned")       /* exported, registered, or pin_new */                  \
 	X(HELD_HOST_FULL, "host_full") /* host_limit, or no memory there */
 
-/* What makes memory on the host. */
+/* Ways to make memory on the host. */
 #define CODES_provider(X)              \
 	X(PROVIDER_NONE, "-")          \
 	X(PROVIDER_NUMA, "vmm_numa")   \

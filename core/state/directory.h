@@ -50,7 +50,7 @@ int directory_override_path(const char *job, char *path, size_t size);
  */
 int directory_check_name(const char *job);
 
-/* What comes before the places of the default: "", unless a test has them elsewhere. */
+/* Stands before the places of the default: "", unless a test has them elsewhere. */
 extern const char *directory_root;
 
 #endif

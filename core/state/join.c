@@ -42,7 +42,7 @@ static void read_command(char *command, size_t size)
 	segment_copy_text(command, size, length ? line + start : program_invocation_short_name);
 }
 
-/* Who joins a job, beyond its name. */
+/* The process that joins a job, beyond the job's name. */
 struct joiner {
 	bool is_unnamed;
 	const char *labels, *shared_by;

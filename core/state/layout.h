@@ -32,7 +32,7 @@
 
 enum { SEGMENT_SIDES = 2, SEGMENT_BOOT_ID_MAX = 40 };
 
-/* Of one size wherever it is built. */
+/* A mutex in room of one size, wherever it is built. */
 union segment_mutex {
 	pthread_mutex_t mutex;
 	char room[64];
@@ -62,7 +62,7 @@ struct segment_claim {
 	_Atomic uint64_t settings;   /* a hash of those */
 };
 
-/* What processes that have ended leave behind. */
+/* The figures that processes which have ended leave behind. */
 struct segment_ended {
 	struct counters counters;
 	struct facts facts; /* of the one that ended last */
@@ -198,11 +198,11 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
  */
 int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
                            size_t size);
-/* Gives a new file all its pages. 0 or a negative errno. */
+/* Gives a new file all its pages. Returns 0 or a negative errno. */
 int segment_reserve_pages(int fd, size_t size);
 /* Gives a new file all its pages, and its user alone the rights. Returns 0 or a negative errno. */
 int segment_reserve_file(int fd, size_t size);
-/* Pages that somebody cut out of an existing file. 0 or a negative errno. */
+/* Gives an existing file back the pages that somebody cut out. Returns 0 or a negative errno. */
 int segment_fill_holes(int fd, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
@@ -211,7 +211,7 @@ struct segment_file *segment_map(int fd);
 void segment_read_boot_id(char id[SEGMENT_BOOT_ID_MAX]);
 /* Returns whether the segment was written since the machine was started. */
 bool segment_is_of_this_boot(const struct segment_header *header);
-/* Reads up to size bytes of a small file. Number of bytes, 0 when it cannot be read. */
+/* Reads up to size bytes of a small file. Returns the number of bytes, 0 when it cannot be read. */
 size_t segment_read_line(const char *path, char *buf, size_t size);
 /* Copies text as strncpy should: terminated, the rest zero. */
 void segment_copy_text(char *to, size_t size, const char *from);
@@ -269,7 +269,10 @@ void exports_settle(struct segment *segment);
  * none is free.
  */
 struct segment_slot *slots_take(struct segment_file *file);
-/* Marks slots of dead processes as draining and retires drained ones. Number of live ones. */
+/*
+ * Marks slots of dead processes as draining and retires drained ones. Returns the number of live
+ * ones.
+ */
 int slots_probe(struct segment_file *file);
 void slots_retire(struct segment_file *file, struct segment_slot *slot);
 void slots_finish_retiring(struct segment_file *file);

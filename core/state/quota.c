@@ -68,7 +68,7 @@ static uint64_t limit_in_force(const struct segment *segment, int device, bool i
 	                                : segment_limit_with(limit, segment_grown(segment, device));
 }
 
-/* What a charge must stay within: so many bytes, and of some the limit in force. */
+/* The bounds of a charge: so many bytes, and for some charges the limit in force. */
 enum within { WITHIN_MOST, WITHIN_LIMIT, WITHIN_LIMIT_OF_MOVABLE };
 
 static uint64_t most_of(const struct segment *segment, int device, enum within within,

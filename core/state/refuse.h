@@ -1,4 +1,4 @@
-/* How this room says no: an errno for the program, a sentence for people. Private. */
+/* Refusing: an errno for the program, a sentence for people. Private. */
 #ifndef SPILLWAY_REFUSE_H
 #define SPILLWAY_REFUSE_H
 

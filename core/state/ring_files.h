@@ -11,7 +11,7 @@ enum { RING_KEPT = 16, RING_NAME_MAX = 128 };
 
 struct segment_file;
 
-/* What the name of a ring's file says: "JOB.PID-STARTED.events" */
+/* The parts of a ring file's name: "JOB.PID-STARTED.events" */
 struct ring_id {
 	char job[64];
 	int pid;
@@ -27,7 +27,7 @@ bool ring_name_parse(const char *name, struct ring_id *id);
 void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
 /*
  * Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job.
- * Their number or -errno.
+ * Returns their number or -errno.
  */
 int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
               void *cookie);

@@ -56,8 +56,8 @@ struct segment_device {
  * Opens or creates the job's segment and takes a slot. When no live process is in it, and run (may
  * be NULL) is empty or not that of the last process, statistics are cleared: a new run of the job
  * begins. The calling thread becomes the owner of the slot's mutex and must live as long as the
- * process uses it (the helper thread). 0 or a negative errno, message filled: -EPROTO not a segment
- * of this version, -EUSERS no slot left, -EBUSY a lock was not had.
+ * process uses it (the helper thread). Returns 0 or a negative errno, message filled: -EPROTO not a
+ * segment of this version, -EUSERS no slot left, -EBUSY a lock was not had.
  */
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
@@ -129,8 +129,8 @@ enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 /*
  * Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
  * driver call happens inside the lock. Before refusing, dead slots are looked for and drained ones
- * released. 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL (no such
- * device).
+ * released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL
+ * (no such device).
  */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit);
@@ -193,12 +193,12 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
  */
 uint64_t segment_export_left(struct segment *segment, uint64_t key);
 /*
- * Says that the calling process has memory of the job open. False: it is not of the job, or not
- * known any more.
+ * Says that the calling process has memory of the job open. Returns false where it is not of the
+ * job, or not known any more.
  */
 bool segment_import(struct segment *segment, uint64_t key);
 void segment_import_left(struct segment *segment, uint64_t key);
-/* Bytes of the memory that is known under a key of the job. */
+/* Returns the bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
 /*
  * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
@@ -221,7 +221,7 @@ struct segment_tag segment_read_tag(int descriptor);
 
 /* --- growth: how far the limit of a job has risen by itself --- */
 
-/* What a process has been told to keep to on a device. */
+/* The settings that a process has been told to keep to on a device. */
 struct claim {
 	uint64_t limit;      /* CONFIG_UNLIMITED: none */
 	uint64_t settings;   /* a hash of all settings of the device */
@@ -235,7 +235,7 @@ struct claim {
 uint64_t segment_claim(struct segment *segment, int device, const struct claim *claim);
 /* Returns the generation of the settings that a process of the job was told of last. One load. */
 uint64_t segment_generation(const struct segment *segment, int device);
-/* Bytes by which the limit of all processes of the job has risen. One load. */
+/* Returns the bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
 /*
  * Sets by how much the limit has risen. limit: the one it was judged for; when another was claimed
@@ -245,8 +245,8 @@ void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint
 /* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
 /*
- * Bytes of the device that other live jobs of this state directory may still take: what each one's
- * limit leaves; of one without a limit what it has on the host. Reads their files.
+ * Returns the bytes of the device that other live jobs of this state directory may still take: what
+ * each one's limit leaves; of one without a limit what it has on the host. Reads their files.
  */
 uint64_t segment_owed(const struct segment *segment, int device);
 
@@ -292,16 +292,18 @@ struct segment_view {
 };
 
 /*
- * Reads a consistent copy (large: allocate it). 0 or a negative errno with message: -ENOENT no such
- * job, -EPROTO not a segment or another version (message says which and what was expected).
+ * Reads a consistent copy (large: allocate it). Returns 0 or a negative errno with message: -ENOENT
+ * no such job, -EPROTO not a segment or another version (message says which and what was expected).
  */
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
-/* Calls found() with each job name in the state directory that has a segment, until it returns
- * non-zero. Number of calls or -errno. */
+/*
+ * Calls found() with each job name in the state directory that has a segment, until it returns
+ * non-zero. Returns the number of calls or -errno.
+ */
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie);
 /*
- * Removes the segment and override of a job without live processes. 0, -EBUSY (a process lives, or
- * died so lately that its memory still drains) or a negative errno.
+ * Removes the segment and override of a job without live processes. Returns 0, -EBUSY (a process
+ * lives, or died so lately that its memory still drains) or a negative errno.
  */
 int segment_remove(const char *job);
 

@@ -71,7 +71,7 @@
 #define COUNTERS(X)   STATISTICS_OF(X, STATISTICS_OF_LEDGER)
 #define STATISTICS_OF_LEDGER(...)
 
-/* What one process counts on one device, in its seat. */
+/* The counters of one process on one device, in its seat. */
 struct counters {
 	_Atomic uint64_t ended; /* of the changes that were begun; a reader's first */
 #define X(name, how, unit, meaning) _Atomic uint64_t name;

@@ -1,4 +1,4 @@
-/* How the counters of a job's processes become the counters of the job, by their kind. */
+/* Makes the counters of a job from those of its processes, by their kind. */
 #include "core/state/layout.h"
 
 #define HIGHER(a, b) ((a) > (b) ? (a) : (b))

@@ -8,7 +8,7 @@
 
 #include "core/state/ledger.h"
 
-/* What is judged by, beyond the ledgers. */
+/* The facts of a job that are judged by, beyond the ledgers. */
 struct standing {
 	uint64_t charged;    /* on the device, to the whole job, those included who have ended */
 	uint64_t orphaned;   /* of it: exported, and its owner is gone */

@@ -17,8 +17,8 @@ struct segment_glance {
 };
 
 /*
- * Reads it while a process of the job lives. 0 or a negative errno: -EAGAIN where none is seen to
- * live, or it changes just now; segment_read() tells then. Thread-safe.
+ * Reads it while a process of the job lives. Returns 0 or a negative errno: -EAGAIN where none is
+ * seen to live, or it changes just now; segment_read() tells then. Thread-safe.
  */
 int segment_glance(const char *job, struct segment_glance *glance);
 

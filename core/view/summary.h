@@ -7,7 +7,7 @@
 
 #include "core/state/layout.h"
 
-/* What was read of a job. */
+/* A copy that was read of a job. */
 struct job_copy {
 	struct segment_file file;
 	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
