@@ -71,7 +71,7 @@ starts other 30
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	sleep 0.5
 	is beside share_estimated 0 || fail "beside a job that takes turns: estimated"
-	is other share_estimated 0 || fail "the other, beside a job that takes turns: estimated"
+	! is other share_estimated 1 || fail "the other, beside a job that takes turns: estimated"
 done
 [ "$(counter other share_held)" -gt 0 ] || fail "the other holds nothing"
 ends other
