@@ -29,8 +29,8 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 }
 
 /*
- * Makes a chunk on the host. HOST_NUMA needs a 12.2 driver and a container that allows NUMA calls;
- * HOST a later driver still.
+ * Makes a chunk on the host. HOST_NUMA needs a 12.2 driver and a Docker container that allows NUMA
+ * calls; HOST a later driver still.
  */
 static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {

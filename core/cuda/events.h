@@ -1,6 +1,6 @@
 /*
- * Events of ours: one pool of them, so that recording one mostly makes none. They belong to a
- * context and are made without timing. Thread-safe.
+ * The shim's own events: one pool of them, so that recording one mostly makes none. They belong to
+ * a context and are made without timing. Thread-safe.
  */
 #ifndef SPILLWAY_EVENTS_H
 #define SPILLWAY_EVENTS_H

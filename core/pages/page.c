@@ -293,7 +293,7 @@ static void publish(struct segment *segment)
 		name_of(geteuid(), page.job, page.number, name);
 		if (is_told(directory, name, &page) || write_page(directory, name, &page))
 			break;
-		/* an old one of ours, if it is that: the next has another name */
+		/* an old one of the shim's, if it is that: the next has another name */
 		unlinkat(directory, name, 0);
 	}
 	close(directory);
@@ -444,7 +444,7 @@ int page_list(void (*each)(void *cookie, const struct page_found *found), void *
 	return refused;
 }
 
-/* Returns whether it is what a killed process of ours left unfinished. */
+/* Returns whether it is what a killed process of this user left unfinished. */
 static bool is_left_unfinished(int directory, const char *name)
 {
 	struct stat found;

@@ -8,8 +8,8 @@
  *
  * turns-UUID      in the node's directory (/run/spillway, SPILLWAY_NODE_DIR), made by root, empty
  *                 or not, for whoever its mode lets write, others excepted
- * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all containers that have this
- *                 directory
+ * turns-UUID-UID  there, made by us, 0600: for our user's jobs in all Docker containers that have
+ *                 this directory
  * turns-UUID      in the state directory (directory.h), made by us, 0600: for our user's jobs that
  *                 share that
  *

@@ -27,7 +27,7 @@ static_assert(sizeof(struct object) <= 88, "the most are events: 96 bytes of the
 struct weighed {
 	struct object object;
 	struct object_weight weight;   /* under owned_lock */
-	struct resource *_Atomic kept; /* set once; its reference is ours */
+	struct resource *_Atomic kept; /* set once; its reference is the object's */
 };
 static_assert(sizeof(struct weighed) <= 136, "144 bytes of the heap");
 

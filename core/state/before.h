@@ -1,7 +1,7 @@
 /*
- * Segments of the version before ours, 5, as programs that still run with it keep them: they are
- * shown, paused and removed, and nobody joins them. Frozen: what stands here never changes; with
- * the next version of the segment another one takes its place, or none.
+ * Segments of the version before this one, 5, as programs that still run with it keep them: they
+ * are shown, paused and removed, and nobody joins them. Frozen: what stands here never changes;
+ * with the next version of the segment another one takes its place, or none.
  */
 #ifndef SPILLWAY_BEFORE_H
 #define SPILLWAY_BEFORE_H

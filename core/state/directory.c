@@ -83,9 +83,9 @@ static int check_path(const char *path, char *message, size_t size)
 }
 
 /*
- * Returns the place that is the directory: the first that is there and ours already, for as long as
- * it is, even where a place before it has become free, or the user's processes would no longer
- * agree; else the first that nobody else has.
+ * Returns the place that is the directory: the first that is there and the user's own already, for
+ * as long as it is, even where a place before it has become free, or the user's processes would no
+ * longer agree; else the first that nobody else has.
  */
 static int choose(void)
 {

@@ -2,9 +2,10 @@
  * The state directory: where a user's jobs keep their segments and override files.
  *
  * SPILLWAY_STATE_DIR (absolute, of at most DIRECTORY_MAX characters), else the first of
- * /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and ours, else
- * the first that can be made. Made 0700; not ours is what is a symlink, belongs to someone else or
- * is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the others passed over.
+ * /dev/shm/spillway-UID, /run/user/UID/spillway and /tmp/spillway-UID that is there and the user's
+ * own, else the first that can be made. Made 0700; not the user's own is what is a symlink, belongs
+ * to someone else or is writable by others: SPILLWAY_STATE_DIR is refused then, and one of the
+ * others passed over.
  */
 #ifndef SPILLWAY_DIRECTORY_H
 #define SPILLWAY_DIRECTORY_H

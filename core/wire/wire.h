@@ -60,7 +60,7 @@ struct wire_reply {
 	uint64_t size[WIRE_BATCH];
 };
 
-/* Returns whether the 64 bytes are a handle of ours, of this version or another. */
+/* Returns whether the 64 bytes are a handle of Spillway's, of this version or another. */
 bool wire_handle_is_ours(const void *bytes);
 /* Returns a handle of this version with nothing else in it. */
 struct wire_handle wire_handle_new(void);
