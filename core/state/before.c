@@ -31,10 +31,8 @@ static bool is_of_before(const struct before_header *header, const struct stat *
 	       header->device_count <= BEFORE_DEVICES;
 }
 
-/*
- * Reads a copy during which no process came or went; or, after a bounded time, the last one.
- * Returns whether it could be read and is of the version before.
- */
+/* Reads a copy during which no process came or went; or, after a bounded time, the last one.
+ * Returns whether it could be read and is of the version before. */
 static bool read_still(int fd, struct before_file *copy, const char *job)
 {
 	struct deadline until = DEADLINE_IN((uint64_t)TRIES * PAUSE_NS);

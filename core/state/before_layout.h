@@ -1,6 +1,5 @@
-/*
- * The segment of version 5 as it lies in its file (before.h). Private to its reader and its test.
- */
+/* The segment of version 5 as it lies in its file (before.h). Private to its reader and its
+ * test. */
 #ifndef SPILLWAY_BEFORE_LAYOUT_H
 #define SPILLWAY_BEFORE_LAYOUT_H
 

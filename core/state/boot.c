@@ -1,7 +1,5 @@
-/*
- * Which boot of the machine a file is of, and texts in files. Runs inside the user's process:
- * descriptors are CLOEXEC and closed again.
- */
+/* Which boot of the machine a file is of, and texts in files. Runs inside the user's process:
+ * descriptors are CLOEXEC and closed again. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

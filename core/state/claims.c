@@ -76,10 +76,8 @@ bool segment_judges_growth(struct segment *segment, int device, uint64_t interva
 	if (!claim)
 		return false;
 	before = atomic_load(&claim->judged_ns);
-	/*
-	 * 0: nobody has yet, on a machine that may just have booted. Later than now: another clock
-	 * wrote it.
-	 */
+	/* 0: nobody has yet, on a machine that may just have booted. Later than now: another clock
+	 * wrote it. */
 	if (before && before <= now && now - before < interval_ns)
 		return false;
 	return atomic_compare_exchange_strong(&claim->judged_ns, &before, now);
@@ -105,10 +103,8 @@ static uint64_t owed_to(const struct segment_header *header, const char *uuid)
 	return owed;
 }
 
-/*
- * Reads a job's header. Does not use the common functions, whose messages name the directory: this
- * thread must not read the environment.
- */
+/* Reads a job's header. Does not use the common functions, whose messages name the directory: this
+ * thread must not read the environment. */
 static bool read_header(int directory, const char *job, struct segment_header *header)
 {
 	char name[SEGMENT_FILE_NAME_MAX];

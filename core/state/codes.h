@@ -46,10 +46,8 @@
 	X(ELASTIC_SPILL, "spill")     /* spill = managed or pinned: such memory cannot move */     \
 	X(ELASTIC_NO_ADDRESSES, "no_addresses")
 
-/*
- * Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot
- * be moved.
- */
+/* Why limit_held is above limit_set, or memory of an evicted job on the device: what of it cannot
+ * be moved. */
 #define CODES_held(X)                                                                          \
 	X(HELD_NONE, "-")                                                                      \
 	X(HELD_CHANGING, "changing")   /* settings change faster than they can be read */      \

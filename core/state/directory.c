@@ -21,12 +21,10 @@
 
 const char *directory_root = "";
 
-/*
- * Where the directory may be, in this order. All processes of a user see the same places, whatever
+/* Where the directory may be, in this order. All processes of a user see the same places, whatever
  * their environment says, so XDG_RUNTIME_DIR, which has not the same value in a login and in a
  * batch job, is not asked. /run/user is nobody else's to write to, but goes with the user's last
- * session, so it is not the first.
- */
+ * session, so it is not the first. */
 static const char *const places[] = {"/dev/shm/spillway-%u", "/run/user/%u/spillway",
                                      "/tmp/spillway-%u"};
 enum { PLACES = sizeof places / sizeof *places };
@@ -51,10 +49,8 @@ static const char *place_path(int place, char *path, size_t size)
 	return path;
 }
 
-/*
- * Judges what was found at path. Returns 0 for a directory of the user's own that nobody else may
- * write to; else -EPERM, -ENOTDIR or the system's reason, and message.
- */
+/* Judges what was found at path. Returns 0 for a directory of the user's own that nobody else may
+ * write to; else -EPERM, -ENOTDIR or the system's reason, and message. */
 static int judge(int result, const struct stat *found, const char *path, char *message, size_t size)
 {
 	if (result != 0) {
@@ -82,11 +78,9 @@ static int check_path(const char *path, char *message, size_t size)
 	return judge(file_status_itself(path, &found), &found, path, message, size);
 }
 
-/*
- * Returns the place that is the directory: the first that is there and the user's own already, for
+/* Returns the place that is the directory: the first that is there and the user's own already, for
  * as long as it is, even where a place before it has become free, or the user's processes would no
- * longer agree; else the first that nobody else has.
- */
+ * longer agree; else the first that nobody else has. */
 static int choose(void)
 {
 	char path[PATH_MAX];
@@ -113,11 +107,9 @@ const char *directory_path(char *path, size_t size)
 	return path;
 }
 
-/*
- * Opens the place that is the directory, and tells its path. Made if create is non-zero: one that
+/* Opens the place that is the directory, and tells its path. Made if create is non-zero: one that
  * somebody else has taken, or that cannot be made here, is passed over. What is said in the end is
- * of the first.
- */
+ * of the first. */
 static int open_place(int create, char *path, size_t path_size, char *message, size_t size)
 {
 	char why[PATH_MAX + 128];

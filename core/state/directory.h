@@ -17,38 +17,28 @@ enum { DIRECTORY_MAX = 400 }; /* so that every file's path in it fits a message 
 
 /* Fills path with the directory's name, without making it. */
 const char *directory_path(char *path, size_t size);
-/*
- * Keeps the directory of this moment, made if it is missing, whatever becomes of the environment,
+/* Keeps the directory of this moment, made if it is missing, whatever becomes of the environment,
  * which none of the shim's threads may read while the program runs. Called once, before there are
- * such threads.
- */
+ * such threads. */
 void directory_keep(void);
-/*
- * Returns whether a place before the directory's is somebody else's; message then says whose, and
- * where the directory is.
- */
+/* Returns whether a place before the directory's is somebody else's; message then says whose, and
+ * where the directory is. */
 bool directory_passed_over(char *message, size_t size);
-/*
- * Fills path with the node's directory, for all users' jobs, without making it: SPILLWAY_NODE_DIR,
- * else /run/spillway.
- */
+/* Fills path with the node's directory, for all users' jobs, without making it: SPILLWAY_NODE_DIR,
+ * else /run/spillway. */
 const char *directory_of_node(char *path, size_t size);
-/*
- * Opens the directory, checked, and made if create is non-zero and it is missing. Returns a
- * read-only fd (CLOEXEC) or a negative errno; message (may be NULL) then says why, naming the path.
- */
+/* Opens the directory, checked, and made if create is non-zero and it is missing. Returns a
+ * read-only fd (CLOEXEC) or a negative errno; message (may be NULL) then says why, naming the
+ * path. */
 int directory_open(int create, char *message, size_t size);
 /* Opens this directory in the same way. */
 int directory_open_path(const char *path, int create, char *message, size_t size);
-/*
- * Fills path with "DIR/JOB.segment", or with "DIR/JOB.override.ini". Returns 0, -EINVAL (not a
- * job's name) or -ENAMETOOLONG.
- */
+/* Fills path with "DIR/JOB.segment", or with "DIR/JOB.override.ini". Returns 0, -EINVAL (not a
+ * job's name) or -ENAMETOOLONG. */
 int directory_segment_path(const char *job, char *path, size_t size);
 int directory_override_path(const char *job, char *path, size_t size);
-/*
- * Checks a job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. Returns 0 or -EINVAL.
- */
+/* Checks a job's name: 1 to 63 of [A-Za-z0-9._-], not beginning with a dot. Returns 0 or
+ * -EINVAL. */
 int directory_check_name(const char *job);
 
 /* Stands before the places of the default: "", unless a test has them elsewhere. */

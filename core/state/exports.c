@@ -40,20 +40,16 @@
 #include "core/base/log.h"
 #include "core/state/layout.h"
 
-/*
- * A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what
- * weighs nothing for the quota: multicast objects, memory of the host, and what found no record.
- */
+/* A key: 01, 30 bits of the job, 21 of the record's turn, 11 of its index. Index 0 is of what
+ * weighs nothing for the quota: multicast objects, memory of the host, and what found no record. */
 enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_BITS = 30 };
 #define KEY_MARK  ((uint64_t)1 << (JOB_SHIFT + JOB_BITS))
 #define TURN_MASK (((uint32_t)1 << TURN_BITS) - 1)
 #define BYTES_MAX ((uint64_t)1 << 48)
-/*
- * The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14
+/* The kernel's list is everybody's, and its length costs more than its share: 1000 locks are 14
  * reads and 0.3 ms, 20000 are 285 reads and 50 ms. Who gives up one piece of memory reads so much
  * of it, who would be refused and who tends the segment more. Where there is yet more, the job
- * stays charged.
- */
+ * stays charged. */
 enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
 static_assert(SEGMENT_SLOTS % 64 == 0, "a bit per slot");
@@ -80,10 +76,8 @@ static bool is_of_job(const struct segment *segment, uint64_t key)
 	return key >> JOB_SHIFT == key_of(segment, 0, 0) >> JOB_SHIFT;
 }
 
-/*
- * Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the
- * caller keeps alive.
- */
+/* Returns the record of the memory of this key, or NULL. Under the lock, or for a key that the
+ * caller keeps alive. */
 static struct segment_export *record_of(const struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = &segment->file->export[index_of(key)];
@@ -130,9 +124,8 @@ void segment_tag(const struct segment *segment, int descriptor, uint64_t key, ui
 	errno = saved;
 }
 
-/*
- * The numbers of a line of locks, wherever a read ends: the last two are where one begins and ends.
- */
+/* The numbers of a line of locks, wherever a read ends: the last two are where one begins and
+ * ends. */
 struct numbers {
 	uint64_t before, last, now;
 	bool is_in_word, is_number;
@@ -164,11 +157,9 @@ static bool is_never_opened(int error)
 	return error != EMFILE && error != ENFILE && error != ENOMEM && error != EINTR;
 }
 
-/*
- * Calls found() with where each lock in the file begins and ends. Returns how many reads brought
+/* Calls found() with where each lock in the file begins and ends. Returns how many reads brought
  * something, at most so many; 0: it cannot be read here; -1: that was not all of it, or it could
- * not be opened this time.
- */
+ * not be opened this time. */
 static int each_lock(const char *path, int most,
                      void (*found)(void *cookie, uint64_t start, uint64_t end), void *cookie)
 {
@@ -221,10 +212,8 @@ struct segment_tag segment_read_tag(int descriptor)
 
 /* --- judging --- */
 
-/*
- * Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is
- * open.
- */
+/* Orphans that nobody has imported, by their turn; 0: another, or one of which a descriptor is
+ * open. */
 struct judged {
 	const struct segment *segment;
 	uint32_t turn[SEGMENT_EXPORTS];
@@ -402,10 +391,8 @@ uint64_t segment_exported_as(struct segment *segment, const void *name, size_t s
 	return key;
 }
 
-/*
- * Makes the owner's bytes the job's; under the lock. When it is killed within, the next holder of
- * the lock makes the totals anew.
- */
+/* Makes the owner's bytes the job's; under the lock. When it is killed within, the next holder of
+ * the lock makes the totals anew. */
 static void orphan(struct segment *segment, struct segment_export *e)
 {
 	uint64_t bytes = atomic_load(&e->bytes), excess;

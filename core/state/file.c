@@ -154,11 +154,9 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 	return error;
 }
 
-/*
- * Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
+/* Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
  * a killed creator leaves behind is overwritten by the next, or removed by an unnamed job
- * (remove.c).
- */
+ * (remove.c). */
 static int create(int directory, const char *job, bool unnamed, char *message, size_t size)
 {
 	char path[512], name[SEGMENT_FILE_NAME_MAX], unfinished[SEGMENT_FILE_NAME_MAX];
@@ -194,10 +192,8 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
-/*
- * Gives a file back the pages that somebody cut out. Does not use posix_fallocate(), whose
- * substitute writes. Returns 0 or a negative errno.
- */
+/* Gives a file back the pages that somebody cut out. Does not use posix_fallocate(), whose
+ * substitute writes. Returns 0 or a negative errno. */
 int segment_fill_holes(int fd, size_t size)
 {
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0)
@@ -205,10 +201,8 @@ int segment_fill_holes(int fd, size_t size)
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
 }
 
-/*
- * Puts a new segment in place of one of the version before whose processes have all ended. Who
- * comes while some live is told what to do: a second set of books would be a second quota.
- */
+/* Puts a new segment in place of one of the version before whose processes have all ended. Who
+ * comes while some live is told what to do: a second set of books would be a second quota. */
 static int replace_before(int directory, const char *job, bool unnamed, int error, char *message,
                           size_t size)
 {

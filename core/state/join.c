@@ -22,10 +22,8 @@
 #include "core/state/refuse.h"
 #include "core/state/ring_files.h"
 
-/*
- * Reads how the process was called, as "python3 train.py": the program without its folder, and
- * arguments; by /proc, else the program alone.
- */
+/* Reads how the process was called, as "python3 train.py": the program without its folder, and
+ * arguments; by /proc, else the program alone. */
 static void read_command(char *command, size_t size)
 {
 	char line[512];
@@ -49,19 +47,15 @@ struct joiner {
 	char run[sizeof((struct segment_header *)0)->run];
 };
 
-/*
- * Returns whether the next process begins another run. Nobody lives; it may still belong to the run
- * of those who did.
- */
+/* Returns whether the next process begins another run. Nobody lives; it may still belong to the run
+ * of those who did. */
 static bool is_another_run(const struct segment_header *header, const struct joiner *joiner)
 {
 	return !joiner->run[0] || strcmp(joiner->run, header->run) != 0;
 }
 
-/*
- * Begins a run: what earlier processes counted belongs to an earlier one. Memory that still drains
- * stays charged.
- */
+/* Begins a run: what earlier processes counted belongs to an earlier one. Memory that still drains
+ * stays charged. */
 static void begin_run(struct segment_file *file, const struct joiner *joiner)
 {
 	struct segment_header *header = &file->header;
@@ -168,11 +162,9 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 }
 
-/*
- * Returns whether the kernel will free the slot when this thread dies: it is asked, because glibc
+/* Returns whether the kernel will free the slot when this thread dies: it is asked, because glibc
  * does not say that it was refused (set_robust_list). Where nothing is known (qemu-user) it is
- * believed.
- */
+ * believed. */
 static bool death_will_be_seen(void)
 {
 	void *robust_list = NULL;

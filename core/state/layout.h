@@ -153,49 +153,39 @@ struct segment {
 	bool begins_run;                             /* its process was the first of a run */
 	bool begins_job;                             /* no process lived when its own came */
 	struct segment_limit limit[SEGMENT_DEVICES]; /* under the lock */
-	/*
-	 * given back while the lock could not be had; settled with the next one that is,
-	 * segment_tend() at the latest
-	 */
+	/* given back while the lock could not be had; settled with the next one that is,
+	 * segment_tend() at the latest */
 	_Atomic uint64_t owed[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic bool has_left; /* likewise of exported memory */
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
 
-/*
- * How often who looks naps, for tens of microseconds, until changes of counters have ended, for all
+/* How often who looks naps, for tens of microseconds, until changes of counters have ended, for all
  * of a segment, unless a test does more often. Not so long by the clock, which goes on while the
- * machine stands still and no writer does (view.c).
- */
+ * machine stands still and no writer does (view.c). */
 extern uint64_t segment_view_naps;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
 /* Removes the job's override (remove.c); with the job lock. Returns whether there was one. */
 bool segment_remove_override(int directory, const char *job);
-/*
- * Removes what unnamed jobs, and whoever was killed while it made a segment, left behind
- * (remove.c).
- */
+/* Removes what unnamed jobs, and whoever was killed while it made a segment, left behind
+ * (remove.c). */
 void segment_remove_left(struct segment *segment);
 
 /* file.c */
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */
 /* Fills path with DIR/JOB.segment, for messages. Returns path. */
 const char *segment_path(const char *job, char *path, size_t size);
-/*
- * Checks that header and file size are those of this job's segment. Returns 0, or -EPROTO and
- * message.
- */
+/* Checks that header and file size are those of this job's segment. Returns 0, or -EPROTO and
+ * message. */
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
                   char *message, size_t size);
 /* Opens an existing segment and reads its header. A descriptor or a negative errno and message. */
 int segment_open(int directory, const char *job, int flags, struct segment_header *header,
                  uint64_t *file_size, char *message, size_t size);
-/*
- * Finds or makes a segment that fits; under the job lock. Returns a descriptor, else as
- * segment_open().
- */
+/* Finds or makes a segment that fits; under the job lock. Returns a descriptor, else as
+ * segment_open(). */
 int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
                            size_t size);
 /* Gives a new file all its pages. Returns 0 or a negative errno. */
@@ -234,10 +224,8 @@ static inline void segment_change_end(struct segment_header *header)
 
 /* Finishes what a dead holder of the lock began. Works on a reader's copy too. */
 void segment_repair(struct segment_file *file);
-/*
- * Takes the job lock. Returns a descriptor whose closing unlocks, or a negative errno. A process
- * has one at a time.
- */
+/* Takes the job lock. Returns a descriptor whose closing unlocks, or a negative errno. A process
+ * has one at a time. */
 int segment_job_lock(int directory, const char *job);
 
 /* Lists like segment_list(), in this directory, whose descriptor it closes. */
@@ -246,10 +234,8 @@ int segment_list_in(int directory, int (*found)(void *cookie, const char *job), 
 /* recount.c; all under the lock */
 /* Makes the totals the sum over slots in use. */
 void quota_recount(struct segment_file *file);
-/*
- * Orphans what the process of a slot that is retired owned, and strikes out what it had imported.
- * May be repeated.
- */
+/* Orphans what the process of a slot that is retired owned, and strikes out what it had imported.
+ * May be repeated. */
 void exports_forget_slot(struct segment_file *file, uint32_t slot);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
@@ -264,27 +250,19 @@ void quota_settle(struct segment *segment);
 void exports_settle(struct segment *segment);
 
 /* slots.c; all under the lock */
-/*
- * Takes a free slot, its mutex held by the calling thread, everything else zero. Returns NULL when
- * none is free.
- */
+/* Takes a free slot, its mutex held by the calling thread, everything else zero. Returns NULL when
+ * none is free. */
 struct segment_slot *slots_take(struct segment_file *file);
-/*
- * Marks slots of dead processes as draining and retires drained ones. Returns the number of live
- * ones.
- */
+/* Marks slots of dead processes as draining and retires drained ones. Returns the number of live
+ * ones. */
 int slots_probe(struct segment_file *file);
 void slots_retire(struct segment_file *file, struct segment_slot *slot);
 void slots_finish_retiring(struct segment_file *file);
-/*
- * Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no trylock, no
- * pid.
- */
+/* Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no trylock, no
+ * pid. */
 bool slot_owner_lives(const struct segment_slot *slot);
-/*
- * Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still
- * be held.
- */
+/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still
+ * be held. */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now);
 /* Says that a process of the job runs; any thread may. */
@@ -296,10 +274,8 @@ bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
 /* Adds an ended process, or a live one, to what is known of the job. */
 void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device);
 void totals_add_live(struct counters *total, const struct counters *process);
-/*
- * Forgets settings before the first live process is added: what is known of it replaces what ended
- * ones had.
- */
+/* Forgets settings before the first live process is added: what is known of it replaces what ended
+ * ones had. */
 void totals_forget_settings(struct counters *total);
 
 #endif

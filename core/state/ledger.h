@@ -52,10 +52,8 @@ struct ledger_copy ledger_read(const struct ledger *ledger);
 /* Makes an empty one of it; who looks meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
 
-/*
- * Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
- * change.
- */
+/* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
+ * change. */
 void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);

@@ -74,9 +74,8 @@ void segment_repair(struct segment_file *file)
 		segment_change_end(&file->header);
 }
 
-/*
- * Returns which byte of the lock file is this job's; two jobs on one byte only wait for each other.
- */
+/* Returns which byte of the lock file is this job's; two jobs on one byte only wait for each
+ * other. */
 static off_t lock_byte(const char *job)
 {
 	uint32_t hash = 2166136261u;

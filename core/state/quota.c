@@ -129,9 +129,8 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 {
 	if (device < 0 || device >= SEGMENT_DEVICES)
 		return;
-	/*
-	 * If it is not had, another process stands still with it, and nobody of this one charges.
-	 */
+	/* If it is not had, another process stands still with it, and nobody of this one
+	 * charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
 	if (is_locked)

@@ -1,7 +1,5 @@
-/*
- * Totals made anew from seats and records, whoever was killed while he changed them. Runs inside
- * the user's process, under the segment's lock: no system call.
- */
+/* Totals made anew from seats and records, whoever was killed while he changed them. Runs inside
+ * the user's process, under the segment's lock: no system call. */
 #include <string.h>
 
 #include "core/state/layout.h"

@@ -1,6 +1,5 @@
-/*
- * Removing a job's files, once nobody is in it: under the job lock, so that nobody joins meanwhile.
- */
+/* Removing a job's files, once nobody is in it: under the job lock, so that nobody joins
+ * meanwhile. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,10 +28,8 @@ static int check_is_over(struct segment_file *file)
 	return error;
 }
 
-/*
- * Returns 0 when the job of the file is over, else -EBUSY or another negative errno. unnamed:
- * -EBUSY also for a job that somebody named.
- */
+/* Returns 0 when the job of the file is over, else -EBUSY or another negative errno. unnamed:
+ * -EBUSY also for a job that somebody named. */
 static int check_file_is_over(int directory, const char *job, bool unnamed)
 {
 	struct segment_header header = {0};
@@ -102,10 +99,8 @@ int segment_remove(const char *job)
 	return directory_check_name(job) == 0 ? remove_job(job, false) : -EINVAL;
 }
 
-/*
- * Returns whether there is another process than the calling one: one that lives and does not exit,
- * or, unless those alone are asked for, any whose memory may still be held. Under the lock.
- */
+/* Returns whether there is another process than the calling one: one that lives and does not exit,
+ * or, unless those alone are asked for, any whose memory may still be held. Under the lock. */
 static bool has_others(const struct segment *segment, bool staying_alone)
 {
 	for (int i = 0; i < SEGMENT_SLOTS; i++) {
@@ -120,10 +115,8 @@ static bool has_others(const struct segment *segment, bool staying_alone)
 	return false;
 }
 
-/*
- * Returns whether anything is charged; under the lock. The dead that drain, and the caller, are in
- * the totals.
- */
+/* Returns whether anything is charged; under the lock. The dead that drain, and the caller, are in
+ * the totals. */
 static bool is_anything_charged(const struct segment_header *header)
 {
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
@@ -165,10 +158,8 @@ static int remove_if_left(void *own, const char *job)
 	return 0;
 }
 
-/*
- * Removes an unfinished segment. Whoever makes one has its job's lock: with that lock nobody does,
- * and what is unfinished stays so.
- */
+/* Removes an unfinished segment. Whoever makes one has its job's lock: with that lock nobody does,
+ * and what is unfinished stays so. */
 static void remove_unfinished(int directory, const char *name)
 {
 	static const char ending[] = ".unfinished";

@@ -58,10 +58,8 @@ struct entry {
 	char name[];
 };
 
-/*
- * Calls each() with every file of the directory. Returns 0 or a negative errno. Does without
- * opendir(), which allocates: a process may exit in a signal handler, with malloc's lock held.
- */
+/* Calls each() with every file of the directory. Returns 0 or a negative errno. Does without
+ * opendir(), which allocates: a process may exit in a signal handler, with malloc's lock held. */
 static int walk(int directory, void (*each)(void *cookie, const char *name), void *cookie)
 {
 	_Alignas(struct entry) char room[4096];

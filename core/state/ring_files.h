@@ -20,15 +20,11 @@ struct ring_id {
 
 const char *ring_name(const struct ring_id *id, char *name, size_t size);
 bool ring_name_parse(const char *name, struct ring_id *id);
-/*
- * Removes rings of the job, under the job lock: of processes that are not in the file; all of them
- * with NULL. The newest `keep` stay.
- */
+/* Removes rings of the job, under the job lock: of processes that are not in the file; all of them
+ * with NULL. The newest `keep` stay. */
 void rings_remove(int directory, const char *job, struct segment_file *file, int keep);
-/*
- * Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job.
- * Returns their number or -errno.
- */
+/* Calls found() (NULL: nobody) with each ring's file name in the directory; job NULL: of every job.
+ * Returns their number or -errno. */
 int ring_list(int directory, const char *job, void (*found)(void *cookie, const char *name),
               void *cookie);
 

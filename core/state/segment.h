@@ -35,9 +35,8 @@ enum {
 #define SEGMENT_DRAIN_NS      2000000000ull
 #define SEGMENT_EXIT_DRAIN_NS 300000000ull
 #define SEGMENT_TEND_NS       1000000000ull /* how often segment_tend() is called, about */
-/*
- * A process whose last segment_tend() is longer ago does not run: on a busy machine they come late.
- */
+/* A process whose last segment_tend() is longer ago does not run: on a busy machine they come
+ * late. */
 #define SEGMENT_SILENT_NS (3 * SEGMENT_TEND_NS)
 
 struct segment;
@@ -63,16 +62,12 @@ int segment_join(const char *job, const char *labels, const char *run, struct se
                  char *message, size_t size);
 /* Gives the slot back and unmaps; called by the owning thread. What is still charged is freed. */
 void segment_leave(struct segment *segment);
-/*
- * Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
+/* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
  * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no
- * later than SEGMENT_SILENT_NS after the job's last call.
- */
+ * later than SEGMENT_SILENT_NS after the job's last call. */
 void segment_tend(struct segment *segment);
-/*
- * Says that the process exits normally and has nothing more to free: once its death is noticed, its
- * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid.
- */
+/* Says that the process exits normally and has nothing more to free: once its death is noticed, its
+ * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid. */
 void segment_exiting(struct segment *segment);
 /*
  * Joins like segment_join(), for a job nobody named: its files are only for as long as its
@@ -93,51 +88,38 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
  * the slot stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
-/*
- * Unmaps in a forked child without touching the parent's slot, and frees nothing: the allocator's
- * locks may be held by threads of the parent.
- */
+/* Unmaps in a forked child without touching the parent's slot, and frees nothing: the allocator's
+ * locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
 
-/*
- * Tells what no other process has, as those who look find it in segment_view and segment_process.
- */
+/* Tells what no other process has, as those who look find it in segment_view and
+ * segment_process. */
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns);
 
-/*
- * Returns the index of this device, found by UUID, else by PCI bus id; added if new. Returns
- * -ENOSPC or -EBUSY otherwise.
- */
+/* Returns the index of this device, found by UUID, else by PCI bus id; added if new. Returns
+ * -ENOSPC or -EBUSY otherwise. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/*
- * Counters and ledger of the calling process on one device; valid until leave. NULL for no valid
- * index.
- */
+/* Counters and ledger of the calling process on one device; valid until leave. NULL for no valid
+ * index. */
 struct counters *segment_counters(struct segment *segment, int device);
 struct ledger *segment_ledger(struct segment *segment, int device);
 
-/*
- * Returns what the job's processes tell each other about pacing (lanes.h); valid until leave.
+/* Returns what the job's processes tell each other about pacing (lanes.h); valid until leave.
  * *lane: the calling process's own, zero when it joins. With the first of the processes that live
- * at a time all of it is zero.
- */
+ * at a time all of it is zero. */
 struct lanes *segment_lanes(struct segment *segment, int *lane);
 
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 
-/*
- * Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
+/* Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
  * driver call happens inside the lock. Before refusing, dead slots are looked for and drained ones
  * released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL
- * (no such device).
- */
+ * (no such device). */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit);
-/*
- * The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
- * and whether what can move is to be on the host.
- */
+/* The limit of the calling process's charges on a device: how far it may rise (segment_grown()),
+ * and whether what can move is to be on the host. */
 struct segment_limit {
 	uint64_t bytes, most; /* most <= bytes: it does not rise */
 	bool evict;
@@ -149,26 +131,21 @@ static inline uint64_t segment_limit_with(const struct segment_limit *limit, uin
 		return limit->bytes;
 	return grown < limit->most - limit->bytes ? limit->bytes + grown : limit->most;
 }
-/*
- * Puts another limit in force; before the first there is none to charge within. It changes under
+/* Puts another limit in force; before the first there is none to charge within. It changes under
  * the lock under which segment_charge() compares with it: what is charged after this returns is
- * within it, and what was charged before is seen by segment_charged().
- */
+ * within it, and what was charged before is seen by segment_charged(). */
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit);
-/*
- * Charges like segment_reserve(), on the device, within the limit in force then, and `most` bytes
- * in all. is_moved: it is for memory that the mover brings, for which an evicted job has no room.
- */
+/* Charges like segment_reserve(), on the device, within the limit in force then, and `most`
+ * bytes in all. is_moved: it is for memory that the mover brings, for which an evicted job has
+ * no room. */
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
 /* Returns the job-wide bytes charged now, dead slots not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
-/*
- * Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for such slots,
- * and lets go of what is drained.
- */
+/* Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for such slots,
+ * and lets go of what is drained. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
 /*
@@ -177,34 +154,26 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
  * A key stands for one piece of memory while it is exported; 0 is none.
  */
 
-/*
- * Enters device memory of the calling process, charged already, that others may come to hold: from
+/* Enters device memory of the calling process, charged already, that others may come to hold: from
  * now until segment_export_left() it is its owner's. Returns its key; 0: it cannot be followed, and
- * is uncharged as any other.
- */
+ * is uncharged as any other. */
 uint64_t segment_export(struct segment *segment, int device, uint64_t bytes);
 /* Notes the handle by which others import it, where that is no descriptor. */
 void segment_export_name(struct segment *segment, uint64_t key, const void *name, size_t size);
 uint64_t segment_exported_as(struct segment *segment, const void *name, size_t size);
-/*
- * Says that the owner has given it up: it is charged to it no more, but to the job, as orphaned,
+/* Says that the owner has given it up: it is charged to it no more, but to the job, as orphaned,
  * unless nobody else can hold it. Returns how many bytes that are; 0: the key is not of memory that
- * the process owns.
- */
+ * the process owns. */
 uint64_t segment_export_left(struct segment *segment, uint64_t key);
-/*
- * Says that the calling process has memory of the job open. Returns false where it is not of the
- * job, or not known any more.
- */
+/* Says that the calling process has memory of the job open. Returns false where it is not of the
+ * job, or not known any more. */
 bool segment_import(struct segment *segment, uint64_t key);
 void segment_import_left(struct segment *segment, uint64_t key);
 /* Returns the bytes of the memory that is known under a key of the job. */
 uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key);
-/*
- * Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
+/* Lets go what is orphaned and nobody of the job holds any more. Returns whether there was any.
  * Makes system calls, for a tenth of a second at most. Called by whoever would be refused, and by
- * segment_tend().
- */
+ * segment_tend(). */
 bool segment_judge_exports(struct segment *segment);
 uint64_t segment_orphaned(const struct segment *segment, int device);
 
@@ -212,10 +181,8 @@ struct segment_tag {
 	uint64_t key;   /* 0: there is no tag */
 	uint64_t bytes; /* 0: nothing that counts */
 };
-/*
- * Writes the key and the bytes on an exported descriptor; key 0: that it is of this job and weighs
- * nothing.
- */
+/* Writes the key and the bytes on an exported descriptor; key 0: that it is of this job and weighs
+ * nothing. */
 void segment_tag(const struct segment *segment, int descriptor, uint64_t key, uint64_t bytes);
 struct segment_tag segment_read_tag(int descriptor);
 
@@ -227,27 +194,21 @@ struct claim {
 	uint64_t settings;   /* a hash of all settings of the device */
 	uint64_t generation; /* of those that the process had before; 0: none */
 };
-/*
- * Says that the calling process has been told something else: what limit, for other jobs'
+/* Says that the calling process has been told something else: what limit, for other jobs'
  * segment_owed(); a limit other than before starts without growth. Returns the generation of its
- * settings: that of the job where another process has said the same before, else a new one.
- */
+ * settings: that of the job where another process has said the same before, else a new one. */
 uint64_t segment_claim(struct segment *segment, int device, const struct claim *claim);
 /* Returns the generation of the settings that a process of the job was told of last. One load. */
 uint64_t segment_generation(const struct segment *segment, int device);
 /* Returns the bytes by which the limit of all processes of the job has risen. One load. */
 uint64_t segment_grown(const struct segment *segment, int device);
-/*
- * Sets by how much the limit has risen. limit: the one it was judged for; when another was claimed
- * meanwhile nothing is set.
- */
+/* Sets by how much the limit has risen. limit: the one it was judged for; when another was claimed
+ * meanwhile nothing is set. */
 void segment_set_grown(struct segment *segment, int device, uint64_t limit, uint64_t bytes);
 /* Returns whether the calling process is the one that judges growth now: one in interval_ns is. */
 bool segment_judges_growth(struct segment *segment, int device, uint64_t interval_ns);
-/*
- * Returns the bytes of the device that other live jobs of this state directory may still take: what
- * each one's limit leaves; of one without a limit what it has on the host. Reads their files.
- */
+/* Returns the bytes of the device that other live jobs of this state directory may still take: what
+ * each one's limit leaves; of one without a limit what it has on the host. Reads their files. */
 uint64_t segment_owed(const struct segment *segment, int device);
 
 /* Tells set, pause and resume which override this process follows (config_override_hash). */
@@ -291,20 +252,15 @@ struct segment_view {
 	struct segment_process process[SEGMENT_SLOTS];
 };
 
-/*
- * Reads a consistent copy (large: allocate it). Returns 0 or a negative errno with message: -ENOENT
- * no such job, -EPROTO not a segment or another version (message says which and what was expected).
- */
+/* Reads a consistent copy (large: allocate it). Returns 0 or a negative errno with message:
+ * -ENOENT no such job, -EPROTO not a segment or another version (message says which and what was
+ * expected). */
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
-/*
- * Calls found() with each job name in the state directory that has a segment, until it returns
- * non-zero. Returns the number of calls or -errno.
- */
+/* Calls found() with each job name in the state directory that has a segment, until it returns
+ * non-zero. Returns the number of calls or -errno. */
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie);
-/*
- * Removes the segment and override of a job without live processes. Returns 0, -EBUSY (a process
- * lives, or died so lately that its memory still drains) or a negative errno.
- */
+/* Removes the segment and override of a job without live processes. Returns 0, -EBUSY (a process
+ * lives, or died so lately that its memory still drains) or a negative errno. */
 int segment_remove(const char *job);
 
 #endif

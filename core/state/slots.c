@@ -30,10 +30,8 @@ static bool owner_is_dead(struct segment_slot *slot)
 	return true;
 }
 
-/*
- * What trylock would find, read from the bytes: the kernel's robust futex word is the holder's
- * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first.
- */
+/* What trylock would find, read from the bytes: the kernel's robust futex word is the holder's
+ * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first. */
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
 
 bool slot_owner_lives(const struct segment_slot *slot)
@@ -55,12 +53,10 @@ void slots_tended(struct segment_header *header)
 	atomic_store(&header->tended_ns, clock_now());
 }
 
-/*
- * Returns how long the memory may still be held. The whole drain begins when the death is noticed:
+/* Returns how long the memory may still be held. The whole drain begins when the death is noticed:
  * the driver gives memory back after a death, and neither when exit() began nor when a death came
  * that nobody saw says when that was. Where nobody was there to notice it, it came while the job
- * was last heard of, at the latest.
- */
+ * was last heard of, at the latest. */
 uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
                          uint64_t now)
 {

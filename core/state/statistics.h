@@ -80,10 +80,8 @@ struct counters {
 	_Atomic uint64_t begun; /* a reader's last */
 };
 
-/*
- * All that is shown of a process or a job on one device: counters, ledgers, and the verdict on them
- * (view.c).
- */
+/* All that is shown of a process or a job on one device: counters, ledgers, and the verdict on them
+ * (view.c). */
 struct statistics {
 #define X(name, how, unit, meaning) _Atomic uint64_t name;
 	STATISTICS(X)
@@ -95,10 +93,8 @@ struct statistics {
 #define statistics_set(counter, n) atomic_store_explicit(counter, n, memory_order_relaxed)
 #define statistics_get(counter)    atomic_load_explicit(counter, memory_order_relaxed)
 
-/*
- * Begins a change of several counters. Any number of threads may be between begin and end at a
- * time; nothing that waits belongs there.
- */
+/* Begins a change of several counters. Any number of threads may be between begin and end at a
+ * time; nothing that waits belongs there. */
 static inline void statistics_begin(struct counters *counters)
 {
 	atomic_fetch_add_explicit(&counters->begun, 1, memory_order_relaxed);

@@ -1,8 +1,6 @@
-/*
- * Verdicts: what follows from the ledgers of a job's processes on one device: which limit is in
+/* Verdicts: what follows from the ledgers of a job's processes on one device: which limit is in
  * force, whether it is held, and why not. Computed wherever somebody asks, by one function without
- * a state; stored nowhere, so no verdict can be older than its facts.
- */
+ * a state; stored nowhere, so no verdict can be older than its facts. */
 #ifndef SPILLWAY_VERDICT_H
 #define SPILLWAY_VERDICT_H
 
