@@ -15,7 +15,7 @@
 		job_break();                                                                      \
 		result = SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
 		if (result == CUDA_SUCCESS)                                                       \
-			moment_has_come();                                                        \
+			lull_has_come();                                                        \
 		return result;                                                                    \
 	}
 #define WAITS_2(symbol, other, look, ...) \

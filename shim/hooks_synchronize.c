@@ -31,7 +31,7 @@ static CUresult all_is_done(CUresult result)
 static CUresult waited(CUresult result)
 {
 	if (result == CUDA_SUCCESS)
-		moment_has_come();
+		lull_has_come();
 	return result;
 }
 

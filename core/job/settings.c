@@ -97,7 +97,7 @@ static int change_pacers(void *cookie, void *subject)
 static int end_step(void *cookie, void *subject)
 {
 	(void)cookie;
-	moment_has_come();
+	lull_has_come();
 	if (growth_step_ended(subject, clock_now()))
 		wanted_wake(subject);
 	return CUDA_SUCCESS;

@@ -27,7 +27,7 @@ $(BUILD)/tests/unit/test_step $(BUILD)/tests/unit/test_step_judged: %: %.o $(BUI
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(check_libs)
 
 # The shim's own objects in one program, and a driver that writes down how it was called.
-$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=moment_tell
+$(BUILD)/tests/unit/test_rows: wrap := -Wl,--wrap=lull_tell
 $(BUILD)/tests/unit/test_rows $(BUILD)/tests/unit/test_unmovable: %: %.o $(shim_obj) $(checked_core) \
 		| $(BUILD)/tests/unit/recorder.so
 	$(call say,LD)

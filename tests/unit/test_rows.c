@@ -248,12 +248,12 @@ static void check_moments(void)
 
 		if (moments_of(waits[i], CUDA_SUCCESS) != 0)
 			FAIL("%s: a natural moment, and nobody waits for one", symbol);
-		atomic_store(&moment_is_awaited, 1);
+		atomic_store(&lull_is_awaited, 1);
 		if (moments_of(waits[i], CUDA_SUCCESS) != 1)
 			FAIL("%s: no natural moment", symbol);
 		if (moments_of(waits[i], ANSWER) != 0)
 			FAIL("%s: failed, and was a natural moment", symbol);
-		atomic_store(&moment_is_awaited, 0);
+		atomic_store(&lull_is_awaited, 0);
 	}
 	if (inside_at_moment)
 		FAIL("natural moments came inside the gate");

@@ -182,7 +182,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 		device_note_blocker(device, plan->generation, why);
 		if (clock_now() - began >= deadline_ns)
 			break;
-		moment_wait(BETWEEN_GLANCES);
+		lull_wait(BETWEEN_GLANCES);
 		if (plan->is_wanted && !plan->is_wanted(device))
 			return why;
 	}

@@ -10,7 +10,7 @@
 #include "core/base/lock.h"
 #include "core/base/once.h"
 
-_Atomic unsigned int moment_is_awaited;
+_Atomic unsigned int lull_is_awaited;
 
 static struct once once;
 static LOCK_OF(LULL) lock = LOCK_FREE;
@@ -22,28 +22,28 @@ static void make(void)
 	condition_init(&told);
 }
 
-void moment_tell(void)
+void lull_tell(void)
 {
 	int saved = errno;
 
 	lock_acquire(&lock);
 	has_come = true;
-	if (atomic_load(&moment_is_awaited))
+	if (atomic_load(&lull_is_awaited))
 		pthread_cond_signal(&told);
 	lock_release(&lock);
 	errno = saved;
 }
 
-void moment_wait(uint64_t ns)
+void lull_wait(uint64_t ns)
 {
 	struct deadline until = DEADLINE_IN(ns);
 
 	once_call(&once, make);
 	lock_acquire(&lock);
 	has_come = false;
-	atomic_store(&moment_is_awaited, 1);
+	atomic_store(&lull_is_awaited, 1);
 	while (!has_come && condition_wait_until(&told, &lock, deadline_ends(&until)))
 		;
-	atomic_store(&moment_is_awaited, 0);
+	atomic_store(&lull_is_awaited, 0);
 	lock_release(&lock);
 }

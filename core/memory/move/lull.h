@@ -9,18 +9,18 @@
 #include <stdint.h>
 
 /* Non-zero while the mover waits for a moment. */
-extern _Atomic unsigned int moment_is_awaited;
-void moment_tell(void);
+extern _Atomic unsigned int lull_is_awaited;
+void lull_tell(void);
 
 /* After a call that waited for the device: one relaxed load. */
-static inline void moment_has_come(void)
+static inline void lull_has_come(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&moment_is_awaited, memory_order_relaxed) != 0,
+	if (__builtin_expect(atomic_load_explicit(&lull_is_awaited, memory_order_relaxed) != 0,
 	                     0))
-		moment_tell();
+		lull_tell();
 }
 
 /* Returns with the next moment, or after so long (less than a second). The mover's. */
-void moment_wait(uint64_t ns);
+void lull_wait(uint64_t ns);
 
 #endif
