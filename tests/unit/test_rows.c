@@ -219,8 +219,8 @@ static const enum entry waits[] = {
 static unsigned int moments;
 static uint32_t inside_at_moment;
 
-void __wrap_moment_tell(void); /* the linker's name for it */
-void __wrap_moment_tell(void)
+void __wrap_lull_tell(void); /* the linker's name for it */
+void __wrap_lull_tell(void)
 {
 	moments++;
 	inside_at_moment += atomic_load(&gate_seat->inside);

@@ -1,4 +1,4 @@
-/* Natural moments. Rules: runs inside the user's process; errno is kept. */
+/* Lulls. Rules: runs inside the user's process; errno is kept. */
 #include "core/memory/move/lull.h"
 
 #include <errno.h>

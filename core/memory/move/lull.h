@@ -1,5 +1,5 @@
 /*
- * Natural moments: a call of the program that waited for its work has just returned, so little or
+ * Lulls: a call of the program that waited for its work has just returned, so little or
  * nothing is in flight. Moves wait for them, a while. Thread-safe.
  */
 #ifndef SPILLWAY_MOMENT_H
@@ -8,19 +8,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Non-zero while the mover waits for a moment. */
+/* Non-zero while the mover waits for one. */
 extern _Atomic unsigned int lull_is_awaited;
 void lull_tell(void);
 
 /* After a call that waited for the device: one relaxed load. */
 static inline void lull_has_come(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&lull_is_awaited, memory_order_relaxed) != 0,
-	                     0))
+	if (__builtin_expect(atomic_load_explicit(&lull_is_awaited, memory_order_relaxed) != 0, 0))
 		lull_tell();
 }
 
-/* Returns with the next moment, or after so long (less than a second). The mover's. */
+/* Returns with the next lull, or after so long (less than a second). The mover's. */
 void lull_wait(uint64_t ns);
 
 #endif
