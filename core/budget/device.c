@@ -340,8 +340,15 @@ static int charge_own(struct device *device, enum segment_side side, uint64_t by
 	return error;
 }
 
+/* Whoever looks at what the driver holds meanwhile is to look again. */
+static void note_charges(struct device *device)
+{
+	atomic_store_explicit(&device->has_new_charges, true, memory_order_relaxed);
+}
+
 static int charge_limited(struct device *device, uint64_t bytes, uint64_t most, bool is_moved)
 {
+	note_charges(device);
 	return device->segment
 	           ? segment_charge(device->segment, device->index, bytes, most, is_moved)
 	           : charge_own(device, SEGMENT_ON_DEVICE, bytes, most, true, is_moved);
@@ -360,6 +367,7 @@ int device_charge_moved(struct device *device, uint64_t bytes, uint64_t most)
 static int charge_within(struct device *device, enum segment_side side, uint64_t bytes,
                          uint64_t limit)
 {
+	note_charges(device);
 	return device->segment ? segment_reserve(device->segment, device->index, side, bytes, limit)
 	                       : charge_own(device, side, bytes, limit, false, false);
 }
@@ -387,6 +395,7 @@ void device_uncharge(struct device *device, enum segment_side side, uint64_t byt
 		ledger_give_back(device->ledger, side, bytes);
 		lock_release(&device->lock);
 	}
+	note_charges(device);
 	note_given_back(device);
 }
 
@@ -420,6 +429,11 @@ void device_count_elsewhere(struct device *device, int64_t change)
 uint64_t device_elsewhere(const struct device *device)
 {
 	return atomic_load(&device->elsewhere);
+}
+
+bool device_take_new_charges(struct device *device)
+{
+	return atomic_exchange(&device->has_new_charges, false);
 }
 
 uint64_t device_charged(struct device *device, enum segment_side side)

@@ -36,13 +36,14 @@ struct device {
 	struct counters *statistics; /* in the seat, or its own; never NULL */
 	struct ledger *ledger;       /* likewise */
 	struct counters own_counters;
-	struct ledger own_ledger;    /* charges change under the lock */
-	int host_node;               /* NUMA node to which it spills */
-	_Atomic uint64_t refusals;   /* out-of-memory answers to the program */
-	_Atomic uint32_t elastic;    /* enum elastic */
-	_Atomic uint32_t numa_error; /* why the driver refuses HOST_NUMA memory; 0: it does not */
-	_Atomic uint32_t reached_by; /* peers of its memory: a bit per ordinal */
-	_Atomic uint64_t elsewhere;  /* device_count_elsewhere() */
+	struct ledger own_ledger;     /* charges change under the lock */
+	int host_node;                /* NUMA node to which it spills */
+	_Atomic uint64_t refusals;    /* out-of-memory answers to the program */
+	_Atomic uint32_t elastic;     /* enum elastic */
+	_Atomic uint32_t numa_error;  /* why the driver refuses HOST_NUMA memory; 0: it does not */
+	_Atomic uint32_t reached_by;  /* peers of its memory: a bit per ordinal */
+	_Atomic uint64_t elsewhere;   /* device_count_elsewhere() */
+	_Atomic bool has_new_charges; /* device_take_new_charges() */
 
 	LOCK_OF(SETTINGS) lock; /* of who changes the settings */
 	struct config_gpu settings;
@@ -196,6 +197,8 @@ bool device_can_hold(const struct device *device, uint64_t bytes);
  */
 void device_count_elsewhere(struct device *device, int64_t change);
 uint64_t device_elsewhere(const struct device *device);
+/* Returns whether this process was charged, or gave back, since this was asked last. */
+bool device_take_new_charges(struct device *device);
 /* Returns the job-wide bytes charged now. */
 uint64_t device_charged(struct device *device, enum segment_side side);
 /* Returns the bytes charged to this process. */

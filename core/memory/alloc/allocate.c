@@ -313,8 +313,10 @@ static CUresult try_tiny(void)
 	CUdeviceptr tiny;
 	CUresult result = driver.cuMemAlloc_v2(&tiny, 1);
 
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		driver.cuMemFree_v2(tiny);
+		overhead_note(); /* the driver's page was its own for a moment */
+	}
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
 }
 

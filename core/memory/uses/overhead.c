@@ -25,6 +25,7 @@ struct figure {
 static struct asking {
 	LOCK_OF(OVERHEAD) lock; /* of who asks */
 	_Atomic uint64_t asked_ns;
+	bool is_open; /* the last look changed the figure, or could not be had */
 } asking[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 /* --- the rule --- */
@@ -103,36 +104,46 @@ static uint64_t charged(const struct device *device)
 	return device_used(device, SEGMENT_ON_DEVICE);
 }
 
-static void follow(struct figure *f, struct overhead_look *look)
+/* Returns whether the figure may stay. */
+static bool follow(struct figure *f, struct overhead_look *look)
 {
+	bool is_settled;
+
 	look->charged[0] = less(look->charged[0], f->charged);
 	look->charged[1] = less(look->charged[1], f->charged);
-	if (!overhead_follow(&f->overhead, look))
-		overhead_note();
+	is_settled = overhead_follow(&f->overhead, look);
 	charge(f, f->overhead.bytes);
+	return is_settled;
+}
+
+static void leave_open(struct asking *asked, bool is_open)
+{
+	asked->is_open = is_open;
+	if (is_open)
+		overhead_note();
 }
 
 /* With the lock held. */
 static bool ask(struct device *device)
 {
 	struct overhead_look look = {.charged[0] = charged(device)};
+	struct asking *asked = &asking[device->id.ordinal];
 	struct resource *figure;
 	bool told;
 
 	if (capture_is_active()) {
-		overhead_note();
+		leave_open(asked, true);
 		return overhead_is_known(device);
 	}
 	told = in_use_by_process && in_use_by_process(&device->id, &look.held);
-	atomic_store(&asking[device->id.ordinal].asked_ns, clock_now());
+	atomic_store(&asked->asked_ns, clock_now());
 	if (!told)
 		return false;
 	look.charged[1] = charged(device);
 	look.elsewhere = device_elsewhere(device);
 	figure = registry_lookup_or_create(device->registry, NULL, &overhead_type, "overhead",
 	                                   create, device);
-	if (figure)
-		follow((struct figure *)figure, &look);
+	leave_open(asked, figure && !follow((struct figure *)figure, &look));
 	resource_release(figure);
 	atomic_store(&overhead_is_told[device->id.ordinal], true);
 	return true;
@@ -172,23 +183,32 @@ void overhead_end(struct device *device)
 	lock_release(&asked->lock);
 }
 
-/* Unless its last context has gone meanwhile. */
-static void ask_again(struct device *device)
+/* Unless its last context has gone meanwhile. Returns whether a look is wanted soon. */
+static bool ask_again(struct device *device)
 {
 	struct asking *asked = &asking[device->id.ordinal];
+	bool is_open = false;
 
 	lock_acquire(&asked->lock);
-	if (overhead_is_known(device))
+	if (overhead_is_known(device)) {
 		ask(device);
+		is_open = asked->is_open;
+	}
 	lock_release(&asked->lock);
+	return is_open;
 }
 
 bool overhead_tend(struct device_set *set)
 {
-	if (!atomic_load_explicit(&overhead_is_noted, memory_order_relaxed) || capture_is_active())
+	bool is_noted, is_open = false;
+
+	if (capture_is_active())
 		return false;
-	atomic_store(&overhead_is_noted, false);
-	for (int i = 0; i < set->count; i++)
-		ask_again(&set->device[i]);
-	return atomic_load_explicit(&overhead_is_noted, memory_order_relaxed);
+	is_noted = atomic_exchange(&overhead_is_noted, false);
+	for (int i = 0; i < set->count; i++) {
+		/* A look while memory came or went took what was on its way for the driver's. */
+		if (device_take_new_charges(&set->device[i]) || is_noted)
+			is_open |= ask_again(&set->device[i]);
+	}
+	return is_open;
 }

@@ -8,6 +8,8 @@
  *
  * charged      before the driver takes memory, and until after it gave it back: so a thread that is about to do either makes the
  *              figure too small for one look, and one that is smaller holds once two looks in a row say so
+ *              And what was on its way is not taken for the driver's for long: who is charged or gives back
+ *              has the helper thread look again
  * elsewhere    of what is charged, what the driver may not count as this process's: managed memory, and memory of other
  *              processes. Within it the figure stays what it is
  *
