@@ -10,12 +10,6 @@
 #include "core/memory/arena/address_space.h"
 #include "suite.h"
 
-/* Forgets the space. What is mapped for it stays, as the product's does until its process ends. */
-static void address_space_close(struct address_space *space)
-{
-	memset(space, 0, sizeof(*space));
-}
-
 static struct address_space space;
 
 static void open_with(uint32_t units)

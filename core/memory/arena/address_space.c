@@ -120,6 +120,11 @@ int address_space_open(struct address_space *space, uint32_t units)
 	return 0;
 }
 
+void address_space_close(struct address_space *space)
+{
+	munmap(space->tags, space->units * sizeof(*space->tags));
+}
+
 /* Returns where in the free run the request would lie, or ADDRESS_NONE if it does not fit. */
 static uint32_t place(const struct address_space *space, uint32_t run, uint32_t units,
                       uint32_t alignment)

@@ -28,6 +28,8 @@ struct address_space {
 
 /* Opens a space of so many units (at least one), all free. Returns 0 or -ENOMEM. */
 int address_space_open(struct address_space *space, uint32_t units);
+/* Gives its own memory back. */
+void address_space_close(struct address_space *space);
 /*
  * Takes a run of so many units. Returns its first unit, whose index is a multiple of `alignment` (a
  * power of two), or ADDRESS_NONE if no free run can hold it. Takes constant time, unless only the

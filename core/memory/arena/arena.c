@@ -59,20 +59,6 @@ static bool fits_units(struct device *device)
 	return true;
 }
 
-/* Reserves several times the device's memory, or as much as can be had. */
-static bool reserve(struct arena *arena)
-{
-	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);
-
-	for (units = units > UNITS_MIN ? units : UNITS_MIN; units >= UNITS_MIN; units /= 2) {
-		arena->size = units * ARENA_UNIT;
-		if (driver.cuMemAddressReserve(&arena->base, arena->size, ARENA_UNIT, 0, 0) ==
-		    CUDA_SUCCESS)
-			return true;
-	}
-	return false;
-}
-
 static bool make_table(struct arena *arena)
 {
 	size_t units = arena->size / ARENA_UNIT;
@@ -88,11 +74,42 @@ static bool make_table(struct arena *arena)
 	return false;
 }
 
+static void drop_table(struct arena *arena)
+{
+	address_space_close(&arena->space);
+	munmap(arena->units, arena->size / ARENA_UNIT * sizeof(*arena->units));
+}
+
 static bool enter(struct arena *arena)
 {
 	const struct address_range range = {arena->base, arena->size, arena, ADDRESS_OF_ARENA};
 
 	return address_map_add(&range) == 0;
+}
+
+static bool make_with(struct arena *arena, uint64_t units)
+{
+	arena->size = units * ARENA_UNIT;
+	if (driver.cuMemAddressReserve(&arena->base, arena->size, ARENA_UNIT, 0, 0) != CUDA_SUCCESS)
+		return false;
+	if (make_table(arena)) {
+		if (enter(arena))
+			return true;
+		drop_table(arena);
+	}
+	driver.cuMemAddressFree(arena->base, arena->size);
+	return false;
+}
+
+/* Reserves several times the device's memory, or what there are addresses and a table for. */
+static bool reserve(struct arena *arena)
+{
+	uint64_t units = TIMES_MEMORY * (arena->device->id.memory / ARENA_UNIT);
+
+	for (units = units > UNITS_MIN ? units : UNITS_MIN; units >= UNITS_MIN; units /= 2)
+		if (make_with(arena, units))
+			return true;
+	return false;
 }
 
 static enum elastic make(struct arena *arena, struct device *device)
@@ -108,10 +125,6 @@ static enum elastic make(struct arena *arena, struct device *device)
 	arena->device = device;
 	if (!reserve(arena))
 		return ELASTIC_NO_ADDRESSES;
-	if (!make_table(arena) || !enter(arena)) {
-		driver.cuMemAddressFree(arena->base, arena->size);
-		return ELASTIC_NO_ADDRESSES;
-	}
 	lock_init(&arena->lock);
 	return ELASTIC_YES;
 }
