@@ -81,7 +81,11 @@ for limit in 8GiB 16MiB; do
 		SPILLWAY_MEMORY_LIMIT=$limit SPILLWAY_JOB=full-$room-$limit \
 			null_guest init context as:$room alloc:2:1000000 free alloc:2:10 free
 		has "books full" "$out" "result=2"
-		has "books full" "$out" "alloc=10 result=0"
+		# Where there is no memory for an arena, what is beyond the limit is host memory of this process, which has none.
+		case $limit-$room in
+		16MiB-0) has "books full" "$out" "alloc=8 result=2" ;;
+		*) has "books full" "$out" "alloc=10 result=0" ;;
+		esac
 		same "all given back" 2 "$(grep -c '^free=0$' "$scratch/out")"
 		[ "$lines" -le 1 ] || fail "books full: says $err"
 		has "books full" "$("$spillway" stat full-$room-$limit --json)" '"device_used":0,'
