@@ -95,7 +95,7 @@ static bool is_valid(const struct page *page)
 	    !is_printable(page->boot_id, sizeof page->boot_id) ||
 	    !is_printable(page->labels, sizeof page->labels) ||
 	    !is_printable(page->directory, sizeof page->directory) ||
-	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SLOTS)
+	    page->device_count > SEGMENT_DEVICES || page->processes > SEGMENT_SEATS)
 		return false;
 	for (uint32_t i = 0; i < page->device_count; i++) {
 		const struct segment_device *device = &page->device[i].device;
@@ -161,9 +161,9 @@ static int page_read(int directory, const char *name, struct page *page, uid_t *
 
 /* --- writing --- */
 
-static bool slot_is_in_use(const struct segment_slot *slot)
+static bool seat_is_in_use(const struct segment_seat *seat)
 {
-	return atomic_load(&slot->state) == SLOT_LIVE && slot_owner_lives(slot);
+	return atomic_load(&seat->state) == SEAT_LIVE && seat_owner_lives(seat);
 }
 
 static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
@@ -172,10 +172,10 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 	filled->device = header->device[index];
 	for (int side = 0; side < SEGMENT_SIDES; side++)
 		filled->charged[side] = atomic_load(&header->charged[index][side]);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &file->slot[i];
-		struct ledger_copy ledger = ledger_read(&slot->ledger[index]);
-		if (atomic_load(&slot->state) != SLOT_LIVE || !ledger.facts.limit)
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &file->seat[i];
+		struct ledger_copy ledger = ledger_read(&seat->ledger[index]);
+		if (atomic_load(&seat->state) != SEAT_LIVE || !ledger.facts.limit)
 			continue;
 		filled->limit = ledger.facts.limit;
 		filled->share = ledger.facts.share;
@@ -200,8 +200,8 @@ static void fill(const struct segment *segment, struct page *page)
 	page->pid = getpid();
 	page->pid_namespace = own_pid_namespace();
 	page->pid_started = started_at(page->pid);
-	for (int i = 0; i < SEGMENT_SLOTS; i++)
-		page->processes += slot_is_in_use(&file->slot[i]);
+	for (int i = 0; i < SEGMENT_SEATS; i++)
+		page->processes += seat_is_in_use(&file->seat[i]);
 	segment_copy_text(page->job, sizeof page->job, header->job);
 	segment_copy_text(page->labels, sizeof page->labels, header->labels);
 	printable(page->labels); /* a page with others would not be read */
@@ -266,10 +266,10 @@ static void remove_own(const struct segment *segment)
 
 static bool others_live(const struct segment *segment)
 {
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &segment->file->slot[i];
-		if (slot != segment->slot && atomic_load(&slot->exiting_ns) == 0 &&
-		    slot_is_in_use(slot))
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &segment->file->seat[i];
+		if (seat != segment->seat && atomic_load(&seat->exiting_ns) == 0 &&
+		    seat_is_in_use(seat))
 			return true;
 	}
 	return false;

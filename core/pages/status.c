@@ -101,19 +101,19 @@ size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
 
 /* --- pushing it --- */
 
-static void add_slot(const struct segment_slot *slot, int device, struct status_device *sum)
+static void add_seat(const struct segment_seat *seat, int device, struct status_device *sum)
 {
-	const struct counters *counters = &slot->counters[device];
+	const struct counters *counters = &seat->counters[device];
 	uint64_t step_ns = statistics_get(&counters->step_ns);
 
-	if (atomic_load(&slot->state) == SLOT_FREE)
+	if (atomic_load(&seat->state) == SEAT_FREE)
 		return;
 	if (statistics_get(&counters->spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
-	if (atomic_load(&slot->state) != SLOT_LIVE)
+	if (atomic_load(&seat->state) != SEAT_LIVE)
 		return;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->used[side] += atomic_load(&slot->ledger[device].charged[side]);
+		sum->used[side] += atomic_load(&seat->ledger[device].charged[side]);
 	if (step_ns > sum->step_ns)
 		sum->step_ns = step_ns;
 }
@@ -133,8 +133,8 @@ static void read_status(const struct segment_file *file, struct status *status)
 			device->peak[side] = header->peak[i][side];
 			device->charged[side] = atomic_load(&header->charged[i][side]);
 		}
-		for (int slot = 0; slot < SEGMENT_SLOTS; slot++)
-			add_slot(&file->slot[slot], i, device);
+		for (int seat = 0; seat < SEGMENT_SEATS; seat++)
+			add_seat(&file->seat[seat], i, device);
 	}
 }
 
@@ -236,11 +236,11 @@ static int write_into(const struct target *target, const char *text, size_t leng
 }
 
 /* Replaces the file by one for everybody to read, whatever the umask. */
-static int replace(const char *path, int slot, const char *text, size_t length)
+static int replace(const char *path, int seat, const char *text, size_t length)
 {
 	char unfinished[PATH_MAX];
 	int length_of_path =
-	    snprintf(unfinished, sizeof unfinished, "%s.new-%d-%d", path, (int)getpid(), slot);
+	    snprintf(unfinished, sizeof unfinished, "%s.new-%d-%d", path, (int)getpid(), seat);
 
 	if (length_of_path < 0 || (size_t)length_of_path >= sizeof unfinished)
 		return -ENAMETOOLONG;
@@ -257,7 +257,7 @@ static int replace(const char *path, int slot, const char *text, size_t length)
 	return error;
 }
 
-static int write_to(const struct target *target, int slot, const char *text, size_t length)
+static int write_to(const struct target *target, int seat, const char *text, size_t length)
 {
 	switch (target->kind) {
 	case TARGET_DESCRIPTOR:
@@ -265,7 +265,7 @@ static int write_to(const struct target *target, int slot, const char *text, siz
 	case TARGET_STREAM:
 		return write_into(target, text, length);
 	default:
-		return replace(target->path, slot, text, length);
+		return replace(target->path, seat, text, length);
 	}
 }
 
@@ -289,7 +289,7 @@ int status_push(struct segment *segment, const char *path, struct status *told)
 		return 0;
 	size_t length = status_format(&now, text);
 	if (!error)
-		error = write_to(&target, (int)(segment->slot - segment->file->slot), text, length);
+		error = write_to(&target, (int)(segment->seat - segment->file->seat), text, length);
 	if (!error)
 		*told = now;
 	return error;

@@ -77,21 +77,21 @@ static bool is_of_this_boot(const struct before_header *header)
 	return segment_is_of_this_boot(&now);
 }
 
-static enum segment_slot_state state_of(const struct before_header *header,
-                                        const struct before_slot *slot)
+static enum segment_seat_state state_of(const struct before_header *header,
+                                        const struct before_seat *seat)
 {
 	uint64_t now = clock_now();
 
-	if (slot->state != SLOT_LIVE && slot->state != SLOT_DRAINING)
-		return SLOT_FREE;
-	if (slot->state == SLOT_LIVE && (slot->life & FUTEX_TID_MASK) != 0 &&
-	    (slot->life & FUTEX_OWNER_DIED) == 0)
-		return SLOT_LIVE;
-	if (slot->state == SLOT_DRAINING)
-		return now < slot->drained_ns && slot->drained_ns - now <= SEGMENT_DRAIN_NS
-		           ? SLOT_DRAINING
-		           : SLOT_FREE;
-	return now < header->tended_ns + DRAINED_NS ? SLOT_DRAINING : SLOT_FREE;
+	if (seat->state != SEAT_LIVE && seat->state != SEAT_DRAINING)
+		return SEAT_FREE;
+	if (seat->state == SEAT_LIVE && (seat->life & FUTEX_TID_MASK) != 0 &&
+	    (seat->life & FUTEX_OWNER_DIED) == 0)
+		return SEAT_LIVE;
+	if (seat->state == SEAT_DRAINING)
+		return now < seat->drained_ns && seat->drained_ns - now <= SEGMENT_DRAIN_NS
+		           ? SEAT_DRAINING
+		           : SEAT_FREE;
+	return now < header->tended_ns + DRAINED_NS ? SEAT_DRAINING : SEAT_FREE;
 }
 
 /* --- as it is shown --- */
@@ -139,29 +139,29 @@ static void show(struct statistics *shown, const struct before_statistics *of, b
 static_assert(sizeof(struct statistics) == BEFORE_STATISTICS * 8,
               "a figure more or less: say here where each of the words of then is shown");
 
-static void show_process(struct segment_view *view, const struct before_slot *slot,
-                         enum segment_slot_state state)
+static void show_process(struct segment_view *view, const struct before_seat *seat,
+                         enum segment_seat_state state)
 {
 	struct segment_process *process = &view->process[view->process_count++];
 
 	process->state = state;
-	process->pid = slot->pid;
-	copy_text(process->command, sizeof process->command, slot->command);
-	memcpy(process->complaint, slot->complaint, sizeof process->complaint - 1);
+	process->pid = seat->pid;
+	copy_text(process->command, sizeof process->command, seat->command);
+	memcpy(process->complaint, seat->complaint, sizeof process->complaint - 1);
 	printable_lines(process->complaint);
-	process->started_ns = slot->started_ns;
-	process->override_hash = slot->override_hash;
-	process->threads = counted(slot->threads);
-	process->contexts = counted(slot->contexts);
+	process->started_ns = seat->started_ns;
+	process->override_hash = seat->override_hash;
+	process->threads = counted(seat->threads);
+	process->contexts = counted(seat->contexts);
 	for (int d = 0; d < BEFORE_DEVICES; d++) {
 		struct statistics *own = &process->device[d];
 
 		for (int side = 0; side < SEGMENT_SIDES; side++) {
-			process->charged[d][side] = slot->charged[d][side];
-			view->charged[d][side] += slot->charged[d][side];
+			process->charged[d][side] = seat->charged[d][side];
+			view->charged[d][side] += seat->charged[d][side];
 		}
-		show(own, &slot->device[d], true);
-		show(&view->job_total[d], &slot->device[d], state == SLOT_LIVE);
+		show(own, &seat->device[d], true);
+		show(&view->job_total[d], &seat->device[d], state == SEAT_LIVE);
 		statistics_set(&own->held_reason, held_now(statistics_get(&own->held_reason)));
 	}
 }
@@ -199,12 +199,12 @@ static void show_file(const struct before_file *file, struct segment_view *view)
 	for (int d = 0; d < BEFORE_DEVICES; d++)
 		show(&view->job_total[d], &header->ended[d], false);
 	for (int i = 0; i < BEFORE_SLOTS; i++) {
-		enum segment_slot_state state =
-		    this_boot ? state_of(header, &file->slot[i]) : SLOT_FREE;
+		enum segment_seat_state state =
+		    this_boot ? state_of(header, &file->seat[i]) : SEAT_FREE;
 
-		live += state == SLOT_LIVE;
-		if (state != SLOT_FREE)
-			show_process(view, &file->slot[i], state);
+		live += state == SEAT_LIVE;
+		if (state != SEAT_FREE)
+			show_process(view, &file->seat[i], state);
 	}
 	for (int d = 0; d < BEFORE_DEVICES; d++)
 		show_device(view, header, d);
@@ -230,7 +230,7 @@ bool segment_is_of_before(int directory, const char *job, bool *is_over)
 		return false;
 	*is_over = true;
 	for (int i = 0; i < BEFORE_SLOTS && is_of_this_boot(&file->header); i++)
-		*is_over &= state_of(&file->header, &file->slot[i]) == SLOT_FREE;
+		*is_over &= state_of(&file->header, &file->seat[i]) == SEAT_FREE;
 	free(file);
 	return true;
 }

@@ -35,7 +35,7 @@ struct before_header {
 	uint64_t page_number;
 };
 
-struct before_slot {
+struct before_seat {
 	_Alignas(64) uint32_t life; /* the futex of its process's mutex */
 	char mutex[60];
 	uint32_t state;
@@ -50,14 +50,14 @@ struct before_slot {
 /* The part of the file that is read; lanes and exports follow. */
 struct before_file {
 	struct before_header header;
-	struct before_slot slot[BEFORE_SLOTS];
+	struct before_seat seat[BEFORE_SLOTS];
 };
 
 enum { BEFORE_SIZE = 1840704 }; /* of the whole file */
 
 static_assert(offsetof(struct before_header, lock) == 640, "frozen");
 static_assert(sizeof(struct before_header) == 15744, "frozen");
-static_assert(offsetof(struct before_slot, charged) == 112, "frozen");
-static_assert(sizeof(struct before_slot) == 6592, "frozen");
+static_assert(offsetof(struct before_seat, charged) == 112, "frozen");
+static_assert(sizeof(struct before_seat) == 6592, "frozen");
 
 #endif

@@ -8,7 +8,7 @@
  * does not hold it any more:
  *
  * importers    no process of the job has it open. Each says so in the memory's record, and a dead
- *              one's word goes with its slot
+ *              one's word goes with its seat
  * descriptors  none is open anywhere. A descriptor is tagged when it is made: by a read lock of its
  *              open file description (F_OFD_SETLK) on bytes that no file has, whose first is the
  *              memory's key and whose number is the memory's. Such a lock goes wherever the
@@ -52,7 +52,7 @@ enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_
  * stays charged. */
 enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
-static_assert(SEGMENT_SLOTS % 64 == 0, "a bit per slot");
+static_assert(SEGMENT_SEATS % 64 == 0, "a bit per seat");
 
 static uint64_t key_of(const struct segment *segment, uint32_t turn, uint32_t index)
 {
@@ -88,14 +88,14 @@ static struct segment_export *record_of(const struct segment *segment, uint64_t 
 	           : NULL;
 }
 
-static uint32_t slot_number(const struct segment *segment)
+static uint32_t seat_number(const struct segment *segment)
 {
-	return (uint32_t)(segment->slot - segment->file->slot);
+	return (uint32_t)(segment->seat - segment->file->seat);
 }
 
 static bool has_importers(const struct segment_export *e)
 {
-	for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
+	for (int i = 0; i < SEGMENT_SEATS / 64; i++)
 		if (atomic_load(&e->importers[i]))
 			return true;
 	return false;
@@ -347,9 +347,9 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 		e->device = (uint32_t)device;
 		e->name = 0;
 		atomic_store(&e->left, 0);
-		for (int i = 0; i < SEGMENT_SLOTS / 64; i++)
+		for (int i = 0; i < SEGMENT_SEATS / 64; i++)
 			atomic_store(&e->importers[i], 0);
-		atomic_store(&e->owner, slot_number(segment) + 1);
+		atomic_store(&e->owner, seat_number(segment) + 1);
 		atomic_store(&e->bytes, bytes);
 		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
 	}
@@ -398,7 +398,7 @@ static void orphan(struct segment *segment, struct segment_export *e)
 	uint64_t bytes = atomic_load(&e->bytes), excess;
 
 	segment_change_begin(&segment->file->header);
-	excess = ledger_give_back(&segment->slot->ledger[e->device], SEGMENT_ON_DEVICE, bytes);
+	excess = ledger_give_back(&segment->seat->ledger[e->device], SEGMENT_ON_DEVICE, bytes);
 	atomic_store(&e->left, 0);
 	atomic_store(&e->owner, 0);
 	if (!excess)
@@ -413,7 +413,7 @@ uint64_t segment_export_left(struct segment *segment, uint64_t key)
 	struct segment_export *e = record_of(segment, key);
 	uint64_t bytes;
 
-	if (!e || atomic_load(&e->owner) != slot_number(segment) + 1)
+	if (!e || atomic_load(&e->owner) != seat_number(segment) + 1)
 		return 0;
 	bytes = atomic_load(&e->bytes);
 	atomic_store(&e->left, 1);
@@ -435,7 +435,7 @@ void exports_settle(struct segment *segment)
 	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &segment->file->export[i];
 
-		if (atomic_load(&e->left) && atomic_load(&e->owner) == slot_number(segment) + 1 &&
+		if (atomic_load(&e->left) && atomic_load(&e->owner) == seat_number(segment) + 1 &&
 		    e->device < SEGMENT_DEVICES)
 			orphan(segment, e);
 	}
@@ -452,14 +452,14 @@ uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
 
 bool segment_import(struct segment *segment, uint64_t key)
 {
-	uint32_t slot = slot_number(segment);
+	uint32_t seat = seat_number(segment);
 	struct segment_export *e;
 
 	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
 		return false;
 	e = record_of(segment, key);
 	if (e)
-		atomic_fetch_or(&e->importers[slot / 64], (uint64_t)1 << slot % 64);
+		atomic_fetch_or(&e->importers[seat / 64], (uint64_t)1 << seat % 64);
 	segment_unlock(segment->file);
 	return e || index_of(key) == 0;
 }
@@ -467,12 +467,12 @@ bool segment_import(struct segment *segment, uint64_t key)
 void segment_import_left(struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = record_of(segment, key);
-	uint32_t slot = slot_number(segment);
+	uint32_t seat = seat_number(segment);
 
 	if (!e)
 		return;
 	/* A word of its own: right without the lock, which may not be had. */
-	atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
+	atomic_fetch_and(&e->importers[seat / 64], ~((uint64_t)1 << seat % 64));
 	judge_one(segment, e);
 }
 

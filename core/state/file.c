@@ -63,7 +63,7 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	             is_terminated(header->labels, sizeof header->labels) &&
 	             is_terminated(header->run, sizeof header->run) &&
 	             is_terminated(header->shared_by, sizeof header->shared_by) &&
-	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SLOTS &&
+	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SEATS &&
 	             strcmp(header->job, job) == 0;
 	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {
 		const struct segment_device *device = &header->device[i];
@@ -140,8 +140,8 @@ static int initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
 	int error = segment_mutex_init(&header->lock);
-	for (int i = 0; !error && i < SEGMENT_SLOTS; i++)
-		error = segment_mutex_init(&file->slot[i].life);
+	for (int i = 0; !error && i < SEGMENT_SEATS; i++)
+		error = segment_mutex_init(&file->seat[i].life);
 	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
 	header->version = SEGMENT_VERSION;
 	atomic_store(&header->is_unnamed, unnamed);

@@ -61,12 +61,12 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	struct segment_header *header = &file->header;
 	bool draining = false;
 
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		struct segment_slot *slot = &file->slot[i];
-		if (atomic_load(&slot->state) == SLOT_FREE)
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		struct segment_seat *seat = &file->seat[i];
+		if (atomic_load(&seat->state) == SEAT_FREE)
 			continue;
 		draining = true;
-		memset(slot->counters, 0, sizeof slot->counters);
+		memset(seat->counters, 0, sizeof seat->counters);
 	}
 	if (!draining)
 		atomic_store(&header->device_count, 0);
@@ -80,7 +80,7 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	header->created_ns = clock_of_day();
 }
 
-static int take_slot(struct segment *segment, const struct joiner *joiner)
+static int take_seat(struct segment *segment, const struct joiner *joiner)
 {
 	struct segment_file *file = segment->file;
 	uint64_t now = clock_of_day();
@@ -92,9 +92,9 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 	error = segment_lock(file);
 	if (error)
 		return error;
-	int live = slots_probe(file);
-	struct segment_slot *slot = slots_take(file);
-	if (slot) {
+	int live = seats_probe(file);
+	struct segment_seat *seat = seats_take(file);
+	if (seat) {
 		segment_change_begin(&file->header);
 		if (live == 0) {
 			atomic_store(&file->header.is_unnamed, joiner->is_unnamed);
@@ -109,16 +109,16 @@ static int take_slot(struct segment *segment, const struct joiner *joiner)
 		segment->begins_run = live == 0 && is_another_run(&file->header, joiner);
 		if (segment->begins_run)
 			begin_run(file, joiner);
-		slot->pid = pid;
-		slot->started_ns = now;
-		memcpy(slot->command, command, sizeof slot->command);
-		slots_tended(&file->header);
-		atomic_store(&slot->state, SLOT_LIVE);
+		seat->pid = pid;
+		seat->started_ns = now;
+		memcpy(seat->command, command, sizeof seat->command);
+		seats_tended(&file->header);
+		atomic_store(&seat->state, SEAT_LIVE);
 		segment_change_end(&file->header);
 	}
 	segment_unlock(file);
-	segment->slot = slot;
-	return slot ? 0 : -EUSERS;
+	segment->seat = seat;
+	return seat ? 0 : -EUSERS;
 }
 
 static int join_locked(int directory, const char *job, const struct joiner *joiner,
@@ -136,7 +136,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	}
 	if (segment && segment->directory && segment->node) {
 		segment->file = segment_map(fd);
-		error = segment->file ? take_slot(segment, joiner) : -errno;
+		error = segment->file ? take_seat(segment, joiner) : -errno;
 	}
 	close(fd);
 	if (!error) {
@@ -158,11 +158,11 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	if (error == -EUSERS)
 		return state_refuse(error, message, size,
 		                    "%s: has %d processes already, expected fewer", path,
-		                    SEGMENT_SLOTS);
+		                    SEGMENT_SEATS);
 	return state_refuse(error, message, size, "%s: %s", path, strerror(-error));
 }
 
-/* Returns whether the kernel will free the slot when this thread dies: it is asked, because glibc
+/* Returns whether the kernel will free the seat when this thread dies: it is asked, because glibc
  * does not say that it was refused (set_robust_list). Where nothing is known (qemu-user) it is
  * believed. */
 static bool death_will_be_seen(void)
@@ -232,13 +232,13 @@ void segment_leave(struct segment *segment)
 	if (!segment)
 		return;
 	struct segment_file *file = segment->file;
-	/* without the lock the slot is left as a dead process's and drains */
+	/* without the lock the seat is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
-		slots_retire(file, segment->slot);
-		slots_tended(&file->header);
+		seats_retire(file, segment->seat);
+		seats_tended(&file->header);
 		segment_unlock(file);
 	}
-	lock_robust_release(&segment->slot->life.mutex);
+	lock_robust_release(&segment->seat->life.mutex);
 	munmap(file, sizeof *file);
 	free(segment->directory);
 	free(segment->node);
@@ -253,25 +253,25 @@ void segment_abandon(const struct segment *segment)
 void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *started_ns)
 {
 	*token = segment->file->header.token;
-	*started_ns = segment->slot->started_ns;
+	*started_ns = segment->seat->started_ns;
 }
 
 void segment_tend(struct segment *segment)
 {
 	if (segment_lock(segment->file) != 0)
 		return;
-	slots_probe(segment->file);
+	seats_probe(segment->file);
 	quota_settle(segment);
 	exports_settle(segment);
-	slots_tended(&segment->file->header);
+	seats_tended(&segment->file->header);
 	segment_unlock(segment->file);
 	segment_judge_exports(segment);
 }
 
 void segment_exiting(struct segment *segment)
 {
-	atomic_store(&segment->slot->exiting_ns, clock_of_day());
-	slots_tended(&segment->file->header);
+	atomic_store(&segment->seat->exiting_ns, clock_of_day());
+	seats_tended(&segment->file->header);
 }
 
 static bool is_same_device(const struct segment_device *a, const struct segment_device *b)
@@ -308,29 +308,29 @@ int segment_device(struct segment *segment, const struct segment_device *device)
 
 struct counters *segment_counters(struct segment *segment, int device)
 {
-	return device >= 0 && device < SEGMENT_DEVICES ? &segment->slot->counters[device] : NULL;
+	return device >= 0 && device < SEGMENT_DEVICES ? &segment->seat->counters[device] : NULL;
 }
 
 struct ledger *segment_ledger(struct segment *segment, int device)
 {
-	return device >= 0 && device < SEGMENT_DEVICES ? &segment->slot->ledger[device] : NULL;
+	return device >= 0 && device < SEGMENT_DEVICES ? &segment->seat->ledger[device] : NULL;
 }
 
 struct lanes *segment_lanes(struct segment *segment, int *lane)
 {
-	*lane = (int)(segment->slot - segment->file->slot);
+	*lane = (int)(segment->seat - segment->file->seat);
 	return &segment->file->lanes;
 }
 
 void segment_follow(struct segment *segment, uint64_t override_hash)
 {
-	atomic_store(&segment->slot->override_hash, override_hash);
+	atomic_store(&segment->seat->override_hash, override_hash);
 }
 
 void segment_count(struct segment *segment, int threads, int contexts)
 {
-	atomic_store(&segment->slot->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
-	atomic_store(&segment->slot->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
+	atomic_store(&segment->seat->threads, threads < 0 ? 0 : (uint32_t)threads + 1);
+	atomic_store(&segment->seat->contexts, contexts < 0 ? 0 : (uint32_t)contexts + 1);
 }
 
 void segment_complain(struct segment *segment, const char *message)
@@ -338,7 +338,7 @@ void segment_complain(struct segment *segment, const char *message)
 	if (segment_lock(segment->file) != 0)
 		return;
 	segment_change_begin(&segment->file->header);
-	segment_copy_text(segment->slot->complaint, sizeof segment->slot->complaint, message);
+	segment_copy_text(segment->seat->complaint, sizeof segment->seat->complaint, message);
 	segment_change_end(&segment->file->header);
 	segment_unlock(segment->file);
 }

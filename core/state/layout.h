@@ -7,7 +7,7 @@
  * lock     guards all but the counters, which their owner writes alone. Taken by trylock only, so
  *          that nobody waits in the kernel and every wait has an end; whoever finds its holder dead
  *          repairs
- * retire   a dead slot's counters go into `ended` once, whenever the one who does it is killed: the
+ * retire   a dead seat's counters go into `ended` once, whenever the one who does it is killed: the
  *          sum is made beside, `retiring` commits it, and repeating what follows does no harm
  * job lock a record lock on ".lock" in the directory, one byte per job: a segment is created,
  * joined, replaced and removed under it alone; dies with the process, is not inherited
@@ -38,12 +38,12 @@ union segment_mutex {
 	char room[64];
 };
 
-struct segment_slot {
+struct segment_seat {
 	_Alignas(64) union segment_mutex life; /* held by its process's helper thread */
-	_Atomic uint32_t state;                /* enum segment_slot_state */
+	_Atomic uint32_t state;                /* enum segment_seat_state */
 	int32_t pid;                           /* in its own namespace; for people */
 	uint64_t started_ns;
-	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining slot is released */
+	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining seat is released */
 	_Atomic uint64_t exiting_ns; /* CLOCK_REALTIME; when it began to exit, or 0 */
 	_Atomic uint64_t override_hash;
 	_Atomic uint32_t threads, contexts; /* one more than there are; 0: not known */
@@ -80,8 +80,8 @@ struct segment_header {
 	char shared_by[96]; /* as given to segment_join_unnamed(); or "" */
 	uint64_t created_ns;
 	_Atomic uint64_t seen_ns; /* CLOCK_REALTIME; when a process of the job last said it lives */
-	_Atomic uint64_t sequence; /* odd while slots come and go, for those who only look */
-	_Atomic uint32_t retiring; /* slot index + 1 while ended_next replaces ended, else 0 */
+	_Atomic uint64_t sequence; /* odd while seats come and go, for those who only look */
+	_Atomic uint32_t retiring; /* seat index + 1 while ended_next replaces ended, else 0 */
 	_Atomic uint32_t device_count;
 	uint64_t token; /* random; no other segment has it */
 	_Atomic uint64_t
@@ -89,7 +89,7 @@ struct segment_header {
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Alignas(64) union segment_mutex lock;
-	/* the sum over slots in use, and what is orphaned */
+	/* the sum over seats in use, and what is orphaned */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -103,23 +103,23 @@ struct segment_header {
 
 /* Memory that was exported (exports.c). */
 struct segment_export {
-	_Atomic uint32_t owner; /* the slot that is charged with it, and 1; 0: orphaned */
+	_Atomic uint32_t owner; /* the seat that is charged with it, and 1; 0: orphaned */
 	_Atomic uint32_t left;  /* its owner has given it up, and could not say so yet */
 	uint32_t turn;          /* another for each memory that had the record; 0: none did */
 	uint32_t device;
 	_Atomic uint64_t bytes; /* 0: the record is free */
 	uint64_t name;          /* a hash of the handle that stands for it; 0: descriptors do */
-	_Atomic uint64_t importers[SEGMENT_SLOTS / 64]; /* a bit per slot that has it open */
+	_Atomic uint64_t importers[SEGMENT_SEATS / 64]; /* a bit per seat that has it open */
 };
 
 struct segment_file {
 	struct segment_header header;
-	struct segment_slot slot[SEGMENT_SLOTS];
-	struct lanes lanes; /* a lane per slot */
+	struct segment_seat seat[SEGMENT_SEATS];
+	struct lanes lanes; /* a lane per seat */
 	struct segment_export export[SEGMENT_EXPORTS];
 };
 
-static_assert((int)LANES_MAX == (int)SEGMENT_SLOTS, "a lane per slot");
+static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 
 static_assert(sizeof(struct counters) == (29 + 2) * 8,
@@ -131,9 +131,9 @@ static_assert(offsetof(struct segment_header, size) == 16, "same in every versio
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_header) == 14208, "layout changed: raise SEGMENT_VERSION");
-static_assert(offsetof(struct segment_slot, ledger) == 448,
+static_assert(offsetof(struct segment_seat, ledger) == 448,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_slot) == 7488, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_seat) == 7488, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");
@@ -145,7 +145,7 @@ enum page_state { PAGE_RESTS, PAGE_WRITING, PAGE_WITHDRAWN, PAGE_GONE };
 /* One process's hold on a segment. */
 struct segment {
 	struct segment_file *file;
-	struct segment_slot *slot;
+	struct segment_seat *seat;
 	char *directory; /* in which the file is */
 	char *node;      /* in which its page is */
 	_Atomic int page_state;
@@ -232,11 +232,11 @@ int segment_job_lock(int directory, const char *job);
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
 /* recount.c; all under the lock */
-/* Makes the totals the sum over slots in use. */
+/* Makes the totals the sum over seats in use. */
 void quota_recount(struct segment_file *file);
-/* Orphans what the process of a slot that is retired owned, and strikes out what it had imported.
+/* Orphans what the process of a seat that is retired owned, and strikes out what it had imported.
  * May be repeated. */
-void exports_forget_slot(struct segment_file *file, uint32_t slot);
+void exports_forget_seat(struct segment_file *file, uint32_t seat);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
@@ -249,30 +249,30 @@ void quota_settle(struct segment *segment);
 /* Settles what was left of exported memory, as quota_settle() does of charges. */
 void exports_settle(struct segment *segment);
 
-/* slots.c; all under the lock */
-/* Takes a free slot, its mutex held by the calling thread, everything else zero. Returns NULL when
+/* seats.c; all under the lock */
+/* Takes a free seat, its mutex held by the calling thread, everything else zero. Returns NULL when
  * none is free. */
-struct segment_slot *slots_take(struct segment_file *file);
-/* Marks slots of dead processes as draining and retires drained ones. Returns the number of live
+struct segment_seat *seats_take(struct segment_file *file);
+/* Marks seats of dead processes as draining and retires drained ones. Returns the number of live
  * ones. */
-int slots_probe(struct segment_file *file);
-void slots_retire(struct segment_file *file, struct segment_slot *slot);
-void slots_finish_retiring(struct segment_file *file);
-/* Returns whether the slot's owner lives. Judges by the bytes alone, for readers: no trylock, no
+int seats_probe(struct segment_file *file);
+void seats_retire(struct segment_file *file, struct segment_seat *seat);
+void seats_finish_retiring(struct segment_file *file);
+/* Returns whether the seat's owner lives. Judges by the bytes alone, for readers: no trylock, no
  * pid. */
-bool slot_owner_lives(const struct segment_slot *slot);
-/* Returns how long after now (CLOCK_MONOTONIC) the memory of a slot whose owner is dead may still
+bool seat_owner_lives(const struct segment_seat *seat);
+/* Returns how long after now (CLOCK_MONOTONIC) the memory of a seat whose owner is dead may still
  * be held. */
-uint64_t slot_drain_left(const struct segment_header *header, const struct segment_slot *slot,
+uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
                          uint64_t now);
 /* Says that a process of the job runs; any thread may. */
-void slots_tended(struct segment_header *header);
-/* Returns whether a draining slot's time is over. */
-bool slot_is_drained(const struct segment_slot *slot, uint64_t now);
+void seats_tended(struct segment_header *header);
+/* Returns whether a draining seat's time is over. */
+bool seat_is_drained(const struct segment_seat *seat, uint64_t now);
 
 /* totals.c */
 /* Adds an ended process, or a live one, to what is known of the job. */
-void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device);
+void totals_add_ended(struct segment_ended *total, const struct segment_seat *seat, int device);
 void totals_add_live(struct counters *total, const struct counters *process);
 /* Forgets settings before the first live process is added: what is known of it replaces what ended
  * ones had. */

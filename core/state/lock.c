@@ -68,7 +68,7 @@ void segment_unlock(struct segment_file *file)
 
 void segment_repair(struct segment_file *file)
 {
-	slots_finish_retiring(file);
+	seats_finish_retiring(file);
 	quota_recount(file);
 	if (atomic_load(&file->header.sequence) & 1)
 		segment_change_end(&file->header);

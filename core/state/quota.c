@@ -2,7 +2,7 @@
  * Quota: job-wide bytes per device and side, charged under the segment's lock.
  *
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
- * have an end. A slot says what its process holds; the total is only their sum kept at hand, so a
+ * have an end. A seat says what its process holds; the total is only their sum kept at hand, so a
  * process killed between the two leaves nothing that a recount does not set right.
  */
 #include <errno.h>
@@ -33,7 +33,7 @@ static uint64_t give_back(struct segment *segment, int device, enum segment_side
                           uint64_t bytes)
 {
 	_Atomic uint64_t *total = &segment->file->header.charged[device][side];
-	uint64_t excess = ledger_give_back(&segment->slot->ledger[device], side, bytes);
+	uint64_t excess = ledger_give_back(&segment->seat->ledger[device], side, bytes);
 
 	set(total, get(total) - (bytes - excess));
 	return excess;
@@ -98,10 +98,10 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 	/* Here and not before: it may have changed while room was made. */
 	uint64_t limit = most_of(segment, device, within, most);
 	if (!fits(segment, device, side, bytes, limit))
-		slots_probe(segment->file);
+		seats_probe(segment->file);
 	if (fits(segment, device, side, bytes, limit)) {
 		uint64_t total = get(&header->charged[device][side]) + bytes;
-		ledger_charge(&segment->slot->ledger[device], side, bytes);
+		ledger_charge(&segment->seat->ledger[device], side, bytes);
 		set(&header->charged[device][side], total);
 		if (total > header->peak[device][side])
 			header->peak[device][side] = total;
@@ -165,11 +165,11 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 
 	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
 		return 0;
-	slots_probe(segment->file);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &segment->file->slot[i];
-		if (atomic_load(&slot->state) == SLOT_DRAINING)
-			bytes += get(&slot->ledger[device].charged[side]);
+	seats_probe(segment->file);
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &segment->file->seat[i];
+		if (atomic_load(&seat->state) == SEAT_DRAINING)
+			bytes += get(&seat->ledger[device].charged[side]);
 	}
 	segment_unlock(segment->file);
 	return bytes;

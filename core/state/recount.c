@@ -28,13 +28,13 @@ static void exports_recount(const struct segment_file *file, uint64_t orphaned[S
 			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
 }
 
-void exports_forget_slot(struct segment_file *file, uint32_t slot)
+void exports_forget_seat(struct segment_file *file, uint32_t seat)
 {
 	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &file->export[i];
 
-		atomic_fetch_and(&e->importers[slot / 64], ~((uint64_t)1 << slot % 64));
-		if (atomic_load(&e->owner) == slot + 1)
+		atomic_fetch_and(&e->importers[seat / 64], ~((uint64_t)1 << seat % 64));
+		if (atomic_load(&e->owner) == seat + 1)
 			atomic_store(&e->owner, 0);
 	}
 }
@@ -51,13 +51,13 @@ void quota_recount(struct segment_file *file)
 	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
 
 	exports_recount(file, orphaned);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &file->slot[i];
-		if (atomic_load(&slot->state) == SLOT_FREE)
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &file->seat[i];
+		if (atomic_load(&seat->state) == SEAT_FREE)
 			continue;
 		for (int d = 0; d < SEGMENT_DEVICES; d++)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
-				total[d][s] += get(&slot->ledger[d].charged[s]);
+				total[d][s] += get(&seat->ledger[d].charged[s]);
 	}
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		set(&file->header.orphaned[d], orphaned[d]);

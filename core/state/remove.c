@@ -20,9 +20,9 @@ static int check_is_over(struct segment_file *file)
 	if (error)
 		return error;
 	/* probed and not only looked at: a death nobody noticed yet begins to drain */
-	slots_probe(file);
-	for (int i = 0; i < SEGMENT_SLOTS; i++)
-		if (atomic_load(&file->slot[i].state) != SLOT_FREE)
+	seats_probe(file);
+	for (int i = 0; i < SEGMENT_SEATS; i++)
+		if (atomic_load(&file->seat[i].state) != SEAT_FREE)
 			error = -EBUSY;
 	segment_unlock(file);
 	return error;
@@ -103,13 +103,13 @@ int segment_remove(const char *job)
  * or, unless those alone are asked for, any whose memory may still be held. Under the lock. */
 static bool has_others(const struct segment *segment, bool staying_alone)
 {
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &segment->file->slot[i];
-		uint32_t state = atomic_load(&slot->state);
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &segment->file->seat[i];
+		uint32_t state = atomic_load(&seat->state);
 
-		bool stays = state == SLOT_LIVE && !atomic_load(&slot->exiting_ns);
+		bool stays = state == SEAT_LIVE && !atomic_load(&seat->exiting_ns);
 
-		if (slot != segment->slot && state != SLOT_FREE && (stays || !staying_alone))
+		if (seat != segment->seat && state != SEAT_FREE && (stays || !staying_alone))
 			return true;
 	}
 	return false;
@@ -138,7 +138,7 @@ int segment_remove_own(struct segment *segment)
 	int lock = segment_job_lock(directory, job);
 	int error = lock < 0 ? lock : segment_lock(file);
 	if (!error) {
-		slots_probe(file);
+		seats_probe(file);
 		is_held = is_shared && is_anything_charged(&file->header);
 		error = has_others(segment, is_shared) ? -EBUSY : 0;
 		segment_unlock(file);

@@ -121,11 +121,11 @@ struct removal {
 
 static bool is_in(struct segment_file *file, const struct ring_id *id)
 {
-	for (int i = 0; file && i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &file->slot[i];
+	for (int i = 0; file && i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &file->seat[i];
 
-		if (atomic_load(&slot->state) == SLOT_LIVE && slot->pid == id->pid &&
-		    slot->started_ns == id->started_ns)
+		if (atomic_load(&seat->state) == SEAT_LIVE && seat->pid == id->pid &&
+		    seat->started_ns == id->started_ns)
 			return true;
 	}
 	return false;

@@ -1,11 +1,11 @@
 /*
  * The segment: what the processes of one job share, in one file of the state directory.
  *
- * segment  header, device table, quota per device, process slots
- * slot     one process; its owner holds the slot's robust mutex for life, so that others learn of
+ * segment  header, device table, quota per device, process seats
+ * seat     one process; its owner holds the seat's robust mutex for life, so that others learn of
  *          its death by trylock, whatever happened to pids, namespaces and descriptors
  * quota    job-wide bytes per device, device and host side; a running total under a short lock
- * drain    a dead slot stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
+ * drain    a dead seat stays charged for SEGMENT_DRAIN_NS after its death was noticed, because a
  *          driver gives a killed process's memory back late; for SEGMENT_EXIT_DRAIN_NS where it
  *          exited normally
  * run      the processes whose counters are summed up: those that overlap, and those that say the
@@ -28,7 +28,7 @@
 
 enum {
 	SEGMENT_VERSION = 6, /* raise it whenever any struct of the file changes size or meaning */
-	SEGMENT_SLOTS = 256,
+	SEGMENT_SEATS = 256,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
 };
@@ -52,22 +52,22 @@ struct segment_device {
 /* --- for the process that belongs to the job (shim) --- */
 
 /*
- * Opens or creates the job's segment and takes a slot. When no live process is in it, and run (may
+ * Opens or creates the job's segment and takes a seat. When no live process is in it, and run (may
  * be NULL) is empty or not that of the last process, statistics are cleared: a new run of the job
- * begins. The calling thread becomes the owner of the slot's mutex and must live as long as the
+ * begins. The calling thread becomes the owner of the seat's mutex and must live as long as the
  * process uses it (the helper thread). Returns 0 or a negative errno, message filled: -EPROTO not a
- * segment of this version, -EUSERS no slot left, -EBUSY a lock was not had.
+ * segment of this version, -EUSERS no seat left, -EBUSY a lock was not had.
  */
 int segment_join(const char *job, const char *labels, const char *run, struct segment **segment,
                  char *message, size_t size);
-/* Gives the slot back and unmaps; called by the owning thread. What is still charged is freed. */
+/* Gives the seat back and unmaps; called by the owning thread. What is still charged is freed. */
 void segment_leave(struct segment *segment);
 /* Looks for dead processes, lets drained ones go and says that the job lives. The helper thread
  * calls it every SEGMENT_TEND_NS: a death that nobody was there to notice is taken to have come no
  * later than SEGMENT_SILENT_NS after the job's last call. */
 void segment_tend(struct segment *segment);
 /* Says that the process exits normally and has nothing more to free: once its death is noticed, its
- * slot drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the slot stays valid. */
+ * seat drains only for SEGMENT_EXIT_DRAIN_NS. Any thread may call it; the seat stays valid. */
 void segment_exiting(struct segment *segment);
 /*
  * Joins like segment_join(), for a job nobody named: its files are only for as long as its
@@ -85,10 +85,10 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
  * another process is in the job. Where a limit is shared the segment stays while anything is
  * charged, of the calling process too: the memory is held until it has died and longer, and the
  * next process must find it charged. Whoever comes later removes that one. Any thread may call it;
- * the slot stays valid. Returns as segment_remove().
+ * the seat stays valid. Returns as segment_remove().
  */
 int segment_remove_own(struct segment *segment);
-/* Unmaps in a forked child without touching the parent's slot, and frees nothing: the allocator's
+/* Unmaps in a forked child without touching the parent's seat, and frees nothing: the allocator's
  * locks may be held by threads of the parent. */
 void segment_abandon(const struct segment *segment);
 
@@ -113,7 +113,7 @@ struct lanes *segment_lanes(struct segment *segment, int *lane);
 enum segment_side { SEGMENT_ON_DEVICE, SEGMENT_ON_HOST };
 
 /* Charges bytes job-wide if the total stays within limit (CONFIG_UNLIMITED: always). No system or
- * driver call happens inside the lock. Before refusing, dead slots are looked for and drained ones
+ * driver call happens inside the lock. Before refusing, dead seats are looked for and drained ones
  * released. Returns 0, -ENOSPC (would exceed the limit), -EBUSY (lock not had within 1 s), -EINVAL
  * (no such device). */
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
@@ -142,9 +142,9 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
                    bool is_moved);
 /* Gives back bytes of the calling process; more than it holds is a bug: clamped and logged once. */
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes);
-/* Returns the job-wide bytes charged now, dead slots not yet drained included. */
+/* Returns the job-wide bytes charged now, dead seats not yet drained included. */
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side);
-/* Returns the bytes charged to dead slots alone, which are worth waiting for. Looks for such slots,
+/* Returns the bytes charged to dead seats alone, which are worth waiting for. Looks for such seats,
  * and lets go of what is drained. */
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side);
 
@@ -220,10 +220,10 @@ void segment_complain(struct segment *segment, const char *message);
 
 /* --- for those who look (tools); never needs a live process, never writes --- */
 
-enum segment_slot_state { SLOT_FREE, SLOT_LIVE, SLOT_DRAINING };
+enum segment_seat_state { SEAT_FREE, SEAT_LIVE, SEAT_DRAINING };
 
 struct segment_process {
-	enum segment_slot_state state;
+	enum segment_seat_state state;
 	pid_t pid;
 	char command[64];
 	uint64_t started_ns; /* CLOCK_REALTIME */
@@ -249,7 +249,7 @@ struct segment_view {
 	uint64_t
 	    orphaned[SEGMENT_DEVICES]; /* of it on the device: exported, and its owner is gone */
 	int process_count;             /* live and draining */
-	struct segment_process process[SEGMENT_SLOTS];
+	struct segment_process process[SEGMENT_SEATS];
 };
 
 /* Reads a consistent copy (large: allocate it). Returns 0 or a negative errno with message:

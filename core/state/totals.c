@@ -21,10 +21,10 @@
 #define KEEP_PEAK true
 #define KEEP_SAME false
 
-void totals_add_ended(struct segment_ended *total, const struct segment_slot *slot, int device)
+void totals_add_ended(struct segment_ended *total, const struct segment_seat *seat, int device)
 {
-	const struct counters *process = &slot->counters[device];
-	struct ledger_copy ledger = ledger_read(&slot->ledger[device]);
+	const struct counters *process = &seat->counters[device];
+	struct ledger_copy ledger = ledger_read(&seat->ledger[device]);
 
 #define X(name, how, unit, meaning)                                           \
 	{                                                                     \

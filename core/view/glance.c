@@ -16,15 +16,15 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-static bool slot_lives(int fd, int slot)
+static bool seat_lives(int fd, int seat)
 {
-	_Alignas(struct segment_slot) char head[offsetof(struct segment_slot, ledger)];
-	off_t at = (off_t)(offsetof(struct segment_file, slot) +
-	                   (size_t)slot * sizeof(struct segment_slot));
-	const struct segment_slot *seen = (const struct segment_slot *)head;
+	_Alignas(struct segment_seat) char head[offsetof(struct segment_seat, ledger)];
+	off_t at = (off_t)(offsetof(struct segment_file, seat) +
+	                   (size_t)seat * sizeof(struct segment_seat));
+	const struct segment_seat *seen = (const struct segment_seat *)head;
 
 	return pread(fd, head, sizeof head, at) == (ssize_t)sizeof head &&
-	       atomic_load(&seen->state) == SLOT_LIVE && slot_owner_lives(seen);
+	       atomic_load(&seen->state) == SEAT_LIVE && seat_owner_lives(seen);
 }
 
 static bool somebody_lives(int fd)
@@ -32,12 +32,12 @@ static bool somebody_lives(int fd)
 	static _Atomic int last;
 	int found = atomic_load_explicit(&last, memory_order_relaxed);
 
-	if (slot_lives(fd, found))
+	if (seat_lives(fd, found))
 		return true;
-	for (int slot = 0; slot < SEGMENT_SLOTS; slot++) {
-		if (!slot_lives(fd, slot))
+	for (int seat = 0; seat < SEGMENT_SEATS; seat++) {
+		if (!seat_lives(fd, seat))
 			continue;
-		atomic_store_explicit(&last, slot, memory_order_relaxed);
+		atomic_store_explicit(&last, seat, memory_order_relaxed);
 		return true;
 	}
 	return false;

@@ -8,21 +8,21 @@
 #include "core/state/verdict.h"
 
 /*
- * Returns whether the slot is free, live or draining, though nobody may have noticed a death yet.
+ * Returns whether the seat is free, live or draining, though nobody may have noticed a death yet.
  */
-static enum segment_slot_state state_now(const struct segment_file *copy,
-                                         const struct segment_slot *slot, bool this_boot)
+static enum segment_seat_state state_now(const struct segment_file *copy,
+                                         const struct segment_seat *seat, bool this_boot)
 {
 	uint64_t now = clock_now();
 
-	if (slot->state == SLOT_FREE || !this_boot)
-		return SLOT_FREE;
-	if (slot->state == SLOT_LIVE) {
-		if (slot_owner_lives(slot))
-			return SLOT_LIVE;
-		return slot_drain_left(&copy->header, slot, now) > 0 ? SLOT_DRAINING : SLOT_FREE;
+	if (seat->state == SEAT_FREE || !this_boot)
+		return SEAT_FREE;
+	if (seat->state == SEAT_LIVE) {
+		if (seat_owner_lives(seat))
+			return SEAT_LIVE;
+		return seat_drain_left(&copy->header, seat, now) > 0 ? SEAT_DRAINING : SEAT_FREE;
 	}
-	return slot_is_drained(slot, now) ? SLOT_FREE : SLOT_DRAINING;
+	return seat_is_drained(seat, now) ? SEAT_FREE : SEAT_DRAINING;
 }
 
 /*
@@ -34,22 +34,22 @@ static int counted(uint32_t count)
 	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
 }
 
-static void add_process(struct segment_view *view, const struct segment_slot *slot,
-                        enum segment_slot_state state)
+static void add_process(struct segment_view *view, const struct segment_seat *seat,
+                        enum segment_seat_state state)
 {
 	struct segment_process *process = &view->process[view->process_count++];
 	process->state = state;
-	process->pid = slot->pid;
-	memcpy(process->command, slot->command, sizeof process->command);
-	process->started_ns = slot->started_ns;
-	process->override_hash = slot->override_hash;
-	process->threads = state == SLOT_LIVE ? counted(slot->threads) : -1;
-	process->contexts = state == SLOT_LIVE ? counted(slot->contexts) : -1;
-	memcpy(process->complaint, slot->complaint, sizeof process->complaint);
+	process->pid = seat->pid;
+	memcpy(process->command, seat->command, sizeof process->command);
+	process->started_ns = seat->started_ns;
+	process->override_hash = seat->override_hash;
+	process->threads = state == SEAT_LIVE ? counted(seat->threads) : -1;
+	process->contexts = state == SEAT_LIVE ? counted(seat->contexts) : -1;
+	memcpy(process->complaint, seat->complaint, sizeof process->complaint);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++) {
-			process->charged[d][s] = slot->ledger[d].charged[s];
-			view->charged[d][s] += slot->ledger[d].charged[s];
+			process->charged[d][s] = seat->ledger[d].charged[s];
+			view->charged[d][s] += seat->ledger[d].charged[s];
 		}
 }
 
@@ -92,12 +92,12 @@ static void show_words(struct statistics *shown, const struct ledger_copy *ledge
 	statistics_add(&shown->pinned_chunks, ledger->pinned);
 }
 
-static void show_process(struct statistics *shown, const struct segment_slot *slot, int device,
+static void show_process(struct statistics *shown, const struct segment_seat *seat, int device,
                          const struct ledger_copy *ledger, const struct standing *standing)
 {
 	struct verdict verdict = verdict_of(ledger, 1, standing);
 
-	show_counters(shown, &slot->counters[device]);
+	show_counters(shown, &seat->counters[device]);
 	show_words(shown, ledger);
 	show_verdict(shown, &verdict);
 	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
@@ -118,11 +118,11 @@ static struct verdict verdict_of_ended(const struct facts *facts, const struct s
 	return verdict;
 }
 
-static struct ledger_copy copy_ledger(const struct job_copy *job, int slot, int device)
+static struct ledger_copy copy_ledger(const struct job_copy *job, int seat, int device)
 {
-	struct ledger_copy copy = ledger_read(&job->file.slot[slot].ledger[device]);
+	struct ledger_copy copy = ledger_read(&job->file.seat[seat].ledger[device]);
 
-	if (job->changing[slot] & 1u << device) {
+	if (job->changing[seat] & 1u << device) {
 		copy.is_whole = false;
 		copy.facts = (struct facts){0};
 	}
@@ -131,7 +131,7 @@ static struct ledger_copy copy_ledger(const struct job_copy *job, int slot, int 
 
 /* Shows one device: of each process, and of the job. */
 static void show_device(struct job_copy *job, struct segment_view *view, int d,
-                        const enum segment_slot_state *state)
+                        const enum segment_seat_state *state)
 {
 	const struct segment_header *header = &job->file.header;
 	struct statistics *total = &view->job_total[d];
@@ -143,29 +143,29 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
 	int live = 0, shown = 0;
 
 	/* the ended first: the settings of the live ones replace theirs */
-	for (int i = 0; i < SEGMENT_SLOTS; i++)
-		if (job->file.slot[i].state != SLOT_FREE && state[i] != SLOT_LIVE)
-			totals_add_ended(&known, &job->file.slot[i], d);
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &job->file.slot[i];
+	for (int i = 0; i < SEGMENT_SEATS; i++)
+		if (job->file.seat[i].state != SEAT_FREE && state[i] != SEAT_LIVE)
+			totals_add_ended(&known, &job->file.seat[i], d);
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &job->file.seat[i];
 
-		if (state[i] != SLOT_LIVE)
+		if (state[i] != SEAT_LIVE)
 			continue;
 		if (!live)
 			totals_forget_settings(&known.counters);
 		job->ledger[live] = copy_ledger(job, i, d);
-		totals_add_live(&known.counters, &slot->counters[d]);
+		totals_add_live(&known.counters, &seat->counters[d]);
 		show_words(total, &job->ledger[live++]);
 	}
 	verdict = live ? verdict_of(job->ledger, live, &standing)
 	               : verdict_of_ended(&known.facts, &standing);
 	/* who has older settings is judged by the newest */
 	standing.generation = verdict.generation;
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
 		struct ledger_copy ledger = copy_ledger(job, i, d);
 
-		if (state[i] != SLOT_FREE)
-			show_process(&view->process[shown++].device[d], &job->file.slot[i], d,
+		if (state[i] != SEAT_FREE)
+			show_process(&view->process[shown++].device[d], &job->file.seat[i], d,
 			             &ledger, &standing);
 	}
 	show_counters(total, &known.counters);
@@ -179,14 +179,14 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
  * look of one of them says.
  */
 static void add_orphaned(struct segment_view *view, const struct segment_file *copy,
-                         const enum segment_slot_state *state)
+                         const enum segment_seat_state *state)
 {
 	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
 		const struct segment_export *e = &copy->export[i];
 		uint32_t owner = e->owner;
 
-		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SLOTS ||
-		    (owner && state[owner - 1] != SLOT_FREE))
+		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SEATS ||
+		    (owner && state[owner - 1] != SEAT_FREE))
 			continue;
 		view->orphaned[e->device] += e->bytes;
 		view->charged[e->device][SEGMENT_ON_DEVICE] += e->bytes;
@@ -198,7 +198,7 @@ void summary_of(struct job_copy *job, struct segment_view *view)
 	const struct segment_file *copy = &job->file;
 	const struct segment_header *header = &copy->header;
 	bool this_boot = segment_is_of_this_boot(header);
-	enum segment_slot_state state[SEGMENT_SLOTS];
+	enum segment_seat_state state[SEGMENT_SEATS];
 	int live = 0;
 
 	memset(view, 0, sizeof *view);
@@ -211,11 +211,11 @@ void summary_of(struct job_copy *job, struct segment_view *view)
 	view->device_count = (int)header->device_count;
 	memcpy(view->device, header->device, sizeof view->device);
 
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		state[i] = state_now(copy, &copy->slot[i], this_boot);
-		live += state[i] == SLOT_LIVE;
-		if (state[i] != SLOT_FREE)
-			add_process(view, &copy->slot[i], state[i]);
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		state[i] = state_now(copy, &copy->seat[i], this_boot);
+		live += state[i] == SEAT_LIVE;
+		if (state[i] != SEAT_FREE)
+			add_process(view, &copy->seat[i], state[i]);
 	}
 	if (live)
 		add_orphaned(view, copy, state);

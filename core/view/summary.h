@@ -10,8 +10,8 @@
 /* A copy that was read of a job. */
 struct job_copy {
 	struct segment_file file;
-	uint16_t changing[SEGMENT_SLOTS]; /* a bit per device whose facts could not be had whole */
-	struct ledger_copy ledger[SEGMENT_SLOTS]; /* of the live ones, of the device at hand */
+	uint16_t changing[SEGMENT_SEATS]; /* a bit per device whose facts could not be had whole */
+	struct ledger_copy ledger[SEGMENT_SEATS]; /* of the live ones, of the device at hand */
 };
 
 void summary_of(struct job_copy *job, struct segment_view *view);

@@ -2,7 +2,7 @@
  * What those who look see: a copy of the segment, taken by pread, made consistent; what is shown of
  * it: summary.h.
  *
- * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Slots come and go under
+ * Nothing is mapped (a truncated file would be SIGBUS) and nothing written. Seats come and go under
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
  * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
@@ -10,7 +10,7 @@
  * be stopped or killed within one. This is the one patience that is counted in looks and is no
  * deadline: where the machine stands still between two looks a writer has had no time to end its
  * change, so a deadline would take a living writer for a dead one; and whoever waits here has only
- * asked for figures. A process lives when its slot's futex word says so (slot_owner_lives): the
+ * asked for figures. A process lives when its seat's futex word says so (seat_owner_lives): the
  * mutex's own truth, readable without a trylock, and unlike pids and record locks right across pid
  * namespaces, fork and closed descriptors.
  */
@@ -81,13 +81,13 @@ static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps
 {
 	uint32_t devices = atomic_load(&copy->header.device_count);
 
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		struct segment_slot *slot = &copy->slot[i];
-		for (uint32_t d = 0; slot->state == SLOT_LIVE && d < devices; d++) {
-			off_t at = (const char *)&slot->counters[d] - (const char *)copy;
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		struct segment_seat *seat = &copy->seat[i];
+		for (uint32_t d = 0; seat->state == SEAT_LIVE && d < devices; d++) {
+			off_t at = (const char *)&seat->counters[d] - (const char *)copy;
 			bool is_whole = false;
 			for (;;) {
-				int error = read_counters(fd, at, &slot->counters[d], &is_whole);
+				int error = read_counters(fd, at, &seat->counters[d], &is_whole);
 				if (error)
 					return error;
 				if (is_whole || !*naps)
@@ -131,14 +131,14 @@ static int read_ledgers(int fd, struct job_copy *job)
 	struct segment_file *copy = &job->file;
 	uint32_t devices = atomic_load(&copy->header.device_count);
 
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		struct segment_slot *slot = &copy->slot[i];
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		struct segment_seat *seat = &copy->seat[i];
 
 		job->changing[i] = 0;
-		for (uint32_t d = 0; slot->state == SLOT_LIVE && d < devices; d++) {
-			off_t at = (const char *)&slot->ledger[d] - (const char *)copy;
+		for (uint32_t d = 0; seat->state == SEAT_LIVE && d < devices; d++) {
+			off_t at = (const char *)&seat->ledger[d] - (const char *)copy;
 			bool is_whole;
-			int error = read_ledger(fd, at, &slot->ledger[d], &is_whole);
+			int error = read_ledger(fd, at, &seat->ledger[d], &is_whole);
 
 			if (error)
 				return error;
@@ -148,7 +148,7 @@ static int read_ledgers(int fd, struct job_copy *job)
 	return 0;
 }
 
-/* Reads the whole file while slots neither come nor go. */
+/* Reads the whole file while seats neither come nor go. */
 static int read_still(int fd, struct job_copy *job)
 {
 	struct segment_file *copy = &job->file;
@@ -177,13 +177,13 @@ static int read_still(int fd, struct job_copy *job)
 	}
 }
 
-static bool slots_are_valid(const struct segment_file *copy)
+static bool seats_are_valid(const struct segment_file *copy)
 {
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		const struct segment_slot *slot = &copy->slot[i];
-		if (slot->state > SLOT_DRAINING ||
-		    !memchr(slot->command, '\0', sizeof slot->command) ||
-		    !memchr(slot->complaint, '\0', sizeof slot->complaint))
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		const struct segment_seat *seat = &copy->seat[i];
+		if (seat->state > SEAT_DRAINING ||
+		    !memchr(seat->command, '\0', sizeof seat->command) ||
+		    !memchr(seat->complaint, '\0', sizeof seat->complaint))
 			return false;
 	}
 	return true;
@@ -202,9 +202,9 @@ static void make_printable(struct segment_file *copy)
 		printable(device->pci_bus_id);
 		printable(device->name);
 	}
-	for (int i = 0; i < SEGMENT_SLOTS; i++) {
-		printable(copy->slot[i].command);
-		printable_lines(copy->slot[i].complaint);
+	for (int i = 0; i < SEGMENT_SEATS; i++) {
+		printable(copy->seat[i].command);
+		printable_lines(copy->seat[i].complaint);
 	}
 }
 
@@ -231,7 +231,7 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 			error = segment_check(&copy->header, file_size, job, message, size);
 	}
 	close(fd);
-	if (!error && !slots_are_valid(copy))
+	if (!error && !seats_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
 	if (!error) {
 		segment_repair(copy);

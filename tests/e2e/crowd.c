@@ -14,7 +14,7 @@ static bool take_seats(const char *job)
 {
 	struct segment *segment;
 
-	for (int i = 0; i < SEGMENT_SLOTS; i++)
+	for (int i = 0; i < SEGMENT_SEATS; i++)
 		if (segment_join(job, NULL, NULL, &segment, NULL, 0) != 0)
 			return false;
 	return true;

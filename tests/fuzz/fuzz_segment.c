@@ -58,7 +58,7 @@ static void check_view(void)
 	if (strcmp(view.job, "fuzz") != 0 ||
 	    strnlen(view.labels, sizeof view.labels) == sizeof view.labels ||
 	    view.device_count < 0 || view.device_count > SEGMENT_DEVICES ||
-	    view.process_count < 0 || view.process_count > SEGMENT_SLOTS)
+	    view.process_count < 0 || view.process_count > SEGMENT_SEATS)
 		abort();
 	for (int i = 0; i < view.process_count; i++) {
 		const struct segment_process *process = &view.process[i];
@@ -66,7 +66,7 @@ static void check_view(void)
 		if (strnlen(process->command, sizeof process->command) == sizeof process->command ||
 		    strnlen(process->complaint, sizeof process->complaint) ==
 		        sizeof process->complaint ||
-		    (process->state != SLOT_LIVE && process->state != SLOT_DRAINING))
+		    (process->state != SEAT_LIVE && process->state != SEAT_DRAINING))
 			abort();
 	}
 }

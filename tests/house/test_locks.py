@@ -24,7 +24,7 @@ shared = {
     "core/base/deadline.h": {"pthread_mutex_t"},
     "core/state/layout.h": {"pthread_mutex_t"},
     "core/state/lock.c": {"pthread_mutex_t", "pthread_mutex_init"},
-    "core/state/slots.c": {"pthread_mutex_t"},
+    "core/state/seats.c": {"pthread_mutex_t"},
 }
 wrong = []
 

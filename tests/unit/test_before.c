@@ -60,19 +60,19 @@ static void setup(void)
 	file->header.device[0].memory = 1000;
 	*word(&file->header.ended[0], "launches") = 5;
 	for (int i = 0; i < 2; i++) {
-		struct before_slot *slot = &file->slot[i];
+		struct before_seat *seat = &file->seat[i];
 
-		slot->state = SLOT_LIVE;
-		slot->life = i ? FUTEX_OWNER_DIED : 4711;
-		slot->pid = 10 + i;
-		slot->override_hash = 99;
-		slot->threads = 8;
-		strcpy(slot->command, "train");
-		slot->charged[0][SEGMENT_ON_DEVICE] = 100;
-		*word(&slot->device[0], "launches") = 7;
-		*word(&slot->device[0], "limit_set") = 150;
-		*word(&slot->device[0], "limit_held") = 200;
-		*word(&slot->device[0], "held_reason") = 3; /* pinned, in the words of then */
+		seat->state = SEAT_LIVE;
+		seat->life = i ? FUTEX_OWNER_DIED : 4711;
+		seat->pid = 10 + i;
+		seat->override_hash = 99;
+		seat->threads = 8;
+		strcpy(seat->command, "train");
+		seat->charged[0][SEGMENT_ON_DEVICE] = 100;
+		*word(&seat->device[0], "launches") = 7;
+		*word(&seat->device[0], "limit_set") = 150;
+		*word(&seat->device[0], "limit_held") = 200;
+		*word(&seat->device[0], "held_reason") = 3; /* pinned, in the words of then */
 	}
 	write_file();
 }
@@ -94,8 +94,8 @@ START_TEST(is_shown)
 	ck_assert_int_eq(view.device_count, 1);
 	ck_assert_uint_eq(view.device[0].memory, 1000);
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
-	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SEAT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
 	ck_assert_int_eq(view.process[0].pid, 10);
 	ck_assert_int_eq(view.process[0].threads, 7);
 	/* by which set and pause know that it follows */
@@ -142,7 +142,7 @@ END_TEST
 
 static void end_it(void)
 {
-	file->slot[0].life = FUTEX_OWNER_DIED;
+	file->seat[0].life = FUTEX_OWNER_DIED;
 	file->header.tended_ns = clock_now() - SEGMENT_SILENT_NS - SEGMENT_DRAIN_NS;
 	write_file();
 }
@@ -188,9 +188,9 @@ START_TEST(what_does_not_fit_is_none)
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
 	/* what is not terminated, and states there are not, are no crash */
 	memset(file->header.labels, 'x', sizeof file->header.labels);
-	memset(file->slot[0].command, 'x', sizeof file->slot[0].command);
-	memset(file->slot[0].complaint, 'x', sizeof file->slot[0].complaint);
-	file->slot[1].state = 99;
+	memset(file->seat[0].command, 'x', sizeof file->seat[0].command);
+	memset(file->seat[0].complaint, 'x', sizeof file->seat[0].complaint);
+	file->seat[1].state = 99;
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), 0);
 	ck_assert_int_eq(view.process_count, 1);

@@ -15,9 +15,9 @@ static uint32_t some_offset(void)
 		return (uint32_t)(number >> 8 & 0xff);
 	case 1:
 		return (uint32_t)((number >> 8) % sizeof(struct segment_header));
-	case 2: /* a slot's head */
-		return (uint32_t)(offsetof(struct segment_file, slot) +
-		                  (number >> 8) % 4 * sizeof(struct segment_slot) +
+	case 2: /* a seat's head */
+		return (uint32_t)(offsetof(struct segment_file, seat) +
+		                  (number >> 8) % 4 * sizeof(struct segment_seat) +
 		                  (number >> 16) % 128);
 	default:
 		return (uint32_t)((number >> 8) % sizeof(struct segment_file));

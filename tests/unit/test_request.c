@@ -232,7 +232,7 @@ END_TEST
 static void is_drained(void)
 {
 	if (jumping.naps == 3)
-		segment->file->slot[1].drained_ns = 0;
+		segment->file->seat[1].drained_ns = 0;
 }
 
 START_TEST(what_has_drained_is_used)

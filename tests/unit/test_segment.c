@@ -98,7 +98,7 @@ START_TEST(a_process_is_seen)
 	ck_assert_str_eq(view.job, "job");
 	ck_assert_str_eq(view.labels, "team=a");
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[0].state, SEAT_LIVE);
 	ck_assert_int_eq(view.process[0].pid, getpid());
 	ck_assert_ptr_nonnull(strstr(view.process[0].command, "test_segment"));
 	ck_assert_str_eq(view.process[0].complaint, "line 3: bad");
@@ -136,7 +136,7 @@ START_TEST(threads_and_contexts_are_known_while_it_lives)
 	ck_assert_int_eq(view.process[0].threads, -1);
 	ck_assert_int_eq(view.process[0].contexts, 2);
 	segment_leave(segment);
-	/* the next one in the slot begins anew */
+	/* the next one in the seat begins anew */
 	segment = join(NULL);
 	look();
 	ck_assert_int_eq(view.process[0].contexts, -1);
@@ -149,7 +149,7 @@ START_TEST(threads_and_contexts_are_known_while_it_lives)
 	waitpid(child, NULL, 0);
 	look();
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SEAT_DRAINING);
 	ck_assert_int_eq(view.process[0].threads, -1);
 	ck_assert_int_eq(view.process[0].contexts, -1);
 }
@@ -263,12 +263,12 @@ START_TEST(the_dead_drain_and_then_go)
 	segment_device(segment, &gpu);
 	pid_t child = child_start(child_join, NULL);
 	look();
-	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
 	child_kill(child);
 	segment_tend(segment);
 	look();
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
 	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], 100);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, 100), -ENOSPC);
@@ -311,7 +311,7 @@ START_TEST(a_lane_begins_at_zero)
 		ck_assert_uint_eq(lanes->lane[i].seen_ns, 0);
 	atomic_store(&lanes->lane[own].seen_ns, 3);
 
-	/* What the processes say is common; a killed one's lane is empty for whoever has its slot next. */
+	/* What the processes say is common; a killed one's lane is empty for whoever has its seat next. */
 	pid_t child = child_start(child_joins_and_paces, NULL);
 	ck_assert_uint_eq(lanes->lane[1].flying, 7);
 	ck_assert_uint_eq(lanes->paid_until[1], 8);
@@ -346,7 +346,7 @@ START_TEST(a_killed_job_is_over_for_those_who_look)
 	child_kill(child);
 	look();
 	ck_assert_int_eq(view.process_count, 1);
-	ck_assert_int_eq(view.process[0].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[0].state, SEAT_DRAINING);
 	seen((int64_t)(SEGMENT_SILENT_NS + segment_drain_ns));
 	look();
 	ck_assert_int_eq(view.process_count, 0);
@@ -387,7 +387,7 @@ START_TEST(a_death_in_the_future_drains_once)
 	seen(-(int64_t)SEGMENT_TEND_NS);
 	struct segment *segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
-	ck_assert_uint_le(segment->file->slot[0].drained_ns, clock_now() + segment_drain_ns);
+	ck_assert_uint_le(segment->file->seat[0].drained_ns, clock_now() + segment_drain_ns);
 	drained();
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
 	segment_leave(segment);
@@ -408,40 +408,40 @@ static void child_exit(void *unused)
 START_TEST(a_drain_begins_when_the_death_is_noticed)
 {
 	static struct segment_header header;
-	static struct segment_slot killed, exited;
+	static struct segment_seat killed, exited;
 	const uint64_t began = 1000 * SEGMENT_TEND_NS, lately = began + 40 * SEGMENT_TEND_NS;
 
 	segment_drain_ns = SEGMENT_DRAIN_NS;
 	atomic_store(&exited.exiting_ns, began); /* its destructors take 40 s */
 	atomic_store(&header.tended_ns, lately);
 	for (uint64_t after = 0; after <= SEGMENT_SILENT_NS; after += SEGMENT_TEND_NS / 4) {
-		ck_assert_uint_eq(slot_drain_left(&header, &exited, lately + after),
+		ck_assert_uint_eq(seat_drain_left(&header, &exited, lately + after),
 		                  SEGMENT_EXIT_DRAIN_NS);
-		ck_assert_uint_eq(slot_drain_left(&header, &killed, lately + after),
+		ck_assert_uint_eq(seat_drain_left(&header, &killed, lately + after),
 		                  SEGMENT_DRAIN_NS);
 	}
 
 	/* Nobody was there to notice: they died while the job was last heard of, at the latest. */
 	const uint64_t silent = lately + SEGMENT_SILENT_NS;
-	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS - 1), 1);
-	ck_assert_uint_eq(slot_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS), 0);
-	ck_assert_uint_eq(slot_drain_left(&header, &killed, silent + SEGMENT_DRAIN_NS - 1), 1);
-	ck_assert_uint_eq(slot_drain_left(&header, &killed, UINT64_MAX), 0);
+	ck_assert_uint_eq(seat_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(seat_drain_left(&header, &exited, silent + SEGMENT_EXIT_DRAIN_NS), 0);
+	ck_assert_uint_eq(seat_drain_left(&header, &killed, silent + SEGMENT_DRAIN_NS - 1), 1);
+	ck_assert_uint_eq(seat_drain_left(&header, &killed, UINT64_MAX), 0);
 
 	/* Another clock wrote the file, or something else did. */
-	ck_assert_uint_eq(slot_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_eq(seat_drain_left(&header, &exited, began), SEGMENT_EXIT_DRAIN_NS);
 	atomic_store(&header.tended_ns, UINT64_MAX);
-	ck_assert_uint_eq(slot_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
+	ck_assert_uint_eq(seat_drain_left(&header, &killed, lately), SEGMENT_DRAIN_NS);
 }
 END_TEST
 
-/* How long the slot of the process that died last still drains. */
+/* How long the seat of the process that died last still drains. */
 static uint64_t drains_for(const struct segment *segment)
 {
-	const struct segment_slot *slot = &segment->file->slot[1];
+	const struct segment_seat *seat = &segment->file->seat[1];
 
-	ck_assert_int_eq(atomic_load(&slot->state), SLOT_DRAINING);
-	return slot->drained_ns - clock_now();
+	ck_assert_int_eq(atomic_load(&seat->state), SEAT_DRAINING);
+	return seat->drained_ns - clock_now();
 }
 
 START_TEST(a_normal_exit_drains_quickly)
@@ -453,18 +453,18 @@ START_TEST(a_normal_exit_drains_quickly)
 	pause_ms(SEGMENT_EXIT_DRAIN_NS / 1000000 + 10);
 	segment_tend(segment);
 	look();
-	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	child_kill(child);
 	uint64_t noticed = clock_now();
 	segment_tend(segment);
-	ck_assert_uint_ge(segment->file->slot[1].drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_ge(segment->file->seat[1].drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0)
 		pause_ms(10);
 	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 100);
 
-	/* the next in its slot, which is killed, drains as such */
+	/* the next in its seat, which is killed, drains as such */
 	child_kill(child_start(child_join, NULL));
 	segment_tend(segment);
 	ck_assert_uint_gt(drains_for(segment), segment_drain_ns / 2);
@@ -479,9 +479,9 @@ static void child_hold_lock(void *unused)
 	(void)unused;
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
-	/* between slot and total */
+	/* between seat and total */
 	segment_lock(segment->file);
-	atomic_fetch_add(&segment->slot->ledger[0].charged[0], 1000);
+	atomic_fetch_add(&segment->seat->ledger[0].charged[0], 1000);
 }
 
 START_TEST(killed_inside_the_lock)
@@ -504,7 +504,7 @@ static void child_retire_half(void *committed)
 	struct segment *segment;
 	if (segment_join("job", NULL, NULL, &segment, NULL, 0) != 0)
 		_exit(1);
-	/* as slots_retire does, cut off behind the commit or before it */
+	/* as seats_retire does, cut off behind the commit or before it */
 	struct segment_header *header = &segment->file->header;
 	segment_lock(segment->file);
 	segment_change_begin(header);
@@ -512,7 +512,7 @@ static void child_retire_half(void *committed)
 	statistics_add(&header->ended_next[0].counters.launches, 9);
 	if (*(bool *)committed)
 		atomic_store(&header->retiring,
-		             (uint32_t)(segment->slot - segment->file->slot) + 1);
+		             (uint32_t)(segment->seat - segment->file->seat) + 1);
 }
 
 START_TEST(killed_while_retiring)
@@ -708,7 +708,7 @@ START_TEST(what_a_killed_creator_left_is_overwritten)
 }
 END_TEST
 
-START_TEST(a_forked_child_does_not_keep_the_slot)
+START_TEST(a_forked_child_does_not_keep_the_seat)
 {
 	int gate[2];
 	struct segment *segment = join(NULL);
@@ -732,17 +732,17 @@ START_TEST(a_forked_child_does_not_keep_the_slot)
 	ck_assert_int_eq(read(gate[0], &loader, sizeof loader), sizeof loader);
 	look();
 	ck_assert_int_eq(view.process_count, 2);
-	ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+	ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
 	child_kill(parent);
 	segment_tend(segment);
 	look();
-	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
 	kill(loader, SIGKILL);
 	segment_leave(segment);
 }
 END_TEST
 
-START_TEST(exec_ends_the_slot)
+START_TEST(exec_ends_the_seat)
 {
 	struct segment *segment = join(NULL);
 	pid_t child = fork();
@@ -755,7 +755,7 @@ START_TEST(exec_ends_the_slot)
 		pause_ms(10);
 		segment_tend(segment);
 		look();
-	} while (view.process_count != 2 || view.process[1].state != SLOT_DRAINING);
+	} while (view.process_count != 2 || view.process[1].state != SEAT_DRAINING);
 	ck_assert_int_eq(kill(child, 0), 0);
 	child_kill(child);
 	segment_leave(segment);
@@ -782,15 +782,15 @@ START_TEST(lives_and_dies_in_another_pid_namespace)
 		ck_assert_int_eq(read(gate[0], &inner, sizeof inner), sizeof inner);
 		segment_tend(segment);
 		look();
-		ck_assert_int_eq(view.process[1].state, SLOT_LIVE);
+		ck_assert_int_eq(view.process[1].state, SEAT_LIVE);
 		ck_assert_int_eq(view.process[1].pid, 1);
 		kill(inner, SIGKILL);
-		while (view.process[1].state == SLOT_LIVE) {
+		while (view.process[1].state == SEAT_LIVE) {
 			pause_ms(1);
 			segment_tend(segment);
 			look();
 		}
-		ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+		ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
 	} /* else it is not allowed here */
 	segment_leave(segment);
 }
@@ -827,7 +827,7 @@ START_TEST(the_slot_ends_with_its_thread)
 	pthread_join(thread, NULL);
 	segment_tend(watcher);
 	look();
-	ck_assert_int_eq(view.process[1].state, SLOT_DRAINING);
+	ck_assert_int_eq(view.process[1].state, SEAT_DRAINING);
 	segment_leave(watcher);
 	segment_abandon(segment);
 }
@@ -837,10 +837,10 @@ START_TEST(full)
 {
 	char message[512] = "";
 	struct segment *segment = join(NULL), *more = NULL;
-	for (int i = 1; i < SEGMENT_SLOTS; i++) {
-		struct segment_slot *slot = &segment->file->slot[i];
-		slot->drained_ns = clock_now() + segment_drain_ns;
-		atomic_store(&slot->state, SLOT_DRAINING);
+	for (int i = 1; i < SEGMENT_SEATS; i++) {
+		struct segment_seat *seat = &segment->file->seat[i];
+		seat->drained_ns = clock_now() + segment_drain_ns;
+		atomic_store(&seat->state, SEAT_DRAINING);
 	}
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
 	ck_assert_msg(strstr(message, "256"), "%s", message);
@@ -1045,8 +1045,8 @@ int main(void)
 	tcase_add_test(tests, what_is_no_segment_is_refused);
 	tcase_add_test(tests, the_segment_of_another_boot_is_replaced);
 	tcase_add_test(tests, what_a_killed_creator_left_is_overwritten);
-	tcase_add_test(tests, a_forked_child_does_not_keep_the_slot);
-	tcase_add_test(tests, exec_ends_the_slot);
+	tcase_add_test(tests, a_forked_child_does_not_keep_the_seat);
+	tcase_add_test(tests, exec_ends_the_seat);
 	tcase_add_test(tests, lives_and_dies_in_another_pid_namespace);
 	tcase_add_test(tests, no_signal_where_files_may_not_grow);
 	tcase_add_test(tests, the_slot_ends_with_its_thread);

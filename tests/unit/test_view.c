@@ -92,14 +92,14 @@ END_TEST
 START_TEST(fields_out_of_bounds_are_refused)
 {
 	char message[1024], junk[256];
-	uint32_t many = 17, slots = SEGMENT_SLOTS + 1, state = 3;
+	uint32_t many = 17, seats = SEGMENT_SEATS + 1, state = 3;
 	const struct damage {
 		size_t at;
 		const void *bytes;
 		size_t size;
 	} damages[] = {
 	    {offsetof(struct segment_header, device_count), &many, sizeof many},
-	    {offsetof(struct segment_header, retiring), &slots, sizeof slots},
+	    {offsetof(struct segment_header, retiring), &seats, sizeof seats},
 	    {offsetof(struct segment_header, size), &many, sizeof many},
 	    {offsetof(struct segment_header, job), junk, 64},
 	    {offsetof(struct segment_header, job), "other", 6},
@@ -107,9 +107,9 @@ START_TEST(fields_out_of_bounds_are_refused)
 	    {offsetof(struct segment_header, run), junk, 64},
 	    {offsetof(struct segment_header, boot_id), junk, SEGMENT_BOOT_ID_MAX},
 	    {offsetof(struct segment_header, device[3].name), junk, 64},
-	    {offsetof(struct segment_file, slot[9].state), &state, sizeof state},
-	    {offsetof(struct segment_file, slot[9].command), junk, 64},
-	    {offsetof(struct segment_file, slot[255].complaint), junk, 256},
+	    {offsetof(struct segment_file, seat[9].state), &state, sizeof state},
+	    {offsetof(struct segment_file, seat[9].command), junk, 64},
+	    {offsetof(struct segment_file, seat[255].complaint), junk, 256},
 	};
 	memset(junk, 'j', sizeof junk);
 	for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
@@ -152,7 +152,7 @@ START_TEST(random_bytes_never_crash)
 		int error = look(message, sizeof message);
 		ck_assert(error == 0 || error == -EPROTO);
 		if (error == 0)
-			ck_assert_int_le(view.process_count, SEGMENT_SLOTS);
+			ck_assert_int_le(view.process_count, SEGMENT_SEATS);
 	}
 }
 END_TEST
@@ -385,10 +385,10 @@ START_TEST(sums_hold_while_slots_come_and_go)
 	struct segment *segment = join();
 	uint64_t last = 0;
 	segment_drain_ns = 60000000000;
-	for (int i = 1; i < SEGMENT_SLOTS - 1; i++) {
-		struct segment_slot *slot = &segment->file->slot[i];
-		slot->drained_ns = clock_now() + segment_drain_ns;
-		atomic_store(&slot->state, SLOT_DRAINING);
+	for (int i = 1; i < SEGMENT_SEATS - 1; i++) {
+		struct segment_seat *seat = &segment->file->seat[i];
+		seat->drained_ns = clock_now() + segment_drain_ns;
+		atomic_store(&seat->state, SEAT_DRAINING);
 	}
 	pid_t child = fork();
 	while (child == 0) {

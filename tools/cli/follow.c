@@ -89,7 +89,7 @@ static bool current_hash(const char *job, uint64_t *hash)
 static const struct segment_process *lagging(const struct segment_view *view, uint64_t hash)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SLOT_LIVE && view->process[i].override_hash != hash)
+		if (view->process[i].state == SEAT_LIVE && view->process[i].override_hash != hash)
 			return &view->process[i];
 	return NULL;
 }

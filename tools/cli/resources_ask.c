@@ -177,7 +177,7 @@ static int left(const struct asked *asked, int count, struct pollfd *poller)
 
 static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 {
-	struct pollfd poller[SEGMENT_SLOTS];
+	struct pollfd poller[SEGMENT_SEATS];
 	int waiting;
 
 	while ((waiting = left(asked, count, poller)) > 0) {
@@ -199,7 +199,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 static bool is_live(const struct segment_view *view, const struct segment_process *process)
 {
 	for (int i = 0; i < view->process_count; i++)
-		if (view->process[i].state == SLOT_LIVE && view->process[i].pid == process->pid &&
+		if (view->process[i].state == SEAT_LIVE && view->process[i].pid == process->pid &&
 		    view->process[i].started_ns == process->started_ns)
 			return true;
 	return false;
@@ -231,7 +231,7 @@ int resources_ask(const struct segment_view *view, struct asked *asked)
 	int count = 0;
 
 	for (int i = 0; i < view->process_count; i++) {
-		if (view->process[i].state != SLOT_LIVE)
+		if (view->process[i].state != SEAT_LIVE)
 			continue;
 		asked[count].process = &view->process[i];
 		ask(&asked[count++], view, deadline);

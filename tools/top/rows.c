@@ -69,7 +69,7 @@ static void add(struct top_rows *rows, const struct top_rows *before,
 	row = &rows->row[rows->count++];
 	*row = (struct top_row){.pid = of->pid,
 	                        .started_ns = of->started_ns,
-	                        .draining = of->state != SLOT_LIVE,
+	                        .draining = of->state != SEAT_LIVE,
 	                        .gpu = gpu};
 	memcpy(row->job, view->job, sizeof row->job);
 	memcpy(row->command, of->command, sizeof row->command);
