@@ -1,5 +1,5 @@
 /*
- * The books of the program's physical memory, of physical.c, own_mapping.c and movable_own.c alone.
+ * The books of the program's own memory, for the files of this room and movable_own.c alone.
  * All with the lock held.
  *
  * name    the handle that the program knows. It is ours where the memory can be moved, else the
