@@ -62,7 +62,8 @@ static uint64_t most_of_library(uint64_t library)
 	return most ? most : MEASURED_MOST_OBJECT;
 }
 
-/* Returns what a look-up in a module may take: no more than its image, or its library's, can hold. */
+/* Returns what a look-up in a module may take: no more than its image, or its library's, can hold.
+ */
 static uint64_t most_of_function(uint64_t code)
 {
 	uint64_t most = most_of(&object_type_module, code);

@@ -7,10 +7,11 @@
  *   HANDS_OUT(cuModuleGetFunction, function, hfunc, module, hmod, (CUfunction *, hfunc), ...)
  *   DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
  *
- * The second word is the type in OBJECT_TYPES (core/registry/object.h). HANDS_OUT is for what belongs to another
- * object, goes with it and may be asked for again; after the out-parameter stand its owner's type and handle. A
- * hook with a body of its own uses CREATED, HANDED_OUT and DESTROYED around the driver's call. Out-parameters are
- * read only after the driver succeeded; NULL ones are the driver's to judge.
+ * The second word is the type in OBJECT_TYPES (core/registry/object.h). HANDS_OUT is for what
+ * belongs to another object, goes with it and may be asked for again; after the out-parameter stand
+ * its owner's type and handle. A hook with a body of its own uses CREATED, HANDED_OUT and DESTROYED
+ * around the driver's call. Out-parameters are read only after the driver succeeded; NULL ones are
+ * the driver's to judge.
  */
 #ifndef SPILLWAY_TRACK_H
 #define SPILLWAY_TRACK_H
@@ -57,8 +58,8 @@
 	})
 
 /*
- * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and what the driver gives its address to
- * meanwhile stays.
+ * It is leaving while the driver is asked (registry.h): a refusal changes nothing, and what the
+ * driver gives its address to meanwhile stays.
  */
 #define DESTROYED(call, type, object)                                  \
 	({                                                             \
@@ -70,8 +71,8 @@
 	})
 
 /*
- * A call during which the driver may take memory that it tells nobody of: charged to `owner` afterwards. `owner` and
- * `most` are evaluated after it, if it is measured and succeeds.
+ * A call during which the driver may take memory that it tells nobody of: charged to `owner`
+ * afterwards. `owner` and `most` are evaluated after it, if it is measured and succeeds.
  */
 #define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(), call, owner, most)
 /* Likewise, for what is done often and seldom takes anything. */
@@ -87,7 +88,8 @@
 			end_measuring(&measuring_, 0, 0);                \
 		measured_;                                               \
 	})
-/* A call for which the driver may take or give back a little: only where NVML tells is it known how much. */
+/* A call for which the driver may take or give back a little: only where NVML tells is it known how
+ * much. */
 #define NOTED(call)                         \
 	({                                  \
 		CUresult noted_ = (call);   \

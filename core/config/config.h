@@ -54,8 +54,8 @@ enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 
 /*
  * Every per-GPU key: X(field, kind, built-in, choices, meaning); the meaning is for who
- * reads it here. Text, doctor and the parser are made from this list. All values are held as uint64_t; percents in thousandths of a
- * percent.
+ * reads it here. Text, doctor and the parser are made from this list. All values are held as
+ * uint64_t; percents in thousandths of a percent.
  */
 #define CONFIG_GPU_KEYS(X)                                                                         \
 	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", NULL,                                 \
@@ -155,8 +155,8 @@ uint64_t config_override_hash(const struct config *config);
 const char *config_warnings(const struct config *config);
 
 /*
- * Returns a number for all limits on memory that are set, of the device and of the host, the same however they are spelled and
- * whichever layer they come from; 0: none is set.
+ * Returns a number for all limits on memory that are set, of the device and of the host, the same
+ * however they are spelled and whichever layer they come from; 0: none is set.
  */
 uint64_t config_limits(const struct config *config);
 
@@ -198,9 +198,9 @@ int config_check_selector(const char *text, const struct config_device *device);
 /*
  * Merges settings into an override file by writing a new one and renaming it over the old:
  * keys NULL-terminated; values[i] NULL removes the key. selector "" is every GPU. Locks against
- * other writers (flock on "PATH.lock"), for whom it waits until the deadline. 0 or a negative errno with *error filled; the old file
- * stands then. The file is 0600 and made of the same sections as any INI; comments in it are not
- * kept.
+ * other writers (flock on "PATH.lock"), for whom it waits until the deadline. 0 or a negative errno
+ * with *error filled; the old file stands then. The file is 0600 and made of the same sections as
+ * any INI; comments in it are not kept.
  */
 int config_override_write(const char *path, const char *selector, const char *const *keys,
                           const char *const *values, struct deadline *deadline,

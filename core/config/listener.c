@@ -4,9 +4,9 @@
  * A file that is being written may be empty, or end in the middle of a number. So a change is told
  * when an event says that it is complete, or else when two looks in a row find the same.
  *
- * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global, and
- * no descriptor is trusted to be still ours: it bears a mark that only we can have given it. Without
- * inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
+ * It runs inside the user's process, on the owner's thread: no thread, no signal, nothing global,
+ * and no descriptor is trusted to be still ours: it bears a mark that only we can have given it.
+ * Without inotify (its instances are few per user) it works by being called every LISTENER_POLL_MS.
  */
 #include "core/config/listener.h"
 

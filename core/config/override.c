@@ -110,8 +110,9 @@ static int merge(struct table *table, const char *section, const char *key, cons
 }
 
 /*
- * Writes a remark that no other change has: who waits until processes follow compares what they read. Of a limit that is set
- * to what it was before, a process that has not seen the one in between would count as following already.
+ * Writes a remark that no other change has: who waits until processes follow compares what they
+ * read. Of a limit that is set to what it was before, a process that has not seen the one in
+ * between would count as following already.
  */
 static void remark_on(char *remark, size_t size)
 {
@@ -209,7 +210,8 @@ static int replace(const char *path, const char *text)
 	return status;
 }
 
-/* Takes the lock beside the file. Returns the descriptor that holds it, or a negative errno with *error filled. */
+/* Takes the lock beside the file. Returns the descriptor that holds it, or a negative errno with
+ * *error filled. */
 static int take_lock(const char *path, struct deadline *deadline, struct config_error *error)
 {
 	char *name;

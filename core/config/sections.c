@@ -26,7 +26,8 @@ static int index_of(const char *word, const char *const *words)
 	return -1;
 }
 
-/* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one. */
+/* Finds the section that a key, or one spelt nearly so, belongs to. Returns whether there is one.
+ */
 static bool home_of(const char *key, const char **section, const char **meant)
 {
 	static const struct {

@@ -9,8 +9,8 @@
 #include "core/state/segment.h"
 
 /*
- * Says it in a line of words when the job spilled or waited, and of a job that the user named in any case, so
- * that it shows that the program ran under Spillway.
+ * Says it in a line of words when the job spilled or waited, and of a job that the user named in
+ * any case, so that it shows that the program ran under Spillway.
  */
 void summary_say(const struct segment_view *view, bool is_named);
 /* Writes it for programs: a line of JSON on standard error, of any job. */

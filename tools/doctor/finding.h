@@ -1,6 +1,6 @@
 /*
- * Findings: lines on standard output, printed as the tool ends: what is wrong comes first, each with a command
- * to try.
+ * Findings: lines on standard output, printed as the tool ends: what is wrong comes first, each
+ * with a command to try.
  */
 #ifndef SPILLWAY_FINDING_H
 #define SPILLWAY_FINDING_H

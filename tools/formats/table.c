@@ -55,7 +55,8 @@ static int line_length(FILE *out)
 	return INT_MAX;
 }
 
-/* Returns the width of each column, and takes the "<" from the headings of those that stand left. */
+/* Returns the width of each column, and takes the "<" from the headings of those that stand left.
+ */
 static void measure(const struct table *table, int width[TABLE_COLUMNS], bool left[TABLE_COLUMNS])
 {
 	for (int i = 0; i < table->columns; i++) {

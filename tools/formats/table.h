@@ -24,8 +24,8 @@ struct table {
 void table_start(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
- * Prints it and frees it. Where lines are longer than the terminal, or than COLUMNS, columns go that are
- * dispensable, and the table folds if it may.
+ * Prints it and frees it. Where lines are longer than the terminal, or than COLUMNS, columns go
+ * that are dispensable, and the table folds if it may.
  */
 void table_end(struct table *table, FILE *out);
 

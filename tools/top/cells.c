@@ -61,7 +61,8 @@ static void append(char *bar, size_t size, const char *mark)
 		snprintf(bar + length, size - length, "%s", mark);
 }
 
-/* Draws the GPU's memory: what the process holds, beyond the limit too, and what is free within it. */
+/* Draws the GPU's memory: what the process holds, beyond the limit too, and what is free within it.
+ */
 static void device_bar(const struct top_row *row, int width, char *bar, size_t size)
 {
 	uint64_t memory = row->device.memory, limit = row->statistics.limit_set;

@@ -1,6 +1,6 @@
 /*
- * spillway top, which is four things: the rows and the GPUs (what is), the screen (what is seen), and a
- * change in progress (what was asked for).
+ * spillway top, which is four things: the rows and the GPUs (what is), the screen (what is seen),
+ * and a change in progress (what was asked for).
  */
 #ifndef SPILLWAY_TOP_H
 #define SPILLWAY_TOP_H

@@ -63,7 +63,8 @@ static const char *nearest_option(const struct argp *argp, const char *word, siz
 	return nearest;
 }
 
-/* Names the long option that was meant by one that getopt did not know, or that it found ambiguous. */
+/* Names the long option that was meant by one that getopt did not know, or that it found ambiguous.
+ */
 static void suggest(const struct argp_state *state)
 {
 	const char *typed = state->next > 0 ? state->argv[state->next - 1] : "";

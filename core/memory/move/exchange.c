@@ -22,8 +22,8 @@ static struct scratch {
 
 /* The mover's own stream, in whichever context of the device it was used last. */
 static struct {
-	char context
-	    [REGISTRY_NAME_MAX]; /* its container, which no other ever has; a handle may come again */
+	char context[REGISTRY_NAME_MAX]; /* its container, which no other ever has; a handle may
+	                                    come again */
 	CUstream stream;
 } copying[DEVICE_MAX];
 

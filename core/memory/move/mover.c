@@ -277,7 +277,8 @@ static void catch_up(struct device *device)
 		measured_catch_up(device);
 }
 
-/* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again. */
+/* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again.
+ */
 static bool tend(struct device *device)
 {
 	const struct arena *arena = arena_on(device);

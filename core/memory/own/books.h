@@ -35,9 +35,9 @@ struct own {
 	uint64_t exported_as; /* a key; 0: it was not exported, or is not followed */
 	uint64_t imported_as; /* a key: a process of the job is charged for it; 0: none is */
 	unsigned int handles; /* how often the program has it */
-	unsigned int
-	    leaving; /* calls that ask the driver to release one of them; they keep what is written here */
-	bool is_named; /* is in own_by_name */
+	unsigned int leaving; /* calls that ask the driver to release one of them; they keep what is
+	                         written here */
+	bool is_named;        /* is in own_by_name */
 	struct mapped_range *mappings;
 	CUmemAllocationProp asked; /* by the program */
 	bool imported;             /* another's */

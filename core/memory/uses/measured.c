@@ -1,4 +1,5 @@
-/* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current context as it was. */
+/* Measured costs. Rules: runs inside the user's process, within its calls; leaves its current
+ * context as it was. */
 #include "core/memory/uses/measured.h"
 
 #include "core/base/clock.h"
@@ -77,7 +78,8 @@ static bool is_there(const struct context *context)
 	return context_find(context->handle, &now) && now.number == context->number;
 }
 
-/* With the reading's lock held, `used` being read now: what was left out is charged, to be entered without the lock. */
+/* With the reading's lock held, `used` being read now: what was left out is charged, to be entered
+ * without the lock. */
 static struct left_out charge_left_out(struct reading *r, struct device *device, uint64_t used)
 {
 	struct left_out out = r->left_out;

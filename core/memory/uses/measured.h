@@ -55,8 +55,8 @@ void measured_begin_seldom(struct measuring *measuring);
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 /*
- * Charges what was left out on a device. For the next call that takes memory, and for the mover once
- * measured_rest_ns() is 0: until then another job's memory would be taken for it.
+ * Charges what was left out on a device. For the next call that takes memory, and for the mover
+ * once measured_rest_ns() is 0: until then another job's memory would be taken for it.
  */
 extern _Atomic bool measured_is_behind[DEVICE_MAX];
 uint64_t measured_rest_ns(const struct device *device);

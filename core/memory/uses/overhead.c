@@ -1,4 +1,5 @@
-/* Overhead. Rules: runs inside the user's process; NVML may be slow, so no thread waits for another that asks it. */
+/* Overhead. Rules: runs inside the user's process; NVML may be slow, so no thread waits for another
+ * that asks it. */
 #include "core/memory/uses/overhead.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ static uint64_t less(uint64_t a, uint64_t b)
 }
 
 /*
- * Takes a look into the figure. Returns whether it may stay unless something changes it: a look that
- * changed it is not the last.
+ * Takes a look into the figure. Returns whether it may stay unless something changes it: a look
+ * that changed it is not the last.
  */
 static bool overhead_follow(struct overhead *overhead, const struct overhead_look *look)
 {

@@ -1,17 +1,19 @@
 /*
- * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like and tells nobody of, as one
- * figure per device: what NVML says the process has less what it is charged for all else.
+ * Overhead: device memory that the driver takes for contexts, modules, streams, graphs and the like
+ * and tells nobody of, as one figure per device: what NVML says the process has less what it is
+ * charged for all else.
  *
- * It is charged to the job whatever its limit is, because the driver has it already, and is a resource of the device's
- * registry, "overhead". What may have changed it is noted, which costs one store. NVML is asked when a context was made or
- * has gone, after a load once 50 ms have passed, and by the helper thread each second for the rest.
+ * It is charged to the job whatever its limit is, because the driver has it already, and is a
+ * resource of the device's registry, "overhead". What may have changed it is noted, which costs one
+ * store. NVML is asked when a context was made or has gone, after a load once 50 ms have passed,
+ * and by the helper thread each second for the rest.
  *
- * charged      before the driver takes memory, and until after it gave it back: so a thread that is about to do either makes the
- *              figure too small for one look, and one that is smaller holds once two looks in a row say so
- *              And what was on its way is not taken for the driver's for long: who is charged or gives back
- *              has the helper thread look again
- * elsewhere    of what is charged, what the driver may not count as this process's: managed memory, and memory of other
- *              processes. Within it the figure stays what it is
+ * charged    before the driver takes memory, and until after it gave it back: so a thread that is
+ *            about to do either makes the figure too small for one look, and one that is smaller
+ *            holds once two looks in a row say so. And what was on its way is not taken for the
+ *            driver's for long: who is charged or gives back has the helper thread look again
+ * elsewhere  of what is charged, what the driver may not count as this process's: managed memory,
+ *            and memory of other processes. Within it the figure stays what it is
  *
  * Thread-safe; no driver call.
  */
@@ -27,14 +29,16 @@ struct overhead {
 	uint64_t bytes, most;
 };
 
-/* What was seen at one time: bytes that the process has; that it is charged for all else, before and after; elsewhere. */
+/* What was seen at one time: bytes that the process has; that it is charged for all else, before
+ * and after; elsewhere. */
 struct overhead_look {
 	uint64_t held, charged[2], elsewhere;
 };
 
 extern const struct resource_type overhead_type;
 
-/* Set once NVML has told what this process has on the device; until then nothing is told, and differences are measured. */
+/* Set once NVML has told what this process has on the device; until then nothing is told, and
+ * differences are measured. */
 extern _Atomic bool overhead_is_told[DEVICE_MAX];
 static inline bool overhead_is_known(const struct device *device)
 {
@@ -54,7 +58,8 @@ bool overhead_ask(struct device *device);
 void overhead_changed(struct device *device);
 /* The device's last context has gone, and with it all that the driver took. */
 void overhead_end(struct device *device);
-/* The helper thread's: asks where something is noted. True: it is to look again in OVERHEAD_LOOK_MS. */
+/* The helper thread's: asks where something is noted. True: it is to look again in
+ * OVERHEAD_LOOK_MS. */
 bool overhead_tend(struct device_set *set);
 
 #endif

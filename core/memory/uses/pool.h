@@ -9,7 +9,8 @@
  * surplus    charged, but not live: given back to the device when somebody needs room
  * spilled    bytes that the program allocated from it and that are on the host instead
  * elastic    what the program allocated from it and lives in the arena, which is charged by itself:
- *            bytes in use, and bytes reserved, with those that are kept for the next (alloc/freed.h)
+ *            bytes in use, and bytes reserved, with those that are kept for the next
+ * (alloc/freed.h)
  *
  * Thread-safe.
  */

@@ -79,7 +79,8 @@ static void enter_again(struct side *s, uint64_t charged)
 		atomic_fetch_add(&s->bytes, charged);
 }
 
-/* Opened or grown again; any other under the same name is a new one, whose like is gone without our seeing it. */
+/* Opened or grown again; any other under the same name is a new one, whose like is gone without our
+ * seeing it. */
 static bool may_be_again(const struct resource_type *type)
 {
 	return type == &side_type_ipc_mapping || type == &side_type_imported_memory ||
@@ -153,7 +154,8 @@ void side_enter_import(const struct context *context, uint64_t object,
 {
 	bool again;
 
-	/* Two threads may have opened it at once: it is one mapping, of which the other has said what it is. */
+	/* Two threads may have opened it at once: it is one mapping, of which the other has said
+	 * what it is. */
 	lock_acquire(&again_lock);
 	again = was_entered_again_locked(&side_type_ipc_mapping, context, object, 0);
 	if (!again)
@@ -173,7 +175,8 @@ struct leaving side_leave(const struct resource_type *type, uint64_t object)
 	return context_leave_object(type, object);
 }
 
-/* Opening again and closing are told apart by nobody but the driver: in whatever order, what is left is counted. */
+/* Opening again and closing are told apart by nobody but the driver: in whatever order, what is
+ * left is counted. */
 static bool is_last(struct side *s)
 {
 	return atomic_fetch_sub(&s->entered, 1) <= 1;

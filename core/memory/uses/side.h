@@ -1,10 +1,12 @@
 /*
- * The side table: memory that is counted and never moved. Registry resources in the container of their context,
- * named by address or handle.
+ * The side table: memory that is counted and never moved. Registry resources in the container of
+ * their context, named by address or handle.
  *
  *   array            cuArrayCreate and its kin; charged what was asked for
- *   host_allocation  pinned host memory the program allocates or registers; in the statistics, not in a quota
- *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; charged where its owner is not of the job
+ *   host_allocation  pinned host memory the program allocates or registers; in the statistics,
+ *                    not in a quota
+ *   ipc_mapping      another process's memory, by cuIpcOpenMemHandle; charged where its owner is
+ *                    not of the job
  *   imported_memory  another's, by pools' pointers; its owner is charged, we are not
  *   reservation      addresses alone
  *   measured         what the driver took for an object and tells nobody of (measured.h)
@@ -30,21 +32,23 @@ SIDE_TYPES(X)
 #undef X
 
 /*
- * Enters memory of so many bytes, of which `charged` are charged to the device already and go with the entry. A
- * mapping, imported memory or a measurement that is there under that name counts once more; anything else is
- * replaced. context NULL: the current one; without one nothing is entered. Where that cannot be, `charged` is
- * given back.
+ * Enters memory of so many bytes, of which `charged` are charged to the device already and go with
+ * the entry. A mapping, imported memory or a measurement that is there under that name counts once
+ * more; anything else is replaced. context NULL: the current one; without one nothing is entered.
+ * Where that cannot be, `charged` is given back.
  */
 void side_enter(const struct resource_type *type, const struct context *context, uint64_t object,
                 uint64_t bytes, uint64_t charged);
 
-/* Another process's memory as far as it is known: bytes; of them charged; the key by which it is the job's (exported.h). */
+/* Another process's memory as far as it is known: bytes; of them charged; the key by which it is
+ * the job's (exported.h). */
 struct side_import {
 	uint64_t bytes, charged, imported_as;
 };
 /* Counts an ipc_mapping once more that is there already. False: it is not. */
 bool side_is_open_again(const struct context *context, uint64_t object);
-/* Enters an ipc_mapping that was opened; takes over the charge and the key, or gives them back where another thread was first. */
+/* Enters an ipc_mapping that was opened; takes over the charge and the key, or gives them back
+ * where another thread was first. */
 void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import);
 
