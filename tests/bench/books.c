@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/cuda/gate.h"
 #include "core/memory/arena/address_space.h"
 #include "core/memory/arena/arena.h"
@@ -370,6 +372,29 @@ static void measure_bytes(void)
 	registry_destroy(measured);
 }
 
+/* Holds the gate as a closure that finds work under way does: so long as was said, and for how long it really is. */
+static void measure_held(void)
+{
+	enum { HELD_ROUNDS = 21 };
+	const uint64_t said_ns = 5000000, look_ns = 100000, expiry_ns = 20000000;
+	double rounds[HELD_ROUNDS];
+
+	for (int i = 0; i < HELD_ROUNDS; i++) {
+		uint64_t began = clock_now();
+		struct deadline until = DEADLINE_IN(said_ns);
+
+		if (!gate_hold(look_ns, expiry_ns))
+			exit(1);
+		while (deadline_nap(&until, look_ns))
+			;
+		gate_open();
+		rounds[i] = (double)(clock_now() - began);
+	}
+	qsort(rounds, HELD_ROUNDS, sizeof(*rounds), ascending);
+	printf("gate_said_5ms %.2f\n", (double)said_ns);
+	printf("gate_held_5ms %.2f\n", rounds[HELD_ROUNDS / 2]);
+}
+
 int main(void)
 {
 	static const struct {
@@ -388,6 +413,7 @@ int main(void)
 	gate_start();
 	measure("gate_passage", pass_gate);
 	measure("gate_closure", close_gate);
+	measure_held();
 	measure("actions_none", run_group);
 	if (action_add(ACTION_PRE_LAUNCH,
 	               &(struct action){ACTION_STATISTICS, "a", do_nothing, NULL}) ||

@@ -17,7 +17,7 @@ train() {
 	echo "$train under a limit of $half: $limited"
 	[ "$(field checksum "$alone")" = "$(field checksum "$limited")" ] ||
 		$differs "$train: weights: '$(field checksum "$limited")', alone '$(field checksum "$alone")'"
-	at_least "$train: spilled bytes" 1 "$(field spilled_bytes "$limited")"
+	at_least "$train: spilled bytes" 1 "$(counter "$train" spilled_bytes)"
 	graphs=$("$spillway" stat "$train" --json | sed 's/,"processes":.*//' |
 		grep -o '"graph_launches":[0-9]*' | awk -F: '{ sum += $2 } END { print sum + 0 }')
 	case $JIT in
