@@ -87,7 +87,7 @@ static CUresult init_without_driver(unsigned int flags)
 	return CUDA_ERROR_NO_DEVICE;
 }
 
-/* The runtime API documents version 0 as "no driver is installed". */
+/* Returns version 0, which the runtime API documents as "no driver is installed". */
 static CUresult version_without_driver(int *version)
 {
 	if (!version)
@@ -189,7 +189,7 @@ static void install_hooks(void **target)
 }
 
 /*
- * Each entry point gets its place by one store, when all is ready: a thread that calls meanwhile
+ * Gives each entry point its place by one store, when all is ready: a thread that calls meanwhile
  * waits in its stub or goes where it always will, never past a hook.
  */
 static void publish(bool hooked)
@@ -232,7 +232,7 @@ static void find_driver(const char *asked)
 	}
 }
 
-/* Once; asks the loader nothing. */
+/* Attaches to the driver that was found. Runs once; asks the loader nothing. */
 static void attach(void)
 {
 	bool has_driver = found->handle != NULL;
@@ -248,8 +248,8 @@ static void attach(void)
 }
 
 /*
- * One thread is enough. But it may be waiting for the loader, which waits for us where a library
- * calls the driver as it is loaded: so others wait only so long.
+ * Waits until the first thread has attached: one is enough. But it may be waiting for the loader,
+ * which waits for us where a library calls the driver as it is loaded: so others wait only so long.
  */
 static void wait_for_the_first(void)
 {

@@ -35,7 +35,7 @@ extern struct code shim_inside[2];
  * are above us.
  */
 void shim_attach(const char *path, const struct trampolines *from);
-/* Called by trampolines.S at the first call of an entry point. Returns where to go. */
+/* Resolves an entry point; called by trampolines.S at its first call. Returns where to go. */
 void *shim_resolve(uint32_t entry, const struct trampolines *from);
 
 /*

@@ -20,13 +20,17 @@
 #include "shim/real_dlopen.h"
 
 /*
- * Called by trampolines.S: the file that shall be opened instead of `file`, mostly `file` itself.
+ * Returns the file that shall be opened instead of `file`, mostly `file` itself. Called by
+ * trampolines.S.
  */
 const char *shim_dlopen_file(const char *file, int mode, const struct trampolines *trampolines);
 const char *shim_dlmopen_file(Lmid_t namespace, const char *file, int mode,
                               const struct trampolines *trampolines);
 
-/* A file that is not there, or is no library, is left to fail as it would without us. */
+/*
+ * Returns the file to open instead. A file that is not there, or is no library, is left to fail as
+ * it would without us.
+ */
 static const char *exchange(const char *file, const struct trampolines *trampolines)
 {
 	char path[PATH_MAX];

@@ -21,7 +21,10 @@
 
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-/* glibc adds the load address to the pointers of a dynamic section in place, on most machines. */
+/*
+ * Returns the address that an entry holds: glibc adds the load address to the pointers of a dynamic
+ * section in place, on most machines.
+ */
 static uintptr_t address_of(const ElfW(Dyn) * entry)
 {
 	uintptr_t base = (uintptr_t)&__ehdr_start;

@@ -42,7 +42,7 @@ static bool begin(struct making *making, const struct array_extent *extent)
 	return false;
 }
 
-/* The device is full although the limit is not: whether another try is worth it. */
+/* Returns whether the device is full although the limit is not, and another try is worth it. */
 static bool is_full(struct making *making, CUresult result)
 {
 	uint64_t bytes = making->bytes ? making->bytes : 1; /* it is not known of packed formats */

@@ -19,7 +19,7 @@ static CUcontext begins(CUstream stream)
 	return context_current(&current) ? current.handle : NULL;
 }
 
-/* Inside the gate: who closes it then knows of the capture. */
+/* Notes that a capture began. Called inside the gate: who closes it then knows of the capture. */
 static CUresult begun(CUresult result, CUstream stream, CUcontext context)
 {
 	if (result == CUDA_SUCCESS && job_is_active())
@@ -85,7 +85,10 @@ HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
 	             PER_THREAD(hStream));
 }
 
-/* A graph that the program gave to capture into is in the books already, with its nodes. */
+/*
+ * Enters a graph that a capture ended with. One that the program gave to capture into is in the
+ * books already, with its nodes.
+ */
 static CUresult captured(CUresult result, const CUgraph *graph)
 {
 	struct resource *known;

@@ -19,8 +19,8 @@ static struct measuring begin_making(CUdevice dev)
 }
 
 /*
- * One that did not exist before. What is known under its handle is leaving, or ended without our
- * seeing it.
+ * Enters a context that did not exist before. What is known under its handle is leaving, or ended
+ * without our seeing it.
  */
 static void enter_new(CUcontext made, CUdevice dev, CUgreenCtx green)
 {
@@ -94,7 +94,7 @@ static primary_lock *lock_of_primary(CUdevice dev)
 	return &primary_locks[(unsigned int)dev % DEVICE_MAX];
 }
 
-/* is_new: it did not live before. */
+/* Retains a primary context. *is_new: it did not live before. */
 static CUresult retain_primary(CUcontext *out, CUdevice dev, struct measuring *measuring,
                                bool *is_new)
 {
@@ -175,7 +175,9 @@ HOOK(cuCtxSetCurrent, CUcontext ctx)
 
 /* --- destroyed --- */
 
-/* After the driver's answer: what is kept of the context goes, or is what it was. */
+/*
+ * Ends a context's leaving, after the driver's answer: what is kept of it goes, or is what it was.
+ */
 static void end_leaving(struct context *context, struct leaving *cost, bool gone)
 {
 	/* Not where another thread, which was given the handle, does it. */
@@ -253,7 +255,7 @@ static bool find_primary(CUdevice dev, CUcontext *primary)
 	return found;
 }
 
-/* *gone: with the last reference, or because it is reset. */
+/* Releases or resets a primary context. *gone: with the last reference, or because it is reset. */
 static CUresult end_primary(CUdevice dev, CUresult (*real)(CUdevice), bool resets, bool *gone)
 {
 	CUresult result;

@@ -72,7 +72,7 @@ static struct object_weight weight_of(const CUgraphNodeParams *p)
 #define CHILD_USE(g) ((struct node_use){.child = (g)})
 #define NO_USE       ((struct node_use){0})
 
-/* A kernel goes by its function or by itself. */
+/* Returns what a kernel node uses. A kernel goes by its function or by itself. */
 static struct node_use kernel_use(const CUDA_KERNEL_NODE_PARAMS *p)
 {
 	struct node_use use = KERNEL_USE(p);
@@ -100,7 +100,7 @@ static struct node_use use_of(const CUgraphNodeParams *p)
 	return use;
 }
 
-/* The graph may be the body of a conditional node. */
+/* Enters a node that was added to a graph, which may be the body of a conditional node. */
 static void node_added(CUresult result, const CUgraphNode *node, CUgraph graph,
                        const struct object_weight *weight)
 {
@@ -213,7 +213,7 @@ HOOK(cuGraphAddMemFreeNode, NODE, CUdeviceptr dptr)
 	    NOTHING, NO_USE);
 }
 
-/* The bodies that a conditional node was given. */
+/* Enters the bodies that a conditional node was given. */
 static void bodies_made(CUresult result, const CUgraphNode *node, const CUgraphNodeParams *p)
 {
 	if (result != CUDA_SUCCESS || !node || !p || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
@@ -306,7 +306,10 @@ HOOK(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 	            sampled_changed_node, hNode, use_of(nodeParams));
 }
 
-/* A node of an executable graph: what the whole costs is to be learnt anew. */
+/*
+ * Returns the weight of an executable graph of which a node is changed: what the whole costs is to
+ * be learnt anew.
+ */
 static struct object_weight unchanged(CUgraphExec exec)
 {
 	struct object_weight weight = NOTHING;

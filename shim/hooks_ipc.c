@@ -50,7 +50,7 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	return result;
 }
 
-/* How much it is, the driver says. */
+/* Enters memory that was opened. How much it is, the driver says. */
 static CUresult opened(CUresult result, const CUdeviceptr *dptr)
 {
 	KEEP_ERRNO;
@@ -65,7 +65,7 @@ static CUresult opened(CUresult result, const CUdeviceptr *dptr)
 	return result;
 }
 
-/* Memory that the job has already, or is charged for now. */
+/* Enters memory that was opened by a handle: the job has it already, or is charged for it now. */
 static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
                                  const CUdeviceptr *dptr)
 {
@@ -99,7 +99,10 @@ static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
 	return result;
 }
 
-/* Without a context the driver says so, whosever handle it is. */
+/*
+ * Opens memory of which the handle is ours. Without a context the driver says so, whosever handle
+ * it is. Returns false where the driver is to be asked.
+ */
 static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned int flags,
                       CUresult *result)
 {

@@ -35,7 +35,7 @@ static bool may_come(CUdeviceptr address, size_t *count)
 	return most != 0 || *count == 0;
 }
 
-/* A device that is not there the driver must refuse. */
+/* Returns whether this is a device of the job's. One that is not there the driver must refuse. */
 static bool is_device(CUdevice device)
 {
 	return device != CU_DEVICE_CPU && job_is_active() && context_device(device);
@@ -89,7 +89,7 @@ static const CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
 PREFETCH_V2(cuMemPrefetchAsync_v2)
 PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
 
-/* An advice to prefer a device, or to prefer nothing any more, lets pages come. */
+/* Returns whether an advice lets pages come: to prefer a device, or to prefer nothing any more. */
 static bool lets_come(CUmem_advise advice, bool device)
 {
 	return advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION ||
@@ -177,7 +177,10 @@ static void charge_batch(const CUdeviceptr *dptrs, const size_t *sizes, size_t c
 	}
 }
 
-/* Each location is for the ranges from its index up to the next one's. */
+/*
+ * Notes what a batch prefetched. Each location is for the ranges from its index up to the next
+ * one's.
+ */
 static void batch_prefetched(const CUdeviceptr *dptrs, const size_t *sizes, size_t count,
                              const CUmemLocation *locations, const size_t *first,
                              size_t locations_count)

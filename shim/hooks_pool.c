@@ -36,7 +36,10 @@ static CUresult native(void *cookie, CUdeviceptr *address)
 	                     : r->alloc(address, r->size, r->stream);
 }
 
-/* Captured allocations become graph nodes: nothing is allocated now. */
+/*
+ * Returns whether the stream is being captured: then allocations become graph nodes, and nothing is
+ * allocated now.
+ */
 static bool is_capturing(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -46,8 +49,8 @@ static bool is_capturing(CUstream stream)
 }
 
 /*
- * The one that cuMemAllocAsync draws from: of the stream's device, which need not be the current
- * one.
+ * Returns the pool that cuMemAllocAsync draws from: of the stream's device, which need not be the
+ * current one.
  */
 static struct pool *current_pool(CUstream stream)
 {
@@ -60,7 +63,7 @@ static struct pool *current_pool(CUstream stream)
 	return context_current(&context) ? pool_current(context.device) : NULL;
 }
 
-/* stream: as the pacer names it, with NULL replaced. */
+/* Allocates in the order of a stream. stream: as the pacer names it, with NULL replaced. */
 static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream stream)
 {
 	KEEP_ERRNO;
@@ -161,7 +164,7 @@ HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
 
 /* --- the pools --- */
 
-/* One that the program was given; of which device, if of any, the location says. */
+/* Learns of a pool that the program was given; of which device, if of any, the location says. */
 static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
                       bool is_new)
 {
@@ -188,7 +191,7 @@ static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdev
 	return learn(result, pool, &location, false);
 }
 
-/* Managed pools are on a device, too. */
+/* Learns of a pool of any type: managed ones are on a device, too. */
 static CUresult learn_typed(CUresult result, const CUmemoryPool *pool,
                             const CUmemLocation *location, CUmemAllocationType type)
 {

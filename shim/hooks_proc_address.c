@@ -12,7 +12,9 @@
 
 enum { NOTED_MAX = 256 };
 
-/* Each name is said once; when the table is full, no more. */
+/*
+ * Returns whether a name is still to be said. Each is said once; when the table is full, no more.
+ */
 static bool is_news(const char *symbol)
 {
 	static _Atomic uint64_t noted[NOTED_MAX];

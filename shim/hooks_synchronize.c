@@ -27,7 +27,10 @@ static CUresult all_is_done(CUresult result)
 	return result;
 }
 
-/* Last: what else is to be done now would wait for what moves. */
+/*
+ * Notes that the program has waited. Comes last: what else is to be done now would wait for what
+ * moves.
+ */
 static CUresult waited(CUresult result)
 {
 	if (result == CUDA_SUCCESS)

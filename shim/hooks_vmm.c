@@ -20,7 +20,7 @@
  * because the mover may give it other memory.
  */
 
-/* The program has it of cuMemAlloc: it is nothing that was mapped. */
+/* Returns whether the program has the address of cuMemAlloc: then it is nothing that was mapped. */
 static bool is_of_arena(CUdeviceptr address)
 {
 	return job_is_active() && arena_at(address);

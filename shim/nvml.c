@@ -29,7 +29,10 @@
 
 /* --- the real library --- */
 
-/* A reference that is kept: from the first query on NVML stays. NULL while the process has none. */
+/*
+ * Returns NVML by a reference that is kept: from the first query on it stays. NULL while the
+ * process has none.
+ */
 static void *real_library(void)
 {
 	static void *library;
@@ -52,7 +55,10 @@ static void *real(const char *symbol)
 	return library ? dlsym(library, symbol) : NULL;
 }
 
-/* NVML is not linked -Bsymbolic: what it asks itself comes here too, and is to hear the truth. */
+/*
+ * Returns whether the caller is in the library of this function. NVML is not linked -Bsymbolic:
+ * what it asks itself comes here too, and is to hear the truth.
+ */
 static bool is_called_by(void *library_function, void *caller)
 {
 	Dl_info ours, theirs;
@@ -85,7 +91,10 @@ static bool identify(nvmlDevice_t handle, struct config_device *device)
 	return true;
 }
 
-/* A GPU that is divided by MIG runs nothing itself: its numbers are the sum of its parts. */
+/*
+ * Returns whether a GPU is divided by MIG. Such a one runs nothing itself: its numbers are the sum
+ * of its parts.
+ */
 static bool is_divided(nvmlDevice_t handle, const char *uuid)
 {
 	nvmlReturn_t (*get_mode)(nvmlDevice_t, unsigned int *, unsigned int *) =
@@ -150,7 +159,10 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 
 /* --- opening it --- */
 
-/* "libnvidia-ml.so", "libnvidia-ml.so.1", "libnvidia-ml.so.580.65.06", with or without a folder. */
+/*
+ * Returns whether a file is named as NVML is: "libnvidia-ml.so", "libnvidia-ml.so.1",
+ * "libnvidia-ml.so.580.65.06", with or without a folder.
+ */
 static bool is_library_name(const char *file)
 {
 	static const char stem[] = "libnvidia-ml.so";
@@ -195,8 +207,8 @@ static bool lacks(const char *symbol)
 }
 
 /*
- * Where it is loaded once it stays, and NVML with it: who has functions of ours may call them any
- * time.
+ * Loads the stand-in. Once it is loaded it stays, and NVML with it: who has functions of ours may
+ * call them any time.
  */
 static bool load_stand_in(int mode)
 {
@@ -215,8 +227,9 @@ static bool load_stand_in(int mode)
 }
 
 /*
- * NVML is opened as the program named it, so that what is not there, or is another file, is as
- * without us. A second NVML beside the first is left alone: our functions speak to the first.
+ * Returns the file to open instead of NVML, mostly `file` itself. NVML is opened as the program
+ * named it, so that what is not there, or is another file, is as without us. A second NVML beside
+ * the first is left alone: our functions speak to the first.
  */
 const char *shim_nvml_file(const char *file, int mode)
 {

@@ -164,7 +164,7 @@ static int count_processes(const nvmlProcessUtilizationSample_t *samples, unsign
 	return processes;
 }
 
-/* Which of our numbers NVML knows us by; 0: not known, it may be by none of them. */
+/* Returns which of our numbers NVML knows us by; 0: not known, it may be by none of them. */
 static unsigned int own_number(const nvmlProcessUtilizationSample_t *samples, unsigned int count)
 {
 	static struct numbers numbers;
@@ -204,7 +204,7 @@ static void read_processes(nvmlDevice_t handle, struct foreign_use *use)
 	}
 }
 
-/* The helper thread's: one at a time. */
+/* Reads how much of a device's time is used. Called by the helper thread alone: one at a time. */
 static bool time_used(const struct config_device *device, struct foreign_use *use)
 {
 	nvmlUtilization_t utilisation;

@@ -21,7 +21,10 @@ static void *no_dlmopen(Lmid_t namespace, const char *file, int mode)
 	return NULL;
 }
 
-/* Every caller finds the same address, so a race is harmless. */
+/*
+ * Finds the next function of this name, or else `otherwise`. Every caller finds the same address,
+ * so a race is harmless.
+ */
 static void find_real(void **real, const char *symbol, void *otherwise)
 {
 	if (!__atomic_load_n(real, __ATOMIC_RELAXED)) {

@@ -59,7 +59,7 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
 
 /* --- graphs --- */
 
-/* Where no arena is, nothing is to be credited. */
+/* Returns whether anything is to be credited: nothing where no arena is. */
 static bool is_wanted(void)
 {
 	return atomic_load_explicit(&heat_sampling, memory_order_relaxed) && job_is_active();
@@ -103,7 +103,9 @@ void sampled_node(CUgraph graph, const struct node_use *use)
 		credit(whole_of(graph), use);
 }
 
-/* The node of a captured graph is not in the books: it may be any graph's. */
+/*
+ * Credits a changed node. The node of a captured graph is not in the books: it may be any graph's.
+ */
 void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 {
 	KEEP_ERRNO;
@@ -180,7 +182,7 @@ void sampled_image(const struct resource_type *type, uint64_t code, const void *
 	resource_release(object);
 }
 
-/* A library's module has the library's image. */
+/* Returns the resource that holds an image: a library's module has the library's. */
 static struct resource *image_holder(const struct resource_type *type, uint64_t code)
 {
 	struct resource *object = context_find_object(type, code);

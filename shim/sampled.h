@@ -47,20 +47,20 @@ struct node_use {
 void sampled_node(CUgraph graph, const struct node_use *use);
 void sampled_changed_node(CUgraphNode node, const struct node_use *use);
 void sampled_exec_node(CUgraphExec exec, const struct node_use *use);
-/* `to` was made from `from`, or is now what that is. */
+/* Notes that `to` was made from `from`, or is now what that is. */
 void sampled_made_graph(const void *to, CUgraph from);
 void sampled_updated_graph(CUgraphExec exec, CUgraph from);
-/* A graph or executable graph is destroyed. */
+/* Forgets a graph or executable graph that is destroyed. */
 void sampled_forget_graph(const void *graph);
-/* graph: NULL: the capture failed. */
+/* Notes that a capture ended with this graph. graph: NULL: the capture failed. */
 void sampled_captured_graph(CUgraph graph);
 
 /* --- others --- */
 
-/* A descriptor was made that leads to this address. */
+/* Notes that a descriptor was made that leads to this address. */
 void sampled_hide(CUdeviceptr address);
 /*
- * Note by what a function's parameters are known: an image, loaded as a module or library, and the
+ * Notes by what a function's parameters are known: an image, loaded as a module or library, and the
  * name in it.
  */
 void sampled_image(const struct resource_type *type, uint64_t code, const void *image);
@@ -68,8 +68,8 @@ void sampled_function(CUfunction function, const struct resource_type *owner_typ
                       const char *name);
 void sampled_function_of(CUfunction function, CUkernel kernel);
 /*
- * One may be about to go: what the driver said of functions is asked again, as their handles may be
- * others' soon.
+ * Forgets what the driver said of functions, when one may be about to go: it is asked again, as
+ * their handles may be others' soon.
  */
 void sampled_forget_asked(void);
 

@@ -12,7 +12,7 @@
  */
 static LOCK_OF(KEPT) kept_lock = LOCK_FREE;
 
-/* Of streams there mostly is nothing. */
+/* Returns whether more is kept of this type elsewhere. Of streams there mostly is nothing. */
 static bool keeps_more(const struct resource_type *type)
 {
 	if (type == &object_type_stream)
@@ -21,7 +21,7 @@ static bool keeps_more(const struct resource_type *type)
 	       type == &object_type_module || type == &object_type_library;
 }
 
-/* With the lock held. */
+/* Forgets what is kept of an object elsewhere. Called with the lock held. */
 static void forget_kept(const struct resource_type *type, uint64_t object)
 {
 	if (type == &object_type_stream)
@@ -32,7 +32,10 @@ static void forget_kept(const struct resource_type *type, uint64_t object)
 		sampled_forget_asked(); /* its functions' handles may be others' now */
 }
 
-/* One of this handle that is in the books is gone, or about to leave them. With the lock held. */
+/*
+ * Forgets what is kept of an object of this handle that is in the books and is gone, or about to
+ * leave them. Called with the lock held.
+ */
 static void forget_kept_of_last(const struct object_entry *entry)
 {
 	struct resource *last = context_find_object(entry->type, entry->address);
@@ -42,7 +45,10 @@ static void forget_kept_of_last(const struct object_entry *entry)
 	resource_release(last);
 }
 
-/* What cuda.h makes without a context, and what outlives all of them. */
+/*
+ * Returns whether a type belongs to no context: what cuda.h makes without one, and what outlives
+ * all of them.
+ */
 static bool belongs_to_no_context(const struct resource_type *type)
 {
 	return type == &object_type_graph || type == &object_type_graph_node ||
@@ -51,7 +57,7 @@ static bool belongs_to_no_context(const struct resource_type *type)
 	       type == &object_type_kernel || type == &object_type_green_context;
 }
 
-/* Which books it is in. */
+/* Returns which books a type is in. */
 static struct registry *books_of(const struct resource_type *type, const char **container)
 {
 	const struct context *context = belongs_to_no_context(type) ? NULL : context_here();
@@ -109,7 +115,7 @@ void track_flagged(const struct resource_type *type, uint64_t object, unsigned i
 		enter(&entry);
 }
 
-/* By this very owner before. */
+/* Returns whether this very owner has handed the object out before. */
 static bool is_handed_out(const struct resource_type *type, uint64_t object,
                           const struct resource_type *owner_type, uint64_t owner)
 {

@@ -122,19 +122,28 @@ void track(const struct resource_type *type, uint64_t object, uint64_t bytes);
 void track_weighed(const struct resource_type *type, uint64_t object,
                    const struct object_weight *weight);
 void track_flagged(const struct resource_type *type, uint64_t object, unsigned int flags);
-/* Likewise, one that goes with its owner; nothing happens when it is known. weight NULL: none. */
+/*
+ * Tracks likewise one that goes with its owner; nothing happens when it is known. weight NULL:
+ * none.
+ */
 void track_owned(const struct resource_type *type, uint64_t object,
                  const struct object_weight *weight, const struct resource_type *owner_type,
                  uint64_t owner);
-/* Whatever context it was made in, the current one first. */
+/*
+ * Begins to take an object out of the books, whatever context it was made in, the current one
+ * first.
+ */
 void untrack(const struct resource_type *type, uint64_t object, struct tracked *going);
-/* After the driver's answer: gone for good, with what is kept of it elsewhere, or as it was. */
+/*
+ * Ends it after the driver's answer: gone for good, with what is kept of it elsewhere, or as it
+ * was.
+ */
 void untrack_end(struct tracked *going, CUresult result);
 
 /* Set with the first mapping of external memory: until then no free looks for one. */
 extern _Atomic bool track_any_mapped_buffer;
 
-/* As measured.h; nothing where the job is not active. */
+/* Measures as measured.h does; does nothing where the job is not active. */
 struct measuring begin_measuring(void);
 struct measuring begin_measuring_seldom(void);
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);

@@ -30,7 +30,10 @@ static void open_file(void)
 		fail("%s: %s", path, own_file_error(lock));
 }
 
-/* The last to leave removes the file; a lock on a removed one keeps nobody out. */
+/*
+ * Returns whether the file was removed. The last to leave removes it; a lock on a removed one keeps
+ * nobody out.
+ */
 static bool was_removed(void)
 {
 	struct stat status;
@@ -65,7 +68,7 @@ static void read_token(char token[CLAIM_TOKEN_MAX])
 		make_token(token);
 }
 
-/* The other launcher has the lock for itself until its job's limits stand. */
+/* Waits for the other launcher, which has the lock for itself until its job's limits stand. */
 static void wait_for_setup(void)
 {
 	struct deadline deadline = DEADLINE_IN(SETUP_NS);

@@ -14,11 +14,12 @@
 enum { CLAIM_TOKEN_MAX = 48 };
 
 /*
- * False when the name is taken and join is not set. *first: no other launcher holds it; the token
- * is new then, else theirs. Trouble with the file ends the tool. Released at exit at the latest.
+ * Takes a name. Returns false when it is taken and join is not set. *first: no other launcher holds
+ * it; the token is new then, else theirs. Trouble with the file ends the tool. Released at exit at
+ * the latest.
  */
 bool claim_take(const char *job, bool join, bool *first, char token[CLAIM_TOKEN_MAX]);
-/* Set-up is done: others may join. */
+/* Shares the name when set-up is done: others may join. */
 void claim_share(void);
 void claim_release(void);
 

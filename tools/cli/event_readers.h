@@ -13,11 +13,14 @@ struct event_readers;
 
 /* Ends the tool without memory. room: of the queue. */
 struct event_readers *event_readers_create(size_t room);
-/* The reader of this job's rings (NULL: of every job's) in a directory, until the end. */
+/*
+ * Finds the reader of this job's rings (NULL: of every job's) in a directory; it stays until the
+ * end.
+ */
 struct ring_reader *event_readers_find(struct event_readers *readers, const char *job,
                                        int directory);
 struct queue *event_readers_work(struct event_readers *readers);
-/* What is in the queue is freed, and every reader is gone. */
+/* Destroys them: what is in the queue is freed, and every reader is gone. */
 void event_readers_destroy(struct event_readers *readers);
 
 #endif

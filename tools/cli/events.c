@@ -67,7 +67,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* How a time of day or a date is written; what is not said is today's, or 0. */
+/* Parses a time of day or a date as it is written; what is not said is today's, or 0. */
 static bool parse_date(const char *text, uint64_t *ns)
 {
 	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
@@ -233,7 +233,7 @@ static void restore(const char *path)
 	free(state);
 }
 
-/* Where it says something else than before. */
+/* Saves the reader's state where it says something else than before. */
 static void save(const char *path)
 {
 	static uint64_t saved = UINT64_MAX;
@@ -273,7 +273,7 @@ struct round {
 	bool failed;
 };
 
-/* Once, however many rounds meet it. */
+/* Complains of something once, however many rounds meet it. */
 static void complain_once(struct round *round, const char *message)
 {
 	struct faults *fault = round->faults;
@@ -326,7 +326,7 @@ static void keep(struct round *round, const struct ring_entry *entry)
 	round->count++;
 }
 
-/* Whatever is in the queue. */
+/* Reads whatever is in the queue. */
 static void read_work(struct round *round)
 {
 	struct ring_entry entry[AT_ONCE];

@@ -20,8 +20,8 @@ char *follow_override_path(const char **job);
 /* Waits, then prints limits and shares per GPU. An exit status; what is wrong has been said. */
 int follow(const char *job, uint64_t timeout_ns);
 /*
- * The same until the job's memory has left the GPUs, as long as it moves at all, and says what
- * stays. It is a failure if more stays than what can never move.
+ * Follows in the same way until the job's memory has left the GPUs, as long as it moves at all, and
+ * says what stays. It is a failure if more stays than what can never move.
  */
 int follow_eviction(const char *job, uint64_t timeout_ns);
 /*

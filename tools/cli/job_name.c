@@ -9,7 +9,7 @@
 #include "tools/doctor/paths.h"
 #include "tools/view/tool.h"
 
-/* For a Python program the script says more than the interpreter. */
+/* Returns the name of a program. For a Python program the script says more than the interpreter. */
 static const char *program_name(char **program)
 {
 	const char *base = paths_base(program[0]);
@@ -25,7 +25,7 @@ static const char *program_name(char **program)
 	return base;
 }
 
-/* PROGRAM-PID of letters a job's name may have. */
+/* Returns PROGRAM-PID, of letters that a job's name may have. */
 static char *program_job(char **program)
 {
 	const char *base = program_name(program);
@@ -42,8 +42,8 @@ static char *program_job(char **program)
 }
 
 /*
- * PREFIX-NAME, where the variable that has the name is set. Of a long one the end tells it from
- * others.
+ * Returns PREFIX-NAME where the variable that has the name is set, else NULL. Of a long one the end
+ * tells it from others.
  */
 static char *named_by(const char *prefix, const char *variable)
 {

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * The Slurm job or the Kubernetes pod we are in, else the program and our process number. *common:
- * all that runs there is meant to be this one job. The caller frees it; what cannot be a name ends
- * the tool.
+ * Returns a name for the job: the Slurm job or the Kubernetes pod we are in, else the program and
+ * our process number. *common: all that runs there is meant to be this one job. The caller frees
+ * it; what cannot be a name ends the tool.
  */
 char *job_name(char **program, bool *common);
 

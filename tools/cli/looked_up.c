@@ -105,7 +105,7 @@ static bool are_alike(const struct handle *one, const struct handle *other)
 	return one->type_hash == other->type_hash && strcmp(one->container, other->container) == 0;
 }
 
-/* What stands there instead, in the registry's words. */
+/* Returns what stands there instead, in the registry's words. */
 static char *say_why(struct looked_up_device *device, const struct handle *handle)
 {
 	char message[2 * REGISTRY_HANDLE_MAX] = "", name[REGISTRY_HANDLE_MAX];
@@ -120,7 +120,7 @@ static char *say_why(struct looked_up_device *device, const struct handle *handl
 	return text("%s", message);
 }
 
-/* Most are: then they need not be read again. */
+/* Returns whether the names are addresses. Most are: then they need not be read again. */
 static bool are_addresses(const char *const *names, size_t n, uint64_t *objects)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -131,7 +131,7 @@ static bool are_addresses(const char *const *names, size_t n, uint64_t *objects)
 	return true;
 }
 
-/* Of one type in one container. */
+/* Finds handles of one type in one container. */
 static void find_alike(struct looked_up_device *device, const struct handle *handles, size_t n,
                        struct looked_up *found)
 {

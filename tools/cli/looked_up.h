@@ -21,8 +21,10 @@ struct looked_up {
 
 struct looked_up_device;
 
-/* Of the GPU of this number in the process, which listed these among others. Without memory the
- * tool ends. */
+/*
+ * Creates one of the GPU of this number in the process, which listed these among others. Without
+ * memory the tool ends.
+ */
 struct looked_up_device *looked_up_create(const char *job, int process, int gpu,
                                           const struct listed *listed, size_t count);
 void looked_up_destroy(struct looked_up_device *device);

@@ -83,7 +83,7 @@ uint64_t moving_bytes(const struct segment_view *view, enum moving_way way)
 	return bytes;
 }
 
-/* "[#####...............]": how much of what there was to move has been. */
+/* Draws how much of what there was to move has been: "[#####...............]". */
 static const char *progress(uint64_t left, uint64_t all, char bar[PROGRESS + 3])
 {
 	int done = all > left ? (int)((double)(all - left) / (double)all * PROGRESS) : 0;

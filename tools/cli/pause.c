@@ -65,7 +65,7 @@ static bool write_keys(const struct request *request, const char *path, const ch
 	return false;
 }
 
-/* value NULL: back to what the weaker layers say. */
+/* Writes a key. value NULL: back to what the weaker layers say. */
 static bool write_key(const struct request *request, const char *path, const char *selector,
                       enum config_key key, const char *value)
 {
@@ -81,7 +81,7 @@ static bool write_share(const struct request *request, const char *path, const c
 	return write_key(request, path, selector, CONFIG_KEY_share, value);
 }
 
-/* A job that is told both at once is never seen half way. */
+/* Pauses and evicts in one step: a job that is told both at once is never seen half way. */
 static bool pause_and_evict(const struct request *request, const char *path)
 {
 	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
@@ -91,7 +91,7 @@ static bool pause_and_evict(const struct request *request, const char *path)
 	return write_keys(request, path, "", keys, values);
 }
 
-/* A share for one GPU is stronger than that for all, so every one that stands is set. */
+/* Sets every share that stands to 0: one for one GPU is stronger than that for all. */
 static bool pause_shares(const struct request *request, const char *path,
                          const struct shares *standing)
 {

@@ -22,7 +22,7 @@ struct types {
 	} type[64]; /* more there are not */
 };
 
-/* How many of each type, the most first. */
+/* Counts how many there are of each type, the most first. */
 static void count_types(const struct asked *asked, struct types *types)
 {
 	types->count = 0;
@@ -179,7 +179,7 @@ int resources_show(const struct segment_view *view, bool as_json)
 
 /* --- handles --- */
 
-/* The process that a handle names; NULL: *why says what there is of it. */
+/* Returns the process that a handle names; NULL: *why says what there is of it. */
 static const struct asked *asked_of(const struct segment_view *view, const struct asked *asked,
                                     int count, const struct handle *handle, char **why)
 {

@@ -56,7 +56,7 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : strcmp(one->handle.name, other->handle.name);
 }
 
-/* One line of the list, ended by NUL. */
+/* Reads one line of the list, ended by NUL. */
 static bool read_line(char *at, struct listed *line)
 {
 	char *end;

@@ -143,7 +143,7 @@ static struct config *load_config(const char *override_file)
 	exit(EX_CONFIG);
 }
 
-/* Given, or configured, or that of what we run in. */
+/* Chooses the job's name: given, or configured, or that of what we run in. */
 static const char *choose_name(struct run *run)
 {
 	struct config *config = load_config(NULL);
@@ -167,7 +167,10 @@ static bool can_read(const char *file)
 	return !S_ISDIR(found.st_mode);
 }
 
-/* The program may change its folder before it reads this. */
+/*
+ * Tells the program which configuration file to read, by an absolute path: it may change its folder
+ * before it reads this.
+ */
 static void use_config_file(const char *given)
 {
 	const char *file = given ? given : configuration_file();
@@ -243,8 +246,8 @@ static void preload(const char *library)
 }
 
 /*
- * GCC's AddressSanitizer wants to be the first library of a program, which what is preloaded always
- * is.
+ * Lets the program start although GCC's AddressSanitizer wants to be the first library of a
+ * program, which what is preloaded always is.
  */
 static void allow_sanitizer(void)
 {
@@ -278,7 +281,9 @@ static void remove_if_there(char *path)
 	free(path);
 }
 
-/* One task of a Slurm job must not change the limits of the others unasked. */
+/*
+ * Refuses other limits: one task of a Slurm job must not change the limits of the others unasked.
+ */
 static void refuse_other_limits(const struct run *run, const char *job)
 {
 	char *override_file = jobs_file(job, "override.ini");
@@ -291,8 +296,8 @@ static void refuse_other_limits(const struct run *run, const char *job)
 }
 
 /*
- * The name becomes ours, or we join those who have it. What an ended run of this name set is no
- * part of this one. Returns when the run that we are part of began at the earliest.
+ * Takes the name, or joins those who have it. What an ended run of this name set is no part of this
+ * one. Returns when the run that we are part of began at the earliest.
  */
 static uint64_t take_name(const struct run *run, const char *job)
 {
@@ -324,7 +329,10 @@ static uint64_t take_name(const struct run *run, const char *job)
 /* No spillway set holds the override file for so long. */
 #define LOCK_NS 10000000000ull
 
-/* The flags become the job's override; then everything the shim will read has to be right. */
+/*
+ * Sets the limits: the flags become the job's override; then everything the shim will read has to
+ * be right.
+ */
 static void set_limits(const struct run *run, const char *job)
 {
 	char override_file[PATH_MAX];

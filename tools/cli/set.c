@@ -89,7 +89,10 @@ static bool keep_share_for_resume(struct set *set)
 	return done;
 }
 
-/* Before a job knows its GPUs, nobody can tell. */
+/*
+ * Returns whether the job has such a GPU; before a job knows its GPUs, nobody can tell, and it is
+ * true.
+ */
 static bool job_has_gpu(const char *job, const char *selector)
 {
 	struct segment_view *view = jobs_read(job);
@@ -126,8 +129,8 @@ static void warn(const char *override_file)
 }
 
 /*
- * The INI that is saved to standard output has it for itself: what is said goes to standard error.
- * Returns the output, or -1.
+ * Keeps standard output for the INI that is saved to it, which has it for itself: what is said goes
+ * to standard error. Returns the output, or -1.
  */
 static int keep_output_for(const char *save)
 {

@@ -129,7 +129,7 @@ static void check_together(const struct stat_options *stat)
 		usage_error("--format antman: expected a job");
 }
 
-/* Behind the job: a handle that is to be looked up. */
+/* Adds a handle, which stands behind the job: one that is to be looked up. */
 static void add_handle(struct stat_options *stat, const char *argument)
 {
 	struct handle handle;
@@ -257,7 +257,7 @@ static void print_table(const struct rows *rows)
 	table_end(&table, stdout);
 }
 
-/* Read by whoever collects it, so that it is nobody's secret: 0644. */
+/* Writes the text file. Whoever collects it reads it, so that it is nobody's secret: 0644. */
 static void write_textfile(const char *path, const struct rows *rows)
 {
 	struct output file;

@@ -88,7 +88,10 @@ static const char *provider_name(unsigned int code)
 	return counter_field_word(offsetof(struct statistics, provider), code);
 }
 
-/* The first that works serves the GPU; whether live memory can move, depends on which. */
+/*
+ * Prints the provider that serves the GPU: the first that works; whether live memory can move,
+ * depends on which.
+ */
 static void print_choice(int gpu, const struct driver_features *features)
 {
 	unsigned int code = PROVIDER_NUMA;
@@ -339,7 +342,7 @@ static bool is_unknown(const struct setting *setting, const char *written)
 	return setting->device->memory == 0 && written && strchr(written, '%');
 }
 
-/* Why the setting does not do what it says, "" if it does. */
+/* Returns why the setting does not do what it says, "" if it does. */
 static const char *why_not_obeyed(const struct setting *setting)
 {
 	const struct config_gpu *settings = setting->settings;

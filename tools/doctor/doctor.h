@@ -4,7 +4,7 @@
 #ifndef SPILLWAY_DOCTOR_H
 #define SPILLWAY_DOCTOR_H
 
-/* As the commands of tools/cli/commands.h. */
+/* Runs as the commands of tools/cli/commands.h do. */
 int command_doctor(int argc, char **argv);
 
 #endif

@@ -35,7 +35,7 @@ static bool own_folder(char folder[PATH_MAX])
 	return true;
 }
 
-/* PATH below the tool's own folder, made absolute, if it is there. */
+/* Finds PATH below the tool's own folder, made absolute, if it is there. */
 static bool beside_tool(const char *folder, const char *file, char found[PATH_MAX])
 {
 	char own[PATH_MAX], path[3 * PATH_MAX], absolute[PATH_MAX];

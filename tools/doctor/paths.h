@@ -18,11 +18,11 @@ struct paths {
  * its path.
  */
 bool paths_shim(struct paths *paths, char *message, size_t size);
-/* The software GPU's folder and its libcuda.so.1 in it. */
+/* Finds the software GPU's folder and its libcuda.so.1 in it. */
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
 /* Returns what follows the last slash. */
 const char *paths_base(const char *path);
-/* PROGRAM as a shell would find it. False with errno when it would not. */
+/* Finds PROGRAM as a shell would. Returns false with errno when it would not. */
 bool paths_program(const char *program, char found[PATH_MAX]);
 
 #endif

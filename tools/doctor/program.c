@@ -63,7 +63,7 @@ static const char *machine_name(unsigned int machine)
 	return "another machine";
 }
 
-/* The loader the program asks for. False when the file is damaged. */
+/* Reads which loader the program asks for. Returns false when the file is damaged. */
 static bool read_loader(struct image *image, const Elf64_Ehdr *header)
 {
 	for (int i = 0; i < header->e_phnum; i++) {
@@ -160,7 +160,7 @@ static bool is_unprivileged(const char *path, char *reason)
 	           other_user ? "uid" : "gid", other_user ? "user" : "group");
 }
 
-/* The program a "#!" line names; behind env(1), the one that is looked for. */
+/* Reads the program that a "#!" line names; behind env(1), the one that is looked for. */
 static bool read_interpreter(char *line, char **interpreter)
 {
 	char *rest;
@@ -189,7 +189,10 @@ static bool check_elf(const char *path, struct image *image, char *message, size
 	return good;
 }
 
-/* Text without a "#!" line is run by sh, as execvp() does. What is said begins with the script. */
+/*
+ * Checks a script. Text without a "#!" line is run by sh, as execvp() does. What is said begins
+ * with the script.
+ */
 static bool check_script(const char *path, char *head, int depth, char *message, size_t size)
 {
 	static char shell[] = "/bin/sh";
@@ -212,7 +215,7 @@ static bool check_script(const char *path, char *head, int depth, char *message,
 	return check(interpreter, depth + 1, message, size);
 }
 
-/* errno says why it was not found. */
+/* Says why a program was not found, as errno has it. */
 static bool not_found(const char *program, const char *path, char *message, size_t size)
 {
 	int reason = errno;

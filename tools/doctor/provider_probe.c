@@ -36,7 +36,7 @@ static uint64_t cgroup_charge(void)
 	return memory.used == UINT64_MAX ? 0 : memory.used;
 }
 
-/* With the memory there. */
+/* Looks at the charge with the memory there. */
 static void look_at_charge(const struct trial *trial, CUdeviceptr address, size_t size)
 {
 	if (!trial->charge_at)
@@ -57,7 +57,7 @@ static size_t unit_of(const struct trial *trial, const CUmemAllocationProp *prop
 	return (trial->least + unit - 1) / unit * unit;
 }
 
-/* With the physical memory made: the device must reach it, too. */
+/* Tries to map the physical memory, once it is made: the device must reach it, too. */
 static CUresult try_mapping(const struct trial *trial, CUmemGenericAllocationHandle handle,
                             size_t size)
 {
@@ -145,7 +145,10 @@ static CUresult try_provider(const struct trial *trial, unsigned int code)
 	}
 }
 
-/* The middle one of some rounds: whatever else is in the cgroup takes and gives memory, too. */
+/*
+ * Returns whether what a provider makes is charged, by the middle one of some rounds: whatever else
+ * is in the cgroup takes and gives memory, too.
+ */
 static enum driver_charge charge_of(const struct trial *as, unsigned int code)
 {
 	uint64_t before, with;

@@ -42,7 +42,10 @@ static void check_calls(void)
 		        strerror(errno));
 }
 
-/* The first namespace of processes has a number of its own. */
+/*
+ * Returns whether we are in another namespace of processes than the first, which has a number of
+ * its own.
+ */
 static bool has_own_processes(void)
 {
 	static const char first[] = "pid:[4026531836]";

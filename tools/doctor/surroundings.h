@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Each prints findings. None of them keeps a job from running. */
+/* Prints findings, as does the other. Neither keeps a job from running. */
 void surroundings_container(void);
 void surroundings_hami(char *const *environment);
 

@@ -47,7 +47,7 @@ int event_gpu(const struct ring_entry *entry)
 	return ordinal < 0 ? -1 : entry->source->device[ordinal];
 }
 
-/* CLOCK_REALTIME. */
+/* Returns the event's time by CLOCK_REALTIME. */
 static uint64_t event_time(const struct ring_entry *entry)
 {
 	return entry->event.begin_ns + (uint64_t)entry->source->realtime_offset_ns;

@@ -28,19 +28,18 @@ extern const struct event_words event_words[EVENT_KINDS];
 /* Reads a value by its name. Returns false where there is no such value. */
 bool event_value_of(const struct event *event, const char *name, uint64_t *value);
 
-/* The GPU's number within the job; -1: none, or not known. */
+/* Returns the GPU's number within the job; -1: none, or not known. */
 int event_gpu(const struct ring_entry *entry);
 /*
- * The handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...", or as
- * far as there is such:
- * "/job:bert/process:4711". Returns buf.
+ * Writes the handle of what it is about: "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f...",
+ * or as far as there is such: "/job:bert/process:4711". Returns buf.
  */
 const char *event_path(const struct ring_entry *entry, char *buf, size_t size);
 
-/* One line each, newline included. */
+/* Prints one line each, newline included. */
 void event_print_text(FILE *out, const struct ring_entry *entry);
 void event_print_json(FILE *out, const struct ring_entry *entry);
-/* Into an object. */
+/* Writes the values into an object. */
 void event_values_json(struct json *json, const struct event *event);
 
 #endif

@@ -48,7 +48,7 @@ static void put_device(FILE *out, const char *name, const struct row *row)
 	putc('"', out);
 }
 
-/* "busy_ns" that is a sum becomes "spillway_busy_seconds_total". */
+/* Makes a name for Prometheus: "busy_ns" that is a sum becomes "spillway_busy_seconds_total". */
 static void metric_name(const struct counter *counter, char *name, size_t size)
 {
 	static const struct {

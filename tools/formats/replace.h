@@ -18,7 +18,7 @@ struct replace {
 
 /* Returns false after saying why not. */
 bool replace_begin(struct replace *replace, const char *path, mode_t mode);
-/* The new file takes its place. False after saying why not: the old one stands. */
+/* Ends it: the new file takes its place. Returns false after saying why not: the old one stands. */
 bool replace_end(struct replace *replace);
 
 #endif

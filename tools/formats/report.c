@@ -118,7 +118,7 @@ static const char *state_name(const struct segment_view *view,
 	return jobs_live_process(view) ? "draining" : "ended";
 }
 
-/* Negative: not known. */
+/* Adds a cell of a count. Negative: not known. */
 static void cell_count(struct table *table, int count)
 {
 	if (count < 0)
@@ -219,7 +219,7 @@ static void json_statistics(struct json *json, const struct statistics *statisti
 	}
 }
 
-/* Negative: not known. */
+/* Adds a number of a count. Negative: not known. */
 static void json_count(struct json *json, const char *key, int count)
 {
 	if (count < 0)

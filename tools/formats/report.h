@@ -7,9 +7,9 @@
 #include "core/state/segment.h"
 #include "tools/formats/json.h"
 
-/* Job, devices, processes, complaints. */
+/* Prints the job, devices, processes and complaints. */
 void report_text(const struct segment_view *view);
-/* "node_jobs": the other jobs of the node. */
+/* Writes "node_jobs": the other jobs of the node. */
 void report_node_json(struct json *json);
 void report_json(struct json *json, const struct segment_view *view);
 

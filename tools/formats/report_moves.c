@@ -107,7 +107,7 @@ const char *report_inelastic(const struct segment_view *view, int device,
 	return MEANING(why_not_elastic, statistics->elastic);
 }
 
-/* "vmm_host (vmm_numa: not permitted)" */
+/* Prints the provider: "vmm_host (vmm_numa: not permitted)". */
 static void print_provider(const struct statistics *total)
 {
 	const struct {

@@ -7,13 +7,13 @@
 
 #include "core/state/segment.h"
 
-/* Nothing where no GPU has memory that moves or could. */
+/* Prints that part; nothing where no GPU has memory that moves or could. */
 void report_moves(const struct segment_view *view);
 
-/* "pinned": why the limit held is above the limit set, NULL: it is not. */
+/* Returns why the limit held is above the limit set: "pinned"; NULL: it is not. */
 const char *report_held(const struct statistics *total);
 
-/* Say in words why a move waits, and what keeps memory on a GPU (enum held_reason). */
+/* Says in words why a move waits, and what keeps memory on a GPU (enum held_reason). */
 const char *report_pending(const struct statistics *statistics);
 const char *report_held_meaning(uint64_t held_reason);
 /* Says why memory that this process or job counts cannot move. */

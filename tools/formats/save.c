@@ -50,13 +50,13 @@ static bool read_lines(struct lines *lines, const struct target *target)
 	return true;
 }
 
-/* "\r\n" where the file has it. */
+/* Returns what ends a line: "\r\n" where the file has it. */
 static const char *line_end(const struct lines *lines)
 {
 	return lines->count && strstr(lines->line[0], "\r\n") ? "\r\n" : "\n";
 }
 
-/* Before something is put after it, a last line that has no end gets one. */
+/* Ends a last line that has no end, before something is put after it. */
 static void end_last_line(struct lines *lines)
 {
 	char **last = lines->count ? &lines->line[lines->count - 1] : NULL;
@@ -69,7 +69,7 @@ static void end_last_line(struct lines *lines)
 	*last = whole;
 }
 
-/* Without the byte order mark that a first line may have. */
+/* Returns the line without the byte order mark that a first line may have. */
 static const char *plain(const char *line)
 {
 	return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? line + 3 : line;
@@ -156,7 +156,7 @@ static void put(struct lines *lines, const char *section, const char *key, const
 	insert(lines, last + 1, text("%s = %s%s", key, value, line_end(lines)));
 }
 
-/* inih's handler, for the override file. */
+/* Takes a key of the override file, as inih's handler. */
 static int take(void *cookie, const char *section, const char *key, const char *value)
 {
 	struct save *save = cookie;

@@ -48,7 +48,7 @@ struct server {
 	struct connection connection[CONNECTIONS];
 };
 
-/* The address in numbers, so that no name service is asked; NULL when it is none. */
+/* Resolves an address in numbers, so that no name service is asked; NULL when it is none. */
 static struct addrinfo *resolve(const char *address)
 {
 	static const struct addrinfo hints = {
@@ -82,7 +82,7 @@ void serve_check(const char *address)
 	freeaddrinfo(found);
 }
 
-/* With port 0 the kernel chooses one; it is said. */
+/* Listens on an address. With port 0 the kernel chooses one; it is said. */
 static int listen_on(const char *address)
 {
 	struct addrinfo *at = resolve(address);
@@ -153,7 +153,9 @@ static void answer_page(struct server *server, struct connection *connection)
 	free(page);
 }
 
-/* "GET /metrics?x HTTP/1.1": method, target without its query, version. */
+/*
+ * Decides what to answer to "GET /metrics?x HTTP/1.1": method, target without its query, version.
+ */
 static void decide(struct server *server, struct connection *connection)
 {
 	char *line = connection->request;
@@ -213,8 +215,8 @@ static void receive(struct server *server, struct connection *connection)
 }
 
 /*
- * Then we say that we have ended, and wait until the other side does: closing while something of
- * theirs is unread would reset the connection and take our answer with it.
+ * Transmits the answer. Then we say that we have ended, and wait until the other side does: closing
+ * while something of theirs is unread would reset the connection and take our answer with it.
  */
 static void transmit(struct connection *connection)
 {
@@ -236,8 +238,8 @@ static void transmit(struct connection *connection)
 }
 
 /*
- * How little is lost with it: nobody asked, the answer is on its way to who does not end, somebody
- * waits for an answer.
+ * Returns how much is lost with it, from the least: nobody asked, the answer is on its way to who
+ * does not end, somebody waits for an answer.
  */
 static int worth(const struct connection *connection)
 {

@@ -20,7 +20,7 @@ struct shares {
 
 /* Reads them. Returns false when there is no such file. One that cannot be read ends the tool. */
 bool shares_read(const char *path, struct shares *shares);
-/* The value for this selector, or NULL. */
+/* Returns the value for this selector, or NULL. */
 const char *shares_get(const struct shares *shares, const char *selector);
 void shares_set(struct shares *shares, const char *selector, const char *value);
 /* Replaces the file as one step, mode 0600. False after saying why not. */

@@ -19,7 +19,9 @@ struct table {
 	bool folds; /* what is too long yet goes on below, after its first column once more */
 };
 
-/* One heading per column; "<" before it puts the column's text to the left, else it stands right.
+/*
+ * Starts a table with one heading per column; "<" before it puts the column's text to the left,
+ * else it stands right.
  */
 void table_start(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -15,8 +15,8 @@
 struct trace;
 
 /*
- * The file is there when the trace ends. NULL after saying why not. path lives as long as the
- * trace.
+ * Begins a trace. The file is there when the trace ends. Returns NULL after saying why not. path
+ * lives as long as the trace.
  */
 struct trace *trace_begin(const char *path);
 /* Adds an event; they come in the order of their begin, as far as is known. */

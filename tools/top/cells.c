@@ -24,7 +24,7 @@ const char *top_heading(enum top_column column, bool *left)
 	return headings[column] + *left;
 }
 
-/* "12.0M": the narrow form of "12.0 MiB". */
+/* Writes the narrow form of "12.0 MiB": "12.0M". */
 static const char *short_size(uint64_t bytes, char *buf, size_t size)
 {
 	char *end = (char *)units_format_size(bytes, buf, size) + strcspn(buf, " ");

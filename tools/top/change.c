@@ -60,7 +60,10 @@ static void collect(struct top_change *change)
 	change->text[change->length] = '\0';
 }
 
-/* The first line of a complaint says what is wrong, the last of a report how it ended. */
+/*
+ * Chooses the line to show: the first of a complaint says what is wrong, the last of a report how
+ * it ended.
+ */
 static void choose_line(struct top_change *change, bool failed)
 {
 	static const char prefix[] = "spillway: ";

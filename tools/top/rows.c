@@ -121,7 +121,7 @@ static void keep_matching(struct top_rows *rows, const char *filter)
 	rows->count = kept;
 }
 
-/* The largest comes first, whatever is compared. */
+/* Compares so that the largest comes first, whatever is compared. */
 static int descending(double one, double other)
 {
 	return (one < other) - (one > other);

@@ -84,8 +84,8 @@ int top_screen_rows(const struct top_view *view)
 }
 
 /*
- * Text in a field of this many cells; names come from others; what the terminal has no character
- * for becomes "?".
+ * Puts text in a field of this many cells; names come from others; what the terminal has no
+ * character for becomes "?".
  */
 static void put_field(int width, bool left, const char *name)
 {

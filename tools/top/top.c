@@ -67,7 +67,7 @@ static void on_signal(int number)
 	ended_by = number;
 }
 
-/* Before ncurses would handle these, which would end us with a status that says nothing. */
+/* Handles signals before ncurses would, which would end us with a status that says nothing. */
 static void handle_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_signal};
@@ -138,7 +138,7 @@ static void ask(struct top *top, int purpose)
 	*top->view.typed = '\0';
 }
 
-/* option and value may be NULL. One change at a time. */
+/* Begins a change. option and value may be NULL. One change at a time. */
 static void begin_change(struct top *top, const char *command, const char *option,
                          const char *value, const struct top_row *row, bool this_gpu)
 {

@@ -12,7 +12,7 @@
 
 #include "core/state/segment.h"
 
-/* As the commands of tools/cli/commands.h. */
+/* Runs as the commands of tools/cli/commands.h do. */
 int command_top(int argc, char **argv);
 
 /* --- rows: one per process and device --- */
@@ -101,7 +101,7 @@ enum top_column {
 	TOP_COLUMNS
 };
 
-/* The heading of a column, and on which side its text stands. */
+/* Returns the heading of a column, and on which side its text stands. */
 const char *top_heading(enum top_column column, bool *left);
 /* The marks of bars: Unicode where the locale has it. */
 enum top_mark { TOP_USED, TOP_OVER, TOP_FREE, TOP_OTHERS, TOP_MARKS };
@@ -129,7 +129,7 @@ struct top_change {
 	const char *said; /* in text, once it has ended */
 };
 
-/* arguments as after "spillway", NULL-terminated. */
+/* Begins a change. arguments as after "spillway", NULL-terminated. */
 void top_change_begin(struct top_change *change, const char *const *arguments);
 /* Returns true once, when it has ended; said is then its complaint, or else what it said last. */
 bool top_change_has_ended(struct top_change *change);

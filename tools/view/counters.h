@@ -46,7 +46,10 @@ bool counter_held_is_known(const struct statistics *statistics);
 /* Returns whether its values are codes of core/state/codes.h. */
 bool counter_is_code(const struct counter *counter);
 bool counter_unit_is_code(enum counter_unit unit);
-/* The word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the last. */
+/*
+ * Returns the word for a code: "limit", "device_full"; "-" for 0, nothing to tell; NULL past the
+ * last.
+ */
 const char *counter_word(const struct counter *counter, uint64_t code);
 const char *counter_unit_word(enum counter_unit unit, uint64_t code);
 /* Finds it by its field. */

@@ -29,8 +29,8 @@ struct jobs_walk jobs_walk(const char *job);
 bool jobs_next(struct jobs_walk *walk);
 
 /*
- * The job's state; the caller frees it. NULL after one line that says why, with the jobs that there
- * are when this one is not.
+ * Reads the job's state; the caller frees it. Returns NULL after one line that says why, with the
+ * jobs that there are when this one is not.
  */
 struct segment_view *jobs_read(const char *job);
 /*
@@ -38,14 +38,14 @@ struct segment_view *jobs_read(const char *job);
  */
 struct segment_view *jobs_read_if_any(const char *job);
 
-/* The first live process, or NULL. */
+/* Returns the first live process, or NULL. */
 const struct segment_process *jobs_live_process(const struct segment_view *view);
 
 int jobs_live_count(const struct segment_view *view);
 /* Returns whether a live process uses the GPU; those of ended ones are the job's, too. */
 bool jobs_gpu_is_used(const struct segment_view *view, int gpu);
 
-/* DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
+/* Returns DIR/JOB.SUFFIX: a file beside the job's segment. The caller frees it. */
 char *jobs_file(const char *job, const char *suffix);
 
 #endif

@@ -37,7 +37,7 @@ struct collecting {
 	const struct job_list *own;
 };
 
-/* One of our state directory, which says more of it than its page. */
+/* Returns whether a job is one of our state directory, which says more of it than its page. */
 static bool is_own(const struct page_found *found, const struct job_list *own)
 {
 	struct segment_view *view = NULL;

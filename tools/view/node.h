@@ -39,9 +39,9 @@ const char *node_user(uid_t owner, char *buf, size_t size);
 const char *node_name(const struct node_job *job, char buf[NODE_NAME_MAX]);
 
 /*
- * When the job, "NAME", "USER/NAME" or either with "@TOKEN", is not in our state directory but on
- * the node, goes to its state directory, also where that is a container's own; root becomes its
- * user for good. *job is its plain name then. False after one line that says why not.
+ * Goes to the job's state directory when the job, "NAME", "USER/NAME" or either with "@TOKEN", is
+ * not in ours but on the node, also where that directory is a container's own; root becomes its
+ * user for good. *job is its plain name then. Returns false after one line that says why not.
  */
 bool node_reach(const char **job);
 

@@ -9,7 +9,7 @@
 #include "core/config/config.h"
 #include "core/state/segment.h"
 
-/* The job's devices; how many they are. */
+/* Lists the job's devices. Returns how many they are. */
 int selectors_devices(const struct segment_view *view,
                       struct config_device device[SEGMENT_DEVICES]);
 /* Returns "0 (GPU-5ac3..., 0000:3b:00.0), 1 (...)"; the caller frees it. */
