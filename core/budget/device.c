@@ -340,7 +340,7 @@ static int charge_own(struct device *device, enum segment_side side, uint64_t by
 	return error;
 }
 
-/* Whoever looks at what the driver holds meanwhile is to look again. */
+/* Notes new charges: whoever looks at what the driver holds meanwhile is to look again. */
 static void note_charges(struct device *device)
 {
 	atomic_store_explicit(&device->has_new_charges, true, memory_order_relaxed);

@@ -76,8 +76,9 @@ static uint32_t window(void)
 }
 
 /*
- * The mean of the logarithm, because intervals within a step and between steps differ by orders of
- * magnitude. Updates lost to another thread do not matter.
+ * Learns an interval: moves the typical one a little towards it. It is the mean of the logarithm,
+ * because intervals within a step and between steps differ by orders of magnitude. Updates lost to
+ * another thread do not matter.
  */
 static void learn(uint32_t interval)
 {
@@ -163,7 +164,11 @@ void heat_sampled(void)
 
 /* --- touching --- */
 
-/* Whoever changes a unit holds a lock; here a value of before or after does equally. */
+/*
+ * Finds the word that says when the memory at the address was touched, and in *run where the memory
+ * begins that shares it. Returns NULL where there is none. Whoever changes a unit holds a lock;
+ * here a value of before or after does equally.
+ */
 __attribute__((no_sanitize_thread)) static _Atomic uint32_t *find_word(CUdeviceptr address,
                                                                        CUdeviceptr *run)
 {

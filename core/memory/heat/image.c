@@ -99,8 +99,8 @@ static bool is_text(char c)
 }
 
 /*
- * text[size]: what follows the size is not read, as far as strtoull stops at the ';' of a
- * declaration.
+ * Returns the most bytes that the PTX text[size] can take: what follows the size is not read, as
+ * far as strtoull stops at the ';' of a declaration.
  */
 static uint64_t ptx_most(const char *text, size_t size)
 {
@@ -124,7 +124,10 @@ static uint64_t ptx_most(const char *text, size_t size)
 
 /* --- cubins --- */
 
-/* size: bytes of the image, where they are known. */
+/*
+ * Returns the most bytes that a cubin can take, or IMAGE_MOST_UNKNOWN. size: bytes of the image,
+ * where they are known.
+ */
 static uint64_t elf_most(const unsigned char *image, uint64_t size)
 {
 	uint64_t bytes = BESIDE, table;
@@ -206,7 +209,10 @@ bool image_each(const void *image, image_piece *each, void *cookie)
 	return true;
 }
 
-/* The driver takes one of the pieces. */
+/*
+ * Takes the larger of what this piece and those before it can take, because the driver takes one of
+ * the pieces.
+ */
 static void take_larger(void *cookie, enum image_kind kind, const void *piece, uint64_t size)
 {
 	uint64_t *largest = cookie, bytes = IMAGE_MOST_UNKNOWN;

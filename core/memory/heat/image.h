@@ -26,8 +26,8 @@ bool image_each(const void *image, image_piece *each, void *cookie);
 #define IMAGE_MOST_UNKNOWN ((uint64_t)512 << 20)
 
 /*
- * PTX, a cubin, a fat binary or the structure around one, as cuModuleLoadData takes them; loaded
- * successfully.
+ * Returns the most bytes that an image can take, or IMAGE_MOST_UNKNOWN. It is PTX, a cubin, a fat
+ * binary or the structure around one, as cuModuleLoadData takes them; loaded successfully.
  */
 uint64_t image_most(const void *image);
 

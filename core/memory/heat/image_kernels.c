@@ -81,7 +81,7 @@ static bool read_info(struct parameters **list, const unsigned char *at, uint64_
 	return true;
 }
 
-/* The section's name behind ".nv.info.", or NULL. */
+/* Returns the section's name behind ".nv.info.", or NULL. */
 static const char *kernel_of(const unsigned char *names, uint64_t size, uint64_t name)
 {
 	static const char prefix[] = ".nv.info.";

@@ -38,7 +38,10 @@ static CUresult ask(CUfunction function, bool is_kernel, size_t index, size_t *s
 	                 : driver.cuFuncGetParamInfo(function, index, &offset, size);
 }
 
-/* A launch takes kernels, too, which the books know as such if they were handed out one by one. */
+/*
+ * Returns whether it is a kernel: a launch takes kernels, too, which the books know as such if they
+ * were handed out one by one.
+ */
 static bool is_kernel(CUfunction function)
 {
 	struct resource *kernel =
@@ -49,7 +52,10 @@ static bool is_kernel(CUfunction function)
 	return kernel || ask(function, false, 0, &size) == CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* NULL: the driver does not say, or no memory. */
+/*
+ * Asks the driver for all parameters of a function. Returns NULL where the driver does not say, or
+ * there is no memory.
+ */
 static const struct parameters *ask_all(CUfunction function)
 {
 	bool kernel = is_kernel(function);
@@ -84,7 +90,7 @@ static const struct parameters *ask_all(CUfunction function)
 
 /* --- remembering --- */
 
-/* With the lock held; NULL: it is not known. */
+/* Finds what is known of a function, with the lock held. Returns NULL where it is not known. */
 static struct known *find(CUfunction function)
 {
 	struct known *k;
@@ -93,7 +99,7 @@ static struct known *find(CUfunction function)
 	return k;
 }
 
-/* With the lock held; NULL: no memory. */
+/* Makes a function known, with the lock held. Returns NULL where there is no memory. */
 static struct known *make(CUfunction function)
 {
 	struct known *k = calloc(1, sizeof(*k));
@@ -108,7 +114,9 @@ static struct known *make(CUfunction function)
 	return NULL;
 }
 
-/* With the lock held, before they are replaced. */
+/*
+ * Drops the parameters, unless they are an image's, with the lock held, before they are replaced.
+ */
 static void drop_parameters(const struct known *k)
 {
 	if (!k->image)
@@ -144,7 +152,7 @@ void parameters_release(void)
 	lock_release(&lock);
 }
 
-/* With the lock held. Replaces what the handle stood for. */
+/* Puts down what a handle stands for, with the lock held. Replaces what the handle stood for. */
 static void put(CUfunction function, const struct parameters *parameters, const struct image *image)
 {
 	struct known *k = function ? find(function) : NULL;
@@ -159,7 +167,7 @@ static void put(CUfunction function, const struct parameters *parameters, const 
 	k->image = image;
 }
 
-/* With the lock held. Keeps what is of other images. */
+/* Clears what is known, with the lock held. Keeps what is of other images. */
 static void clear(const struct image *gone)
 {
 	struct known *k, *next;

@@ -126,7 +126,7 @@ static void scan_words(const struct scan *scan, const void *at, size_t words)
 	}
 }
 
-/* The other form: one buffer with all parameters in it, and its size. */
+/* Scans the other form: one buffer with all parameters in it, and its size. */
 static void scan_extra(const struct scan *scan, void **extra)
 {
 	const void *buffer = NULL;
@@ -191,7 +191,7 @@ static struct graph *find(const void *handle)
 	return graph;
 }
 
-/* NULL: no memory. */
+/* Finds a graph, or makes it. Returns NULL where there is no memory. */
 static struct graph *find_or_make(const void *handle)
 {
 	struct graph *graph = find(handle);

@@ -29,7 +29,7 @@ static LOCK_OF(EXPORTS) lock = LOCK_FREE;
 static struct given *all; /* by number */
 static uint64_t last_number;
 
-/* With the lock held. */
+/* Finds what was given under a number, with the lock held. */
 static struct given *find(uint64_t number)
 {
 	struct given *given;
@@ -62,7 +62,7 @@ static void give_pieces(struct device *device, const struct wire_request *reques
 	reply->status = reply->count ? WIRE_OK : WIRE_BUSY;
 }
 
-/* With the lock held. */
+/* Gives the pieces that a request asks for, with the lock held. */
 static void give(const struct given *given, const struct wire_request *request,
                  struct wire_reply *reply, int descriptors[WIRE_BATCH])
 {
@@ -91,7 +91,7 @@ static void answer(const struct wire_request *request, struct wire_reply *reply,
 
 /* --- what the program calls --- */
 
-/* With the lock held. Returns its number; 0: no memory. */
+/* Enters what is given, with the lock held. Returns its number, or 0 where there is no memory. */
 static uint64_t enter(struct device *device, CUdeviceptr address)
 {
 	struct given *given = calloc(1, sizeof(*given));

@@ -38,7 +38,7 @@ static void note_device(struct opened *m, CUmemGenericAllocationHandle handle)
 		m->place.context.device = device;
 }
 
-/* Room for one key more. */
+/* Makes room for one key more. Returns whether there is room. */
 static bool can_note_import(struct opened *m)
 {
 	size_t count = m->imported_count;
@@ -159,7 +159,10 @@ static CUresult reserve(struct opened *m, const struct wire_reply *reply)
 	return CUDA_SUCCESS;
 }
 
-/* One request and what it brings. CUDA_SUCCESS: *reply is good, though it may say WIRE_BUSY. */
+/*
+ * Makes one request and takes what it brings. Where it returns CUDA_SUCCESS, *reply is good, though
+ * it may say WIRE_BUSY.
+ */
 static CUresult fetch_some(int fd, struct wire_request *request, struct opened *m,
                            struct wire_reply *reply)
 {
@@ -271,7 +274,7 @@ static CUresult open_new(const struct opened_key *key, const struct context *con
 	return CUDA_SUCCESS;
 }
 
-/* With its turn. */
+/* Opens a handle, once more where it is open already. The caller has its turn. */
 static CUresult open_one(const struct context *context, const struct wire_handle *handle,
                          CUdeviceptr *address, struct ipc_lack *lack)
 {

@@ -51,7 +51,10 @@ void opened_give_turn(void)
 	lock_release(&turn_lock);
 }
 
-/* Good as long as the caller has its turn. */
+/*
+ * Finds what is opened at an address, or returns NULL. The answer is good as long as the caller has
+ * its turn.
+ */
 static struct opened *find_at(CUdeviceptr address)
 {
 	struct opened key = {.place = {.base = address, .size = 1}};
@@ -155,7 +158,10 @@ void opened_settle(void)
 	}
 }
 
-/* With its turn, once it has left the books. */
+/*
+ * Lets it go, once it has left the books: unmaps it, or postpones that where it cannot wait for who
+ * uses it. The caller has its turn.
+ */
 static CUresult let_go(struct opened *m)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -174,7 +180,7 @@ static CUresult let_go(struct opened *m)
 	return CUDA_SUCCESS;
 }
 
-/* With its turn. */
+/* Closes it once. The caller has its turn. */
 static CUresult close_one(struct opened *m)
 {
 	struct leaving leaving;

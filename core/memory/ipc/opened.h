@@ -34,8 +34,8 @@ struct opened {
 };
 
 /*
- * Take and give the turn, because opening and closing are done one at a time; with cancellation
- * off.
+ * Takes the turn and gives it back, because opening and closing are done one at a time; with
+ * cancellation off.
  */
 void opened_take_turn(void);
 void opened_give_turn(void);
@@ -45,7 +45,7 @@ struct opened *opened_by_key(const struct opened_key *key);
 bool opened_enter(struct opened *m);
 /* Gives up what was charged on this device for its pieces, or is the job's. */
 void opened_give_up_pieces(struct opened *m, struct device *device);
-/* It is in no books: unmaps what is mapped of it, and frees it. */
+/* Unmaps what is mapped of one that is in no books, and frees it. */
 void opened_unmap(struct opened *m);
 /* Unmaps what was closed while a capture forbade to wait for who uses it. */
 void opened_settle(void);

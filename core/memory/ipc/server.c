@@ -51,7 +51,10 @@ static void drop(size_t i)
 	server.connection[i] = server.connection[--server.count];
 }
 
-/* A peer that connects and asks nothing keeps nobody out. */
+/*
+ * Drops the connections that were idle for too long: a peer that connects and asks nothing keeps
+ * nobody out.
+ */
 static void drop_idle(void)
 {
 	uint64_t now = wire_deadline(0);
@@ -89,7 +92,10 @@ static bool is_valid(const struct wire_request *request)
 	       ipc_is_own(&request->handle.token) && request->most <= WIRE_BATCH;
 }
 
-/* Too many descriptors may be under way between processes; the other side asks again. */
+/*
+ * Replies to a request. Too many descriptors may be under way between processes; then the reply is
+ * WIRE_BUSY, and the other side asks again. Returns 0 or a negative errno.
+ */
 static int reply_to(int fd, const struct wire_request *request)
 {
 	int descriptors[WIRE_BATCH];
@@ -106,7 +112,7 @@ static int reply_to(int fd, const struct wire_request *request)
 	return wire_send(fd, &reply, sizeof(reply), NULL, 0, 0);
 }
 
-/* False: it is of no use any more. */
+/* Serves a request of the connection. Returns false where the connection is of no use any more. */
 static bool serve_one(struct connection *connection)
 {
 	struct wire_request request;
@@ -176,7 +182,7 @@ static void *serve(void *cookie)
 	return NULL;
 }
 
-/* With the lock held. */
+/* Starts the server, with the lock held. Returns 0 or a negative errno, with a message. */
 static int start(ipc_answer *answer, char *message, size_t size)
 {
 	int error = wire_token_make(&server.token);

@@ -73,7 +73,7 @@ static void count_move(const struct plan *plan, struct device *device, const str
 	statistics_end(s);
 }
 
-/* With the gate seized and nothing running. moved: bytes. */
+/* Moves all that is still as planned, with the gate seized and nothing running. moved: bytes. */
 static CUresult move_all(struct plan *plan, struct device *device, bool queued, uint64_t *moved)
 {
 	uint64_t before = clock_now(), bytes = 0, took;
@@ -196,7 +196,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 	return why;
 }
 
-/* After the closure: what each chunk left, or what it was to get, is free. */
+/* Cleans up after the closure: what each chunk left, or what it was to get, is free. */
 static void clean_up(struct plan *plan, struct device *device)
 {
 	moves_finish(device, plan->moves, plan->count);

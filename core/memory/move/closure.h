@@ -15,7 +15,7 @@
  * statistics, too.
  */
 enum move_pending closure_carry_out(struct plan *plan, struct device *device, uint64_t deadline_ns);
-/* The bytes that can be copied in the time a closure should take, as far as is known. */
+/* Returns the bytes that can be copied in the time a closure should take, as far as is known. */
 uint64_t closure_bytes(const struct device *device);
 /* Returns whether one is under way. Any thread. */
 bool closure_is_under_way(void);

@@ -92,7 +92,7 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 	s->large = 0;
 }
 
-/* With the context current: the stream that copies. */
+/* Finds the stream that copies, with the context current; makes it where there is none. */
 static CUresult find_stream(const struct device *device, const struct context *context,
                             CUstream *stream)
 {

@@ -12,7 +12,9 @@
 extern _Atomic unsigned int lull_is_awaited;
 void lull_tell(void);
 
-/* After a call that waited for the device: one relaxed load. */
+/*
+ * Tells of a lull, where one is awaited, after a call that waited for the device: one relaxed load.
+ */
 static inline void lull_has_come(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&lull_is_awaited, memory_order_relaxed) != 0, 0))

@@ -64,9 +64,9 @@ struct movable_kind {
 	void (*pin)(struct device *device, CUdeviceptr address);
 };
 
-/* Colder is less: by heat, then by when it was used last. */
+/* Ranks memory: colder is less, by heat, then by when it was used last. */
 uint64_t movable_rank(uint32_t touched, uint32_t now);
-/* The enum heat in it. */
+/* Returns the enum heat in a rank. */
 static inline unsigned int movable_heat(uint64_t rank)
 {
 	return (unsigned int)(rank >> 32);

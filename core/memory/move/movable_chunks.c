@@ -28,7 +28,7 @@ static struct candidate candidate(const struct arena *arena, uint32_t unit)
 	                          .size = arena->units[unit].units * ARENA_UNIT};
 }
 
-/* A spare, which goes rather than moves. */
+/* Returns whether it is an empty slab: a spare, which goes rather than moves. */
 static bool is_empty_slab(const struct unit *unit)
 {
 	return unit->kind == UNIT_OF_SLAB && !unit->owner.slab->used;
@@ -38,7 +38,7 @@ static bool is_empty_slab(const struct unit *unit)
 enum { UNITS_AT_ONCE = 4096 };
 
 /*
- * With the lock held: considers the chunks that begin from this unit on. Returns where it has
+ * Considers the chunks that begin from this unit on, with the lock held. Returns where it has
  * ended.
  */
 static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_side side,

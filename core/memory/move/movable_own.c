@@ -21,7 +21,7 @@ static void release(struct device *device)
 	lock_release(&own_lock);
 }
 
-/* The hottest of its parts that were ever met. */
+/* Returns the rank of the hottest of its parts that were ever met. */
 static uint64_t rank_of(const struct mapped_range *range, uint32_t now)
 {
 	uint64_t rank = 0;
@@ -72,8 +72,8 @@ static struct own *movable_at(const struct device *device, CUdeviceptr address)
 }
 
 /*
- * In memory that can be exported it is as soon as it is on the device, if the program has asked for
- * that.
+ * Chooses what is mapped at the address, if it is on the host. In memory that can be exported it is
+ * as soon as it is on the device, if the program has asked for that.
  */
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
                       struct choice *choice)

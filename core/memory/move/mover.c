@@ -56,7 +56,7 @@ static struct tended {
 
 static struct plan plan;
 
-/* The device's arena, or NULL: without one nothing of the device moves. */
+/* Returns the device's arena, or NULL: without one nothing of the device moves. */
 static struct arena *arena_on(const struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
@@ -148,7 +148,10 @@ static enum move_pending shrink(struct device *device, uint64_t bytes,
 	return why;
 }
 
-/* The hottest on the host is hotter than the coldest on the device by more than a chance. */
+/*
+ * Returns whether the hottest on the host is hotter than the coldest on the device by more than a
+ * chance.
+ */
 static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 {
 	return cold->count && hot->count &&
@@ -157,8 +160,8 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 }
 
 /*
- * Cold chunks of the device for the hot ones of the host; what they leave the next look promotes
- * into.
+ * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
+ * promotes into.
  */
 static bool swap(struct device *device, struct choice *hot)
 {
@@ -476,7 +479,7 @@ static void *move_on(void *cookie)
 	return NULL;
 }
 
-/* So that the first shrink knows. */
+/* Looks at heat thinly, so that the first shrink knows it. */
 static void look_thinly(void)
 {
 	heat_sample(HEAT_THINLY);

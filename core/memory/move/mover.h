@@ -20,7 +20,10 @@ struct movable_kind;
  * wanted.
  */
 void mover_begin(const struct movable_kind *const *kinds);
-/* The process ends or was forked: no move any more. Waits, bounded, for one that is under way. */
+/*
+ * Stops the mover when the process ends or was forked: no move any more. Waits, bounded, for one
+ * that is under way.
+ */
 void mover_stop(void);
 
 #endif

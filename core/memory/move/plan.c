@@ -31,8 +31,8 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 }
 
 /*
- * Below the limit of the moment: it may have changed since the plan was begun. The mover waits for
- * nothing.
+ * Charges a chunk below the limit of the moment: it may have changed since the plan was begun. The
+ * mover waits for nothing.
  */
 static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk)
 {
@@ -120,7 +120,7 @@ static enum added add(struct plan *plan, struct device *device, const struct can
 	return ADDED;
 }
 
-/* Among the first `count`. */
+/* Returns whether the address is among the first `count` moves. */
 static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -189,7 +189,10 @@ enum move_pending plan_fill(struct plan *plan, struct device *device, const stru
 	return plan->lacks;
 }
 
-/* With the locks held: whether it is still as planned; its rights as they are now. */
+/*
+ * Returns whether a move is still as planned, with the locks held; enters its rights as they are
+ * now.
+ */
 static bool is_still(const struct plan *plan, struct device *device, struct move *m)
 {
 	struct move now = {.kind = m->kind, .address = m->address};
@@ -201,7 +204,10 @@ static bool is_still(const struct plan *plan, struct device *device, struct move
 	return true;
 }
 
-/* With the locks held: whether the first `count` have all of the allocation that this is in now. */
+/*
+ * Returns whether the first `count` moves have all of the allocation that this is in now, with the
+ * locks held.
+ */
 static bool has_whole(const struct plan *plan, struct device *device, size_t count,
                       const struct move *m)
 {

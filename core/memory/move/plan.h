@@ -10,11 +10,11 @@
 #include "core/memory/arena/spare.h"
 
 /*
- * The kinds of memory that there are to move, ended by NULL. To be called once, before anything is
- * planned.
+ * Sets the kinds of memory that there are to move, ended by NULL. To be called once, before
+ * anything is planned.
  */
 void plan_kinds(const struct movable_kind *const *kinds);
-/* The kind of what is mapped at the address, or NULL. */
+/* Returns the kind of what is mapped at the address, or NULL. */
 const struct movable_kind *plan_kind_at(CUdeviceptr address);
 
 struct plan {
@@ -52,11 +52,12 @@ void plan_drop(const struct plan *plan, struct device *device, const struct move
 void plan_cut(struct plan *plan, struct device *device, size_t count);
 
 /*
- * Take and give back the locks of all kinds, around carrying it out, so that nothing else changes.
+ * Takes the locks of all kinds, and gives them back, around carrying it out, so that nothing else
+ * changes.
  */
 void plan_lock(struct device *device);
 void plan_unlock(struct device *device);
-/* With the locks held: returns how many of its moves are still as planned; they are the first. */
+/* Returns how many of its moves are still as planned, with the locks held; they are the first. */
 size_t plan_check(struct plan *plan, struct device *device);
 
 #endif

@@ -59,8 +59,8 @@ void own_unname(struct own *p)
 }
 
 /*
- * The driver gives a handle to new memory: what had it is leaving, or gone by a way that we did not
- * see.
+ * Supersedes what had a handle that the driver gives to new memory: it is leaving, or gone by a way
+ * that we did not see.
  */
 static void supersede(CUmemGenericAllocationHandle handle)
 {
@@ -154,7 +154,10 @@ void own_forget(struct own *p)
 	free(p);
 }
 
-/* The last mapping is gone: of ours, nobody but us has a handle of it. With the lock held. */
+/*
+ * Drops it, with the lock held, unless it has a handle or a mapping or is leaving. Where the last
+ * mapping of one of ours is gone, nobody but us has a handle of it.
+ */
 void own_drop_unless_used(struct own *p)
 {
 	if (p->handles || p->mappings || p->leaving)

@@ -76,8 +76,8 @@ void own_left(struct own *p, bool gone)
 }
 
 /*
- * The program has one more: `handle`, which the driver has given it and which of ours it never
- * sees. With the lock held.
+ * Adds a handle that the program has: `handle`, which the driver has given it and which of ours it
+ * never sees. With the lock held.
  */
 static void add_handle(struct own *p, CUmemGenericAllocationHandle *handle)
 {

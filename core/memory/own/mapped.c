@@ -191,7 +191,7 @@ static void pin(struct mapped_range *range, void *cookie)
 	own_recount(range->own);
 }
 
-/* One that is on the host and could come: where it is mapped. */
+/* Returns whether it is on the host and could come, and in *address where it is mapped. */
 static bool is_to_come(const struct own *p, CUdeviceptr *address)
 {
 	if (p->side != SEGMENT_ON_HOST || p->pinned || !own_is_movable(p))

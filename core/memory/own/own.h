@@ -39,9 +39,9 @@ bool own_translate(CUmemGenericAllocationHandle *handle);
 /* Releases one of ours, with the answer in *result. False: it is not ours. */
 bool own_release(CUmemGenericAllocationHandle handle, CUresult *result);
 /*
- * Around the driver's call that releases one of its own: until it has agreed the memory is known
- * and charged, and what is made under the same handle meanwhile is not taken for it. NULL: not
- * known.
+ * Begins and ends its leaving, around the driver's call that releases one of its own: until it has
+ * agreed the memory is known and charged, and what is made under the same handle meanwhile is not
+ * taken for it. Returns NULL where it is not known.
  */
 struct own *own_leave(CUmemGenericAllocationHandle handle);
 void own_left(struct own *leaving, bool gone);
@@ -55,7 +55,9 @@ uint64_t own_mapped_so_far(void);
  * To be called after the driver did each of these. Retaining and importing put our handle in the
  * place of the driver's where the memory has one.
  */
-/* address: in the mapping that the handle was asked for */
+/*
+ * Adds a handle that the program was given. address: in the mapping that the handle was asked for.
+ */
 void own_retained(CUmemGenericAllocationHandle *handle, CUdeviceptr address);
 void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle handle);
 void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far);
@@ -67,31 +69,31 @@ void own_exported(struct device_set *devices, CUmemGenericAllocationHandle handl
                   CUmemAllocationHandleType type, const void *shareable);
 
 /*
- * Another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of the
- * driver's where the program has it already, and returns whether it has. own_enter_import() enters
- * it, charged for import->bytes; device NULL: that of no known one. Returns whether there was
- * memory for the books.
+ * Enters another's memory (alloc/own_memory.h). own_import_again() puts our handle in the place of
+ * the driver's where the program has it already, and returns whether it has. own_enter_import()
+ * enters it, charged for import->bytes; device NULL: that of no known one. It returns whether there
+ * was memory for the books.
  */
 bool own_import_again(CUmemGenericAllocationHandle *handle);
 bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle,
                       const struct import *import);
 /*
- * Before imported memory is mapped up to `end`: the device to which *bytes more are to be charged
- * for it, by own_charged() when they are; NULL: nothing is. own_not_mapped() takes them back where
- * the driver refuses.
+ * Returns, before imported memory is mapped up to `end`, the device to which *bytes more are to be
+ * charged for it, by own_charged() when they are, or NULL where nothing is. own_not_mapped() takes
+ * them back where the driver refuses.
  */
 struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, uint64_t *bytes);
 void own_charged(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes);
 void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 
 /*
- * It must be on the device and stay there: before it is exported, bound to a multicast object,
- * mapped into an array, known to another device. Those at an address are all that are mapped in the
- * range. Not inside the gate: waits for the mover.
+ * Pins memory that must be on the device and stay there: before it is exported, bound to a
+ * multicast object, mapped into an array, known to another device. Those at an address are all that
+ * are mapped in the range. Not inside the gate: waits for the mover.
  *
  * types: handle types it is to be exported as; 0: another use. Memory that was not made for these
- * is let alone, for the driver to judge. CUDA_ERROR_OUT_OF_MEMORY: it cannot come to the device
- * now.
+ * is let alone, for the driver to judge. Returns CUDA_ERROR_OUT_OF_MEMORY where it cannot come to
+ * the device now.
  */
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types);
 void own_pin_range(CUdeviceptr address, size_t size);

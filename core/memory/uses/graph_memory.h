@@ -13,13 +13,16 @@
 
 extern _Atomic bool graph_memory_expected;
 
-/* A graph got a node that allocates, or one that cannot be looked into. */
+/* Notes that a graph got a node that allocates, or one that cannot be looked into. */
 static inline void graph_memory_expect(void)
 {
 	atomic_store_explicit(&graph_memory_expected, true, memory_order_relaxed);
 }
 
-/* One relaxed load: all that a launch pays where no graph allocates. */
+/*
+ * Returns whether such a node was noted. One relaxed load: all that a launch pays where no graph
+ * allocates.
+ */
 static inline bool graph_memory_is_expected(void)
 {
 	return __builtin_expect(atomic_load_explicit(&graph_memory_expected, memory_order_relaxed),
@@ -36,7 +39,7 @@ static inline void graph_memory_settle(void)
 /* Has the device's graphs give back what none uses now. Whether anything came back. */
 bool graph_memory_make_room(struct device *device);
 
-/* Before any other call. */
+/* Sets the devices, before any other call. */
 void graph_memory_start(struct device_set *set);
 
 #endif

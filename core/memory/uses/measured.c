@@ -43,7 +43,7 @@ static bool read_used(const struct device *device, enum way way, uint64_t *used)
 	                         : in_use_without_context(device, used);
 }
 
-/* With the reading's lock held. */
+/* Notes a reading, with the reading's lock held. */
 static void note_reading(struct reading *r, struct device *device, uint64_t used)
 {
 	r->used = used;
@@ -51,7 +51,9 @@ static void note_reading(struct reading *r, struct device *device, uint64_t used
 	atomic_store_explicit(&r->read_ns, clock_coarse(), memory_order_relaxed);
 }
 
-/* With the reading's lock held: growth since the last reading that nobody has charged. */
+/*
+ * Returns the growth since the last reading that nobody has charged, with the reading's lock held.
+ */
 static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_t charged)
 {
 	/* In this order no term falls below zero by itself. */
@@ -60,7 +62,7 @@ static uint64_t uncharged_growth(const struct reading *r, uint64_t used, uint64_
 	return now > before ? now - before : 0;
 }
 
-/* With the reading's lock held: charges the growth until now. Returns how much of it. */
+/* Charges the growth until now, with the reading's lock held. Returns how much of it. */
 static uint64_t charge_growth(const struct reading *r, struct device *device, uint64_t used,
                               uint64_t most)
 {
@@ -78,8 +80,10 @@ static bool is_there(const struct context *context)
 	return context_find(context->handle, &now) && now.number == context->number;
 }
 
-/* With the reading's lock held, `used` being read now: what was left out is charged, to be entered
- * without the lock. */
+/*
+ * Charges what was left out, with the reading's lock held, `used` being read now. Returns it, to be
+ * entered without the lock.
+ */
 static struct left_out charge_left_out(struct reading *r, struct device *device, uint64_t used)
 {
 	struct left_out out = r->left_out;
@@ -143,7 +147,7 @@ void measured_catch_up_now(struct device *device)
 		end(device, BY_CONTEXT, NULL, NULL, 0);
 }
 
-/* Where there is something to measure in. NULL: nothing is. */
+/* Returns the context where there is something to measure in, or NULL where nothing is measured. */
 static const struct context *can_measure(struct measuring *measuring)
 {
 	measuring->device = NULL;
@@ -236,7 +240,10 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 	return 0;
 }
 
-/* The first of a device, or the first after all have gone: what others took until now is theirs. */
+/*
+ * Begins to measure the first context of a device, or the first after all have gone: what others
+ * took until now is theirs.
+ */
 static void begin_first(struct device *device)
 {
 	struct reading *r = reading_of(device, WITHOUT_CONTEXT);
@@ -296,7 +303,9 @@ uint64_t measured_end_context(const struct measuring *measuring, CUcontext made)
 	return 0;
 }
 
-/* What was left out for an object that is gone was its context's at most. */
+/*
+ * Leaves to its context what was left out for an object that is gone: it was the context's at most.
+ */
 static void forget_left_out(const void *owner)
 {
 	for (int i = 0; i < DEVICE_MAX; i++) {

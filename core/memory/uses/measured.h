@@ -45,13 +45,13 @@ struct measuring {
 	struct context context; /* the one that was current */
 };
 
-/* Before the call, in the context it is for. */
+/* Begins to measure, before the call, in the context it is for. */
 void measured_begin(struct measuring *measuring);
-/* Likewise, for what is done often and seldom takes anything. */
+/* Begins likewise, for what is done often and seldom takes anything. */
 void measured_begin_seldom(struct measuring *measuring);
 /*
- * After it, whatever it answered. owner: the object that came to be, or that grew; NULL after a
- * failure. Bytes charged.
+ * Ends the measuring after the call, whatever it answered. owner: the object that came to be, or
+ * that grew; NULL after a failure. Returns the bytes charged.
  */
 uint64_t measured_end(const struct measuring *measuring, const void *owner, uint64_t most);
 /*
@@ -69,7 +69,10 @@ static inline void measured_catch_up(struct device *device)
 		measured_catch_up_now(device);
 }
 
-/* The same around what makes a context, which needs none before. made: NULL after a failure. */
+/*
+ * Begins and ends the same around what makes a context, which needs none before. made: NULL after a
+ * failure.
+ */
 void measured_begin_context(struct measuring *measuring, struct device *device);
 uint64_t measured_end_context(const struct measuring *measuring, CUcontext made);
 /*
@@ -81,12 +84,12 @@ void measured_start(struct device_set *set);
 void measured_first_met(const struct context *context);
 
 /*
- * Around the driver's call that ends the object: its bytes are given back if it agreed. Unknown
- * ones are fine.
+ * Begins and ends an object's leaving, around the driver's call that ends the object: its bytes are
+ * given back if it agreed. Unknown ones are fine.
  */
 struct leaving measured_leave(const void *owner);
 void measured_left(struct leaving *leaving, bool gone);
-/* Likewise for a context, once it is forgotten. */
+/* Ends it likewise for a context, once it is forgotten. */
 void measured_left_context(struct leaving *leaving, struct device *device, bool gone);
 
 #endif

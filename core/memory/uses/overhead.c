@@ -99,7 +99,7 @@ static void charge(struct figure *f, uint64_t bytes)
 	f->charged = bytes;
 }
 
-/* What this process is charged, the figure included. */
+/* Returns what this process is charged, the figure included. */
 static uint64_t charged(const struct device *device)
 {
 	return device_used(device, SEGMENT_ON_DEVICE);
@@ -124,7 +124,7 @@ static void leave_open(struct asking *asked, bool is_open)
 		overhead_note();
 }
 
-/* With the lock held. */
+/* Asks NVML what this process has, with the lock held. Returns whether it knows the process. */
 static bool ask(struct device *device)
 {
 	struct overhead_look look = {.charged[0] = charged(device)};

@@ -46,7 +46,10 @@ static inline bool overhead_is_known(const struct device *device)
 }
 
 extern _Atomic bool overhead_is_noted;
-/* Something was made or has gone for which the driver may have taken memory or given it back. */
+/*
+ * Notes that something was made or has gone for which the driver may have taken memory or given it
+ * back.
+ */
 static inline void overhead_note(void)
 {
 	atomic_store_explicit(&overhead_is_noted, true, memory_order_relaxed);
@@ -54,12 +57,14 @@ static inline void overhead_note(void)
 
 /* Asks NVML now, whatever was asked before. Returns whether it knows the process. */
 bool overhead_ask(struct device *device);
-/* Likewise, unless it was asked within the last 50 ms: then the change is noted. */
+/* Asks likewise, unless it was asked within the last 50 ms: then the change is noted. */
 void overhead_changed(struct device *device);
-/* The device's last context has gone, and with it all that the driver took. */
+/* Ends the figure: the device's last context has gone, and with it all that the driver took. */
 void overhead_end(struct device *device);
-/* The helper thread's: asks where something is noted. True: it is to look again in
- * OVERHEAD_LOOK_MS. */
+/*
+ * Asks where something is noted. The helper thread's. Returns true where it is to look again in
+ * OVERHEAD_LOOK_MS.
+ */
 bool overhead_tend(struct device_set *set);
 
 #endif

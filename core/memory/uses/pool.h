@@ -27,7 +27,10 @@ struct pool;
  */
 void pool_made(struct device *device, CUmemoryPool handle);
 void pool_met(struct device *device, CUmemoryPool handle);
-/* The driver is asked to destroy it; and after its answer (registry_left()). */
+/*
+ * Begins its leaving, when the driver is asked to destroy it, and ends it after the driver's answer
+ * (registry_left()).
+ */
 struct leaving pool_leave(CUmemoryPool handle);
 void pool_left(struct leaving *leaving, bool gone);
 /* Bounds what the pool may hold, as the program says; 0: it does not. */
@@ -61,7 +64,7 @@ void pool_elastic(struct pool *pool, int64_t used, int64_t reserved);
 /* Returns how much of it an allocation of this size uses. */
 uint64_t pool_rounded(size_t size);
 /*
- * Return the bytes that it has, those of them in the arena, and how many it keeps when nobody uses
+ * Returns the bytes that it has, those of them in the arena, and how many it keeps when nobody uses
  * them.
  */
 uint64_t pool_reserved(struct pool *pool);
@@ -88,7 +91,7 @@ CUresult pool_allocate(struct pool *pool, const struct pool_request *request, CU
  */
 void pool_freed(struct pool *pool, uint64_t live);
 /*
- * Count bytes that are on the host instead, as they come and go; the latter makes no driver call.
+ * Counts bytes that are on the host instead, as they come and go; the latter makes no driver call.
  */
 void pool_spilled(struct pool *pool, uint64_t bytes);
 void pool_unspilled(struct pool *pool, uint64_t bytes);

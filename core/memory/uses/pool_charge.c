@@ -86,7 +86,7 @@ static uint64_t guess(const struct pool *pool)
 	return chunks < pool->charged ? chunks : pool->charged;
 }
 
-/* An attribute of the driver's. With the pool's lock held. */
+/* Asks the driver for an attribute, with the pool's lock held; guesses where it does not say. */
 static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
 {
 	cuuint64_t value;
@@ -97,7 +97,10 @@ static uint64_t ask(const struct pool *pool, CUmemPool_attribute attribute)
 	return value;
 }
 
-/* With the pool's lock held, after what is charged or live has changed. */
+/*
+ * Counts the pool among those with a surplus, or no more, with the pool's lock held, after what is
+ * charged or live has changed.
+ */
 static void count_surplus(const struct pool *pool, bool had_surplus)
 {
 	atomic_fetch_add(&pools_with_surplus, pool_has_surplus(pool) - (unsigned int)had_surplus);

@@ -8,7 +8,10 @@
 static LOCK_OF(POOLS) list_lock = LOCK_FREE;
 static struct pool *list; /* holds a reference to each */
 
-/* With the lock of the list held; NULL: none. Those made last come first. */
+/*
+ * Finds a pool, with the lock of the list held. Returns NULL where there is none. Those made last
+ * come first.
+ */
 static struct pool *find(CUmemoryPool handle)
 {
 	struct pool *pool = list;
@@ -18,7 +21,7 @@ static struct pool *find(CUmemoryPool handle)
 	return pool;
 }
 
-/* With the lock of the list held. */
+/* Enters a pool, with the lock of the list held. */
 static void enter(struct device *device, CUmemoryPool handle)
 {
 	struct pool *pool = pool_create(device, handle);
@@ -35,7 +38,7 @@ static void enter(struct device *device, CUmemoryPool handle)
 	list = pool;
 }
 
-/* From now on the driver speaks of another pool by its handle. */
+/* Ends a pool: from now on the driver speaks of another pool by its handle. */
 static void end(struct pool *pool)
 {
 	lock_acquire(&pool->lock);

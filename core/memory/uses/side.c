@@ -79,15 +79,20 @@ static void enter_again(struct side *s, uint64_t charged)
 		atomic_fetch_add(&s->bytes, charged);
 }
 
-/* Opened or grown again; any other under the same name is a new one, whose like is gone without our
- * seeing it. */
+/*
+ * Returns whether one of this type may be there again, opened or grown; any other under the same
+ * name is a new one, whose like is gone without our seeing it.
+ */
 static bool may_be_again(const struct resource_type *type)
 {
 	return type == &side_type_ipc_mapping || type == &side_type_imported_memory ||
 	       type == &side_type_measured;
 }
 
-/* With the lock held. A measurement that is leaving was another object's. */
+/*
+ * Enters it again if it is there, with the lock held, and returns whether it was. A measurement
+ * that is leaving was another object's.
+ */
 static bool was_entered_again_locked(const struct resource_type *type,
                                      const struct context *context, uint64_t object,
                                      uint64_t charged)
@@ -175,8 +180,10 @@ struct leaving side_leave(const struct resource_type *type, uint64_t object)
 	return context_leave_object(type, object);
 }
 
-/* Opening again and closing are told apart by nobody but the driver: in whatever order, what is
- * left is counted. */
+/*
+ * Counts it once less, and returns whether that was the last. Opening again and closing are told
+ * apart by nobody but the driver: in whatever order, what is left is counted.
+ */
 static bool is_last(struct side *s)
 {
 	return atomic_fetch_sub(&s->entered, 1) <= 1;

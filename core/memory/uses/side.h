@@ -52,9 +52,12 @@ bool side_is_open_again(const struct context *context, uint64_t object);
 void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import);
 
-/* Before the driver is asked to let it go; whatever context is current. */
+/* Begins its leaving, before the driver is asked to let it go; whatever context is current. */
 struct leaving side_leave(const struct resource_type *type, uint64_t object);
-/* After its answer. gone: it agreed. One that was entered several times stays until the last. */
+/*
+ * Ends its leaving, after the driver's answer. gone: it agreed. One that was entered several times
+ * stays until the last.
+ */
 void side_left(struct leaving *leaving, bool gone);
 
 #endif
