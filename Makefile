@@ -8,7 +8,8 @@
 
 CC       ?= cc
 PREFIX   ?= /usr/local
-prefix   ?= $(PREFIX)
+# Not every shell opens the ~ of PREFIX=~/.local.
+prefix   ?= $(patsubst ~/%,$(HOME)/%,$(PREFIX))
 bindir   ?= $(prefix)/bin
 libdir   ?= $(prefix)/lib
 mandir   ?= $(prefix)/share/man

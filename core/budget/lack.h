@@ -1,6 +1,6 @@
 /*
- * What a call lacks that answers "no room": it keeps what it has, and goes on where it is called
- * again after room was made (memory/alloc/reclaim.h).
+ * Lack: the room that is missing to a call which answers "no room". It keeps what it has, and goes
+ * on where it is called again after room was made (memory/alloc/reclaim.h).
  */
 #ifndef SPILLWAY_LACK_H
 #define SPILLWAY_LACK_H

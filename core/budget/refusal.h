@@ -1,6 +1,6 @@
 /*
- * What is said and counted where there is no room: that memory was spilled, that the program was
- * refused, and what limit would have been enough.
+ * Refusals: where there is no room it is said and counted that memory was spilled, that the
+ * program was refused, and which limit would have been enough.
  */
 #ifndef SPILLWAY_REFUSAL_H
 #define SPILLWAY_REFUSAL_H

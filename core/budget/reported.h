@@ -1,5 +1,5 @@
 /*
- * What a program is told a device has: `limit` bytes instead of the hardware's. The one rule for
+ * Reported memory: a program is told `limit` bytes instead of the hardware's. The one rule for
  * those who ask CUDA and those who ask NVML. Thread-safe.
  */
 #ifndef SPILLWAY_REPORTED_H

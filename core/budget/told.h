@@ -1,5 +1,5 @@
 /*
- * What a program is told a device has, by the job's charges: the rule of reported.h applied, and
+ * Telling the program what a device has, by the job's charges: the rule of reported.h applied, and
  * counted where it hides what the host had more. Thread-safe.
  */
 #ifndef SPILLWAY_TOLD_H

@@ -107,7 +107,7 @@ static CUresult wait_for_answer(struct wanted_request *r, struct deadline *deadl
 		in_time = condition_wait_until(&box.done, &box.lock, deadline_ends(deadline));
 	if (withdraw(r)) /* not even begun */
 		return CUDA_ERROR_NOT_READY;
-	/* What has begun uses the request: it ends, all its waits are bounded. */
+	/* The mover uses the request by now; it ends, because all its waits are bounded. */
 	while (!r->is_done)
 		condition_wait(&box.done, &box.lock);
 	return r->result;

@@ -16,7 +16,7 @@
 
 enum { LISTENER_POLL_MS = 1000, LISTENER_FILES = 4 };
 
-/* What a reader would find. */
+/* The state of a file as a reader would find it. */
 struct listener_content {
 	int status; /* 0, or the negative errno: missing counts too */
 	uint64_t hash;

@@ -110,7 +110,7 @@ static int find_steps(void *cookie, void *subject)
 	const struct job_launch *launch = subject;
 
 	(void)cookie;
-	/* What is captured does not run. */
+	/* A captured launch does not run. */
 	if (launch->result == CUDA_SUCCESS && !capture_is_active())
 		job_steps_launched(launch->device, launch->function, launch->threads,
 		                   launch->pacer ? launch->at.now_ns : 0);

@@ -38,7 +38,7 @@ sed -n '/^## Install/,/^## /s/^    //p' README.md >"$TMPDIR/lines"
 [ "$(wc -l <"$TMPDIR/lines")" -eq 3 ] || fail "expected three lines under Install: $(cat "$TMPDIR/lines")"
 line() { sed -n "$1p" "$TMPDIR/lines"; }
 expect 0 sh -c "$(line 1)"
-says "$out" '^installed: '
+says "$out" "^installed: $HOME/.local/bin/spillway, "
 # With a GPU: the software one lies where a driver does, and `python` is whatever trains.
 mkdir "$TMPDIR/bin"
 ln -s "$(command -v python3)" "$TMPDIR/bin/python"

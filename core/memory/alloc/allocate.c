@@ -167,7 +167,7 @@ static void drop(struct serving *s)
 
 /* --- by the driver --- */
 
-/* What the driver made and what it is charged: by itself, or as a part of its pool. */
+/* Memory that the driver made, with its charge: its own, or a part of its pool's. */
 struct native {
 	CUdeviceptr address;
 	uint64_t charged, pool_live;
