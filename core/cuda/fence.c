@@ -87,7 +87,7 @@ static bool is_still_ahead(const struct point *p)
 		result = CUDA_ERROR_NOT_READY; /* whoever destroys it waits for its work */
 	}
 	capture_sync_leave();
-	return result == CUDA_ERROR_NOT_READY || quiet_is_refused(result);
+	return result == CUDA_ERROR_NOT_READY || idle_is_refused(result);
 }
 
 bool fence_has_passed(void)

@@ -54,7 +54,7 @@ static CUresult wait_for(CUcontext context)
 	return result;
 }
 
-bool quiet_is_refused(CUresult result)
+bool idle_is_refused(CUresult result)
 {
 	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
 	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -69,7 +69,7 @@ static CUresult wait_for_others(CUcontext own)
 	for (size_t i = 0; context_at(i, &context); i++) {
 		CUresult waited = context.handle == own ? CUDA_SUCCESS : wait_for(context.handle);
 
-		if (quiet_is_refused(waited))
+		if (idle_is_refused(waited))
 			return waited;
 		if (result == CUDA_SUCCESS)
 			result = waited;
@@ -77,7 +77,7 @@ static CUresult wait_for_others(CUcontext own)
 	return result;
 }
 
-CUresult quiet_wait(CUcontext own)
+CUresult idle_wait(CUcontext own)
 {
 	unsigned int generation;
 	CUresult result;
@@ -88,8 +88,8 @@ CUresult quiet_wait(CUcontext own)
 	do {
 		generation = context_generation();
 		result = wait_for_others(own);
-	} while (!quiet_is_refused(result) && generation != context_generation());
-	return own && !quiet_is_refused(result) ? wait_for(own) : result;
+	} while (!idle_is_refused(result) && generation != context_generation());
+	return own && !idle_is_refused(result) ? wait_for(own) : result;
 }
 
 /* --- the thread that waits --- */
@@ -114,7 +114,7 @@ static void *answer_questions(void *cookie)
 		while (sem_wait(&waiter.asked) != 0)
 			;
 		question = atomic_load(&waiter.question);
-		waiter.result = quiet_wait(NULL);
+		waiter.result = idle_wait(NULL);
 		atomic_store(&waiter.answer, question);
 	}
 	return NULL;
@@ -140,23 +140,21 @@ static bool wait_for_answer(uint32_t question, uint64_t patience_ns)
 	return true;
 }
 
-static enum quiet judge(CUresult result)
+static enum idle judge(CUresult result)
 {
-	return result == CUDA_SUCCESS     ? QUIET
-	       : quiet_is_refused(result) ? QUIET_BUSY
-	                                  : QUIET_BROKEN;
+	return result == CUDA_SUCCESS ? IDLE : idle_is_refused(result) ? IDLE_BUSY : IDLE_BROKEN;
 }
 
-static enum quiet ask_contexts(uint64_t patience_ns)
+static enum idle ask_contexts(uint64_t patience_ns)
 {
 	uint32_t question = atomic_load(&waiter.question);
 
 	/* Where an earlier question is not answered its work has not ended. */
 	if (!start() || atomic_load(&waiter.answer) != question)
-		return QUIET_BUSY;
+		return IDLE_BUSY;
 	atomic_store(&waiter.question, ++question);
 	sem_post(&waiter.asked);
-	return wait_for_answer(question, patience_ns) ? judge(waiter.result) : QUIET_BUSY;
+	return wait_for_answer(question, patience_ns) ? judge(waiter.result) : IDLE_BUSY;
 }
 
 /* The mover's: streams of the context at hand, as the registry lists them. */
@@ -181,33 +179,33 @@ static size_t list_streams(const struct context *context)
 }
 
 /* Asks the context's streams. One that the driver does not know any more runs nothing. */
-static enum quiet ask_streams_of(const struct context *context)
+static enum idle ask_streams_of(const struct context *context)
 {
-	enum quiet quiet = QUIET;
+	enum idle idle = IDLE;
 	size_t count = list_streams(context);
 
 	if (!count || context_push(context->handle) != CUDA_SUCCESS)
-		return quiet;
-	for (size_t i = 0; i < count && quiet == QUIET; i++)
+		return idle;
+	for (size_t i = 0; i < count && idle == IDLE; i++)
 		if (driver.cuStreamQuery((CUstream)(uintptr_t)streams[i]) == CUDA_ERROR_NOT_READY)
-			quiet = QUIET_BUSY;
+			idle = IDLE_BUSY;
 	context_pop(context->handle);
-	return quiet;
+	return idle;
 }
 
-static enum quiet ask_streams(void)
+static enum idle ask_streams(void)
 {
-	enum quiet quiet = QUIET;
+	enum idle idle = IDLE;
 	struct context context;
 
-	for (size_t i = 0; quiet == QUIET && context_at(i, &context); i++)
-		quiet = ask_streams_of(&context);
-	return quiet;
+	for (size_t i = 0; idle == IDLE && context_at(i, &context); i++)
+		idle = ask_streams_of(&context);
+	return idle;
 }
 
-enum quiet quiet_now(uint64_t patience_ns)
+enum idle idle_now(uint64_t patience_ns)
 {
-	enum quiet streams_say = ask_streams();
+	enum idle streams_say = ask_streams();
 
-	return streams_say == QUIET ? ask_contexts(patience_ns) : streams_say;
+	return streams_say == IDLE ? ask_contexts(patience_ns) : streams_say;
 }

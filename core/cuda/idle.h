@@ -1,5 +1,5 @@
 /*
- * Quiet: whether anything of this process runs on a device.
+ * Idle: whether anything of this process runs on a device.
  *
  * Streams are asked one by one, which disturbs nothing. What has no handle we could ask (other
  * threads' default streams, streams of libraries) is waited for by cuCtxSynchronize, on a thread of
@@ -8,8 +8,8 @@
  *
  * No function here may be called while a capture is active: it would be invalidated.
  */
-#ifndef SPILLWAY_QUIET_H
-#define SPILLWAY_QUIET_H
+#ifndef SPILLWAY_IDLE_H
+#define SPILLWAY_IDLE_H
 
 #include <stdbool.h>
 
@@ -19,18 +19,18 @@
  * Waits for all work of all contexts, without an end; that of `own` last (NULL: none is special),
  * whose answer it is. Thread-safe.
  */
-CUresult quiet_wait(CUcontext own);
+CUresult idle_wait(CUcontext own);
 /* Returns whether the driver refused a call for a capture's sake: it has not waited. */
-bool quiet_is_refused(CUresult result);
+bool idle_is_refused(CUresult result);
 
 /* --- for the mover alone, with the gate seized --- */
 
-enum quiet { QUIET, QUIET_BUSY, QUIET_BROKEN };
+enum idle { IDLE, IDLE_BUSY, IDLE_BROKEN };
 
 /*
  * Returns whether nothing runs. BUSY: something does, or does not end within the patience. BROKEN:
  * a context answers an error; its work is over, but nothing can be moved in it.
  */
-enum quiet quiet_now(uint64_t patience_ns);
+enum idle idle_now(uint64_t patience_ns);
 
 #endif

@@ -71,7 +71,7 @@ bool stream_point_has_passed(struct stream_point *point)
 	}
 	context_pop(point->context);
 	/* With any other error the context is broken and runs nothing more. */
-	if (result == CUDA_ERROR_NOT_READY || quiet_is_refused(result))
+	if (result == CUDA_ERROR_NOT_READY || idle_is_refused(result))
 		return false;
 	stream_point_end(point);
 	return true;

@@ -112,7 +112,7 @@ START_TEST(the_gate_is_not_seized_for_longer_than_was_said)
 	start();
 	sem_init(&let_go, 0, 0);
 	driver.cuCtxSynchronize = runs_on;
-	ck_assert_int_eq(quiet_now(5 * MS), QUIET_BUSY);
+	ck_assert_int_eq(idle_now(5 * MS), IDLE_BUSY);
 	ck_assert_int_eq(jumping.naps, jumps_in_ms(5));
 	sem_post(&let_go);
 }

@@ -333,7 +333,7 @@ static CUresult judge(const struct vmem_request *request)
 		result = driver.cuStreamQuery(CU_STREAM_LEGACY);
 		capture_sync_leave();
 		return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ||
-		               quiet_is_refused(result) || try_tiny() == CUDA_SUCCESS
+		               idle_is_refused(result) || try_tiny() == CUDA_SUCCESS
 		           ? CUDA_SUCCESS
 		           : CUDA_ERROR_NOT_SUPPORTED;
 	}

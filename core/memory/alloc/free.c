@@ -62,7 +62,7 @@ static CUresult may_free(const struct vmem_free *how)
 	/* The driver says of any address what it thinks of freeing now; none of its own is odd. */
 	if (capture_is_active())
 		result = how->native(how->cookie, 1);
-	return quiet_is_refused(result) ? result : CUDA_SUCCESS;
+	return idle_is_refused(result) ? result : CUDA_SUCCESS;
 }
 
 /* Frees memory of ours. Of two threads that free the same the driver judges the second. */

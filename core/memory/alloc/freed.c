@@ -151,7 +151,7 @@ static bool wait_and_give_back(struct allocation *list)
 {
 	if (!list)
 		return false;
-	if (!quiet_is_refused(quiet_wait(NULL))) {
+	if (!idle_is_refused(idle_wait(NULL))) {
 		give_all_back(list);
 		return true;
 	}
@@ -374,10 +374,10 @@ void freed_fence(void)
 
 static CUresult wait_and_release(const struct allocation *a, CUstream wait, bool *is_refused)
 {
-	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : quiet_wait(a->context.handle);
+	CUresult waited = wait ? driver.cuStreamSynchronize(wait) : idle_wait(a->context.handle);
 	CUresult released;
 
-	*is_refused = quiet_is_refused(waited); /* because of a capture */
+	*is_refused = idle_is_refused(waited); /* because of a capture */
 	if (*is_refused)
 		return CUDA_SUCCESS;
 	/* With any other error the context is broken and runs nothing more. */

@@ -86,7 +86,7 @@ bool reclaim_all_freed(struct reclaim *r, uint64_t bytes, bool in_order)
 	if (!in_order) {
 		came = freed_wait();
 		if (freed_give_back(r->device) && !capture_is_active())
-			quiet_wait(NULL);
+			idle_wait(NULL);
 		came |= freed_came_back() != before;
 	}
 	last = deadline_within(r->until, in_order ? LAST_PATIENCE_NS : 0);

@@ -151,7 +151,7 @@ void opened_settle(void)
 	while (postponed && !capture_is_active()) {
 		struct opened *m = postponed;
 
-		if (quiet_is_refused(quiet_wait(m->key.context)))
+		if (idle_is_refused(idle_wait(m->key.context)))
 			return;
 		postponed = m->next;
 		opened_unmap(m);
@@ -168,8 +168,8 @@ static CUresult let_go(struct opened *m)
 	bool waited = false;
 
 	if (!capture_is_active()) {
-		result = quiet_wait(m->key.context);
-		waited = !quiet_is_refused(result);
+		result = idle_wait(m->key.context);
+		waited = !idle_is_refused(result);
 	}
 	if (waited) {
 		opened_unmap(m);
@@ -206,7 +206,7 @@ bool ipc_close(CUdeviceptr address, CUresult (*native)(CUdeviceptr address), CUr
 	/* What the driver thinks of closing now, it says of any address; none is odd. */
 	if (capture_is_active()) {
 		*result = native(1);
-		if (quiet_is_refused(*result))
+		if (idle_is_refused(*result))
 			return true;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

@@ -18,7 +18,7 @@
 #define HOLD_MOST  (1000 * MS)
 /* A launch that is held so long passes all the same. */
 #define EXPIRY (20 * MS)
-/* A try at a moment that may be quiet. */
+/* A try at a moment that may be idle. */
 #define GLANCE          (1 * MS)
 #define PATIENCE        (5 * MS) /* with cuCtxSynchronize, where all known streams are done */
 #define LOOK_NS         (MS / 10)
@@ -130,7 +130,7 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 	if (!gate_hold(patience_ns, EXPIRY))
 		return MOVE_INSIDE;
 	do {
-		enum quiet quiet;
+		enum idle idle;
 
 		if (!gate_seize()) {
 			why = MOVE_INSIDE;
@@ -140,14 +140,14 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 			why = MOVE_CAPTURE;
 			break;
 		}
-		quiet = quiet_now(PATIENCE);
-		if (quiet == QUIET) {
+		idle = idle_now(PATIENCE);
+		if (idle == IDLE) {
 			why = move_all(plan, device, queued, &moved) == CUDA_SUCCESS ? MOVE_NONE
 			                                                             : MOVE_FAILED;
 			break;
 		}
-		why = quiet == QUIET_BROKEN ? MOVE_FAILED : MOVE_WORK;
-		if (quiet == QUIET_BROKEN)
+		why = idle == IDLE_BROKEN ? MOVE_FAILED : MOVE_WORK;
+		if (idle == IDLE_BROKEN)
 			break;
 		queued = true;
 		gate_unseize();

@@ -1,7 +1,7 @@
 /*
  * Closures: the short times in which the gate is closed and memory moves.
  *
- * A plan is first tried at moments that may be quiet; after its deadline the gate is held until the
+ * A plan is first tried at moments that may be idle; after its deadline the gate is held until the
  * work in flight is done, for a time that doubles with each failure in a row. By the mover alone.
  */
 #ifndef SPILLWAY_CLOSURE_H
