@@ -233,10 +233,8 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 /* Writes the settings; with the lock held. */
 static void write_settings(struct device *device, const struct config_gpu *settings)
 {
-#define X(field, kind, builtin, choices, meaning) \
-	__atomic_store_n(&device->settings.field, settings->field, __ATOMIC_RELEASE);
-	CONFIG_GPU_KEYS(X)
-#undef X
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		__atomic_store_n(&device->settings.of[key], settings->of[key], __ATOMIC_RELEASE);
 	publish_value(&device->published, settings);
 }
 
@@ -245,9 +243,8 @@ static uint64_t hash_of(const struct config_gpu *settings)
 {
 	uint64_t hash = 14695981039346656037u;
 
-#define X(field, kind, builtin, choices, meaning) hash = (hash ^ settings->field) * 1099511628211u;
-	CONFIG_GPU_KEYS(X)
-#undef X
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		hash = (hash ^ settings->of[key]) * 1099511628211u;
 	return hash;
 }
 

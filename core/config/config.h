@@ -53,55 +53,67 @@ enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 
 /*
- * Every per-GPU key: X(field, kind, built-in, choices, meaning); the meaning is for who
- * reads it here. Text, doctor and the parser are made from this list. All values are held as
- * uint64_t; percents in thousandths of a percent.
+ * Every key of [gpu], a row each: X(name, kind, built-in, choices, whether a ceiling may bind it,
+ * option, meaning). From the row are made the parser and its messages, the variables of the
+ * environment, the ceiling, the option of `run` and `set` ("": none) with its help and completion,
+ * and what doctor prints; besides it a key needs its paragraphs in spillway.ini(5) and
+ * conf/spillway.ini, and an option one in the commands' pages, which tests look for. All values are
+ * held as uint64_t; percents in thousandths of a percent.
  */
-#define CONFIG_GPU_KEYS(X)                                                                         \
-	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", NULL,                                 \
-	  "device memory the job may occupy")                                                      \
-	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", NULL,                                     \
-	  "how far the limit may rise by itself; 0: not at all")                                   \
-	X(host_limit, CONFIG_SIZE, "auto", "auto",                                                 \
-	  "host memory for what does not fit; auto: half of what is available")                    \
-	X(share, CONFIG_PERCENT, "100", NULL, "percent of GPU time; 0 pauses, 100 is unlimited")   \
-	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight",                                        \
-	  "cap: never more than the share; weight: only while others want the device")             \
-	X(share_window, CONFIG_DURATION, "100ms", NULL, "how much unused share may be saved up")   \
-	X(steps, CONFIG_CHOICE, "auto", "auto|on|off",                                             \
-	  "look for steps in the launches; auto: where they are paced or the limit can rise")      \
-	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off",                             \
-	  "how memory is held on the host")                                                        \
-	X(spill_after, CONFIG_COUNT, "0", NULL, "answer out-of-memory this often before spilling") \
-	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host",                             \
-	  "what the program is told the GPU has")                                                  \
-	X(mixed, CONFIG_CHOICE, "auto", "auto|whole",                                              \
-	  "auto: an allocation may be partly on the host; whole: it is all on one side")           \
-	X(demote_deadline, CONFIG_DURATION, "100ms", NULL,                                         \
-	  "how long a lowered limit waits for a good moment to move memory")                       \
-	X(deferred_free, CONFIG_BOOL, "no", NULL,                                                  \
-	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
-	X(pin_new, CONFIG_BOOL, "no", NULL, "yes: what is allocated from now on never moves")      \
-	X(evict, CONFIG_BOOL, "no", NULL,                                                          \
+#define CONFIG_GPU_KEYS(X)                                                                        \
+	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", true, "memory",                  \
+	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                   \
+	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", true, "memory-max",                  \
+	  "How far that limit may rise by itself while the GPU has room; 0: not at all")          \
+	X(host_limit, CONFIG_SIZE, "auto", "auto", true, "host-memory",                           \
+	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available") \
+	X(share, CONFIG_PERCENT, "100", "", true, "share",                                        \
+	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                      \
+	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", false, "",                            \
+	  "cap: never more than the share; weight: only while others want the device")            \
+	X(share_window, CONFIG_DURATION, "100ms", "", false, "",                                  \
+	  "How much unused share may be saved up")                                                \
+	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", false, "",                                 \
+	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
+	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", false, "",                 \
+	  "How memory is held on the host")                                                       \
+	X(spill_after, CONFIG_COUNT, "0", "", false, "",                                          \
+	  "Answer out-of-memory this often before spilling")                                      \
+	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", false, "reported",         \
+	  "What the program is told a GPU has")                                                   \
+	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                  \
+	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
+	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                               \
+	  "How long a lowered limit waits for a good moment to move memory")                      \
+	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                        \
+	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
+	X(pin_new, CONFIG_BOOL, "no", "", false, "",                                              \
+	  "yes: what is allocated from now on never moves")                                       \
+	X(evict, CONFIG_BOOL, "no", "", false, "",                                                \
 	  "yes: all that can move is on the host; what pause --evict writes")
 
-/*
- * The settings of one device; host_limit is CONFIG_AUTO when left to the default and no ceiling
- * binds it. memory_limit_max is 0 or at least memory_limit; 0 also where memory_limit is unlimited.
- */
-#define CONFIG_AUTO (UINT64_MAX - 1)
-struct config_gpu {
-#define X(field, kind, builtin, choices, meaning) uint64_t field;
-	CONFIG_GPU_KEYS(X)
-#undef X
-};
-
-/* Which setting: index into the key list, for config_origin(). */
 enum config_key {
-#define X(field, kind, builtin, choices, meaning) CONFIG_KEY_##field,
+#define X(name, ...) CONFIG_KEY_##name,
 	CONFIG_GPU_KEYS(X)
 #undef X
 	    CONFIG_KEY_COUNT
+};
+
+/*
+ * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
+ * and no ceiling binds it. memory_limit_max is 0 or at least memory_limit; 0 also where
+ * memory_limit is unlimited.
+ */
+#define CONFIG_AUTO (UINT64_MAX - 1)
+struct config_gpu {
+	union {
+		struct {
+#define X(name, ...) uint64_t name;
+			CONFIG_GPU_KEYS(X)
+#undef X
+		};
+		uint64_t of[CONFIG_KEY_COUNT];
+	};
 };
 
 /* One device as the process sees it. Any field but ordinal may be empty. */
@@ -184,6 +196,8 @@ const char *config_written(const struct config *config, const struct config_devi
 /* Writes the value as it would stand in an INI file. Returns buf. */
 const char *config_format(enum config_key key, uint64_t value, char *buf, size_t size);
 const char *config_key_name(enum config_key key);
+/* Writes what the key takes, as help has it: "SIZE", "auto|whole". Returns buf. */
+const char *config_key_argument(enum config_key key, char *buf, size_t size);
 /*
  * Checks whether an INI may give the key this value. Returns 0, or -EINVAL with "expected ..." in
  * message.

@@ -56,36 +56,38 @@ static int take(struct config *config, enum config_layer layer, enum config_key 
 }
 
 /* Spells a key as a variable: "memory_limit" is SPILLWAY_MEMORY_LIMIT. */
-static void spell_variable(const char *key, char *name)
+static void spell_variable(enum config_key key, char *name)
 {
 	char *end = stpcpy(name, "SPILLWAY_");
 
-	for (; *key; key++)
-		*end++ = (char)(*key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
+	for (const char *c = config_key_name(key); *c; c++)
+		*end++ = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
 	*end = '\0';
 }
+
+/* The variables that set no key of a GPU; the job's first, in the order of their keys. */
+static const char *const others[] = {
+#define X(name, variable) variable,
+    CONFIG_JOB_KEYS(X)
+#undef X
+        "SPILLWAY_CONFIG",
+    "SPILLWAY_DISABLE",
+    "SPILLWAY_LOG",
+    "SPILLWAY_STATE_DIR",
+    "SPILLWAY_DRIVER",
+    "SPILLWAY_NODE_DIR",
+    NULL};
 
 /* Warns of a misspelt SPILLWAY_ variable; others with that prefix are not ours to judge. */
 static int warn_if_misspelt(struct config *config, const char *name)
 {
-	static const char *const others[] = {"SPILLWAY_CONFIG",
-	                                     "SPILLWAY_JOB",
-	                                     "SPILLWAY_LABELS",
-	                                     "SPILLWAY_DISABLE",
-	                                     "SPILLWAY_LOG",
-	                                     "SPILLWAY_STATE_DIR",
-	                                     "SPILLWAY_DRIVER",
-	                                     "SPILLWAY_NVML",
-	                                     "SPILLWAY_NODE_DIR",
-	                                     "SPILLWAY_STATUS_FILE",
-	                                     NULL};
+	const char *meant = config_closest(name, others);
 	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
 	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
-	const char *meant = config_closest(name, others);
 
 	if (!meant) {
 		for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
-			spell_variable(config_key_names[key], spelt[key]);
+			spell_variable((enum config_key)key, spelt[key]);
 			known[key] = spelt[key];
 		}
 		meant = config_closest(name, known);
@@ -104,7 +106,7 @@ static int take_spillway(struct config *config, const char *name, const char *va
 	int status = 0;
 
 	for (int key = 0; key < CONFIG_KEY_COUNT && !taken; key++) {
-		spell_variable(config_key_names[key], base);
+		spell_variable((enum config_key)key, base);
 		status = take(config, LAYER_ENVIRONMENT, (enum config_key)key, base, name, value,
 		              &taken, error);
 	}
@@ -166,24 +168,16 @@ static int read_disabled(struct config *config, char *const *environment,
 
 static int read_job(struct config *config, char *const *environment, struct config_error *error)
 {
-	const char *name = lookup(environment, "SPILLWAY_JOB");
-	const char *labels = lookup(environment, "SPILLWAY_LABELS");
-	const char *nvml = lookup(environment, "SPILLWAY_NVML");
-	const char *file = lookup(environment, "SPILLWAY_STATUS_FILE");
 	int status = 0;
 
-	if (name)
-		status = config_set_name(config, (struct config_place){"SPILLWAY_JOB", 0}, "", name,
-		                         error);
-	if (labels && status == 0)
-		status = config_set_labels(config, (struct config_place){"SPILLWAY_LABELS", 0}, "",
-		                           labels, error);
-	if (nvml && status == 0)
-		status = config_set_nvml(config, (struct config_place){"SPILLWAY_NVML", 0}, "",
-		                         nvml, error);
-	if (file && status == 0)
-		status = config_set_status_file(
-		    config, (struct config_place){"SPILLWAY_STATUS_FILE", 0}, "", file, error);
+	for (int key = 0; key < JOB_KEY_COUNT && status == 0; key++) {
+		const char *text = lookup(environment, others[key]);
+
+		if (text)
+			status =
+			    config_set_job(config, (enum config_job_key)key,
+			                   (struct config_place){others[key], 0}, "", text, error);
+	}
 	return status;
 }
 

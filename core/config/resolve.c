@@ -77,10 +77,8 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings)
 {
-#define X(field, kind, builtin, choices, meaning) \
-	settings->field = resolve(config, device, CONFIG_KEY_##field, NULL);
-	CONFIG_GPU_KEYS(X)
-#undef X
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
 	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */
 	if (settings->memory_limit_max < settings->memory_limit)
 		settings->memory_limit_max = 0;

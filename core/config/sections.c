@@ -5,18 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum job_key { JOB_NAME, JOB_LABELS, JOB_NVML, JOB_STATUS_FILE, JOB_KEYS };
-static const char *const job_keys[] = {"name", "labels", "nvml", "status_file", NULL};
+static const char *const job_keys[] = {
+#define X(name, variable) #name,
+    CONFIG_JOB_KEYS(X)
+#undef X
+        NULL};
 
 struct target {
 	struct config *config;
 	enum config_layer layer;
-	int job_line[JOB_KEYS]; /* where each key of [job] was seen in this file; 0: not */
+	int job_line[JOB_KEY_COUNT]; /* where each key of [job] was seen in this file; 0: not */
 };
 
 static const char *const section_names[] = {"job", "gpu", "ceiling", NULL};
-static const char *const ceiling_keys[] = {"memory_limit", "memory_limit_max", "host_limit",
-                                           "share", NULL};
 
 static int index_of(const char *word, const char *const *words)
 {
@@ -30,18 +31,16 @@ static int index_of(const char *word, const char *const *words)
  */
 static bool home_of(const char *key, const char **section, const char **meant)
 {
-	static const struct {
-		const char *section;
-		const char *const *keys;
-	} homes[] = {{"gpu", config_key_names}, {"job", job_keys}};
+	const char *gpu_keys[CONFIG_KEY_COUNT + 1];
 
-	for (size_t i = 0; i < sizeof(homes) / sizeof(*homes); i++) {
-		*meant = config_closest(key, homes[i].keys);
-		*section = homes[i].section;
-		if (*meant)
-			return true;
-	}
-	return false;
+	config_list_keys(false, gpu_keys);
+	*section = "gpu";
+	*meant = config_closest(key, gpu_keys);
+	if (*meant)
+		return true;
+	*section = "job";
+	*meant = config_closest(key, job_keys);
+	return *meant != NULL;
 }
 
 static void list_words(const char *const *words, char *list, size_t size)
@@ -136,32 +135,26 @@ static int take_job(struct target *target, const struct config_item *item,
 	if (target->job_line[key] > 0)
 		return fail_repeated(error, item, target->job_line[key]);
 	target->job_line[key] = item->place.line;
-	if (key == JOB_LABELS)
-		return config_set_labels(target->config, item->place, item->key, item->value,
-		                         error);
-	if (key == JOB_NVML)
-		return config_set_nvml(target->config, item->place, item->key, item->value, error);
-	if (key == JOB_STATUS_FILE)
-		return config_set_status_file(target->config, item->place, item->key, item->value,
-		                              error);
 	/* The override file is found by the name. */
-	if (target->layer == LAYER_OVERRIDE)
+	if (key == JOB_KEY_name && target->layer == LAYER_OVERRIDE)
 		return config_fail_value(error, item->place, item->key, item->value,
 		                         "a running job cannot be renamed");
-	return config_set_name(target->config, item->place, item->key, item->value, error);
+	return config_set_job(target->config, (enum config_job_key)key, item->place, item->key,
+	                      item->value, error);
 }
 
 static int take_setting(struct target *target, const struct config_item *item,
                         enum config_layer layer, const char *selector_text,
-                        const char *const *known, struct config_error *error)
+                        struct config_error *error)
 {
+	const enum config_key key = config_find_key(item->key);
 	const struct config_setting *other;
+	const char *known[CONFIG_KEY_COUNT + 1];
 	struct config_selector selector;
-	enum config_key key;
 
+	config_list_keys(layer == LAYER_CEILING, known);
 	if (index_of(item->key, known) < 0)
 		return fail_unknown(error, item, known);
-	key = (enum config_key)index_of(item->key, config_key_names);
 	config_selector_parse(selector_text, &selector); /* begin_section() has checked it */
 	other = config_find(target->config, layer, key, &selector);
 	if (other)
@@ -182,9 +175,9 @@ static int take_item(void *cookie, const struct config_item *item, struct config
 		                   "%s = %s: expected a section such as [gpu] before the first key",
 		                   item->key, item->value);
 	if (config_section_is_gpu(item->section, &selector))
-		return take_setting(target, item, target->layer, selector, config_key_names, error);
+		return take_setting(target, item, target->layer, selector, error);
 	if (strcmp(item->section, "ceiling") == 0)
-		return take_setting(target, item, LAYER_CEILING, "", ceiling_keys, error);
+		return take_setting(target, item, LAYER_CEILING, "", error);
 	return take_job(target, item, error);
 }
 

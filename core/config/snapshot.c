@@ -100,7 +100,7 @@ int config_add(struct config *config, enum config_layer layer, enum config_key k
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 /* Sets the job's name, which becomes part of file names. */
-int config_set_name(struct config *config, struct config_place place, const char *name,
+static int set_name(struct config *config, struct config_place place, const char *name,
                     const char *text, struct config_error *error)
 {
 	size_t length = strlen(text);
@@ -115,7 +115,7 @@ int config_set_name(struct config *config, struct config_place place, const char
 }
 
 /* Sets the labels, which end up in metrics and JSON: they hold nothing that would need quoting. */
-int config_set_labels(struct config *config, struct config_place place, const char *name,
+static int set_labels(struct config *config, struct config_place place, const char *name,
                       const char *text, struct config_error *error)
 {
 	const char *c = text;
@@ -139,7 +139,7 @@ int config_set_labels(struct config *config, struct config_place place, const ch
 	return 0;
 }
 
-int config_set_nvml(struct config *config, struct config_place place, const char *name,
+static int set_nvml(struct config *config, struct config_place place, const char *name,
                     const char *text, struct config_error *error)
 {
 	char *origin;
@@ -154,7 +154,7 @@ int config_set_nvml(struct config *config, struct config_place place, const char
 	return 0;
 }
 
-int config_set_status_file(struct config *config, struct config_place place, const char *name,
+static int set_status_file(struct config *config, struct config_place place, const char *name,
                            const char *text, struct config_error *error)
 {
 	size_t length = strlen(text);
@@ -169,6 +169,24 @@ int config_set_status_file(struct config *config, struct config_place place, con
 	free(config->status_file);
 	config->status_file = copy;
 	return 0;
+}
+
+int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
+                   const char *name, const char *text, struct config_error *error)
+{
+	switch (key) {
+	case JOB_KEY_name:
+		return set_name(config, place, name, text, error);
+	case JOB_KEY_labels:
+		return set_labels(config, place, name, text, error);
+	case JOB_KEY_nvml:
+		return set_nvml(config, place, name, text, error);
+	case JOB_KEY_status_file:
+		return set_status_file(config, place, name, text, error);
+	case JOB_KEY_COUNT:
+		break;
+	}
+	return -EINVAL;
 }
 
 int config_warn(struct config *config, const char *format, ...)

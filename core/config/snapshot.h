@@ -46,6 +46,20 @@ bool config_selector_matches(const struct config_selector *selector,
                              const struct config_device *device);
 int config_selector_rank(const struct config_selector *selector); /* more specific: higher */
 
+/* The keys of [job], which are the job's alone: X(name, variable). */
+#define CONFIG_JOB_KEYS(X)           \
+	X(name, "SPILLWAY_JOB")      \
+	X(labels, "SPILLWAY_LABELS") \
+	X(nvml, "SPILLWAY_NVML")     \
+	X(status_file, "SPILLWAY_STATUS_FILE")
+
+enum config_job_key {
+#define X(name, variable) JOB_KEY_##name,
+	CONFIG_JOB_KEYS(X)
+#undef X
+	    JOB_KEY_COUNT
+};
+
 /* value.c */
 struct config_value {
 	uint64_t number;
@@ -56,8 +70,10 @@ struct config_value {
 int config_value_parse(enum config_key key, const char *text, struct config_value *value,
                        char *message, size_t size);
 struct config_value config_value_builtin(enum config_key key);
-/* NULL-terminated, in the order of enum config_key. */
-extern const char *const config_key_names[CONFIG_KEY_COUNT + 1];
+/* Lists the names of all keys, or of those that a ceiling may bind; NULL-terminated. */
+void config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1]);
+/* Finds a key by its name; CONFIG_KEY_COUNT: there is none. */
+enum config_key config_find_key(const char *name);
 
 /* snapshot.c */
 enum config_layer {
@@ -102,14 +118,9 @@ const struct config_setting *config_find(const struct config *config, enum confi
 int config_add(struct config *config, enum config_layer layer, enum config_key key,
                const struct config_selector *selector, struct config_place place, const char *name,
                const char *text, struct config_error *error);
-int config_set_name(struct config *config, struct config_place place, const char *name,
-                    const char *text, struct config_error *error);
-int config_set_labels(struct config *config, struct config_place place, const char *name,
-                      const char *text, struct config_error *error);
-int config_set_nvml(struct config *config, struct config_place place, const char *name,
-                    const char *text, struct config_error *error);
-int config_set_status_file(struct config *config, struct config_place place, const char *name,
-                           const char *text, struct config_error *error);
+/* Takes the value of a key of [job]; name is how the source calls it. 0 or a negative errno. */
+int config_set_job(struct config *config, enum config_job_key key, struct config_place place,
+                   const char *name, const char *text, struct config_error *error);
 int config_warn(struct config *config, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* 0 or -ENOMEM */
 

@@ -9,25 +9,53 @@
 #include <string.h>
 #include <strings.h>
 
+/* Texts, not pointers, which the loader would have to write in every process. */
 static const struct key {
+	char name[20], builtin[12], choices[32];
+	bool has_ceiling;
 	enum config_kind kind;
-	const char *builtin;
-	const char *choices;
 } keys[CONFIG_KEY_COUNT] = {
-#define X(field, kind, builtin, choices, meaning) {kind, builtin, choices},
+#define X(name, kind, builtin, choices, has_ceiling, ...) \
+	{#name, builtin, choices, has_ceiling, kind},
     CONFIG_GPU_KEYS(X)
 #undef X
 };
 
-const char *const config_key_names[CONFIG_KEY_COUNT + 1] = {
-#define X(field, kind, builtin, choices, meaning) #field,
-    CONFIG_GPU_KEYS(X)
-#undef X
-        NULL};
-
 const char *config_key_name(enum config_key key)
 {
-	return config_key_names[key];
+	return keys[key].name;
+}
+
+void config_list_keys(bool of_ceiling, const char *names[CONFIG_KEY_COUNT + 1])
+{
+	int count = 0;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (!of_ceiling || keys[key].has_ceiling)
+			names[count++] = keys[key].name;
+	names[count] = NULL;
+}
+
+enum config_key config_find_key(const char *name)
+{
+	int key = 0;
+
+	while (key < CONFIG_KEY_COUNT && strcmp(keys[key].name, name) != 0)
+		key++;
+	return (enum config_key)key;
+}
+
+const char *config_key_argument(enum config_key key, char *buf, size_t size)
+{
+	static const char names[][8] = {
+	    [CONFIG_SIZE_OR_PERCENT] = "SIZE", [CONFIG_SIZE] = "SIZE",
+	    [CONFIG_PERCENT] = "PERCENT",      [CONFIG_COUNT] = "COUNT",
+	    [CONFIG_BOOL] = "yes|no",          [CONFIG_DURATION] = "TIME",
+	};
+
+	snprintf(buf, size, "%s",
+	         keys[key].kind == CONFIG_CHOICE ? keys[key].choices : names[keys[key].kind]);
+	return buf;
 }
 
 /* Finds the index of text in "first|second|third". */
@@ -77,7 +105,7 @@ static void explain(const struct key *key, char *message, size_t size)
 
 	if (!message)
 		return;
-	list_choices(key->choices ? key->choices : "", choices, sizeof(choices));
+	list_choices(key->choices, choices, sizeof(choices));
 	switch (key->kind) {
 	case CONFIG_SIZE_OR_PERCENT:
 		snprintf(message, size,
@@ -127,7 +155,7 @@ static int parse_size(const struct key *key, const char *text, uint64_t *bytes)
 
 	if (strcasecmp(text, "unlimited") == 0)
 		size = CONFIG_UNLIMITED;
-	else if (key->choices && strcasecmp(text, key->choices) == 0)
+	else if (*key->choices && strcasecmp(text, key->choices) == 0)
 		size = CONFIG_AUTO;
 	else if (units_parse_size(text, &size) != 0 || size >= CONFIG_AUTO)
 		return -EINVAL;

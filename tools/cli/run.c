@@ -60,7 +60,7 @@ static const struct argp_option options[] = {
     {"join", OPTION_JOIN, NULL, 0, "Become part of the job if it is running already", 0},
     {"softgpu", OPTION_SOFTGPU, NULL, 0, "Run on the software GPU", 0},
     {"quiet", OPTION_QUIET, NULL, 0, "No summary at the end", 0},
-    {"summary", OPTION_SUMMARY, "FORM", 0, "Form of the summary: text or json", 0},
+    {"summary", OPTION_SUMMARY, "text|json", 0, "Form of the summary", 0},
     {0},
 };
 
@@ -451,6 +451,7 @@ int command_run(int argc, char **argv)
 
 	tool_failure = argp_err_exit_status = RUN_FAILED;
 	complain_to = say;
+	settings_list_options();
 	arguments_read("spillway run", &argp, argc, argv, &run);
 	use_config_file(run.config_file);
 	if (run.softgpu)

@@ -165,6 +165,7 @@ int command_set(int argc, char **argv)
 	bool done, saved;
 	int output;
 
+	settings_list_options();
 	arguments_read("spillway set", &argp, argc, argv, &set);
 	patience = DEADLINE_IN(set.timeout_ns);
 	output = keep_output_for(set.save);

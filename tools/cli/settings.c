@@ -14,21 +14,38 @@ enum {
 	OPTION_GPU = OPTION_SETTING + CONFIG_KEY_COUNT,
 };
 
-static const struct argp_option options[] = {
-    {"memory", OPTION_SETTING + CONFIG_KEY_memory_limit, "SIZE", 0,
-     "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited", 0},
-    {"memory-max", OPTION_SETTING + CONFIG_KEY_memory_limit_max, "SIZE", 0,
-     "How far that limit may rise by itself while the GPU has room", 0},
-    {"host-memory", OPTION_SETTING + CONFIG_KEY_host_limit, "SIZE", 0,
-     "Host memory for what does not fit: 64GiB, auto, unlimited", 0},
-    {"reported", OPTION_SETTING + CONFIG_KEY_reported_memory, "WHAT", 0,
-     "What the program is told a GPU has: limit, or limit+host", 0},
-    {"share", OPTION_SETTING + CONFIG_KEY_share, "PERCENT", 0,
-     "Percent of GPU time; 0 pauses, 100 is unlimited", 0},
-    {"limit-gpu", OPTION_GPU, "GPU", 0, "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
-     0},
-    {0},
+/* The option of each key; "": none. */
+static const struct {
+	const char *name, *help;
+} of_key[CONFIG_KEY_COUNT] = {
+#define X(name, kind, builtin, choices, has_ceiling, option, meaning) {option, meaning},
+    CONFIG_GPU_KEYS(X)
+#undef X
 };
+
+static struct argp_option options[CONFIG_KEY_COUNT + 2];
+
+void settings_list_options(void)
+{
+	static char argument[CONFIG_KEY_COUNT][64];
+	struct argp_option *option = options;
+
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (*of_key[key].name)
+			*option++ = (struct argp_option){
+			    of_key[key].name,
+			    OPTION_SETTING + key,
+			    config_key_argument(key, argument[key], sizeof argument[key]),
+			    0,
+			    of_key[key].help,
+			    0};
+	*option = (struct argp_option){"limit-gpu",
+	                               OPTION_GPU,
+	                               "GPU",
+	                               0,
+	                               "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
+	                               0};
+}
 
 bool settings_any(const struct settings *settings)
 {
@@ -90,11 +107,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		settings->selector = argument;
 		return 0;
 	}
-	for (const struct argp_option *option = options; option->name; option++) {
-		if (option->key != key)
-			continue;
+	if (setting < CONFIG_KEY_COUNT) {
 		if (config_check_value(setting, argument, expected, sizeof expected) != 0)
-			usage_error("--%s '%s': %s", option->name, argument, expected);
+			usage_error("--%s '%s': %s", of_key[setting].name, argument, expected);
 		settings->value[setting] = argument;
 		return 0;
 	}

@@ -17,6 +17,8 @@ struct settings {
 
 /* Checks each value as the INI would; its input is a struct settings. */
 extern const struct argp settings_argp;
+/* Makes its options of the keys that have one; before it is used. */
+void settings_list_options(void);
 
 bool settings_any(const struct settings *settings);
 /*

@@ -7,7 +7,7 @@ _spillway_words() {
 	if [ $# -eq 1 ]; then
 		"$1" --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
 	else
-		"$1" help "$2" 2>/dev/null | sed -n 's/^ .*\(--[a-z][a-z-]*\(=[A-Z:]*\)\{0,1\}\)  .*/\1/p'
+		"$1" help "$2" 2>/dev/null | sed -n 's/^ *\(-., \)\{0,1\}\(--[a-z][a-z-]*\(=[A-Za-z:|+]*\)\{0,1\}\)\(  .*\)\{0,1\}$/\2/p'
 	fi
 }
 
@@ -30,13 +30,12 @@ _spillway_offer_files() {
 	COMPREPLY=($(compgen -f -- "$current"))
 }
 
-# By the name that help gives an option's argument.
+# By the name that help gives an option's argument; "one|other" names all there are.
 _spillway_offer_argument() {
 	case $1 in
+	*'|'*) _spillway_offer "${1//|/$'\n'}" ;;
 	FILE) _spillway_offer_files ;;
 	JOB) _spillway_offer "$(_spillway_jobs "$program")" ;;
-	FORM) _spillway_offer $'text\njson' ;;
-	WHAT) _spillway_offer $'limit\nlimit+host' ;;
 	FORMAT)
 		_spillway_offer $'text\njson\ncsv\ncsv,noheader\ncsv,nounits\ncsv,noheader,nounits\nprometheus\nantman'
 		;;

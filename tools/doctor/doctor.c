@@ -381,13 +381,12 @@ static void print_settings(const struct config *config, const struct config_devi
 	struct setting setting = {.config = config, .device = device, .settings = &settings};
 
 	config_for_device(config, device, &settings);
-#define X(field, kind, builtin, choices, meaning)                             \
-	setting.key = CONFIG_KEY_##field;                                     \
-	setting.written = config_written(config, device, CONFIG_KEY_##field); \
-	if (all || !is_built_in(config_origin(config, device, setting.key)))  \
-		print_setting(which, &setting, settings.field);
-	CONFIG_GPU_KEYS(X)
-#undef X
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++) {
+		setting.key = (enum config_key)key;
+		setting.written = config_written(config, device, setting.key);
+		if (all || !is_built_in(config_origin(config, device, setting.key)))
+			print_setting(which, &setting, settings.of[key]);
+	}
 }
 
 static void print_warning(const char *line)
