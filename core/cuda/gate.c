@@ -156,8 +156,12 @@ __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
 
 void gate_start(void)
 {
+	static bool is_started;
 	int saved = errno;
 
+	if (is_started)
+		return;
+	is_started = true;
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) != 0 ||
 	    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) != 0)
 		atomic_fetch_or(&gate_state, GATE_FENCES);

@@ -68,7 +68,13 @@ static inline void gate_leave(void)
 	                      memory_order_release);
 }
 
-/* Starts the gate, before it is first closed: asks the kernel for membarrier. */
+/*
+ * Readies the gate for being closed, when it is first called: asks the kernel for membarrier. In a
+ * process of several threads that lasts some milliseconds, and if the process exits meanwhile, so
+ * does its end; so it is left to the thread that closes the gate, until there is something to move.
+ * Where it is refused, whoever is inside came in without a fence: the caller does something else
+ * for a moment before it closes the gate.
+ */
 void gate_start(void);
 /*
  * Closes the gate and waits until nobody is inside, at most `patience_ns`. A thread that has waited

@@ -26,6 +26,11 @@
 #include "core/pages/status.h"
 
 #define COUNT_NS 1000000000ull
+/*
+ * A process that ends sooner does not pay for our watching its files: the kernel takes up to 20 ms
+ * to let go of an inotify descriptor, and the process's end waits for it.
+ */
+#define UNWATCHED_NS 200000000ull
 
 static struct listener *listener; /* NULL: nobody listens */
 static bool files_changed;
@@ -130,6 +135,7 @@ static void *help(void *cookie)
 		return NULL;
 	}
 	/* The configuration is ours from here on. Files may have changed unwatched. */
+	deadline_sleep(UNWATCHED_NS);
 	watch_files();
 	job_settings_reload();
 	for (;;) {

@@ -204,7 +204,6 @@ static void start(void)
 		context_met = measured_first_met;
 		measured_start(&this_job.devices);
 	}
-	gate_start();
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&is_idle, false);
 	mover_begin(what_moves);

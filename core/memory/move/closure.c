@@ -224,6 +224,7 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device, ui
 	enum move_pending why = MOVE_FAILED;
 	size_t ready;
 
+	gate_start();
 	ready = moves_prepare(device, plan->moves, plan->count);
 	plan_cut(plan, device, ready);
 	if (ready) {
