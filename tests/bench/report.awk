@@ -43,6 +43,9 @@ function set_bars(    i, n, live, kind) {
 	bar["gpu", "alloc_free_1GiB", "limited"] = "x1.5"
 	bar["gpu", "cold_1GiB", "limited"] = "x5"
 	bar["start", "process_start", "spillway"] = "+150000"
+	n = split("spillway named limited paced", live, " ")
+	for (i = 1; i <= n; i++)
+		bar["gpu", "init", live[i]] = "+600000"
 	n = split("4KiB_of_16k 4KiB_of_64k 4KiB_of_1M 2MiB_of_16k", live, " ")
 	split("alloc_ free_", kind, " ")
 	for (i = 1; i <= 2 * n; i++) {
@@ -70,7 +73,7 @@ function bar_text(driver, measure, variant, ns,    text, base) {
 }
 
 END {
-	variants = split("direct spillway limited stepped paced paced-stepped peer books moved heat order host", variant, " ")
+	variants = split("direct spillway named limited stepped paced paced-stepped peer books moved heat order host", variant, " ")
 	set_bars()
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json

@@ -1,7 +1,7 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
 bench_out := $(addprefix $(BUILD)/bench/,bench launches memory init race moves steps start books empty.so null/libcuda.so.1)
 
-calls_out := $(addprefix $(BUILD)/bench/,bench launches memory init race)
+calls_out := $(addprefix $(BUILD)/bench/,bench launches memory race)
 $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)
@@ -13,7 +13,7 @@ $(BUILD)/bench/moves $(BUILD)/bench/steps: $(BUILD)/bench/%: $(BUILD)/tests/benc
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1 $(inih_libs) -lrt
 
-$(BUILD)/bench/start: $(BUILD)/tests/bench/start.o
+$(BUILD)/bench/init $(BUILD)/bench/start: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
