@@ -1,0 +1,97 @@
+/* The balance. Rules: by the mover thread alone, inside the user's process. */
+#include "core/memory/move/balance.h"
+
+#include "core/base/clock.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/move/closure.h"
+#include "core/memory/move/moving.h"
+#include "core/memory/move/plan.h"
+
+#define ROOM_IS_FOR_ITS_ASKER 1000000000ull
+/*
+ * So many times as long as an exchange nothing is exchanged again: a program that uses in turns
+ * more than fits would have its memory moved all the time, and gain nothing.
+ */
+enum { REST_AFTER_EXCHANGE = 40 };
+
+/* On CLOCK_MONOTONIC. */
+static struct rests {
+	uint64_t no_promotion_until, no_exchange_until;
+} rests[DEVICE_MAX];
+
+void balance_rest(const struct device *device)
+{
+	rests[device->id.ordinal].no_promotion_until = clock_now() + ROOM_IS_FOR_ITS_ASKER;
+}
+
+/*
+ * Returns whether the hottest on the host is hotter than the coldest on the device by more than a
+ * chance.
+ */
+static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
+{
+	return cold->count && hot->count &&
+	       movable_heat(cold->of[0].rank) < movable_heat(hot->of[0].rank) &&
+	       movable_heat(hot->of[0].rank) == HEAT_HOT;
+}
+
+/*
+ * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
+ * promotes into.
+ */
+static bool swap(struct device *device, struct choice *hot)
+{
+	struct rests *rest = &rests[device->id.ordinal];
+	uint64_t bytes = 0;
+	struct choice cold;
+	size_t pairs = 0;
+	bool moved;
+
+	if (clock_now() < rest->no_exchange_until)
+		return false;
+	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
+	if (!swap_is_worth(&cold, hot))
+		return false;
+	while (pairs < cold.count && pairs < hot->count &&
+	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
+	       bytes < closure_bytes(device))
+		bytes += cold.of[pairs++].size;
+	cold.count = pairs;
+	moved = moving_demote(device, bytes, &cold) == MOVE_NONE;
+	rest->no_exchange_until = clock_now() + REST_AFTER_EXCHANGE * moving_closed_ns();
+	return moved;
+}
+
+static bool one_fits(const struct choice *choice, uint64_t room)
+{
+	for (size_t i = 0; i < choice->count; i++) {
+		if (choice->of[i].size <= room)
+			return true;
+	}
+	return false;
+}
+
+bool balance_fill(struct device *device, const struct terms *terms, uint64_t charged)
+{
+	const struct rests *rest = &rests[device->id.ordinal];
+	struct choice hot;
+	uint64_t room = terms->limit > charged ? terms->limit - charged : 0;
+
+	if (clock_now() < rest->no_promotion_until)
+		return false;
+	plan_choose(device, SEGMENT_ON_HOST, &hot);
+	if (!hot.count)
+		return false;
+	if (one_fits(&hot, room)) {
+		enum move_pending why = moving_promote(device, room, &hot);
+
+		if (why == MOVE_NONE)
+			return true;
+		/* The device is full although the limit is not, or the moment was bad. */
+		if (why == MOVE_DEVICE_FULL)
+			balance_rest(device);
+	} else {
+		device_note_blocker(device, terms->generation, MOVE_NONE);
+	}
+	return swap(device, &hot);
+}
