@@ -37,8 +37,11 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 	})
 
 /* The plain path: one counter, the gate, the driver. */
-#define COUNTED(counter, call) \
-	(statistics_add(&job_launch_statistics()->counter, 1), PASSING_GATE(call))
+#define COUNTED(kind, call)                                             \
+	({                                                              \
+		struct counters *counted_ = job_launch_statistics();    \
+		PASSING_GATE((job_count_launch(counted_, kind), call)); \
+	})
 
 /* Said here, too: the compiler loses it on the way. */
 #define IS_ACTED_ON __builtin_expect(job_launch_is_paced(), 0)
@@ -46,14 +49,14 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 /* look: at what it was given, now and then; sampled.h. */
 #define LAUNCH(stream, function, threads, call, look)                                   \
 	SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_KERNEL, stream, function, threads, call) \
-	                    : COUNTED(launches, call),                                  \
+	                    : COUNTED(LAUNCH_KERNEL, call),                             \
 	        look)
 /* Memory that its nodes allocate is the driver's with the first launch. */
 #define GRAPH_LAUNCH(stream, call)                                                             \
 	({                                                                                     \
 		CUresult graph_ =                                                              \
 		    SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_GRAPH, stream, hGraphExec, 0, call) \
-		                        : COUNTED(graph_launches, call),                       \
+		                        : COUNTED(LAUNCH_GRAPH, call),                         \
 		            sampled_graph(hGraphExec));                                        \
 		if (graph_memory_is_expected() && job_is_active())                             \
 			graph_memory_settle_all();                                             \

@@ -27,7 +27,8 @@ static _Atomic(struct gate_seat *) seats;
  * The seat of threads that could get no memory for one: while anyone sits here the gate cannot
  * close.
  */
-static struct gate_seat bench;
+static struct gate_seat bench = {.number = UINT32_MAX};
+static _Atomic uint32_t seats_made;
 static _Atomic bool bench_is_used;
 static LOCK_OF(GATE) closing = LOCK_FREE;
 static pthread_key_t seat_key;
@@ -79,9 +80,10 @@ static struct gate_seat *find_seat(void)
 		    atomic_compare_exchange_strong(&seat->taken, &taken, true))
 			return seat;
 	}
-	seat = calloc(1, sizeof(*seat));
+	seat = aligned_alloc(_Alignof(struct gate_seat), sizeof(*seat));
 	if (!seat)
 		return NULL;
+	*seat = (struct gate_seat){.number = atomic_fetch_add(&seats_made, 1)};
 	atomic_store(&seat->taken, true);
 	seat->next = atomic_load(&seats);
 	while (!atomic_compare_exchange_weak(&seats, &seat->next, seat))

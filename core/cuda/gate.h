@@ -22,9 +22,11 @@
 #include "core/base/lock.h"
 
 struct gate_seat {
-	_Atomic uint32_t inside; /* depth; written by the thread alone */
+	_Alignas(
+	    64) _Atomic uint32_t inside; /* depth; written by the thread alone, in its own line */
 	_Atomic bool taken;
 	_Atomic bool waits; /* at the entrance */
+	uint32_t number;    /* no other seat's; seats are numbered from 0 */
 	struct gate_seat *next;
 };
 

@@ -56,10 +56,8 @@ static uint64_t key_of(uint64_t function, uint64_t threads)
 
 static void count(struct job_launch *launch)
 {
-	struct counters *s = launch->device->statistics;
-
 	if (!launch->is_counted)
-		statistics_add(launch->kind == LAUNCH_GRAPH ? &s->graph_launches : &s->launches, 1);
+		job_count_launch(launch->device->statistics, launch->kind);
 	launch->is_counted = true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/budget/device.h"
+#include "core/cuda/gate.h"
 #include "core/pace/pacer.h"
 #include "core/registry/actions.h"
 
@@ -33,6 +34,20 @@ static inline struct counters *job_launch_statistics(void)
 }
 
 enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };
+
+/* Counts a launch: in the thread's own place, if its seat at the gate is one of the first. */
+static inline void job_count_launch(struct counters *s, enum job_launch_kind kind)
+{
+	const struct gate_seat *seat = gate_seat;
+
+	if (__builtin_expect(seat && seat->number < COUNTERS_PLACES, 1)) {
+		struct counters_place *place = &s->place[seat->number];
+
+		statistics_count(kind == LAUNCH_GRAPH ? &place->graph_launches : &place->launches);
+	} else {
+		statistics_add(kind == LAUNCH_GRAPH ? &s->graph_launches : &s->launches, 1);
+	}
+}
 
 /* One launch on the slow path: the subject of ACTION_PRE_LAUNCH and ACTION_POST_LAUNCH. */
 struct job_launch {

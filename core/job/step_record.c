@@ -25,7 +25,7 @@ static struct {
 
 static uint64_t launches(const struct counters *s)
 {
-	return statistics_get(&s->launches) + statistics_get(&s->graph_launches);
+	return counters_get(s, launches) + counters_get(s, graph_launches);
 }
 
 static uint64_t moved_bytes(const struct counters *s)

@@ -122,7 +122,7 @@ struct segment_file {
 static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
 
-static_assert(sizeof(struct counters) == (29 + 2) * 8,
+static_assert(sizeof(struct counters) == (29 + 2 + 8) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
 static_assert(sizeof(struct ledger) == 192, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_device) == 136, "layout changed: raise SEGMENT_VERSION");
@@ -130,10 +130,10 @@ static_assert(offsetof(struct segment_header, version) == 8, "same in every vers
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 14208, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 16256, "layout changed: raise SEGMENT_VERSION");
 static_assert(offsetof(struct segment_seat, ledger) == 448,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_seat) == 7488, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_seat) == 8512, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");

@@ -79,6 +79,10 @@ static void clear(struct segment_file *file, struct segment_seat *seat)
 #define X(name, how, unit, meaning) statistics_set(&seat->counters[d].name, 0);
 		COUNTERS(X)
 #undef X
+		for (int i = 0; i < COUNTERS_PLACES; i++) {
+			statistics_set(&seat->counters[d].place[i].launches, 0);
+			statistics_set(&seat->counters[d].place[i].graph_launches, 0);
+		}
 	}
 	atomic_store(&lane->seen_ns, 0);
 	atomic_store(&lane->devices, 0);

@@ -27,7 +27,7 @@
 #include "core/state/statistics.h"
 
 enum {
-	SEGMENT_VERSION = 6, /* raise it whenever any struct of the file changes size or meaning */
+	SEGMENT_VERSION = 7, /* raise it whenever any struct of the file changes size or meaning */
 	SEGMENT_SEATS = 256,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */

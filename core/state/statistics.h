@@ -12,7 +12,9 @@
  *
  * A counter is written by the owning process alone with relaxed atomics and read by anyone; nothing
  * is decided by it. What belongs together is changed between statistics_begin() and
- * statistics_end(), which wait for nobody; who looks sees none of it or all (view.c).
+ * statistics_end(), which wait for nobody; who looks sees none of it or all (view.c). Launches are
+ * counted in a place of the thread's own, if it is one of the first, because a locked add costs as
+ * much as all else that is done on a launch; counters_get() adds the places up.
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H
@@ -71,9 +73,17 @@
 #define COUNTERS(X)   STATISTICS_OF(X, STATISTICS_OF_LEDGER)
 #define STATISTICS_OF_LEDGER(...)
 
+enum { COUNTERS_PLACES = 4 };
+
+/* What one thread counts, which is the only one that writes here. */
+struct counters_place {
+	_Atomic uint64_t launches, graph_launches;
+};
+
 /* The counters of one process on one device, in its seat. */
 struct counters {
 	_Atomic uint64_t ended; /* of the changes that were begun; a reader's first */
+	struct counters_place place[COUNTERS_PLACES];
 #define X(name, how, unit, meaning) _Atomic uint64_t name;
 	COUNTERS(X)
 #undef X
@@ -92,6 +102,28 @@ struct statistics {
 #define statistics_sub(counter, n) atomic_fetch_sub_explicit(counter, n, memory_order_relaxed)
 #define statistics_set(counter, n) atomic_store_explicit(counter, n, memory_order_relaxed)
 #define statistics_get(counter)    atomic_load_explicit(counter, memory_order_relaxed)
+
+/* Counts one in a place, by its thread. */
+static inline void statistics_count(_Atomic uint64_t *counter)
+{
+	statistics_set(counter, statistics_get(counter) + 1);
+}
+
+static inline uint64_t counters_sum(const struct counters *counters,
+                                    const _Atomic uint64_t *counter)
+{
+	uint64_t sum = statistics_get(counter);
+
+	for (int i = 0; i < COUNTERS_PLACES; i++) {
+		if (counter == &counters->launches)
+			sum += statistics_get(&counters->place[i].launches);
+		else if (counter == &counters->graph_launches)
+			sum += statistics_get(&counters->place[i].graph_launches);
+	}
+	return sum;
+}
+/* Returns a counter by its name, with what was counted in places. */
+#define counters_get(counters, name) counters_sum(counters, &(counters)->name)
 
 /* Begins a change of several counters. Any number of threads may be between begin and end at a
  * time; nothing that waits belongs there. */

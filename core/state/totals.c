@@ -29,7 +29,7 @@ void totals_add_ended(struct segment_ended *total, const struct segment_seat *se
 #define X(name, how, unit, meaning)                                           \
 	{                                                                     \
 		uint64_t sum = statistics_get(&total->counters.name);         \
-		uint64_t one = statistics_get(&process->name);                \
+		uint64_t one = counters_get(process, name);                   \
 		statistics_set(&total->counters.name, ENDED_##how(sum, one)); \
 	}
 	COUNTERS(X)
@@ -40,10 +40,10 @@ void totals_add_ended(struct segment_ended *total, const struct segment_seat *se
 
 void totals_add_live(struct counters *total, const struct counters *process)
 {
-#define X(name, how, unit, meaning)                                                                \
-	{                                                                                          \
-		uint64_t sum = statistics_get(&total->name), one = statistics_get(&process->name); \
-		statistics_set(&total->name, LIVE_##how(sum, one));                                \
+#define X(name, how, unit, meaning)                                                             \
+	{                                                                                       \
+		uint64_t sum = statistics_get(&total->name), one = counters_get(process, name); \
+		statistics_set(&total->name, LIVE_##how(sum, one));                             \
 	}
 	COUNTERS(X)
 #undef X

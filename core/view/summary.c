@@ -66,7 +66,7 @@ static uint64_t peak(const struct segment_header *header, const struct segment_v
 
 static void show_counters(struct statistics *shown, const struct counters *counters)
 {
-#define X(name, how, unit, meaning) statistics_set(&shown->name, statistics_get(&counters->name));
+#define X(name, how, unit, meaning) statistics_set(&shown->name, counters_get(counters, name));
 	COUNTERS(X)
 #undef X
 }

@@ -181,7 +181,7 @@ START_TEST(what_does_not_fit_is_none)
 	file->header.device_count = BEFORE_DEVICES + 1;
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
-	ck_assert_ptr_nonnull(strstr(message, "version 5, expected version 6"));
+	ck_assert_ptr_nonnull(strstr(message, "version 5, expected version 7"));
 	file->header.device_count = 1;
 	write_file();
 	ck_assert_int_eq(truncate(path, sizeof *file - 1), 0);

@@ -242,13 +242,21 @@ START_TEST(sums_outlive_processes_and_settings_are_the_living_ones)
 	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, 20, 500), 0);
 	statistics_set(&segment_counters(a, 0)->launches, 7);
 	statistics_set(&segment_counters(b, 0)->launches, 1);
+	for (int i = 0; i < COUNTERS_PLACES; i++) {
+		statistics_count(&segment_counters(a, 0)->place[i].launches);
+		statistics_count(&segment_counters(a, 0)->place[i].graph_launches);
+	}
 	look();
 	ck_assert_uint_eq(view.job_total[0].device_used, 30);
-	ck_assert_uint_eq(view.job_total[0].launches, 8);
+	ck_assert_uint_eq(view.job_total[0].launches, 8 + COUNTERS_PLACES);
 	segment_leave(a);
 	look();
 	ck_assert_uint_eq(view.job_total[0].device_used, 20);
-	ck_assert_uint_eq(view.job_total[0].launches, 8);
+	ck_assert_uint_eq(view.job_total[0].launches, 8 + COUNTERS_PLACES);
+	ck_assert_uint_eq(view.job_total[0].graph_launches, COUNTERS_PLACES);
+	a = join(NULL);
+	ck_assert_uint_eq(counters_get(segment_counters(a, 0), launches), 0);
+	segment_leave(a);
 	ck_assert_uint_eq(view.job_total[0].limit_set, 300);
 	segment_leave(b);
 	look();
@@ -637,10 +645,10 @@ static void expect_refused(const char *part)
 
 START_TEST(another_version_is_refused_and_left_alone)
 {
-	uint32_t version = 7;
+	uint32_t version = 8;
 	segment_leave(join(NULL));
 	patch(path_of("job"), offsetof(struct segment_header, version), &version, sizeof version);
-	expect_refused("version 7, expected version 6");
+	expect_refused("version 8, expected version 7");
 	ck_assert_int_eq(segment_remove("job"), -EPROTO);
 }
 END_TEST

@@ -50,7 +50,7 @@ static void act(enum action_group group, int (*run)(void *cookie, void *subject)
 
 static uint64_t launches(void)
 {
-	return statistics_get(&job_devices()->device[0].statistics->launches);
+	return counters_get(job_devices()->device[0].statistics, launches);
 }
 
 static unsigned int calls(enum entry entry)
@@ -108,6 +108,34 @@ static void check_launches(void)
 	TRUE(!job_launch_is_paced() && launch() == CUDA_SUCCESS && launches() == ++counted);
 	TRUE(action_find(ACTION_POST_LAUNCH, ACTION_RESOURCES, "pacing", NULL));
 	action_remove(ACTION_POST_LAUNCH, 3, "test");
+}
+
+enum { LAUNCHERS = 3 * COUNTERS_PLACES, LAUNCHES_EACH = 2000 };
+
+static void *launch_often(void *together)
+{
+	pthread_barrier_wait(together);
+	for (int i = 0; i < LAUNCHES_EACH; i++)
+		launch();
+	return NULL;
+}
+
+/* None is lost among threads with places of their own, those without, and those that come after. */
+static void check_launches_of_threads(void)
+{
+	uint64_t counted = launches();
+	pthread_barrier_t together;
+	pthread_t thread[LAUNCHERS];
+
+	pthread_barrier_init(&together, NULL, LAUNCHERS);
+	for (int round = 1; round <= 2; round++) {
+		for (int i = 0; i < LAUNCHERS; i++)
+			TRUE(pthread_create(&thread[i], NULL, launch_often, &together) == 0);
+		for (int i = 0; i < LAUNCHERS; i++)
+			pthread_join(thread[i], NULL);
+		TRUE(launches() == counted + (uint64_t)round * LAUNCHERS * LAUNCHES_EACH);
+	}
+	pthread_barrier_destroy(&together);
 }
 
 static void check_allocations(void)
@@ -218,6 +246,7 @@ static void check_settings(void)
 void check_actions(void)
 {
 	check_launches();
+	check_launches_of_threads();
 	check_allocations();
 	check_steps();
 	check_records();
