@@ -35,10 +35,10 @@ $2" &
 	same "$1" "$(on_softgpu "$moves" --mode one --mib $size --steps "$steps")" "$(cat "$scratch/$1")"
 }
 
-export SOFTGPU_NO_MIXED_COPIES=1
+export SOFTGPU_NO_MIXED=1
 run refused "mixed = auto"
 run whole "mixed = whole"
-unset SOFTGPU_NO_MIXED_COPIES
+unset SOFTGPU_NO_MIXED
 
 # 10 MiB below a limit of 6: part of it is where the program wants it, at once.
 parts() {

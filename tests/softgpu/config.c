@@ -19,27 +19,31 @@ static bool is_set(const char *name)
 
 /* "512M", "2G", "2GiB" or plain bytes; anything else is worth a word, as a typo would hide a test.
  */
+static bool parse_bytes(const char *text, uint64_t *bytes)
+{
+	char *end;
+	*bytes = strtoull(text, &end, 10);
+	const char *units = "KMGT";
+	const char *unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		*bytes <<= 10 * (unit - units + 1);
+		end++;
+		if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0)
+			return *bytes != 0;
+	}
+	return *end == '\0' && *bytes != 0;
+}
+
 static uint64_t bytes_of(const char *name, uint64_t otherwise)
 {
+	uint64_t value;
 	const char *text = getenv(name);
 	if (!text || !*text)
 		return otherwise;
-	char *end;
-	uint64_t value = strtoull(text, &end, 10);
-	const char *rest = end;
-	const char *units = "KMGT";
-	const char *unit = *rest ? strchr(units, *rest) : NULL;
-	if (unit) {
-		value <<= 10 * (unit - units + 1);
-		rest++;
-		if (strcmp(rest, "iB") == 0 || strcmp(rest, "B") == 0)
-			rest = "";
-	}
-	if (*rest || value == 0) {
-		fprintf(stderr, "softgpu: %s=%s: expected a size such as 512M or 2G\n", name, text);
-		return otherwise;
-	}
-	return value;
+	if (parse_bytes(text, &value))
+		return value;
+	fprintf(stderr, "softgpu: %s=%s: expected a size such as 512M or 2G\n", name, text);
+	return otherwise;
 }
 
 /* A whole number between two bounds; what is not is said and not used. */
@@ -67,6 +71,92 @@ static uint64_t granularity(void)
 	return GRANULARITY;
 }
 
+/* Calls `take` for each item of a list with commas; what it refuses is said and left out. */
+static void each_item(const char *name, const char *expected,
+                      bool (*take)(const char *item, size_t index))
+{
+	char items[512];
+	const char *text = getenv(name);
+	if (!text || !*text)
+		return;
+	snprintf(items, sizeof(items), "%s", text);
+	char *rest;
+	size_t index = 0;
+	for (char *item = strtok_r(items, ",", &rest); item; item = strtok_r(NULL, ",", &rest))
+		if (!take(item, index++))
+			fprintf(stderr, "softgpu: %s: %s: expected %s\n", name, item, expected);
+}
+
+static const struct {
+	const char *name;
+	bool *set;
+} all_traits[] = {
+    {"cpu-copies", &settings.traits.cpu_copies},
+    {"host-numa-crashes", &settings.traits.host_numa_crashes},
+    {"kernel-crashes", &settings.traits.kernel_crashes},
+    {"newer-forms", &settings.traits.newer_forms},
+    {"slow-memory-info", &settings.traits.slow_memory_info},
+    {"uncached-host", &settings.traits.uncached_host},
+    {"unmap-waits", &settings.traits.unmap_waits},
+};
+
+static bool take_trait(const char *item, size_t index)
+{
+	(void)index;
+	for (size_t i = 0; i < sizeof(all_traits) / sizeof(all_traits[0]); i++) {
+		if (strcmp(item, all_traits[i].name) == 0) {
+			*all_traits[i].set = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "dh" or "hd", and a form after a colon; "1" is every copy, as drivers that look at the first byte
+ * would have it. */
+static bool take_mixed(const char *item, size_t index)
+{
+	static const char *const forms[] = {"to-device", "to-host", "between", "rows", "fill"};
+	(void)index;
+	if (strcmp(item, "1") == 0) {
+		settings.no_mixed[0] = settings.no_mixed[1] = FORM_FILL - 1;
+		return true;
+	}
+	bool host_first = strncmp(item, "hd", 2) == 0;
+	if (!host_first && strncmp(item, "dh", 2) != 0)
+		return false;
+	if (item[2] == '\0') {
+		settings.no_mixed[host_first] = 2 * FORM_FILL - 1;
+		return true;
+	}
+	for (size_t i = 0; item[2] == ':' && i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (strcmp(item + 3, forms[i]) == 0) {
+			settings.no_mixed[host_first] |= 1U << i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "16M", "16M:cpus" (the same), "16M:nocpus", "none" (no memory), "none:nocpus". */
+static bool take_node(const char *item, size_t index)
+{
+	char size[32];
+	size_t length = strcspn(item, ":");
+	if (index >= MAX_NUMA_NODES || length >= sizeof(size))
+		return false;
+	bool has_cpus = strcmp(item + length, ":nocpus") != 0;
+	if (item[length] && has_cpus && strcmp(item + length, ":cpus") != 0)
+		return false;
+	snprintf(size, sizeof(size), "%.*s", (int)length, item);
+	uint64_t memory = 0;
+	if (strcmp(size, "none") != 0 && !parse_bytes(size, &memory))
+		return false;
+	settings.nodes[index] = (struct numa_node){.memory = memory, .has_cpus = has_cpus};
+	settings.node_count = (int)index + 1;
+	return true;
+}
+
 static void read_environment(void)
 {
 	settings.devices = (int)number_of("SOFTGPU_DEVICES", 0, MAX_DEVICES, 1);
@@ -89,7 +179,13 @@ static void read_environment(void)
 	const char *nvml = getenv("SOFTGPU_NVML");
 	settings.nvml_totals = nvml && strcmp(nvml, "totals") == 0;
 	settings.nvml_of_host = nvml && strcmp(nvml, "host") == 0;
-	settings.no_mixed_copies = is_set("SOFTGPU_NO_MIXED_COPIES");
+	each_item("SOFTGPU_NO_MIXED", "1, dh or hd, and to-device, to-host, between, rows or fill",
+	          take_mixed);
+	each_item("SOFTGPU_TRAITS", "a name that README.md lists", take_trait);
+	settings.nodes[0] = (struct numa_node){.memory = UINT64_MAX, .has_cpus = true};
+	settings.node_count = 1;
+	each_item("SOFTGPU_NUMA_NODES", "a size or none, and perhaps :nocpus", take_node);
+	settings.legacy_event_ns = 1000 * number_of("SOFTGPU_LEGACY_EVENT_US", 0, 1000000, 0);
 	settings.visible_devices = getenv("CUDA_VISIBLE_DEVICES");
 	settings.fail = getenv("SOFTGPU_FAIL");
 	settings.hide = getenv("SOFTGPU_HIDE");

@@ -13,6 +13,34 @@
 #define DRIVER_VERSION 13000
 #define GRANULARITY    (2ULL << 20)
 
+/* What some drivers and machines do and others do not; SOFTGPU_TRAITS names them. */
+struct traits {
+	bool cpu_copies;        /* copies between memory of the host are made by the CPU */
+	bool host_numa_crashes; /* cuMemCreate on a NUMA node of the host ends the process */
+	bool kernel_crashes;    /* cuFuncGetParamInfo() follows a kernel's handle as a function's */
+	bool newer_forms;       /* calls that take memory have forms that no header here knows */
+	bool slow_memory_info;  /* cuMemGetInfo takes 8 ms */
+	bool uncached_host;     /* kernels read memory of the host anew with each access */
+	bool unmap_waits;       /* cuMemUnmap and cuMemRelease wait for work that runs */
+};
+
+/* One NUMA node of the host. */
+struct numa_node {
+	uint64_t memory; /* bytes that virtual memory may take there */
+	bool has_cpus;
+};
+
+/* Forms of copies and fills, as bits: which of them a driver refuses over a border. */
+enum copy_form {
+	FORM_TO_DEVICE = 1,
+	FORM_TO_HOST = 2,
+	FORM_BETWEEN = 4, /* device memory to device memory */
+	FORM_ROWS = 8,    /* two and three dimensions */
+	FORM_FILL = 16,
+};
+
+#define MAX_NUMA_NODES 8
+
 struct config {
 	int devices;
 	uint64_t memory;         /* bytes per device */
@@ -25,9 +53,14 @@ struct config {
 	bool mps;                  /* kernels of different processes run together */
 	bool quiet;
 	bool no_vmm, no_host_vmm, no_host_numa;
-	bool nvml_totals;            /* NVML tells the use of a device by totals alone */
-	bool nvml_of_host;           /* NVML numbers processes as the host of a container does */
-	bool no_mixed_copies;        /* one side of a copy is all on a device or all on the host */
+	bool nvml_totals;         /* NVML tells the use of a device by totals alone */
+	bool nvml_of_host;        /* NVML numbers processes as the host of a container does */
+	unsigned int no_mixed[2]; /* forms refused where memory of the device lies before memory of
+	                             the host, and the other way round */
+	struct traits traits;
+	struct numa_node nodes[MAX_NUMA_NODES];
+	int node_count;
+	uint64_t legacy_event_ns;    /* each event in a legacy stream holds the stream so long */
 	const char *visible_devices; /* NULL: all */
 	const char *fail;            /* "name:nth=result,..." or NULL */
 	const char *hide;            /* "name,name" or NULL */

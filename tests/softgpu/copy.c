@@ -4,6 +4,7 @@
  */
 #include "tests/softgpu/memory.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,14 +125,33 @@ struct copy {
 	struct work work;
 	struct copy_shape shape;
 	struct copy_side to, from;
+	bool by_cpu;  /* both sides are the host's, and this driver leaves that to the CPU */
 	void *staged; /* a copy of the source, or NULL */
 };
+
+/* Ends the process, as an access of the CPU would, unless it has the memory at its addresses. */
+static void check_cpu(uint64_t address, uint64_t size)
+{
+	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1) {
+		if (!window_holds(at) || window_page(at)->host_readable)
+			continue;
+		say("a copy between memory of the host was made by the CPU, which cannot access "
+		    "%#llx",
+		    (unsigned long long)at);
+		raise(SIGSEGV);
+	}
+}
 
 static CUresult run_copy(struct work *work, CUresult broken)
 {
 	(void)broken;
 	const struct copy *copy = (const struct copy *)work;
 	struct host_link link = {.began_ns = now_ns()};
+	uint64_t bytes;
+	if (copy->by_cpu && extent_of(&copy->shape, &copy->to, &bytes))
+		check_cpu(copy->to.address, bytes);
+	if (copy->by_cpu && extent_of(&copy->shape, &copy->from, &bytes))
+		check_cpu(copy->from.address, bytes);
 	for (uint64_t z = 0; z < copy->shape.depth; z++)
 		for (uint64_t y = 0; y < copy->shape.height; y++)
 			if (!copy_row(copy->to.address + z * copy->to.slice + y * copy->to.pitch,
@@ -159,16 +179,28 @@ static void stage(struct copy *copy)
 	copy->from.address = (uint64_t)copy->staged;
 }
 
-/* Whether all bytes of device memory from `address` on are on the same side of the link. */
-static bool is_in_one_place(uint64_t address, uint64_t size)
+bool is_refused_as_mixed(uint64_t address, uint64_t size, enum copy_form form)
 {
-	if (!window_holds(address))
-		return true;
+	const unsigned int *refused = config()->no_mixed;
+	if (!window_holds(address) || !((refused[0] | refused[1]) & form))
+		return false;
 	bool on_host = is_on_host(address);
-	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1)
-		if (is_on_host(at) != on_host)
-			return false;
-	return true;
+	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1) {
+		if (is_on_host(at) != on_host && (refused[on_host] & form))
+			return true;
+		on_host = is_on_host(at);
+	}
+	return false;
+}
+
+static enum copy_form form_of(const struct copy_side *to, const struct copy_side *from,
+                              const struct copy_shape *shape)
+{
+	if (shape->height > 1 || shape->depth > 1)
+		return FORM_ROWS;
+	if (to->kind == SIDE_DEVICE && from->kind == SIDE_DEVICE)
+		return FORM_BETWEEN;
+	return to->kind == SIDE_DEVICE ? FORM_TO_DEVICE : FORM_TO_HOST;
 }
 
 CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape)
@@ -183,21 +215,35 @@ CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct c
 		result = classify(from, from_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (config()->no_mixed_copies &&
-	    !(is_in_one_place(to->address, to_bytes) && is_in_one_place(from->address, from_bytes)))
+	enum copy_form form = form_of(to, from, shape);
+	if (is_refused_as_mixed(to->address, to_bytes, form) ||
+	    is_refused_as_mixed(from->address, from_bytes, form))
 		return CUDA_ERROR_INVALID_VALUE;
 	return is_as_meant(to) && is_as_meant(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Whether the caller must wait for the copy; may stage its source instead. */
+/* Whether a side is memory of the host as the driver sees it: virtual memory may be, too. */
+static bool is_of_host(const struct copy_side *side)
+{
+	return side->kind == SIDE_PAGEABLE || side->kind == SIDE_PINNED ||
+	       (side->kind == SIDE_DEVICE && is_on_host(side->address));
+}
+
+/*
+ * Whether the caller must wait for the copy; may stage its source instead. Source: "API
+ * synchronization behavior" of the driver API: between memory of the host all forms wait.
+ */
 static bool must_wait(struct copy *copy, enum copy_timing timing)
 {
 	enum side_kind to = copy->to.kind, from = copy->from.kind;
+	bool of_host = is_of_host(&copy->to) && is_of_host(&copy->from);
 	switch (timing) {
 	case COPY_WAIT:
 		/* Between device memory the host does not wait even for the plain forms. */
-		return to != SIDE_DEVICE || from != SIDE_DEVICE;
+		return of_host || to != SIDE_DEVICE || from != SIDE_DEVICE;
 	case COPY_ASYNC:
+		if (of_host)
+			return true;
 		if (to == SIDE_PAGEABLE)
 			return true;
 		if (from != SIDE_PAGEABLE)
@@ -214,6 +260,11 @@ static bool must_wait(struct copy *copy, enum copy_timing timing)
 	return !copy->staged;
 }
 
+bool is_cpu_copy(const struct copy_side *to, const struct copy_side *from)
+{
+	return config()->traits.cpu_copies && is_of_host(to) && is_of_host(from);
+}
+
 static struct copy *make(struct copy_side to, struct copy_side from, struct copy_shape shape)
 {
 	struct copy *copy = calloc(1, sizeof(*copy));
@@ -227,9 +278,13 @@ static struct copy *make(struct copy_side to, struct copy_side from, struct copy
 	return copy;
 }
 
-struct work *copy_work(struct copy_side to, struct copy_side from, struct copy_shape shape)
+struct work *copy_work(struct copy_side to, struct copy_side from, struct copy_shape shape,
+                       bool by_cpu)
 {
-	return (struct work *)make(to, from, shape);
+	struct copy *copy = make(to, from, shape);
+	if (copy)
+		copy->by_cpu = by_cpu;
+	return (struct work *)copy;
 }
 
 /* One side as a graph's memcpy node describes it. */
@@ -283,6 +338,7 @@ CUresult copy_submit(struct stream *stream, struct copy_side to, struct copy_sid
 	struct copy *copy = make(to, from, shape);
 	if (!copy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	copy->by_cpu = is_cpu_copy(&copy->to, &copy->from);
 	bool wait = must_wait(copy, timing);
 	struct context *context = stream->context;
 	struct copy_devices both = copy_devices(stream, &to, &from);

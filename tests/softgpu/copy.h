@@ -26,11 +26,16 @@ struct copy_shape {
 CUresult classify(struct copy_side *side, uint64_t bytes);
 /* Where the bytes are now, and how many in one piece; see window_bytes(). */
 void *side_bytes(uint64_t address, bool write, uint64_t *run);
+/* Whether this driver refuses that form over the borders between memory of a device and of the host
+ * in [address, address + size). */
+bool is_refused_as_mixed(uint64_t address, uint64_t size, enum copy_form form);
+/* Whether this driver leaves such a copy to the CPU, for good where it is a node of a graph. */
+bool is_cpu_copy(const struct copy_side *to, const struct copy_side *from);
 /* Checks a copy and classifies its sides. */
 CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape);
 
 enum copy_timing {
-	COPY_ASYNC,    /* only pageable memory can make the call wait */
+	COPY_ASYNC,    /* only pageable memory, or none of a device, can make the call wait */
 	COPY_WAIT,     /* until it is done, as the plain forms do */
 	COPY_READ_NOW, /* until a source on the host is read */
 	COPY_IN_ORDER, /* never: what is pageable stays as it is until then */

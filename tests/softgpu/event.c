@@ -153,6 +153,16 @@ struct work *event_record_work(CUevent handle)
 	return work;
 }
 
+/* What an event in a legacy stream costs its stream, where that is asked for. */
+static CUresult rest(struct work *work, CUresult broken)
+{
+	(void)work;
+	(void)broken;
+	struct timespec time = {.tv_nsec = (long)config()->legacy_event_ns};
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+	return CUDA_SUCCESS;
+}
+
 struct work *event_wait_work(CUevent handle)
 {
 	const struct event *event = handle_find(handle, HANDLE_EVENT);
@@ -202,6 +212,8 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
 	if (!work)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	struct mark *mark = work->mark;
+	if (stream->legacy && config()->legacy_event_ns)
+		work->run = rest;
 	mark->references++;
 	result = stream_submit(stream, work);
 	if (result == CUDA_SUCCESS)

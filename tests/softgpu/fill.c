@@ -76,6 +76,8 @@ CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS_v2 *what, enum side_kind *kind
 	struct copy_side side = {.address = what->dst};
 	CUresult result = classify(&side, bytes);
 	*kind = side.kind;
+	if (result == CUDA_SUCCESS && is_refused_as_mixed(what->dst, bytes, FORM_FILL))
+		return CUDA_ERROR_INVALID_VALUE;
 	return result == CUDA_SUCCESS && side.kind != SIDE_PAGEABLE ? CUDA_SUCCESS
 	                                                            : CUDA_ERROR_INVALID_VALUE;
 }
@@ -116,7 +118,8 @@ static CUresult submit(struct stream *stream, const CUDA_MEMSET_NODE_PARAMS_v2 *
 	if (!work)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = stream_submit(stream, work);
-	if (result == CUDA_SUCCESS && wait && kind == SIDE_PINNED)
+	if (result == CUDA_SUCCESS && wait &&
+	    (kind == SIDE_PINNED || (kind == SIDE_DEVICE && is_on_host(what->dst))))
 		result = stream_wait(stream);
 	return result;
 }

@@ -1,4 +1,5 @@
 /* Functions: attributes, parameters, and how many blocks of one fit on a multiprocessor. */
+#include <signal.h>
 #include <string.h>
 
 #include "tests/softgpu/module.h"
@@ -150,6 +151,8 @@ EXPORT CUresult cuFuncGetName(const char **name, CUfunction handle)
 EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *size)
 {
 	struct function *function;
+	if (config()->traits.kernel_crashes && handle_find(handle, HANDLE_KERNEL))
+		raise(SIGSEGV);
 	CUresult result = enter_function(__func__, handle, &function);
 	return result == CUDA_SUCCESS ? leave(param_info(function->info, index, offset, size))
 	                              : result;

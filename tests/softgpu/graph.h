@@ -45,6 +45,7 @@ struct graph_node {
 	struct graph *child;                                         /* GRAPH */
 	struct graph_memory *memory;                                 /* MEM_ALLOC, MEM_FREE */
 	CUmemAccessDesc *accesses;                                   /* MEM_ALLOC */
+	bool by_cpu; /* MEMCPY: made while both sides were memory of the host */
 	bool disabled;
 	struct node_set before, after;
 	size_t rank;             /* scratch of sorting and searching */

@@ -89,7 +89,7 @@ static struct work *work_of_copy(const struct graph_node *node)
 	struct copy_shape shape;
 	if (copy_read_3d(&node->params.memcpy.copyParams, &to, &from, &shape) != CUDA_SUCCESS)
 		return NULL;
-	return copy_work(to, from, shape);
+	return copy_work(to, from, shape, node->by_cpu);
 }
 
 static struct work *work_of(const struct graph_node *node)

@@ -133,7 +133,9 @@ static CUresult assign_copy(struct graph_node *node)
 		return result;
 	if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	return copy_check(&to, &from, &shape);
+	result = copy_check(&to, &from, &shape);
+	node->by_cpu = result == CUDA_SUCCESS && is_cpu_copy(&to, &from);
+	return result;
 }
 
 static CUresult assign_fill(struct graph_node *node)
@@ -261,6 +263,7 @@ CUresult node_assign(struct graph_node *node, const CUgraphNodeParams *params,
 	clear_contents(node);
 	node->context = fresh.context;
 	node->params = fresh.params;
+	node->by_cpu = fresh.by_cpu;
 	node->arguments = fresh.arguments;
 	node->child = fresh.child;
 	node->memory = fresh.memory;
@@ -285,7 +288,7 @@ CUresult node_copy_attributes(struct graph_node *node, const struct graph_node *
 
 CUresult node_copy(struct graph_node *node, const struct graph_node *from)
 {
-	struct graph_node fresh = {.params = from->params};
+	struct graph_node fresh = {.params = from->params, .by_cpu = from->by_cpu};
 	if (from->arguments) {
 		struct function *function;
 		CUresult result = node_function(from, &function);
@@ -304,6 +307,7 @@ CUresult node_copy(struct graph_node *node, const struct graph_node *from)
 	clear_contents(node);
 	node->context = from->context;
 	node->params = fresh.params;
+	node->by_cpu = fresh.by_cpu;
 	node->arguments = fresh.arguments;
 	node->child = fresh.child;
 	if (node->arguments)

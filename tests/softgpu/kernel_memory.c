@@ -17,6 +17,16 @@ static bool host_access(void *cookie, uint64_t address, size_t size, bool write)
 	return allowed;
 }
 
+/* Called by kernels for addresses inside the window, where the host's memory is not cached. */
+static void window_access(void *cookie, uint64_t address, size_t size)
+{
+	const struct context *context = cookie;
+	pthread_rwlock_rdlock(&memory_lock);
+	if (is_on_host(address))
+		host_link_access(context->device, size);
+	pthread_rwlock_unlock(&memory_lock);
+}
+
 /* Variables of a module; the driver lock is held, as modules are loaded under it. */
 static uint64_t allocate(void *cookie, size_t size, size_t align)
 {
@@ -54,6 +64,8 @@ struct ptx_memory kernel_memory(struct context *context)
 	    .window_size = window_size(),
 	    .alias_delta = context->device->alias_delta,
 	    .host_access = host_access,
+	    .window_access =
+	        config()->traits.uncached_host && config()->host_bandwidth ? window_access : NULL,
 	    .allocate = allocate,
 	    .allocate_managed = allocate_managed,
 	    .release = release,

@@ -47,6 +47,7 @@ struct page {
 	struct physical *physical;  /* NULL: nothing mapped */
 	uint32_t index;             /* of this page in it */
 	uint8_t readable, writable; /* by which devices */
+	bool host_readable;         /* by the CPU: memory of the host that was given to it */
 	bool reserved;
 };
 
@@ -64,6 +65,8 @@ void window_unreserve(uint64_t base, uint64_t size);
 void window_map(uint64_t base, struct physical *physical);
 void window_unmap(uint64_t base, uint64_t size);
 bool window_allow(uint64_t base, uint64_t size, const struct device *device, bool read, bool write);
+/* The same for the CPU, which then finds the memory at its own addresses. */
+bool window_allow_host(uint64_t base, uint64_t size, bool read, bool write);
 /*
  * Where the bytes of a device address are, and how many follow in one piece; NULL when it is not
  * mapped or the access is not allowed. Hold memory_lock while using them.
@@ -140,6 +143,8 @@ void managed_touch(struct range *range, int device, uint64_t address);
 bool managed_is_on_device(struct range *range, uint64_t address);
 /* vmm.c: the physical memory behind a handle that still counts, or NULL. */
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
+/* Its node of the host has the memory again. */
+void node_give_back(const struct physical *physical);
 /* ipc.c */
 void imported_free(struct range *range);
 /* Names a piece of device memory to another process, and maps one that another has named. */
@@ -177,7 +182,7 @@ struct host_link {
 void host_link_use(struct host_link *link, uint64_t bytes);
 /* `size`, or what of it lies in one place. */
 uint64_t host_link_piece(uint64_t address, uint64_t size);
-/* A warp of a kernel of the device touches host memory outside the window. */
+/* A warp of a kernel of the device touches host memory. */
 void host_link_access(struct device *device, uint64_t bytes);
 /* Around a kernel: the bytes of host memory that it touched. */
 void host_traffic_begin(struct device *device);

@@ -102,6 +102,7 @@ static void give_back(struct physical *physical)
 		machine_give(devices[physical->device].machine_index, physical->size);
 	} else {
 		machine_count_host(-(int64_t)physical->size);
+		node_give_back(physical);
 	}
 	fallocate(physical->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 	          (off_t)physical->offset, (off_t)physical->size);

@@ -203,6 +203,9 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute att
 	struct range *range = range_find(address);
 	if (!value || !range || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	/* As libfabric was answered (awslabs/awsome-distributed-ai#278). */
+	if (range->kind == RANGE_MAPPING)
+		return leave(CUDA_ERROR_NOT_SUPPORTED);
 	range->sync_memops = *(const int *)value != 0;
 	return leave(CUDA_SUCCESS);
 }

@@ -22,6 +22,30 @@ static bool is_hidden(const char *name)
 }
 
 /*
+ * Forms of calls that are newer than any header here: those of CUDA 13.1, and made-up ones. They take
+ * handles of memory, or pin it, and know no memory but their own driver's.
+ */
+static int newer_form(void)
+{
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static const struct entry_point *newer_form_of(const char *name, int version)
+{
+	static const struct entry_point forms[] = {
+	    {"cuMulticastBindMem_v2", "cuMulticastBindMem", 13010, false, newer_form},
+	    {"cuMulticastBindAddr_v2", "cuMulticastBindAddr", 13010, false, newer_form},
+	    {"cuMemMap_v9", "cuMemMap", 13010, false, newer_form},
+	    {"cuMemPinAddress_v9", "cuMemPinAddress", 13010, false, newer_form},
+	};
+	for (size_t i = 0; config()->traits.newer_forms && i < sizeof(forms) / sizeof(forms[0]);
+	     i++)
+		if (strcmp(name, forms[i].name) == 0 && version >= forms[i].version)
+			return &forms[i];
+	return NULL;
+}
+
+/*
  * The newest symbol of that name which is not newer than the version. Callers that ask for
  * per-thread streams get such a symbol where one is old enough, else the ordinary one.
  */
@@ -32,6 +56,8 @@ static const struct entry_point *look_up(const char *name, int version, bool per
 	*known = false;
 	if (!*name || is_hidden(name))
 		return NULL;
+	if ((best = newer_form_of(name, version)))
+		return best;
 	for (const struct entry_point *entry = entry_points; entry->symbol; entry++) {
 		if (strcmp(entry->name, name) != 0 || entry->version > config()->driver_version)
 			continue;

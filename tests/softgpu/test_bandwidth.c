@@ -176,6 +176,6 @@ int main(void)
 	failed += RUN(virtual_memory, "SOFTGPU_HOST_BANDWIDTH=2M");
 	failed += RUN(other_host_memory, "SOFTGPU_HOST_BANDWIDTH=2M");
 	failed += RUN(fetched_by_kernels, "SOFTGPU_HOST_BANDWIDTH=64G");
-	failed += RUN(copies_of_mixed_memory, "SOFTGPU_NO_MIXED_COPIES=1");
+	failed += RUN(copies_of_mixed_memory, "SOFTGPU_NO_MIXED=1");
 	return failed != 0;
 }

@@ -1,6 +1,7 @@
 /* Virtual memory management: addresses, physical memory and access, each by itself. */
 #include "tests/softgpu/memory.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "tests/softgpu/machine.h"
@@ -96,6 +97,35 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr base, size_t size)
 	return leave(CUDA_SUCCESS);
 }
 
+/* The node of the host, or NULL where there is none of that number. */
+static const struct numa_node *node_of(int id)
+{
+	return id >= 0 && id < config()->node_count ? &config()->nodes[id] : NULL;
+}
+
+/* What virtual memory of this process takes on each node. */
+static uint64_t taken[MAX_NUMA_NODES];
+
+/* Takes memory of a node. Drivers were seen to refuse nodes without processors (NVIDIA/nccl#2190). */
+static CUresult take_of_node(int id, uint64_t size)
+{
+	const struct numa_node *node = node_of(id);
+	if (config()->traits.host_numa_crashes)
+		raise(SIGSEGV);
+	if (!node->has_cpus || !node->memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size > node->memory - taken[id])
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	taken[id] += size;
+	return CUDA_SUCCESS;
+}
+
+void node_give_back(const struct physical *physical)
+{
+	if (physical->properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		taken[physical->properties.location.id] -= physical->size;
+}
+
 /* Whether memory can be made with these properties; the device it takes memory of, or -1. */
 static CUresult check_properties(const CUmemAllocationProp *properties, int *device)
 {
@@ -127,7 +157,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 		*device = -1;
 		if (!has_host_numa)
 			return CUDA_ERROR_NOT_SUPPORTED;
-		return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+		return node_of(properties->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	default: /* HOST_NUMA_CURRENT, too */
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -143,12 +173,18 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 	if (!out || flags != 0 || size == 0 || size % config()->granularity != 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	result = check_properties(properties, &device);
+	bool of_node =
+	    result == CUDA_SUCCESS && properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	if (of_node)
+		result = take_of_node(properties->location.id, size);
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	struct physical *physical;
 	result = properties->requestedHandleTypes
 	             ? physical_create_exportable(device, size, &physical)
 	             : physical_create(device, size, &physical);
+	if (result != CUDA_SUCCESS && of_node)
+		taken[properties->location.id] -= size;
 	if (result != CUDA_SUCCESS)
 		return leave(result);
 	physical->properties = *properties;
@@ -164,11 +200,21 @@ struct physical *physical_of(CUmemGenericAllocationHandle handle)
 	return physical && physical->exposed && physical->references ? physical : NULL;
 }
 
+/* Drivers differ: some wait for the work of all contexts before memory goes. */
+static void wait_where_drivers_do(void)
+{
+	if (!config()->traits.unmap_waits)
+		return;
+	for (struct context *context = contexts; context; context = context->next)
+		context_drain(context);
+}
+
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	CUresult result = enter(__func__);
 	if (result != CUDA_SUCCESS)
 		return result;
+	wait_where_drivers_do();
 	struct physical *physical = physical_of(handle);
 	if (!physical)
 		return leave(CUDA_ERROR_INVALID_VALUE);
@@ -218,12 +264,13 @@ static bool is_mapped_whole(uint64_t base, uint64_t size)
 	return at == base + size;
 }
 
-/* Does not wait: on hardware, too, work that still uses the memory faults. */
+/* Work that still uses the memory faults, on hardware, too. */
 EXPORT CUresult cuMemUnmap(CUdeviceptr base, size_t size)
 {
 	CUresult result = enter(__func__);
 	if (result != CUDA_SUCCESS)
 		return result;
+	wait_where_drivers_do();
 	if (!is_whole(base, size) || !is_mapped_whole(base, size))
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	for (uint64_t at = base; at < base + size;) {
@@ -260,8 +307,13 @@ static CUresult set_access(uint64_t base, uint64_t size, const CUmemAccessDesc *
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		return CUDA_SUCCESS;
 	}
-	/* Host access is for host memory only, and the host has no place in the window here. */
-	return CUDA_ERROR_NOT_SUPPORTED;
+	if (wanted->location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	    !node_of(wanted->location.id))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t at = base; at < base + size; at += GRANULARITY)
+		if (!is_on_host(at))
+			return CUDA_ERROR_NOT_SUPPORTED;
+	return window_allow_host(base, size, read, write) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuMemSetAccess(CUdeviceptr base, size_t size, const CUmemAccessDesc *wanted,

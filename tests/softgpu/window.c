@@ -140,9 +140,9 @@ void window_map(uint64_t address, struct physical *physical)
 	physical->mappings++;
 }
 
-static void hide(uint64_t address, uint64_t size, const struct device *device)
+static void hide(uint64_t address, uint64_t size, ptrdiff_t view)
 {
-	map(address + (uint64_t)device->alias_delta, size, PROT_NONE,
+	map(address + (uint64_t)view, size, PROT_NONE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
@@ -150,20 +150,21 @@ void window_unmap(uint64_t address, uint64_t size)
 {
 	for (int i = 0; i < device_count; i++)
 		if (devices[i].alias_delta)
-			hide(address, size, &devices[i]);
+			hide(address, size, devices[i].alias_delta);
 	struct page *page = window_page(address);
 	for (uint64_t done = 0; done < size; done += GRANULARITY, page++) {
+		if (page->host_readable)
+			hide(address + done, GRANULARITY, 0);
 		if (page->index == 0)
 			page->physical->mappings--;
 		*page = (struct page){.reserved = true};
 	}
 }
 
-bool window_allow(uint64_t address, uint64_t size, const struct device *device, bool read,
-                  bool write)
+/* Maps the bytes into one view of the window, with these rights. */
+static bool show(uint64_t address, uint64_t size, ptrdiff_t view, bool read, bool write)
 {
-	uint8_t bit = (uint8_t)(1U << device->index);
-	struct page *page = window_page(address);
+	const struct page *page = window_page(address);
 	size_t count = size / GRANULARITY;
 	for (size_t i = 0, run; i < count; i += run) {
 		const struct physical *physical = page[i].physical;
@@ -172,21 +173,38 @@ bool window_allow(uint64_t address, uint64_t size, const struct device *device, 
 		     run++)
 			continue;
 		uint64_t start = address + i * GRANULARITY;
-		if (!read) {
-			hide(start, run * GRANULARITY, device);
-		} else if (map(start + (uint64_t)device->alias_delta, run * GRANULARITY,
-		               write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED,
-		               physical->file,
-		               physical->offset + page[i].index * GRANULARITY) == MAP_FAILED) {
+		if (!read)
+			hide(start, run * GRANULARITY, view);
+		else if (map(start + (uint64_t)view, run * GRANULARITY,
+		             write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED,
+		             physical->file,
+		             physical->offset + page[i].index * GRANULARITY) == MAP_FAILED)
 			return false;
-		}
-		for (size_t j = i; j < i + run; j++) {
-			page[j].readable =
-			    (uint8_t)(read ? page[j].readable | bit : page[j].readable & ~bit);
-			page[j].writable =
-			    (uint8_t)(write ? page[j].writable | bit : page[j].writable & ~bit);
-		}
 	}
+	return true;
+}
+
+bool window_allow(uint64_t address, uint64_t size, const struct device *device, bool read,
+                  bool write)
+{
+	uint8_t bit = (uint8_t)(1U << device->index);
+	if (!show(address, size, device->alias_delta, read, write))
+		return false;
+	struct page *page = window_page(address);
+	for (const struct page *end = page + size / GRANULARITY; page < end; page++) {
+		page->readable = (uint8_t)(read ? page->readable | bit : page->readable & ~bit);
+		page->writable = (uint8_t)(write ? page->writable | bit : page->writable & ~bit);
+	}
+	return true;
+}
+
+bool window_allow_host(uint64_t address, uint64_t size, bool read, bool write)
+{
+	if (!show(address, size, 0, read, write))
+		return false;
+	struct page *page = window_page(address);
+	for (const struct page *end = page + size / GRANULARITY; page < end; page++)
+		page->host_readable = read;
 	return true;
 }
 

@@ -15,7 +15,9 @@ struct work *kernel_work(struct context *context, const struct function *functio
 /* copy.c, copy_api.c */
 CUresult copy_read_3d(const CUDA_MEMCPY3D *what, struct copy_side *to, struct copy_side *from,
                       struct copy_shape *shape);
-struct work *copy_work(struct copy_side to, struct copy_side from, struct copy_shape shape);
+/* `by_cpu`: a node that was captured while both sides were memory of the host. */
+struct work *copy_work(struct copy_side to, struct copy_side from, struct copy_shape shape,
+                       bool by_cpu);
 /* fill.c */
 CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS_v2 *what, enum side_kind *kind);
 struct work *fill_work(const CUDA_MEMSET_NODE_PARAMS_v2 *what);

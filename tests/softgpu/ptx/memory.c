@@ -35,6 +35,11 @@ static bool global_range(struct warp *w, uint64_t low, uint64_t bytes, bool writ
 	const struct ptx_memory *m = w->grid->memory;
 	if (in_range(low, bytes, m->window_base, m->window_size)) {
 		*at = (uintptr_t)low + (uintptr_t)m->alias_delta;
+		if (m->window_access) {
+			fault_unguard();
+			m->window_access(m->cookie, low, bytes);
+			fault_guard(w->worker);
+		}
 		return true;
 	}
 	if (!m->host_access || low + bytes < low)

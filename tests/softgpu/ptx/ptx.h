@@ -32,6 +32,8 @@ struct ptx_memory {
 	uint64_t window_size;
 	ptrdiff_t alias_delta;
 	bool (*host_access)(void *cookie, uint64_t address, size_t size, bool write);
+	/* Called before an access to the window, if it is not NULL. */
+	void (*window_access)(void *cookie, uint64_t address, size_t size);
 	/* Device memory for .global and .const variables; returns 0 when there is none. */
 	uint64_t (*allocate)(void *cookie, size_t size, size_t align);
 	/* The same for .managed ones, which the host uses in place. NULL: there are none. */
