@@ -6,33 +6,34 @@
 
 #include "core/memory/move/lull.h"
 
-/* Hooks as COPIES does, for what returns when the copy is done. */
-#define WAITS(symbol, look, ...)                                                                  \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                               \
-	{                                                                                         \
-		CUresult result;                                                                  \
-                                                                                                  \
-		job_break();                                                                      \
-		result = SAMPLED(PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))), look); \
-		if (result == CUDA_SUCCESS)                                                       \
-			lull_has_come();                                                        \
-		return result;                                                                    \
+/* Hooks as COPIES_NOW does, for what returns when the copy is done. */
+#define WAITS(symbol, stream, to, from, ...)                                                       \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                                \
+	{                                                                                          \
+		CUresult result;                                                                   \
+                                                                                                   \
+		job_break();                                                                       \
+		result = COPIED_NOW(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), stream, to, from); \
+		if (result == CUDA_SUCCESS)                                                        \
+			lull_has_come();                                                           \
+		return result;                                                                     \
 	}
-#define WAITS_2(symbol, other, look, ...) \
-	WAITS(symbol, look, __VA_ARGS__) WAITS(other, look, __VA_ARGS__)
+#define WAITS_2(symbol, other, to, from, ...)                  \
+	WAITS(symbol, CU_STREAM_LEGACY, to, from, __VA_ARGS__) \
+	WAITS(other, CU_STREAM_PER_THREAD, to, from, __VA_ARGS__)
 
 GATED_2(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz,
         (CUmemDecompressParams *, paramsArray), (size_t, count), (unsigned int, flags),
         (size_t *, errorIndex), (CUstream, stream))
-WAITS_2(cuMemcpy, cuMemcpy_ptds, sampled_copy(dst, src), (CUdeviceptr, dst), (CUdeviceptr, src),
+WAITS_2(cuMemcpy, cuMemcpy_ptds, dst, src, (CUdeviceptr, dst), (CUdeviceptr, src),
         (size_t, ByteCount))
 COPIES_2(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy),
          (CUstream, hStream))
-COPIES_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds,
-         sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY2D *, pCopy))
-COPIES_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
-         (const CUDA_MEMCPY2D *, pCopy))
+COPIES_NOW_2(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, pCopy->dstDevice,
+             pCopy->srcDevice, (const CUDA_MEMCPY2D *, pCopy))
+COPIES_NOW_2(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, pCopy->dstDevice, pCopy->srcDevice,
+             (const CUDA_MEMCPY2D *, pCopy))
 COPIES_2(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D *, pCopy),
          (CUstream, hStream))
@@ -41,19 +42,19 @@ GATED_2(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz, (size_t, numOps),
         (CUstream, hStream))
 GATED_2(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, (size_t, numOps),
         (CUDA_MEMCPY3D_BATCH_OP *, opList), (unsigned long long, flags), (CUstream, hStream))
-COPIES_2(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
-         (const CUDA_MEMCPY3D_PEER *, pCopy))
+COPIES_NOW_2(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, pCopy->dstDevice, pCopy->srcDevice,
+             (const CUDA_MEMCPY3D_PEER *, pCopy))
 COPIES_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
          sampled_copy(pCopy->dstDevice, pCopy->srcDevice), (const CUDA_MEMCPY3D_PEER *, pCopy),
          (CUstream, hStream))
-COPIES_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, sampled_copy(pCopy->dstDevice, pCopy->srcDevice),
-         (const CUDA_MEMCPY3D *, pCopy))
+COPIES_NOW_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, pCopy->dstDevice, pCopy->srcDevice,
+             (const CUDA_MEMCPY3D *, pCopy))
 COPIES_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, sampled_copy(dst, src), (CUdeviceptr, dst),
          (CUdeviceptr, src), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
-COPIES_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, sampled_copy(dstDevice, 0),
-         (CUdeviceptr, dstDevice), (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
+COPIES_NOW_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, dstDevice, 0, (CUdeviceptr, dstDevice),
+             (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
 GATED_2(cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz, (void *, dstHost), (CUarray, srcArray),
         (size_t, srcOffset), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, (void *, dstHost), (CUarray, srcArray),
@@ -66,16 +67,16 @@ COPIES_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, sampled_copies(dsts,
          (CUdeviceptr *, dsts), (CUdeviceptr *, srcs), (size_t *, sizes), (size_t, count),
          (CUmemcpyAttributes *, attrs), (size_t *, attrsIdxs), (size_t, numAttrs),
          (CUstream, hStream))
-COPIES_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, sampled_copy(srcDevice, 0), (CUarray, dstArray),
-         (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
+COPIES_NOW_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, srcDevice, 0, (CUarray, dstArray),
+             (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
 COPIES_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, sampled_copy(dstDevice, srcDevice),
          (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount),
          (CUstream, hStream))
-WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, sampled_copy(dstDevice, srcDevice),
-        (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount))
+WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, dstDevice, srcDevice, (CUdeviceptr, dstDevice),
+        (CUdeviceptr, srcDevice), (size_t, ByteCount))
 COPIES_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, sampled_copy(srcDevice, 0),
          (void *, dstHost), (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
-WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, sampled_copy(srcDevice, 0), (void *, dstHost),
+WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, srcDevice, 0, (void *, dstHost),
         (CUdeviceptr, srcDevice), (size_t, ByteCount))
 GATED_2(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz, (CUarray, dstArray), (size_t, dstOffset),
         (const void *, srcHost), (size_t, ByteCount), (CUstream, hStream))
@@ -84,11 +85,11 @@ GATED_2(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray, dstArray), (size_t, dst
 COPIES_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, sampled_copy(dstDevice, 0),
          (CUdeviceptr, dstDevice), (const void *, srcHost), (size_t, ByteCount),
          (CUstream, hStream))
-WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, sampled_copy(dstDevice, 0), (CUdeviceptr, dstDevice),
+WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, dstDevice, 0, (CUdeviceptr, dstDevice),
         (const void *, srcHost), (size_t, ByteCount))
-COPIES_2(cuMemcpyPeer, cuMemcpyPeer_ptds, sampled_copy(dstDevice, srcDevice),
-         (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
-         (CUcontext, srcContext), (size_t, ByteCount))
+COPIES_NOW_2(cuMemcpyPeer, cuMemcpyPeer_ptds, dstDevice, srcDevice, (CUdeviceptr, dstDevice),
+             (CUcontext, dstContext), (CUdeviceptr, srcDevice), (CUcontext, srcContext),
+             (size_t, ByteCount))
 COPIES_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, sampled_copy(dstDevice, srcDevice),
          (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
          (CUcontext, srcContext), (size_t, ByteCount), (CUstream, hStream))

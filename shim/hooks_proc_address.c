@@ -7,6 +7,7 @@
 #include "shim/attach.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/base/log.h"
 
@@ -34,37 +35,70 @@ static bool is_news(const char *symbol)
 	return false;
 }
 
-static void note_unknown(const char *symbol)
+/*
+ * Returns whether calls of that name are given handles of memory, or pin it: the driver would not
+ * know a handle of ours, and what it pinned would move.
+ */
+static bool takes_memory(const char *symbol)
 {
-	if (shim_acts_on(symbol)) {
-		if (is_news(symbol))
+	static const char families[][32] = {
+	    "cuIpcGetMemHandle", "cuMemExport",    "cuMemGetAllocationProperties",
+	    "cuMemGetHandle",    "cuMemMap",       "cuMemRelease",
+	    "cuMemRetain",       "cuMemSetAccess", "cuMemUnmap",
+	    "cuMulticast",
+	};
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (strncmp(symbol, families[i], strlen(families[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Returns whether a form that we do not know is kept from the program, as if the driver were older. */
+static bool is_withheld(const char *symbol)
+{
+	bool acts = shim_acts_on(symbol);
+	bool withheld = acts && takes_memory(symbol) && job_is_active();
+
+	if ((acts || log_enabled(LOG_DEBUG)) && is_news(symbol)) {
+		if (withheld)
+			log_warning(
+			    "cuGetProcAddress(%s): the driver has a newer form than Spillway "
+			    "knows: the program is told that it has none",
+			    symbol);
+		else if (acts)
 			log_warning("cuGetProcAddress(%s): the driver has a newer form than "
 			            "Spillway knows: "
 			            "what is done by it is neither limited nor counted",
 			            symbol);
-	} else if (log_enabled(LOG_DEBUG) && is_news(symbol)) {
-		log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through", symbol);
+		else
+			log_debug("cuGetProcAddress(%s): unknown to Spillway, passed through",
+			          symbol);
 	}
+	return withheld;
 }
 
-static void exchange(const char *symbol, void **function)
+/* Exchanges the driver's function for ours. Returns whether the program may have it. */
+static bool exchange(const char *symbol, void **function)
 {
 	bool known;
 
 	if (!*function)
-		return;
+		return true;
 	*function = shim_address_for(*function, &known);
-	if (!known && symbol && *symbol)
-		note_unknown(symbol);
+	return known || !symbol || !*symbol || !is_withheld(symbol);
 }
 
 HOOK(cuGetProcAddress, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
+	/* A miss leaves the pointer as it is (drivers 535 to 555). */
+	void *function = pfn ? *pfn : NULL;
 	CUresult result = REAL(cuGetProcAddress)(symbol, pfn, cudaVersion, flags);
 
-	if (result == CUDA_SUCCESS && pfn)
-		exchange(symbol, pfn);
-	return result;
+	if (result != CUDA_SUCCESS || !pfn || exchange(symbol, pfn))
+		return result;
+	*pfn = function;
+	return CUDA_ERROR_NOT_FOUND;
 }
 
 HOOK(cuGetProcAddress_v2, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
@@ -72,7 +106,10 @@ HOOK(cuGetProcAddress_v2, const char *symbol, void **pfn, int cudaVersion, cuuin
 {
 	CUresult result = REAL(cuGetProcAddress_v2)(symbol, pfn, cudaVersion, flags, symbolStatus);
 
-	if (result == CUDA_SUCCESS && pfn)
-		exchange(symbol, pfn);
+	if (result != CUDA_SUCCESS || !pfn || exchange(symbol, pfn))
+		return result;
+	*pfn = NULL;
+	if (symbolStatus)
+		*symbolStatus = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
 	return result;
 }

@@ -105,7 +105,10 @@ HOOK(cuPointerSetAttribute, const void *value, CUpointer_attribute attribute, CU
 {
 	KEEP_ERRNO;
 
-	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && value) {
 		pointer_pin(ptr, 1);
+		if (pointer_keep_order(ptr, *(const int *)value != 0))
+			return CUDA_SUCCESS;
+	}
 	return REAL(cuPointerSetAttribute)(value, attribute, ptr);
 }

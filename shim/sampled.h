@@ -8,6 +8,7 @@
 #ifndef SPILLWAY_SAMPLED_H
 #define SPILLWAY_SAMPLED_H
 
+#include "core/memory/alloc/pointer.h"
 #include "core/memory/heat/heat.h"
 #include "core/registry/registry.h"
 #include "shim/shim.h"
@@ -83,5 +84,23 @@ void sampled_forget_asked(void);
 #define COPIES_2(symbol, other, look, ...) \
 	COPIES(symbol, look, __VA_ARGS__)  \
 	COPIES(other, look, __VA_ARGS__)
+
+/* Copies and fills without "Async": what is to be in order with the host is done when they return. */
+#define COPIED_NOW(call, stream, to, from)                                              \
+	({                                                                              \
+		CUresult copied_ = SAMPLED(PASSING_GATE(call), sampled_copy(to, from)); \
+		if (copied_ == CUDA_SUCCESS && pointer_is_in_order(to, from))           \
+			copied_ = REAL(cuStreamSynchronize)(stream);                    \
+		copied_;                                                                \
+	})
+#define COPIES_NOW(symbol, stream, to, from, ...)                                                \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                              \
+	{                                                                                        \
+		job_break();                                                                     \
+		return COPIED_NOW(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), stream, to, from); \
+	}
+#define COPIES_NOW_2(symbol, other, to, from, ...)                  \
+	COPIES_NOW(symbol, CU_STREAM_LEGACY, to, from, __VA_ARGS__) \
+	COPIES_NOW(other, CU_STREAM_PER_THREAD, to, from, __VA_ARGS__)
 
 #endif

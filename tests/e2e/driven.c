@@ -10,6 +10,7 @@
  *   sync                                        the error
  *   memops NAME, range NAME, ipc NAME           SYNC_MEMOPS of a part, a range handle, an IPC handle: the error
  *   tokens NAME                                 P2P tokens: 0
+ *   number NAME                                 its BUFFER_ID
  *   describe NAME KIB                           of the address so far in: start and size, as from the beginning of
  *                                               NAME; memory type, device, whether there is a host pointer, managed
  *   info                                        free and total bytes
@@ -271,6 +272,14 @@ static void describe(const struct memory *memory, uint32_t kib)
 	printf("\n");
 }
 
+static void print_number(const struct memory *memory)
+{
+	unsigned long long number = 0;
+
+	CHECK(cuPointerGetAttribute(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory->address));
+	printf("%llu\n", number);
+}
+
 static void info(void)
 {
 	size_t free_bytes = 0, total = 0;
@@ -416,6 +425,8 @@ static void obey(const char *command, char **words)
 		if (answer != CUDA_SUCCESS)
 			answer = with_memory(words[0], named(words[1]), words + 2);
 		printf("%d\n", answer);
+	} else if (strcmp(command, "number") == 0) {
+		print_number(named(words[0]));
 	} else if (strcmp(command, "describe") == 0) {
 		describe(named(words[0]), number(words[1]));
 	} else if (strcmp(command, "check") == 0) {

@@ -37,6 +37,8 @@ wants 0 mix a c 5 3
 tell sum a b c d e
 sum=$answer
 whole=$(device_bytes)
+tell number a
+number=$answer
 [ "$whole" -ge $((56 * mib)) ] || fail "all fits, but only $whole bytes are on the device"
 same "nothing on the host" 0 "$(counter shrink host_used)"
 
@@ -44,6 +46,7 @@ for limit in 32 10 2 24; do
 	limit_file "$ini" $((limit * mib))
 	shrinks_to shrink $((limit * mib))
 	wants "$sum" sum a b c d e
+	wants "$number" number a
 done
 [ "$(counter shrink host_used)" -ge $((32 * mib)) ] || fail "host_used is $(counter shrink host_used)"
 [ "$(counter shrink demotions)" -gt 0 ] || fail "no demotion is counted"

@@ -36,7 +36,7 @@ static const struct entry_point *newer_form_of(const char *name, int version)
 	    {"cuMulticastBindMem_v2", "cuMulticastBindMem", 13010, false, newer_form},
 	    {"cuMulticastBindAddr_v2", "cuMulticastBindAddr", 13010, false, newer_form},
 	    {"cuMemMap_v9", "cuMemMap", 13010, false, newer_form},
-	    {"cuMemPinAddress_v9", "cuMemPinAddress", 13010, false, newer_form},
+	    {"cuMemAlloc_v9", "cuMemAlloc", 13010, false, newer_form},
 	};
 	for (size_t i = 0; config()->traits.newer_forms && i < sizeof(forms) / sizeof(forms[0]);
 	     i++)

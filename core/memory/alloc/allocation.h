@@ -25,8 +25,10 @@ struct allocation {
 	_Atomic bool is_in_books;     /* else it was freed, and goes as soon as may be */
 	_Atomic bool is_shared;       /* others may have it open: it must stay where it is */
 	_Atomic uint64_t exported_as; /* a key of exported.h; 0: none */
-	_Atomic bool is_given_away;   /* it has, or had, a number in ipc/export.c */
-	_Atomic uint64_t shared_as;   /* its number in ipc/export.c; 0: it has none */
+	_Atomic bool is_in_order;   /* synchronous calls that touch it are done when they return */
+	_Atomic uint64_t buffer_id; /* the number that programs know it by; 0: nobody asked */
+	_Atomic bool is_given_away; /* it has, or had, a number in ipc/export.c */
+	_Atomic uint64_t shared_as; /* its number in ipc/export.c; 0: it has none */
 	_Atomic uint64_t
 	    charged; /* of managed memory it grows; who lists resources reads it any time */
 	struct backing

@@ -19,8 +19,23 @@ static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
 	return (a->address + a->size - *base + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
 }
 
-static CUresult answer(const struct allocation *a, CUpointer_attribute attribute,
-                       CUdeviceptr address, void *data)
+/*
+ * Returns the number of an allocation's bytes. The driver numbers mappings: theirs would change with
+ * each move, and all blocks of a chunk would have the same, which caches of registrations compare.
+ */
+static uint64_t id_of(struct allocation *a)
+{
+	static _Atomic uint64_t last = UINT64_C(1) << 62; /* beyond what a driver comes to */
+	uint64_t found = 0, fresh;
+
+	if ((found = atomic_load(&a->buffer_id)) != 0)
+		return found;
+	fresh = atomic_fetch_add(&last, 1) + 1;
+	return atomic_compare_exchange_strong(&a->buffer_id, &found, fresh) ? fresh : found;
+}
+
+static CUresult answer(struct allocation *a, CUpointer_attribute attribute, CUdeviceptr address,
+                       void *data)
 {
 	CUdeviceptr base;
 
@@ -56,6 +71,12 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*(unsigned int *)data = elastic_is(a) && !a->pool;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = id_of(a);
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*(unsigned int *)data = atomic_load(&a->is_in_order);
+		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*(size_t *)data = mapping_of(a, &base);
 		return CUDA_SUCCESS;
@@ -71,6 +92,8 @@ static CUresult answer(const struct allocation *a, CUpointer_attribute attribute
 static bool differs_by_backing(const struct allocation *a, CUpointer_attribute attribute)
 {
 	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -201,4 +224,39 @@ void pointer_pin(CUdeviceptr address, size_t size)
 	if (pin_in_arena(address, size) != CUDA_SUCCESS)
 		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
 		                      "device: it stays where it is");
+}
+
+/* Whether anybody ever asked for it, so that copies of programs that did not pay one load. */
+static _Atomic bool any_in_order;
+
+bool pointer_keep_order(CUdeviceptr address, bool on)
+{
+	struct allocation *a = vmem_at(address);
+	bool is_ours = a && elastic_is(a);
+
+	if (is_ours) {
+		atomic_store(&a->is_in_order, on);
+		if (on)
+			atomic_store(&any_in_order, true);
+	}
+	if (a)
+		resource_release(&a->resource);
+	return is_ours;
+}
+
+static bool is_in_order(CUdeviceptr address)
+{
+	struct allocation *a = vmem_at(address);
+	bool in_order = a && atomic_load(&a->is_in_order);
+
+	if (a)
+		resource_release(&a->resource);
+	return in_order;
+}
+
+bool pointer_is_in_order(CUdeviceptr one, CUdeviceptr other)
+{
+	if (__builtin_expect(!atomic_load_explicit(&any_in_order, memory_order_relaxed), 1))
+		return false;
+	return is_in_order(one) || is_in_order(other);
 }

@@ -22,6 +22,14 @@ bool vmem_is_gone(CUdeviceptr address);
  * called inside the gate.
  */
 void pointer_pin(CUdeviceptr address, size_t size);
+/*
+ * Remembers whether synchronous calls that touch the memory are to be in order with the host, which
+ * drivers refuse for virtual memory (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). Returns false if it lies in
+ * no arena, and the driver is to be asked.
+ */
+bool pointer_keep_order(CUdeviceptr address, bool on);
+/* Returns whether either address is in memory of which that was asked: one load where none is. */
+bool pointer_is_in_order(CUdeviceptr one, CUdeviceptr other);
 bool pointer_range(CUdeviceptr address, CUdeviceptr *base, size_t *size);
 
 #endif

@@ -1,0 +1,147 @@
+/*
+ * orders: what other hardware asks of memory, of memory that moves.
+ *
+ *   orders [host]     CU_POINTER_ATTRIBUTE_SYNC_MEMOPS can be set and is kept; BUFFER_ID is the allocation's;
+ *                     host: of memory that is there
+ *   orders forms      forms of calls that take memory and are newer than CUDA 13.0: which of them there are
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/e2e/elastic.h"
+
+#define SIZE ((size_t)8 * MIB)
+#define HOLDS(condition)                                                                        \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                                \
+		}                                                                               \
+	} while (0)
+
+static int opened;
+
+static void wait_until_open(void *unused)
+{
+	(void)unused;
+	while (!__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+static void *open_later(void *unused)
+{
+	(void)unused;
+	usleep(20000);
+	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Whether a call comes back only when the work that was in the default stream before it is done. */
+#define WAITS(call)                                                           \
+	({                                                                    \
+		pthread_t thread_;                                            \
+		bool waited_;                                                 \
+		__atomic_store_n(&opened, 0, __ATOMIC_RELEASE);               \
+		CHECK(cuLaunchHostFunc(NULL, wait_until_open, NULL));         \
+		HOLDS(pthread_create(&thread_, NULL, open_later, NULL) == 0); \
+		CHECK(call);                                                  \
+		waited_ = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);         \
+		pthread_join(thread_, NULL);                                  \
+		CHECK(cuCtxSynchronize());                                    \
+		waited_;                                                      \
+	})
+
+/* Whether a call need not wait; with memory of the host all but "Async" fills do. */
+static bool on_host;
+#define GOES_ON(call) (!WAITS(call) || on_host)
+
+static unsigned long long id_of(CUdeviceptr address)
+{
+	unsigned long long id = 0;
+
+	CHECK(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address));
+	HOLDS(id != 0);
+	return id;
+}
+
+static unsigned int in_order(CUdeviceptr address)
+{
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+	unsigned int one = 7, list = 7;
+	void *data[] = {&list};
+
+	CHECK(cuPointerGetAttribute(&one, attribute, address));
+	CHECK(cuPointerGetAttributes(1, &attribute, data, address));
+	HOLDS(one == list);
+	return one;
+}
+
+static void keep_order(CUdeviceptr address, unsigned int on)
+{
+	CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+}
+
+static void orders(void)
+{
+	CUdeviceptr a, b, c, small, other;
+
+	CHECK(cuMemAlloc_v2(&a, SIZE));
+	CHECK(cuMemAlloc_v2(&b, SIZE));
+	CHECK(cuMemAlloc_v2(&c, SIZE));
+	CHECK(cuMemAlloc_v2(&small, 512));
+	CHECK(cuMemAlloc_v2(&other, 512));
+	HOLDS(id_of(a) == id_of(a + SIZE - 1) && id_of(a) != id_of(b));
+	HOLDS(id_of(small) != id_of(other) && id_of(small) == id_of(small + 511));
+
+	HOLDS(in_order(a) == 0);
+	HOLDS(GOES_ON(cuMemcpyDtoD_v2(a, b, SIZE)) && GOES_ON(cuMemsetD8_v2(a, 1, SIZE)));
+	keep_order(a + 4096, 1);
+	HOLDS(in_order(a) == 1 && in_order(a + SIZE - 1) == 1 && in_order(b) == 0);
+	HOLDS(WAITS(cuMemcpyDtoD_v2(a, b, SIZE)) && WAITS(cuMemcpyDtoD_v2(b, a, SIZE)));
+	HOLDS(WAITS(cuMemcpy(a, b, SIZE)) && WAITS(cuMemcpyDtoD_v2_ptds(a, b, SIZE)));
+	HOLDS(WAITS(cuMemsetD8_v2(a, 1, SIZE)) && WAITS(cuMemsetD32_v2(a + 1024, 1, 1)));
+	HOLDS(GOES_ON(cuMemcpyDtoD_v2(b, c, SIZE)) && GOES_ON(cuMemsetD8_v2(b, 1, SIZE)));
+	HOLDS(!WAITS(cuMemsetD8Async(a, 1, SIZE, NULL)));
+	keep_order(a, 0);
+	HOLDS(in_order(a) == 0 && GOES_ON(cuMemsetD8_v2(a, 1, SIZE)));
+
+	/* What takes the address later begins anew. */
+	unsigned long long before = id_of(a);
+	keep_order(a, 1);
+	CHECK(cuMemFree_v2(a));
+	CHECK(cuMemAlloc_v2(&a, SIZE));
+	HOLDS(id_of(a) != before && in_order(a) == 0);
+}
+
+static void forms(void)
+{
+	static const char *const names[] = {"cuMulticastBindMem", "cuMulticastBindAddr", "cuMemMap",
+	                                    "cuMemcpyAsync"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		CUdriverProcAddressQueryResult status;
+		void *function = NULL, *kept = &function;
+
+		CHECK(cuGetProcAddress_v2(names[i], &function, 13010, 0, &status));
+		printf("%s %s %d", names[i], function ? "yes" : "no", (int)status);
+		printf(" %d", (int)cuGetProcAddress(names[i], &kept, 13010, 0));
+		printf(" %s\n", kept == (void *)&function ? "kept" : "set");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	CUcontext context;
+
+	CHECK(cuInit(0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+	CHECK(cuCtxSetCurrent(context));
+	on_host = argc == 2 && strcmp(argv[1], "host") == 0;
+	if (argc == 2 && strcmp(argv[1], "forms") == 0)
+		forms();
+	else
+		orders();
+	return 0;
+}

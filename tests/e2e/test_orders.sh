@@ -1,0 +1,24 @@
+#!/bin/sh
+# What other hardware asks of memory works on memory that moves, where drivers refuse it or answer by the mapping:
+# SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Forms of calls that take memory and that the shim does
+# not know are kept from the program, because the driver would be given handles that are not its own.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+orders=$build/tests/e2e/orders
+
+"$spillway" run --softgpu --quiet --memory 64MiB "$orders" || fail "on the device"
+"$spillway" run --softgpu --quiet --memory 4MiB "$orders" host 2>"$scratch/err" || fail "of memory that is on the host: $(cat "$scratch/err")"
+
+export SOFTGPU_TRAITS=newer-forms
+same "of the driver" "cuMulticastBindMem yes 0 0 set
+cuMulticastBindAddr yes 0 0 set
+cuMemMap yes 0 0 set
+cuMemcpyAsync yes 0 0 set" "$(on_softgpu "$orders" forms)"
+same "under the shim" "cuMulticastBindMem no 2 500 kept
+cuMulticastBindAddr no 2 500 kept
+cuMemMap no 2 500 kept
+cuMemcpyAsync yes 0 0 set" "$("$spillway" run --softgpu --name forms "$orders" forms 2>"$scratch/err")"
+for name in cuMulticastBindMem cuMulticastBindAddr cuMemMap; do
+	same "$name is named once" 1 "$(grep -c "($name): the driver has a newer form" "$scratch/err")"
+done
