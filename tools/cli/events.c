@@ -43,30 +43,6 @@ struct events_options {
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 };
 
-enum {
-	OPTION_FOLLOW = 'f',
-	OPTION_SINCE = 0x500,
-	OPTION_RESOURCE,
-	OPTION_STATE,
-	OPTION_JSON,
-	OPTION_TRACE
-};
-
-static const struct argp_option options[] = {
-    {"follow", OPTION_FOLLOW, NULL, 0, "Go on with what happens from now on, until interrupted", 0},
-    {"since", OPTION_SINCE, "TIME", 0,
-     "Only what happened since then: 30s, 5m, 12:30, \"2026-11-22 12:30:00\" or @SECONDS", 0},
-    {"resource", OPTION_RESOURCE, "HANDLE", 0,
-     "Only what is about it: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a beginning of "
-     "that",
-     0},
-    {"state", OPTION_STATE, "FILE", 0, "Go on where the last one with this file has ended", 0},
-    {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
-    {"chrome-trace", OPTION_TRACE, "FILE", 0,
-     "Write a trace for Perfetto or chrome://tracing instead of lines", 0},
-    {0},
-};
-
 /* Parses a time of day or a date as it is written; what is not said is today's, or 0. */
 static bool parse_date(const char *text, uint64_t *ns)
 {
@@ -100,8 +76,9 @@ static bool parse_date(const char *text, uint64_t *ns)
 	return false;
 }
 
-static void parse_since(struct events_options *events, const char *text)
+static void take_since(const struct argument *argument, const char *text)
 {
+	struct events_options *events = argument->into;
 	uint64_t monotonic = clock_now(), realtime = clock_of_day(), ago, then;
 
 	if (units_parse_duration(text, &ago) != 0) {
@@ -116,7 +93,7 @@ static void parse_since(struct events_options *events, const char *text)
 	events->since_ns = ago < monotonic ? monotonic - ago : 0;
 }
 
-static void parse_resource(struct events_options *events, const char *text)
+static void take_resource(const struct argument *argument, const char *text)
 {
 	if (strncmp(text, "/job:", 5) != 0 || text[5] == '\0' || text[5] == '/' ||
 	    text[strlen(text) - 1] == '/')
@@ -124,56 +101,42 @@ static void parse_resource(struct events_options *events, const char *text)
 		            "/job:bert/process:4711/gpu:0/ctx1/allocation/00007f0000000000, or its "
 		            "first parts",
 		            text);
-	events->resource = text;
+	argument_text(argument, text);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void read_command_line(struct events_options *events, int argc, char **argv)
 {
-	struct events_options *events = state->input;
+	const struct argument options[] = {
+	    {"follow", 'f', NULL, "Go on with what happens from now on, until interrupted",
+	     argument_flag, &events->follow},
+	    {"since", 0, "TIME",
+	     "Only what happened since then: 30s, 5m, 12:30, \"2026-11-22 12:30:00\" or @SECONDS",
+	     take_since, events},
+	    {"resource", 0, "HANDLE",
+	     "Only what is about it: /job:bert/process:4711/gpu:0/ctx1/allocation/..., or a "
+	     "beginning of that",
+	     take_resource, &events->resource},
+	    {"state", 0, "FILE", "Go on where the last one with this file has ended", argument_file,
+	     &events->state},
+	    {"json", 0, NULL, "One JSON document per line", argument_flag, &events->json},
+	    {"chrome-trace", 0, "FILE",
+	     "Write a trace for Perfetto or chrome://tracing instead of lines", argument_file,
+	     &events->trace},
+	    {0},
+	};
+	const struct command_line line = {
+	    .command = "spillway events",
+	    .operands = "[JOB]",
+	    .about = "Shows what happened when: bursts of work, idle slots, moves of memory, "
+	             "spills, changes of limits and more, of all processes of a job, or of all "
+	             "jobs.",
+	    .options = options,
+	};
 
-	switch (key) {
-	case OPTION_FOLLOW:
-		events->follow = true;
-		return 0;
-	case OPTION_SINCE:
-		parse_since(events, argument);
-		return 0;
-	case OPTION_RESOURCE:
-		parse_resource(events, argument);
-		return 0;
-	case OPTION_STATE:
-		if (!*argument)
-			usage_error("--state '': expected a file");
-		events->state = argument;
-		return 0;
-	case OPTION_JSON:
-		events->json = true;
-		return 0;
-	case OPTION_TRACE:
-		if (!*argument)
-			usage_error("--chrome-trace '': expected a file");
-		events->trace = argument;
-		return 0;
-	case ARGP_KEY_ARG:
-		arguments_job(&events->job, argument);
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		if (events->json && events->trace)
-			usage_error("--json and --chrome-trace: expected one of them");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	events->job = arguments_job(arguments_read(&line, argc, argv), false);
+	if (events->json && events->trace)
+		usage_error("--json and --chrome-trace: expected one of them");
 }
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[JOB]",
-    .doc = "Shows what happened when: bursts of work, idle slots, moves of memory, spills, changes "
-           "of limits and "
-           "more, of all processes of a job, or of all jobs.",
-};
 
 /* --- an interrupt --- */
 
@@ -447,7 +410,7 @@ int command_events(int argc, char **argv)
 	struct trace *trace = NULL;
 	int directory, listed;
 
-	arguments_read("spillway events", &argp, argc, argv, &events);
+	read_command_line(&events, argc, argv);
 	directory = open_directory(&events);
 	check_job(&events, directory);
 	readers = event_readers_create(WORK_MAX);

@@ -21,30 +21,7 @@
 #include "tools/view/node.h"
 #include "tools/view/tool.h"
 
-enum { OPTION_TIMEOUT = 0x300, LOOK_NS = 20000000 };
-
-static const struct argp_option options[] = {
-    {"timeout", OPTION_TIMEOUT, "SECONDS", 0, "How long to wait for the job's processes (10)", 0},
-    {0},
-};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-	uint64_t *timeout_ns = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		*timeout_ns = 10000000000;
-		return 0;
-	case OPTION_TIMEOUT:
-		*timeout_ns = arguments_duration("timeout", argument);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-const struct argp follow_argp = {.options = options, .parser = parse};
+enum { LOOK_NS = 20000000 };
 
 char *follow_override_path(const char **job)
 {

@@ -5,11 +5,16 @@
 #ifndef SPILLWAY_FOLLOW_H
 #define SPILLWAY_FOLLOW_H
 
-#include <argp.h>
 #include <stdint.h>
 
-/* --timeout; its input is the time in ns, a uint64_t that it sets to 10 s first. */
-extern const struct argp follow_argp;
+#include "tools/view/arguments.h"
+
+#define FOLLOW_NS UINT64_C(10000000000) /* the patience, unless it is given */
+#define FOLLOW_ARGUMENT(timeout_ns)                                                       \
+	{                                                                                 \
+		"timeout", 0, "SECONDS", "How long to wait for the job's processes (10)", \
+		    argument_duration, timeout_ns                                         \
+	}
 
 /*
  * Goes where the job is (node_reach()) and returns the path of its override file, which is the

@@ -1,6 +1,5 @@
 /* spillway: finds the command and hands over to it. */
-#include <argp.h>
-#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,15 +27,6 @@ static const struct command {
     {NULL, NULL, NULL},
 };
 
-static const struct command *command_find(const char *name)
-{
-	const struct command *command = commands;
-
-	while (command->name && strcmp(command->name, name) != 0)
-		command++;
-	return command->name ? command : NULL;
-}
-
 static _Noreturn void unknown_command(const char *name)
 {
 	const struct command *nearest = NULL;
@@ -55,50 +45,29 @@ static _Noreturn void unknown_command(const char *name)
 	usage_error("'%s' is not a command", name);
 }
 
-struct choice {
-	const struct command *command;
-	int index; /* of the command's name in argv */
-};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+static const struct command *command_find(const char *name)
 {
-	struct choice *choice = state->input;
-	const char *name = argument;
+	const struct command *command = commands;
 
-	switch (key) {
-	case ARGP_KEY_ARG:
-		choice->index = state->next - 1;
-		if (strcmp(name, "help") == 0)
-			name = state->argv[state->next];
-		if (!name) {
-			argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-			return EINVAL; /* it has ended us */
-		}
-		choice->command = command_find(name);
-		if (!choice->command)
-			unknown_command(name);
-		state->next = state->argc; /* the rest is the command's */
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		usage_error("which command?");
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	while (command->name && strcmp(command->name, name) != 0)
+		command++;
+	if (!command->name)
+		unknown_command(name);
+	return command;
 }
 
-static char *list_commands(int key, const char *before, void *input)
+/* Writes what the tool is for, and behind the options its commands. */
+static char *about(void)
 {
 	char *help = NULL;
 	size_t size;
-	FILE *out;
+	FILE *out = open_memstream(&help, &size);
 
-	(void)input;
-	if (key != ARGP_KEY_HELP_POST_DOC)
-		return (char *)before;
-	out = open_memstream(&help, &size);
 	if (!out)
-		return NULL;
-	fputs("Commands:\n", out);
+		fail("out of memory");
+	fputs("Memory limits that spill instead of failing, and shares of GPU time, for unmodified "
+	      "CUDA programs.\vCommands:\n",
+	      out);
 	for (const struct command *command = commands; command->name; command++)
 		fprintf(out, "  %-8s %s\n", command->name, command->summary);
 	fputs("\n'spillway help COMMAND' shows the options of one.", out);
@@ -108,25 +77,30 @@ static char *list_commands(int key, const char *before, void *input)
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .parser = parse,
-	    .args_doc = "COMMAND [ARGUMENTS...]",
-	    .doc = "Memory limits that spill instead of failing, and shares of GPU time, "
-	           "for unmodified CUDA programs.\v",
-	    .help_filter = list_commands,
-	};
 	static char name[] = "spillway", help[] = "--help";
-	char *help_arguments[] = {name, help, NULL};
-	struct choice choice = {0};
+	char *help_arguments[] = {name, help, NULL}, **operands;
+	const struct command_line line = {
+	    .command = "spillway",
+	    .operands = "COMMAND [ARGUMENTS...]",
+	    .about = about(),
+	    .takes_program = true,
+	};
+	const struct command *command;
+	bool is_help;
 
-	argp_err_exit_status = TOOL_USAGE;
 	if (argc < 1)
 		return TOOL_USAGE;
 	output_check_at_end();
 	argv[0] = name; /* how every message begins, whatever path we were called by */
-	arguments_read("spillway", &argp, argc, argv, &choice);
-	if (strcmp(argv[choice.index], "help") == 0)
-		return choice.command->run(2, help_arguments);
-	argv[choice.index] = name;
-	return choice.command->run(argc - choice.index, argv + choice.index);
+	operands = arguments_read(&line, argc, argv);
+	if (!operands[0])
+		usage_error("which command?");
+	is_help = strcmp(operands[0], help + 2) == 0;
+	if (is_help && !operands[1])
+		arguments_read(&line, 2, help_arguments); /* ends us */
+	command = command_find(operands[is_help]);
+	if (is_help)
+		return command->run(2, help_arguments);
+	operands[0] = name;
+	return command->run(argc - (int)(operands - argv), operands);
 }

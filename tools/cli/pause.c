@@ -24,36 +24,6 @@ struct request {
 	bool evict;
 };
 
-enum { OPTION_EVICT = 0x200 };
-
-static const struct argp_option pause_options[] = {
-    {"evict", OPTION_EVICT, NULL, 0, "Move the job's memory to the host, too", 0},
-    {0},
-};
-
-static const struct argp_child children[] = {{&follow_argp, 0, NULL, 0}, {0}};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-	struct request *request = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &request->timeout_ns;
-		return 0;
-	case OPTION_EVICT:
-		request->evict = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		arguments_job(&request->job, argument);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		usage_error("which job?");
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static bool write_keys(const struct request *request, const char *path, const char *selector,
                        const char *const *keys, const char *const *values)
 {
@@ -168,52 +138,59 @@ static bool resume_job(const struct request *request, const char *path, const ch
 	return false;
 }
 
-static int change(int argc, char **argv, const char *name, const struct argp *argp,
+static int change(const struct command_line *line, struct request *request, int argc, char **argv,
                   bool (*act)(const struct request *request, const char *path,
                               const char *saved_file))
 {
-	struct request request = {0};
 	struct deadline patience;
 	char *path, *saved_file;
 	bool done;
 
-	arguments_read(name, argp, argc, argv, &request);
-	patience = DEADLINE_IN(request.timeout_ns);
-	request.patience = &patience;
-	path = follow_override_path(&request.job);
+	request->job = arguments_job(arguments_read(line, argc, argv), true);
+	patience = DEADLINE_IN(request->timeout_ns);
+	request->patience = &patience;
+	path = follow_override_path(&request->job);
 	if (!path)
 		return TOOL_FAILED;
-	saved_file = jobs_file(request.job, "paused");
-	done = act(&request, path, saved_file);
+	saved_file = jobs_file(request->job, "paused");
+	done = act(request, path, saved_file);
 	free(path);
 	free(saved_file);
 	if (!done)
 		return TOOL_FAILED;
-	return request.evict ? follow_eviction(request.job, request.timeout_ns)
-	                     : follow(request.job, request.timeout_ns);
+	return request->evict ? follow_eviction(request->job, request->timeout_ns)
+	                      : follow(request->job, request->timeout_ns);
 }
 
 int command_pause(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = pause_options,
-	    .parser = parse,
-	    .args_doc = "JOB",
-	    .doc = "Sets a running job's share of GPU time to 0: it stops at its next launch.",
-	    .children = children,
+	struct request request = {.timeout_ns = FOLLOW_NS};
+	const struct argument options[] = {
+	    {"evict", 0, NULL, "Move the job's memory to the host, too", argument_flag,
+	     &request.evict},
+	    FOLLOW_ARGUMENT(&request.timeout_ns),
+	    {0},
+	};
+	const struct command_line line = {
+	    .command = "spillway pause",
+	    .operands = "JOB",
+	    .about = "Sets a running job's share of GPU time to 0: it stops at its next launch.",
+	    .options = options,
 	};
 
-	return change(argc, argv, "spillway pause", &argp, pause_job);
+	return change(&line, &request, argc, argv, pause_job);
 }
 
 int command_resume(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .parser = parse,
-	    .args_doc = "JOB",
-	    .doc = "Lets a paused job go on with the share it had, and its memory come back.",
-	    .children = children,
+	struct request request = {.timeout_ns = FOLLOW_NS};
+	const struct argument options[] = {FOLLOW_ARGUMENT(&request.timeout_ns), {0}};
+	const struct command_line line = {
+	    .command = "spillway resume",
+	    .operands = "JOB",
+	    .about = "Lets a paused job go on with the share it had, and its memory come back.",
+	    .options = options,
 	};
 
-	return change(argc, argv, "spillway resume", &argp, resume_job);
+	return change(&line, &request, argc, argv, resume_job);
 }

@@ -45,79 +45,56 @@ struct run {
 	char **program;
 };
 
-enum {
-	OPTION_NAME = 0x200,
-	OPTION_CONFIG,
-	OPTION_JOIN,
-	OPTION_SOFTGPU,
-	OPTION_QUIET,
-	OPTION_SUMMARY
-};
-
-static const struct argp_option options[] = {
-    {"name", OPTION_NAME, "JOB", 0, "Name of the job", 0},
-    {"config", OPTION_CONFIG, "FILE", 0, "Settings for this job; see spillway.ini(5)", 0},
-    {"join", OPTION_JOIN, NULL, 0, "Become part of the job if it is running already", 0},
-    {"softgpu", OPTION_SOFTGPU, NULL, 0, "Run on the software GPU", 0},
-    {"quiet", OPTION_QUIET, NULL, 0, "No summary at the end", 0},
-    {"summary", OPTION_SUMMARY, "text|json", 0, "Form of the summary", 0},
-    {0},
-};
-
-static const struct argp_child children[] = {{&settings_argp, 0, "Limits:", 1}, {0}};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void take_name_of_job(const struct argument *argument, const char *value)
 {
-	struct run *run = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &run->settings;
-		return 0;
-	case OPTION_NAME:
-		if (*argument == '-' || directory_check_name(argument) != 0)
-			usage_error("--name '%s': expected 1 to 63 of A-Z a-z 0-9 . _ - "
-			            "not beginning with a dot or a dash",
-			            argument);
-		run->name = argument;
-		return 0;
-	case OPTION_CONFIG:
-		run->config_file = argument;
-		return 0;
-	case OPTION_JOIN:
-		run->join = true;
-		return 0;
-	case OPTION_SOFTGPU:
-		run->softgpu = true;
-		return 0;
-	case OPTION_QUIET:
-		run->quiet = true;
-		return 0;
-	case OPTION_SUMMARY:
-		run->summary_is_json = strcmp(argument, "json") == 0;
-		if (!run->summary_is_json && strcmp(argument, "text") != 0)
-			usage_error("--summary '%s': expected text or json", argument);
-		return 0;
-	case ARGP_KEY_ARG:
-		run->program = &state->argv[state->next - 1];
-		state->next = state->argc; /* the rest is the program's */
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		usage_error("which program?");
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (*value == '-' || directory_check_name(value) != 0)
+		usage_error("--name '%s': expected 1 to 63 of A-Z a-z 0-9 . _ - not beginning with "
+		            "a dot or a dash",
+		            value);
+	argument_text(argument, value);
 }
 
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "PROGRAM [ARGUMENTS...]",
-    .doc = "Runs a CUDA program as a job with limits on memory and GPU time.\v"
-           "Exit status: the program's own; 125 when spillway failed, 126 when the program cannot "
-           "be executed, 127 when it was not found, 78 when the configuration is bad.",
-    .children = children,
-};
+static void take_summary(const struct argument *argument, const char *value)
+{
+	bool is_json = strcmp(value, "json") == 0;
+
+	if (!is_json && strcmp(value, "text") != 0)
+		usage_error("--summary '%s': expected text or json", value);
+	*(bool *)argument->into = is_json;
+}
+
+static void read_command_line(struct run *run, int argc, char **argv)
+{
+	const struct argument options[] = {
+	    {"name", 0, "JOB", "Name of the job", take_name_of_job, &run->name},
+	    {"config", 0, "FILE", "Settings for this job; see spillway.ini(5)", argument_text,
+	     &run->config_file},
+	    {"join", 0, NULL, "Become part of the job if it is running already", argument_flag,
+	     &run->join},
+	    {"softgpu", 0, NULL, "Run on the software GPU", argument_flag, &run->softgpu},
+	    {"quiet", 0, NULL, "No summary at the end", argument_flag, &run->quiet},
+	    {"summary", 0, "text|json", "Form of the summary", take_summary, &run->summary_is_json},
+	    {0},
+	};
+	struct argument limits[SETTINGS_ARGUMENTS];
+	const struct command_line line = {
+	    .command = "spillway run",
+	    .operands = "PROGRAM [ARGUMENTS...]",
+	    .about = "Runs a CUDA program as a job with limits on memory and GPU time.\v"
+	             "Exit status: the program's own; 125 when spillway failed, 126 when the "
+	             "program cannot be executed, 127 when it was not found, 78 when the "
+	             "configuration is bad.",
+	    .options = options,
+	    .limits = limits,
+	    .takes_program = true,
+	};
+
+	settings_arguments(&run->settings, limits);
+	run->program = arguments_read(&line, argc, argv);
+	if (!*run->program)
+		usage_error("which program?");
+	settings_check(&run->settings);
+}
 
 static void set_environment(const char *name, const char *value)
 {
@@ -449,10 +426,9 @@ int command_run(int argc, char **argv)
 	uint64_t began_ns;
 	int status;
 
-	tool_failure = argp_err_exit_status = RUN_FAILED;
+	tool_failure = tool_usage_failure = RUN_FAILED;
 	complain_to = say;
-	settings_list_options();
-	arguments_read("spillway run", &argp, argc, argv, &run);
+	read_command_line(&run, argc, argv);
 	use_config_file(run.config_file);
 	if (run.softgpu)
 		use_softgpu();

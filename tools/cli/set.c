@@ -22,54 +22,30 @@ struct set {
 	uint64_t timeout_ns;
 };
 
-enum { OPTION_SAVE = 0x200 };
-
-static const struct argp_option options[] = {
-    {"save", OPTION_SAVE, "FILE", 0, "Write the job's limits into an INI file, too", 0},
-    {0},
-};
-
-static const struct argp_child children[] = {
-    {&follow_argp, 0, NULL, 0},
-    {&settings_argp, 0, "Limits:", 1},
-    {0},
-};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void read_command_line(struct set *set, int argc, char **argv)
 {
-	struct set *set = state->input;
+	const struct argument options[] = {
+	    {"save", 0, "FILE", "Write the job's limits into an INI file, too", argument_file,
+	     &set->save},
+	    FOLLOW_ARGUMENT(&set->timeout_ns),
+	    {0},
+	};
+	struct argument limits[SETTINGS_ARGUMENTS];
+	const struct command_line line = {
+	    .command = "spillway set",
+	    .operands = "JOB",
+	    .about = "Changes the limits of a running job and waits until all its processes obey.",
+	    .options = options,
+	    .limits = limits,
+	};
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &set->timeout_ns;
-		state->child_inputs[1] = &set->settings;
-		return 0;
-	case OPTION_SAVE:
-		if (!*argument)
-			usage_error("--save '': expected a file");
-		set->save = argument;
-		return 0;
-	case ARGP_KEY_ARG:
-		arguments_job(&set->job, argument);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		usage_error("which job?");
-	case ARGP_KEY_SUCCESS:
-		if (!settings_any(&set->settings) && !set->save)
-			usage_error("nothing to set");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	set->timeout_ns = FOLLOW_NS;
+	settings_arguments(&set->settings, limits);
+	set->job = arguments_job(arguments_read(&line, argc, argv), true);
+	settings_check(&set->settings);
+	if (!settings_any(&set->settings) && !set->save)
+		usage_error("nothing to set");
 }
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "JOB",
-    .doc = "Changes the limits of a running job and waits until all its processes obey.",
-    .children = children,
-};
 
 /* Keeps the share for `resume` where the job is paused: its share is 0 until then. */
 static bool keep_share_for_resume(struct set *set)
@@ -165,8 +141,7 @@ int command_set(int argc, char **argv)
 	bool done, saved;
 	int output;
 
-	settings_list_options();
-	arguments_read("spillway set", &argp, argc, argv, &set);
+	read_command_line(&set, argc, argv);
 	patience = DEADLINE_IN(set.timeout_ns);
 	output = keep_output_for(set.save);
 	path = follow_override_path(&set.job);

@@ -5,47 +5,17 @@
 #include <string.h>
 
 #include "core/base/units.h"
-#include "tools/view/arguments.h"
 #include "tools/view/ini_file.h"
 #include "tools/view/tool.h"
 
-enum {
-	OPTION_SETTING = 0x100, /* + enum config_key */
-	OPTION_GPU = OPTION_SETTING + CONFIG_KEY_COUNT,
-};
-
 /* The option of each key; "": none. */
 static const struct {
-	const char *name, *help;
+	const char *option, *meaning;
 } of_key[CONFIG_KEY_COUNT] = {
 #define X(name, kind, builtin, choices, has_ceiling, option, meaning) {option, meaning},
     CONFIG_GPU_KEYS(X)
 #undef X
 };
-
-static struct argp_option options[CONFIG_KEY_COUNT + 2];
-
-void settings_list_options(void)
-{
-	static char argument[CONFIG_KEY_COUNT][64];
-	struct argp_option *option = options;
-
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		if (*of_key[key].name)
-			*option++ = (struct argp_option){
-			    of_key[key].name,
-			    OPTION_SETTING + key,
-			    config_key_argument(key, argument[key], sizeof argument[key]),
-			    0,
-			    of_key[key].help,
-			    0};
-	*option = (struct argp_option){"limit-gpu",
-	                               OPTION_GPU,
-	                               "GPU",
-	                               0,
-	                               "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
-	                               0};
-}
 
 bool settings_any(const struct settings *settings)
 {
@@ -72,7 +42,7 @@ static bool is_below(const char *most, const char *limit)
 	       most_percent < limit_percent;
 }
 
-static void check_together(const struct settings *settings)
+void settings_check(const struct settings *settings)
 {
 	const char *limit = settings->value[CONFIG_KEY_memory_limit];
 	const char *most = settings->value[CONFIG_KEY_memory_limit_max];
@@ -85,38 +55,48 @@ static void check_together(const struct settings *settings)
 		            most, limit);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void take_limit(const struct argument *argument, const char *value)
 {
-	struct settings *settings = state->input;
-	enum config_key setting = key - OPTION_SETTING;
+	struct settings *settings = argument->into;
 	char expected[CONFIG_MESSAGE_MAX] = "";
+	int key = 0;
 
-	if (key == ARGP_KEY_INIT) {
-		settings->selector = "";
-		return 0;
-	}
-	if (key == ARGP_KEY_SUCCESS) {
-		check_together(settings);
-		return 0;
-	}
-	if (key == OPTION_GPU) {
-		if (!*argument || config_check_selector(argument, NULL) != 0)
-			usage_error("--limit-gpu '%s': expected an ordinal such as 0, a UUID such "
-			            "as GPU-5ac3..., or a PCI bus id such as 0000:3b:00.0",
-			            argument);
-		settings->selector = argument;
-		return 0;
-	}
-	if (setting < CONFIG_KEY_COUNT) {
-		if (config_check_value(setting, argument, expected, sizeof expected) != 0)
-			usage_error("--%s '%s': %s", of_key[setting].name, argument, expected);
-		settings->value[setting] = argument;
-		return 0;
-	}
-	return ARGP_ERR_UNKNOWN;
+	while (strcmp(of_key[key].option, argument->name) != 0)
+		key++;
+	if (config_check_value(key, value, expected, sizeof expected) != 0)
+		usage_error("--%s '%s': %s", argument->name, value, expected);
+	settings->value[key] = value;
 }
 
-const struct argp settings_argp = {.options = options, .parser = parse};
+static void take_gpu(const struct argument *argument, const char *value)
+{
+	if (!*value || config_check_selector(value, NULL) != 0)
+		usage_error("--%s '%s': expected an ordinal such as 0, a UUID such as GPU-5ac3..., "
+		            "or a PCI bus id such as 0000:3b:00.0",
+		            argument->name, value);
+	argument_text(argument, value);
+}
+
+void settings_arguments(struct settings *settings, struct argument arguments[SETTINGS_ARGUMENTS])
+{
+	static char value[CONFIG_KEY_COUNT][64];
+
+	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
+		if (*of_key[key].option)
+			*arguments++ = (struct argument){
+			    of_key[key].option,
+			    0,
+			    config_key_argument(key, value[key], sizeof value[key]),
+			    of_key[key].meaning,
+			    take_limit,
+			    settings};
+	settings->selector = "";
+	*arguments++ = (struct argument){
+	    "limit-gpu", 0,
+	    "GPU",       "Limit this GPU only: an ordinal, a UUID or a PCI bus id",
+	    take_gpu,    &settings->selector};
+	*arguments = (struct argument){0};
+}
 
 bool settings_write(const struct settings *settings, const char *path, struct deadline *deadline)
 {

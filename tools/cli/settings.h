@@ -1,25 +1,25 @@
 /*
- * The limits that `run` and `set` take as options, as one argp child parser.
+ * The limits that `run` and `set` take as options, as a table of arguments.
  */
 #ifndef SPILLWAY_SETTINGS_H
 #define SPILLWAY_SETTINGS_H
 
-#include <argp.h>
 #include <stdbool.h>
 
 #include "core/base/deadline.h"
 #include "core/config/config.h"
+#include "tools/view/arguments.h"
 
 struct settings {
 	const char *selector;                /* --limit-gpu; "" is every GPU */
 	const char *value[CONFIG_KEY_COUNT]; /* as given; NULL: left alone */
 };
 
-/* Checks each value as the INI would; its input is a struct settings. */
-extern const struct argp settings_argp;
-/* Makes its options of the keys that have one; before it is used. */
-void settings_list_options(void);
-
+enum { SETTINGS_ARGUMENTS = CONFIG_KEY_COUNT + 2 };
+/* Lists the options; each value is checked as the INI's would be. */
+void settings_arguments(struct settings *settings, struct argument arguments[SETTINGS_ARGUMENTS]);
+/* Checks them together, when all are read: a contradiction is a usage error. */
+void settings_check(const struct settings *settings);
 bool settings_any(const struct settings *settings);
 /*
  * Merges them into an override file, waiting for others who write to it until the deadline. False

@@ -37,27 +37,6 @@ struct stat_options {
 	uint64_t watch_ns; /* 0: once */
 };
 
-enum {
-	OPTION_JSON = 0x200,
-	OPTION_WATCH,
-	OPTION_FORMAT,
-	OPTION_LISTEN,
-	OPTION_TEXTFILE,
-	OPTION_RESOURCES
-};
-
-static const struct argp_option options[] = {
-    {"json", OPTION_JSON, NULL, 0, "One JSON document per line", 0},
-    {"format", OPTION_FORMAT, "FORMAT", 0,
-     "text, json, csv[,noheader][,nounits], prometheus or antman", 0},
-    {"listen", OPTION_LISTEN, "ADDRESS:PORT", 0, "Serve Prometheus' format over HTTP", 0},
-    {"textfile", OPTION_TEXTFILE, "FILE", 0, "Write Prometheus' format to a file", 0},
-    {"resources", OPTION_RESOURCES, NULL, 0,
-     "What the job's processes hold, each with bytes and age; of HANDLEs, those that are there", 0},
-    {"watch", OPTION_WATCH, "SECONDS", 0, "Again and again, in this interval", 0},
-    {0},
-};
-
 static void choose(struct stat_options *stat, enum format format)
 {
 	if (stat->is_given && stat->format != format)
@@ -87,8 +66,9 @@ static void parse_csv(struct stat_options *stat, const char *format)
 	}
 }
 
-static void parse_format(struct stat_options *stat, const char *format)
+static void take_format(const struct argument *argument, const char *format)
 {
+	struct stat_options *stat = argument->into;
 	static const char *const names[] = {
 	    [FORMAT_TEXT] = "text",     [FORMAT_JSON] = "json",
 	    [FORMAT_CSV] = "csv",       [FORMAT_PROMETHEUS] = "prometheus",
@@ -144,56 +124,70 @@ static void add_handle(struct stat_options *stat, const char *argument)
 	stat->handles[stat->handle_count++] = handle;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void take_json(const struct argument *argument, const char *value)
 {
-	struct stat_options *stat = state->input;
-
-	switch (key) {
-	case OPTION_JSON:
-		choose(stat, FORMAT_JSON);
-		return 0;
-	case OPTION_FORMAT:
-		parse_format(stat, argument);
-		return 0;
-	case OPTION_RESOURCES:
-		stat->resources = true;
-		return 0;
-	case OPTION_LISTEN:
-		serve_check(argument);
-		stat->listen = argument;
-		choose(stat, FORMAT_PROMETHEUS);
-		return 0;
-	case OPTION_TEXTFILE:
-		if (!*argument)
-			usage_error("--textfile '': expected a file");
-		stat->textfile = argument;
-		choose(stat, FORMAT_PROMETHEUS);
-		return 0;
-	case OPTION_WATCH:
-		stat->watch_ns = arguments_duration("watch", argument);
-		if (stat->watch_ns == 0)
-			usage_error("--watch '%s': expected more than 0", argument);
-		return 0;
-	case ARGP_KEY_ARG:
-		if (stat->job && *argument == '/')
-			add_handle(stat, argument);
-		else
-			arguments_job(&stat->job, argument);
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		check_together(stat);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	(void)value;
+	choose(argument->into, FORMAT_JSON);
 }
 
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[JOB [HANDLE...]]",
-    .doc = "Shows all jobs, or one with its GPUs and processes.",
-};
+static void take_listen(const struct argument *argument, const char *address)
+{
+	struct stat_options *stat = argument->into;
+
+	serve_check(address);
+	stat->listen = address;
+	choose(stat, FORMAT_PROMETHEUS);
+}
+
+static void take_textfile(const struct argument *argument, const char *file)
+{
+	struct stat_options *stat = argument->into;
+
+	if (!*file)
+		usage_error("--textfile '': expected a file");
+	stat->textfile = file;
+	choose(stat, FORMAT_PROMETHEUS);
+}
+
+static void take_watch(const struct argument *argument, const char *value)
+{
+	argument_duration(argument, value);
+	if (*(uint64_t *)argument->into == 0)
+		usage_error("--watch '%s': expected more than 0", value);
+}
+
+static void read_command_line(struct stat_options *stat, int argc, char **argv)
+{
+	const struct argument options[] = {
+	    {"json", 0, NULL, "One JSON document per line", take_json, stat},
+	    {"format", 0, "FORMAT", "text, json, csv[,noheader][,nounits], prometheus or antman",
+	     take_format, stat},
+	    {"listen", 0, "ADDRESS:PORT", "Serve Prometheus' format over HTTP", take_listen, stat},
+	    {"textfile", 0, "FILE", "Write Prometheus' format to a file", take_textfile, stat},
+	    {"resources", 0, NULL,
+	     "What the job's processes hold, each with bytes and age; of HANDLEs, those that are "
+	     "there",
+	     argument_flag, &stat->resources},
+	    {"watch", 0, "SECONDS", "Again and again, in this interval", take_watch,
+	     &stat->watch_ns},
+	    {0},
+	};
+	const struct command_line line = {
+	    .command = "spillway stat",
+	    .operands = "[JOB [HANDLE...]]",
+	    .about = "Shows all jobs, or one with its GPUs and processes.",
+	    .options = options,
+	};
+	char **operands = arguments_read(&line, argc, argv);
+
+	stat->job = *operands;
+	while (*operands && *++operands) {
+		if (**operands != '/')
+			usage_error("'%s': expected one job", *operands);
+		add_handle(stat, *operands);
+	}
+	check_together(stat);
+}
 
 static void table_row(struct table *table, const struct row *row)
 {
@@ -379,7 +373,7 @@ int command_stat(int argc, char **argv)
 	struct stat_options stat = {0};
 	bool first = true;
 
-	arguments_read("spillway stat", &argp, argc, argv, &stat);
+	read_command_line(&stat, argc, argv);
 	if (stat.job && !node_reach(&stat.job))
 		return TOOL_FAILED;
 	if (stat.listen)

@@ -35,41 +35,26 @@ struct doctor {
 	bool all; /* settings that are built in, too */
 };
 
-enum { OPTION_CLEAN = 0x200, OPTION_ALL };
-
-static const struct argp_option options[] = {
-    {"clean", OPTION_CLEAN, NULL, 0, "Remove what ended jobs left in the state directory", 0},
-    {"all", OPTION_ALL, NULL, 0, "Show built-in settings, too", 0},
-    {0},
-};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void read_command_line(struct doctor *doctor, int argc, char **argv)
 {
-	struct doctor *doctor = state->input;
+	const struct argument options[] = {
+	    {"clean", 0, NULL, "Remove what ended jobs left in the state directory", argument_flag,
+	     &doctor->clean},
+	    {"all", 0, NULL, "Show built-in settings, too", argument_flag, &doctor->all},
+	    {0},
+	};
+	const struct command_line line = {
+	    .command = "spillway doctor",
+	    .operands = "[PROGRAM [ARGUMENTS...]]",
+	    .about =
+	        "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
+	        "Exit status: 0 when a job could run, else 1.",
+	    .options = options,
+	    .takes_program = true, /* its arguments make no difference */
+	};
 
-	switch (key) {
-	case OPTION_CLEAN:
-		doctor->clean = true;
-		return 0;
-	case OPTION_ALL:
-		doctor->all = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		doctor->program = argument;
-		state->next = state->argc; /* its arguments make no difference */
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	doctor->program = *arguments_read(&line, argc, argv);
 }
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[PROGRAM [ARGUMENTS...]]",
-    .doc = "Says what works on this machine and why not, and whether PROGRAM can be run.\v"
-           "Exit status: 0 when a job could run, else 1.",
-};
 
 static bool check_shim(struct paths *paths)
 {
@@ -472,7 +457,7 @@ int command_doctor(int argc, char **argv)
 	struct paths paths = {0};
 	bool good, has_driver;
 
-	arguments_read("spillway doctor", &argp, argc, argv, &doctor);
+	read_command_line(&doctor, argc, argv);
 	good = check_shim(&paths);
 	has_driver = check_driver(paths.shim, &report);
 	good = check_state(doctor.clean) && has_driver && good;

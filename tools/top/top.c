@@ -23,44 +23,35 @@ struct top {
 	bool quits;
 };
 
-enum { OPTION_INTERVAL = 0x200 };
-
-static const struct argp_option options[] = {
-    {"interval", OPTION_INTERVAL, "SECONDS", 0, "How often to look (1)", 0},
-    {0},
-};
-
 static volatile sig_atomic_t ended_by;
 static struct top_view *shown; /* while complaints go there */
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void take_interval(const struct argument *argument, const char *value)
 {
-	struct top *top = state->input;
+	uint64_t *interval_ns = argument->into;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		top->interval_ns = 1000000000;
-		return 0;
-	case OPTION_INTERVAL:
-		top->interval_ns = arguments_duration("interval", argument);
-		if (top->interval_ns < 1000000 || top->interval_ns > 3600000000000)
-			usage_error("--interval '%s': expected 1ms to 1h", argument);
-		return 0;
-	case ARGP_KEY_ARG:
-		arguments_job(&top->job, argument);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	argument_duration(argument, value);
+	if (*interval_ns < 1000000 || *interval_ns > 3600000000000)
+		usage_error("--interval '%s': expected 1ms to 1h", value);
 }
 
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .args_doc = "[JOB]",
-    .doc = "Watches running jobs, or one, with a row per process and GPU, and changes them by "
-           "keys. Without a terminal it prints the rows once.",
-};
+static void read_command_line(struct top *top, int argc, char **argv)
+{
+	const struct argument options[] = {
+	    {"interval", 0, "SECONDS", "How often to look (1)", take_interval, &top->interval_ns},
+	    {0},
+	};
+	const struct command_line line = {
+	    .command = "spillway top",
+	    .operands = "[JOB]",
+	    .about = "Watches running jobs, or one, with a row per process and GPU, and changes "
+	             "them by keys. Without a terminal it prints the rows once.",
+	    .options = options,
+	};
+
+	top->interval_ns = 1000000000;
+	top->job = arguments_job(arguments_read(&line, argc, argv), false);
+}
 
 static void on_signal(int number)
 {
@@ -304,7 +295,7 @@ int command_top(int argc, char **argv)
 {
 	struct top *top = allocate(sizeof *top);
 
-	arguments_read("spillway top", &argp, argc, argv, top);
+	read_command_line(top, argc, argv);
 	if (top->job && !is_there(top->job))
 		return TOOL_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {

@@ -6,6 +6,7 @@
  */
 #include "tools/view/arguments.h"
 
+#include <argp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,16 +17,46 @@
 #include "tools/view/tool.h"
 
 enum { BEGINS_OTHERWISE = 1000 };
-enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400 };
-
-static const struct argp_option options[] = {
-    {"help", OPTION_HELP, NULL, 0, "Show this", -1},
-    {"usage", OPTION_USAGE, NULL, 0, "Show the options in short", 0},
-    {"version", OPTION_VERSION, NULL, 0, "Show the version", 0},
-    {0},
-};
+enum { OPTION_HELP = '?', OPTION_VERSION = 'V', OPTION_USAGE = 0x400, OPTION_FIRST, OPTIONS = 48 };
 
 static const char *command_name = "spillway";
+
+struct reading {
+	const struct command_line *line;
+	struct argp_option options[OPTIONS];
+	const struct argument *of[OPTIONS]; /* NULL: one that all commands have */
+	int count;
+	char **operands;
+	int operand_count;
+};
+
+static void add(struct reading *reading, const struct argument *argument)
+{
+	for (; argument && argument->name; argument++) {
+		int key = argument->letter ? argument->letter : OPTION_FIRST + reading->count;
+
+		reading->of[reading->count] = argument;
+		reading->options[reading->count++] = (struct argp_option){
+		    argument->name, key, argument->value, 0, argument->help, 0};
+	}
+}
+
+static void add_all(struct reading *reading)
+{
+	static const struct argp_option of_all[] = {
+	    {"help", OPTION_HELP, NULL, 0, "Show this", -1},
+	    {"usage", OPTION_USAGE, NULL, 0, "Show the options in short", -1},
+	    {"version", OPTION_VERSION, NULL, 0, "Show the version", -1},
+	};
+
+	add(reading, reading->line->options);
+	if (reading->line->limits)
+		reading->options[reading->count++] =
+		    (struct argp_option){.doc = "Limits:", .group = 1};
+	add(reading, reading->line->limits);
+	for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++)
+		reading->options[reading->count++] = of_all[i];
+}
 
 static void help(struct argp_state *state, unsigned int flags)
 {
@@ -33,49 +64,45 @@ static void help(struct argp_state *state, unsigned int flags)
 	argp_state_help(state, stdout, flags);
 }
 
-/* Finds the option that was meant: the shortest that begins so, else the nearest; NULL: none. */
-static const char *nearest_option(const struct argp *argp, const char *word, size_t *least)
+/*
+ * Finds the option that was meant: the shortest that begins so, else the nearest; NULL: none. What
+ * begins so comes before all that does not.
+ */
+static const char *nearest_option(const struct reading *reading, const char *word)
 {
+	size_t least = BEGINS_OTHERWISE + NEAREST_SLIP + 1, length = strlen(word);
 	const char *nearest = NULL;
-	size_t length = strlen(word);
 
-	for (const struct argp_option *option = argp->options;
-	     option && (option->name || option->key || option->doc); option++) {
-		bool begins = option->name && strncmp(option->name, word, length) == 0;
+	for (int i = 0; i < reading->count; i++) {
+		const char *name = reading->options[i].name;
 		size_t distance;
 
-		if (!option->name)
+		if (!name)
 			continue;
-		distance =
-		    begins ? strlen(option->name) - length : nearest_distance(word, option->name);
-		/* What begins so comes before all that does not. */
-		distance += begins ? 0 : BEGINS_OTHERWISE;
-		if (distance < *least) {
-			*least = distance;
-			nearest = option->name;
+		distance = strncmp(name, word, length) == 0
+		               ? strlen(name) - length
+		               : nearest_distance(word, name) + BEGINS_OTHERWISE;
+		if (distance < least) {
+			least = distance;
+			nearest = name;
 		}
-	}
-	for (const struct argp_child *child = argp->children; child && child->argp; child++) {
-		const char *found = nearest_option(child->argp, word, least);
-
-		nearest = found ? found : nearest;
 	}
 	return nearest;
 }
 
-/* Names the long option that was meant by one that getopt did not know, or that it found ambiguous.
+/*
+ * Names the long option that was meant by one that getopt did not know, or that it found ambiguous.
  */
 static void suggest(const struct argp_state *state)
 {
 	const char *typed = state->next > 0 ? state->argv[state->next - 1] : "";
-	size_t least = BEGINS_OTHERWISE + NEAREST_SLIP + 1;
 	const char *nearest;
 	char *word;
 
 	if (strncmp(typed, "--", 2) != 0 || !typed[2])
 		return;
 	word = text("%.*s", (int)strcspn(typed + 2, "="), typed + 2);
-	nearest = nearest_option(state->root_argp, word, &least);
+	nearest = nearest_option(state->input, word);
 	if (nearest && strcmp(nearest, word) != 0)
 		fprintf(stderr, "Did you mean '--%s'?\n", nearest);
 	free(word);
@@ -84,20 +111,35 @@ static void suggest(const struct argp_state *state)
 static _Noreturn void send_to_help(void)
 {
 	fprintf(stderr, "Try '%s --help'.\n", command_name);
-	exit(argp_err_exit_status);
+	exit(tool_usage_failure);
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+/* Operands are gathered at the beginning of argv, which has been read there. */
+static void take_operand(struct reading *reading, char *operand, struct argp_state *state)
 {
-	(void)argument;
+	if (reading->line->takes_program) {
+		reading->operands = &state->argv[state->next - 1];
+		reading->operand_count = state->argc - state->next + 1;
+		state->next = state->argc;
+	} else {
+		reading->operands[reading->operand_count++] = operand;
+	}
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct reading *reading = state->input;
+
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
 		state->err_stream = NULL; /* it would send people to the help of "spillway" */
 		return 0;
 	case ARGP_KEY_ERROR: /* getopt has said what is wrong */
 		suggest(state);
 		send_to_help();
+	case ARGP_KEY_ARG:
+		take_operand(reading, value, state);
+		return 0;
 	case OPTION_HELP:
 		help(state, ARGP_HELP_STD_HELP);
 		return 0;
@@ -108,31 +150,35 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		printf("spillway %s\n", SPILLWAY_VERSION);
 		exit(EXIT_SUCCESS);
 	default:
-		return ARGP_ERR_UNKNOWN;
+		break;
 	}
+	for (int i = 0; i < reading->count; i++) {
+		if (!reading->of[i] || reading->options[i].key != key)
+			continue;
+		reading->of[i]->take(reading->of[i], value);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
 }
 
-void arguments_read(const char *command, const struct argp *argp, int argc, char **argv,
-                    void *input)
+char **arguments_read(const struct command_line *line, int argc, char **argv)
 {
-	struct argp own = *argp;
-	const struct argp_child children[] = {{&own, 0, NULL, 0}, {0}};
-	const struct argp all = {
-	    .options = options,
+	struct reading reading = {.line = line, .operands = argv + 1};
+	const struct argp argp = {
+	    .options = reading.options,
 	    .parser = parse,
-	    .args_doc = argp->args_doc,
-	    .doc = argp->doc,
-	    .children = children,
-	    .help_filter = argp->help_filter,
+	    .args_doc = line->operands,
+	    .doc = line->about,
 	};
 	error_t error;
 
-	command_name = command;
-	own.args_doc = own.doc = NULL;
-	own.help_filter = NULL;
-	error = argp_parse(&all, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, input);
+	command_name = line->command;
+	add_all(&reading);
+	error = argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &reading);
 	if (error)
 		fail("%s", strerror(error));
+	reading.operands[reading.operand_count] = NULL;
+	return reading.operands;
 }
 
 void usage_error(const char *format, ...)
@@ -145,18 +191,36 @@ void usage_error(const char *format, ...)
 	send_to_help();
 }
 
-uint64_t arguments_duration(const char *option, const char *value)
+void argument_flag(const struct argument *argument, const char *value)
 {
-	uint64_t ns;
-
-	if (units_parse_duration(value, &ns) != 0)
-		usage_error("--%s '%s': expected seconds, or a time such as 500ms", option, value);
-	return ns;
+	(void)value;
+	*(bool *)argument->into = true;
 }
 
-void arguments_job(const char **job, const char *value)
+void argument_text(const struct argument *argument, const char *value)
 {
-	if (*job)
-		usage_error("'%s': expected one job", value);
-	*job = value;
+	*(const char **)argument->into = value;
+}
+
+void argument_file(const struct argument *argument, const char *value)
+{
+	if (!*value)
+		usage_error("--%s '': expected a file", argument->name);
+	argument_text(argument, value);
+}
+
+void argument_duration(const struct argument *argument, const char *value)
+{
+	if (units_parse_duration(value, argument->into) != 0)
+		usage_error("--%s '%s': expected seconds, or a time such as 500ms", argument->name,
+		            value);
+}
+
+const char *arguments_job(char **operands, bool is_needed)
+{
+	if (!operands[0] && is_needed)
+		usage_error("which job?");
+	if (operands[0] && operands[1])
+		usage_error("'%s': expected one job", operands[1]);
+	return operands[0];
 }

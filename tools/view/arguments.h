@@ -1,26 +1,49 @@
 /*
- * Command lines: argp as every command uses it, with the same --help, --usage and --version, and
- * every message beginning with "spillway:".
+ * Command lines: each command names its options in a table and is given its operands. All have the
+ * same --help, --usage and --version, and every message begins with "spillway:".
  */
 #ifndef SPILLWAY_ARGUMENTS_H
 #define SPILLWAY_ARGUMENTS_H
 
-#include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+/* An option; a table of them ends with one that has no name. */
+struct argument {
+	const char *name;
+	char letter; /* of its short form; 0: none */
+	const char
+	    *value; /* its value's name in help, or all there are: "text|json"; NULL: it has none */
+	const char *help;
+	/* Takes the value, NULL where it has none; a bad one is a usage error. */
+	void (*take)(const struct argument *argument, const char *value);
+	void *into; /* where take() puts it */
+};
+
+/* Those that suffice for most options. */
+void argument_flag(const struct argument *argument, const char *value);     /* bool: true */
+void argument_text(const struct argument *argument, const char *value);     /* const char * */
+void argument_file(const struct argument *argument, const char *value);     /* likewise, not "" */
+void argument_duration(const struct argument *argument, const char *value); /* uint64_t: ns */
+
+struct command_line {
+	const char *command;  /* for people: "spillway run" */
+	const char *operands; /* in help: "JOB" */
+	const char *about;    /* what it does; behind '\v' what comes after the options */
+	const struct argument *options;
+	const struct argument *limits; /* more, in a group of their own; NULL: none */
+	bool takes_program;            /* what follows the first operand is the program's */
+};
+
 /*
- * Reads the options and operands in order; command is its name for people, as in "spillway run". A
- * mistake ends the tool with argp_err_exit_status.
+ * Reads the options and returns the operands, NULL-terminated, in argv. A mistake ends the tool
+ * with tool_usage_failure.
  */
-void arguments_read(const char *command, const struct argp *argp, int argc, char **argv,
-                    void *input);
+char **arguments_read(const struct command_line *line, int argc, char **argv);
+/* Returns the only operand, a job; NULL: none. More is a usage error, and none where it has to be. */
+const char *arguments_job(char **operands, bool is_needed);
 
 /* Says a mistake on the command line in one line, and where help is, and ends the tool. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* Nanoseconds of an option's value, or a usage error. */
-uint64_t arguments_duration(const char *option, const char *value);
-/* Takes the operand of a command that has one, or a usage error. */
-void arguments_job(const char **job, const char *value);
 
 #endif

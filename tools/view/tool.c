@@ -12,6 +12,7 @@
 #include "core/base/printable.h"
 
 int tool_failure = TOOL_FAILED;
+int tool_usage_failure = TOOL_USAGE;
 void (*complain_to)(const char *line);
 
 void complain_list(const char *format, va_list list)
