@@ -6,6 +6,7 @@
  */
 #include "core/config/snapshot.h"
 
+#include "core/base/nearest.h"
 #include "core/base/units.h"
 
 #include <errno.h>
@@ -81,7 +82,7 @@ static const char *const others[] = {
 /* Warns of a misspelt SPILLWAY_ variable; others with that prefix are not ours to judge. */
 static int warn_if_misspelt(struct config *config, const char *name)
 {
-	const char *meant = config_closest(name, others);
+	const char *meant = nearest_word(name, others);
 	char spelt[CONFIG_KEY_COUNT][VARIABLE_MAX];
 	const char *known[CONFIG_KEY_COUNT + 1] = {NULL};
 
@@ -90,7 +91,7 @@ static int warn_if_misspelt(struct config *config, const char *name)
 			spell_variable((enum config_key)key, spelt[key]);
 			known[key] = spelt[key];
 		}
-		meant = config_closest(name, known);
+		meant = nearest_word(name, known);
 	}
 	if (!meant || strcmp(meant, name) == 0)
 		return 0;

@@ -1,6 +1,8 @@
 /* Sections: what [job], [gpu SELECTOR] and [ceiling] of an INI file mean. */
 #include "core/config/snapshot.h"
 
+#include "core/base/nearest.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,11 +37,11 @@ static bool home_of(const char *key, const char **section, const char **meant)
 
 	config_list_keys(false, gpu_keys);
 	*section = "gpu";
-	*meant = config_closest(key, gpu_keys);
+	*meant = nearest_word(key, gpu_keys);
 	if (*meant)
 		return true;
 	*section = "job";
-	*meant = config_closest(key, job_keys);
+	*meant = nearest_word(key, job_keys);
 	return *meant != NULL;
 }
 
@@ -54,7 +56,7 @@ static void list_words(const char *const *words, char *list, size_t size)
 
 static int fail_unknown_section(struct config_error *error, const struct config_item *item)
 {
-	const char *meant = config_closest(item->section, section_names);
+	const char *meant = nearest_word(item->section, section_names);
 	char list[256];
 
 	list_words(section_names, list, sizeof(list));
@@ -67,7 +69,7 @@ static int fail_unknown_section(struct config_error *error, const struct config_
 static int fail_unknown(struct config_error *error, const struct config_item *item,
                         const char *const *known)
 {
-	const char *meant = config_closest(item->key, known), *section, *elsewhere;
+	const char *meant = nearest_word(item->key, known), *section, *elsewhere;
 	char hint[128] = "", list[256];
 
 	if (meant)

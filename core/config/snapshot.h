@@ -27,8 +27,6 @@ int config_fail(struct config_error *error, int status, struct config_place plac
  */
 int config_fail_value(struct config_error *error, struct config_place place, const char *key,
                       const char *value, const char *problem);
-/* Finds the word of a NULL-terminated list that was probably meant; NULL: none is close. */
-const char *config_closest(const char *word, const char *const *words);
 
 /* selector.c */
 enum { CONFIG_SECTION_MAX = 49 }; /* bytes; inih 55 cuts longer names */

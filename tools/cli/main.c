@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/nearest.h"
 #include "tools/cli/commands.h"
 #include "tools/doctor/doctor.h"
 #include "tools/top/top.h"
 #include "tools/view/arguments.h"
-#include "tools/view/nearest.h"
 #include "tools/view/tool.h"
 
 static const struct command {
@@ -29,19 +29,13 @@ static const struct command {
 
 static _Noreturn void unknown_command(const char *name)
 {
-	const struct command *nearest = NULL;
-	size_t least = NEAREST_SLIP + 1;
+	const char *names[sizeof commands / sizeof *commands], *meant;
 
-	for (const struct command *command = commands; command->name; command++) {
-		size_t distance = nearest_distance(name, command->name);
-
-		if (distance < least) {
-			least = distance;
-			nearest = command;
-		}
-	}
-	if (nearest)
-		usage_error("'%s' is not a command; did you mean '%s'?", name, nearest->name);
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		names[i] = commands[i].name;
+	meant = nearest_word(name, names);
+	if (meant)
+		usage_error("'%s' is not a command; did you mean '%s'?", name, meant);
 	usage_error("'%s' is not a command", name);
 }
 
@@ -56,7 +50,7 @@ static const struct command *command_find(const char *name)
 	return command;
 }
 
-/* Writes what the tool is for, and behind the options its commands. */
+/* Writes what the tool is for, and behind the options its commands; NULL: no memory. */
 static char *about(void)
 {
 	char *help = NULL;
@@ -64,7 +58,7 @@ static char *about(void)
 	FILE *out = open_memstream(&help, &size);
 
 	if (!out)
-		fail("out of memory");
+		return NULL;
 	fputs("Memory limits that spill instead of failing, and shares of GPU time, for unmodified "
 	      "CUDA programs.\vCommands:\n",
 	      out);
@@ -96,8 +90,10 @@ int main(int argc, char **argv)
 	if (!operands[0])
 		usage_error("which command?");
 	is_help = strcmp(operands[0], help + 2) == 0;
-	if (is_help && !operands[1])
-		arguments_read(&line, 2, help_arguments); /* ends us */
+	if (is_help && !operands[1]) {
+		arguments_read(&line, 2, help_arguments);
+		return TOOL_OK; /* it has ended us */
+	}
 	command = command_find(operands[is_help]);
 	if (is_help)
 		return command->run(2, help_arguments);

@@ -20,23 +20,23 @@
 struct request {
 	const char *job;
 	uint64_t timeout_ns;
-	struct deadline *patience; /* for others who write to the override file */
+	struct deadline patience; /* for others who write to the override file */
 	bool evict;
 };
 
-static bool write_keys(const struct request *request, const char *path, const char *selector,
+static bool write_keys(struct request *request, const char *path, const char *selector,
                        const char *const *keys, const char *const *values)
 {
 	struct config_error error;
 
-	if (config_override_write(path, selector, keys, values, request->patience, &error) == 0)
+	if (config_override_write(path, selector, keys, values, &request->patience, &error) == 0)
 		return true;
 	complain("%s", error.message);
 	return false;
 }
 
 /* Writes a key. value NULL: back to what the weaker layers say. */
-static bool write_key(const struct request *request, const char *path, const char *selector,
+static bool write_key(struct request *request, const char *path, const char *selector,
                       enum config_key key, const char *value)
 {
 	const char *const keys[] = {config_key_name(key), NULL};
@@ -45,14 +45,14 @@ static bool write_key(const struct request *request, const char *path, const cha
 	return write_keys(request, path, selector, keys, values);
 }
 
-static bool write_share(const struct request *request, const char *path, const char *selector,
+static bool write_share(struct request *request, const char *path, const char *selector,
                         const char *value)
 {
 	return write_key(request, path, selector, CONFIG_KEY_share, value);
 }
 
 /* Pauses and evicts in one step: a job that is told both at once is never seen half way. */
-static bool pause_and_evict(const struct request *request, const char *path)
+static bool pause_and_evict(struct request *request, const char *path)
 {
 	const char *const keys[] = {config_key_name(CONFIG_KEY_share),
 	                            config_key_name(CONFIG_KEY_evict), NULL};
@@ -62,8 +62,7 @@ static bool pause_and_evict(const struct request *request, const char *path)
 }
 
 /* Sets every share that stands to 0: one for one GPU is stronger than that for all. */
-static bool pause_shares(const struct request *request, const char *path,
-                         const struct shares *standing)
+static bool pause_shares(struct request *request, const char *path, const struct shares *standing)
 {
 	for (int i = 0; i < standing->count; i++)
 		if (!write_share(request, path, standing->of[i].selector, "0"))
@@ -71,8 +70,8 @@ static bool pause_shares(const struct request *request, const char *path,
 	return write_share(request, path, "", "0");
 }
 
-static bool resume_shares(const struct request *request, const char *path,
-                          const struct shares *standing, const struct shares *saved)
+static bool resume_shares(struct request *request, const char *path, const struct shares *standing,
+                          const struct shares *saved)
 {
 	for (int i = 0; i < standing->count; i++)
 		if (!shares_get(saved, standing->of[i].selector) &&
@@ -84,7 +83,7 @@ static bool resume_shares(const struct request *request, const char *path,
 	return true;
 }
 
-static bool pause_job(const struct request *request, const char *path, const char *saved_file)
+static bool pause_job(struct request *request, const char *path, const char *saved_file)
 {
 	struct shares saved, standing;
 
@@ -108,7 +107,7 @@ static bool is_evicted(const char *job)
 	return evicted;
 }
 
-static bool resume_job(const struct request *request, const char *path, const char *saved_file)
+static bool resume_job(struct request *request, const char *path, const char *saved_file)
 {
 	const char *job = request->job;
 	struct shares saved, standing;
@@ -139,16 +138,13 @@ static bool resume_job(const struct request *request, const char *path, const ch
 }
 
 static int change(const struct command_line *line, struct request *request, int argc, char **argv,
-                  bool (*act)(const struct request *request, const char *path,
-                              const char *saved_file))
+                  bool (*act)(struct request *request, const char *path, const char *saved_file))
 {
-	struct deadline patience;
 	char *path, *saved_file;
 	bool done;
 
 	request->job = arguments_job(arguments_read(line, argc, argv), true);
-	patience = DEADLINE_IN(request->timeout_ns);
-	request->patience = &patience;
+	request->patience = DEADLINE_IN(request->timeout_ns);
 	path = follow_override_path(&request->job);
 	if (!path)
 		return TOOL_FAILED;

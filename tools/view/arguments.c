@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/nearest.h"
 #include "core/base/units.h"
-#include "tools/view/nearest.h"
 #include "tools/view/tool.h"
 
 enum { BEGINS_OTHERWISE = 1000 };
@@ -70,17 +70,17 @@ static void help(struct argp_state *state, unsigned int flags)
  */
 static const char *nearest_option(const struct reading *reading, const char *word)
 {
-	size_t least = BEGINS_OTHERWISE + NEAREST_SLIP + 1, length = strlen(word);
+	int least = BEGINS_OTHERWISE + NEAREST_SLIP + 1;
 	const char *nearest = NULL;
 
 	for (int i = 0; i < reading->count; i++) {
 		const char *name = reading->options[i].name;
-		size_t distance;
+		int distance;
 
 		if (!name)
 			continue;
-		distance = strncmp(name, word, length) == 0
-		               ? strlen(name) - length
+		distance = strncmp(name, word, strlen(word)) == 0
+		               ? (int)(strlen(name) - strlen(word))
 		               : nearest_distance(word, name) + BEGINS_OTHERWISE;
 		if (distance < least) {
 			least = distance;
