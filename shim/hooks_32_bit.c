@@ -6,6 +6,7 @@
  * refused where memory is limited, or it would be beyond the limit.
  */
 #include "core/budget/device.h"
+#include "core/budget/terms.h"
 #include "core/cuda/context.h"
 #include "core/job/job.h"
 #include "shim/shim.h"
@@ -16,7 +17,7 @@ static bool is_limited(void)
 	struct context context;
 
 	return job_is_active() && context_current(&context) &&
-	       device_limit(context.device) != CONFIG_UNLIMITED;
+	       terms_of(context.device).limit != CONFIG_UNLIMITED;
 }
 
 #define REFUSED_WHERE_LIMITED(symbol, ...)                                        \

@@ -36,20 +36,14 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
 }
 
-uint64_t device_limit(struct device *device)
+/* Reads the settings; with the lock held, so that nobody changes them meanwhile. */
+static struct config_gpu settings_of(const struct device *device)
 {
-	const struct config_gpu settings = {.memory_limit = device_setting(device, memory_limit),
-	                                    .memory_limit_max =
-	                                        device_setting(device, memory_limit_max)};
+	struct config_gpu settings;
+	uint64_t generation;
 
-	return device_limit_by(device, &settings);
-}
-
-uint64_t device_limit_of_movable(struct device *device)
-{
-	struct config_gpu settings = device_settings(device);
-
-	return settings.evict ? 0 : device_limit_by(device, &settings);
+	publish_read(&device->settings, &settings, &generation);
+	return settings;
 }
 
 static void tell_limit(const struct device *device, const struct verdict *verdict)
@@ -103,14 +97,14 @@ static void publish_facts(struct device *device, const struct facts *facts)
  */
 static void note_locked(struct device *device, struct facts facts)
 {
-	const struct config_gpu *settings = &device->settings;
+	const struct config_gpu settings = settings_of(device);
 	struct verdict verdict, *told = &device->told;
-	uint64_t limit = device_limit_by(device, settings);
+	uint64_t limit = device_limit_by(device, &settings);
 
 	facts.limit = limit;
-	facts.grown = limit > settings->memory_limit ? limit - settings->memory_limit : 0;
-	facts.share = settings->share;
-	facts.evicted = settings->evict;
+	facts.grown = limit > settings.memory_limit ? limit - settings.memory_limit : 0;
+	facts.share = settings.share;
+	facts.evicted = settings.evict;
 	publish_facts(device, &facts);
 	verdict = device_verdict(device);
 	if (limit != told->limit || (told->limit_held > limit && verdict.limit_held == limit))
@@ -133,15 +127,10 @@ static void note_given_back(struct device *device)
 		device_note_limit(device);
 }
 
-uint64_t device_generation(const struct device *device)
-{
-	return publish_turn(&device->published);
-}
-
 void device_note_blocker(struct device *device, uint64_t generation, enum move_pending why)
 {
 	lock_acquire(&device->lock);
-	if (device_generation(device) == generation) {
+	if (publish_turn(&device->settings) == generation) {
 		struct facts facts = device->facts;
 
 		facts.blocker = why;
@@ -230,14 +219,6 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 	lock_release(&device->lock);
 }
 
-/* Writes the settings; with the lock held. */
-static void write_settings(struct device *device, const struct config_gpu *settings)
-{
-	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		__atomic_store_n(&device->settings.of[key], settings->of[key], __ATOMIC_RELEASE);
-	publish_value(&device->published, settings);
-}
-
 /* Returns the FNV-1a hash of the settings' words. */
 static uint64_t hash_of(const struct config_gpu *settings)
 {
@@ -271,17 +252,20 @@ static uint64_t claim(struct device *device, const struct config_gpu *settings)
 
 bool device_apply(struct device *device, const struct config_gpu *settings)
 {
+	struct config_gpu before;
 	uint64_t share_before;
 	struct facts facts;
 	bool changed;
 
 	lock_acquire(&device->lock);
 	facts = device->facts;
-	changed = !facts.generation || memcmp(&device->settings, settings, sizeof(*settings)) != 0;
+	before = settings_of(device);
+	changed = !facts.generation || memcmp(&before, settings, sizeof(before)) != 0;
 	share_before = facts.share;
-	if (changed)
+	if (changed) {
 		facts.generation = claim(device, settings);
-	write_settings(device, settings);
+		publish_value(&device->settings, settings);
+	}
 	note_locked(device, facts);
 	lock_release(&device->lock);
 	if (share_before != settings->share) {
@@ -293,27 +277,6 @@ bool device_apply(struct device *device, const struct config_gpu *settings)
 	return changed;
 }
 
-uint64_t device_read_settings(struct device *device, struct config_gpu *settings)
-{
-	uint64_t generation;
-
-	if (!publish_read(&device->published, settings, &generation)) {
-		lock_acquire(&device->lock);
-		*settings = device->settings;
-		generation = device_generation(device);
-		lock_release(&device->lock);
-	}
-	return generation;
-}
-
-struct config_gpu device_settings(struct device *device)
-{
-	struct config_gpu settings;
-
-	device_read_settings(device, &settings);
-	return settings;
-}
-
 /* Charges a process that has no segment, under the lock under which its limit changes. */
 static int charge_own(struct device *device, enum segment_side side, uint64_t bytes, uint64_t most,
                       bool is_limited, bool is_moved)
@@ -323,9 +286,9 @@ static int charge_own(struct device *device, enum segment_side side, uint64_t by
 
 	lock_acquire(&device->lock);
 	if (is_limited) {
-		limit = is_moved && device->settings.evict
-		            ? 0
-		            : device_limit_by(device, &device->settings);
+		const struct config_gpu settings = settings_of(device);
+
+		limit = is_moved && settings.evict ? 0 : device_limit_by(device, &settings);
 		limit = limit < most ? limit : most;
 	}
 	used = device_used(device, side);

@@ -45,12 +45,11 @@ struct device {
 	_Atomic uint64_t elsewhere;   /* device_count_elsewhere() */
 	_Atomic bool has_new_charges; /* device_take_new_charges() */
 
-	LOCK_OF(SETTINGS) lock; /* of who changes the settings */
-	struct config_gpu settings;
-	PUBLISHED(struct config_gpu) published; /* the same, for who takes no lock (terms.h) */
-	struct facts facts;                     /* as the ledger publishes them */
-	struct verdict told;                    /* what the reader of events was told last */
-	_Atomic bool is_beyond;                 /* whether that was that there is too much */
+	LOCK_OF(SETTINGS) lock;                /* of who changes the settings */
+	PUBLISHED(struct config_gpu) settings; /* read as terms (terms.h) */
+	struct facts facts;                    /* as the ledger publishes them */
+	struct verdict told;                   /* what the reader of events was told last */
+	_Atomic bool is_beyond;                /* whether that was that there is too much */
 };
 
 /* Host memory of one NUMA node, to which devices spill: "cpu:N". */
@@ -109,21 +108,10 @@ void device_set_start_contexts(struct device_set *set);
 /* Takes over new settings. Returns whether anything changed. */
 bool device_apply(struct device *device, const struct config_gpu *settings);
 /*
- * Reads all settings as they were at one time. Returns their generation: another one whenever they
- * have changed.
+ * Returns the bytes that the job may hold on the device by these settings: memory_limit and by how
+ * much it has risen. They are 0 to a process that is not in the job's books, unless there is no
+ * limit.
  */
-uint64_t device_read_settings(struct device *device, struct config_gpu *settings);
-struct config_gpu device_settings(struct device *device);
-/* One of them, where no terms are taken. */
-#define device_setting(device, field) __atomic_load_n(&(device)->settings.field, __ATOMIC_RELAXED)
-/*
- * Returns the bytes that the job may hold on the device now: memory_limit and by how much it has
- * risen. They are 0 to a process that is not in the job's books, unless there is no limit.
- */
-uint64_t device_limit(struct device *device);
-/* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
-uint64_t device_limit_of_movable(struct device *device);
-/* Returns the limit for who has the settings already. */
 uint64_t device_limit_by(const struct device *device, const struct config_gpu *settings);
 /*
  * Lets the limit of the whole job rise by so much, for growth; at most to memory_limit_max. limit:
@@ -136,8 +124,6 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes);
 bool device_judges_growth(struct device *device, uint64_t interval_ns);
 /* Publishes which limit is in force, as far as it has risen, and tells the reader of events. */
 void device_note_limit(struct device *device);
-/* Returns the generation: another one whenever the settings have changed. */
-uint64_t device_generation(const struct device *device);
 /*
  * Publishes for the mover why a move waits, or MOVE_NONE, unless the settings are of another
  * generation than those it was found under, of which that says nothing.

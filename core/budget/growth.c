@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/budget/device.h"
 #include "core/budget/in_use.h"
+#include "core/budget/terms.h"
 #include "core/cuda/capture.h"
 
 /*
@@ -49,12 +50,12 @@ static uint64_t growth_limit(const struct growth *g)
 	return wanted > g->now ? wanted : g->now;
 }
 
-static bool look(struct device *device, const struct config_gpu *settings, struct growth *g)
+static bool look(struct device *device, const struct terms *terms, struct growth *g)
 {
 	g->memory = device->id.memory;
-	g->limit = settings->memory_limit;
-	g->limit_max = settings->memory_limit_max;
-	g->now = device_limit_by(device, settings);
+	g->limit = terms->settings.memory_limit;
+	g->limit_max = terms->settings.memory_limit_max;
+	g->now = terms->limit;
 	g->used = device_charged(device, SEGMENT_ON_DEVICE);
 	g->spilled = device_charged(device, SEGMENT_ON_HOST);
 	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
@@ -69,8 +70,9 @@ static struct stepping {
 bool growth_step_ended(struct device *device, uint64_t now_ns)
 {
 	struct stepping *s = &stepping[device->id.ordinal];
+	const struct terms terms = terms_of(device);
 
-	if (device_setting(device, memory_limit_max) <= device_setting(device, memory_limit))
+	if (terms.settings.memory_limit_max <= terms.settings.memory_limit)
 		return false;
 	atomic_store(&s->ended_ns, now_ns);
 	atomic_store(&s->is_new, true);
@@ -92,10 +94,10 @@ static bool growth_is_due(struct device *device, uint64_t now_ns)
 
 bool growth_tick(struct device *device)
 {
-	struct config_gpu settings = device_settings(device);
+	const struct terms terms = terms_of(device);
 	struct growth g = {0};
 
-	if (settings.evict || !look(device, &settings, &g))
+	if (terms.settings.evict || !look(device, &terms, &g))
 		return false;
 	if (!capture_is_active() && growth_is_due(device, clock_now()) &&
 	    device_judges_growth(device, GROWTH_INTERVAL_NS)) {

@@ -17,7 +17,7 @@ void refusal_note(struct device *device, uint64_t bytes)
 {
 	device_note_refusal(device);
 	event_note(.kind = EVENT_refusal, .device = device->id.ordinal, .a = bytes,
-	           .b = device_limit(device), .c = device_used(device, SEGMENT_ON_DEVICE));
+	           .b = terms_of(device).limit, .c = device_used(device, SEGMENT_ON_DEVICE));
 }
 
 const char *refusal_enough(struct device *device, uint64_t bytes, char *buf, size_t size)

@@ -6,7 +6,11 @@
 
 void terms_take(struct terms *terms, struct device *device)
 {
-	terms->generation = device_read_settings(device, &terms->settings);
+	if (!publish_read(&device->settings, &terms->settings, &terms->generation)) {
+		lock_acquire(&device->lock); /* nobody publishes meanwhile */
+		publish_read(&device->settings, &terms->settings, &terms->generation);
+		lock_release(&device->lock);
+	}
 	terms->limit = device_limit_by(device, &terms->settings);
 }
 
@@ -16,6 +20,13 @@ struct terms terms_of(struct device *device)
 
 	terms_take(&terms, device);
 	return terms;
+}
+
+bool terms_defer_free(const struct device *device)
+{
+	const _Atomic uint64_t *words = device->settings.word[publish_turn(&device->settings) % 2];
+
+	return atomic_load_explicit(&words[CONFIG_KEY_deferred_free], memory_order_relaxed);
 }
 
 uint64_t terms_limit_of_movable(const struct terms *terms)

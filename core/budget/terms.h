@@ -2,10 +2,13 @@
  * Terms: one consistent copy of a device's settings, for one call. A call takes them once, when it
  * begins, and hands them down; nothing below it reads settings again. Only the limit is compared
  * anew, at each charge (device_charge()), because it may have changed while room was made.
+ *
+ * There is no other way to the settings; tests/house/test_terms.py finds who looks for one.
  */
 #ifndef SPILLWAY_TERMS_H
 #define SPILLWAY_TERMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/config/config.h"
@@ -24,6 +27,8 @@ struct terms terms_of(struct device *device);
  * more.
  */
 void terms_take(struct terms *terms, struct device *device);
+/* Returns deferred_free, the one word that a free asks for: it takes no more. */
+bool terms_defer_free(const struct device *device);
 /* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
 uint64_t terms_limit_of_movable(const struct terms *terms);
 /*

@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/growth.h"
+#include "core/budget/terms.h"
 #include "core/budget/wanted.h"
 #include "core/job/launch.h"
 #include "core/job/pace.h"
@@ -22,7 +23,7 @@ bool job_settings_are_any(void)
 
 	for (int i = 0; i < this_job.devices.count; i++)
 		is_limited |=
-		    device_setting(&this_job.devices.device[i], memory_limit) != CONFIG_UNLIMITED;
+		    terms_of(&this_job.devices.device[i]).settings.memory_limit != CONFIG_UNLIMITED;
 	return !this_job.config.is_unnamed || this_job.config.file || is_limited;
 }
 

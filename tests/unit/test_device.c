@@ -49,7 +49,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	ck_assert(device_apply(device, &settings));
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
 	ck_assert_uint_eq(device_verdict(device).limit_held, 2 * GIB);
-	turn = device_generation(device);
+	turn = terms_of(device).generation;
 	device_note_blocker(device, turn, MOVE_HOST_LIMIT);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_HOST_FULL);
 
@@ -60,7 +60,7 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 	device_note_blocker(device, turn, MOVE_HOST_LIMIT);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PENDING);
 	device_note_pinned(device, GIB);
-	device_note_blocker(device, device_generation(device), MOVE_PINNED);
+	device_note_blocker(device, terms_of(device).generation, MOVE_PINNED);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_PINNED);
 
 	device_uncharge(device, SEGMENT_ON_DEVICE, 2 * GIB);
@@ -133,15 +133,15 @@ START_TEST(growth_is_of_the_limit_it_was_judged_for)
 	struct device *device = device_of(&settings);
 
 	device_grow(device, 2 * GIB, GIB);
-	ck_assert_uint_eq(device_limit(device), 3 * GIB);
+	ck_assert_uint_eq(terms_of(device).limit, 3 * GIB);
 	settings.memory_limit = 4 * GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(device_limit(device), 4 * GIB);
+	ck_assert_uint_eq(terms_of(device).limit, 4 * GIB);
 	/* It was judged before the limit changed. */
 	device_grow(device, 2 * GIB, 3 * GIB);
-	ck_assert_uint_eq(device_limit(device), 4 * GIB);
+	ck_assert_uint_eq(terms_of(device).limit, 4 * GIB);
 	device_grow(device, 4 * GIB, GIB);
-	ck_assert_uint_eq(device_limit(device), 5 * GIB);
+	ck_assert_uint_eq(terms_of(device).limit, 5 * GIB);
 	free(device);
 }
 END_TEST
@@ -153,13 +153,20 @@ static uint64_t host_limit(struct device *device)
 	return terms_host_limit(&terms, device);
 }
 
+static uint64_t limit_of_movable(struct device *device)
+{
+	const struct terms terms = terms_of(device);
+
+	return terms_limit_of_movable(&terms);
+}
+
 /* What the others of the job hold it cannot know: any quota may be used up. */
 START_TEST(without_the_books_any_limit_is_zero)
 {
 	struct config_gpu settings = {.memory_limit = CONFIG_UNLIMITED, .host_limit = CONFIG_AUTO};
 	struct device *device = device_in(NULL, &settings);
 
-	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
+	ck_assert_uint_eq(terms_of(device).limit, CONFIG_UNLIMITED);
 	ck_assert_int_eq(device_charge(device, 20 * GIB), 0);
 	ck_assert_uint_eq(device_charged(device, SEGMENT_ON_DEVICE), 20 * GIB);
 	ck_assert_uint_gt(host_limit(device), 0);
@@ -167,8 +174,8 @@ START_TEST(without_the_books_any_limit_is_zero)
 	/* Limited while it runs: what can move is to go. */
 	settings.memory_limit = 40 * GIB;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(device_limit(device), 0);
-	ck_assert_uint_eq(device_limit_of_movable(device), 0);
+	ck_assert_uint_eq(terms_of(device).limit, 0);
+	ck_assert_uint_eq(limit_of_movable(device), 0);
 	ck_assert_uint_eq(device_verdict(device).limit, 0);
 	ck_assert_uint_eq(device_verdict(device).limit_held, 20 * GIB);
 	ck_assert_uint_eq(device_verdict(device).grown, 0);
@@ -179,7 +186,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	ck_assert(device_apply(device, &settings));
 	ck_assert(!device_judges_growth(device, 0));
 	device_grow(device, 40 * GIB, 10 * GIB);
-	ck_assert_uint_eq(device_limit(device), 0);
+	ck_assert_uint_eq(terms_of(device).limit, 0);
 	ck_assert_uint_gt(host_limit(device), 0);
 	settings.host_limit = 8 * GIB;
 	ck_assert(device_apply(device, &settings));
@@ -191,7 +198,7 @@ START_TEST(without_the_books_any_limit_is_zero)
 	settings.memory_limit = CONFIG_UNLIMITED;
 	settings.memory_limit_max = 0;
 	ck_assert(device_apply(device, &settings));
-	ck_assert_uint_eq(device_limit(device), CONFIG_UNLIMITED);
+	ck_assert_uint_eq(terms_of(device).limit, CONFIG_UNLIMITED);
 	ck_assert_uint_eq(device_verdict(device).held, HELD_NONE);
 	free(device);
 }

@@ -221,15 +221,16 @@ START_TEST(jobs_share_a_device)
 }
 END_TEST
 
-static struct device devices[2] = {
-    {.id.ordinal = 0, .settings = {.memory_limit = GIB, .memory_limit_max = 2 * GIB}},
-    {.id.ordinal = 1, .settings = {.memory_limit = GIB}},
-};
+static struct device devices[2] = {{.id.ordinal = 0}, {.id.ordinal = 1}};
 
 START_TEST(judged_where_steps_end)
 {
+	const struct config_gpu grows = {.memory_limit = GIB, .memory_limit_max = 2 * GIB};
+	const struct config_gpu stays = {.memory_limit = GIB};
 	uint64_t now = 5 * GROWTH_STEPLESS_NS;
 
+	publish_value(&devices[0].settings, &grows);
+	publish_value(&devices[1].settings, &stays);
 	/* Without steps at any time. */
 	ck_assert(growth_is_due(&devices[0], now));
 	ck_assert(growth_is_due(&devices[0], now));

@@ -332,7 +332,7 @@ static CUresult create_and_lower(CUmemGenericAllocationHandle *handle, size_t si
                                  const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && --creations_left == 0) {
-		struct config_gpu settings = device_settings(gpu);
+		struct config_gpu settings = terms_of(gpu).settings;
 
 		settings.memory_limit = LOWER;
 		settings.evict = is_evicted;
@@ -348,13 +348,15 @@ START_TEST(a_limit_lowered_while_memory_comes_back_counts)
 {
 	static struct plan plan;
 	struct choice choice;
+	struct terms terms;
 	CUdeviceptr address;
 
 	is_evicted = _i;
 	start(0, CONFIG_UNLIMITED);
 	ck_assert_int_eq(allocate(64 * MIB, &address), CUDA_SUCCESS);
 	set_limit(64 * MIB, CONFIG_UNLIMITED);
-	plan = (struct plan){.to = SEGMENT_ON_DEVICE};
+	terms = terms_of(gpu);
+	plan = (struct plan){.terms = &terms, .to = SEGMENT_ON_DEVICE};
 	plan_choose(gpu, SEGMENT_ON_HOST, &choice);
 	creations_left = 2;
 	driver.cuMemCreate = create_and_lower;

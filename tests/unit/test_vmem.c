@@ -327,7 +327,7 @@ START_TEST(random_sequences_never_exceed_the_limit)
 			size_t size = (size_t)(rand_r(&seed) % (8 << 20)) + 1;
 
 			if (allocate(size, &live[count]) == CUDA_SUCCESS) {
-				struct config_gpu now = device_settings(gpu);
+				struct config_gpu now = terms_of(gpu).settings;
 
 				count++;
 				if (fake.device_bytes > before)
@@ -615,11 +615,11 @@ START_TEST(settings_are_read_as_they_were_at_one_time)
 		struct config_gpu now;
 
 		is_over = !atomic_load(&changing);
-		now = device_settings(gpu);
+		now = terms_of(gpu).settings;
 		ck_assert_uint_eq(now.memory_limit, now.host_limit);
 	} while (!is_over);
 	pthread_join(thread, NULL);
-	ck_assert_uint_eq(device_setting(gpu, memory_limit), CHANGES - 1);
+	ck_assert_uint_eq(terms_of(gpu).settings.memory_limit, CHANGES - 1);
 }
 END_TEST
 

@@ -175,7 +175,7 @@ static void check_allocations(void)
 static void check_steps(void)
 {
 	struct device *device = &job_devices()->device[0];
-	struct config_gpu before_it = device_settings(device), grows = before_it;
+	struct config_gpu before_it = terms_of(device).settings, grows = before_it;
 	uint64_t now = clock_now();
 
 	grows.memory_limit = (uint64_t)64 << 20;

@@ -196,11 +196,12 @@ static CUresult enter_native(const struct serving *s, const struct native *made)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static bool is_beyond_limit(struct device *device, uint64_t bytes)
+static bool is_beyond_limit(struct serving *s, uint64_t bytes)
 {
-	uint64_t limit = device_limit(device), used = device_charged(device, SEGMENT_ON_DEVICE);
+	uint64_t used = device_charged(s->device, SEGMENT_ON_DEVICE);
 
-	return used > limit || bytes > limit - used;
+	settings_of(s);
+	return used > s->terms.limit || bytes > s->terms.limit - used;
 }
 
 static CUresult ask_pool(struct serving *s, struct native *made)
@@ -211,9 +212,8 @@ static CUresult ask_pool(struct serving *s, struct native *made)
 
 	made->charged = 0;
 	result = pool_allocate(asked->pool, &from_pool, &made->address, &made->pool_live);
-	s->lack.why = is_beyond_limit(s->device, allocation_rounded(asked->size))
-	                  ? SPILL_LIMIT
-	                  : SPILL_DEVICE_FULL;
+	s->lack.why =
+	    is_beyond_limit(s, allocation_rounded(asked->size)) ? SPILL_LIMIT : SPILL_DEVICE_FULL;
 	return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/base/lock.h"
 #include "core/budget/device.h"
+#include "core/budget/terms.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/events.h"
 #include "core/cuda/fence.h"
@@ -397,7 +398,7 @@ CUresult freed_take_over(struct allocation *a, CUstream wait)
 	if (!capture_is_active()) {
 		if (wait && elastic_is(a) && keep_for_stream(a, wait))
 			return CUDA_SUCCESS;
-		if ((wait || device_setting(a->context.device, deferred_free)) && keep_for_fence(a))
+		if ((wait || terms_defer_free(a->context.device)) && keep_for_fence(a))
 			return CUDA_SUCCESS;
 		result = wait_and_release(a, wait, &is_refused);
 	}

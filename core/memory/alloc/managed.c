@@ -24,9 +24,8 @@ static uint64_t charge_what_fits(struct device *device, uint64_t bytes)
 	if (reclaim_and_charge(&r, SEGMENT_ON_DEVICE, bytes) == 0)
 		return bytes;
 	for (int tries = 0; tries < 3; tries++) {
-		uint64_t limit = device_limit(device);
 		uint64_t used = device_charged(device, SEGMENT_ON_DEVICE);
-		uint64_t left = used < limit ? (limit - used) / BLOCK * BLOCK : 0;
+		uint64_t left = used < terms.limit ? (terms.limit - used) / BLOCK * BLOCK : 0;
 
 		if (left == 0 || left >= bytes)
 			return 0;

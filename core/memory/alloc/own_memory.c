@@ -37,6 +37,17 @@ struct own_making {
 	struct lack lack;
 };
 
+static void enter(const struct own_making *m, enum segment_side side,
+                  CUmemGenericAllocationHandle *handle)
+{
+	bool is_on_device = side == SEGMENT_ON_DEVICE;
+
+	own_enter(&(struct own_made){m->device, side, m->size, m->prop,
+	                             can_move(m->device, side, m->prop),
+	                             is_on_device && m->terms->settings.pin_new},
+	          handle);
+}
+
 static CUresult try_on_host(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
 	struct chunk chunk = {.size = m->size, .side = SEGMENT_ON_HOST, .like = m->prop};
@@ -71,8 +82,7 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim(m->reclaim, &m->lack));
 	if (result != CUDA_SUCCESS)
 		return false;
-	own_enter(device, SEGMENT_ON_HOST, m->size, m->prop,
-	          can_move(device, SEGMENT_ON_HOST, m->prop), handle);
+	enter(m, SEGMENT_ON_HOST, handle);
 	spill_note(device, m->size, reason, &(struct spilled){0});
 	wanted_wake(device);
 	return true;
@@ -102,8 +112,7 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 	m->lack.why = SPILL_DEVICE_FULL;
 	result = create(handle, m->size, m->prop, 0);
 	if (result == CUDA_SUCCESS)
-		own_enter(device, SEGMENT_ON_DEVICE, m->size, m->prop,
-		          can_move(device, SEGMENT_ON_DEVICE, m->prop), handle);
+		enter(m, SEGMENT_ON_DEVICE, handle);
 	else
 		device_uncharge(device, SEGMENT_ON_DEVICE, m->size);
 	return result;

@@ -104,8 +104,7 @@ static bool give_orphans(struct reclaim *r, const struct lack *lack)
 
 static uint64_t limit_on(const struct reclaim *r, enum segment_side side)
 {
-	return side == SEGMENT_ON_DEVICE ? device_limit(r->device)
-	                                 : terms_host_limit(r->terms, r->device);
+	return side == SEGMENT_ON_DEVICE ? r->terms->limit : terms_host_limit(r->terms, r->device);
 }
 
 static bool fits(const struct reclaim *r, enum segment_side side, uint64_t bytes)
@@ -152,7 +151,7 @@ static bool wait_for_drained(struct reclaim *r, const struct lack *lack)
 
 static bool demote(struct reclaim *r, const struct lack *lack)
 {
-	return r->may_demote && lack->bytes <= device_limit(r->device) &&
+	return r->may_demote && lack->bytes <= r->terms->limit &&
 	       wanted_room(r->device, lack->bytes, r->until);
 }
 

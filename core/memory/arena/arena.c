@@ -9,6 +9,7 @@
 #include "core/base/lock.h"
 #include "core/base/address_map.h"
 #include "core/base/log.h"
+#include "core/budget/terms.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/spare.h"
 
@@ -114,7 +115,8 @@ static bool reserve(struct arena *arena)
 
 static enum elastic make(struct arena *arena, struct device *device)
 {
-	enum config_spill spill = (enum config_spill)device_setting(device, spill);
+	const struct terms terms = terms_of(device);
+	const uint64_t spill = terms.settings.spill;
 
 	if (spill != SPILL_AUTO && spill != SPILL_VMM)
 		return ELASTIC_SPILL;

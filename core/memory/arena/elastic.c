@@ -179,13 +179,14 @@ void elastic_drop(struct making *m)
 
 static bool release_run(struct arena *arena, uint32_t first)
 {
+	const struct terms terms = terms_of(arena->device);
 	uint32_t units;
 
 	lock_acquire(&arena->lock);
 	units = run_units(arena, first);
 	run_withdraw(arena, first, units);
 	lock_release(&arena->lock);
-	run_remove(arena, first, units, true);
+	run_remove(arena, first, units, &terms);
 	return true;
 }
 
@@ -224,8 +225,11 @@ static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spen
 		count_empty(arena, slab, 1);
 	}
 	lock_release(&arena->lock);
-	if (goes)
-		run_remove(arena, unit, 1, true);
+	if (goes) {
+		const struct terms terms = terms_of(arena->device);
+
+		run_remove(arena, unit, 1, &terms);
+	}
 	return goes;
 }
 
@@ -282,7 +286,7 @@ uint64_t elastic_trim(struct device *device)
 		if (!slab)
 			continue;
 		gate_enter();
-		run_remove(arena, unit, 1, false);
+		run_remove(arena, unit, 1, NULL);
 		gate_leave();
 		released += ARENA_UNIT;
 	}

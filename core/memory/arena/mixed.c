@@ -12,6 +12,7 @@
 #include "core/cuda/mapping.h"
 #include "core/budget/terms.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"
 #include "core/cuda/capture.h"
 
@@ -21,20 +22,15 @@ enum { UNKNOWN, POSSIBLE, REFUSED };
 
 static _Atomic int known[DEVICE_MAX];
 
-static bool is_wanted(struct device *device)
+bool mixed_is_possible(struct device *device, const struct terms *terms)
 {
-	return device_setting(device, mixed) == MIXED_AUTO;
-}
-
-bool mixed_is_possible(struct device *device)
-{
-	return is_wanted(device) &&
+	return terms->settings.mixed == MIXED_AUTO &&
 	       atomic_load_explicit(&known[device->id.ordinal], memory_order_relaxed) != REFUSED;
 }
 
-bool mixed_is_unknown(struct device *device)
+bool mixed_is_unknown(struct device *device, const struct terms *terms)
 {
-	return is_wanted(device) &&
+	return terms->settings.mixed == MIXED_AUTO &&
 	       atomic_load_explicit(&known[device->id.ordinal], memory_order_relaxed) == UNKNOWN;
 }
 
@@ -64,12 +60,12 @@ static CUresult read_over(CUdeviceptr border)
 	return result;
 }
 
-void mixed_try(struct device *device, CUdeviceptr border)
+void mixed_try(struct device *device, const struct terms *terms, CUdeviceptr border)
 {
 	_Atomic int *what = &known[device->id.ordinal];
 	CUresult result;
 
-	if (!mixed_is_unknown(device) || capture_is_active())
+	if (!mixed_is_unknown(device, terms) || capture_is_active())
 		return;
 	result = read_over(border);
 	if (result == CUDA_SUCCESS)
@@ -82,22 +78,22 @@ void mixed_try(struct device *device, CUdeviceptr border)
 	         device->id.ordinal, (int)result);
 }
 
-static void map_and_try(struct device *device, CUdeviceptr base, uint64_t size,
+static void map_and_try(struct device *device, const struct terms *terms, const struct trial *trial,
                         CUmemGenericAllocationHandle on_host)
 {
-	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	const CUmemAccessDesc access = reach_right(device->handle);
+	CUdeviceptr border = trial->base + trial->size;
 	struct context context;
 
-	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	access.location.id = device->handle;
-	if (driver.cuMemMap(base + size, ARENA_UNIT, 0, on_host, 0) != CUDA_SUCCESS)
+	if (driver.cuMemMap(border, ARENA_UNIT, 0, on_host, 0) != CUDA_SUCCESS)
 		return;
-	if (driver.cuMemSetAccess(base, size + ARENA_UNIT, &access, 1) == CUDA_SUCCESS &&
+	if (driver.cuMemSetAccess(trial->base, trial->size + ARENA_UNIT, &access, 1) ==
+	        CUDA_SUCCESS &&
 	    context_of_device(device, &context) && context_push(context.handle) == CUDA_SUCCESS) {
-		mixed_try(device, base + size);
+		mixed_try(device, terms, border);
 		context_pop(context.handle);
 	}
-	mapping_remove(base + size, ARENA_UNIT);
+	mapping_remove(border, ARENA_UNIT);
 }
 
 /* Maps a chunk of the device once more and does nothing else, so that it may go meanwhile. */
@@ -115,14 +111,11 @@ static bool begin(struct trial *trial, CUmemGenericAllocationHandle on_device, u
 	return false;
 }
 
-static bool get_host(struct device *device, struct chunk *host)
+static bool get_host(struct device *device, const struct terms *terms, struct chunk *host)
 {
-	struct terms terms;
-
 	if (spare_take(device, host))
 		return true;
-	terms = terms_of(device);
-	if (device_charge_host(device, ARENA_UNIT, terms_host_limit(&terms, device)) != 0)
+	if (device_charge_host(device, ARENA_UNIT, terms_host_limit(terms, device)) != 0)
 		return false;
 	if (spare_create(device, host) == CUDA_SUCCESS)
 		return true;
@@ -130,19 +123,19 @@ static bool get_host(struct device *device, struct chunk *host)
 	return false;
 }
 
-static void end(const struct trial *trial, struct device *device)
+static void end(const struct trial *trial, struct device *device, const struct terms *terms)
 {
 	struct chunk host = {.size = ARENA_UNIT, .side = SEGMENT_ON_HOST};
 
-	if (get_host(device, &host)) {
-		map_and_try(device, trial->base, trial->size, host.handle);
-		spare_give(device, &host);
+	if (get_host(device, terms, &host)) {
+		map_and_try(device, terms, trial, host.handle);
+		spare_give(device, &host, terms);
 	}
 	mapping_remove(trial->base, trial->size);
 	driver.cuMemAddressFree(trial->base, trial->size + ARENA_UNIT);
 }
 
-void mixed_find_out(struct device *device)
+void mixed_find_out(struct device *device, const struct terms *terms)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
@@ -161,5 +154,5 @@ void mixed_find_out(struct device *device)
 	lock_release(&arena->lock);
 	/* Mapped once more, the memory lives as long as the trial. */
 	if (trial.base)
-		end(&trial, device);
+		end(&trial, device, terms);
 }

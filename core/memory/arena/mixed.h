@@ -9,21 +9,22 @@
 #include <stdbool.h>
 
 #include "core/budget/device.h"
+#include "core/budget/terms.h"
 
 /* Returns whether an allocation may be mixed, as far as is known. */
-bool mixed_is_possible(struct device *device);
+bool mixed_is_possible(struct device *device, const struct terms *terms);
 /*
  * Tries it, if that is not known yet, by reading 1 MiB to either side of an address where memory of
  * the device and of the host meet. A context of the device is current. While a capture is active
  * nothing is tried.
  */
-void mixed_try(struct device *device, CUdeviceptr border);
+void mixed_try(struct device *device, const struct terms *terms, CUdeviceptr border);
 /*
  * Tries it where no memory meets yet: maps a chunk of the device's arena once more, and memory of
  * the host behind it. Only the mover calls it.
  */
-void mixed_find_out(struct device *device);
+void mixed_find_out(struct device *device, const struct terms *terms);
 /* Returns whether that is still to be found out. */
-bool mixed_is_unknown(struct device *device);
+bool mixed_is_unknown(struct device *device, const struct terms *terms);
 
 #endif

@@ -118,8 +118,8 @@ static CUresult place_chunk(struct run *run)
 	return CUDA_SUCCESS;
 }
 
-/* Unmaps units that nobody knows of; keep: their memory becomes spare, else it is released. */
-static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep)
+/* Unmaps units that nobody knows of; their memory becomes spare, or without terms is released. */
+static bool clear(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -142,8 +142,8 @@ static bool clear(struct arena *arena, uint32_t first, uint32_t units, bool keep
 		i += unit->units;
 		unit->handle = 0;
 		unit->units = 0;
-		if (keep)
-			spare_give(arena->device, &chunk);
+		if (terms)
+			spare_give(arena->device, &chunk, terms);
 		else
 			spare_release(arena->device, &chunk);
 	}
@@ -198,8 +198,8 @@ static bool take_addresses(struct run *run)
 /* Returns whether it may stay as it is, partly on the device and partly on the host. */
 static bool may_be_mixed(const struct run *run)
 {
-	mixed_try(run->arena->device, border_of(run));
-	return mixed_is_possible(run->arena->device);
+	mixed_try(run->arena->device, run->terms, border_of(run));
+	return mixed_is_possible(run->arena->device, run->terms);
 }
 
 CUresult run_place(struct run *run)
@@ -213,7 +213,7 @@ CUresult run_place(struct run *run)
 	if (result != CUDA_SUCCESS || !is_mixed(run) || may_be_mixed(run))
 		return result;
 	/* All of it on the host, where the last one was. */
-	if (!clear(run->arena, run->first, run->done, true)) {
+	if (!clear(run->arena, run->first, run->done, run->terms)) {
 		run->first = ADDRESS_NONE; /* it stays taken */
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -224,7 +224,7 @@ CUresult run_place(struct run *run)
 
 void run_drop(struct run *run)
 {
-	if (run->first != ADDRESS_NONE && clear(run->arena, run->first, run->done, false))
+	if (run->first != ADDRESS_NONE && clear(run->arena, run->first, run->done, NULL))
 		give_addresses(run->arena, run->first, run->units);
 	run->first = ADDRESS_NONE;
 	run->done = 0;
@@ -300,8 +300,8 @@ void run_withdraw(struct arena *arena, uint32_t first, uint32_t units)
 	}
 }
 
-void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep)
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms)
 {
-	if (clear(arena, first, units, keep))
+	if (clear(arena, first, units, terms))
 		give_addresses(arena, first, units);
 }

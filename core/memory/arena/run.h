@@ -65,10 +65,10 @@ void run_pin(struct arena *arena, CUdeviceptr address);
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);
 /*
- * Unmaps a run that nobody knows of any more, and gives its addresses back; keep: its memory
- * becomes spare, else it is released. What the driver refuses to unmap stays as it is, addresses
+ * Unmaps a run that nobody knows of any more, and gives its addresses back. Its memory
+ * becomes spare, or without terms is released. What the driver refuses to unmap stays as it is, addresses
  * and charge too.
  */
-void run_remove(struct arena *arena, uint32_t first, uint32_t units, bool keep);
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms);
 
 #endif

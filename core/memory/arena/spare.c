@@ -101,19 +101,19 @@ void spare_release(struct device *device, const struct chunk *chunk)
 		device_uncharge(device, SEGMENT_ON_HOST, chunk->size);
 }
 
-static uint64_t kept_most(struct device *device)
+static uint64_t kept_most(const struct device *device, uint64_t limit)
 {
-	uint64_t limit = device_limit(device), memory = device->id.memory;
+	uint64_t memory = device->id.memory;
 	uint64_t part = (limit < memory ? limit : memory) / KEPT_PART;
 
 	return part > KEPT_LEAST ? part : KEPT_LEAST;
 }
 
-void spare_give(struct device *device, const struct chunk *chunk)
+void spare_give(struct device *device, const struct chunk *chunk, const struct terms *terms)
 {
 	struct spares *spares = &store[device->id.ordinal];
 	struct shelf *shelf = shelf_of(device, chunk);
-	uint64_t most = kept_most(device);
+	uint64_t most = kept_most(device, terms->limit);
 	bool kept;
 
 	lock_acquire(&spares->lock);
@@ -177,9 +177,11 @@ unsigned int spare_missing(struct device *device, enum segment_side side)
 	return missing;
 }
 
-void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
-                   uint64_t limit)
+void spare_prefill(struct device *device, const struct terms *terms, enum segment_side side,
+                   unsigned int count)
 {
+	uint64_t limit = side == SEGMENT_ON_DEVICE ? terms_limit_of_movable(terms)
+	                                           : terms_host_limit(terms, device);
 	struct chunk chunk = {.size = PREFILLED, .side = side};
 	/* The last of the limit is left, because other processes of the job may want it. */
 	uint64_t most = limit - limit / 4;
@@ -192,6 +194,6 @@ void spare_prefill(struct device *device, enum segment_side side, unsigned int c
 			device_uncharge(device, side, chunk.size);
 			return;
 		}
-		spare_give(device, &chunk);
+		spare_give(device, &chunk, terms);
 	}
 }

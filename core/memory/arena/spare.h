@@ -7,6 +7,7 @@
 #define SPILLWAY_SPARE_H
 
 #include "core/budget/device.h"
+#include "core/budget/terms.h"
 #include "core/cuda/chunk.h"
 
 /* Returns where the device's chunks come from. */
@@ -17,7 +18,7 @@ bool spare_take(struct device *device, struct chunk *chunk);
 /* Makes one. The caller has charged it. */
 CUresult spare_create(struct device *device, struct chunk *chunk);
 /* Gives a chunk and its charge away: kept as a spare while there are few, else released. */
-void spare_give(struct device *device, const struct chunk *chunk);
+void spare_give(struct device *device, const struct chunk *chunk, const struct terms *terms);
 /* Releases a chunk and its charge. */
 void spare_release(struct device *device, const struct chunk *chunk);
 /* Releases spares of this side: all, or those that nobody took for a while. Returns their bytes. */
@@ -28,7 +29,7 @@ uint64_t spare_trim(struct device *device, enum segment_side side, bool all);
  */
 unsigned int spare_missing(struct device *device, enum segment_side side);
 /* Makes so many small ones, as far as the side's limit allows. Only the mover calls it. */
-void spare_prefill(struct device *device, enum segment_side side, unsigned int count,
-                   uint64_t limit);
+void spare_prefill(struct device *device, const struct terms *terms, enum segment_side side,
+                   unsigned int count);
 
 #endif

@@ -10,12 +10,11 @@
 #include "core/memory/move/plan.h"
 
 /* Returns the bytes that must leave so that so much more is below the limit. */
-static uint64_t missing(struct device *device, uint64_t room)
+static uint64_t missing(struct device *device, const struct terms *terms, uint64_t room)
 {
 	uint64_t wanted = device_charged(device, SEGMENT_ON_DEVICE) + room;
-	uint64_t limit = device_limit(device);
 
-	return wanted > limit ? wanted - limit : 0;
+	return wanted > terms->limit ? wanted - terms->limit : 0;
 }
 
 /* The program may be at work just then: tried again, so that its call does not fail for that. */
@@ -23,6 +22,7 @@ enum { ROOM_TRIES = 3 };
 
 static CUresult answer_room(const struct wanted_request *r)
 {
+	const struct terms terms = terms_of(r->device);
 	uint64_t done = 0, bytes;
 	int tries = ROOM_TRIES;
 	bool has_room;
@@ -30,13 +30,13 @@ static CUresult answer_room(const struct wanted_request *r)
 	balance_rest(r->device);
 	has_room = reclaim_unused(r->device);
 	for (;;) {
-		bytes = missing(r->device, r->room);
+		bytes = missing(r->device, &terms, r->room);
 		/* The device may be full of others' memory, whatever the limit. */
 		if (done < r->room && bytes < r->room - done)
 			bytes = r->room - done;
 		if (!bytes || !tries)
 			break;
-		if (moving_shrink(r->device, bytes, NULL, &done) != MOVE_NONE)
+		if (moving_shrink(r->device, &terms, bytes, NULL, &done) != MOVE_NONE)
 			tries--;
 	}
 	return has_room || done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -49,23 +49,24 @@ enum { PIN_TRIES = 64 };
  * Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as
  * of moving_shrink().
  */
-static enum move_pending move_to_pin(const struct wanted_request *r, const struct choice *choice,
-                                     uint64_t *demoted)
+static enum move_pending move_to_pin(const struct wanted_request *r, const struct terms *terms,
+                                     const struct choice *choice, uint64_t *demoted)
 {
 	bool lacks = false;
-	enum move_pending why = moving_pin(r->device, choice, r->is_exportable, &lacks);
+	enum move_pending why = moving_pin(r->device, terms, choice, r->is_exportable, &lacks);
 
 	if (!lacks)
 		return why;
 	/* Memory that nobody uses goes before memory that somebody does. */
 	if (reclaim_unused(r->device))
 		return MOVE_NONE;
-	return moving_shrink(r->device, choice->of[0].size, NULL, demoted);
+	return moving_shrink(r->device, terms, choice->of[0].size, NULL, demoted);
 }
 
 static CUresult answer_pin(const struct wanted_request *r)
 {
 	const struct movable_kind *kind = plan_kind_at(r->pin);
+	const struct terms terms = terms_of(r->device);
 	enum move_pending why = MOVE_NONE;
 	uint64_t demoted = 0;
 
@@ -85,9 +86,9 @@ static CUresult answer_pin(const struct wanted_request *r)
 		if (!choice.count)
 			return CUDA_SUCCESS;
 		/* All else has left by then: it would make room for itself. */
-		if (demoted > device_limit(r->device))
+		if (demoted > terms.limit)
 			break;
-		why = move_to_pin(r, &choice, &demoted);
+		why = move_to_pin(r, &terms, &choice, &demoted);
 		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
 			break;
 		left = why == MOVE_NONE ? PIN_TRIES : left - 1;

@@ -39,7 +39,7 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
  * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
  * promotes into.
  */
-static bool swap(struct device *device, struct choice *hot)
+static bool swap(struct device *device, const struct terms *terms, struct choice *hot)
 {
 	struct rests *rest = &rests[device->id.ordinal];
 	uint64_t bytes = 0;
@@ -57,7 +57,7 @@ static bool swap(struct device *device, struct choice *hot)
 	       bytes < closure_bytes(device))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
-	moved = moving_demote(device, bytes, &cold) == MOVE_NONE;
+	moved = moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
 	rest->no_exchange_until = clock_now() + REST_AFTER_EXCHANGE * moving_closed_ns();
 	return moved;
 }
@@ -83,7 +83,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {
-		enum move_pending why = moving_promote(device, room, &hot);
+		enum move_pending why = moving_promote(device, terms, room, &hot);
 
 		if (why == MOVE_NONE)
 			return true;
@@ -93,5 +93,5 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	} else {
 		device_note_blocker(device, terms->generation, MOVE_NONE);
 	}
-	return swap(device, &hot);
+	return swap(device, terms, &hot);
 }

@@ -179,7 +179,7 @@ static enum move_pending move_in_time(struct plan *plan, struct device *device,
 		why = close_and_move(plan, device, GLANCE, 0);
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
-		device_note_blocker(device, plan->generation, why);
+		device_note_blocker(device, plan->terms->generation, why);
 		if (clock_now() - began >= deadline_ns)
 			break;
 		lull_wait(BETWEEN_GLANCES);
@@ -214,7 +214,7 @@ static void clean_up(struct plan *plan, struct device *device)
 		if (plan->spares_go)
 			spare_release(device, &left);
 		else
-			spare_give(device, &left);
+			spare_give(device, &left, plan->terms);
 	}
 	plan->count = 0;
 }
@@ -234,6 +234,6 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device, ui
 	}
 	clean_up(plan, device);
 	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
-	device_note_blocker(device, plan->generation, why);
+	device_note_blocker(device, plan->terms->generation, why);
 	return why;
 }

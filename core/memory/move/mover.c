@@ -62,16 +62,15 @@ static void look_again_in(struct device *device, uint64_t ns)
  * Makes a few chunks ahead of the kind that was missing. What the host has left is asked of the
  * kernel, so only then.
  */
-static void prefill(struct device *device, uint64_t limit)
+static void prefill(struct device *device, const struct terms *terms)
 {
 	unsigned int on_device = spare_missing(device, SEGMENT_ON_DEVICE);
 	unsigned int on_host = spare_missing(device, SEGMENT_ON_HOST);
-	const struct terms terms = terms_of(device);
 
 	if (on_device)
-		spare_prefill(device, SEGMENT_ON_DEVICE, on_device, limit);
+		spare_prefill(device, terms, SEGMENT_ON_DEVICE, on_device);
 	if (on_host && arena_on(device)->on_host)
-		spare_prefill(device, SEGMENT_ON_HOST, on_host, terms_host_limit(&terms, device));
+		spare_prefill(device, terms, SEGMENT_ON_HOST, on_host);
 }
 
 /* Has memory leave that is beyond the limit. Returns whether any has left. */
@@ -83,7 +82,7 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 	if (capture_is_active())
 		device_note_blocker(device, terms->generation, why);
 	else
-		why = moving_shrink(device, bytes, moving_is_over_limit, &done);
+		why = moving_shrink(device, terms, bytes, moving_is_over_limit, &done);
 	/* Memory that must stay is not asked for so often. */
 	if (why != MOVE_PINNED)
 		look_again_in(device, LOOK_SOON);
@@ -91,15 +90,15 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 }
 
 /* Looks after the spares, where nothing is to be moved. */
-static void tend_spares(struct device *device, uint64_t limit)
+static void tend_spares(struct device *device, const struct terms *terms)
 {
 	bool has_spares =
 	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
 
 	spare_trim(device, SEGMENT_ON_DEVICE, false);
 	spare_trim(device, SEGMENT_ON_HOST, false);
-	if (limit && context_of_device(device, &(struct context){0}))
-		prefill(device, limit);
+	if (terms_limit_of_movable(terms) && context_of_device(device, &(struct context){0}))
+		prefill(device, terms);
 	if (has_spares)
 		look_again_in(device, LOOK_AGAIN);
 }
@@ -117,10 +116,9 @@ static void catch_up(struct device *device)
 
 /* Looks at a device once. Returns whether anything has moved, so that it is to be looked at again.
  */
-static bool tend(struct device *device)
+static bool tend(struct device *device, bool grows)
 {
 	const struct arena *arena = arena_on(device);
-	bool grows = growth_tick(device);
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
@@ -129,8 +127,8 @@ static bool tend(struct device *device)
 	catch_up(device);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
-	if (charged > limit && mixed_is_unknown(device) && !capture_is_active())
-		mixed_find_out(device);
+	if (charged > limit && mixed_is_unknown(device, &terms) && !capture_is_active())
+		mixed_find_out(device, &terms);
 	if (charged > limit)
 		return tend_beyond_limit(device, &terms, charged - limit);
 	if (arena->on_host && limit)
@@ -141,8 +139,14 @@ static bool tend(struct device *device)
 		return true;
 	if (!arena->on_host)
 		device_note_blocker(device, terms.generation, MOVE_NONE);
-	tend_spares(device, limit);
+	tend_spares(device, &terms);
 	return false;
+}
+
+/* Lets the limit grow, and then looks after the device under the limit that there is now. */
+static bool look_after(struct device *device)
+{
+	return tend(device, growth_tick(device));
 }
 
 /* --- the thread --- */
@@ -189,7 +193,7 @@ static void *move_on(void *cookie)
 				struct arena_range *range = &arena_ranges[i];
 
 				if (atomic_load_explicit(&range->base, memory_order_acquire))
-					moved |= tend(range->arena->device);
+					moved |= look_after(range->arena->device);
 			}
 		} while (moved && !wanted_is_closed());
 		set_sampling();

@@ -9,7 +9,9 @@ static struct plan plan;
 
 bool moving_is_over_limit(struct device *device)
 {
-	return device_charged(device, SEGMENT_ON_DEVICE) > device_limit_of_movable(device);
+	const struct terms now = terms_of(device);
+
+	return device_charged(device, SEGMENT_ON_DEVICE) > terms_limit_of_movable(&now);
 }
 
 static bool is_within_limit(struct device *device)
@@ -22,16 +24,14 @@ uint64_t moving_closed_ns(void)
 	return plan.closed_ns;
 }
 
-static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
-                                bool is_urgent, bool (*is_wanted)(struct device *device))
+static enum move_pending demote(struct device *device, const struct terms *terms, uint64_t bytes,
+                                const struct choice *choice, bool is_urgent,
+                                bool (*is_wanted)(struct device *device))
 {
-	struct terms terms = terms_of(device);
 	enum move_pending why;
 
-	plan = (struct plan){.generation = terms.generation,
-	                     .to = SEGMENT_ON_HOST,
-	                     .spares_go = is_urgent,
-	                     .is_wanted = is_wanted};
+	plan = (struct plan){
+	    .terms = terms, .to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
 	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (!plan.count) {
 		/*
@@ -42,55 +42,55 @@ static enum move_pending demote(struct device *device, uint64_t bytes, const str
 
 		if (why == MOVE_NONE)
 			why = has_spares ? MOVE_SOON : MOVE_PINNED;
-		device_note_blocker(device, plan.generation, why);
+		device_note_blocker(device, terms->generation, why);
 		return why;
 	}
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
 	if (is_urgent)
-		device_note_blocker(device, plan.generation, MOVE_SOON);
+		device_note_blocker(device, terms->generation, MOVE_SOON);
 	return closure_carry_out(&plan, device,
-	                         is_urgent ? terms.settings.demote_deadline : MOVING_PATIENCE_NS);
+	                         is_urgent ? terms->settings.demote_deadline : MOVING_PATIENCE_NS);
 }
 
-enum move_pending moving_demote(struct device *device, uint64_t bytes, const struct choice *choice)
+enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
+                                const struct choice *choice)
 {
-	return demote(device, bytes, choice, false, is_within_limit);
+	return demote(device, terms, bytes, choice, false, is_within_limit);
 }
 
-enum move_pending moving_shrink(struct device *device, uint64_t bytes,
+enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
                                 bool (*is_wanted)(struct device *device), uint64_t *done)
 {
 	struct choice choice;
 	enum move_pending why;
 
 	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
-	why = demote(device, bytes, &choice, true, is_wanted);
+	why = demote(device, terms, bytes, &choice, true, is_wanted);
 	*done += plan.moved;
 	return why;
 }
 
-enum move_pending moving_promote(struct device *device, uint64_t bytes, const struct choice *choice)
+enum move_pending moving_promote(struct device *device, const struct terms *terms, uint64_t bytes,
+                                 const struct choice *choice)
 {
 	enum move_pending why;
 
-	plan = (struct plan){.generation = device_generation(device),
-	                     .to = SEGMENT_ON_DEVICE,
-	                     .is_wanted = is_within_limit};
+	plan = (struct plan){.terms = terms, .to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
 	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
 	if (plan.count)
 		return closure_carry_out(&plan, device, MOVING_PATIENCE_NS);
 	if (why == MOVE_NONE)
 		return MOVE_SOON;
-	device_note_blocker(device, plan.generation, why);
+	device_note_blocker(device, terms->generation, why);
 	return why;
 }
 
-enum move_pending moving_pin(struct device *device, const struct choice *choice, bool is_exportable,
-                             bool *lacks)
+enum move_pending moving_pin(struct device *device, const struct terms *terms,
+                             const struct choice *choice, bool is_exportable, bool *lacks)
 {
 	enum move_pending why;
 
-	plan = (struct plan){.generation = device_generation(device),
+	plan = (struct plan){.terms = terms,
 	                     .to = SEGMENT_ON_DEVICE,
 	                     .is_exportable = is_exportable,
 	                     .pins = true,

@@ -36,8 +36,7 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
  */
 static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk)
 {
-	const struct terms terms = terms_of(device);
-	struct reclaim without_waiting = {.device = device, .terms = &terms};
+	struct reclaim without_waiting = {.device = device, .terms = plan->terms};
 
 	if (chunk->side == SEGMENT_ON_HOST)
 		return reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
@@ -79,7 +78,7 @@ void plan_drop(const struct plan *plan, struct device *device, const struct move
 
 	chunk.handle = m->to;
 	chunk.is_exportable = plan->is_exportable;
-	spare_give(device, &chunk);
+	spare_give(device, &chunk, plan->terms);
 }
 
 void plan_cut(struct plan *plan, struct device *device, size_t count)
@@ -171,7 +170,7 @@ enum move_pending plan_fill(struct plan *plan, struct device *device, const stru
 
 	plan->count = 0;
 	plan->lacks = MOVE_NONE;
-	plan->is_whole = !plan->pins && !mixed_is_possible(device);
+	plan->is_whole = !plan->pins && !mixed_is_possible(device, plan->terms);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
 		enum added added;

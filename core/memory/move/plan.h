@@ -20,7 +20,7 @@ const struct movable_kind *plan_kind_at(CUdeviceptr address);
 struct plan {
 	struct move moves[MOVES_MAX];
 	size_t count;
-	uint64_t generation; /* of the settings it was made under */
+	const struct terms *terms; /* it was made under */
 	enum segment_side to;
 	bool is_exportable, pins;
 	bool is_whole;  /* no allocation in part; plan_fill() decides */

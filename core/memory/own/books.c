@@ -73,29 +73,27 @@ static void supersede(CUmemGenericAllocationHandle handle)
 	own_drop_unless_used(last);
 }
 
-void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
-               const CUmemAllocationProp *prop, bool moves, CUmemGenericAllocationHandle *handle)
+void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle)
 {
 	struct own *p = calloc(1, sizeof(*p));
 
 	if (p) {
 		p->name = p->handle = *handle;
-		p->device = device;
-		p->side = side;
-		p->bytes = bytes;
-		p->charged = bytes;
+		p->device = made->device;
+		p->side = made->side;
+		p->bytes = p->charged = made->bytes;
 		p->handles = 1;
-		p->asked = *prop;
-		p->pinned = side == SEGMENT_ON_DEVICE && device_setting(device, pin_new);
-		if (moves)
+		p->asked = *made->prop;
+		p->pinned = made->pins;
+		if (made->moves)
 			p->name = OWN_NAMES | (++names & ~OWN_NAMES_MASK);
 		lock_acquire(&own_lock);
 		supersede(p->name);
 		if (own_name(p)) {
 			*handle = p->name;
 			own_recount(p);
-			if (own_is_ours(p->name) && side == SEGMENT_ON_HOST)
-				arena_of(device)->on_host += bytes;
+			if (own_is_ours(p->name) && made->side == SEGMENT_ON_HOST)
+				arena_of(made->device)->on_host += made->bytes;
 		}
 		lock_release(&own_lock);
 	}

@@ -28,12 +28,16 @@ static inline bool own_is_ours(CUmemGenericAllocationHandle handle)
 	return (handle & OWN_NAMES_MASK) == OWN_NAMES;
 }
 
-/*
- * Enters memory that was made and charged. moves: the program gets a handle of ours, in *handle;
- * else it stays where it was made.
- */
-void own_enter(struct device *device, enum segment_side side, uint64_t bytes,
-               const CUmemAllocationProp *prop, bool moves, CUmemGenericAllocationHandle *handle);
+struct own_made {
+	struct device *device;
+	enum segment_side side;
+	uint64_t bytes;
+	const CUmemAllocationProp *prop;
+	bool moves; /* the program gets a handle of ours; else it stays where it was made */
+	bool pins;  /* it never leaves the device */
+};
+/* Enters memory that was made and charged; *handle becomes the program's. */
+void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle);
 /* Puts the driver's handle in the place of one of ours. False: it was ours, and is released. */
 bool own_translate(CUmemGenericAllocationHandle *handle);
 /* Releases one of ours, with the answer in *result. False: it is not ours. */

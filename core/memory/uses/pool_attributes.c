@@ -1,6 +1,8 @@
 /* Attributes of pools. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/uses/pool_private.h"
 
+#include "core/budget/terms.h"
+
 CUresult pool_get_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value)
 {
 	cuuint64_t driver_says, *answer = value;
@@ -43,7 +45,7 @@ out:
 
 CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, const void *value)
 {
-	uint64_t limit = device_limit(pool->device);
+	const struct terms terms = terms_of(pool->device);
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (!value)
@@ -51,7 +53,7 @@ CUresult pool_set_attribute(struct pool *pool, CUmemPool_attribute attribute, co
 	lock_acquire(&pool->lock);
 	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
 		uint64_t wanted = *(const cuuint64_t *)value;
-		cuuint64_t clamped = wanted < limit ? wanted : limit;
+		cuuint64_t clamped = wanted < terms.limit ? wanted : terms.limit;
 
 		result = driver.cuMemPoolSetAttribute(pool->handle, attribute, &clamped);
 		if (result == CUDA_SUCCESS) {
