@@ -171,9 +171,13 @@ static bool is_unknown(const struct tracked *going)
 
 static bool has_left(const struct tracked *going)
 {
-	return going->is_marked
-	           ? registry_left(&going->leaving, true)
-	           : context_left_before(going->type, going->leaving.object, &going->before);
+	struct resource *left;
+
+	if (going->is_marked)
+		return registry_left(&going->leaving, true);
+	left = context_take_before(going->type, going->leaving.object, &going->before);
+	resource_release(left);
+	return left;
 }
 
 static void leave(const struct tracked *going)

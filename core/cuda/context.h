@@ -124,15 +124,15 @@ struct leaving context_leave_object(const struct resource_type *type, uint64_t o
 void context_leave_unheld(const struct resource_type *type, uint64_t object,
                           struct leaving *leaving);
 /*
- * For types that leave unmarked: before the driver is asked, and after it agreed. Returns whether
- * it was there.
+ * For types that leave unmarked: before the driver is asked, and after it agreed. Returns what was
+ * there, and the registry's reference is the caller's; or NULL.
  */
 struct before_leaving {
 	uint64_t entries[CONTEXT_DEVICES];
 };
 void context_before_leaving(struct before_leaving *before);
-bool context_left_before(const struct resource_type *type, uint64_t object,
-                         const struct before_leaving *before);
+struct resource *context_take_before(const struct resource_type *type, uint64_t object,
+                                     const struct before_leaving *before);
 /* Returns the device of this handle, or NULL. */
 struct device *context_device(CUdevice handle);
 /*

@@ -83,14 +83,14 @@ void context_before_leaving(struct before_leaving *before)
 		before->entries[i] = registry_entries(devices[i].registry);
 }
 
-bool context_left_before(const struct resource_type *type, uint64_t object,
-                         const struct before_leaving *before)
+struct resource *context_take_before(const struct resource_type *type, uint64_t object,
+                                     const struct before_leaving *before)
 {
+	struct resource *taken = NULL;
 	int count;
 	const struct context_device *devices = context_devices(&count);
 
-	for (int i = 0; i < count; i++)
-		if (registry_left_before(devices[i].registry, type, object, before->entries[i]))
-			return true;
-	return false;
+	for (int i = 0; i < count && !taken; i++)
+		taken = registry_take_before(devices[i].registry, type, object, before->entries[i]);
+	return taken;
 }

@@ -199,7 +199,7 @@ static void start(void)
 	             this_job.devices.count == 1 ? this_job.devices.device[0].statistics : NULL);
 	device_set_start_contexts(&this_job.devices);
 	graph_memory_start(&this_job.devices);
-	vmem_start(job_settings_are_any());
+	vmem_start(&this_job.devices, job_settings_are_any());
 	if (!this_job.config.is_unnamed) { /* one nobody limits need not wait for NVML */
 		context_met = measured_first_met;
 		measured_start(&this_job.devices);

@@ -80,8 +80,8 @@ uint64_t registry_entries(struct registry *registry)
 	return atomic_load_explicit(&registry->addresses.entries, memory_order_relaxed);
 }
 
-bool registry_left_before(struct registry *registry, const struct resource_type *type,
-                          uint64_t object, uint64_t entries)
+struct resource *registry_take_before(struct registry *registry, const struct resource_type *type,
+                                      uint64_t object, uint64_t entries)
 {
 	struct resource *taken = NULL;
 
@@ -91,6 +91,5 @@ bool registry_left_before(struct registry *registry, const struct resource_type 
 	if (entry)
 		taken = registry_take(registry, entry);
 	lock_release(&registry->lock);
-	resource_release(taken);
 	return taken;
 }

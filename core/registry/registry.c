@@ -144,9 +144,25 @@ static int know_type(struct registry *registry, const struct resource_type *type
 	struct known_type *added = calloc(1, sizeof *added);
 	if (!added)
 		return -ENOMEM;
-	*added = (struct known_type){.type = type, .hash = hash, .next = registry->types};
+	*added = (struct known_type){
+	    .type = type, .hash = hash, .count = &added->own_count, .next = registry->types};
 	registry->types = *known = added;
 	return 0;
+}
+
+int registry_count_in(struct registry *registry, const struct resource_type *type,
+                      _Atomic uint64_t *word)
+{
+	struct known_type *known;
+
+	lock_acquire(&registry->lock);
+	int error = know_type(registry, type, &known);
+	if (!error) {
+		atomic_store(word, atomic_load(known->count));
+		known->count = word;
+	}
+	lock_release(&registry->lock);
+	return error;
 }
 
 int registry_add_named(struct registry *registry, const char *container_name,
@@ -160,7 +176,7 @@ int registry_add_named(struct registry *registry, const char *container_name,
 	if (!error)
 		error = container_insert(container, name, resource);
 	if (!error)
-		known->count++;
+		known_type_count(known, 1);
 	return error;
 }
 
@@ -185,7 +201,7 @@ static int replace(struct registry *registry, const char *container_name,
 	*before = container_remove(container, resource->type, name);
 	error = container_insert(container, name, resource);
 	if (error)
-		find_known(registry, resource->type)->count--;
+		known_type_count(find_known(registry, resource->type), (uint64_t)-1);
 	return error;
 }
 
@@ -220,7 +236,7 @@ static int locked_delete(struct registry *registry, const char *container_name,
 	if (container)
 		removed = container_remove(container, type, name);
 	if (removed)
-		find_known(registry, type)->count--;
+		known_type_count(find_known(registry, type), (uint64_t)-1);
 	lock_release(&registry->lock);
 	resource_release(removed);
 	return removed ? 0 : -ENOENT;
@@ -328,7 +344,7 @@ struct resource *registry_find_object(struct registry *registry, const char *pre
 
 struct resource *registry_take(struct registry *registry, struct address_entry *entry)
 {
-	find_known(registry, entry->resource->type)->count--;
+	known_type_count(find_known(registry, entry->resource->type), (uint64_t)-1);
 	return container_remove_entry(entry->container, entry);
 }
 
@@ -341,7 +357,8 @@ struct resource *registry_take_object(struct registry *registry, const char *pre
 	lock_acquire(&registry->lock);
 	struct address_entry *entry = registry_find_any(registry, preferred, type, object);
 	if (entry) {
-		strcpy(container, entry->container->name);
+		if (container)
+			strcpy(container, entry->container->name);
 		taken = registry_take(registry, entry);
 	}
 	lock_release(&registry->lock);
@@ -375,7 +392,7 @@ size_t registry_cleanup(struct registry *registry, const char *container_name)
 		container_free(container);
 	}
 	for (const struct resource *r = taken; r; r = r->next_taken)
-		find_known(registry, r->type)->count--;
+		known_type_count(find_known(registry, r->type), (uint64_t)-1);
 	lock_release(&registry->lock);
 
 	for (struct resource *next; taken; taken = next, count++) {

@@ -95,7 +95,7 @@ struct resource *registry_find_object(struct registry *registry, const char *pre
                                       const struct resource_type *type, uint64_t object);
 /*
  * Finds an object in the same way, and takes it out: the registry's reference is the caller's.
- * container: where it was.
+ * container: where it was; NULL: the caller does not care.
  */
 struct resource *registry_take_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object,
@@ -133,12 +133,12 @@ bool registry_left(const struct leaving *leaving, bool gone);
 /*
  * Returns the number of the last entry, to be asked before the driver is. A type that leaves
  * unmarked, which is half the price, leaves by it: when the driver has agreed,
- * registry_left_before() takes out what stood under the address then, and returns whether there was
- * any.
+ * registry_take_before() takes out what stood under the address then, and the registry's reference
+ * is the caller's. Returns NULL if there was none.
  */
 uint64_t registry_entries(struct registry *registry);
-bool registry_left_before(struct registry *registry, const struct resource_type *type,
-                          uint64_t object, uint64_t entries);
+struct resource *registry_take_before(struct registry *registry, const struct resource_type *type,
+                                      uint64_t object, uint64_t entries);
 /*
  * Lists the addresses of a container's resources that have a chain, at most n. Returns how many
  * there are.
@@ -203,6 +203,12 @@ struct registry_listing {
 size_t registry_list(struct registry *registry, struct registry_listing *listing, size_t most);
 /* Counts the live resources of a type, NULL: of all; registry_memory() sums up their memory. */
 size_t registry_count(struct registry *registry, const struct resource_type *type);
+/*
+ * Keeps the number of a type's resources in the caller's word from here on, so that others may read
+ * it. Returns 0, -EINVAL or -ENOMEM, as registry_add().
+ */
+int registry_count_in(struct registry *registry, const struct resource_type *type,
+                      _Atomic uint64_t *word);
 uint64_t registry_memory(struct registry *registry, const struct resource_type *type);
 
 #endif

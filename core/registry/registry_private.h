@@ -12,7 +12,8 @@
 struct known_type {
 	const struct resource_type *type;
 	uint64_t hash;
-	size_t count; /* resources of it */
+	_Atomic uint64_t *count; /* resources of it; changes under the lock */
+	_Atomic uint64_t own_count;
 	struct known_type *next;
 };
 
@@ -46,6 +47,14 @@ struct registry {
 const char *registry_container_name(const char *container);
 /* Finds a container; under the lock. Returns NULL when there is none. */
 const struct container *registry_find_container(struct registry *registry, const char *name);
+/* Counts resources of a type, more or fewer; under the lock. */
+static inline void known_type_count(struct known_type *known, uint64_t change)
+{
+	uint64_t count = atomic_load_explicit(known->count, memory_order_relaxed);
+
+	atomic_store_explicit(known->count, count + change, memory_order_relaxed);
+}
+
 /* Takes an entry out of the books, into the caller's hands; under the lock. */
 struct resource *registry_take(struct registry *registry, struct address_entry *entry);
 /* Finds what registry_find_object() finds, or NULL; under the lock. */

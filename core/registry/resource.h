@@ -28,7 +28,7 @@ struct resource_type {
 	 */
 	size_t chain;
 	/*
-	 * It leaves without a mark (registry_left_before()), because nobody asks whether it does;
+	 * It leaves without a mark (registry_take_before()), because nobody asks whether it does;
 	 * of several of one address the newest is found.
 	 */
 	bool leaves_unmarked;

@@ -122,7 +122,7 @@ size_t registry_count(struct registry *registry, const struct resource_type *typ
 	lock_acquire(&registry->lock);
 	for (const struct known_type *known = registry->types; known; known = known->next)
 		if (!type || known->type == type)
-			count += known->count;
+			count += atomic_load_explicit(known->count, memory_order_relaxed);
 	lock_release(&registry->lock);
 	return count;
 }

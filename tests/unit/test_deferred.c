@@ -333,7 +333,7 @@ START_TEST(it_goes_with_its_context_from_the_arena)
 	start();
 	driver.cuDeviceGetAttribute = has_all;
 	driver.cuStreamQuery = nothing_runs;
-	vmem_start(true);
+	vmem_start(&devices, true);
 	a = make(2 * MIB);
 	b = make(2 * MIB);
 	ck_assert(arena_at(a) && arena_at(b));

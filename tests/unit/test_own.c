@@ -53,7 +53,7 @@ static void start(void)
 	gpu = &devices.device[0];
 	device_set_start_contexts(&devices);
 	device_apply(gpu, &settings);
-	vmem_start(true);
+	vmem_start(&devices, true);
 	mover_stop(); /* the mover's part is done here */
 	ck_assert_ptr_nonnull(arena_of(gpu));
 	ck_assert_int_eq(driver.cuMemAddressReserve(&base, RESERVED_MIB * MIB, 0, 0, 0),

@@ -543,6 +543,25 @@ START_TEST(what_leaves_is_there_until_it_has_left)
 }
 END_TEST
 
+/* Others read how many there are without asking. */
+START_TEST(resources_are_counted_in_the_caller_s_word)
+{
+	_Atomic uint64_t count = 99;
+
+	ck_assert_int_eq(registry_add_object(registry, "ctx1", 7, thing_new(&type[0], 1)), 0);
+	ck_assert_int_eq(registry_count_in(registry, &type[0], &count), 0);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_int_eq(registry_add_object(registry, "ctx2", 7, thing_new(&type[0], 2)), 0);
+	ck_assert_int_eq(registry_add_object(registry, "ctx2", 7, thing_new(&type[1], 3)), 0);
+	ck_assert_uint_eq(count, 2);
+	ck_assert_uint_eq(registry_count(registry, &type[0]), 2);
+	ck_assert_int_eq(registry_delete_object(registry, "ctx1", &type[0], 7), 0);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_uint_eq(registry_cleanup(registry, "ctx2"), 2);
+	ck_assert_uint_eq(count, 0);
+}
+END_TEST
+
 START_TEST(an_address_that_comes_again_stands_for_the_new_object)
 {
 	struct resource *old = thing_new(&type[0], 1), *new = thing_new(&type[0], 2), *found;
@@ -590,5 +609,6 @@ int main(void)
 	tcase_add_test(tests, what_leaves_is_there_until_it_has_left);
 	tcase_add_test(tests, what_leaves_is_taken_out_wherever_its_entry_has_been_moved);
 	tcase_add_test(tests, an_address_that_comes_again_stands_for_the_new_object);
+	tcase_add_test(tests, resources_are_counted_in_the_caller_s_word);
 	return suite_run("registry", tests);
 }

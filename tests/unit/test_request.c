@@ -137,7 +137,7 @@ static void start(uint64_t limit, uint64_t host)
 	gpu = &devices.device[0];
 	device_set_start_contexts(&devices);
 	set_limit(limit, host);
-	vmem_start(true);
+	vmem_start(&devices, true);
 	plan_kinds(kinds);
 	mover_stop(); /* nothing is moved here but by hand */
 	ck_assert_ptr_nonnull(arena_of(gpu));

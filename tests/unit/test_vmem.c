@@ -49,6 +49,7 @@ static void start(void)
 	ck_assert_int_eq(device_set_fill(&devices, test_job(), "test"), 0);
 	gpu = &devices.device[0];
 	device_set_start_contexts(&devices);
+	vmem_start(&devices, false);
 	set_limits(64 * MIB, 64 * MIB);
 }
 
@@ -590,6 +591,63 @@ START_TEST(without_the_registry_nothing_is_known)
 }
 END_TEST
 
+/* The driver frees an address, and gives it to another thread before it has answered the first. */
+static CUresult serve_again(void *cookie, CUdeviceptr *address)
+{
+	*address = *(CUdeviceptr *)cookie;
+	return CUDA_SUCCESS;
+}
+
+static CUresult free_and_serve_again(void *cookie, CUdeviceptr address)
+{
+	const struct vmem_request again = {
+	    .size = 3 * MIB, .native = serve_again, .cookie = &address};
+	CUdeviceptr p;
+
+	(void)cookie;
+	ck_assert_int_eq(vmem_allocate(&again, &p), CUDA_SUCCESS);
+	ck_assert_uint_eq(p, address);
+	return CUDA_SUCCESS;
+}
+
+START_TEST(an_address_that_comes_again_before_it_has_left_is_the_new_allocation)
+{
+	CUdeviceptr p;
+
+	start();
+	ck_assert_int_eq(allocate(8 * MIB, &p), CUDA_SUCCESS);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 8 * MIB);
+	ck_assert_int_eq(vmem_free(p, &(struct vmem_free){.native = free_and_serve_again}),
+	                 CUDA_SUCCESS);
+	ck_assert_uint_eq(gpu->statistics->allocations, 1);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 4 * MIB);
+	ck_assert_int_eq(release(p), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
+static CUresult refuse_to_free(void *cookie, CUdeviceptr address)
+{
+	(void)cookie;
+	(void)address;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+START_TEST(what_the_driver_does_not_free_stays_in_the_books)
+{
+	CUdeviceptr p;
+
+	start();
+	ck_assert_int_eq(allocate(8 * MIB, &p), CUDA_SUCCESS);
+	ck_assert_int_eq(vmem_free(p, &(struct vmem_free){.native = refuse_to_free}),
+	                 CUDA_ERROR_INVALID_VALUE);
+	ck_assert_uint_eq(gpu->statistics->allocations, 1);
+	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 8 * MIB);
+	ck_assert_int_eq(release(p), CUDA_SUCCESS);
+	ck_assert_nothing_left();
+}
+END_TEST
+
 enum { CHANGES = 20000 };
 
 static _Atomic bool changing;
@@ -645,6 +703,8 @@ int main(void)
 	tcase_add_test(tests, the_factory_with_the_highest_priority_that_works_makes_the_devices);
 	tcase_add_test(tests, factories_are_tried_by_priority);
 	tcase_add_test(tests, without_the_registry_nothing_is_known);
+	tcase_add_test(tests, an_address_that_comes_again_before_it_has_left_is_the_new_allocation);
+	tcase_add_test(tests, what_the_driver_does_not_free_stays_in_the_books);
 	tcase_add_test(tests, settings_are_read_as_they_were_at_one_time);
 	tcase_add_checked_fixture(tests, NULL, finish);
 	return suite_run("vmem", tests);

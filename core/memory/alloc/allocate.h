@@ -16,6 +16,7 @@
 
 #include "core/cuda/driver.h"
 
+struct device_set;
 struct pool;
 
 /* One request: how the driver itself would serve it, and how many bytes it stands for. */
@@ -42,10 +43,10 @@ struct vmem_act {
 };
 
 /*
- * Lets allocations live in the arena from here on, where there can be one: somebody named or
- * limited the job.
+ * Counts allocations from here on; is_elastic: and lets them live in the arena, where there can be
+ * one, because somebody named or limited the job.
  */
-void vmem_start(bool is_elastic);
+void vmem_start(struct device_set *devices, bool is_elastic);
 bool vmem_is_elastic(void);
 
 #endif

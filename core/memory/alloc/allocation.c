@@ -35,7 +35,8 @@ static int map_enter(struct allocation *a)
 	const struct address_range range = {a->address, a->size, a, ADDRESS_OF_ALLOCATION};
 	int error = address_map_add(&range);
 
-	return error == -ERANGE ? 0 : error; /* it is found by its first address alone */
+	/* The driver frees its own by its first address, by which it is found in any case. */
+	return error == -ERANGE && a->is_managed ? 0 : error;
 }
 
 /* Takes this very one out of the map: where it was superseded, another is found at its address. */
@@ -90,7 +91,6 @@ static void allocation_destroy(struct resource *resource)
 	else if (a->charged)
 		device_uncharge(a->context.device, a->side, a->charged);
 	if (a->is_in_books) {
-		statistics_sub(&a->context.device->statistics->allocations, 1);
 		ipc_withdraw(&a->shared_as);
 		/* The registry let go of what was not freed: it is the book. */
 		if (elastic_is(a))
@@ -121,7 +121,14 @@ const struct resource_type allocation_type = {
     .memory_used = allocation_memory_used,
     .describe = allocation_describe,
     .destroy = allocation_destroy,
+    .leaves_unmarked = true,
 };
+
+int allocation_count_in(struct device *device)
+{
+	return registry_count_in(device->registry, &allocation_type,
+	                         &device->statistics->allocations);
+}
 
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged)
@@ -232,11 +239,10 @@ static void note(const struct allocation *a, enum event_kind kind)
 		           .context = event_context(a->context.container));
 }
 
-/* Takes an allocation that has left the registry out of the address map and the counts. */
+/* Takes an allocation that has left the registry out of the address map. */
 static void has_left(struct allocation *a)
 {
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
-	statistics_sub(&a->context.device->statistics->allocations, 1);
 	if (is_mapped(a))
 		map_leave(a);
 	note(a, EVENT_free);
@@ -252,9 +258,18 @@ bool allocation_leave(struct allocation *a)
 
 struct allocation *allocation_take(struct device *device, CUdeviceptr address)
 {
-	char container[REGISTRY_NAME_MAX];
 	struct allocation *a = (struct allocation *)registry_take_object(
-	    device->registry, NULL, &allocation_type, address, container);
+	    device->registry, NULL, &allocation_type, address, NULL);
+
+	if (a)
+		has_left(a);
+	return a;
+}
+
+struct allocation *allocation_take_before(CUdeviceptr address, const struct before_leaving *before)
+{
+	struct allocation *a =
+	    (struct allocation *)context_take_before(&allocation_type, address, before);
 
 	if (a)
 		has_left(a);
@@ -306,9 +321,8 @@ int allocation_enter(struct allocation *a)
 {
 	int error;
 
-	/* It is counted before others find it, so that whoever takes it out has it counted. */
+	/* It says so before others find it, so that whoever takes it out has the last word. */
 	atomic_store_explicit(&a->is_in_books, true, memory_order_relaxed);
-	statistics_add(&a->context.device->statistics->allocations, 1);
 	do
 		error = enter(a);
 	while (error == -EEXIST && supersede(a));
@@ -317,7 +331,6 @@ int allocation_enter(struct allocation *a)
 		return 0;
 	}
 	atomic_store_explicit(&a->is_in_books, false, memory_order_relaxed);
-	statistics_sub(&a->context.device->statistics->allocations, 1);
 	return error;
 }
 

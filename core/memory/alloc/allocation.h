@@ -45,6 +45,11 @@ struct allocation {
 
 extern const struct resource_type allocation_type;
 
+/*
+ * Counts the device's allocations in its statistics from here on. Returns 0 or a negative errno.
+ */
+int allocation_count_in(struct device *device);
+
 /* Notes that the driver has made a handle of the allocation by which other processes open it. */
 void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
 
@@ -81,6 +86,11 @@ struct leaving allocation_leaving(CUdeviceptr address);
  * thread was quicker.
  */
 struct allocation *allocation_take(struct device *device, CUdeviceptr address);
+/*
+ * Takes an allocation of the driver's own, which it has freed, out of the registry: what stood
+ * under the address before the driver was asked. Returns it in the same way.
+ */
+struct allocation *allocation_take_before(CUdeviceptr address, const struct before_leaving *before);
 /* Ends what allocation_leaving() began, in the registry and the address map. */
 bool allocation_left(const struct leaving *leaving, bool gone);
 /*

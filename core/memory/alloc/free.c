@@ -1,6 +1,7 @@
 /* The front of freeing. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/alloc/free.h"
 
+#include "core/base/address_map.h"
 #include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/idle.h"
@@ -17,26 +18,10 @@ void vmem_waited(void)
 	pools_settle();
 }
 
-/* Frees an address that is in no books: it may be memory of another process's pool. */
-static CUresult free_unknown(CUdeviceptr address, const struct vmem_free *how)
-{
-	struct leaving imported = {0};
-	CUresult result;
-
-	/* It is free already: the driver may still know it, and would give away what we do. */
-	if (freed_has(address))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (address)
-		imported = side_leave(&side_type_imported_memory, address);
-	result = how->native(how->cookie, address);
-	side_left(&imported, result == CUDA_SUCCESS);
-	return result;
-}
-
 /* Returns whether cuMemFree alone frees the memory: it was not allocated in stream order. */
 static bool is_for_free_alone(CUdeviceptr address)
 {
-	struct allocation *a = address ? allocation_find(address) : NULL;
+	struct allocation *a = allocation_find(address);
 	bool found = a && a->backing.provider && !a->pool;
 
 	if (a)
@@ -44,11 +29,18 @@ static bool is_for_free_alone(CUdeviceptr address)
 	return found;
 }
 
-/* Lets memory of ours go that this thread took out of the books: now, or as soon as may be. */
+/*
+ * Lets memory of ours go that this thread took out of the books: now, or as soon as may be. Takes
+ * over the reference.
+ */
 static CUresult let_go(struct allocation *a, const struct vmem_free *how)
 {
+	CUresult result;
+
 	ipc_withdraw(&a->shared_as);
-	return freed_take_over(a, how->wait);
+	result = freed_take_over(a, how->wait);
+	resource_release(&a->resource);
+	return result;
 }
 
 /*
@@ -65,74 +57,91 @@ static CUresult may_free(const struct vmem_free *how)
 	return idle_is_refused(result) ? result : CUDA_SUCCESS;
 }
 
-/* Frees memory of ours. Of two threads that free the same the driver judges the second. */
+/*
+ * Frees memory of ours, and takes over the reference. Of two threads that free the same the driver
+ * judges the second.
+ */
 static CUresult free_ours(const struct leaving *leaving, const struct vmem_free *how)
 {
 	struct allocation *a = (struct allocation *)leaving->resource;
 	CUresult result = may_free(how);
 
-	if (result != CUDA_SUCCESS)
-		allocation_left(leaving, false);
-	else if (allocation_left(leaving, true))
-		result = let_go(a, how);
-	else
+	if (result == CUDA_SUCCESS && allocation_left(leaving, true))
+		return let_go(a, how);
+	if (result == CUDA_SUCCESS)
 		result = how->native(how->cookie, a->address);
-	return result;
-}
-
-static CUresult free_driver_s(const struct leaving *leaving, const struct vmem_free *how)
-{
-	CUresult result = how->native(how->cookie, leaving->object);
-
-	allocation_left(leaving, result == CUDA_SUCCESS);
+	else
+		allocation_left(leaving, false);
+	resource_release(&a->resource);
 	return result;
 }
 
 /*
- * Takes what is at the address out of the books, if nobody need be asked whether it may go. Returns
- * NULL where the driver is to be asked.
+ * Frees managed memory, or memory of ours while a capture is active: of either the driver is asked.
+ * It is free already where nobody has it: the driver may still know it, and would give away what we
+ * do.
  */
-static struct allocation *take_ours(CUdeviceptr address)
-{
-	struct arena *arena = capture_is_active() ? NULL : arena_at(address);
-
-	return arena ? allocation_take(arena->device, address) : NULL;
-}
-
-/* Asks the driver, which may own the memory, or may refuse. */
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
-	struct leaving leaving = {0};
-	const struct allocation *a;
+	struct leaving leaving = allocation_leaving(address);
+	const struct allocation *a = (const struct allocation *)leaving.resource;
 	CUresult result;
 
-	if (address)
-		leaving = allocation_leaving(address);
-	a = (const struct allocation *)leaving.resource;
 	if (!a)
-		return free_unknown(address, how);
-	result = a->backing.provider ? free_ours(&leaving, how) : free_driver_s(&leaving, how);
+		return freed_has(address) ? CUDA_ERROR_INVALID_VALUE
+		                          : how->native(how->cookie, address);
+	if (a->backing.provider)
+		return free_ours(&leaving, how);
+	result = how->native(how->cookie, address);
+	allocation_left(&leaving, result == CUDA_SUCCESS);
 	resource_release(leaving.resource); /* still in the books, it is still charged */
+	return result;
+}
+
+/*
+ * Frees what is in no range that is known: the driver's own, or memory of another process's pool.
+ */
+static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
+{
+	struct before_leaving before;
+	struct allocation *gone;
+	struct leaving imported;
+	CUresult result;
+
+	if (freed_has(address))
+		return CUDA_ERROR_INVALID_VALUE;
+	context_before_leaving(&before);
+	result = how->native(how->cookie, address);
+	if (result != CUDA_SUCCESS || !address)
+		return result;
+	gone = allocation_take_before(address, &before);
+	if (gone) {
+		resource_release(&gone->resource);
+	} else {
+		imported = side_leave(&side_type_imported_memory, address);
+		side_left(&imported, true);
+	}
 	return result;
 }
 
 CUresult vmem_free(CUdeviceptr address, const struct vmem_free *how)
 {
-	struct allocation *ours;
+	struct address_range range;
+	struct allocation *ours = NULL;
 	CUresult result;
 
 	if (how->wait)
 		freed_fence();
 	else
 		freed_settle();
-	if (how->wait && is_for_free_alone(address))
-		return CUDA_ERROR_INVALID_VALUE;
-	ours = take_ours(address);
-	if (ours) {
-		result = let_go(ours, how);
-		resource_release(&ours->resource);
+	if (!address_map_find(address, &range)) {
+		result = free_driver_s(address, how);
+	} else if (how->wait && is_for_free_alone(address)) {
+		result = CUDA_ERROR_INVALID_VALUE;
 	} else {
-		result = free_asking(address, how);
+		if (range.kind == ADDRESS_OF_ARENA && !capture_is_active())
+			ours = allocation_take(((struct arena *)range.owner)->device, address);
+		result = ours ? let_go(ours, how) : free_asking(address, how);
 	}
 	pools_settle();
 	return result;
