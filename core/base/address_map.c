@@ -18,12 +18,11 @@ enum {
 	LEAF_PIECES = 1 << LEAF_BITS,
 	TOPS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS),
 	NODES_AT_ONCE = 400, /* of 40 bytes */
-	TRIES = 16,
 };
 
 /*
- * One range, linked to the next that begins in the piece where it ends. A node is used again, and
- * never freed.
+ * One range, linked to the next that begins in the piece where it ends. It does not change while it
+ * is linked. A node that was taken out is used again, and never freed.
  */
 struct node {
 	_Atomic uint64_t first, size;
@@ -40,7 +39,8 @@ struct leaf {
 /* A leaf; or the one node that all of its pieces would say, with the lowest bit set. */
 static _Atomic uintptr_t top[TOPS];
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
-static _Atomic uint32_t changes; /* odd while something is being changed */
+/* What was taken out so far: a node is used again only after its own leaving was counted. */
+static _Atomic uint32_t removals;
 static struct node *spare;
 
 static uint64_t piece_of(uint64_t address)
@@ -59,24 +59,26 @@ static struct node *lowest_in(uint64_t piece)
 	            : NULL;
 }
 
-/* Returns the node around an address, or the first after it in its piece; NULL if there is none. */
-static struct node *node_from(uint64_t address)
+static bool has_changed(uint32_t since)
+{
+	return atomic_load_explicit(&removals, memory_order_relaxed) != since;
+}
+
+/*
+ * Returns the node around an address, or the first after it in its piece; NULL if there is none. A
+ * node that is taken out on the way may lead anywhere; so it is left as soon as that has changed.
+ */
+static struct node *node_from(uint64_t address, uint32_t since)
 {
 	struct node *node = lowest_in(piece_of(address));
 	uint64_t first, size;
 
-	/*
-	 * While it is changed the chain may lead anywhere, but ends: it never has more than a piece
-	 * has bytes.
-	 */
-	for (uint64_t steps = 0; node && steps < (uint64_t)1 << PIECE_BITS; steps++) {
+	while (node && !has_changed(since)) {
 		first = atomic_load_explicit(&node->first, memory_order_acquire);
 		size = atomic_load_explicit(&node->size, memory_order_acquire);
 		if (address < first || address - first < size)
 			return node;
 		node = atomic_load_explicit(&node->next, memory_order_acquire);
-		if (steps % 64 == 63 && atomic_load(&changes) % 2)
-			return NULL; /* the caller looks again */
 	}
 	return NULL;
 }
@@ -100,34 +102,22 @@ static bool is_address(uint64_t address)
 bool address_map_find(uint64_t address, struct address_range *found)
 {
 	bool is_found = false;
+	uint32_t since;
 
 	if (!is_address(address))
 		return false;
-	for (int tries = 0; tries < TRIES; tries++) {
-		uint32_t before = atomic_load_explicit(&changes, memory_order_acquire);
-
-		if (before % 2)
-			continue;
-		is_found = copy(node_from(address), address, found);
-		if (atomic_load_explicit(&changes, memory_order_relaxed) == before)
-			return is_found;
-	}
-	lock_acquire(&lock);
-	is_found = copy(node_from(address), address, found);
-	lock_release(&lock);
+	do {
+		since = atomic_load_explicit(&removals, memory_order_acquire);
+		is_found = copy(node_from(address, since), address, found);
+	} while (has_changed(since));
 	return is_found;
 }
 
 /* --- changing it, with the lock held --- */
 
-static void begin_change(void)
+static struct node *node_at(uint64_t address)
 {
-	atomic_store_explicit(&changes, atomic_load(&changes) + 1, memory_order_relaxed);
-}
-
-static void end_change(void)
-{
-	atomic_store_explicit(&changes, atomic_load(&changes) + 1, memory_order_release);
+	return node_from(address, atomic_load_explicit(&removals, memory_order_relaxed));
 }
 
 /*
@@ -220,7 +210,7 @@ static struct node *node_before(uint64_t address)
 static bool is_free(uint64_t first, uint64_t size)
 {
 	uint64_t last = first + size - 1;
-	const struct node *node = node_from(first);
+	const struct node *node = node_at(first);
 
 	if (node && atomic_load(&node->first) <= last)
 		return false;
@@ -245,7 +235,6 @@ static int add(const struct address_range *range)
 	if (!make_leaves(from, to) || !(node = take_node()))
 		return -ENOMEM;
 	before = node_before(range->first);
-	begin_change();
 	atomic_store_explicit(&node->first, range->first, memory_order_release);
 	atomic_store_explicit(&node->size, range->size, memory_order_release);
 	atomic_store_explicit(&node->owner, range->owner, memory_order_release);
@@ -257,7 +246,6 @@ static int add(const struct address_range *range)
 	if (before)
 		atomic_store_explicit(&before->next, node, memory_order_release);
 	say(before ? from + 1 : from, to, node);
-	end_change();
 	return 0;
 }
 
@@ -280,7 +268,6 @@ static void take_out(struct node *node)
 	uint64_t from = piece_of(first), to = piece_of(last);
 	struct node *before = node_before(first), *next = atomic_load(&node->next);
 
-	begin_change();
 	if (before)
 		atomic_store_explicit(&before->next, from == to ? next : NULL,
 		                      memory_order_release);
@@ -290,9 +277,8 @@ static void take_out(struct node *node)
 		say(from + 1, to - 1, NULL);
 		say(to, to, next);
 	}
-	atomic_store_explicit(&node->size, 0, memory_order_release);
+	atomic_fetch_add_explicit(&removals, 1, memory_order_release);
 	give_node(node);
-	end_change();
 }
 
 bool address_map_remove(uint64_t first, const void *owner)
@@ -303,7 +289,7 @@ bool address_map_remove(uint64_t first, const void *owner)
 	if (!is_address(first))
 		return false;
 	lock_acquire(&lock);
-	node = node_from(first);
+	node = node_at(first);
 	is_there = node && atomic_load(&node->first) == first && atomic_load(&node->owner) == owner;
 	if (is_there)
 		take_out(node);
@@ -316,11 +302,11 @@ static void *hold_within(uint64_t first, uint64_t last, enum address_kind kind,
                          bool (*hold)(void *owner))
 {
 	for (uint64_t at = first; at <= last; at = (piece_of(at) + 1) << PIECE_BITS) {
-		struct node *node = node_from(at);
+		struct node *node = node_at(at);
 
 		for (; node && atomic_load(&node->first) <= last; node = atomic_load(&node->next)) {
 			if (atomic_load(&node->kind) == (int)kind &&
-			    hold(atomic_load(&node->owner)))
+			    (!hold || hold(atomic_load(&node->owner))))
 				return atomic_load(&node->owner);
 		}
 	}

@@ -2,8 +2,8 @@
  * The address map: whose an address is, whatever owns it.
  *
  * Two levels of tables by 2 MiB, so that a look-up costs two reads however much there is; what
- * shares such a piece is chained by address. Reading takes no lock: a change that comes between is
- * noticed, and the look-up is done again. Ranges never overlap. Thread-safe.
+ * shares such a piece is chained by address. Reading takes no lock and waits for nobody; it begins
+ * again only where something was taken out meanwhile. Ranges never overlap. Thread-safe.
  */
 #ifndef SPILLWAY_ADDRESS_MAP_H
 #define SPILLWAY_ADDRESS_MAP_H
@@ -11,7 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum address_kind { ADDRESS_OF_ARENA, ADDRESS_OF_ALLOCATION };
+enum address_kind {
+	ADDRESS_OF_ARENA,
+	ADDRESS_OF_ALLOCATION,
+	ADDRESS_OF_OWN,    /* a mapping that the program made */
+	ADDRESS_OF_IMPORT, /* memory of another process */
+};
 
 /* A copy of what was found: the owner may be gone by now, unless its kind never goes (arenas). */
 struct address_range {
@@ -31,8 +36,9 @@ bool address_map_remove(uint64_t first, const void *owner);
 bool address_map_find(uint64_t address, struct address_range *found);
 /*
  * Returns the first owner of this kind within [first, first + size), if hold() agrees, which may
- * take a reference: it is called while nothing can be taken out. Returns NULL where there is none,
- * for which of one address mostly no lock is taken.
+ * take a reference: it is called while nothing can be taken out. hold NULL: the caller holds a lock
+ * of its own that keeps it. Returns NULL where there is none, for which of one address mostly no
+ * lock is taken.
  */
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
                        bool (*hold)(void *owner));

@@ -1,13 +1,12 @@
-/*
- * Publishing several words together. Rules: runs inside the user's process; no lock, no wait, no
- * system call.
- */
+/* Publishing several words together. Rules: runs inside the user's process; no lock, no wait. */
 #include "core/base/publish.h"
 
 #include <string.h>
 
+#include "core/base/deadline.h"
+
 /* Each try fails only where two values were published while one was copied. */
-enum { TRIES = 64 };
+#define PATIENCE_NS 1000000ull
 
 uint64_t publish_words(_Atomic uint64_t *turn, _Atomic uint64_t *copies, const void *value,
                        size_t count)
@@ -29,7 +28,9 @@ uint64_t publish_words(_Atomic uint64_t *turn, _Atomic uint64_t *copies, const v
 bool publish_read_words(const _Atomic uint64_t *turn, const _Atomic uint64_t *copies, void *value,
                         size_t count, uint64_t *read_turn)
 {
-	for (int tries = 0; tries < TRIES; tries++) {
+	struct deadline until = DEADLINE_IN(PATIENCE_NS);
+
+	do {
 		uint64_t now = atomic_load_explicit(turn, memory_order_acquire);
 		const _Atomic uint64_t *copy = copies + (now % 2) * count;
 
@@ -42,6 +43,6 @@ bool publish_read_words(const _Atomic uint64_t *turn, const _Atomic uint64_t *co
 			*read_turn = now;
 			return true;
 		}
-	}
+	} while (!deadline_has_passed(&until));
 	return false;
 }

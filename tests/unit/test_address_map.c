@@ -36,7 +36,7 @@ static const struct address_range *in_model(uint64_t first, uint64_t size)
 static struct address_range make(void)
 {
 	static const uint64_t sizes[] = {1, 512, 4096, 2 * MIB, 7 * MIB, 32 * GIB, 70 * GIB};
-	struct address_range range = {.owner = &model[any(RANGES)], .kind = any(2)};
+	struct address_range range = {.owner = &model[any(RANGES)], .kind = any(4)};
 
 	range.size = sizes[any(any(10) ? 5 : 7)] + (any(3) ? 0 : any(4 * MIB));
 	range.first = 8 * GIB + any(40) * 2 * MIB + (any(2) ? any(4 * MIB) : 0);

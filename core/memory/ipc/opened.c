@@ -1,9 +1,9 @@
 /* Opened memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/ipc/opened.h"
 
-#include <search.h>
 #include <stdlib.h>
 
+#include "core/base/address_map.h"
 #include "core/base/lock.h"
 #include "core/budget/exported.h"
 #include "core/budget/device.h"
@@ -21,18 +21,8 @@ static bool turn;
 static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
 static struct opened *postponed; /* forbade to wait for who uses them */
 
-static LOCK_OF(IMPORTS) tree_lock = LOCK_FREE;
-static void *tree; /* by address, never overlapping; changed with turn held as well */
-static _Atomic size_t tree_count;
-
-static int by_range(const void *a, const void *b)
-{
-	const struct opened *x = a, *y = b;
-
-	if (x->place.base + x->place.size <= y->place.base)
-		return -1;
-	return x->place.base >= y->place.base + y->place.size;
-}
+/* Keeps what is found by its address, for who has no turn. */
+static LOCK_OF(IMPORTS) leaving_lock = LOCK_FREE;
 
 void opened_take_turn(void)
 {
@@ -57,45 +47,35 @@ void opened_give_turn(void)
  */
 static struct opened *find_at(CUdeviceptr address)
 {
-	struct opened key = {.place = {.base = address, .size = 1}};
-	struct opened **node;
+	struct address_range found;
 
-	lock_acquire(&tree_lock);
-	node = tfind(&key, &tree, by_range);
-	lock_release(&tree_lock);
-	return node ? *node : NULL;
+	return address_map_find(address, &found) && found.kind == ADDRESS_OF_IMPORT ? found.owner
+	                                                                            : NULL;
 }
 
 bool ipc_find(CUdeviceptr address, struct ipc_place *place)
 {
-	struct opened key = {.place = {.base = address, .size = 1}};
-	struct opened **node;
+	const struct opened *m = find_at(address);
 
-	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
+	if (!m)
 		return false;
-	lock_acquire(&tree_lock);
-	node = tfind(&key, &tree, by_range);
-	if (node)
-		*place = (*node)->place;
-	lock_release(&tree_lock);
-	return node != NULL;
+	lock_acquire(&leaving_lock);
+	m = find_at(address);
+	if (m)
+		*place = m->place;
+	lock_release(&leaving_lock);
+	return m != NULL;
 }
 
 bool opened_enter(struct opened *m)
 {
-	struct opened **node;
+	const struct address_range range = {m->place.base, m->place.size, m, ADDRESS_OF_IMPORT};
 
 	HASH_ADD(hh, by_key, key, sizeof(m->key), m);
-	if (!m->hh.tbl)
-		return false;
-	lock_acquire(&tree_lock);
-	node = tsearch(m, &tree, by_range);
-	if (node && *node == m)
-		tree_count++;
-	lock_release(&tree_lock);
-	if (node && *node == m)
+	if (m->hh.tbl && address_map_add(&range) == 0)
 		return true;
-	HASH_DEL(by_key, m);
+	if (m->hh.tbl)
+		HASH_DEL(by_key, m);
 	return false;
 }
 
@@ -104,10 +84,9 @@ static void leave(struct opened *m)
 	struct leaving leaving;
 
 	HASH_DEL(by_key, m);
-	lock_acquire(&tree_lock);
-	tdelete(m, &tree, by_range);
-	tree_count--;
-	lock_release(&tree_lock);
+	lock_acquire(&leaving_lock);
+	address_map_remove(m->place.base, m);
+	lock_release(&leaving_lock);
 	for (; m->opened > 0; m->opened--) {
 		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
 		side_left(&leaving, true);
@@ -225,8 +204,6 @@ void ipc_forget_context(CUcontext context)
 	struct opened *m, *next;
 	int cancel;
 
-	if (!atomic_load_explicit(&tree_count, memory_order_relaxed))
-		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	opened_take_turn();
 	HASH_ITER (hh, by_key, m, next) {

@@ -1,33 +1,23 @@
 /* Mappings of own memory. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/own/own.h"
 
-#include <search.h>
 #include <stdlib.h>
 
+#include "core/base/address_map.h"
 #include "core/base/lock.h"
 #include "core/memory/own/books.h"
 
 #include "core/budget/wanted.h"
 #include "core/memory/heat/touched.h"
 
-static void *ranges;    /* ordered by address, never overlapping */
 static uint64_t mapped; /* so far */
-
-static int by_range(const void *a, const void *b)
-{
-	const struct mapped_range *x = a, *y = b;
-
-	if (x->address + x->size <= y->address)
-		return -1;
-	return x->address >= y->address + y->size;
-}
 
 struct mapped_range *own_mapping(CUdeviceptr address)
 {
-	const struct mapped_range key = {.address = address, .size = 1};
-	struct mapped_range **node = tfind(&key, &ranges, by_range);
+	struct address_range found;
 
-	return node ? *node : NULL;
+	return address_map_find(address, &found) && found.kind == ADDRESS_OF_OWN ? found.owner
+	                                                                         : NULL;
 }
 
 /* --- mappings --- */
@@ -36,7 +26,7 @@ static void take_out(struct mapped_range *range)
 {
 	struct mapped_range **at = &range->own->mappings;
 
-	tdelete(range, &ranges, by_range);
+	address_map_remove(range->address, range);
 	while (*at != range)
 		at = &(*at)->next;
 	*at = range->next;
@@ -48,21 +38,14 @@ static void take_out(struct mapped_range *range)
  */
 static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64_t so_far)
 {
-	struct mapped_range key = {.address = address, .size = end - address}, *range;
-	struct device *device = NULL, *other;
-	struct mapped_range **node;
+	struct device *device = NULL;
+	struct mapped_range *range;
 
-	while (address < end && (node = tfind(&key, &ranges, by_range)) != NULL) {
-		range = *node;
-		if (range->number > so_far) { /* another thread was given the addresses meanwhile */
-			other = range->address > address
-			            ? forget_mapped(address, range->address, so_far)
-			            : NULL;
-			device = other ? other : device;
-			address = range->address + range->size;
-			key = (struct mapped_range){.address = address, .size = end - address};
+	while (address < end &&
+	       (range = address_map_hold(address, end - address, ADDRESS_OF_OWN, NULL)) != NULL) {
+		address = range->address + range->size;
+		if (range->number > so_far) /* another thread was given the addresses meanwhile */
 			continue;
-		}
 		device = range->own->device;
 		take_out(range);
 		own_recount(range->own);
@@ -87,15 +70,14 @@ void own_mapped(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle h
 	if (p && own_is_ours(p->name) && !touched_open(address, size))
 		p->pinned = true;
 	if (range && p) {
-		struct mapped_range **node;
+		const struct address_range entry = {address, size, range, ADDRESS_OF_OWN};
 
 		*range = (struct mapped_range){.address = address,
 		                               .size = size,
 		                               .own = p,
 		                               .number = ++mapped,
 		                               .next = p->mappings};
-		node = tsearch(range, &ranges, by_range);
-		if (node && *node == range) {
+		if (address_map_add(&entry) == 0) {
 			p->mappings = range;
 			range = NULL;
 			own_recount(p);
@@ -121,8 +103,7 @@ void own_unmapped(CUdeviceptr address, size_t size, uint64_t so_far)
 
 	lock_acquire(&own_lock);
 	/* One call may unmap several neighbouring mappings. */
-	device = forget_mapped(address, size > UINT64_MAX - address ? UINT64_MAX : address + size,
-	                       so_far);
+	device = forget_mapped(address, address + size, so_far);
 	lock_release(&own_lock);
 	own_wake_for(device);
 }
