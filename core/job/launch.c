@@ -71,35 +71,23 @@ static int count_launch(void *cookie, void *subject)
 static int hold_back(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
-	struct pacer *pacer = job_pacer(launch->device->id.ordinal);
 
 	(void)cookie;
-	if (!pacer_is_pacing(pacer))
-		return CUDA_SUCCESS;
-	launch->pacer = pacer;
-	launch->at = (struct pacer_launch){.context = launch->context,
-	                                   .stream = launch->stream,
-	                                   .key = key_of(launch->function, launch->threads)};
-	pacer_before(pacer, &launch->at);
+	launch->pacer = job_pacer(launch->device->id.ordinal);
+	launch->at.context = launch->context;
+	launch->at.stream = launch->stream;
+	launch->at.key = key_of(launch->function, launch->threads);
+	pacer_before(launch->pacer, &launch->at);
 	return CUDA_SUCCESS;
 }
 
 static int measure(void *cookie, void *subject)
 {
 	struct job_launch *launch = subject;
-	int cancel;
 
 	(void)cookie;
-	if (!launch->pacer)
-		return CUDA_SUCCESS;
-	if (launch->at.is_counted) {
+	if (launch->pacer)
 		pacer_after(launch->pacer, &launch->at);
-		return CUDA_SUCCESS;
-	}
-	/* The driver is called with the pacer's lock held. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pacer_after(launch->pacer, &launch->at);
-	pthread_setcancelstate(cancel, NULL);
 	return CUDA_SUCCESS;
 }
 
@@ -147,21 +135,17 @@ bool job_launches_act(bool is_paced, bool has_steps)
 
 CUresult job_begin_launch(struct job_launch *launch)
 {
-	struct context context;
+	const struct context *context = job_is_active() ? context_here() : NULL;
 	CUresult result;
-	int cancel;
 
 	launch->device = NULL;
 	launch->is_counted = false;
 	launch->pacer = NULL;
-	if (!job_is_active() || !context_current(&context))
+	if (!context)
 		return CUDA_SUCCESS;
-	launch->device = context.device;
-	launch->context = context.handle;
-	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	launch->device = context->device;
+	launch->context = context->handle;
 	result = actions_run(ACTION_PRE_LAUNCH, launch);
-	pthread_setcancelstate(cancel, NULL);
 	/* Others may act on launches, too; or nothing does any more. */
 	count(launch);
 	return result;

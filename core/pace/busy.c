@@ -20,10 +20,11 @@ struct burst {
 	CUstream stream;
 	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
 	CUevent begin, end;
-	uint64_t last_ns;           /* of its last launch */
-	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
-	uint64_t cost_ns;           /* what all of its launches should cost */
-	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
+	uint64_t last_ns;       /* of its last launch */
+	uint64_t unrecorded_ns; /* what launches after the end event should cost */
+	uint64_t cost_ns;       /* what all of its launches should cost */
+	uint32_t entered;       /* launches that were begun, */
+	_Atomic uint32_t left;  /* and of these the ones that were made */
 	uint64_t
 	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
 	uint64_t idle_ns; /* from begin until its first kernel could start */
@@ -109,6 +110,12 @@ static bool make_events(struct burst *burst, CUcontext context)
 	return burst->begin != NULL;
 }
 
+/* Returns whether a thread is between busy_before() and busy_after(). */
+static bool is_launching(const struct burst *burst)
+{
+	return (int32_t)(burst->entered - atomic_load(&burst->left)) > 0;
+}
+
 static uintptr_t thread_of(CUstream stream)
 {
 	return stream == CU_STREAM_PER_THREAD ? (uintptr_t)pthread_self() : 0;
@@ -150,7 +157,7 @@ static struct burst *open_burst(struct busy *busy, CUcontext context, CUstream s
  */
 static bool ran_dry(const struct burst *burst)
 {
-	if (burst->launching || burst->is_leaving)
+	if (is_launching(burst) || burst->is_leaving)
 		return false;
 	if (burst->unrecorded_ns && burst->open)
 		return (!burst->thread || burst->thread == thread_of(burst->stream)) &&
@@ -169,11 +176,12 @@ static void end_burst(struct burst *burst, uint64_t now_ns)
 	record_end(burst);
 }
 
-static struct burst *begin_burst(struct round *round, CUcontext context, CUstream stream)
+/* is_idle: the stream is known to be. */
+static struct burst *begin_burst(struct round *round, CUcontext context, CUstream stream,
+                                 bool is_idle)
 {
 	struct burst *b;
 	uint64_t begun_ns;
-	bool is_idle;
 
 	if (round->count == BUSY_BURSTS)
 		return NULL;
@@ -186,7 +194,7 @@ static struct burst *begin_burst(struct round *round, CUcontext context, CUstrea
 	                    .begin = b->begin,
 	                    .end = b->end};
 	/* On an idle stream the begin is passed at once, the kernel starts when it is launched. */
-	is_idle = driver.cuStreamQuery(stream) == CUDA_SUCCESS;
+	is_idle = is_idle || driver.cuStreamQuery(stream) == CUDA_SUCCESS;
 	begun_ns = clock_now(); /* the device may be past it before the call returns */
 	if (driver.cuEventRecord(b->begin, stream) != CUDA_SUCCESS)
 		return NULL;
@@ -209,12 +217,14 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
                           uint64_t cost_ns, uint64_t now_ns)
 {
 	struct burst *b = open_burst(busy, context, stream);
+	bool is_idle = false;
 
 	open_round(busy, now_ns);
 	tally_add(&busy->open->sum.tally, key, cost_ns);
-	if (b && now_ns - b->last_ns >= SPARSE_NS && !b->launching) {
+	if (b && now_ns - b->last_ns >= SPARSE_NS && !is_launching(b)) {
 		b->is_sparse = busy->is_sparse = true;
 		if (!busy_is_full(busy) && ran_dry(b)) {
+			is_idle = b->unrecorded_ns != 0; /* the stream itself was asked */
 			b->open = false;
 			b = NULL;
 		} else if (now_ns - b->last_ns > TORN_NS) {
@@ -224,12 +234,12 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
 		b->is_sparse = busy->is_sparse = false;
 	}
 	if (!b) {
-		b = begin_burst(busy->open, context, stream);
+		b = begin_burst(busy->open, context, stream, is_idle);
 		if (!b)
 			return NULL;
 		b->is_sparse = busy->is_sparse;
 	}
-	b->launching++;
+	b->entered++;
 	return b;
 }
 
@@ -240,35 +250,41 @@ static void count(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 	burst->cost_ns += cost_ns;
 }
 
-bool busy_count_ahead(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
+struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
+                          uint64_t cost_ns, uint64_t now_ns)
 {
-	if (!burst || burst->begun_ns || burst->launching != 1 || is_recorded_at_once(burst))
-		return false;
-	count(burst, cost_ns, now_ns);
-	return true;
+	struct burst *b = open_burst(busy, context, stream);
+
+	if (!b || b->begun_ns || now_ns - b->last_ns >= SPARSE_NS || is_launching(b))
+		return NULL;
+	b->is_sparse = busy->is_sparse = false;
+	if (is_recorded_at_once(b))
+		return NULL;
+	tally_add(&busy->open->sum.tally, key, cost_ns);
+	b->entered++;
+	count(b, cost_ns, now_ns);
+	return b;
 }
 
 void busy_leave(struct burst *burst)
 {
-	uint32_t launching = burst ? atomic_load(&burst->launching) : 0;
-
-	while (launching &&
-	       !atomic_compare_exchange_weak(&burst->launching, &launching, launching - 1))
-		;
+	atomic_fetch_add_explicit(&burst->left, 1, memory_order_release);
 }
 
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 {
-	if (!burst || !atomic_load(&burst->launching))
+	uint64_t made_ns = clock_now();
+
+	if (!burst || !is_launching(burst))
 		return; /* its context went meanwhile */
 	busy_leave(burst);
 	count(burst, cost_ns, now_ns);
 	if (burst->begun_ns)
-		burst->idle_ns = clock_now() - burst->begun_ns;
+		burst->idle_ns = made_ns - burst->begun_ns;
 	burst->begun_ns = 0;
-	burst->is_torn |= clock_now() - now_ns > TORN_NS;
+	burst->is_torn |= made_ns - now_ns > TORN_NS;
 	if (is_recorded_at_once(burst))
-		end_burst(burst, clock_now());
+		end_burst(burst, made_ns);
 }
 
 void busy_end_bursts(struct busy *busy, CUcontext context, uint64_t now_ns)
@@ -276,7 +292,7 @@ void busy_end_bursts(struct busy *busy, CUcontext context, uint64_t now_ns)
 	for (int i = 0; busy->open && i < busy->open->count; i++) {
 		struct burst *b = &busy->open->burst[i];
 
-		if (!b->open || b->context != context || b->launching)
+		if (!b->open || b->context != context || is_launching(b))
 			continue;
 		end_burst(b, now_ns);
 		b->open = false;
@@ -296,7 +312,7 @@ bool busy_close_round(struct busy *busy, CUcontext context, uint64_t now_ns)
 		bool borrowed = b->context != context;
 
 		b->closed = true; /* who is launching records the end */
-		if (!b->open || !b->unrecorded_ns || b->launching)
+		if (!b->open || !b->unrecorded_ns || is_launching(b))
 			continue;
 		if (borrowed && context_push(b->context) != CUDA_SUCCESS)
 			continue;
@@ -447,7 +463,7 @@ static bool is_running(const struct round *round)
 		const struct burst *b = &round->burst[i];
 
 		if (b->context &&
-		    (b->launching || b->is_leaving ||
+		    (is_launching(b) || b->is_leaving ||
 		     (b->recorded && driver.cuEventQuery(b->end) == CUDA_ERROR_NOT_READY)))
 			return true;
 	}
@@ -492,7 +508,7 @@ void busy_forget_stream(struct busy *busy, CUstream stream)
 		if (b->stream != stream || !b->open)
 			continue;
 		/* Destroying does not wait for what runs. */
-		if (b->unrecorded_ns && !b->launching)
+		if (b->unrecorded_ns && !is_launching(b))
 			record_end(b);
 		b->open = false;
 	}

@@ -45,14 +45,14 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
                           uint64_t cost_ns, uint64_t now_ns);
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
 /*
- * Counts the launch between the two, with the lock of the first, where the second would only count.
- * Returns whether it did; then busy_leave() does instead of busy_after(). Most launches of a burst
- * are of that kind.
+ * Counts a launch that follows others in a burst, as most do: the driver is not called, neither now
+ * nor after it, where busy_leave() does instead of busy_after(). NULL: it is no such launch.
  */
-bool busy_count_ahead(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
+struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
+                          uint64_t cost_ns, uint64_t now_ns);
 /*
- * Stands in for busy_after() where the driver must not be called: what the launch took is not
- * known. NULL is fine. Needs no lock.
+ * Stands in for busy_after() where nothing is left to do, or the driver must not be called: what
+ * the launch took is not known then. Needs no lock.
  */
 void busy_leave(struct burst *burst);
 

@@ -8,16 +8,19 @@ bool pacer_is_pacing(const struct pacer *p)
 	return p->paces && !p->lets_go;
 }
 
+bool pacer_may_call(struct pacer *p)
+{
+	if (capture_sync_enter())
+		return true;
+	lock_release(&p->lock);
+	return false;
+}
+
 bool pacer_enter(struct pacer *p)
 {
 	struct deadline until = DEADLINE_IN(PACER_LOCK_NS);
 
-	if (!pacer_is_pacing(p) || !capture_sync_enter())
-		return false;
-	if (deadline_lock(&until, &p->lock))
-		return true;
-	capture_sync_leave();
-	return false;
+	return pacer_is_pacing(p) && deadline_lock(&until, &p->lock) && pacer_may_call(p);
 }
 
 void pacer_leave(struct pacer *p)

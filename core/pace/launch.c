@@ -2,10 +2,12 @@
  * Launches that are paced. Rules: runs inside the user's process, on its launch path. No wait
  * without an end, none with the lock held, no allocation; no driver call while a capture is active.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
+#include "core/cuda/capture.h"
 #include "core/pace/pacer_private.h"
 #include "core/pace/watch.h"
 
@@ -96,13 +98,55 @@ void pacer_correct(struct pacer *p, uint32_t thousandths)
 
 /* --- launches --- */
 
-/* Admits a launch within a round. This is the whole cost of a paced launch. */
+/* Says of a launch what holds for every one. */
+static void note_launch(struct pacer *p, const struct pacer_launch *launch)
+{
+	p->timed = false;
+	p->landed_ns = 0;
+	p->context = launch->context;
+	p->expected_ns =
+	    (p->expected_ns > launch->now_ns ? p->expected_ns : launch->now_ns) + launch->cost_ns;
+}
+
+/* Returns whether the round is full with a launch that costs so much. */
+static bool is_full(const struct pacer *p, uint64_t ns, uint64_t cost, uint64_t now)
+{
+	const struct busy_sum *round = busy_open_round(p->busy);
+
+	return round->tally.ns + ns + cost / 2 >= p->quantum_ns ||
+	       now - round->began_ns > ROUND_LIFE_NS || busy_is_full(p->busy);
+}
+
+/*
+ * Admits a launch that follows others in a burst and after which the round goes on, without the
+ * driver. Returns whether it is one.
+ */
+static bool follow(struct pacer *p, struct pacer_launch *launch)
+{
+	uint64_t cost = cost_of(&p->costs, launch->key), now = clock_now();
+
+	launch->now_ns = now;
+	launch->cost_ns = cost;
+	if (!cost || p->due || p->one || p->levels || !busy_open_round(p->busy) ||
+	    is_full(p, cost, cost, now))
+		return false;
+	launch->burst =
+	    busy_follow(p->busy, launch->context, launch->stream, launch->key, cost, now);
+	if (!launch->burst)
+		return false;
+	launch->is_counted = true;
+	note_launch(p, launch);
+	if (p->is_joint)
+		align_count(&p->align, cost, false);
+	return true;
+}
+
+/* Admits any other launch within a round. */
 static void admit(struct pacer *p, struct pacer_launch *launch)
 {
-	uint64_t now = clock_now();
-	uint64_t cost = cost_of(&p->costs, launch->key);
-	const struct busy_sum *round;
+	uint64_t now = launch->now_ns, cost = cost_of(&p->costs, launch->key);
 
+	launch->cost_ns = cost;
 	/* What is not known is measured by itself. */
 	if (!cost && busy_open_round(p->busy))
 		pacer_close_round(p, launch->context, now);
@@ -112,38 +156,50 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 	}
 	launch->burst =
 	    busy_before(p->busy, launch->context, launch->stream, launch->key, cost, now);
-	round = busy_open_round(p->busy);
-	p->timed = false;
-	p->landed_ns = 0;
-	p->context = launch->context;
-	p->due = p->due || !cost || p->one || busy_is_full(p->busy) ||
-	         round->tally.ns + cost / 2 >= p->quantum_ns ||
-	         now - round->began_ns > ROUND_LIFE_NS;
+	note_launch(p, launch);
+	p->due = p->due || !cost || p->one || is_full(p, 0, cost, now);
 	if (p->is_joint)
 		align_count(&p->align, cost, p->levels);
 	p->one = p->levels = false;
-	p->expected_ns = (p->expected_ns > now ? p->expected_ns : now) + cost;
-	launch->cost_ns = cost;
-	launch->now_ns = now;
-	launch->is_counted = !p->due && busy_count_ahead(launch->burst, cost, now);
 }
 
+/*
+ * Budget of most paced launches, which follow others in a burst: a lock for moments, a clock, two
+ * small tables; no call of the driver, no wait.
+ */
 void pacer_before(struct pacer *p, struct pacer_launch *launch)
 {
+	bool is_locked;
+	int cancel;
+
 	launch->burst = NULL;
-	if (!pacer_enter(p))
+	launch->is_counted = false;
+	launch->now_ns = 0;
+	if (!pacer_is_pacing(p) || capture_is_active())
 		return;
-	if (__builtin_expect(p->due, 0) && !pacer_hold_back(p, launch->context))
+	is_locked = lock_try(&p->lock);
+	if (__builtin_expect(is_locked && follow(p, launch), 1)) {
+		lock_release(&p->lock);
 		return;
-	admit(p, launch);
-	pacer_leave(p);
+	}
+	/* It may sleep, and a launch is no place where a thread expects to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (is_locked ? pacer_may_call(p) : pacer_enter(p)) {
+		bool has_waited = p->due || !is_locked;
+
+		if (!p->due || pacer_hold_back(p, launch->context)) {
+			if (has_waited)
+				launch->now_ns = clock_now();
+			admit(p, launch);
+			pacer_leave(p);
+		}
+	}
+	pthread_setcancelstate(cancel, NULL);
 }
 
-void pacer_after(struct pacer *p, struct pacer_launch *launch)
+static void after(struct pacer *p, struct pacer_launch *launch)
 {
-	if (!launch->burst)
-		return; /* it is not measured */
-	if (launch->is_counted || !pacer_enter(p)) {
+	if (!pacer_enter(p)) {
 		busy_leave(launch->burst);
 		return;
 	}
@@ -151,6 +207,22 @@ void pacer_after(struct pacer *p, struct pacer_launch *launch)
 	if (p->due)
 		pacer_close_round(p, launch->context, clock_now());
 	pacer_leave(p);
+}
+
+void pacer_after(struct pacer *p, struct pacer_launch *launch)
+{
+	int cancel;
+
+	if (!launch->burst)
+		return; /* it is not measured */
+	if (launch->is_counted) {
+		busy_leave(launch->burst);
+		return;
+	}
+	/* The driver is called with the lock held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	after(p, launch);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void pacer_break(struct pacer *p, CUcontext context)

@@ -67,6 +67,8 @@ struct pacer {
  * in the driver, which waits for what this thread does.
  */
 bool pacer_enter(struct pacer *p);
+/* Takes that leave with the lock held, which is given back where it is not given. */
+bool pacer_may_call(struct pacer *p);
 void pacer_leave(struct pacer *p);
 
 /* --- charge.c: what was used, and what is owed; the lock is held --- */
