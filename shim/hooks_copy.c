@@ -49,8 +49,8 @@ COPIES_2(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
          (CUstream, hStream))
 COPIES_NOW_2(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, pCopy->dstDevice, pCopy->srcDevice,
              (const CUDA_MEMCPY3D *, pCopy))
-COPIES_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, sampled_copy(dst, src), (CUdeviceptr, dst),
-         (CUdeviceptr, src), (size_t, ByteCount), (CUstream, hStream))
+COPIES_ASYNC_2(cuMemcpyAsync, cuMemcpyAsync_ptsz, dst, src, (CUdeviceptr, dst), (CUdeviceptr, src),
+               (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (CUarray, srcArray), (size_t, srcOffset), (size_t, ByteCount))
 COPIES_NOW_2(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds, dstDevice, 0, (CUdeviceptr, dstDevice),
@@ -69,27 +69,28 @@ COPIES_2(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz, sampled_copies(dsts,
          (CUstream, hStream))
 COPIES_NOW_2(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds, srcDevice, 0, (CUarray, dstArray),
              (size_t, dstOffset), (CUdeviceptr, srcDevice), (size_t, ByteCount))
-COPIES_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, sampled_copy(dstDevice, srcDevice),
-         (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount),
-         (CUstream, hStream))
+COPIES_ASYNC_2(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, dstDevice, srcDevice,
+               (CUdeviceptr, dstDevice), (CUdeviceptr, srcDevice), (size_t, ByteCount),
+               (CUstream, hStream))
 WAITS_2(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, dstDevice, srcDevice, (CUdeviceptr, dstDevice),
         (CUdeviceptr, srcDevice), (size_t, ByteCount))
-COPIES_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, sampled_copy(srcDevice, 0),
-         (void *, dstHost), (CUdeviceptr, srcDevice), (size_t, ByteCount), (CUstream, hStream))
+COPIES_ASYNC_2(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, dstHost, srcDevice,
+               (void *, dstHost), (CUdeviceptr, srcDevice), (size_t, ByteCount),
+               (CUstream, hStream))
 WAITS_2(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, srcDevice, 0, (void *, dstHost),
         (CUdeviceptr, srcDevice), (size_t, ByteCount))
 GATED_2(cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz, (CUarray, dstArray), (size_t, dstOffset),
         (const void *, srcHost), (size_t, ByteCount), (CUstream, hStream))
 GATED_2(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, (CUarray, dstArray), (size_t, dstOffset),
         (const void *, srcHost), (size_t, ByteCount))
-COPIES_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, sampled_copy(dstDevice, 0),
-         (CUdeviceptr, dstDevice), (const void *, srcHost), (size_t, ByteCount),
-         (CUstream, hStream))
+COPIES_ASYNC_2(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, dstDevice, srcHost,
+               (CUdeviceptr, dstDevice), (const void *, srcHost), (size_t, ByteCount),
+               (CUstream, hStream))
 WAITS_2(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, dstDevice, 0, (CUdeviceptr, dstDevice),
         (const void *, srcHost), (size_t, ByteCount))
 COPIES_NOW_2(cuMemcpyPeer, cuMemcpyPeer_ptds, dstDevice, srcDevice, (CUdeviceptr, dstDevice),
              (CUcontext, dstContext), (CUdeviceptr, srcDevice), (CUcontext, srcContext),
              (size_t, ByteCount))
-COPIES_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, sampled_copy(dstDevice, srcDevice),
-         (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
-         (CUcontext, srcContext), (size_t, ByteCount), (CUstream, hStream))
+COPIES_ASYNC_2(cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, dstDevice, srcDevice,
+               (CUdeviceptr, dstDevice), (CUcontext, dstContext), (CUdeviceptr, srcDevice),
+               (CUcontext, srcContext), (size_t, ByteCount), (CUstream, hStream))

@@ -66,8 +66,9 @@ static struct object_weight weight_of(const CUgraphNodeParams *p)
 }
 
 /* Says which memory it uses, likewise. */
-#define COPY_USE(p) \
-	((p) ? (struct node_use){.a = (p)->dstDevice, .b = (p)->srcDevice} : (struct node_use){0})
+#define COPY_USE(p)                                                                     \
+	((p) ? (struct node_use){.a = (p)->dstDevice, .b = (p)->srcDevice, .copy = (p)} \
+	     : (struct node_use){0})
 #define FILL_USE(p)  ((p) ? (struct node_use){.a = (p)->dst, .b = 0} : (struct node_use){0})
 #define CHILD_USE(g) ((struct node_use){.child = (g)})
 #define NO_USE       ((struct node_use){0})

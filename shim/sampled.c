@@ -57,6 +57,16 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count)
 	heat_copied(b, count);
 }
 
+bool sampled_async(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, CUresult *result)
+{
+	KEEP_ERRNO;
+
+	return job_is_active() &&
+	       async_copy(
+	           &(struct async_copy){.to = to, .from = from, .size = size, .stream = stream},
+	           result);
+}
+
 /* --- graphs --- */
 
 /* Returns whether anything is to be credited: nothing where no arena is. */
@@ -95,10 +105,30 @@ static void credit(const void *graph, const struct node_use *use)
 		heat_graph_add(graph, use->child);
 }
 
+/* An end of a copy that is a node: its first byte, 0 in an array. */
+#define END_OF(copy, end)                                                                         \
+	((copy)->end##MemoryType == CU_MEMORYTYPE_ARRAY ? 0                                       \
+	 : (copy)->end##MemoryType == CU_MEMORYTYPE_HOST                                          \
+	     ? (CUdeviceptr)(uintptr_t)(copy)->end##Host                                          \
+	     : (copy)->end##Device +                                                              \
+	           ((copy)->end##Z * (copy)->end##Height + (copy)->end##Y) * (copy)->end##Pitch + \
+	           (copy)->end##XInBytes)
+
+/* Keeps the ends of a copy where they are that is the host's from here on. */
+static void keep_ends(const struct node_use *use)
+{
+	const CUDA_MEMCPY3D *copy = use->copy;
+
+	if (copy && async_is_concerned() && job_is_active())
+		async_keep_ends(END_OF(copy, dst), END_OF(copy, src),
+		                copy->WidthInBytes * copy->Height * copy->Depth);
+}
+
 void sampled_node(CUgraph graph, const struct node_use *use)
 {
 	KEEP_ERRNO;
 
+	keep_ends(use);
 	if (is_wanted())
 		credit(whole_of(graph), use);
 }
@@ -111,6 +141,7 @@ void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 	KEEP_ERRNO;
 	uint64_t graph;
 
+	keep_ends(use);
 	if (!is_wanted())
 		return;
 	graph = owner_of(&object_type_graph_node, HANDLE(node));
@@ -121,6 +152,7 @@ void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
 {
 	KEEP_ERRNO;
 
+	keep_ends(use);
 	if (is_wanted())
 		credit(exec, use);
 }

@@ -4,6 +4,8 @@
 #include "core/base/log.h"
 #include "core/state/statistics.h"
 
+_Atomic bool chunk_is_on_host;
+
 static CUmemAllocationProp pinned_at(CUmemLocationType type, int id)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -22,8 +24,10 @@ static bool never_works(uint32_t error)
 static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUresult result,
                  enum provider_code code)
 {
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		statistics_set(&source->counters->provider, code);
+		atomic_store_explicit(&chunk_is_on_host, true, memory_order_relaxed);
+	}
 	if (result != CUDA_ERROR_OUT_OF_MEMORY)
 		statistics_set(error, (uint64_t)result);
 }

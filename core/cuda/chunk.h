@@ -27,6 +27,9 @@ struct chunk_source {
 	struct counters *counters;    /* what works on the host, and why something does not */
 };
 
+/* Whether any was ever made on the host, by this process. */
+extern _Atomic bool chunk_is_on_host;
+
 /* Makes one of this size, side and kind, and sets its handle on success only. */
 CUresult chunk_make(const struct chunk_source *source, struct chunk *chunk);
 void chunk_release(const struct chunk *chunk);

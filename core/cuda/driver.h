@@ -64,9 +64,11 @@
 	X(cuMemSetAccess)                         \
 	X(cuMemUnmap)                             \
 	X(cuMemcpyAsync)                          \
+	X(cuPointerGetAttribute)                  \
 	X(cuStreamCreate)                         \
 	X(cuStreamDestroy_v2)                     \
 	X(cuStreamGetCtx)                         \
+	X(cuStreamIsCapturing)                    \
 	X(cuStreamQuery)                          \
 	X(cuStreamSynchronize)                    \
 	X(cuThreadExchangeStreamCaptureMode)

@@ -20,6 +20,7 @@
 #include "core/job/helper.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
+#include "core/memory/copy/async.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/freed.h"
@@ -249,6 +250,7 @@ void job_left_context(const struct context *context)
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);
+	async_forget_context(context->handle);
 	ipc_forget_context(context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&this_job.devices);

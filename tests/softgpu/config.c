@@ -93,6 +93,7 @@ static const struct {
 } all_traits[] = {
     {"cpu-copies", &settings.traits.cpu_copies},
     {"host-numa-crashes", &settings.traits.host_numa_crashes},
+    {"host-nodes", &settings.traits.host_nodes},
     {"kernel-crashes", &settings.traits.kernel_crashes},
     {"newer-forms", &settings.traits.newer_forms},
     {"slow-memory-info", &settings.traits.slow_memory_info},

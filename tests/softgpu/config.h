@@ -17,6 +17,7 @@
 struct traits {
 	bool cpu_copies;        /* copies between memory of the host are made by the CPU */
 	bool host_numa_crashes; /* cuMemCreate on a NUMA node of the host ends the process */
+	bool host_nodes;        /* captured copies between memory of the host are the CPU's */
 	bool kernel_crashes;    /* cuFuncGetParamInfo() follows a kernel's handle as a function's */
 	bool newer_forms;       /* calls that take memory have forms that no header here knows */
 	bool slow_memory_info;  /* cuMemGetInfo takes 8 ms */

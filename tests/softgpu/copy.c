@@ -133,7 +133,9 @@ struct copy {
 static void check_cpu(uint64_t address, uint64_t size)
 {
 	for (uint64_t at = address; at < address + size; at = (at | (GRANULARITY - 1)) + 1) {
-		if (!window_holds(at) || window_page(at)->host_readable)
+		bool readable = !config()->traits.cpu_copies ||
+		                (window_holds(at) && window_page(at)->host_readable);
+		if (!window_holds(at) || (is_on_host(at) && readable))
 			continue;
 		say("a copy between memory of the host was made by the CPU, which cannot access "
 		    "%#llx",
@@ -262,7 +264,8 @@ static bool must_wait(struct copy *copy, enum copy_timing timing)
 
 bool is_cpu_copy(const struct copy_side *to, const struct copy_side *from)
 {
-	return config()->traits.cpu_copies && is_of_host(to) && is_of_host(from);
+	return (config()->traits.cpu_copies || config()->traits.host_nodes) && is_of_host(to) &&
+	       is_of_host(from);
 }
 
 static struct copy *make(struct copy_side to, struct copy_side from, struct copy_shape shape)

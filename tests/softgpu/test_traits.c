@@ -192,6 +192,12 @@ static void copies_by_the_cpu(void)
 	CHECK(dies(captured_copy));
 }
 
+static void nodes_by_the_cpu(void)
+{
+	CHECK(!dies(copy_not_given));
+	CHECK(dies(captured_copy));
+}
+
 static void copies_by_engines(void)
 {
 	CHECK(!dies(copy_not_given));
@@ -374,6 +380,7 @@ int main(void)
 	failed += RUN(access_by_the_cpu, NULL);
 	failed += RUN(memory_operations_in_order, NULL);
 	failed += RUN(copies_by_the_cpu, "SOFTGPU_TRAITS=cpu-copies SOFTGPU_QUIET=1");
+	failed += RUN(nodes_by_the_cpu, "SOFTGPU_TRAITS=host-nodes SOFTGPU_QUIET=1");
 	failed += RUN(copies_by_engines, NULL);
 	failed += RUN(kernels_crash, "SOFTGPU_TRAITS=kernel-crashes");
 	failed += RUN(kernels_do_not_crash, NULL);

@@ -233,7 +233,7 @@ void run_drop(struct run *run)
 
 static void pin(const struct arena *arena, struct unit *unit)
 {
-	if (!unit->pins)
+	if (!unit->pins && unit->side == SEGMENT_ON_DEVICE)
 		device_note_pinned(arena->device, (int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 1;
 }
@@ -254,7 +254,7 @@ void run_pin_new(struct arena *arena, struct unit *unit)
 
 void run_unpin(struct arena *arena, struct unit *unit)
 {
-	if (unit->pins)
+	if (unit->pins && unit->side == SEGMENT_ON_DEVICE)
 		device_note_pinned(arena->device, -(int64_t)(unit->units * ARENA_UNIT));
 	unit->pins = 0;
 }

@@ -1,0 +1,145 @@
+/* Asynchronous copies. Rules: runs inside the user's process, within its calls. */
+#include "core/memory/copy/async.h"
+
+#include "core/base/lock.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/context.h"
+#include "core/cuda/gate.h"
+#include "core/memory/arena/run.h"
+#include "core/memory/copy/stage.h"
+
+/* Returns whether the driver takes an address for the host's; of its own memory it knows them all. */
+static bool is_of_host(CUdeviceptr address)
+{
+	unsigned int type = 0;
+
+	return driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
+	           CUDA_SUCCESS ||
+	       type == CU_MEMORYTYPE_HOST;
+}
+
+/* Returns how many bytes from here on lie in one unit at both ends: all of them on one side each. */
+static size_t piece_of(const struct async_copy *copy, size_t at)
+{
+	size_t to = ARENA_UNIT - (copy->to + at) % ARENA_UNIT;
+	size_t from = ARENA_UNIT - (copy->from + at) % ARENA_UNIT;
+	size_t piece = copy->size - at;
+
+	piece = to < piece ? to : piece;
+	return from < piece ? from : piece;
+}
+
+static bool is_between_host(const struct async_copy *copy, size_t at)
+{
+	return is_of_host(copy->to + at) && is_of_host(copy->from + at);
+}
+
+/* Returns whether any piece is between memory of the host. */
+static bool is_concerned(const struct async_copy *copy)
+{
+	for (size_t at = 0; at < copy->size; at += piece_of(copy, at))
+		if (is_between_host(copy, at))
+			return true;
+	return false;
+}
+
+static CUresult by_stage(const struct async_copy *copy, size_t at, size_t size,
+                         const struct stage *stage)
+{
+	CUdeviceptr between = stage_address(stage);
+	CUresult result = driver.cuMemcpyAsync(between, copy->from + at, size, copy->stream);
+
+	return result == CUDA_SUCCESS
+	           ? driver.cuMemcpyAsync(copy->to + at, between, size, copy->stream)
+	           : result;
+}
+
+static CUresult in_pieces(const struct async_copy *copy, const struct stage *stage)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t size;
+
+	for (size_t at = 0; at < copy->size && result == CUDA_SUCCESS; at += size) {
+		size = piece_of(copy, at);
+		result =
+		    is_between_host(copy, at)
+		        ? by_stage(copy, at, size, stage)
+		        : driver.cuMemcpyAsync(copy->to + at, copy->from + at, size, copy->stream);
+	}
+	return result;
+}
+
+static bool is_captured(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* Does what async_copy() does, inside the gate: what is looked at stays where it is. */
+static bool copy_here(const struct async_copy *copy, CUresult *result)
+{
+	struct context context;
+	struct stage *stage;
+
+	if (!context_current(&context) || !is_concerned(copy))
+		return false;
+	stage = stage_take(&context, copy->stream);
+	if (!stage)
+		return false;
+	*result = in_pieces(copy, stage);
+	stage_give(stage);
+	return true;
+}
+
+bool async_copy(const struct async_copy *copy, CUresult *result)
+{
+	bool is_made;
+
+	if (capture_is_active()) {
+		if (is_captured(copy->stream))
+			async_keep_ends(copy->to, copy->from, copy->size);
+		return false;
+	}
+	gate_enter();
+	is_made = copy_here(copy, result);
+	gate_leave();
+	return is_made;
+}
+
+static void keep(CUdeviceptr address, size_t size)
+{
+	struct arena *arena = arena_at(address);
+	CUdeviceptr end = address + size;
+	uint32_t first;
+
+	if (!arena)
+		return;
+	lock_acquire(&arena->lock);
+	while (address < end && address - arena->base < arena->size &&
+	       (first = run_first(arena, address)) != ADDRESS_NONE) {
+		run_pin(arena, address);
+		address = run_address(arena, first + run_units(arena, first));
+	}
+	lock_release(&arena->lock);
+}
+
+void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+	const struct async_copy copy = {.to = to, .from = from, .size = size};
+
+	if (!async_is_concerned())
+		return;
+	gate_enter();
+	if (is_concerned(&copy)) {
+		keep(to, size);
+		keep(from, size);
+	}
+	gate_leave();
+}
+
+void async_forget_context(CUcontext context)
+{
+	stage_forget_context(context);
+}

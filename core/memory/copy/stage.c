@@ -1,0 +1,132 @@
+/* Stages. Rules: runs inside the user's process, within its calls, inside the gate. */
+#include "core/memory/copy/stage.h"
+
+#include "core/base/lock.h"
+#include "core/base/log.h"
+#include "core/cuda/events.h"
+#include "core/cuda/mapping.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/arena/reach.h"
+#include "core/memory/arena/spare.h"
+
+/* As many streams may copy at once; with more, the driver's own call is made. */
+enum { STAGES_MAX = 16 };
+
+struct stage {
+	struct device *device; /* NULL: it is not made */
+	CUdeviceptr address;
+	CUcontext context; /* of the work that used it last; NULL: there is none */
+	CUstream stream;
+	CUevent used; /* recorded behind that work; NULL: nobody knows when it is done */
+	bool is_taken;
+};
+
+static LOCK_OF(STAGES) lock = LOCK_FREE;
+static struct stage stages[STAGES_MAX];
+
+CUdeviceptr stage_address(const struct stage *stage)
+{
+	return stage->address;
+}
+
+/* Returns whether the work that used it last is done, or belongs to the same stream. */
+static bool is_free_for(struct stage *stage, const struct context *context, CUstream stream)
+{
+	if (stage->is_taken || stage->device != context->device)
+		return false;
+	if (!stage->context || (stage->context == context->handle && stage->stream == stream))
+		return true;
+	return stage->used && driver.cuEventQuery(stage->used) == CUDA_SUCCESS;
+}
+
+static CUresult map(struct stage *stage, const struct chunk *chunk)
+{
+	CUmemAccessDesc right = reach_right(stage->device->handle);
+	CUresult result = driver.cuMemAddressReserve(&stage->address, ARENA_UNIT, 0, 0, 0);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = mapping_make(stage->address, ARENA_UNIT, chunk->handle);
+	if (result == CUDA_SUCCESS) {
+		result = mapping_allow(stage->address, ARENA_UNIT, &right, 1);
+		if (result == CUDA_SUCCESS)
+			return result;
+		mapping_remove(stage->address, ARENA_UNIT);
+	}
+	driver.cuMemAddressFree(stage->address, ARENA_UNIT);
+	return result;
+}
+
+/* Makes one that is never given back: the mapping keeps the memory. */
+static bool make(struct stage *stage, struct device *device)
+{
+	struct chunk chunk = {.size = ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
+
+	if (spare_create(device, &chunk) != CUDA_SUCCESS)
+		return false;
+	stage->device = device;
+	if (map(stage, &chunk) == CUDA_SUCCESS && device_charge_taken(device, ARENA_UNIT) == 0) {
+		chunk_release(&chunk);
+		return true;
+	}
+	stage->device = NULL;
+	chunk_release(&chunk);
+	return false;
+}
+
+/* Finds one, or a place for a new one; with the lock held. */
+static struct stage *find(const struct context *context, CUstream stream)
+{
+	for (int i = 0; i < STAGES_MAX; i++)
+		if (is_free_for(&stages[i], context, stream))
+			return &stages[i];
+	for (int i = 0; i < STAGES_MAX; i++)
+		if (!stages[i].device)
+			return make(&stages[i], context->device) ? &stages[i] : NULL;
+	return NULL;
+}
+
+struct stage *stage_take(const struct context *context, CUstream stream)
+{
+	struct stage *stage;
+
+	lock_acquire(&lock);
+	stage = find(context, stream);
+	if (stage) {
+		if (stage->context != context->handle) {
+			events_give(stage->context, stage->used);
+			stage->used = events_take(context->handle);
+		}
+		stage->context = context->handle;
+		stage->stream = stream;
+		stage->is_taken = true;
+	}
+	lock_release(&lock);
+	if (!stage)
+		log_once(LOG_INFO, "no device memory for copies between memory of the host: they "
+		                   "are done before the call returns");
+	return stage;
+}
+
+void stage_give(struct stage *stage)
+{
+	lock_acquire(&lock);
+	if (!stage->used || driver.cuEventRecord(stage->used, stage->stream) != CUDA_SUCCESS) {
+		events_give(stage->context, stage->used);
+		stage->used = NULL;
+	}
+	stage->is_taken = false;
+	lock_release(&lock);
+}
+
+void stage_forget_context(CUcontext context)
+{
+	lock_acquire(&lock);
+	for (int i = 0; i < STAGES_MAX; i++) {
+		if (stages[i].context != context)
+			continue;
+		stages[i].context = NULL;
+		stages[i].used = NULL;
+	}
+	lock_release(&lock);
+}

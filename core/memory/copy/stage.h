@@ -1,0 +1,23 @@
+/*
+ * Stages: units of device memory through which copies between memory of the host go. They are made
+ * when one is wanted and kept, and are charged as what the driver takes. Thread-safe.
+ */
+#ifndef SPILLWAY_STAGE_H
+#define SPILLWAY_STAGE_H
+
+#include "core/cuda/context.h"
+
+struct stage;
+
+/*
+ * Takes a stage for work of a stream in the current context: one that this stream has used last, or
+ * that no work uses any more, or a new one. Returns NULL where there is none. No capture is active.
+ */
+struct stage *stage_take(const struct context *context, CUstream stream);
+/* Gives it back when the work is queued that uses it. */
+void stage_give(struct stage *stage);
+CUdeviceptr stage_address(const struct stage *stage);
+/* Forgets the work of a context that is gone. */
+void stage_forget_context(CUcontext context);
+
+#endif
