@@ -404,5 +404,5 @@ uint64_t device_charged(struct device *device, enum segment_side side)
 
 uint64_t device_used(const struct device *device, enum segment_side side)
 {
-	return atomic_load_explicit(&device->ledger->charged[side], memory_order_relaxed);
+	return ledger_charged(device->ledger, side);
 }

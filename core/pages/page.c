@@ -171,7 +171,7 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 	const struct segment_header *header = &file->header;
 	filled->device = header->device[index];
 	for (int side = 0; side < SEGMENT_SIDES; side++)
-		filled->charged[side] = atomic_load(&header->charged[index][side]);
+		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
 	for (int i = 0; i < SEGMENT_SEATS; i++) {
 		const struct segment_seat *seat = &file->seat[i];
 		struct ledger_copy ledger = ledger_read(&seat->ledger[index]);

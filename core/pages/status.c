@@ -110,10 +110,12 @@ static void add_seat(const struct segment_seat *seat, int device, struct status_
 		return;
 	if (statistics_get(&counters->spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
+	for (int side = 0; side < SEGMENT_SIDES; side++)
+		sum->peak[side] = quota_peak(sum->peak[side], seat, device, side);
 	if (atomic_load(&seat->state) != SEAT_LIVE)
 		return;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->used[side] += atomic_load(&seat->ledger[device].charged[side]);
+		sum->used[side] += ledger_charged(&seat->ledger[device], side);
 	if (step_ns > sum->step_ns)
 		sum->step_ns = step_ns;
 }
@@ -131,7 +133,7 @@ static void read_status(const struct segment_file *file, struct status *status)
 		    statistics_get(&header->ended[i].counters.spill_reason) != SPILL_NONE;
 		for (int side = 0; side < SEGMENT_SIDES; side++) {
 			device->peak[side] = header->peak[i][side];
-			device->charged[side] = atomic_load(&header->charged[i][side]);
+			device->charged[side] = quota_charged(file, i, (enum segment_side)side);
 		}
 		for (int seat = 0; seat < SEGMENT_SEATS; seat++)
 			add_seat(&file->seat[seat], i, device);

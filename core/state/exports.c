@@ -255,6 +255,7 @@ static bool let_go(struct segment *segment, const struct judged *judged)
 		    !has_importers(e)) {
 			uint64_t bytes = atomic_load(&e->bytes);
 
+			quota_close(segment->file, (int)e->device);
 			atomic_store(&e->bytes, 0);
 			add(&segment->file->header.orphaned[e->device], -bytes);
 			add(&segment->file->header.charged[e->device][SEGMENT_ON_DEVICE], -bytes);
@@ -398,6 +399,7 @@ static void orphan(struct segment *segment, struct segment_export *e)
 	uint64_t bytes = atomic_load(&e->bytes), excess;
 
 	segment_change_begin(&segment->file->header);
+	quota_close(segment->file, (int)e->device);
 	excess = ledger_give_back(&segment->seat->ledger[e->device], SEGMENT_ON_DEVICE, bytes);
 	atomic_store(&e->left, 0);
 	atomic_store(&e->owner, 0);

@@ -67,13 +67,15 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 			continue;
 		draining = true;
 		memset(seat->counters, 0, sizeof seat->counters);
+		for (int d = 0; d < SEGMENT_DEVICES; d++)
+			ledger_forget_peak(&seat->ledger[d]);
 	}
 	if (!draining)
 		atomic_store(&header->device_count, 0);
 	memset(header->ended, 0, sizeof header->ended);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
-			header->peak[d][s] = atomic_load(&header->charged[d][s]);
+			header->peak[d][s] = quota_charged(file, d, (enum segment_side)s);
 	segment_copy_text(header->labels, sizeof header->labels, joiner->labels);
 	printable(header->labels);
 	segment_copy_text(header->run, sizeof header->run, joiner->run);

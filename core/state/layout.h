@@ -89,7 +89,7 @@ struct segment_header {
 	_Atomic uint64_t status_ns; /* likewise; when its status file (status.h) was written last */
 	_Atomic uint64_t tended_ns; /* CLOCK_MONOTONIC; as seen_ns, which a set clock may move */
 	_Alignas(64) union segment_mutex lock;
-	/* the sum over seats in use, and what is orphaned */
+	/* the sum over seats in use, and what is orphaned; or LEDGER_OPEN and whose seat says it */
 	_Atomic uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
 	_Atomic uint64_t orphaned[SEGMENT_DEVICES]; /* the sum over exports without an owner */
 	uint64_t peak[SEGMENT_DEVICES][SEGMENT_SIDES];
@@ -231,7 +231,11 @@ int segment_job_lock(int directory, const char *job);
 /* Lists like segment_list(), in this directory, whose descriptor it closes. */
 int segment_list_in(int directory, int (*found)(void *cookie, const char *job), void *cookie);
 
-/* recount.c; all under the lock */
+/* recount.c; all under the lock but the first */
+/* Returns the job-wide bytes charged. Takes no lock. */
+uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side);
+/* Makes the total that of all processes where one charged in the open; under the lock. */
+void quota_close(struct segment_file *file, int device);
 /* Makes the totals the sum over seats in use. */
 void quota_recount(struct segment_file *file);
 /* Orphans what the process of a seat that is retired owned, and strikes out what it had imported.
@@ -244,6 +248,14 @@ bool export_is_orphan(const struct segment_export *e);
 /* quota.c */
 /* Gives back what could not be before for want of the lock; under it. */
 void quota_settle(struct segment *segment);
+/* Returns the higher one of a peak and of the process's: the job had no less. */
+static inline uint64_t quota_peak(uint64_t peak, const struct segment_seat *seat, int device,
+                                  int side)
+{
+	uint64_t own = atomic_load_explicit(&seat->ledger[device].peak[side], memory_order_relaxed);
+
+	return own > peak ? own : peak;
+}
 
 /* exports.c; under the lock */
 /* Settles what was left of exported memory, as quota_settle() does of charges. */

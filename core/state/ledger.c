@@ -20,7 +20,7 @@ struct ledger_copy ledger_read(const struct ledger *ledger)
 	if (!copy.is_whole)
 		copy.facts = (struct facts){0};
 	for (int side = 0; side < LEDGER_SIDES; side++) {
-		copy.charged[side] = get(&ledger->charged[side]);
+		copy.charged[side] = ledger_charged(ledger, side);
 		copy.peak[side] = get(&ledger->peak[side]);
 		copy.spare[side] = get(&ledger->spare[side]);
 	}
@@ -41,13 +41,52 @@ void ledger_clear(struct ledger *ledger)
 	set(&ledger->pinned, 0);
 }
 
+void ledger_forget_peak(struct ledger *ledger)
+{
+	for (int side = 0; side < LEDGER_SIDES; side++)
+		set(&ledger->peak[side], ledger_charged(ledger, side));
+}
+
+/* Raises the peak. Who charged before the charges were closed may still be at it. */
+static void raise_peak(struct ledger *ledger, int side, uint64_t now)
+{
+	uint64_t peak = get(&ledger->peak[side]);
+
+	while (now > peak && !atomic_compare_exchange_weak(&ledger->peak[side], &peak, now))
+		;
+}
+
+bool ledger_change_open(struct ledger *ledger, int side, int64_t bytes)
+{
+	uint64_t was = get(&ledger->charged[side]), now;
+
+	do {
+		now = was + (uint64_t)bytes;
+		if (!(was & now & LEDGER_OPEN))
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+	    &ledger->charged[side], &was, now, memory_order_relaxed, memory_order_relaxed));
+	if (bytes > 0)
+		raise_peak(ledger, side, now & ~LEDGER_OPEN);
+	return true;
+}
+
+void ledger_open(struct ledger *ledger, int side)
+{
+	atomic_fetch_or(&ledger->charged[side], LEDGER_OPEN);
+}
+
+void ledger_close(struct ledger *ledger, int side)
+{
+	atomic_fetch_and(&ledger->charged[side], ~LEDGER_OPEN);
+}
+
 void ledger_charge(struct ledger *ledger, int side, uint64_t bytes)
 {
 	uint64_t now = get(&ledger->charged[side]) + bytes;
 
 	set(&ledger->charged[side], now);
-	if (now > get(&ledger->peak[side]))
-		set(&ledger->peak[side], now);
+	raise_peak(ledger, side, now);
 }
 
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes)

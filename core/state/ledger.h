@@ -9,6 +9,9 @@
  *           is no segment; spares and what must stay, which any thread counts. Who reads the facts
  *           first and then the words sees charges that are at least as new as the limit it compares
  *           them with
+ * open      charges that their process changes without the lock, in one atomic operation each: a
+ *           bit of the word itself says so, so that whoever takes the bit away, under the lock or
+ *           without, knows all that was charged before, and nothing is after (quota.c)
  */
 #ifndef SPILLWAY_LEDGER_H
 #define SPILLWAY_LEDGER_H
@@ -34,6 +37,8 @@ struct facts {
 	uint64_t blocker_generation; /* and under which settings */
 };
 
+#define LEDGER_OPEN ((uint64_t)1 << 63)
+
 struct ledger {
 	PUBLISHED(struct facts) facts;
 	_Atomic uint64_t charged[LEDGER_SIDES], peak[LEDGER_SIDES];
@@ -51,9 +56,21 @@ struct ledger_copy {
 struct ledger_copy ledger_read(const struct ledger *ledger);
 /* Makes an empty one of it; who looks meanwhile finds whole facts. */
 void ledger_clear(struct ledger *ledger);
+/* Lets the peaks begin with what is charged. */
+void ledger_forget_peak(struct ledger *ledger);
 
+static inline uint64_t ledger_charged(const struct ledger *ledger, int side)
+{
+	return atomic_load_explicit(&ledger->charged[side], memory_order_relaxed) & ~LEDGER_OPEN;
+}
+
+/* Charges bytes, or gives them back, without the lock. Returns false, and nothing is done, where
+ * the charges are not open, or are fewer than what is to be given back. */
+bool ledger_change_open(struct ledger *ledger, int side, int64_t bytes);
+void ledger_open(struct ledger *ledger, int side);
+void ledger_close(struct ledger *ledger, int side);
 /* Charges bytes, or gives them back; whoever does holds the lock under which all charges of the job
- * change. */
+ * change, and they are closed. */
 void ledger_charge(struct ledger *ledger, int side, uint64_t bytes);
 /* Returns how many of the bytes were not charged, and cannot be given back. */
 uint64_t ledger_give_back(struct ledger *ledger, int side, uint64_t bytes);

@@ -4,6 +4,12 @@
  * Runs inside the user's process, on its allocation path: no system call inside the lock, waits
  * have an end. A seat says what its process holds; the total is only their sum kept at hand, so a
  * process killed between the two leaves nothing that a recount does not set right.
+ *
+ * open  a process that has no limit, and is alone on a device, charges without the lock: its own
+ *       word is then the total, and the total's place says whose that is. Its own limit, or another
+ *       process's first charge there, closes it: the bit that lets it charge so is taken out of its
+ *       word, whose value is the total from then on. The peak of all is that of the one meanwhile;
+ *       whoever shows a peak takes the highest of the job's and of all seats'
  */
 #include <errno.h>
 
@@ -28,13 +34,32 @@ static bool is_valid(const struct segment *segment, int device, enum segment_sid
 	       (unsigned)side < SEGMENT_SIDES;
 }
 
+/* --- open charges --- */
+
+/* Lets the process charge without the lock from here on, if it may; under the lock. */
+static void open_if_alone(struct segment *segment, int device)
+{
+	_Atomic uint64_t *total = &segment->file->header.charged[device][SEGMENT_ON_DEVICE];
+	struct ledger *own = &segment->seat->ledger[device];
+
+	if (segment->limit[device].bytes != UINT64_MAX ||
+	    get(total) != ledger_charged(own, SEGMENT_ON_DEVICE))
+		return;
+	set(total, LEDGER_OPEN | (uint64_t)(segment->seat - segment->file->seat));
+	ledger_open(own, SEGMENT_ON_DEVICE);
+}
+
+/* --- under the lock --- */
+
 /* Gives back bytes of the process; under the lock. Returns how many of them it did not hold. */
 static uint64_t give_back(struct segment *segment, int device, enum segment_side side,
                           uint64_t bytes)
 {
 	_Atomic uint64_t *total = &segment->file->header.charged[device][side];
-	uint64_t excess = ledger_give_back(&segment->seat->ledger[device], side, bytes);
+	uint64_t excess;
 
+	quota_close(segment->file, device);
+	excess = ledger_give_back(&segment->seat->ledger[device], side, bytes);
 	set(total, get(total) - (bytes - excess));
 	return excess;
 }
@@ -56,7 +81,8 @@ static bool fits(const struct segment *segment, int device, enum segment_side si
                  uint64_t limit)
 {
 	uint64_t total = get(&segment->file->header.charged[device][side]);
-	return bytes <= limit && total <= limit - bytes;
+	uint64_t most = limit < LEDGER_OPEN ? limit : LEDGER_OPEN - 1;
+	return bytes <= most && total <= most - bytes;
 }
 
 /* Returns the limit in force; under the lock. */
@@ -94,6 +120,7 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 		return error;
 	}
 
+	quota_close(segment->file, device);
 	settle(segment, device, side);
 	/* Here and not before: it may have changed while room was made. */
 	uint64_t limit = most_of(segment, device, within, most);
@@ -105,6 +132,7 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 		set(&header->charged[device][side], total);
 		if (total > header->peak[device][side])
 			header->peak[device][side] = total;
+		open_if_alone(segment, device);
 	} else {
 		error = -ENOSPC;
 	}
@@ -112,15 +140,29 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 	return error;
 }
 
+/* Charges bytes, or gives them back, where that needs no lock. Returns whether it was done. */
+static bool change_open(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
+                        int sign)
+{
+	return device >= 0 && device < SEGMENT_DEVICES && side == SEGMENT_ON_DEVICE &&
+	       bytes < LEDGER_OPEN &&
+	       ledger_change_open(&segment->seat->ledger[device], side, sign * (int64_t)bytes);
+}
+
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit)
 {
+	if (limit == UINT64_MAX && change_open(segment, device, side, bytes, 1))
+		return 0;
 	return reserve(segment, device, side, bytes, WITHIN_MOST, limit);
 }
 
 int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t most,
                    bool is_moved)
 {
+	if (most == UINT64_MAX && !is_moved &&
+	    change_open(segment, device, SEGMENT_ON_DEVICE, bytes, 1))
+		return 0;
 	return reserve(segment, device, SEGMENT_ON_DEVICE, bytes,
 	               is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
 }
@@ -133,13 +175,16 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 	 * charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
-	if (is_locked)
+	ledger_close(&segment->seat->ledger[device], SEGMENT_ON_DEVICE);
+	if (is_locked) {
+		quota_close(segment->file, device);
 		segment_unlock(segment->file);
+	}
 }
 
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes)
 {
-	if (!is_valid(segment, device, side))
+	if (change_open(segment, device, side, bytes, -1) || !is_valid(segment, device, side))
 		return;
 	if (segment_lock(segment->file) != 0) {
 		atomic_fetch_add(&segment->owed[device][side], bytes);
@@ -155,8 +200,7 @@ void segment_unreserve(struct segment *segment, int device, enum segment_side si
 
 uint64_t segment_charged(struct segment *segment, int device, enum segment_side side)
 {
-	return is_valid(segment, device, side) ? get(&segment->file->header.charged[device][side])
-	                                       : 0;
+	return is_valid(segment, device, side) ? quota_charged(segment->file, device, side) : 0;
 }
 
 uint64_t segment_draining(struct segment *segment, int device, enum segment_side side)
@@ -169,7 +213,7 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 	for (int i = 0; i < SEGMENT_SEATS; i++) {
 		const struct segment_seat *seat = &segment->file->seat[i];
 		if (atomic_load(&seat->state) == SEAT_DRAINING)
-			bytes += get(&seat->ledger[device].charged[side]);
+			bytes += ledger_charged(&seat->ledger[device], side);
 	}
 	segment_unlock(segment->file);
 	return bytes;

@@ -1,5 +1,5 @@
-/* Totals made anew from seats and records, whoever was killed while he changed them. Runs inside
- * the user's process, under the segment's lock: no system call. */
+/* Totals: where they stand, and how they are made anew from seats and records, whoever was killed
+ * while he changed them. Runs inside the user's process, under the segment's lock: no system call. */
 #include <string.h>
 
 #include "core/state/layout.h"
@@ -12,6 +12,36 @@ static uint64_t get(const _Atomic uint64_t *charge)
 static void set(_Atomic uint64_t *charge, uint64_t bytes)
 {
 	atomic_store_explicit(charge, bytes, memory_order_relaxed);
+}
+
+/* Returns the ledger whose charge is the total where that says so; NULL: it is the total itself. */
+static struct ledger *open_ledger(const struct segment_file *file, int device, uint64_t total)
+{
+	uint64_t seat = total & ~LEDGER_OPEN;
+
+	return total & LEDGER_OPEN && seat < SEGMENT_SEATS
+	           ? (struct ledger *)&file->seat[seat].ledger[device]
+	           : NULL;
+}
+
+uint64_t quota_charged(const struct segment_file *file, int device, enum segment_side side)
+{
+	uint64_t total = get(&file->header.charged[device][side]);
+	const struct ledger *open =
+	    side == SEGMENT_ON_DEVICE ? open_ledger(file, device, total) : NULL;
+
+	return open ? ledger_charged(open, side) : total & ~LEDGER_OPEN;
+}
+
+void quota_close(struct segment_file *file, int device)
+{
+	_Atomic uint64_t *total = &file->header.charged[device][SEGMENT_ON_DEVICE];
+	struct ledger *open = open_ledger(file, device, get(total));
+
+	if (!open)
+		return;
+	ledger_close(open, SEGMENT_ON_DEVICE);
+	set(total, ledger_charged(open, SEGMENT_ON_DEVICE));
 }
 
 bool export_is_orphan(const struct segment_export *e)
@@ -50,6 +80,8 @@ void quota_recount(struct segment_file *file)
 {
 	uint64_t total[SEGMENT_DEVICES][SEGMENT_SIDES] = {0}, orphaned[SEGMENT_DEVICES];
 
+	for (int d = 0; d < SEGMENT_DEVICES; d++)
+		quota_close(file, d);
 	exports_recount(file, orphaned);
 	for (int i = 0; i < SEGMENT_SEATS; i++) {
 		const struct segment_seat *seat = &file->seat[i];
@@ -57,7 +89,7 @@ void quota_recount(struct segment_file *file)
 			continue;
 		for (int d = 0; d < SEGMENT_DEVICES; d++)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
-				total[d][s] += get(&seat->ledger[d].charged[s]);
+				total[d][s] += ledger_charged(&seat->ledger[d], s);
 	}
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		set(&file->header.orphaned[d], orphaned[d]);

@@ -117,11 +117,11 @@ static bool has_others(const struct segment *segment, bool staying_alone)
 
 /* Returns whether anything is charged; under the lock. The dead that drain, and the caller, are in
  * the totals. */
-static bool is_anything_charged(const struct segment_header *header)
+static bool is_anything_charged(const struct segment_file *file)
 {
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
-			if (atomic_load(&header->charged[d][s]))
+			if (quota_charged(file, d, (enum segment_side)s))
 				return true;
 	return false;
 }
@@ -139,7 +139,7 @@ int segment_remove_own(struct segment *segment)
 	int error = lock < 0 ? lock : segment_lock(file);
 	if (!error) {
 		seats_probe(file);
-		is_held = is_shared && is_anything_charged(&file->header);
+		is_held = is_shared && is_anything_charged(file);
 		error = has_others(segment, is_shared) ? -EBUSY : 0;
 		segment_unlock(file);
 	}

@@ -118,8 +118,11 @@ void seats_retire(struct segment_file *file, struct segment_seat *seat)
 
 	segment_change_begin(header);
 	memcpy(header->ended_next, header->ended, sizeof header->ended_next);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		totals_add_ended(&header->ended_next[d], seat, d);
+		for (int s = 0; s < SEGMENT_SIDES; s++)
+			header->peak[d][s] = quota_peak(header->peak[d][s], seat, d, s);
+	}
 	/* an exchange: neither the compiler nor the processor moves a store across it */
 	atomic_exchange(&header->retiring, (uint32_t)(seat - file->seat) + 1);
 	seats_finish_retiring(file);

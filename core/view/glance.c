@@ -59,6 +59,24 @@ static bool is_of_this_boot(const struct segment_header *header)
 	return true;
 }
 
+/* Reads the word of who charges in the open: it is the total. */
+static void read_open(int fd, struct segment_header *header)
+{
+	for (uint32_t d = 0; d < header->device_count; d++) {
+		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
+		uint64_t seat = *total & ~LEDGER_OPEN, word = 0;
+		const struct segment_file *file = NULL;
+
+		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
+			continue;
+		if (pread(fd, &word, sizeof word,
+		          (off_t)(uintptr_t)&file->seat[seat].ledger[d].charged[0]) !=
+		    (ssize_t)sizeof word)
+			word = 0;
+		*total = word & ~LEDGER_OPEN;
+	}
+}
+
 static int read_header(int directory, const char *job, struct segment_header *header)
 {
 	uint64_t file_size = 0, after = 0;
@@ -74,6 +92,8 @@ static int read_header(int directory, const char *job, struct segment_header *he
 	                   (ssize_t)sizeof after ||
 	               after != header->sequence))
 		error = -EAGAIN;
+	if (!error)
+		read_open(fd, header);
 	close(fd);
 	return error;
 }

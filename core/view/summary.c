@@ -48,17 +48,20 @@ static void add_process(struct segment_view *view, const struct segment_seat *se
 	memcpy(process->complaint, seat->complaint, sizeof process->complaint);
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++) {
-			process->charged[d][s] = seat->ledger[d].charged[s];
-			view->charged[d][s] += seat->ledger[d].charged[s];
+			process->charged[d][s] = ledger_charged(&seat->ledger[d], s);
+			view->charged[d][s] += process->charged[d][s];
 		}
 }
 
 /* Returns the peak. What is charged was read later, and may be more. */
-static uint64_t peak(const struct segment_header *header, const struct segment_view *view,
-                     int device, enum segment_side side)
+static uint64_t peak(const struct segment_file *copy, const struct segment_view *view, int device,
+                     enum segment_side side)
 {
-	uint64_t was = header->peak[device][side], is = view->charged[device][side];
+	uint64_t was = copy->header.peak[device][side], is = view->charged[device][side];
 
+	for (int i = 0; i < SEGMENT_SEATS; i++)
+		if (copy->seat[i].state != SEAT_FREE)
+			was = quota_peak(was, &copy->seat[i], device, side);
 	return is > was ? is : was;
 }
 
@@ -170,8 +173,8 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
 	}
 	show_counters(total, &known.counters);
 	show_verdict(total, &verdict);
-	statistics_set(&total->device_peak, peak(header, view, d, SEGMENT_ON_DEVICE));
-	statistics_set(&total->host_peak, peak(header, view, d, SEGMENT_ON_HOST));
+	statistics_set(&total->device_peak, peak(&job->file, view, d, SEGMENT_ON_DEVICE));
+	statistics_set(&total->host_peak, peak(&job->file, view, d, SEGMENT_ON_HOST));
 }
 
 /*

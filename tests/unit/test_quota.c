@@ -76,8 +76,11 @@ START_TEST(edges)
 	ck_assert_int_eq(segment_reserve(a, 0, SEGMENT_ON_DEVICE, 10, 10), 0);
 	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, 1, 10), -ENOSPC);
 	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, UINT64_MAX, UINT64_MAX), -ENOSPC);
-	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, UINT64_MAX - 10, UINT64_MAX), 0);
-	segment_unreserve(b, 0, SEGMENT_ON_DEVICE, UINT64_MAX - 10);
+	/* the highest bit is no byte's */
+	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, LEDGER_OPEN - 10, UINT64_MAX),
+	                 -ENOSPC);
+	ck_assert_int_eq(segment_reserve(b, 0, SEGMENT_ON_DEVICE, LEDGER_OPEN - 11, UINT64_MAX), 0);
+	segment_unreserve(b, 0, SEGMENT_ON_DEVICE, LEDGER_OPEN - 11);
 	ck_assert_uint_eq(segment_charged(a, 0, SEGMENT_ON_DEVICE), 10);
 	ck_assert_uint_eq(segment_charged(a, 0, SEGMENT_ON_HOST), 0);
 	/* no such device */
@@ -243,6 +246,240 @@ START_TEST(killed_at_any_point)
 }
 END_TEST
 
+/* --- charged in the open: without a limit, and alone on the device --- */
+
+static const struct segment_limit none = {.bytes = UINT64_MAX};
+
+static bool is_open(const struct segment *segment, int device)
+{
+	return atomic_load(&segment->seat->ledger[device].charged[SEGMENT_ON_DEVICE]) >=
+	       LEDGER_OPEN;
+}
+
+START_TEST(open_as_the_model)
+{
+	struct segment *segment = join(), *other = join();
+	uint64_t model = 0, of_other = 0, peak = 0, own_peak = 0;
+	static struct segment_view view;
+
+	srand(_i + 1);
+	segment_set_limit(segment, 0, &none);
+	for (int step = 0; step < 20000; step++) {
+		uint64_t bytes = (uint64_t)(rand() % 1000);
+		int what = rand() % 1000;
+
+		if (what < 2) { /* the other one comes, and goes */
+			if (!of_other &&
+			    segment_reserve(other, 0, SEGMENT_ON_DEVICE, 700, 1000 + model) == 0)
+				of_other = 700;
+			ck_assert_uint_eq(of_other, 700);
+			ck_assert(!is_open(segment, 0));
+		} else if (what < 4) {
+			segment_unreserve(other, 0, SEGMENT_ON_DEVICE, of_other);
+			of_other = 0;
+		} else if (what < 6) {
+			const struct segment_limit limit = {.bytes = model + of_other};
+
+			segment_set_limit(segment, 0, &limit);
+			ck_assert_int_eq(segment_charge(segment, 0, 1, UINT64_MAX, false), -ENOSPC);
+			segment_set_limit(segment, 0, &none);
+		} else if (what < 500) {
+			ck_assert_int_eq(segment_charge(segment, 0, bytes, UINT64_MAX, false), 0);
+			model += bytes;
+			ck_assert_int_eq(is_open(segment, 0), !of_other);
+		} else {
+			bytes = bytes < model ? bytes : model;
+			segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, bytes);
+			model -= bytes;
+		}
+		peak = model + of_other > peak ? model + of_other : peak;
+		own_peak = model > own_peak ? model : own_peak;
+		ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), model + of_other);
+		ck_assert_uint_eq(segment_charged(other, 0, SEGMENT_ON_DEVICE), model + of_other);
+	}
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_uint_eq(view.charged[0][0], model + of_other);
+	ck_assert_uint_eq(view.process[0].charged[0][0], model);
+	ck_assert_uint_eq(view.process[0].device[0].device_peak, own_peak);
+	ck_assert_uint_eq(view.job_total[0].device_peak, peak);
+	segment_leave(segment);
+	ck_assert_uint_eq(segment_charged(other, 0, SEGMENT_ON_DEVICE), of_other);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_uint_eq(view.job_total[0].device_peak, peak);
+	segment_leave(other);
+}
+END_TEST
+
+/* More than is there is not given back, in the open or not. */
+START_TEST(open_edges)
+{
+	struct segment *segment = join();
+
+	segment_set_limit(segment, 0, &none);
+	ck_assert_int_eq(segment_charge(segment, 0, 10, UINT64_MAX, false), 0);
+	ck_assert(is_open(segment, 0));
+	ck_assert_int_eq(segment_charge(segment, 0, UINT64_MAX, UINT64_MAX, false), -ENOSPC);
+	ck_assert_int_eq(segment_charge(segment, 0, LEDGER_OPEN - 1, UINT64_MAX, false), -ENOSPC);
+	ck_assert_int_eq(segment_charge(segment, 0, 1, 10, false), -ENOSPC);
+	ck_assert_int_eq(segment_charge(segment, 0, 5, 15, true), 0);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 15);
+	log_configure("off");
+	segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 16);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
+	segment_leave(segment);
+}
+END_TEST
+
+/*
+ * Threads charge in the open while the limit comes and goes: what is asked for once it is there is
+ * within it.
+ */
+enum { THREADS = 3, CHANGES = 300 };
+
+static struct changed {
+	struct segment *segment;
+	_Atomic uint64_t granted; /* no more than what is charged */
+	_Atomic uint64_t limit;   /* in force for whoever begins now */
+	_Atomic uint64_t turn;    /* odd: it is being changed */
+	_Atomic bool is_over;
+} changed;
+
+static void *charge_and_give_back(void *cookie)
+{
+	unsigned seed = (unsigned)(uintptr_t)cookie;
+	uint64_t held = 0;
+
+	while (!atomic_load(&changed.is_over)) {
+		uint64_t turn = atomic_load(&changed.turn), limit = atomic_load(&changed.limit);
+		uint64_t bytes = (uint64_t)(rand_r(&seed) % 2000);
+
+		if (rand_r(&seed) % 2 && held < 2 * LIMIT) {
+			if (segment_charge(changed.segment, 0, bytes, UINT64_MAX, false) != 0)
+				continue;
+			held += bytes;
+			bytes += atomic_fetch_add(&changed.granted, bytes);
+			if (turn % 2 == 0 && turn == atomic_load(&changed.turn))
+				ck_assert_uint_le(bytes, limit);
+		} else {
+			bytes = bytes < held ? bytes : held;
+			held -= bytes;
+			atomic_fetch_sub(&changed.granted, bytes);
+			segment_unreserve(changed.segment, 0, SEGMENT_ON_DEVICE, bytes);
+		}
+	}
+	atomic_fetch_sub(&changed.granted, held);
+	segment_unreserve(changed.segment, 0, SEGMENT_ON_DEVICE, held);
+	return NULL;
+}
+
+START_TEST(a_limit_comes_while_threads_charge_in_the_open)
+{
+	const struct segment_limit limit = {.bytes = LIMIT};
+	pthread_t thread[THREADS];
+
+	changed = (struct changed){.segment = join(), .limit = UINT64_MAX};
+	segment_set_limit(changed.segment, 0, &none);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, charge_and_give_back, (void *)(uintptr_t)(i + 1));
+	for (int i = 0; i < CHANGES; i++) {
+		atomic_fetch_add(&changed.turn, 1);
+		segment_set_limit(changed.segment, 0, i % 2 ? &none : &limit);
+		atomic_store(&changed.limit, i % 2 ? UINT64_MAX : LIMIT);
+		atomic_fetch_add(&changed.turn, 1);
+		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+	}
+	atomic_store(&changed.is_over, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	ck_assert_uint_eq(segment_charged(changed.segment, 0, SEGMENT_ON_DEVICE), 0);
+	segment_leave(changed.segment);
+}
+END_TEST
+
+/*
+ * A process that charges in the open is stopped wherever it is, others look and charge, and it is
+ * killed.
+ */
+struct in_the_open {
+	_Atomic uint64_t before, after; /* what it holds now is one of the two */
+	_Atomic uint64_t peak;
+};
+
+static void charge_in_the_open(struct in_the_open *me, unsigned seed)
+{
+	struct segment *segment = join();
+	uint64_t held = 0;
+
+	if (!segment)
+		_exit(1);
+	segment_set_limit(segment, 0, &none);
+	for (;;) {
+		uint64_t bytes = (uint64_t)(rand_r(&seed) % 4000);
+		bool gives = rand_r(&seed) % 2;
+
+		bytes = gives && bytes > held ? held : bytes;
+		held = gives ? held - bytes : held + bytes;
+		atomic_store(&me->after, held);
+		if (gives)
+			segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, bytes);
+		else if (segment_charge(segment, 0, bytes, UINT64_MAX, false) != 0)
+			_exit(2);
+		atomic_store(&me->before, held);
+		if (held > me->peak)
+			atomic_store(&me->peak, held);
+	}
+}
+
+START_TEST(killed_in_the_open)
+{
+	struct in_the_open *child =
+	    mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct segment *segment = join();
+	static struct segment_view view;
+	uint64_t peak = 0;
+
+	for (unsigned kills = 0; kills < KILLS / 2; kills++) {
+		uint64_t total, own = 0;
+		pid_t pid;
+
+		child->before = child->after = child->peak = 0;
+		pid = fork();
+		if (pid == 0)
+			charge_in_the_open(child, kills + 1);
+		for (int stops = 0; stops < 3; stops++) {
+			nanosleep(&(struct timespec){.tv_nsec = 700000}, NULL);
+			kill(pid, SIGSTOP);
+			waitpid(pid, NULL, WUNTRACED);
+			total = segment_charged(segment, 0, SEGMENT_ON_DEVICE) - own;
+			ck_assert(total == child->before || total == child->after);
+			if (stops == 2) /* where it holds the lock nothing is charged */
+				break;
+			if (kills % 2 &&
+			    segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 10, total + 10) == 0)
+				own += 10;
+			ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE),
+			                  total + own);
+			ck_assert_int_ne(
+			    segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, total + own), 0);
+			segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, own);
+			own = 0;
+			kill(pid, SIGCONT);
+		}
+		peak = child->peak > peak ? child->peak : peak;
+		child_kill(pid);
+		segment_tend(segment);
+		pause_ms(25);
+		segment_tend(segment);
+		ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 0);
+		ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+		ck_assert_uint_eq(view.charged[0][0], 0);
+		ck_assert_uint_ge(view.job_total[0].device_peak, peak);
+	}
+	segment_leave(segment);
+	munmap(child, sizeof *child);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("quota");
@@ -253,6 +490,10 @@ int main(void)
 	tcase_add_test(tests, edges);
 	tcase_add_test(tests, what_drains_is_told_from_what_is_held);
 	tcase_add_test(tests, killed_at_any_point);
+	tcase_add_loop_test(tests, open_as_the_model, 0, 3);
+	tcase_add_test(tests, open_edges);
+	tcase_add_test(tests, a_limit_comes_while_threads_charge_in_the_open);
+	tcase_add_test(tests, killed_in_the_open);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
