@@ -29,12 +29,19 @@ CUdeviceptr stage_address(const struct stage *stage)
 	return stage->address;
 }
 
+/* Returns whether two streams are one: of each thread its own default stream has the same name. */
+static bool is_same(const struct stage *stage, const struct context *context, CUstream stream)
+{
+	return stage->context == context->handle && stage->stream == stream &&
+	       stream != CU_STREAM_PER_THREAD;
+}
+
 /* Returns whether the work that used it last is done, or belongs to the same stream. */
 static bool is_free_for(struct stage *stage, const struct context *context, CUstream stream)
 {
 	if (stage->is_taken || stage->device != context->device)
 		return false;
-	if (!stage->context || (stage->context == context->handle && stage->stream == stream))
+	if (!stage->context || is_same(stage, context, stream))
 		return true;
 	return stage->used && driver.cuEventQuery(stage->used) == CUDA_SUCCESS;
 }
