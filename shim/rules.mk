@@ -5,6 +5,13 @@ shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stan
 shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libspillway-nvml.so \
 	$(BUILD)/lib/libcuda.so.1
 
+# The same for glibc 2.34 and newer, whose libc.so.6 has it all: no library is loaded with it. A sanitizer's build has none.
+is_glibc_2_34 := $(shell printf '\043include <features.h>\n\043if __GLIBC_PREREQ(2, 34)\nyes\n\043endif\n' | $(CC) -E -P - 2>/dev/null | tail -n 1)
+ifeq ($(SANITIZER)$(is_glibc_2_34),yes)
+shim_of_2_34 := $(BUILD)/lib/libspillway-2.34.so
+shim_out += $(shim_of_2_34)
+endif
+
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
 
@@ -23,12 +30,14 @@ $(BUILD)/shim/exports.map: shim/exports.map.in shim/entry_points.h
 
 $(BUILD)/shim/trampolines.o: shim/entry_points.h
 
-$(BUILD)/lib/libspillway.so: $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map
+# A symbol of glibc is looked up when it is first called: a process without CUDA calls none.
+$(BUILD)/lib/libspillway.so: needed = $(old_glibc_libs)
+$(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BUILD)/shim/exports.map shim/rules.mk
 	$(call say,LD)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(no_start) $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic -Wl,--hash-style=both \
+	$(Q)$(CC) -shared $(no_start) $(all_ldflags) -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-z,lazy -Wl,-Bsymbolic -Wl,--hash-style=both \
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
-		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(old_glibc_libs)
+		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(needed)
 
 # What a caller of dlopen("libcuda.so") gets; it finds the shim by SONAME beside it.
 $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so \

@@ -47,8 +47,8 @@ install-out: $(install_out)
 run-install: $(install_out)
 	@install -d $(DESTDIR)$(bindir) $(shim_dir)/softgpu $(shim_dir)/try $(doc_dir)
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
-	@install -m 755 $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so \
-		$(BUILD)/lib/libspillway-nvml.so $(shim_dir)/
+	@rm -f $(shim_dir)/libspillway*.so
+	@install -m 755 $(filter %.so,$(shim_out)) $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
 	@install -m 755 $(softgpu_lib) $(shim_dir)/softgpu/
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so

@@ -22,6 +22,8 @@
 #define MACHINE   EM_AARCH64
 #endif
 
+static const char shim_names[][sizeof(SHIM_OF_2_34)] = {SHIM_LIBRARY, SHIM_OF_2_34};
+
 static const char *const usual_folders[] = {
     "/usr/lib/" MULTIARCH,
     "/lib/" MULTIARCH,
@@ -35,7 +37,7 @@ static const char *const usual_folders[] = {
 
 struct search {
 	const char *name;
-	const char *not_this;
+	const char *shim;
 	char *path;
 	size_t size;
 };
@@ -44,8 +46,27 @@ static bool is_same_file(const struct stat *one, const char *path)
 {
 	struct stat other;
 
-	return path && file_status(path, &other) == 0 && one->st_ino == other.st_ino &&
+	return file_status(path, &other) == 0 && one->st_ino == other.st_ino &&
 	       one->st_dev == other.st_dev;
+}
+
+/*
+ * Returns whether the file is the shim, or the shim for other versions of the C library, which lies
+ * beside it.
+ */
+static bool is_ours(const struct stat *file, const char *shim)
+{
+	const char *end = shim ? strrchr(shim, '/') : NULL;
+	char path[PATH_MAX];
+
+	if (shim && is_same_file(file, shim))
+		return true;
+	for (size_t i = 0; end && i < sizeof(shim_names) / sizeof(*shim_names); i++) {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(end - shim), shim, shim_names[i]);
+		if (is_same_file(file, path))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -78,7 +99,7 @@ static bool accept(void *cookie, const char *path)
 	int n;
 
 	if (file_status(path, &status) != 0 || !S_ISREG(status.st_mode) ||
-	    is_same_file(&status, s->not_this) || !is_library(path))
+	    is_ours(&status, s->shim) || !is_library(path))
 		return false;
 	/* Where links may not be read (a container's profile) it is taken as it was found. */
 	if (path[0] != '/' && realpath(path, absolute))
@@ -125,10 +146,10 @@ static bool search(struct search *s, const char **from)
 	return false;
 }
 
-bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
+bool driver_library_find(const char *shim, const char *asked, char *path, size_t size,
                          const char **from, bool *named_is_bad)
 {
-	struct search s = {DRIVER_LIBRARY, not_this, path, size};
+	struct search s = {DRIVER_LIBRARY, shim, path, size};
 	const char *named = secure_getenv("SPILLWAY_DRIVER");
 
 	*named_is_bad = false;

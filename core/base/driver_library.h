@@ -12,15 +12,20 @@
 #include <stddef.h>
 
 #define DRIVER_LIBRARY "libcuda.so.1"
+/*
+ * The shim, for any glibc from 2.28 on, and beside it the same for 2.34 and newer alone, with which
+ * no library is loaded.
+ */
+#define SHIM_LIBRARY "libspillway.so"
+#define SHIM_OF_2_34 "libspillway-2.34.so"
 
 /*
  * Fills path (of PATH_MAX bytes or more) with an absolute path and *from with the place that had
- * it; false when there is none, *from then names where was looked. A file that is the same as
- * `not_this` (the shim's; may be NULL) is passed over; asked may be NULL. A set-uid process ignores
- * the environment, as its loader does. *named_is_bad: SPILLWAY_DRIVER is set and is no usable
- * library.
+ * it; false when there is none, *from then names where was looked. The shim (may be NULL) and the
+ * one beside it are passed over; asked may be NULL. A set-uid process ignores the environment, as
+ * its loader does. *named_is_bad: SPILLWAY_DRIVER is set and is no usable library.
  */
-bool driver_library_find(const char *not_this, const char *asked, char *path, size_t size,
+bool driver_library_find(const char *shim, const char *asked, char *path, size_t size,
                          const char **from, bool *named_is_bad);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * Oldest names of glibc's symbols, so that the preloaded object built here loads on glibc 2.28 too.
+ * Oldest names of glibc's symbols, so that what is preloaded, built here, loads on glibc 2.28 too.
  *
  * Included before everything in core/ and shim/ (see the Makefile). glibc 2.34 moved libpthread and
  * libdl into libc under new versions; the old versions are the same functions. Where a function has

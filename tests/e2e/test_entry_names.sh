@@ -55,6 +55,19 @@ for preload in "$shim" "$build/lib/libspillway.so"; do
 	has "libcuda.so" "$out" "libcuda.so: shim"
 done
 
+# Whichever of the shims is loaded, neither is taken for the driver where its folder is searched first.
+mkdir "$scratch/shims"
+cp "$build/lib/libspillway.so" "$scratch/shims/"
+if [ -e "$build/lib/libspillway-2.34.so" ]; then cp "$build/lib/libspillway-2.34.so" "$scratch/shims/"; fi
+for loaded in "$scratch"/shims/*.so; do
+	for linked in "$scratch"/shims/libspillway*.so; do
+		ln -sf "${linked##*/}" "$scratch/shims/libcuda.so.1"
+		out=$(SPILLWAY_LOG=debug LD_PRELOAD=$loaded LD_LIBRARY_PATH=$scratch/shims:$softgpu "$entry" libcuda.so.1 "$scratch/shims/libcuda.so.1" 2>&1)
+		has "$loaded beside $linked" "$out" "driver library: $softgpu/libcuda.so.1"
+		same "$loaded beside $linked: answers of the shim" 2 "$(echo "$out" | grep -c ': shim$')"
+	done
+done
+
 # What fails without us fails, and the next file that is tried is the driver the program gets.
 for name in ../folder/libcuda.so.1 ../empty/libcuda.so.1 ../text/libcuda.so.1 ../other/libcuda.so.1 \
 	/nonexistent/libcuda.so.1 ../dangling.so libcuda.so.9 libcuda.so.x ./libcuda.so; do

@@ -28,21 +28,26 @@ trace() {
 	grep -v -x -e "$loading" -e "private mapping" "$scratch/$name.all" | sort >"$scratch/$name"
 }
 
+others=$shim
+[ ! -e "$build/lib/libspillway-2.34.so" ] || others="$build/lib/libspillway-2.34.so $build/lib/libspillway-alias.so"
+
 # The numbers of read, pread64, fstat, newfstatat, mprotect, munmap and close, as <sys/syscall.h> has them,
 # and the objects: ours, and two of glibc's that are empty since 2.34.
 numbers=$(printf '#include <sys/syscall.h>\nN SYS_read SYS_pread64 SYS_fstat SYS_newfstatat SYS_mprotect SYS_munmap SYS_close\n' |
 	${CC:-cc} -E -P - | sed -n 's/^N //p' | sed 's/ /\\|/g')
-loading="open .*/\\(libspillway\\(-alias\\)\\?\\|libdl\\|libpthread\\|empty2\\?\\)\\.so[.0-9]*\\|$numbers"
+loading="open .*/\\(libspillway\\(-alias\\|-2.34\\)\\?\\|libdl\\|libpthread\\|empty2\\?\\)\\.so[.0-9]*\\|$numbers"
 
 # alike WHAT COMMAND...
 alike() {
 	what=$1
 	shift
 	trace empty "$empty $scratch/empty2.so" "$@"
-	trace ours "$shim" "$@"
-	diff "$scratch/empty" "$scratch/ours" >"$scratch/diff" ||
-		fail "$what does what it would not do without us (>): $(cat "$scratch/diff")"
-	[ -s "$scratch/ours" ] || fail "$what: nothing was traced"
+	for objects in "$shim" "$others"; do
+		trace ours "$objects" "$@"
+		diff "$scratch/empty" "$scratch/ours" >"$scratch/diff" ||
+			fail "$what does what it would not do without us (>): $(cat "$scratch/diff")"
+		[ -s "$scratch/ours" ] || fail "$what: nothing was traced"
+	done
 }
 
 alike "true" /bin/true

@@ -32,6 +32,9 @@ chmod 1777 $place/hold
 cp $build/lib/libspillway.so $build/lib/libspillway-alias.so $place/lib
 ln -s libspillway.so $place/lib/libcuda.so.1
 cp $build/bench/null/libcuda.so.1 $place/driver
+mkdir -p $place/bin $place/lib/spillway
+cp $build/spillway $place/bin
+cp $build/lib/*.so $place/lib/spillway
 cp $build/tests/e2e/guest $build/tests/e2e/entry $place
 for name in guest entry; do
 	cp $place/\$name $place/\$name-secure
@@ -47,6 +50,9 @@ export SPILLWAY_MEMORY_LIMIT=16MiB SPILLWAY_JOB=job SPILLWAY_LOG=debug:$place/ho
 export SPILLWAY_STATE_DIR=$place/hold/state SPILLWAY_DRIVER=$place/none SPILLWAY_CONFIG=$place/none
 unset LD_PRELOAD LD_LIBRARY_PATH
 user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+if [ "\$1" = run ]; then
+	SPILLWAY_CONFIG= exec $place/bin/spillway run sh -c 'echo "preload=\$LD_PRELOAD."'
+fi
 echo "\$*:"
 \$user $place/"\$@"
 ls -A $place/hold
@@ -83,3 +89,8 @@ has "not set-uid" "$out" "secure=0 shim=1"
 has "not set-uid" "$out" "threads=2" # its own, and the helper
 has "not set-uid" "$out" "log
 state"
+
+# What the machine preloads already 'spillway run' does not preload once more, nor the shim for this C library beside it.
+out=$(in_place run) || fail "run: $out"
+has "run" "$out" "preload=."
+has "run" "$out" "/etc/ld.so.preload has $place/lib/libspillway.so already: it stays"

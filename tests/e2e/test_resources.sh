@@ -31,6 +31,8 @@ nothing_left() {
 }
 
 SPILLWAY_STATUS_FILE=$scratch/status SPILLWAY_JOB=bert hold "$allocate" --count 3 --mib 8
+watches_files() { find "/proc/$pid/fd" -lname '*inotify*' | grep -q .; }
+until_true $patience watches_files || fail "the helper does not watch the files"
 descriptors=$(find "/proc/$pid/fd" -type l | wc -l)
 out=$(resources bert)
 has "the process" "$out" "process $pid: "

@@ -63,6 +63,27 @@ expect 0 "$spillway" run --name outer "$TMPDIR/other/spillway" run --name inner 
 says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
 says "$err" "^spillway: LD_PRELOAD has $tree/lib/libspillway.so already: it stays, in place of /.*/other/lib/libspillway.so$"
 
+# Where glibc is 2.34 or newer, and the shim for it is there, that is taken; beside the other one neither comes in twice.
+glibc=$(getconf GNU_LIBC_VERSION | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
+cp "$tree/lib/libspillway.so" "$tree/lib/libspillway-2.34.so"
+taken=$tree/lib/libspillway.so
+[ "${glibc:-0}" -lt 34 ] || taken=$tree/lib/libspillway-2.34.so
+# shellcheck disable=SC2016
+expect 0 "$spillway" run --name outer "$spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
+says "$out" "^$taken:$tree/lib/libspillway-alias.so$"
+says_not "$err" .
+for name in libspillway.so libspillway-2.34.so; do
+	# shellcheck disable=SC2016
+	expect 0 env LD_PRELOAD="$tree/lib/$name" "$spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
+	says "$out" "^$tree/lib/$name:$tree/lib/libspillway-alias.so$"
+	says_not "$err" .
+	# shellcheck disable=SC2016
+	expect 0 env LD_PRELOAD="$TMPDIR/other/lib/libspillway.so" "$spillway" run --name inner sh -c 'echo "$LD_PRELOAD"'
+	says "$out" "^$TMPDIR/other/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
+	says "$err" "^spillway: LD_PRELOAD has $TMPDIR/other/lib/libspillway.so already: it stays, in place of $taken$"
+done
+rm "$tree/lib/libspillway-2.34.so"
+
 # One token for all of a run, another for the next.
 # shellcheck disable=SC2016
 expect 0 "$spillway" run --name token sh -c 'echo "$SPILLWAY_RUN"; "$0" run --join --name token sh -c "echo \$SPILLWAY_RUN"' "$spillway"

@@ -9,6 +9,7 @@ check_libs := -lcheck $(shell pkg-config --libs check 2>/dev/null)
 
 # A verdict of the tool.
 $(BUILD)/tests/unit/test_eviction: $(BUILD)/tools/view/eviction.o
+$(BUILD)/tests/unit/test_paths: $(BUILD)/tools/doctor/paths.o
 
 # Between two copies of a record the test changes it.
 $(BUILD)/tests/unit/test_ring: LDFLAGS += -Wl,--wrap=pread

@@ -178,30 +178,38 @@ static void use_softgpu(void)
 	free(search);
 }
 
-static bool is_same_file(const char *one, const char *other)
+/* Returns whether two files are the same, or lie in the same folder. */
+static bool lie_together(const char *one, const char *other)
 {
-	struct stat a, b;
+	char *a = realpath(one, NULL), *b = realpath(other, NULL);
+	size_t folder = a ? (size_t)(paths_base(a) - a) : 0;
+	bool together =
+	    a && b && folder == (size_t)(paths_base(b) - b) && strncmp(a, b, folder) == 0;
 
-	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
+	free(a);
+	free(b);
+	return together;
 }
 
 /*
- * Returns whether a list as LD_PRELOAD has it holds a library of our library's name, ours or
- * another.
+ * Returns whether a list as LD_PRELOAD or /etc/ld.so.preload has it holds a library of our
+ * library's name, ours or another. Of the two shims either is the other.
  */
-static bool is_preloaded(const char *list, const char *library)
+static bool is_preloaded(const char *list, const char *from, const char *library)
 {
-	for (list += strspn(list, ": "); *list; list += strspn(list, ": ")) {
-		int length = (int)strcspn(list, ": ");
+	static const char between[] = ": \t\n";
+
+	for (list += strspn(list, between); *list; list += strspn(list, between)) {
+		int length = (int)strcspn(list, between);
 		char *entry = text("%.*s", length, list);
 		bool loads = !strchr(entry, '/') || access(entry, R_OK) == 0;
 
 		list += length;
-		if (loads && strcmp(paths_base(entry), paths_base(library)) == 0) {
-			if (!is_same_file(entry, library))
-				complain("LD_PRELOAD has %s already: it stays, in place of %s",
-				         entry, library);
+		if (loads && (strcmp(paths_base(entry), paths_base(library)) == 0 ||
+		              (paths_is_shim(entry) && paths_is_shim(library)))) {
+			if (!lie_together(entry, library))
+				complain("%s has %s already: it stays, in place of %s", from, entry,
+				         library);
 			free(entry);
 			return true;
 		}
@@ -210,12 +218,27 @@ static bool is_preloaded(const char *list, const char *library)
 	return false;
 }
 
+#define MACHINE_LIST "/etc/ld.so.preload"
+
+/* Reads which libraries are preloaded into every process of the machine: "", where none is. */
+static void read_machine_list(char *list, size_t size)
+{
+	FILE *file = fopen(MACHINE_LIST, "re");
+
+	list[file ? fread(list, 1, size - 1, file) : 0] = '\0';
+	if (file)
+		fclose(file);
+}
+
 static void preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
-	char *list;
+	char machine[4096], *list;
 
-	if (others && is_preloaded(others, library))
+	read_machine_list(machine, sizeof machine);
+	if (is_preloaded(machine, MACHINE_LIST, library))
+		return;
+	if (others && is_preloaded(others, "LD_PRELOAD", library))
 		return; /* a run within a run */
 	list = text("%s%s%s", others ? others : "", others && *others ? ":" : "", library);
 	set_environment("LD_PRELOAD", list);

@@ -1,11 +1,13 @@
 /* Where the shim, the software GPU and programs lie. */
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/driver_library.h"
 #include "tools/doctor/paths.h"
 
 #if defined(__x86_64__)
@@ -51,14 +53,31 @@ static bool beside_tool(const char *folder, const char *file, char found[PATH_MA
 	return access(found, R_OK) == 0;
 }
 
+bool paths_is_2_34(const char *version)
+{
+	int major, minor;
+
+	return sscanf(version, "%d.%d", &major, &minor) == 2 &&
+	       (major > 2 || (major == 2 && minor >= 34));
+}
+
+bool paths_is_shim(const char *path)
+{
+	return strcmp(paths_base(path), SHIM_LIBRARY) == 0 ||
+	       strcmp(paths_base(path), SHIM_OF_2_34) == 0;
+}
+
 bool paths_shim(struct paths *paths, char *message, size_t size)
 {
-	char own[PATH_MAX] = "?";
+	char own[PATH_MAX] = "?", other[PATH_MAX];
 
 	for (const char *const *folder = folders; *folder; folder++) {
-		if (!beside_tool(*folder, "libspillway.so", paths->shim) ||
+		if (!beside_tool(*folder, SHIM_LIBRARY, paths->shim) ||
 		    !beside_tool(*folder, "libspillway-alias.so", paths->alias))
 			continue;
+		if (paths_is_2_34(gnu_get_libc_version()) &&
+		    beside_tool(*folder, SHIM_OF_2_34, other))
+			strcpy(paths->shim, other);
 		if (!strpbrk(paths->shim, ": "))
 			return true;
 		snprintf(message, size,

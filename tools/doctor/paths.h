@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 struct paths {
-	char shim[PATH_MAX];  /* libspillway.so */
+	char shim[PATH_MAX];  /* libspillway.so, or the one for this C library alone */
 	char alias[PATH_MAX]; /* libspillway-alias.so */
 };
 
@@ -20,6 +20,10 @@ struct paths {
 bool paths_shim(struct paths *paths, char *message, size_t size);
 /* Finds the software GPU's folder and its libcuda.so.1 in it. */
 bool paths_softgpu(char folder[PATH_MAX], char driver[PATH_MAX], char *message, size_t size);
+/* Returns whether a file has the name of one of the shims. */
+bool paths_is_shim(const char *path);
+/* Returns whether a version of glibc is one that needs no other libraries of its own: "2.34". */
+bool paths_is_2_34(const char *version);
 /* Returns what follows the last slash. */
 const char *paths_base(const char *path);
 /* Finds PROGRAM as a shell would. Returns false with errno when it would not. */
