@@ -48,41 +48,24 @@ static CUresult ended(CUresult result, CUstream stream)
 	return result;
 }
 
-HOOK(cuStreamBeginCapture, CUstream hStream)
+BOTH(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream, hStream))
 {
-	return BEGUN(REAL(cuStreamBeginCapture)(hStream), LEGACY(hStream));
+	return BEGUN(real(hStream), NAMED(hStream));
 }
 
-HOOK(cuStreamBeginCapture_ptsz, CUstream hStream)
+BOTH(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream, hStream),
+     (CUstreamCaptureMode, mode))
 {
-	return BEGUN(REAL(cuStreamBeginCapture_ptsz)(hStream), PER_THREAD(hStream));
+	return BEGUN(real(hStream, mode), NAMED(hStream));
 }
 
-HOOK(cuStreamBeginCapture_v2, CUstream hStream, CUstreamCaptureMode mode)
+BOTH(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, (CUstream, hStream),
+     (CUgraph, hGraph), (const CUgraphNode *, dependencies),
+     (const CUgraphEdgeData *, dependencyData), (size_t, numDependencies),
+     (CUstreamCaptureMode, mode))
 {
-	return BEGUN(REAL(cuStreamBeginCapture_v2)(hStream, mode), LEGACY(hStream));
-}
-
-HOOK(cuStreamBeginCapture_v2_ptsz, CUstream hStream, CUstreamCaptureMode mode)
-{
-	return BEGUN(REAL(cuStreamBeginCapture_v2_ptsz)(hStream, mode), PER_THREAD(hStream));
-}
-
-HOOK(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-     const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
-{
-	return BEGUN(REAL(cuStreamBeginCaptureToGraph)(hStream, hGraph, dependencies,
-	                                               dependencyData, numDependencies, mode),
-	             LEGACY(hStream));
-}
-
-HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
-     const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies,
-     CUstreamCaptureMode mode)
-{
-	return BEGUN(REAL(cuStreamBeginCaptureToGraph_ptsz)(hStream, hGraph, dependencies,
-	                                                    dependencyData, numDependencies, mode),
-	             PER_THREAD(hStream));
+	return BEGUN(real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+	             NAMED(hStream));
 }
 
 /*
@@ -91,6 +74,7 @@ HOOK(cuStreamBeginCaptureToGraph_ptsz, CUstream hStream, CUgraph hGraph,
  */
 static CUresult captured(CUresult result, const CUgraph *graph)
 {
+	KEEP_ERRNO;
 	struct resource *known;
 
 	if (result != CUDA_SUCCESS || !graph || !*graph || !job_is_active()) {
@@ -105,16 +89,7 @@ static CUresult captured(CUresult result, const CUgraph *graph)
 	return result;
 }
 
-HOOK(cuStreamEndCapture, CUstream hStream, CUgraph *phGraph)
+BOTH(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream, hStream), (CUgraph *, phGraph))
 {
-	return captured(
-	    ended(PASSING_GATE(REAL(cuStreamEndCapture)(hStream, phGraph)), LEGACY(hStream)),
-	    phGraph);
-}
-
-HOOK(cuStreamEndCapture_ptsz, CUstream hStream, CUgraph *phGraph)
-{
-	return captured(ended(PASSING_GATE(REAL(cuStreamEndCapture_ptsz)(hStream, phGraph)),
-	                      PER_THREAD(hStream)),
-	                phGraph);
+	return captured(ended(PASSING_GATE(real(hStream, phGraph)), NAMED(hStream)), phGraph);
 }

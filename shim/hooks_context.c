@@ -138,40 +138,18 @@ HOOK(cuCtxSetLimit, CUlimit limit, size_t value)
 /* --- current --- */
 
 /* Enters the context now current into the books: the program may have it from elsewhere. */
-static CUresult note_current(CUresult result)
-{
-	KEEP_ERRNO;
-	struct context context;
+#define CHANGES_CURRENT(symbol, ...)       \
+	AFTER(symbol, __VA_ARGS__)         \
+	{                                  \
+		struct context context;    \
+		context_current(&context); \
+	}
 
-	if (result == CUDA_SUCCESS && job_is_active())
-		context_current(&context);
-	return result;
-}
-
-HOOK(cuCtxPushCurrent, CUcontext ctx)
-{
-	return note_current(REAL(cuCtxPushCurrent)(ctx));
-}
-
-HOOK(cuCtxPushCurrent_v2, CUcontext ctx)
-{
-	return note_current(REAL(cuCtxPushCurrent_v2)(ctx));
-}
-
-HOOK(cuCtxPopCurrent, CUcontext *pctx)
-{
-	return note_current(REAL(cuCtxPopCurrent)(pctx));
-}
-
-HOOK(cuCtxPopCurrent_v2, CUcontext *pctx)
-{
-	return note_current(REAL(cuCtxPopCurrent_v2)(pctx));
-}
-
-HOOK(cuCtxSetCurrent, CUcontext ctx)
-{
-	return note_current(REAL(cuCtxSetCurrent)(ctx));
-}
+CHANGES_CURRENT(cuCtxPushCurrent, (CUcontext, ctx))
+CHANGES_CURRENT(cuCtxPushCurrent_v2, (CUcontext, ctx))
+CHANGES_CURRENT(cuCtxPopCurrent, (CUcontext *, pctx))
+CHANGES_CURRENT(cuCtxPopCurrent_v2, (CUcontext *, pctx))
+CHANGES_CURRENT(cuCtxSetCurrent, (CUcontext, ctx))
 
 /* --- destroyed --- */
 
@@ -188,7 +166,11 @@ static void end_leaving(struct context *context, struct leaving *cost, bool gone
 	measured_left_context(cost, context->device, gone);
 }
 
-static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
+/*
+ * Ends a context by the driver's call, which the last of its holders makes for good: which is the
+ * last is known only when the driver has agreed to all.
+ */
+static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext), bool is_counted)
 {
 	KEEP_ERRNO;
 	struct context context;
@@ -200,45 +182,30 @@ static CUresult destroy(CUcontext ctx, CUresult (*real)(CUcontext))
 	job_leave_context(&context);
 	cost = measured_leave(ctx);
 	result = PASSING_GATE(real(ctx));
-	end_leaving(&context, &cost, result == CUDA_SUCCESS);
+	end_leaving(&context, &cost,
+	            result == CUDA_SUCCESS && (!is_counted || context_detach(&context)));
 	return result;
 }
 
 HOOK(cuCtxDestroy, CUcontext ctx)
 {
-	return destroy(ctx, REAL(cuCtxDestroy));
+	return destroy(ctx, REAL(cuCtxDestroy), false);
 }
 
 HOOK(cuCtxDestroy_v2, CUcontext ctx)
 {
-	return destroy(ctx, REAL(cuCtxDestroy_v2));
+	return destroy(ctx, REAL(cuCtxDestroy_v2), false);
 }
 
-HOOK(cuCtxAttach, CUcontext *pctx, unsigned int flags)
-{
-	KEEP_ERRNO;
-	CUresult result = REAL(cuCtxAttach)(pctx, flags);
-
-	if (result == CUDA_SUCCESS && pctx && job_is_active())
-		context_attach(*pctx);
-	return result;
-}
-
-/* The last one destroys; which is the last is known only when the driver has agreed to all. */
 HOOK(cuCtxDetach, CUcontext ctx)
 {
-	KEEP_ERRNO;
-	struct context context;
-	struct leaving cost;
-	CUresult result;
+	return destroy(ctx, REAL(cuCtxDetach), true);
+}
 
-	if (!job_is_active() || !context_leave(ctx, &context))
-		return PASSING_GATE(REAL(cuCtxDetach)(ctx));
-	job_leave_context(&context);
-	cost = measured_leave(ctx);
-	result = PASSING_GATE(REAL(cuCtxDetach)(ctx));
-	end_leaving(&context, &cost, result == CUDA_SUCCESS && context_detach(&context));
-	return result;
+AFTER(cuCtxAttach, (CUcontext *, pctx), (unsigned int, flags))
+{
+	if (pctx)
+		context_attach(*pctx);
 }
 
 static bool find_primary(CUdevice dev, CUcontext *primary)
@@ -285,41 +252,27 @@ static CUresult leave_primary(CUdevice dev, CUresult (*real)(CUdevice), bool res
 	return result;
 }
 
-HOOK(cuDevicePrimaryCtxRelease, CUdevice dev)
-{
-	return leave_primary(dev, REAL(cuDevicePrimaryCtxRelease), false);
-}
+#define LEAVES_PRIMARY(symbol, resets)                           \
+	HOOK(symbol, CUdevice dev)                               \
+	{                                                        \
+		return leave_primary(dev, REAL(symbol), resets); \
+	}
 
-HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
-{
-	return leave_primary(dev, REAL(cuDevicePrimaryCtxRelease_v2), false);
-}
-
-HOOK(cuDevicePrimaryCtxReset, CUdevice dev)
-{
-	return leave_primary(dev, REAL(cuDevicePrimaryCtxReset), true);
-}
-
-HOOK(cuDevicePrimaryCtxReset_v2, CUdevice dev)
-{
-	return leave_primary(dev, REAL(cuDevicePrimaryCtxReset_v2), true);
-}
+LEAVES_PRIMARY(cuDevicePrimaryCtxRelease, false)
+LEAVES_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+LEAVES_PRIMARY(cuDevicePrimaryCtxReset, true)
+LEAVES_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 
 /* --- other devices' memory --- */
 
 /* Enters it in the books of the context that may now reach, by the one that is reached. */
-HOOK(cuCtxEnablePeerAccess, CUcontext peerContext, unsigned int Flags)
+AFTER(cuCtxEnablePeerAccess, (CUcontext, peerContext), (unsigned int, Flags))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuCtxEnablePeerAccess)(peerContext, Flags);
 	struct context own, peer;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	track(&object_type_peer_access, HANDLE(peerContext), 0);
-	if (job_is_active() && context_current(&own) && context_find(peerContext, &peer))
+	if (context_current(&own) && context_find(peerContext, &peer))
 		elastic_open_to(peer.device, own.device);
-	return result;
 }
 
 DESTROYS(cuCtxDisablePeerAccess, peer_access, peerContext, (CUcontext, peerContext))
@@ -333,17 +286,14 @@ HOOK(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, 
 }
 
 /* Its context is met now; which device it is of, it says itself. */
-HOOK(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
+AFTER(cuCtxFromGreenCtx, (CUcontext *, pContext), (CUgreenCtx, hCtx))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuCtxFromGreenCtx)(pContext, hCtx);
 	struct context last;
 	CUdevice dev = 0;
 	CUcontext popped;
 
-	if (result != CUDA_SUCCESS || !pContext || !job_is_active() ||
-	    REAL(cuCtxPushCurrent_v2)(*pContext) != CUDA_SUCCESS)
-		return result;
+	if (!pContext || REAL(cuCtxPushCurrent_v2)(*pContext) != CUDA_SUCCESS)
+		return;
 	if (REAL(cuCtxGetDevice)(&dev) != CUDA_SUCCESS)
 		dev = -1;
 	REAL(cuCtxPopCurrent_v2)(&popped);
@@ -352,7 +302,6 @@ HOOK(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
 		enter_new(*pContext, dev, hCtx);
 	else
 		context_enter(*pContext, dev, hCtx);
-	return result;
 }
 
 HOOK(cuGreenCtxDestroy, CUgreenCtx hCtx)

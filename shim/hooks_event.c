@@ -4,13 +4,10 @@
 #include "core/job/job.h"
 
 /* Its flags are kept: whether it keeps time is asked when it is recorded. */
-HOOK(cuEventCreate, CUevent *phEvent, unsigned int Flags)
+AFTER(cuEventCreate, (CUevent *, phEvent), (unsigned int, Flags))
 {
-	CUresult result = REAL(cuEventCreate)(phEvent, Flags);
-
-	if (result == CUDA_SUCCESS && phEvent)
+	if (phEvent)
 		track_flagged(&object_type_event, HANDLE(*phEvent), Flags);
-	return result;
 }
 
 CREATES(cuIpcOpenEventHandle, event, phEvent, (CUevent *, phEvent), (CUipcEventHandle, handle))
@@ -18,14 +15,9 @@ DESTROYS(cuEventDestroy, event, hEvent, (CUevent, hEvent))
 DESTROYS(cuEventDestroy_v2, event, hEvent, (CUevent, hEvent))
 
 /* Other processes may wait for it, as long as it lives. */
-HOOK(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent event)
+AFTER(cuIpcGetEventHandle, (CUipcEventHandle *, pHandle), (CUevent, event))
 {
-	CUresult result = REAL(cuIpcGetEventHandle)(pHandle, event);
-
-	if (result == CUDA_SUCCESS)
-		track_owned(&object_type_ipc_event, HANDLE(event), NULL, &object_type_event,
-		            HANDLE(event));
-	return result;
+	track_owned(&object_type_ipc_event, HANDLE(event), NULL, &object_type_event, HANDLE(event));
 }
 
 /* Puts the idle slot before an event that keeps time: what is timed does not begin with one. */

@@ -16,14 +16,12 @@ HANDS_OUT(cuGraphConditionalHandleCreate, conditional, pHandle_out, graph, hGrap
           (CUgraphConditionalHandle *, pHandle_out), (CUgraph, hGraph), (CUcontext, ctx),
           (unsigned int, defaultLaunchValue), (unsigned int, flags))
 
-HOOK(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
+AFTER(cuGraphClone, (CUgraph *, phGraphClone), (CUgraph, originalGraph))
 {
-	CUresult result =
-	    CREATED(REAL(cuGraphClone)(phGraphClone, originalGraph), graph, phGraphClone);
-
-	if (result == CUDA_SUCCESS && phGraphClone)
-		sampled_made_graph(*phGraphClone, originalGraph);
-	return result;
+	if (!phGraphClone)
+		return;
+	track(&object_type_graph, HANDLE(*phGraphClone), 0);
+	sampled_made_graph(*phGraphClone, originalGraph);
 }
 
 HOOK(cuGraphDestroy, CUgraph hGraph)
@@ -102,76 +100,54 @@ static struct node_use use_of(const CUgraphNodeParams *p)
 }
 
 /* Enters a node that was added to a graph, which may be the body of a conditional node. */
-static void node_added(CUresult result, const CUgraphNode *node, CUgraph graph,
-                       const struct object_weight *weight)
+static void node_added(const CUgraphNode *node, CUgraph graph, const struct object_weight *weight)
 {
 	const struct resource_type *type = &object_type_graph;
 	struct resource *known;
 
-	if (result != CUDA_SUCCESS || !node || !job_is_active())
+	if (!node)
 		return;
 	known = context_find_object(type, HANDLE(graph));
 	if (!known)
 		type = &object_type_graph_body;
 	resource_release(known);
 	track_owned(&object_type_graph_node, HANDLE(*node), weight, type, HANDLE(graph));
-	if (weight && weight->bytes)
+	if (weight->bytes)
 		graph_memory_expect();
 }
 
-#define ADDED(call, weight, use)                                   \
-	({                                                         \
-		KEEP_ERRNO;                                        \
-		CUresult added_ = (call);                          \
-		const struct object_weight weight_ = weight;       \
-		node_added(added_, phGraphNode, hGraph, &weight_); \
-		if (added_ == CUDA_SUCCESS) {                      \
-			const struct node_use use_ = use;          \
-			sampled_node(hGraph, &use_);               \
-		}                                                  \
-		added_;                                            \
-	})
 #define NOTHING ((struct object_weight){0})
 
-/* Every form begins with these. */
-#define NODE                                                                       \
-	CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, \
-	    size_t numDependencies
+/*
+ * Hooks what adds a node: its weight, the memory it uses, and the parameters after those with which
+ * every form begins.
+ */
+#define ADDS(symbol, weight, use, ...)                                 \
+	AFTER(symbol, (CUgraphNode *, phGraphNode), (CUgraph, hGraph), \
+	      (const CUgraphNode *, dependencies), __VA_ARGS__)        \
+	{                                                              \
+		const struct object_weight weight_ = weight;           \
+		const struct node_use use_ = use;                      \
+                                                                       \
+		node_added(phGraphNode, hGraph, &weight_);             \
+		sampled_node(hGraph, &use_);                           \
+	}
 
-HOOK(cuGraphAddKernelNode, NODE, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	return ADDED(REAL(cuGraphAddKernelNode)(phGraphNode, hGraph, dependencies, numDependencies,
-	                                        nodeParams),
-	             KERNEL(nodeParams), KERNEL_USE(nodeParams));
-}
-
-HOOK(cuGraphAddKernelNode_v2, NODE, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	return ADDED(REAL(cuGraphAddKernelNode_v2)(phGraphNode, hGraph, dependencies,
-	                                           numDependencies, nodeParams),
-	             KERNEL(nodeParams), kernel_use(nodeParams));
-}
-
-HOOK(cuGraphAddMemcpyNode, NODE, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
-{
-	return ADDED(REAL(cuGraphAddMemcpyNode)(phGraphNode, hGraph, dependencies, numDependencies,
-	                                        copyParams, ctx),
-	             NOTHING, COPY_USE(copyParams));
-}
-
-HOOK(cuGraphAddMemsetNode, NODE, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
-{
-	return ADDED(REAL(cuGraphAddMemsetNode)(phGraphNode, hGraph, dependencies, numDependencies,
-	                                        memsetParams, ctx),
-	             NOTHING, FILL_USE(memsetParams));
-}
-
-HOOK(cuGraphAddHostNode, NODE, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	return ADDED(REAL(cuGraphAddHostNode)(phGraphNode, hGraph, dependencies, numDependencies,
-	                                      nodeParams),
-	             NOTHING, NO_USE);
-}
+ADDS(cuGraphAddKernelNode, KERNEL(nodeParams), KERNEL_USE(nodeParams), (size_t, numDependencies),
+     (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
+ADDS(cuGraphAddKernelNode_v2, KERNEL(nodeParams), kernel_use(nodeParams), (size_t, numDependencies),
+     (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
+ADDS(cuGraphAddMemcpyNode, NOTHING, COPY_USE(copyParams), (size_t, numDependencies),
+     (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
+ADDS(cuGraphAddMemsetNode, NOTHING, FILL_USE(memsetParams), (size_t, numDependencies),
+     (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
+ADDS(cuGraphAddHostNode, NOTHING, NO_USE, (size_t, numDependencies),
+     (const CUDA_HOST_NODE_PARAMS *, nodeParams))
+ADDS(cuGraphAddBatchMemOpNode, NOTHING, NO_USE, (size_t, numDependencies),
+     (const CUDA_BATCH_MEM_OP_NODE_PARAMS *, nodeParams))
+ADDS(cuGraphAddMemAllocNode, {.bytes = nodeParams ? nodeParams->bytesize : 0}, NO_USE,
+     (size_t, numDependencies), (CUDA_MEM_ALLOC_NODE_PARAMS *, nodeParams))
+ADDS(cuGraphAddMemFreeNode, NOTHING, NO_USE, (size_t, numDependencies), (CUdeviceptr, dptr))
 
 /* Sums up what a graph's own nodes launch; of one that was captured nothing is known. */
 static struct object_weight sum_of(CUgraph graph)
@@ -186,238 +162,166 @@ static struct object_weight sum_of(CUgraph graph)
 	return sum;
 }
 
-HOOK(cuGraphAddChildGraphNode, NODE, CUgraph childGraph)
-{
-	return ADDED(REAL(cuGraphAddChildGraphNode)(phGraphNode, hGraph, dependencies,
-	                                            numDependencies, childGraph),
-	             sum_of(childGraph), CHILD_USE(childGraph));
-}
+ADDS(cuGraphAddChildGraphNode, sum_of(childGraph), CHILD_USE(childGraph), (size_t, numDependencies),
+     (CUgraph, childGraph))
 
-HOOK(cuGraphAddBatchMemOpNode, NODE, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+/* Enters a node of any kind, with the bodies that a conditional one was given. */
+static void any_added(const CUgraphNode *node, CUgraph graph, const CUgraphNodeParams *p)
 {
-	return ADDED(REAL(cuGraphAddBatchMemOpNode)(phGraphNode, hGraph, dependencies,
-	                                            numDependencies, nodeParams),
-	             NOTHING, NO_USE);
-}
+	const struct object_weight weight = weight_of(p);
+	const struct node_use use = use_of(p);
 
-HOOK(cuGraphAddMemAllocNode, NODE, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-{
-	return ADDED(REAL(cuGraphAddMemAllocNode)(phGraphNode, hGraph, dependencies,
-	                                          numDependencies, nodeParams),
-	             {.bytes = nodeParams ? nodeParams->bytesize : 0}, NO_USE);
-}
-
-HOOK(cuGraphAddMemFreeNode, NODE, CUdeviceptr dptr)
-{
-	return ADDED(
-	    REAL(cuGraphAddMemFreeNode)(phGraphNode, hGraph, dependencies, numDependencies, dptr),
-	    NOTHING, NO_USE);
-}
-
-/* Enters the bodies that a conditional node was given. */
-static void bodies_made(CUresult result, const CUgraphNode *node, const CUgraphNodeParams *p)
-{
-	if (result != CUDA_SUCCESS || !node || !p || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+	node_added(node, graph, &weight);
+	sampled_node(graph, &use);
+	if (!node || !p || p->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return;
 	for (unsigned int i = 0; p->conditional.phGraph_out && i < p->conditional.size; i++)
 		track_owned(&object_type_graph_body, HANDLE(p->conditional.phGraph_out[i]), NULL,
 		            &object_type_graph_node, HANDLE(*node));
 }
 
-HOOK(cuGraphAddNode, NODE, CUgraphNodeParams *nodeParams)
+AFTER(cuGraphAddNode, (CUgraphNode *, phGraphNode), (CUgraph, hGraph),
+      (const CUgraphNode *, dependencies), (size_t, numDependencies),
+      (CUgraphNodeParams *, nodeParams))
 {
-	CUresult result = ADDED(
-	    REAL(cuGraphAddNode)(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
-	    weight_of(nodeParams), use_of(nodeParams));
-
-	bodies_made(result, phGraphNode, nodeParams);
-	return result;
+	any_added(phGraphNode, hGraph, nodeParams);
 }
 
-HOOK(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-     const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams)
+AFTER(cuGraphAddNode_v2, (CUgraphNode *, phGraphNode), (CUgraph, hGraph),
+      (const CUgraphNode *, dependencies), (const CUgraphEdgeData *, dependencyData),
+      (size_t, numDependencies), (CUgraphNodeParams *, nodeParams))
 {
-	CUresult result =
-	    ADDED(REAL(cuGraphAddNode_v2)(phGraphNode, hGraph, dependencies, dependencyData,
-	                                  numDependencies, nodeParams),
-	          weight_of(nodeParams), use_of(nodeParams));
-
-	bodies_made(result, phGraphNode, nodeParams);
-	return result;
+	any_added(phGraphNode, hGraph, nodeParams);
 }
 
 DESTROYS(cuGraphDestroyNode, graph_node, hNode, (CUgraphNode, hNode))
 
 /* --- changes --- */
 
-static void weigh(CUresult result, const struct resource_type *type, uint64_t object,
+static void weigh(const struct resource_type *type, uint64_t object,
                   const struct object_weight *weight)
 {
-	KEEP_ERRNO;
-	struct resource *known;
+	struct resource *known = context_find_object(type, object);
 
-	if (result != CUDA_SUCCESS || !job_is_active())
-		return;
-	known = context_find_object(type, object);
 	if (known)
 		object_weigh(known, weight);
 	resource_release(known);
 }
 
-#define WEIGHED(call, type, object, weight)                                     \
-	({                                                                      \
-		CUresult changed_ = (call);                                     \
-		const struct object_weight weight_ = weight;                    \
-		weigh(changed_, &object_type_##type, HANDLE(object), &weight_); \
-		changed_;                                                       \
-	})
-
-/*
- * A node, or one of an executable graph (credit: sampled_changed_node or sampled_exec_node), uses
- * something else now.
- */
-#define USED(call, credit, object, use)                   \
-	({                                                \
-		CUresult used_ = (call);                  \
-		if (used_ == CUDA_SUCCESS) {              \
-			const struct node_use use_ = use; \
-			credit(object, &use_);            \
-		}                                         \
-		used_;                                    \
-	})
-
-HOOK(cuGraphKernelNodeSetParams, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	return USED(WEIGHED(REAL(cuGraphKernelNodeSetParams)(hNode, nodeParams), graph_node, hNode,
-	                    KERNEL(nodeParams)),
-	            sampled_changed_node, hNode, KERNEL_USE(nodeParams));
-}
-
-HOOK(cuGraphKernelNodeSetParams_v2, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	return USED(WEIGHED(REAL(cuGraphKernelNodeSetParams_v2)(hNode, nodeParams), graph_node,
-	                    hNode, KERNEL(nodeParams)),
-	            sampled_changed_node, hNode, kernel_use(nodeParams));
-}
-
-HOOK(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
-{
-	return USED(WEIGHED(REAL(cuGraphNodeSetParams)(hNode, nodeParams), graph_node, hNode,
-	                    weight_of(nodeParams)),
-	            sampled_changed_node, hNode, use_of(nodeParams));
-}
-
-/*
- * Returns the weight of an executable graph of which a node is changed: what the whole costs is to
- * be learnt anew.
- */
-static struct object_weight unchanged(CUgraphExec exec)
-{
-	struct object_weight weight = NOTHING;
-	struct resource *known =
-	    job_is_active() ? context_find_object(&object_type_graph_exec, HANDLE(exec)) : NULL;
-
-	if (known)
-		weight = object_weight(known);
-	resource_release(known);
-	return weight;
-}
-
-#define CHANGES(symbol, use, ...)                                                           \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                         \
-	{                                                                                   \
-		return USED(WEIGHED(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), graph_exec, \
-		                    hGraphExec, unchanged(hGraphExec)),                     \
-		            sampled_exec_node, hGraphExec, use);                            \
+/* Hooks what changes a node, which may weigh and use something else now. */
+#define CHANGES_NODE(symbol, weight, use, ...)                           \
+	AFTER(symbol, (CUgraphNode, hNode), __VA_ARGS__)                 \
+	{                                                                \
+		const struct object_weight weight_ = weight;             \
+		const struct node_use use_ = use;                        \
+                                                                         \
+		weigh(&object_type_graph_node, HANDLE(hNode), &weight_); \
+		sampled_changed_node(hNode, &use_);                      \
 	}
-CHANGES(cuGraphExecKernelNodeSetParams, KERNEL_USE(nodeParams), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
-CHANGES(cuGraphExecKernelNodeSetParams_v2, kernel_use(nodeParams), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecMemcpyNodeSetParams, COPY_USE(copyParams), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
-CHANGES(cuGraphExecMemsetNodeSetParams, FILL_USE(memsetParams), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
-CHANGES(cuGraphExecHostNodeSetParams, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_HOST_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecChildGraphNodeSetParams, CHILD_USE(childGraph), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (CUgraph, childGraph))
-CHANGES(cuGraphExecBatchMemOpNodeSetParams, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (const CUDA_BATCH_MEM_OP_NODE_PARAMS *, nodeParams))
-CHANGES(cuGraphExecNodeSetParams, use_of(nodeParams), (CUgraphExec, hGraphExec),
-        (CUgraphNode, hNode), (CUgraphNodeParams *, nodeParams))
-CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphExec, hGraphExec), (CUgraphNode, hNode),
-        (unsigned int, isEnabled))
 
-#define UPDATED(call)                                              \
-	({                                                         \
-		CUresult updated_ = (call);                        \
-		if (updated_ == CUDA_SUCCESS)                      \
-			sampled_updated_graph(hGraphExec, hGraph); \
-		updated_;                                          \
-	})
+CHANGES_NODE(cuGraphKernelNodeSetParams, KERNEL(nodeParams), KERNEL_USE(nodeParams),
+             (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
+CHANGES_NODE(cuGraphKernelNodeSetParams_v2, KERNEL(nodeParams), kernel_use(nodeParams),
+             (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
+CHANGES_NODE(cuGraphNodeSetParams, weight_of(nodeParams), use_of(nodeParams),
+             (CUgraphNodeParams *, nodeParams))
 
-HOOK(cuGraphExecUpdate, CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
-     CUgraphExecUpdateResult *updateResult_out)
+/*
+ * Hooks what changes a node of an executable graph: it weighs what it did, set anew, because what
+ * the whole costs is to be learnt anew.
+ */
+static void weigh_anew(CUgraphExec exec)
 {
-	return UPDATED(
-	    WEIGHED(REAL(cuGraphExecUpdate)(hGraphExec, hGraph, hErrorNode_out, updateResult_out),
-	            graph_exec, hGraphExec, sum_of(hGraph)));
+	struct resource *known = context_find_object(&object_type_graph_exec, HANDLE(exec));
+
+	if (known) {
+		const struct object_weight weight = object_weight(known);
+
+		object_weigh(known, &weight);
+	}
+	resource_release(known);
 }
 
-HOOK(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
-     CUgraphExecUpdateResultInfo *resultInfo)
+#define CHANGES(symbol, use, ...)                             \
+	AFTER(symbol, (CUgraphExec, hGraphExec), __VA_ARGS__) \
+	{                                                     \
+		const struct node_use use_ = use;             \
+                                                              \
+		weigh_anew(hGraphExec);                       \
+		sampled_exec_node(hGraphExec, &use_);         \
+	}
+CHANGES(cuGraphExecKernelNodeSetParams, KERNEL_USE(nodeParams), (CUgraphNode, hNode),
+        (const CUDA_KERNEL_NODE_PARAMS_v1 *, nodeParams))
+CHANGES(cuGraphExecKernelNodeSetParams_v2, kernel_use(nodeParams), (CUgraphNode, hNode),
+        (const CUDA_KERNEL_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecMemcpyNodeSetParams, COPY_USE(copyParams), (CUgraphNode, hNode),
+        (const CUDA_MEMCPY3D *, copyParams), (CUcontext, ctx))
+CHANGES(cuGraphExecMemsetNodeSetParams, FILL_USE(memsetParams), (CUgraphNode, hNode),
+        (const CUDA_MEMSET_NODE_PARAMS *, memsetParams), (CUcontext, ctx))
+CHANGES(cuGraphExecHostNodeSetParams, NO_USE, (CUgraphNode, hNode),
+        (const CUDA_HOST_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecChildGraphNodeSetParams, CHILD_USE(childGraph), (CUgraphNode, hNode),
+        (CUgraph, childGraph))
+CHANGES(cuGraphExecBatchMemOpNodeSetParams, NO_USE, (CUgraphNode, hNode),
+        (const CUDA_BATCH_MEM_OP_NODE_PARAMS *, nodeParams))
+CHANGES(cuGraphExecNodeSetParams, use_of(nodeParams), (CUgraphNode, hNode),
+        (CUgraphNodeParams *, nodeParams))
+CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphNode, hNode), (unsigned int, isEnabled))
+
+/* An executable graph is now what that graph is. */
+static void updated(CUgraphExec exec, CUgraph graph)
 {
-	return UPDATED(WEIGHED(REAL(cuGraphExecUpdate_v2)(hGraphExec, hGraph, resultInfo),
-	                       graph_exec, hGraphExec, sum_of(hGraph)));
+	const struct object_weight weight = sum_of(graph);
+
+	weigh(&object_type_graph_exec, HANDLE(exec), &weight);
+	sampled_updated_graph(exec, graph);
+}
+
+AFTER(cuGraphExecUpdate, (CUgraphExec, hGraphExec), (CUgraph, hGraph),
+      (CUgraphNode *, hErrorNode_out), (CUgraphExecUpdateResult *, updateResult_out))
+{
+	updated(hGraphExec, hGraph);
+}
+
+AFTER(cuGraphExecUpdate_v2, (CUgraphExec, hGraphExec), (CUgraph, hGraph),
+      (CUgraphExecUpdateResultInfo *, resultInfo))
+{
+	updated(hGraphExec, hGraph);
 }
 
 /* --- executable graphs --- */
 
-#define INSTANTIATED(call)                                                        \
-	({                                                                        \
-		CUresult made_ = CREATED_MEASURED(call, graph_exec, phGraphExec); \
-		if (made_ == CUDA_SUCCESS && phGraphExec) {                       \
-			WEIGHED(made_, graph_exec, *phGraphExec, sum_of(hGraph)); \
-			sampled_made_graph(*phGraphExec, hGraph);                 \
-		}                                                                 \
-		made_;                                                            \
-	})
-
-HOOK(cuGraphInstantiate, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
-     char *logBuffer, size_t bufferSize)
+static void instantiated(CUgraphExec exec, CUgraph graph)
 {
-	return INSTANTIATED(PASSING_GATE(
-	    REAL(cuGraphInstantiate)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
+	KEEP_ERRNO;
+	const struct object_weight weight = sum_of(graph);
+
+	if (!job_is_active())
+		return;
+	weigh(&object_type_graph_exec, HANDLE(exec), &weight);
+	sampled_made_graph(exec, graph);
 }
 
-HOOK(cuGraphInstantiate_v2, CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
-     char *logBuffer, size_t bufferSize)
-{
-	return INSTANTIATED(PASSING_GATE(
-	    REAL(cuGraphInstantiate_v2)(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
-}
+#define INSTANTIATES(symbol, ...)                                                             \
+	HOOK(symbol, CUgraphExec *phGraphExec, CUgraph hGraph, PAIRS(PARAMETER, __VA_ARGS__)) \
+	{                                                                                     \
+		CUresult result = CREATED_MEASURED(                                           \
+		    PASSING_GATE(FORWARD(symbol, (, phGraphExec), (, hGraph), __VA_ARGS__)),  \
+		    graph_exec, phGraphExec);                                                 \
+                                                                                              \
+		if (result == CUDA_SUCCESS && phGraphExec)                                    \
+			instantiated(*phGraphExec, hGraph);                                   \
+		return result;                                                                \
+	}
 
-HOOK(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
-     unsigned long long flags)
-{
-	return INSTANTIATED(
-	    PASSING_GATE(REAL(cuGraphInstantiateWithFlags)(phGraphExec, hGraph, flags)));
-}
-
-HOOK(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
-     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-	return INSTANTIATED(PASSING_GATE(
-	    REAL(cuGraphInstantiateWithParams)(phGraphExec, hGraph, instantiateParams)));
-}
-
-HOOK(cuGraphInstantiateWithParams_ptsz, CUgraphExec *phGraphExec, CUgraph hGraph,
-     CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-	return INSTANTIATED(PASSING_GATE(
-	    REAL(cuGraphInstantiateWithParams_ptsz)(phGraphExec, hGraph, instantiateParams)));
-}
+INSTANTIATES(cuGraphInstantiate, (CUgraphNode *, phErrorNode), (char *, logBuffer),
+             (size_t, bufferSize))
+INSTANTIATES(cuGraphInstantiate_v2, (CUgraphNode *, phErrorNode), (char *, logBuffer),
+             (size_t, bufferSize))
+INSTANTIATES(cuGraphInstantiateWithFlags, (unsigned long long, flags))
+INSTANTIATES(cuGraphInstantiateWithParams, (CUDA_GRAPH_INSTANTIATE_PARAMS *, instantiateParams))
+INSTANTIATES(cuGraphInstantiateWithParams_ptsz,
+             (CUDA_GRAPH_INSTANTIATE_PARAMS *, instantiateParams))
 
 HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 {
@@ -429,21 +333,12 @@ HOOK(cuGraphExecDestroy, CUgraphExec hGraphExec)
 	return result;
 }
 
-#define UPLOADED(call)                                                                      \
-	({                                                                                  \
-		CUresult uploaded_ =                                                        \
-		    MEASURED(PASSING_GATE(call), HANDLE(hGraphExec), MEASURED_MOST_OBJECT); \
-		if (job_is_active())                                                        \
-			graph_memory_settle();                                              \
-		uploaded_;                                                                  \
-	})
-
-HOOK(cuGraphUpload, CUgraphExec hGraphExec, CUstream hStream)
+BOTH(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec, hGraphExec), (CUstream, hStream))
 {
-	return UPLOADED(REAL(cuGraphUpload)(hGraphExec, hStream));
-}
+	CUresult result = MEASURED(PASSING_GATE(real(hGraphExec, hStream)), HANDLE(hGraphExec),
+	                           MEASURED_MOST_OBJECT);
 
-HOOK(cuGraphUpload_ptsz, CUgraphExec hGraphExec, CUstream hStream)
-{
-	return UPLOADED(REAL(cuGraphUpload_ptsz)(hGraphExec, hStream));
+	if (job_is_active())
+		graph_memory_settle();
+	return result;
 }

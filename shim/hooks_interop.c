@@ -3,14 +3,11 @@
 
 #include "shim/track.h"
 
-HOOK(cuImportExternalMemory, CUexternalMemory *extMem_out,
-     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+AFTER(cuImportExternalMemory, (CUexternalMemory *, extMem_out),
+      (const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *, memHandleDesc))
 {
-	CUresult result = REAL(cuImportExternalMemory)(extMem_out, memHandleDesc);
-
-	if (result == CUDA_SUCCESS && extMem_out && memHandleDesc)
+	if (extMem_out && memHandleDesc)
 		track(&object_type_external_memory, HANDLE(*extMem_out), memHandleDesc->size);
-	return result;
 }
 
 DESTROYS(cuDestroyExternalMemory, external_memory, extMem, (CUexternalMemory, extMem))

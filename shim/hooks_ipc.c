@@ -50,21 +50,6 @@ HOOK(cuIpcGetMemHandle, CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	return result;
 }
 
-/* Enters memory that was opened. How much it is, the driver says. */
-static CUresult opened(CUresult result, const CUdeviceptr *dptr)
-{
-	KEEP_ERRNO;
-	CUdeviceptr base;
-	size_t size;
-
-	if (result != CUDA_SUCCESS || !dptr || !job_is_active())
-		return result;
-	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *dptr) != CUDA_SUCCESS)
-		size = 0;
-	side_enter(&side_type_imported_memory, NULL, *dptr, size, 0);
-	return result;
-}
-
 /* Enters memory that was opened by a handle: the job has it already, or is charged for it now. */
 static CUresult opened_by_handle(CUresult result, const CUipcMemHandle *handle,
                                  const CUdeviceptr *dptr)
@@ -115,23 +100,18 @@ static bool open_ours(CUdeviceptr *pdptr, const CUipcMemHandle *handle, unsigned
 	return true;
 }
 
-HOOK(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
-{
-	CUresult result;
+#define OPENS(symbol)                                                                        \
+	HOOK(symbol, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)          \
+	{                                                                                    \
+		CUresult result;                                                             \
+                                                                                             \
+		if (open_ours(pdptr, &handle, Flags, &result))                               \
+			return result;                                                       \
+		return opened_by_handle(REAL(symbol)(pdptr, handle, Flags), &handle, pdptr); \
+	}
 
-	if (open_ours(pdptr, &handle, Flags, &result))
-		return result;
-	return opened_by_handle(REAL(cuIpcOpenMemHandle)(pdptr, handle, Flags), &handle, pdptr);
-}
-
-HOOK(cuIpcOpenMemHandle_v2, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
-{
-	CUresult result;
-
-	if (open_ours(pdptr, &handle, Flags, &result))
-		return result;
-	return opened_by_handle(REAL(cuIpcOpenMemHandle_v2)(pdptr, handle, Flags), &handle, pdptr);
-}
+OPENS(cuIpcOpenMemHandle)
+OPENS(cuIpcOpenMemHandle_v2)
 
 HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 {
@@ -152,57 +132,43 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 
 /* --- pools --- */
 
-static CUresult share(CUresult result, CUmemoryPool handle)
+AFTER(cuMemPoolExportToShareableHandle, (void *, handle_out), (CUmemoryPool, pool),
+      (CUmemAllocationHandleType, handleType), (unsigned long long, flags))
 {
-	KEEP_ERRNO;
-	struct pool *pool;
+	struct pool *known = pool_find(pool);
 
-	if (result != CUDA_SUCCESS || !job_is_active())
-		return result;
-	pool = pool_find(handle);
-	if (pool)
-		pool_share(pool);
-	pool_release(pool);
-	return result;
+	if (known)
+		pool_share(known);
+	pool_release(known);
 }
 
-HOOK(cuMemPoolExportToShareableHandle, void *handle_out, CUmemoryPool pool,
-     CUmemAllocationHandleType handleType, unsigned long long flags)
+AFTER(cuMemPoolImportFromShareableHandle, (CUmemoryPool *, pool_out), (void *, handle),
+      (CUmemAllocationHandleType, handleType), (unsigned long long, flags))
 {
-	return share(REAL(cuMemPoolExportToShareableHandle)(handle_out, pool, handleType, flags),
-	             pool);
-}
-
-HOOK(cuMemPoolImportFromShareableHandle, CUmemoryPool *pool_out, void *handle,
-     CUmemAllocationHandleType handleType, unsigned long long flags)
-{
-	KEEP_ERRNO;
-	CUresult result =
-	    REAL(cuMemPoolImportFromShareableHandle)(pool_out, handle, handleType, flags);
-
-	if (result == CUDA_SUCCESS && pool_out && job_is_active())
+	if (pool_out)
 		side_enter(&side_type_imported_memory, NULL, (uintptr_t)*pool_out, 0, 0);
-	return result;
 }
 
-HOOK(cuMemPoolExportPointer, CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+AFTER(cuMemPoolExportPointer, (CUmemPoolPtrExportData *, shareData_out), (CUdeviceptr, ptr))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemPoolExportPointer)(shareData_out, ptr);
-	struct allocation *a;
+	struct allocation *a = allocation_find(ptr);
 
-	if (result == CUDA_SUCCESS && job_is_active()) {
-		a = allocation_find(ptr);
-		if (a) {
-			a->is_shared = true;
-			resource_release(&a->resource);
-		}
+	if (a) {
+		a->is_shared = true;
+		resource_release(&a->resource);
 	}
-	return result;
 }
 
-HOOK(cuMemPoolImportPointer, CUdeviceptr *ptr_out, CUmemoryPool pool,
-     CUmemPoolPtrExportData *shareData)
+/* Enters memory that was opened. How much it is, the driver says. */
+AFTER(cuMemPoolImportPointer, (CUdeviceptr *, ptr_out), (CUmemoryPool, pool),
+      (CUmemPoolPtrExportData *, shareData))
 {
-	return opened(REAL(cuMemPoolImportPointer)(ptr_out, pool, shareData), ptr_out);
+	CUdeviceptr base;
+	size_t size;
+
+	if (!ptr_out)
+		return;
+	if (REAL(cuMemGetAddressRange_v2)(&base, &size, *ptr_out) != CUDA_SUCCESS)
+		size = 0;
+	side_enter(&side_type_imported_memory, NULL, *ptr_out, size, 0);
 }

@@ -6,7 +6,61 @@
 #include "shim/track.h"
 
 #include "core/memory/heat/image.h"
+#include "core/memory/heat/parameters.h"
 #include "shim/sampled.h"
+
+/*
+ * --- by what a function's parameters are known: an image and the name in it; modules may be loaded
+ * before there is an arena ---
+ */
+
+static void note_image(const struct resource_type *type, uint64_t code, const void *image)
+{
+	KEEP_ERRNO;
+	struct resource *object;
+
+	if (!image || !job_is_active() || !parameters_need_images())
+		return;
+	object = context_find_object(type, code);
+	if (object)
+		parameters_loaded(object, image);
+	resource_release(object);
+}
+
+/* Returns the resource that holds an image: a library's module has the library's. */
+static struct resource *image_holder(const struct resource_type *type, uint64_t code)
+{
+	struct resource *object = context_find_object(type, code);
+	uint64_t library = object ? object_owner(object) : 0;
+
+	if (!library)
+		return object;
+	resource_release(object);
+	return context_find_object(&object_type_library, library);
+}
+
+static void note_function(CUfunction function, const struct resource_type *owner_type,
+                          uint64_t owner, const char *name)
+{
+	KEEP_ERRNO;
+	struct resource *object;
+
+	if (!job_is_active() || !parameters_need_images())
+		return;
+	object = image_holder(owner_type, owner);
+	parameters_handed_out(function, object, name);
+	resource_release(object);
+}
+
+static void note_function_of(CUfunction function, CUkernel kernel)
+{
+	KEEP_ERRNO;
+
+	if (job_is_active() && parameters_need_images())
+		parameters_are_those_of(function, (CUfunction)kernel);
+}
+
+/* --- loaded --- */
 
 /*
  * A library remembers what it may come to: its memory is taken when something of it is asked for in
@@ -19,7 +73,7 @@
 		if (loaded_ == CUDA_SUCCESS && (out)) {                                         \
 			track_weighed(&object_type_##type, HANDLE(*(out)),                      \
 			              &(struct object_weight){.most = most_});                  \
-			sampled_image(&object_type_##type, HANDLE(*(out)), image);              \
+			note_image(&object_type_##type, HANDLE(*(out)), image);                 \
 		}                                                                               \
 		loaded_;                                                                        \
 	})
@@ -106,7 +160,7 @@ HOOK(cuModuleGetFunction, CUfunction *hfunc, CUmodule hmod, const char *name)
 	    function, hfunc, NULL, module, hmod);
 
 	if (result == CUDA_SUCCESS && hfunc)
-		sampled_function(*hfunc, &object_type_module, HANDLE(hmod), name);
+		note_function(*hfunc, &object_type_module, HANDLE(hmod), name);
 	return result;
 }
 
@@ -118,7 +172,7 @@ HOOK(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *name)
 	               kernel, pKernel, NULL, library, library);
 
 	if (result == CUDA_SUCCESS && pKernel)
-		sampled_function((CUfunction)*pKernel, &object_type_library, HANDLE(library), name);
+		note_function((CUfunction)*pKernel, &object_type_library, HANDLE(library), name);
 	return result;
 }
 
@@ -131,7 +185,7 @@ HOOK(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 	    function, pFunc, NULL, kernel, kernel);
 
 	if (result == CUDA_SUCCESS && pFunc)
-		sampled_function_of(*pFunc, kernel);
+		note_function_of(*pFunc, kernel);
 	return result;
 }
 

@@ -11,14 +11,10 @@
 #include "core/memory/alloc/advice.h"
 #include "core/memory/alloc/managed.h"
 
-HOOK(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+AFTER(cuMemAllocManaged, (CUdeviceptr *, dptr), (size_t, bytesize), (unsigned int, flags))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemAllocManaged)(dptr, bytesize, flags);
-
-	if (result == CUDA_SUCCESS && dptr && job_is_active())
+	if (dptr)
 		managed_made(*dptr, bytesize);
-	return result;
 }
 
 /* Cuts the range to what may come; false: nothing may. */
@@ -140,28 +136,18 @@ HOOK(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 }
 
 /* The driver judges the question; what our own advice would answer is put right after. */
-HOOK(cuMemRangeGetAttribute, void *data, size_t dataSize, CUmem_range_attribute attribute,
-     CUdeviceptr devPtr, size_t count)
+AFTER(cuMemRangeGetAttribute, (void *, data), (size_t, dataSize),
+      (CUmem_range_attribute, attribute), (CUdeviceptr, devPtr), (size_t, count))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemRangeGetAttribute)(data, dataSize, attribute, devPtr, count);
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		managed_answer(data, dataSize, attribute, devPtr, count);
-	return result;
+	managed_answer(data, dataSize, attribute, devPtr, count);
 }
 
-HOOK(cuMemRangeGetAttributes, void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
-     size_t numAttributes, CUdeviceptr devPtr, size_t count)
+AFTER(cuMemRangeGetAttributes, (void **, data), (size_t *, dataSizes),
+      (CUmem_range_attribute *, attributes), (size_t, numAttributes), (CUdeviceptr, devPtr),
+      (size_t, count))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemRangeGetAttributes)(data, dataSizes, attributes, numAttributes,
-	                                                devPtr, count);
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		for (size_t i = 0; i < numAttributes; i++)
-			managed_answer(data[i], dataSizes[i], attributes[i], devPtr, count);
-	return result;
+	for (size_t i = 0; i < numAttributes; i++)
+		managed_answer(data[i], dataSizes[i], attributes[i], devPtr, count);
 }
 
 /*

@@ -86,44 +86,24 @@ static CUresult allocate(struct async_request *r, CUdeviceptr *dptr, CUstream st
 	return result;
 }
 
-HOOK(cuMemAllocAsync, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+BOTH(cuMemAllocAsync, cuMemAllocAsync_ptsz, (CUdeviceptr *, dptr), (size_t, bytesize),
+     (CUstream, hStream))
 {
-	struct async_request r = {
-	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync)};
+	struct async_request r = {.size = bytesize, .stream = hStream, .alloc = real};
 
-	return allocate(&r, dptr, LEGACY(hStream));
+	return allocate(&r, dptr, NAMED(hStream));
 }
 
-HOOK(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
-	struct async_request r = {
-	    .size = bytesize, .stream = hStream, .alloc = REAL(cuMemAllocAsync_ptsz)};
-
-	return allocate(&r, dptr, PER_THREAD(hStream));
-}
-
-HOOK(cuMemAllocFromPoolAsync, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-     CUstream hStream)
+BOTH(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *, dptr),
+     (size_t, bytesize), (CUmemoryPool, pool), (CUstream, hStream))
 {
 	struct async_request r = {.size = bytesize,
 	                          .pool = pool,
 	                          .stream = hStream,
 	                          .names_pool = true,
-	                          .from_pool = REAL(cuMemAllocFromPoolAsync)};
+	                          .from_pool = real};
 
-	return allocate(&r, dptr, LEGACY(hStream));
-}
-
-HOOK(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-     CUstream hStream)
-{
-	struct async_request r = {.size = bytesize,
-	                          .pool = pool,
-	                          .stream = hStream,
-	                          .names_pool = true,
-	                          .from_pool = REAL(cuMemAllocFromPoolAsync_ptsz)};
-
-	return allocate(&r, dptr, PER_THREAD(hStream));
+	return allocate(&r, dptr, NAMED(hStream));
 }
 
 struct async_free {
@@ -138,94 +118,68 @@ static CUresult native_free_async(void *cookie, CUdeviceptr address)
 	return PASSING_GATE(f->native(address, f->stream));
 }
 
-static CUresult release_async(CUdeviceptr dptr, struct async_free *f, CUstream stream)
+BOTH(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr, dptr), (CUstream, hStream))
 {
 	KEEP_ERRNO;
-	const struct vmem_free how = {native_free_async, f, stream};
+	struct async_free f = {hStream, real};
+	const struct vmem_free how = {native_free_async, &f, NAMED(hStream)};
 
-	if (!job_is_active() || is_capturing(stream))
-		return PASSING_GATE(f->native(dptr, f->stream));
+	if (!job_is_active() || is_capturing(how.wait))
+		return PASSING_GATE(real(dptr, hStream));
 	return vmem_free(dptr, &how);
-}
-
-HOOK(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
-{
-	struct async_free f = {hStream, REAL(cuMemFreeAsync)};
-
-	return release_async(dptr, &f, LEGACY(hStream));
-}
-
-HOOK(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
-{
-	struct async_free f = {hStream, REAL(cuMemFreeAsync_ptsz)};
-
-	return release_async(dptr, &f, PER_THREAD(hStream));
 }
 
 /* --- the pools --- */
 
-/* Learns of a pool that the program was given; of which device, if of any, the location says. */
-static CUresult learn(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
-                      bool is_new)
+/* Returns the device on which a pool is; NULL: it is on none, or on none of the job's. */
+static struct device *device_of(const CUmemLocation *location)
 {
-	KEEP_ERRNO;
-	struct device *device;
-
-	if (result != CUDA_SUCCESS || !job_is_active() || !pool || !*pool || !location ||
-	    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return result;
-	device = device_set_by_handle(job_devices(), location->id);
-	if (!device)
-		return result;
-	if (is_new)
-		pool_made(device, *pool);
-	else
-		pool_met(device, *pool);
-	return result;
+	return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE
+	           ? device_set_by_handle(job_devices(), location->id)
+	           : NULL;
 }
 
-static CUresult learn_of_device(CUresult result, const CUmemoryPool *pool, CUdevice device)
+/* Learns of a pool that the program was given. Managed ones are on a device, too. */
+static void meet(const CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type)
 {
-	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-
-	return learn(result, pool, &location, false);
-}
-
-/* Learns of a pool of any type: managed ones are on a device, too. */
-static CUresult learn_typed(CUresult result, const CUmemoryPool *pool,
-                            const CUmemLocation *location, CUmemAllocationType type)
-{
+	struct device *device = device_of(location);
 	struct pool *known;
 
-	learn(result, pool, location, false);
-	if (result != CUDA_SUCCESS || type == CU_MEM_ALLOCATION_TYPE_PINNED || !pool ||
-	    !job_is_active())
-		return result;
+	if (device && pool && *pool)
+		pool_met(device, *pool);
+	if (type == CU_MEM_ALLOCATION_TYPE_PINNED || !pool)
+		return;
 	known = pool_find(*pool);
 	if (known)
 		pool_leave_to_driver(known);
 	pool_release(known);
-	return result;
 }
 
-HOOK(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+static void meet_on(const CUmemoryPool *pool, CUdevice device)
 {
-	CUresult result = learn(REAL(cuMemPoolCreate)(pool, poolProps), pool,
-	                        poolProps ? &poolProps->location : NULL, true);
+	const CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+
+	meet(pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
+}
+
+AFTER(cuMemPoolCreate, (CUmemoryPool *, pool), (const CUmemPoolProps *, poolProps))
+{
+	struct device *device = poolProps ? device_of(&poolProps->location) : NULL;
 	struct pool *known;
 
-	if (result != CUDA_SUCCESS || !pool || !poolProps || !job_is_active())
-		return result;
+	if (!pool || !poolProps)
+		return;
+	if (device && *pool)
+		pool_made(device, *pool);
 	known = pool_find(*pool);
 	if (!known)
-		return result;
+		return;
 	pool_bound(known, poolProps->maxSize);
 	if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || poolProps->usage)
 		pool_leave_to_driver(known);
 	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		pool_share(known);
 	pool_release(known);
-	return result;
 }
 
 HOOK(cuMemPoolDestroy, CUmemoryPool pool)
@@ -246,36 +200,37 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 	return result;
 }
 
-HOOK(cuDeviceGetDefaultMemPool, CUmemoryPool *pool_out, CUdevice dev)
+AFTER(cuDeviceGetDefaultMemPool, (CUmemoryPool *, pool_out), (CUdevice, dev))
 {
-	return learn_of_device(REAL(cuDeviceGetDefaultMemPool)(pool_out, dev), pool_out, dev);
+	meet_on(pool_out, dev);
 }
 
-HOOK(cuDeviceGetMemPool, CUmemoryPool *pool, CUdevice dev)
+AFTER(cuDeviceGetMemPool, (CUmemoryPool *, pool), (CUdevice, dev))
 {
-	return learn_of_device(REAL(cuDeviceGetMemPool)(pool, dev), pool, dev);
+	meet_on(pool, dev);
 }
 
-HOOK(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
+AFTER(cuDeviceSetMemPool, (CUdevice, dev), (CUmemoryPool, pool))
 {
-	return learn_of_device(REAL(cuDeviceSetMemPool)(dev, pool), &pool, dev);
+	meet_on(&pool, dev);
 }
 
-HOOK(cuMemGetDefaultMemPool, CUmemoryPool *pool_out, CUmemLocation *location,
-     CUmemAllocationType type)
+AFTER(cuMemGetDefaultMemPool, (CUmemoryPool *, pool_out), (CUmemLocation *, location),
+      (CUmemAllocationType, type))
 {
-	return learn_typed(REAL(cuMemGetDefaultMemPool)(pool_out, location, type), pool_out,
-	                   location, type);
+	meet(pool_out, location, type);
 }
 
-HOOK(cuMemGetMemPool, CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+AFTER(cuMemGetMemPool, (CUmemoryPool *, pool), (CUmemLocation *, location),
+      (CUmemAllocationType, type))
 {
-	return learn_typed(REAL(cuMemGetMemPool)(pool, location, type), pool, location, type);
+	meet(pool, location, type);
 }
 
-HOOK(cuMemSetMemPool, CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+AFTER(cuMemSetMemPool, (CUmemLocation *, location), (CUmemAllocationType, type),
+      (CUmemoryPool, pool))
 {
-	return learn_typed(REAL(cuMemSetMemPool)(location, type, pool), &pool, location, type);
+	meet(&pool, location, type);
 }
 
 /* The driver may keep less, by what is kept here. */
@@ -300,31 +255,20 @@ HOOK(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 	return result;
 }
 
-HOOK(cuMemPoolGetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-	KEEP_ERRNO;
-	struct pool *known = job_is_active() ? pool_find(pool) : NULL;
-	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+#define ANSWERS(symbol, answer)                                                                  \
+	HOOK(symbol, CUmemoryPool pool, CUmemPool_attribute attr, void *value)                   \
+	{                                                                                        \
+		KEEP_ERRNO;                                                                      \
+		struct pool *known = job_is_active() ? pool_find(pool) : NULL;                   \
+		CUresult result = known ? answer(known, attr, value) : CUDA_ERROR_NOT_SUPPORTED; \
+                                                                                                 \
+		pool_release(known);                                                             \
+		return result == CUDA_ERROR_NOT_SUPPORTED ? REAL(symbol)(pool, attr, value)      \
+		                                          : result;                              \
+	}
 
-	if (known)
-		result = pool_get_attribute(known, attr, value);
-	pool_release(known);
-	return result == CUDA_ERROR_NOT_SUPPORTED ? REAL(cuMemPoolGetAttribute)(pool, attr, value)
-	                                          : result;
-}
-
-HOOK(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-	KEEP_ERRNO;
-	struct pool *known = job_is_active() ? pool_find(pool) : NULL;
-	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-
-	if (known)
-		result = pool_set_attribute(known, attr, value);
-	pool_release(known);
-	return result == CUDA_ERROR_NOT_SUPPORTED ? REAL(cuMemPoolSetAttribute)(pool, attr, value)
-	                                          : result;
-}
+ANSWERS(cuMemPoolGetAttribute, pool_get_attribute)
+ANSWERS(cuMemPoolSetAttribute, pool_set_attribute)
 
 HOOK(cuDeviceGraphMemTrim, CUdevice device)
 {
@@ -337,24 +281,15 @@ HOOK(cuDeviceGraphMemTrim, CUdevice device)
 }
 
 /* Rights to a pool are rights to what was spilled instead of being allocated from it. */
-HOOK(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+AFTER(cuMemPoolSetAccess, (CUmemoryPool, pool), (const CUmemAccessDesc *, map), (size_t, count))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemPoolSetAccess)(pool, map, count);
-	struct pool *known;
+	struct pool *known = map ? pool_find(pool) : NULL;
 
-	if (result != CUDA_SUCCESS || !map || !job_is_active())
-		return result;
-	known = pool_find(pool);
 	for (size_t i = 0; known && i < count; i++) {
-		struct device *reader =
-		    map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
-		        ? device_set_by_handle(job_devices(), map[i].location.id)
-		        : NULL;
+		struct device *reader = device_of(&map[i].location);
 
 		if (reader && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			elastic_open_to(pool_device(known), reader);
 	}
 	pool_release(known);
-	return result;
 }

@@ -6,59 +6,31 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/move/lull.h"
 
-/* Where work is waited for, the driver gives back what its pools need not keep. */
-#define SETTLED(call)                  \
-	({                             \
-		KEEP_ERRNO;            \
-		CUresult result_;      \
-		job_break();           \
-		result_ = (call);      \
-		if (job_is_active())   \
-			vmem_waited(); \
-		result_;               \
-	})
-
-static CUresult all_is_done(CUresult result)
-{
-	KEEP_ERRNO;
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		freed_settle();
-	return result;
-}
-
 /*
- * Notes that the program has waited. Comes last: what else is to be done now would wait for what
- * moves.
+ * Hooks a wait. Where work is waited for, the driver gives back what its pools need not keep; where
+ * all of it was, what was freed goes. That the program has waited comes last: what else is to be
+ * done now would wait for what moves.
  */
-static CUresult waited(CUresult result)
-{
-	if (result == CUDA_SUCCESS)
-		lull_has_come();
-	return result;
-}
+#define WAITS(symbol, is_for_all, parameters, arguments) \
+	HOOK(symbol, parameters)                         \
+	{                                                \
+		KEEP_ERRNO;                              \
+		CUresult result;                         \
+                                                         \
+		job_break();                             \
+		result = REAL(symbol)(arguments);        \
+		if (job_is_active())                     \
+			vmem_waited();                   \
+		if (result != CUDA_SUCCESS)              \
+			return result;                   \
+		if (is_for_all && job_is_active())       \
+			freed_settle();                  \
+		lull_has_come();                         \
+		return result;                           \
+	}
 
-HOOK(cuCtxSynchronize, void)
-{
-	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize)())));
-}
-
-HOOK(cuCtxSynchronize_v2, CUcontext ctx)
-{
-	return waited(all_is_done(SETTLED(REAL(cuCtxSynchronize_v2)(ctx))));
-}
-
-HOOK(cuEventSynchronize, CUevent hEvent)
-{
-	return waited(SETTLED(REAL(cuEventSynchronize)(hEvent)));
-}
-
-HOOK(cuStreamSynchronize, CUstream hStream)
-{
-	return waited(SETTLED(REAL(cuStreamSynchronize)(hStream)));
-}
-
-HOOK(cuStreamSynchronize_ptsz, CUstream hStream)
-{
-	return waited(SETTLED(REAL(cuStreamSynchronize_ptsz)(hStream)));
-}
+WAITS(cuCtxSynchronize, true, void, )
+WAITS(cuCtxSynchronize_v2, true, CUcontext ctx, ctx)
+WAITS(cuEventSynchronize, false, CUevent hEvent, hEvent)
+WAITS(cuStreamSynchronize, false, CUstream hStream, hStream)
+WAITS(cuStreamSynchronize_ptsz, false, CUstream hStream, hStream)

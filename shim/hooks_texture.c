@@ -2,20 +2,15 @@
 #include "shim/sampled.h"
 #include "shim/track.h"
 
-HOOK(cuTexObjectCreate, CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
-     const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+AFTER(cuTexObjectCreate, (CUtexObject *, pTexObject), (const CUDA_RESOURCE_DESC *, pResDesc),
+      (const CUDA_TEXTURE_DESC *, pTexDesc), (const CUDA_RESOURCE_VIEW_DESC *, pResViewDesc))
 {
-	CUresult result =
-	    CREATED(REAL(cuTexObjectCreate)(pTexObject, pResDesc, pTexDesc, pResViewDesc), texture,
-	            pTexObject);
-
-	if (result != CUDA_SUCCESS || !pResDesc)
-		return result;
-	if (pResDesc->resType == CU_RESOURCE_TYPE_LINEAR)
+	if (pTexObject)
+		track(&object_type_texture, HANDLE(*pTexObject), 0);
+	if (pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_LINEAR)
 		sampled_hide(pResDesc->res.linear.devPtr);
-	else if (pResDesc->resType == CU_RESOURCE_TYPE_PITCH2D)
+	else if (pResDesc && pResDesc->resType == CU_RESOURCE_TYPE_PITCH2D)
 		sampled_hide(pResDesc->res.pitch2D.devPtr);
-	return result;
 }
 
 DESTROYS(cuTexObjectDestroy, texture, texObject, (CUtexObject, texObject))

@@ -27,31 +27,17 @@ static void tell_info(size_t *free, size_t *total)
 		*total = real_total;
 }
 
-HOOK(cuMemGetInfo_v2, size_t *free, size_t *total)
+AFTER(cuMemGetInfo_v2, (size_t *, free), (size_t *, total))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemGetInfo_v2)(free, total);
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		tell_info(free, total);
-	return result;
+	tell_info(free, total);
 }
 
-static uint64_t total_of(CUdevice dev, uint64_t hardware)
+AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 {
 	struct device *device = device_set_by_handle(job_devices(), dev);
 
-	return device ? told_total(device, hardware) : hardware;
-}
-
-HOOK(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
-{
-	KEEP_ERRNO;
-	CUresult result = REAL(cuDeviceTotalMem_v2)(bytes, dev);
-
-	if (result == CUDA_SUCCESS && job_is_active())
-		*bytes = total_of(dev, *bytes);
-	return result;
+	if (device)
+		*bytes = told_total(device, *bytes);
 }
 
 HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)

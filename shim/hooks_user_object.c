@@ -7,14 +7,10 @@
 #include "core/job/job.h"
 
 /* References that the program and its graphs hold, as far as the calls say. */
-static void hold(CUresult result, CUuserObject object, int64_t change)
+static void hold(CUuserObject object, int64_t change)
 {
-	KEEP_ERRNO;
-	struct resource *known;
+	struct resource *known = context_find_object(&object_type_user_object, HANDLE(object));
 
-	if (result != CUDA_SUCCESS || !job_is_active())
-		return;
-	known = context_find_object(&object_type_user_object, HANDLE(object));
 	if (known)
 		object_use(known, change);
 	resource_release(known);
@@ -60,36 +56,28 @@ HOOK(cuUserObjectCreate, CUuserObject *object_out, void *ptr, CUhostFn destroy,
 	}
 	atomic_store(&u->object, HANDLE(*object_out));
 	track(&object_type_user_object, HANDLE(*object_out), 0);
-	hold(result, *object_out, initialRefcount);
+	hold(*object_out, initialRefcount);
 	return result;
 }
 
-#define HELD(call, object, change)           \
-	({                                   \
-		CUresult held_ = (call);     \
-		hold(held_, object, change); \
-		held_;                       \
-	})
-
-HOOK(cuUserObjectRetain, CUuserObject object, unsigned int count)
+AFTER(cuUserObjectRetain, (CUuserObject, object), (unsigned int, count))
 {
-	return HELD(REAL(cuUserObjectRetain)(object, count), object, count);
+	hold(object, count);
 }
 
-HOOK(cuUserObjectRelease, CUuserObject object, unsigned int count)
+AFTER(cuUserObjectRelease, (CUuserObject, object), (unsigned int, count))
 {
-	return HELD(REAL(cuUserObjectRelease)(object, count), object, -(int64_t)count);
+	hold(object, -(int64_t)count);
 }
 
 /* Moved references only change their holder. */
-HOOK(cuGraphRetainUserObject, CUgraph graph, CUuserObject object, unsigned int count,
-     unsigned int flags)
+AFTER(cuGraphRetainUserObject, (CUgraph, graph), (CUuserObject, object), (unsigned int, count),
+      (unsigned int, flags))
 {
-	return HELD(REAL(cuGraphRetainUserObject)(graph, object, count, flags), object,
-	            flags & CU_GRAPH_USER_OBJECT_MOVE ? 0 : count);
+	hold(object, flags & CU_GRAPH_USER_OBJECT_MOVE ? 0 : count);
 }
 
-HOOK(cuGraphReleaseUserObject, CUgraph graph, CUuserObject object, unsigned int count)
+AFTER(cuGraphReleaseUserObject, (CUgraph, graph), (CUuserObject, object), (unsigned int, count))
 {
-	return HELD(REAL(cuGraphReleaseUserObject)(graph, object, count), object, -(int64_t)count);
+	hold(object, -(int64_t)count);
 }

@@ -131,28 +131,20 @@ HOOK(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *prop,
 	return result;
 }
 
-HOOK(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationProp *prop,
-     CUmemAllocationGranularity_flags option)
+AFTER(cuMemGetAllocationGranularity, (size_t *, granularity), (const CUmemAllocationProp *, prop),
+      (CUmemAllocationGranularity_flags, option))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemGetAllocationGranularity)(granularity, prop, option);
-
-	if (result == CUDA_SUCCESS && granularity && prop && job_is_active())
+	if (granularity && prop)
 		*granularity = own_granularity(job_devices(), prop, option, *granularity);
-	return result;
 }
 
 /* --- addresses --- */
 
-HOOK(cuMemAddressReserve, CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
-     unsigned long long flags)
+AFTER(cuMemAddressReserve, (CUdeviceptr *, ptr), (size_t, size), (size_t, alignment),
+      (CUdeviceptr, addr), (unsigned long long, flags))
 {
-	KEEP_ERRNO;
-	CUresult result = REAL(cuMemAddressReserve)(ptr, size, alignment, addr, flags);
-
-	if (result == CUDA_SUCCESS && ptr && job_is_active())
+	if (ptr)
 		side_enter(&side_type_reservation, NULL, *ptr, size, 0);
-	return result;
 }
 
 HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
@@ -257,29 +249,19 @@ static CUresult map_translated(__typeof__(&cuMemMapArrayAsync) map, const CUarra
 	return result;
 }
 
-static CUresult map_tiles(__typeof__(&cuMemMapArrayAsync) map, CUarrayMapInfo *list,
-                          unsigned int count, CUstream stream)
+BOTH(cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz, (CUarrayMapInfo *, mapInfoList),
+     (unsigned int, count), (CUstream, hStream))
 {
 	KEEP_ERRNO;
 	bool translate = false;
 
-	if (!list || !job_is_active())
-		return PASSING_GATE(map(list, count, stream));
-	pin_tiles(list, count);
+	if (!mapInfoList || !job_is_active())
+		return PASSING_GATE(real(mapInfoList, count, hStream));
+	pin_tiles(mapInfoList, count);
 	for (unsigned int i = 0; i < count; i++)
-		translate |= is_ours(&list[i]);
-	return translate ? PASSING_GATE(map_translated(map, list, count, stream))
-	                 : PASSING_GATE(map(list, count, stream));
-}
-
-HOOK(cuMemMapArrayAsync, CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream)
-{
-	return map_tiles(REAL(cuMemMapArrayAsync), mapInfoList, count, hStream);
-}
-
-HOOK(cuMemMapArrayAsync_ptsz, CUarrayMapInfo *mapInfoList, unsigned int count, CUstream hStream)
-{
-	return map_tiles(REAL(cuMemMapArrayAsync_ptsz), mapInfoList, count, hStream);
+		translate |= is_ours(&mapInfoList[i]);
+	return PASSING_GATE(translate ? map_translated(real, mapInfoList, count, hStream)
+	                              : real(mapInfoList, count, hStream));
 }
 
 /* A descriptor for the network card and its like, which keep addresses. */

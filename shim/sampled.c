@@ -126,8 +126,6 @@ static void keep_ends(const struct node_use *use)
 
 void sampled_node(CUgraph graph, const struct node_use *use)
 {
-	KEEP_ERRNO;
-
 	keep_ends(use);
 	if (is_wanted())
 		credit(whole_of(graph), use);
@@ -138,7 +136,6 @@ void sampled_node(CUgraph graph, const struct node_use *use)
  */
 void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 {
-	KEEP_ERRNO;
 	uint64_t graph;
 
 	keep_ends(use);
@@ -150,8 +147,6 @@ void sampled_changed_node(CUgraphNode node, const struct node_use *use)
 
 void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
 {
-	KEEP_ERRNO;
-
 	keep_ends(use);
 	if (is_wanted())
 		credit(exec, use);
@@ -159,32 +154,24 @@ void sampled_exec_node(CUgraphExec exec, const struct node_use *use)
 
 void sampled_made_graph(const void *to, CUgraph from)
 {
-	KEEP_ERRNO;
-
 	if (is_wanted())
 		heat_graph_add(to, whole_of(from));
 }
 
 void sampled_updated_graph(CUgraphExec exec, CUgraph from)
 {
-	KEEP_ERRNO;
-
 	if (is_wanted())
 		heat_graph_replace(exec, whole_of(from));
 }
 
 void sampled_forget_graph(const void *graph)
 {
-	KEEP_ERRNO;
-
 	if (is_wanted())
 		heat_graph_forget(graph);
 }
 
 void sampled_captured_graph(CUgraph graph)
 {
-	KEEP_ERRNO;
-
 	if (is_wanted())
 		heat_graph_capture_ended(graph ? whole_of(graph) : NULL);
 }
@@ -197,54 +184,6 @@ void sampled_hide(CUdeviceptr address)
 
 	if (is_wanted())
 		heat_hide(address);
-}
-
-/* --- functions; modules may be loaded before there is an arena --- */
-
-void sampled_image(const struct resource_type *type, uint64_t code, const void *image)
-{
-	KEEP_ERRNO;
-	struct resource *object;
-
-	if (!image || !job_is_active() || !parameters_need_images())
-		return;
-	object = context_find_object(type, code);
-	if (object)
-		parameters_loaded(object, image);
-	resource_release(object);
-}
-
-/* Returns the resource that holds an image: a library's module has the library's. */
-static struct resource *image_holder(const struct resource_type *type, uint64_t code)
-{
-	struct resource *object = context_find_object(type, code);
-	uint64_t library = object ? object_owner(object) : 0;
-
-	if (!library)
-		return object;
-	resource_release(object);
-	return context_find_object(&object_type_library, library);
-}
-
-void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
-                      const char *name)
-{
-	KEEP_ERRNO;
-	struct resource *object;
-
-	if (!job_is_active() || !parameters_need_images())
-		return;
-	object = image_holder(owner_type, owner);
-	parameters_handed_out(function, object, name);
-	resource_release(object);
-}
-
-void sampled_function_of(CUfunction function, CUkernel kernel)
-{
-	KEEP_ERRNO;
-
-	if (job_is_active() && parameters_need_images())
-		parameters_are_those_of(function, (CUfunction)kernel);
 }
 
 void sampled_forget_asked(void)

@@ -34,7 +34,9 @@ void sampled_copies(const CUdeviceptr *a, const CUdeviceptr *b, size_t count);
 bool sampled_async(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream,
                    CUresult *result);
 
-/* --- what graphs are credited with (core/memory/heat/used.h); not sampled --- */
+/*
+ * --- what graphs are credited with (core/memory/heat/used.h); not sampled; for who keeps errno ---
+ */
 
 /* A node's use of memory: a kernel's parameters, or addresses, or another graph. */
 struct node_use {
@@ -66,14 +68,6 @@ void sampled_captured_graph(CUgraph graph);
 
 /* Notes that a descriptor was made that leads to this address. */
 void sampled_hide(CUdeviceptr address);
-/*
- * Notes by what a function's parameters are known: an image, loaded as a module or library, and the
- * name in it.
- */
-void sampled_image(const struct resource_type *type, uint64_t code, const void *image);
-void sampled_function(CUfunction function, const struct resource_type *owner_type, uint64_t owner,
-                      const char *name);
-void sampled_function_of(CUfunction function, CUkernel kernel);
 /*
  * Forgets what the driver said of functions, when one may be about to go: it is asked again, as
  * their handles may be others' soon.

@@ -49,17 +49,58 @@ extern void *shim_real[ENTRY_COUNT];
 	        ".popsection");                                                          \
 	static CUresult hook_##symbol(__VA_ARGS__)
 
+/* The driver's own call with a hook's parameters; here and below they are (type, name) pairs. */
+#define FORWARD(symbol, ...) REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))
+
 /*
  * A hook that passes the gate and forwards: GATED(cuFoo, (type, name), ...). GATED_2 is for two
  * symbols with the same parameters, mostly the forms with and without per-thread default streams.
  */
-#define GATED(symbol, ...)                                                       \
-	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                              \
-	{                                                                        \
-		job_break();                                                     \
-		return PASSING_GATE(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__))); \
+#define GATED(symbol, ...)                                         \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                \
+	{                                                          \
+		job_break();                                       \
+		return PASSING_GATE(FORWARD(symbol, __VA_ARGS__)); \
 	}
 #define GATED_2(symbol, other, ...) GATED(symbol, __VA_ARGS__) GATED(other, __VA_ARGS__)
+
+/*
+ * A hook that forwards, and then does something where the driver succeeded and the job is active:
+ * AFTER(cuFoo, (type, name), ...) { body without a result }.
+ */
+#define AFTER(symbol, ...)                                                \
+	static inline void after_##symbol(PAIRS(PARAMETER, __VA_ARGS__)); \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                       \
+	{                                                                 \
+		KEEP_ERRNO;                                               \
+		CUresult result = FORWARD(symbol, __VA_ARGS__);           \
+		if (result == CUDA_SUCCESS && job_is_active())            \
+			after_##symbol(PAIRS(ARGUMENT, __VA_ARGS__));     \
+		return result;                                            \
+	}                                                                 \
+	static inline void after_##symbol(PAIRS(PARAMETER, __VA_ARGS__))
+
+/*
+ * Two hooks with one body: the form for the legacy default stream and that for the thread's own.
+ * In it real() is the driver's function, and NAMED(stream) a stream by its explicit name.
+ */
+#define BOTH(symbol, other, ...)                                                                  \
+	static inline CUresult both_##symbol(__typeof__(&(symbol)) real, CUstream default_stream, \
+	                                     PAIRS(PARAMETER, __VA_ARGS__));                      \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                                               \
+	{                                                                                         \
+		return both_##symbol(REAL(symbol), CU_STREAM_LEGACY,                              \
+		                     PAIRS(ARGUMENT, __VA_ARGS__));                               \
+	}                                                                                         \
+	HOOK(other, PAIRS(PARAMETER, __VA_ARGS__))                                                \
+	{                                                                                         \
+		return both_##symbol(REAL(other), CU_STREAM_PER_THREAD,                           \
+		                     PAIRS(ARGUMENT, __VA_ARGS__));                               \
+	}                                                                                         \
+	static inline CUresult both_##symbol(__typeof__(&(symbol)) real,                          \
+	                                     CUstream default_stream __attribute__((unused)),     \
+	                                     PAIRS(PARAMETER, __VA_ARGS__))
+#define NAMED(stream) ((stream) ? (stream) : default_stream)
 
 #define PASSING_GATE(call)        \
 	({                        \
@@ -70,21 +111,22 @@ extern void *shim_real[ENTRY_COUNT];
 		passed_;          \
 	})
 
-/* (type, name) pairs to a parameter list or an argument list; up to ten. */
-#define PARAMETER(type, name)                         type name
-#define ARGUMENT(type, name)                          name
-#define PAIRS(what, ...)                              PAIRS_N(__VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(what, __VA_ARGS__)
-#define PAIRS_N(a, b, c, d, e, f, g, h, i, j, n, ...) PAIRS_##n
-#define PAIRS_1(what, a)                              what a
-#define PAIRS_2(what, a, ...)                         what a, PAIRS_1(what, __VA_ARGS__)
-#define PAIRS_3(what, a, ...)                         what a, PAIRS_2(what, __VA_ARGS__)
-#define PAIRS_4(what, a, ...)                         what a, PAIRS_3(what, __VA_ARGS__)
-#define PAIRS_5(what, a, ...)                         what a, PAIRS_4(what, __VA_ARGS__)
-#define PAIRS_6(what, a, ...)                         what a, PAIRS_5(what, __VA_ARGS__)
-#define PAIRS_7(what, a, ...)                         what a, PAIRS_6(what, __VA_ARGS__)
-#define PAIRS_8(what, a, ...)                         what a, PAIRS_7(what, __VA_ARGS__)
-#define PAIRS_9(what, a, ...)                         what a, PAIRS_8(what, __VA_ARGS__)
-#define PAIRS_10(what, a, ...)                        what a, PAIRS_9(what, __VA_ARGS__)
+/* (type, name) pairs to a parameter list or an argument list; up to eleven. */
+#define PARAMETER(type, name)                            type name __attribute__((unused))
+#define ARGUMENT(type, name)                             name
+#define PAIRS(what, ...)                                 PAIRS_N(__VA_ARGS__, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(what, __VA_ARGS__)
+#define PAIRS_N(a, b, c, d, e, f, g, h, i, j, k, n, ...) PAIRS_##n
+#define PAIRS_1(what, a)                                 what a
+#define PAIRS_2(what, a, ...)                            what a, PAIRS_1(what, __VA_ARGS__)
+#define PAIRS_3(what, a, ...)                            what a, PAIRS_2(what, __VA_ARGS__)
+#define PAIRS_4(what, a, ...)                            what a, PAIRS_3(what, __VA_ARGS__)
+#define PAIRS_5(what, a, ...)                            what a, PAIRS_4(what, __VA_ARGS__)
+#define PAIRS_6(what, a, ...)                            what a, PAIRS_5(what, __VA_ARGS__)
+#define PAIRS_7(what, a, ...)                            what a, PAIRS_6(what, __VA_ARGS__)
+#define PAIRS_8(what, a, ...)                            what a, PAIRS_7(what, __VA_ARGS__)
+#define PAIRS_9(what, a, ...)                            what a, PAIRS_8(what, __VA_ARGS__)
+#define PAIRS_10(what, a, ...)                           what a, PAIRS_9(what, __VA_ARGS__)
+#define PAIRS_11(what, a, ...)                           what a, PAIRS_10(what, __VA_ARGS__)
 
 /* First in a hook that does more than forward: errno is the program's. */
 #define KEEP_ERRNO __attribute__((cleanup(shim_restore_errno), unused)) int kept_errno = errno
