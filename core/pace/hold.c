@@ -18,7 +18,7 @@
 #define PATIENCE_UNKNOWN_NS 250000000ull
 #define PATIENCE_MAX_NS     1000000000ull
 /* Naps while work is in flight, or others have the turn. */
-#define NAP_MIN_NS    30000u
+#define NAP_MIN_NS    20000u
 #define NAP_MAX_NS    500000u
 #define NAP_FLIGHT_NS 250000u
 #define NAP_JOINT_NS  150000u
@@ -65,7 +65,7 @@ static uint64_t patience(const struct pacer *p)
 /* Returns whether to wait, not for ever, because more than `most` rounds are in flight. */
 static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wait *wait)
 {
-	uint64_t nap;
+	uint64_t nap, late;
 
 	if (busy_running(p->busy) <= most)
 		return false;
@@ -81,11 +81,15 @@ static bool waits_for_flight(struct pacer *p, int most, uint64_t now, struct wai
 		p->one = true;
 		return false;
 	}
-	nap = (now - p->waits_ns) / 16;
+	/* It is looked at the more often the nearer it is to when it should be done. */
+	late = most ? now - p->waits_ns : now > p->expected_ns ? now - p->expected_ns : 0;
+	nap = late / 16;
 	nap = nap < NAP_MIN_NS ? NAP_MIN_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
+	if (!most && p->expected_ns > now && p->expected_ns < now + nap)
+		nap = p->expected_ns - now;
 	*wait = (struct wait){FLIGHT, now + nap};
 	/* It is not looked at before it should be done; but what is expected may be too much. */
-	if (!most && p->expected_ns > wait->until_ns + 2 * NAP_MIN_NS) {
+	if (!most && p->expected_ns > now + 2 * NAP_MIN_NS) {
 		uint64_t left = p->expected_ns - 2 * NAP_MIN_NS - now, most_ns = left / 8;
 		uint64_t grown_ns = NAP_MIN_NS + (now - p->waits_ns) / 2;
 
@@ -137,6 +141,16 @@ void pacer_pass_turn(struct pacer *p, uint64_t now)
 		           .duration_ns = age);
 }
 
+/* Returns the wait for the turn, no longer than until its holder may have lost it. */
+static struct wait wait_for_turn(const struct pacer *p, uint64_t now)
+{
+	uint64_t until = turn_is_lost_at(&p->turn);
+
+	if (until <= now || until > now + NAP_TURN_NS)
+		until = now + NAP_TURN_NS;
+	return (struct wait){TURN, until};
+}
+
 /* Returns what the next round waits for now. The lock is held, the last round closed. */
 static struct wait next_wait(struct pacer *p, uint64_t now)
 {
@@ -153,7 +167,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	if (p->streams) {
 		waits_for_flight(p, 1, now, &wait);
 		if (wait.what == NOTHING && !turn_take(&p->turn, now))
-			wait = (struct wait){TURN, now + NAP_TURN_NS};
+			wait = wait_for_turn(p, now);
 		return wait;
 	}
 	p->levels = align_is_behind(&p->align, now);
@@ -175,7 +189,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	if (end > now) {
 		if (align_helps(&p->align, now)) {
 			if (!turn_take(&p->turn, now))
-				return (struct wait){TURN, now + NAP_TURN_NS};
+				return wait_for_turn(p, now);
 			p->one = true;
 			return wait;
 		}
@@ -190,7 +204,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 		return wait;
 	}
 	if (!turn_take(&p->turn, now))
-		wait = (struct wait){TURN, now + NAP_TURN_NS};
+		wait = wait_for_turn(p, now);
 	return wait;
 }
 

@@ -208,6 +208,14 @@ static bool somebody_goes_first(const struct turn *turn, uint64_t now)
 	return false;
 }
 
+uint64_t turn_is_lost_at(const struct turn *turn)
+{
+	uint64_t holder = LOAD(turn->turns->holder);
+	const struct turn_lane *lane = holder ? lane_of(turn->turns, holder) : NULL;
+
+	return lane ? LOAD(lane->seen_ns) + TURN_SILENCE_NS : 0;
+}
+
 bool turn_take(struct turn *turn, uint64_t now_ns)
 {
 	uint64_t holder;
