@@ -95,7 +95,7 @@ struct books {
 
 static struct books read_view(const char *job, const char *uuid)
 {
-	struct segment_view *view = malloc(sizeof(*view));
+	struct segment_view *view = calloc(1, sizeof(*view));
 	struct books books = {0};
 
 	if (view && segment_read(job, view, NULL, 0) == 0) {
@@ -108,7 +108,7 @@ static struct books read_view(const char *job, const char *uuid)
 				              statistics_get(&view->job_total[i].limit_grown);
 		}
 	}
-	free(view);
+	segment_view_free(view);
 	return books;
 }
 

@@ -161,9 +161,9 @@ static int page_read(int directory, const char *name, struct page *page, uid_t *
 
 /* --- writing --- */
 
-static bool seat_is_in_use(const struct segment_seat *seat)
+static bool seat_is_in_use(const struct segment_file *file, int number)
 {
-	return atomic_load(&seat->state) == SEAT_LIVE && seat_owner_lives(seat);
+	return seat_is(file->header.live, number) && seat_owner_lives(seat_of(file, number));
 }
 
 static void fill_device(const struct segment_file *file, int index, struct page_device *filled)
@@ -172,10 +172,9 @@ static void fill_device(const struct segment_file *file, int index, struct page_
 	filled->device = header->device[index];
 	for (int side = 0; side < SEGMENT_SIDES; side++)
 		filled->charged[side] = quota_charged(file, index, (enum segment_side)side);
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &file->seat[i];
-		struct ledger_copy ledger = ledger_read(&seat->ledger[index]);
-		if (atomic_load(&seat->state) != SEAT_LIVE || !ledger.facts.limit)
+	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
+		struct ledger_copy ledger = ledger_read(&books_of(file, n, index)->ledger);
+		if (!ledger.facts.limit)
 			continue;
 		filled->limit = ledger.facts.limit;
 		filled->share = ledger.facts.share;
@@ -200,8 +199,8 @@ static void fill(const struct segment *segment, struct page *page)
 	page->pid = getpid();
 	page->pid_namespace = own_pid_namespace();
 	page->pid_started = started_at(page->pid);
-	for (int i = 0; i < SEGMENT_SEATS; i++)
-		page->processes += seat_is_in_use(&file->seat[i]);
+	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;)
+		page->processes += seat_is_in_use(file, n);
 	segment_copy_text(page->job, sizeof page->job, header->job);
 	segment_copy_text(page->labels, sizeof page->labels, header->labels);
 	printable(page->labels); /* a page with others would not be read */
@@ -241,7 +240,7 @@ static bool write_page(int directory, const char *name, const struct page *page)
 	                0600);
 	if (fd < 0)
 		return false;
-	bool done = segment_reserve_pages(fd, sizeof *page) == 0 &&
+	bool done = segment_reserve_pages(fd, 0, sizeof *page) == 0 &&
 	            pwrite(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page &&
 	            fchmod(fd, 0644) == 0;
 	close(fd);
@@ -266,12 +265,12 @@ static void remove_own(const struct segment *segment)
 
 static bool others_live(const struct segment *segment)
 {
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &segment->file->seat[i];
-		if (seat != segment->seat && atomic_load(&seat->exiting_ns) == 0 &&
-		    seat_is_in_use(seat))
+	const struct segment_file *file = segment->file;
+
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
+		if (n != segment->number && atomic_load(&seat_of(file, n)->exiting_ns) == 0 &&
+		    seat_is_in_use(file, n))
 			return true;
-	}
 	return false;
 }
 

@@ -101,21 +101,20 @@ size_t status_format(const struct status *status, char text[STATUS_TEXT_MAX])
 
 /* --- pushing it --- */
 
-static void add_seat(const struct segment_seat *seat, int device, struct status_device *sum)
+static void add_seat(const struct segment_file *file, int seat, int device,
+                     struct status_device *sum)
 {
-	const struct counters *counters = &seat->counters[device];
-	uint64_t step_ns = statistics_get(&counters->step_ns);
+	const struct segment_books *books = books_of(file, seat, device);
+	uint64_t step_ns = statistics_get(&books->counters.step_ns);
 
-	if (atomic_load(&seat->state) == SEAT_FREE)
-		return;
-	if (statistics_get(&counters->spill_reason) != SPILL_NONE)
+	if (statistics_get(&books->counters.spill_reason) != SPILL_NONE)
 		sum->has_spilled = true;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->peak[side] = quota_peak(sum->peak[side], seat, device, side);
-	if (atomic_load(&seat->state) != SEAT_LIVE)
+		sum->peak[side] = quota_peak(sum->peak[side], &books->ledger, side);
+	if (seat_state(&file->header, seat) != SEAT_LIVE)
 		return;
 	for (int side = 0; side < SEGMENT_SIDES; side++)
-		sum->used[side] += ledger_charged(&seat->ledger[device], side);
+		sum->used[side] += ledger_charged(&books->ledger, side);
 	if (step_ns > sum->step_ns)
 		sum->step_ns = step_ns;
 }
@@ -125,7 +124,7 @@ static void read_status(const struct segment_file *file, struct status *status)
 	const struct segment_header *header = &file->header;
 
 	memset(status, 0, sizeof *status);
-	status->count = (int)atomic_load(&header->device_count);
+	status->count = devices_of(header);
 	for (int i = 0; i < status->count && i < SEGMENT_DEVICES; i++) {
 		struct status_device *device = &status->device[i];
 		memcpy(device->pci_bus_id, header->device[i].pci_bus_id, sizeof device->pci_bus_id);
@@ -135,8 +134,8 @@ static void read_status(const struct segment_file *file, struct status *status)
 			device->peak[side] = header->peak[i][side];
 			device->charged[side] = quota_charged(file, i, (enum segment_side)side);
 		}
-		for (int seat = 0; seat < SEGMENT_SEATS; seat++)
-			add_seat(&file->seat[seat], i, device);
+		for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+			add_seat(file, n, i, device);
 	}
 }
 
@@ -210,7 +209,7 @@ static bool is_time(struct segment_header *header, uint64_t last, uint64_t now)
 
 static int write_file(int fd, const char *text, size_t length)
 {
-	int error = segment_reserve_pages(fd, length);
+	int error = segment_reserve_pages(fd, 0, length);
 	if (error)
 		return error;
 	ssize_t written = pwrite(fd, text, length, 0);
@@ -291,7 +290,7 @@ int status_push(struct segment *segment, const char *path, struct status *told)
 		return 0;
 	size_t length = status_format(&now, text);
 	if (!error)
-		error = write_to(&target, (int)(segment->seat - segment->file->seat), text, length);
+		error = write_to(&target, segment->number, text, length);
 	if (!error)
 		*told = now;
 	return error;

@@ -206,7 +206,7 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 		return -errno;
 	if (memcmp(file.turns.magic, unmade, sizeof unmade) == 0 &&
 	    found.st_size <= (off_t)sizeof file) {
-		int error = segment_reserve_pages(fd, sizeof file);
+		int error = segment_reserve_pages(fd, 0, sizeof file);
 		return error ? error : initialise(fd);
 	}
 	if (memcmp(file.turns.magic, TURNS_MAGIC, sizeof file.turns.magic) != 0)
@@ -226,7 +226,7 @@ static int complete(int fd, const struct place *place, const struct asker *asker
 
 	char boot_id[SEGMENT_BOOT_ID_MAX];
 	segment_read_boot_id(boot_id);
-	int error = segment_fill_holes(fd, sizeof file);
+	int error = segment_fill_holes(fd, 0, sizeof file);
 	if (!error && boot_id[0] && strncmp(boot_id, file.boot_id, sizeof boot_id) != 0)
 		error = initialise(fd);
 	return error;

@@ -1,4 +1,4 @@
-/* The segment of version 5 as it lies in its file (before.h). Private to its reader and its
+/* The segment of version 6 as it lies in its file (before.h). Private to its reader and its
  * test. */
 #ifndef SPILLWAY_BEFORE_LAYOUT_H
 #define SPILLWAY_BEFORE_LAYOUT_H
@@ -7,16 +7,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BEFORE_SLOTS = 256, BEFORE_DEVICES = 16, BEFORE_STATISTICS = 44 };
+enum { BEFORE_SEATS = 256, BEFORE_DEVICES = 16, BEFORE_EXPORTS = 2048 };
 
-/* Words in the order of STATISTICS(X), as it was then and is now. */
-struct before_statistics {
-	uint64_t ended, word[BEFORE_STATISTICS], begun;
+/* The facts of the settings, published (turn and two copies), and charges, peaks, spares, pinned. */
+struct before_ledger {
+	uint64_t word[24];
+};
+
+/* Words in the order of COUNTERS(X), as it was then and is now. */
+struct before_counters {
+	uint64_t ended, word[29], begun;
+};
+
+struct before_ended {
+	struct before_counters counters;
+	uint64_t facts[8];
 };
 
 struct before_device {
 	char uuid[48], pci_bus_id[16], name[64];
 	uint64_t memory;
+};
+
+struct before_claim {
+	uint64_t limit, grown, judged_ns, generation, settings;
 };
 
 struct before_header {
@@ -30,34 +44,38 @@ struct before_header {
 	_Alignas(64) char lock[64];
 	uint64_t charged[BEFORE_DEVICES][2], orphaned[BEFORE_DEVICES], peak[BEFORE_DEVICES][2];
 	struct before_device device[BEFORE_DEVICES];
-	uint64_t claim[BEFORE_DEVICES][3];
-	struct before_statistics ended[BEFORE_DEVICES], ended_next[BEFORE_DEVICES];
+	struct before_claim claim[BEFORE_DEVICES];
+	struct before_ended ended[BEFORE_DEVICES], ended_next[BEFORE_DEVICES];
 	uint64_t page_number;
 };
 
 struct before_seat {
 	_Alignas(64) uint32_t life; /* the futex of its process's mutex */
 	char mutex[60];
-	uint32_t state;
+	uint32_t state; /* 1: live, 2: draining */
 	int32_t pid;
 	uint64_t started_ns, drained_ns, exiting_ns, override_hash;
 	uint32_t threads, contexts;
-	uint64_t charged[BEFORE_DEVICES][2];
 	char command[64], complaint[256];
-	struct before_statistics device[BEFORE_DEVICES];
+	_Alignas(64) struct before_ledger ledger[BEFORE_DEVICES];
+	struct before_counters counters[BEFORE_DEVICES];
 };
 
-/* The part of the file that is read; lanes and exports follow. */
+struct before_export {
+	uint32_t owner, left, turn, device;
+	uint64_t bytes, name, importers[BEFORE_SEATS / 64];
+};
+
 struct before_file {
 	struct before_header header;
-	struct before_seat seat[BEFORE_SLOTS];
+	struct before_seat seat[BEFORE_SEATS];
+	uint64_t lanes[787];
+	struct before_export export[BEFORE_EXPORTS];
 };
 
-enum { BEFORE_SIZE = 1840704 }; /* of the whole file */
-
 static_assert(offsetof(struct before_header, lock) == 640, "frozen");
-static_assert(sizeof(struct before_header) == 15744, "frozen");
-static_assert(offsetof(struct before_seat, charged) == 112, "frozen");
-static_assert(sizeof(struct before_seat) == 6592, "frozen");
+static_assert(sizeof(struct before_header) == 14208, "frozen");
+static_assert(sizeof(struct before_seat) == 7488, "frozen");
+static_assert(offsetof(struct before_file, export) == 14208 + 256 * 7488 + 6296, "frozen");
 
 #endif

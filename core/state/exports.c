@@ -52,7 +52,7 @@ enum { INDEX_BITS = 11, TURN_BITS = 21, JOB_SHIFT = INDEX_BITS + TURN_BITS, JOB_
  * stays charged. */
 enum { READS_OF_ONE = 64, READS_OF_ALL = 256, TAG_READS = 64 };
 static_assert(SEGMENT_EXPORTS == 1 << INDEX_BITS, "an index names a record");
-static_assert(SEGMENT_SEATS % 64 == 0, "a bit per seat");
+static_assert(SEGMENT_EXPORTS % 64 == 0, "a bit per export");
 
 static uint64_t key_of(const struct segment *segment, uint32_t turn, uint32_t index)
 {
@@ -90,15 +90,7 @@ static struct segment_export *record_of(const struct segment *segment, uint64_t 
 
 static uint32_t seat_number(const struct segment *segment)
 {
-	return (uint32_t)(segment->seat - segment->file->seat);
-}
-
-static bool has_importers(const struct segment_export *e)
-{
-	for (int i = 0; i < SEGMENT_SEATS / 64; i++)
-		if (atomic_load(&e->importers[i]))
-			return true;
-	return false;
+	return (uint32_t)segment->number;
 }
 
 static bool is_free(const struct segment_export *e)
@@ -217,7 +209,23 @@ struct segment_tag segment_read_tag(int descriptor)
 struct judged {
 	const struct segment *segment;
 	uint32_t turn[SEGMENT_EXPORTS];
+	uint64_t imported[SEGMENT_EXPORTS / 64]; /* a bit for each that a process has open */
 };
+
+static void see_importers(struct judged *judged)
+{
+	const struct segment_file *file = judged->segment->file;
+
+	memset(judged->imported, 0, sizeof judged->imported);
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+		for (int i = 0; i < SEGMENT_EXPORTS / 64; i++)
+			judged->imported[i] |= atomic_load(&seat_of(file, n)->importing[i]);
+}
+
+static bool is_imported(const struct judged *judged, int index)
+{
+	return judged->imported[index / 64] >> index % 64 & 1;
+}
 
 static void is_open(void *cookie, uint64_t start, uint64_t end)
 {
@@ -241,18 +249,19 @@ static void add(_Atomic uint64_t *total, uint64_t bytes)
 	atomic_store(total, atomic_load(total) + bytes);
 }
 
-static bool let_go(struct segment *segment, const struct judged *judged)
+static bool let_go(struct segment *segment, struct judged *judged)
 {
 	bool any = false;
 
 	if (segment_lock(segment->file) != 0)
 		return false;
+	see_importers(judged);
 	segment_change_begin(&segment->file->header);
 	for (int i = 1; i < SEGMENT_EXPORTS; i++) {
 		struct segment_export *e = &segment->file->export[i];
 
 		if (judged->turn[i] && judged->turn[i] == e->turn && export_is_orphan(e) &&
-		    !has_importers(e)) {
+		    !is_imported(judged, i)) {
 			uint64_t bytes = atomic_load(&e->bytes);
 
 			quota_close(segment->file, (int)e->device);
@@ -270,9 +279,11 @@ static bool let_go(struct segment *segment, const struct judged *judged)
 /* Notes the record if nobody but a descriptor can hold its memory. */
 static bool is_candidate(struct judged *judged, const struct segment_export *e)
 {
-	if (!export_is_orphan(e) || has_importers(e))
+	int index = (int)(e - judged->segment->file->export);
+
+	if (!export_is_orphan(e) || is_imported(judged, index))
 		return false;
-	judged->turn[e - judged->segment->file->export] = e->turn;
+	judged->turn[index] = e->turn;
 	return true;
 }
 
@@ -291,6 +302,7 @@ static void judge_one(struct segment *segment, const struct segment_export *e)
 {
 	struct judged judged = {.segment = segment};
 
+	see_importers(&judged);
 	if (is_candidate(&judged, e))
 		judge(segment, &judged, READS_OF_ONE);
 }
@@ -302,6 +314,7 @@ bool segment_judge_exports(struct segment *segment)
 
 	if (!has_orphans(segment))
 		return false;
+	see_importers(&judged);
 	for (int i = 1; i < SEGMENT_EXPORTS; i++)
 		candidates += is_candidate(&judged, &segment->file->export[i]);
 	return candidates && judge(segment, &judged, READS_OF_ALL);
@@ -338,8 +351,8 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 	struct segment_export *e;
 	uint64_t key = 0;
 
-	if (device < 0 || device >= SEGMENT_DEVICES || !bytes || bytes > BYTES_MAX ||
-	    segment_lock(segment->file) != 0)
+	if (device < 0 || device >= devices_of(&segment->file->header) || !bytes ||
+	    bytes > BYTES_MAX || segment_lock(segment->file) != 0)
 		return 0;
 	e = free_record(segment);
 	if (e) {
@@ -348,8 +361,6 @@ uint64_t segment_export(struct segment *segment, int device, uint64_t bytes)
 		e->device = (uint32_t)device;
 		e->name = 0;
 		atomic_store(&e->left, 0);
-		for (int i = 0; i < SEGMENT_SEATS / 64; i++)
-			atomic_store(&e->importers[i], 0);
 		atomic_store(&e->owner, seat_number(segment) + 1);
 		atomic_store(&e->bytes, bytes);
 		key = key_of(segment, e->turn, (uint32_t)(e - segment->file->export));
@@ -400,7 +411,8 @@ static void orphan(struct segment *segment, struct segment_export *e)
 
 	segment_change_begin(&segment->file->header);
 	quota_close(segment->file, (int)e->device);
-	excess = ledger_give_back(&segment->seat->ledger[e->device], SEGMENT_ON_DEVICE, bytes);
+	excess =
+	    ledger_give_back(&own_books(segment, (int)e->device)->ledger, SEGMENT_ON_DEVICE, bytes);
 	atomic_store(&e->left, 0);
 	atomic_store(&e->owner, 0);
 	if (!excess)
@@ -438,7 +450,7 @@ void exports_settle(struct segment *segment)
 		struct segment_export *e = &segment->file->export[i];
 
 		if (atomic_load(&e->left) && atomic_load(&e->owner) == seat_number(segment) + 1 &&
-		    e->device < SEGMENT_DEVICES)
+		    e->device < (uint32_t)devices_of(&segment->file->header))
 			orphan(segment, e);
 	}
 }
@@ -454,27 +466,27 @@ uint64_t segment_exported_bytes(const struct segment *segment, uint64_t key)
 
 bool segment_import(struct segment *segment, uint64_t key)
 {
-	uint32_t seat = seat_number(segment);
+	uint32_t index = index_of(key);
 	struct segment_export *e;
 
 	if (!is_of_job(segment, key) || segment_lock(segment->file) != 0)
 		return false;
 	e = record_of(segment, key);
 	if (e)
-		atomic_fetch_or(&e->importers[seat / 64], (uint64_t)1 << seat % 64);
+		atomic_fetch_or(&segment->seat->importing[index / 64], (uint64_t)1 << index % 64);
 	segment_unlock(segment->file);
-	return e || index_of(key) == 0;
+	return e || index == 0;
 }
 
 void segment_import_left(struct segment *segment, uint64_t key)
 {
 	struct segment_export *e = record_of(segment, key);
-	uint32_t seat = seat_number(segment);
+	uint32_t index = index_of(key);
 
 	if (!e)
 		return;
 	/* A word of its own: right without the lock, which may not be had. */
-	atomic_fetch_and(&e->importers[seat / 64], ~((uint64_t)1 << seat % 64));
+	atomic_fetch_and(&segment->seat->importing[index / 64], ~((uint64_t)1 << index % 64));
 	judge_one(segment, e);
 }
 

@@ -21,6 +21,8 @@
 #include "core/state/layout.h"
 #include "core/state/refuse.h"
 
+#define ROOM_OF_DEVICE sizeof(((struct segment_row *)0)->books[0])
+
 const char *segment_path(const char *job, char *path, size_t size)
 {
 	if (directory_segment_path(job, path, size) != 0)
@@ -31,6 +33,28 @@ const char *segment_path(const char *job, char *path, size_t size)
 static bool is_terminated(const char *text, size_t size)
 {
 	return memchr(text, '\0', size) != NULL;
+}
+
+/* Returns where the pages of a row begin, and how many bytes of it so many devices need. There is
+ * room for the first one from the beginning: nearly every job has one. */
+static size_t row_at(uint32_t row)
+{
+	return offsetof(struct segment_file, row) + row * sizeof(struct segment_row);
+}
+
+static size_t row_size(uint32_t devices)
+{
+	return offsetof(struct segment_row, books) + (devices ? devices : 1) * ROOM_OF_DEVICE;
+}
+
+/* Returns the least size that the file can have. */
+static uint64_t end_of(const struct segment_header *header)
+{
+	uint32_t rows = header->rows, devices = header->device_count;
+
+	if (!rows || rows > SEGMENT_ROWS || devices > SEGMENT_DEVICES)
+		return sizeof *header;
+	return row_at(rows - 1) + row_size(devices);
 }
 
 int segment_check(const struct segment_header *header, uint64_t file_size, const char *job,
@@ -47,10 +71,10 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		    "%s: segment of version %u, expected version %d; let the job end, then "
 		    "remove the file",
 		    path, header->version, SEGMENT_VERSION);
-	if (file_size != header->size)
+	if (file_size < end_of(header))
 		return state_refuse(
 		    -EPROTO, message, size, "%s: segment of %llu bytes, expected %llu: damaged",
-		    path, (unsigned long long)file_size, (unsigned long long)header->size);
+		    path, (unsigned long long)file_size, (unsigned long long)end_of(header));
 	if (header->size != sizeof(struct segment_file))
 		return state_refuse(
 		    -EPROTO, message, size,
@@ -63,7 +87,8 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 	             is_terminated(header->labels, sizeof header->labels) &&
 	             is_terminated(header->run, sizeof header->run) &&
 	             is_terminated(header->shared_by, sizeof header->shared_by) &&
-	             header->device_count <= SEGMENT_DEVICES && header->retiring <= SEGMENT_SEATS &&
+	             header->device_count <= SEGMENT_DEVICES && header->rows <= SEGMENT_ROWS &&
+	             header->retiring <= header->rows * SEGMENT_ROW &&
 	             strcmp(header->job, job) == 0;
 	for (uint32_t i = 0; valid && i < SEGMENT_DEVICES; i++) {
 		const struct segment_device *device = &header->device[i];
@@ -71,6 +96,8 @@ int segment_check(const struct segment_header *header, uint64_t file_size, const
 		        is_terminated(device->pci_bus_id, sizeof device->pci_bus_id) &&
 		        is_terminated(device->name, sizeof device->name);
 	}
+	for (uint32_t row = header->rows; valid && row < SEGMENT_ROWS; row++)
+		valid = !header->live[row] && !header->draining[row];
 	if (!valid)
 		return state_refuse(-EPROTO, message, size, "%s: segment of job %s is damaged",
 		                    path, job);
@@ -118,19 +145,30 @@ struct segment_file *segment_map(int fd)
 	return address == MAP_FAILED ? NULL : address;
 }
 
-int segment_reserve_pages(int fd, size_t size)
+int segment_reserve_pages(int fd, size_t at, size_t size)
 {
 	struct rlimit limit;
 	/* a file beyond the limit would be SIGXFSZ, which ends the process */
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < at + size)
 		return -EFBIG;
 	/* every page now: a full tmpfs would be SIGBUS later */
-	return -posix_fallocate(fd, 0, (off_t)size);
+	return -posix_fallocate(fd, (off_t)at, (off_t)size);
+}
+
+int segment_reserve_row(int fd, uint32_t row, uint32_t devices)
+{
+	return segment_reserve_pages(fd, row_at(row), row_size(devices));
+}
+
+int segment_reserve_device(int fd, uint32_t row, uint32_t device)
+{
+	return segment_reserve_pages(fd, row_at(row) + offsetof(struct segment_row, books[device]),
+	                             ROOM_OF_DEVICE);
 }
 
 int segment_reserve_file(int fd, size_t size)
 {
-	int error = segment_reserve_pages(fd, size);
+	int error = segment_reserve_pages(fd, 0, size);
 	/* the user's umask may have taken even our own rights away */
 	return !error && fchmod(fd, 0600) != 0 ? -errno : error;
 }
@@ -139,19 +177,17 @@ int segment_reserve_file(int fd, size_t size)
 static int initialise(struct segment_file *file, const char *job, bool unnamed)
 {
 	struct segment_header *header = &file->header;
-	int error = segment_mutex_init(&header->lock);
-	for (int i = 0; !error && i < SEGMENT_SEATS; i++)
-		error = segment_mutex_init(&file->seat[i].life);
 	memcpy(header->magic, SEGMENT_MAGIC, sizeof header->magic);
 	header->version = SEGMENT_VERSION;
 	atomic_store(&header->is_unnamed, unnamed);
 	header->size = sizeof *file;
+	atomic_store(&header->rows, 1);
 	segment_read_boot_id(header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, job);
 	if (getrandom(&header->token, sizeof header->token, GRND_NONBLOCK) !=
 	    (ssize_t)sizeof header->token)
 		header->token = clock_of_day() ^ (uint64_t)getpid() << 48;
-	return error;
+	return segment_mutex_init(&header->lock);
 }
 
 /* Puts an empty segment in place of none or a stale one. It gets its name when it is complete; what
@@ -171,7 +207,7 @@ static int create(int directory, const char *job, bool unnamed, char *message, s
 		error = -errno;
 		goto failed;
 	}
-	error = segment_reserve_file(fd, sizeof *file);
+	error = segment_reserve_file(fd, row_at(0) + row_size(0));
 	if (!error && (file = segment_map(fd)) == NULL)
 		error = -errno;
 	if (error)
@@ -192,13 +228,49 @@ failed:
 	                    segment_path(job, path, sizeof path), strerror(-error));
 }
 
-/* Gives a file back the pages that somebody cut out. Does not use posix_fallocate(), whose
- * substitute writes. Returns 0 or a negative errno. */
-int segment_fill_holes(int fd, size_t size)
+int segment_fill_holes(int fd, size_t at, size_t size)
 {
-	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0)
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)size) == 0)
 		return 0;
 	return errno == ENOSPC || errno == EDQUOT || errno == ENOMEM ? -errno : 0;
+}
+
+/* Gives a segment back what somebody cut out of it. */
+static int fill_holes(int fd, const struct segment_header *header)
+{
+	uint64_t pages = row_at(0) + (uint64_t)header->rows * row_size(header->device_count);
+	struct stat found;
+	int error;
+
+	if (file_status_of(fd, &found) == 0 && (uint64_t)found.st_blocks * 512 >= pages)
+		return 0;
+	error = segment_fill_holes(fd, 0, row_at(0));
+	for (uint32_t row = 0; !error && row < header->rows; row++)
+		error = segment_fill_holes(fd, row_at(row), row_size(header->device_count));
+	return error;
+}
+
+int segment_reopen(const struct segment *segment)
+{
+	const struct segment_header *own = &segment->file->header;
+	char name[SEGMENT_FILE_NAME_MAX];
+	uint64_t token = 0;
+	int directory = directory_open_path(segment->directory, 0, NULL, 0), fd;
+
+	if (directory < 0)
+		return directory;
+	snprintf(name, sizeof name, "%s.segment", own->job);
+	fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		fd = -errno;
+	close(directory);
+	if (fd >= 0 && (pread(fd, &token, sizeof token, offsetof(struct segment_header, token)) !=
+	                    (ssize_t)sizeof token ||
+	                token != own->token)) {
+		close(fd);
+		fd = -ENOENT;
+	}
+	return fd;
 }
 
 /* Puts a new segment in place of one of the version before whose processes have all ended. Who
@@ -241,7 +313,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, char *m
 		close(fd);
 		return create(directory, job, unnamed, message, size);
 	}
-	error = segment_fill_holes(fd, sizeof(struct segment_file));
+	error = fill_holes(fd, &header);
 	if (error) {
 		char path[512];
 

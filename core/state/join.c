@@ -61,15 +61,11 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	struct segment_header *header = &file->header;
 	bool draining = false;
 
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &file->seat[i];
-		if (atomic_load(&seat->state) == SEAT_FREE)
-			continue;
-		draining = true;
-		memset(seat->counters, 0, sizeof seat->counters);
-		for (int d = 0; d < SEGMENT_DEVICES; d++)
-			ledger_forget_peak(&seat->ledger[d]);
-	}
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0; draining = true)
+		for (int d = 0; d < devices_of(header); d++) {
+			memset(&books_of(file, n, d)->counters, 0, sizeof(struct counters));
+			ledger_forget_peak(&books_of(file, n, d)->ledger);
+		}
 	if (!draining)
 		atomic_store(&header->device_count, 0);
 	memset(header->ended, 0, sizeof header->ended);
@@ -82,45 +78,75 @@ static void begin_run(struct segment_file *file, const struct joiner *joiner)
 	header->created_ns = clock_of_day();
 }
 
-static int take_seat(struct segment *segment, const struct joiner *joiner)
+/* Begins a job's life: nobody of those who were in it lives. */
+static void begin_job(struct segment_file *file, const struct joiner *joiner)
+{
+	struct segment_header *header = &file->header;
+	uint32_t lanes = atomic_load(&file->lanes.count);
+
+	atomic_store(&header->is_unnamed, joiner->is_unnamed);
+	segment_copy_text(header->shared_by, sizeof header->shared_by, joiner->shared_by);
+	memset(header->claim, 0, sizeof header->claim);
+	memset(file->lanes.lane, 0, (lanes < LANES_MAX ? lanes : LANES_MAX) * sizeof(struct lane));
+	memset(&file->lanes, 0, offsetof(struct lanes, lane));
+	exports_forget_orphans(file);
+	quota_recount(file);
+}
+
+/* Enters the seat that was taken; under the lock. */
+static void enter(struct segment *segment, const struct joiner *joiner, const char *command)
 {
 	struct segment_file *file = segment->file;
-	uint64_t now = clock_of_day();
-	pid_t pid = getpid();
+
+	segment->seat = seat_of(file, segment->number);
+	segment->own = books_of(file, segment->number, 0);
+	segment_change_begin(&file->header);
+	if (segment->begins_job)
+		begin_job(file, joiner);
+	segment->begins_run = segment->begins_job && is_another_run(&file->header, joiner);
+	if (segment->begins_run)
+		begin_run(file, joiner);
+	segment->seat->pid = getpid();
+	segment->seat->started_ns = clock_of_day();
+	segment_copy_text(segment->seat->command, sizeof segment->seat->command, command);
+	seats_tended(&file->header);
+	seats_enter(file, segment->number);
+	segment_change_end(&file->header);
+}
+
+/* Takes a seat. Where those that have pages are all taken there are more of them first. */
+static int take_seat(struct segment *segment, int fd, const struct joiner *joiner)
+{
+	struct segment_file *file = segment->file;
+	struct segment_header *header = &file->header;
+	uint32_t rows = 0, devices = 0;
 	char command[64];
 	int error;
 
 	read_command(command, sizeof command);
-	error = segment_lock(file);
-	if (error)
-		return error;
-	int live = seats_probe(file);
-	struct segment_seat *seat = seats_take(file);
-	if (seat) {
-		segment_change_begin(&file->header);
-		if (live == 0) {
-			atomic_store(&file->header.is_unnamed, joiner->is_unnamed);
-			segment_copy_text(file->header.shared_by, sizeof file->header.shared_by,
-			                  joiner->shared_by);
-			memset(file->header.claim, 0, sizeof file->header.claim);
-			memset(&file->lanes, 0, sizeof file->lanes);
-			exports_forget_orphans(file);
-			quota_recount(file);
+	while ((error = segment_lock(file)) == 0) {
+		segment->begins_job = !seats_any_lives(file);
+		segment->number = seats_take(file);
+		if (segment->number < 0 && rows == atomic_load(&header->rows) &&
+		    devices == atomic_load(&header->device_count)) {
+			atomic_store(&header->rows, rows + 1);
+			segment->number = seats_take(file);
 		}
-		segment->begins_job = live == 0;
-		segment->begins_run = live == 0 && is_another_run(&file->header, joiner);
-		if (segment->begins_run)
-			begin_run(file, joiner);
-		seat->pid = pid;
-		seat->started_ns = now;
-		memcpy(seat->command, command, sizeof seat->command);
-		seats_tended(&file->header);
-		atomic_store(&seat->state, SEAT_LIVE);
-		segment_change_end(&file->header);
+		if (segment->number >= 0)
+			enter(segment, joiner, command);
+		rows = atomic_load(&header->rows);
+		devices = atomic_load(&header->device_count);
+		segment_unlock(file);
+		if (segment->number >= 0)
+			return 0;
+		if (rows >= SEGMENT_ROWS)
+			return -EUSERS;
+		/* Without the lock, under which nobody calls the system. */
+		error = segment_reserve_row(fd, rows, devices);
+		if (error)
+			return error;
 	}
-	segment_unlock(file);
-	segment->seat = seat;
-	return seat ? 0 : -EUSERS;
+	return error;
 }
 
 static int join_locked(int directory, const char *job, const struct joiner *joiner,
@@ -138,7 +164,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 	}
 	if (segment && segment->directory && segment->node) {
 		segment->file = segment_map(fd);
-		error = segment->file ? take_seat(segment, joiner) : -errno;
+		error = segment->file ? take_seat(segment, fd, joiner) : -errno;
 	}
 	close(fd);
 	if (!error) {
@@ -236,7 +262,7 @@ void segment_leave(struct segment *segment)
 	struct segment_file *file = segment->file;
 	/* without the lock the seat is left as a dead process's and drains */
 	if (segment_lock(file) == 0) {
-		seats_retire(file, segment->seat);
+		seats_retire(file, segment->number);
 		seats_tended(&file->header);
 		segment_unlock(file);
 	}
@@ -283,44 +309,74 @@ static bool is_same_device(const struct segment_device *a, const struct segment_
 	return strncmp(a->pci_bus_id, b->pci_bus_id, sizeof a->pci_bus_id) == 0;
 }
 
+/* Gives all seats that there are room for a device. */
+static int reserve_device(const struct segment *segment, uint32_t rows, uint32_t device)
+{
+	int fd = segment_reopen(segment), error = fd < 0 ? fd : 0;
+
+	for (uint32_t row = 0; !error && row < rows; row++)
+		error = segment_reserve_device(fd, row, device);
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
 int segment_device(struct segment *segment, const struct segment_device *device)
 {
 	struct segment_header *header = &segment->file->header;
-	int error = segment_lock(segment->file);
-	if (error)
-		return error;
-	int count = (int)atomic_load(&header->device_count), index = 0;
-	while (index < count && !is_same_device(&header->device[index], device))
-		index++;
-	if (index == SEGMENT_DEVICES) {
-		index = -ENOSPC;
-	} else if (index == count) {
-		struct segment_device *added = &header->device[index];
-		segment_change_begin(header);
-		segment_copy_text(added->uuid, sizeof added->uuid, device->uuid);
-		segment_copy_text(added->pci_bus_id, sizeof added->pci_bus_id, device->pci_bus_id);
-		segment_copy_text(added->name, sizeof added->name, device->name);
-		added->memory = device->memory;
-		atomic_store(&header->device_count, (uint32_t)count + 1);
-		segment_change_end(header);
+	uint32_t rows = 0, known, has_room = 0;
+	int error;
+
+	while ((error = segment_lock(segment->file)) == 0) {
+		int count = devices_of(header), index = 0;
+		while (index < count && !is_same_device(&header->device[index], device))
+			index++;
+		known = atomic_load(&header->rows);
+		if (index == count && index < SEGMENT_DEVICES &&
+		    (index == 0 || (has_room == (uint32_t)index && rows == known))) {
+			struct segment_device *added = &header->device[index];
+			segment_change_begin(header);
+			segment_copy_text(added->uuid, sizeof added->uuid, device->uuid);
+			segment_copy_text(added->pci_bus_id, sizeof added->pci_bus_id,
+			                  device->pci_bus_id);
+			segment_copy_text(added->name, sizeof added->name, device->name);
+			added->memory = device->memory;
+			atomic_store(&header->device_count, (uint32_t)++count);
+			segment_change_end(header);
+		}
+		segment_unlock(segment->file);
+		if (index < count)
+			return index;
+		if (index >= SEGMENT_DEVICES)
+			return -ENOSPC;
+		/* Without the lock, as a row's. */
+		rows = known;
+		has_room = (uint32_t)index;
+		error = reserve_device(segment, rows, has_room);
+		if (error)
+			return error;
 	}
-	segment_unlock(segment->file);
-	return index;
+	return error;
+}
+
+static bool is_known(const struct segment *segment, int device)
+{
+	return device >= 0 && device < devices_of(&segment->file->header);
 }
 
 struct counters *segment_counters(struct segment *segment, int device)
 {
-	return device >= 0 && device < SEGMENT_DEVICES ? &segment->seat->counters[device] : NULL;
+	return is_known(segment, device) ? &own_books(segment, device)->counters : NULL;
 }
 
 struct ledger *segment_ledger(struct segment *segment, int device)
 {
-	return device >= 0 && device < SEGMENT_DEVICES ? &segment->seat->ledger[device] : NULL;
+	return is_known(segment, device) ? &own_books(segment, device)->ledger : NULL;
 }
 
 struct lanes *segment_lanes(struct segment *segment, int *lane)
 {
-	*lane = (int)(segment->seat - segment->file->seat);
+	*lane = segment->number;
 	return &segment->file->lanes;
 }
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { LANES_MAX = 256, LANES_DEVICES = 16 }; /* SEGMENT_SEATS, SEGMENT_DEVICES */
+enum { LANES_MAX = 4096, LANES_DEVICES = 16 }; /* SEGMENT_SEATS, SEGMENT_DEVICES */
 
 struct lane {
 	_Atomic uint64_t seen_ns; /* CLOCK_MONOTONIC; when it last said that it works */

@@ -30,7 +30,13 @@
 
 #define SEGMENT_MAGIC "SPILLSEG"
 
-enum { SEGMENT_SIDES = 2, SEGMENT_BOOT_ID_MAX = 40 };
+enum {
+	SEGMENT_SIDES = 2,
+	SEGMENT_BOOT_ID_MAX = 40,
+	SEGMENT_PAGE = 4096,
+	SEGMENT_ROW = 64, /* seats */
+	SEGMENT_ROWS = SEGMENT_SEATS / SEGMENT_ROW
+};
 
 /* A mutex in room of one size, wherever it is built. */
 union segment_mutex {
@@ -38,9 +44,10 @@ union segment_mutex {
 	char room[64];
 };
 
+/* A process's place in the job. */
 struct segment_seat {
 	_Alignas(64) union segment_mutex life; /* held by its process's helper thread */
-	_Atomic uint32_t state;                /* enum segment_seat_state */
+	uint32_t has_life;                     /* the mutex was made */
 	int32_t pid;                           /* in its own namespace; for people */
 	uint64_t started_ns;
 	uint64_t drained_ns;         /* CLOCK_MONOTONIC; when a draining seat is released */
@@ -49,8 +56,13 @@ struct segment_seat {
 	_Atomic uint32_t threads, contexts; /* one more than there are; 0: not known */
 	char command[64];
 	char complaint[256];
-	_Alignas(64) struct ledger ledger[SEGMENT_DEVICES];
-	struct counters counters[SEGMENT_DEVICES];
+	_Atomic uint64_t importing[SEGMENT_EXPORTS / 64]; /* a bit per export that it has open */
+};
+
+/* The figures of one process on one device. */
+struct segment_books {
+	_Alignas(64) struct ledger ledger;
+	struct counters counters; /* their owner alone writes them */
 };
 
 /* The job's limit on one device, for its processes and for other jobs. */
@@ -98,7 +110,11 @@ struct segment_header {
 	struct segment_ended ended[SEGMENT_DEVICES];
 	struct segment_ended ended_next[SEGMENT_DEVICES];
 	_Atomic uint64_t
-	    page_number; /* random; in the name of its page, another when that was taken */
+	    page_number;       /* random; in the name of its page, another when that was taken */
+	_Atomic uint32_t rows; /* of seats that have pages, for all devices that are counted */
+	uint32_t probed;       /* the row that was looked at last for the dead; under the lock */
+	/* The state of every seat: a bit in one of them, or free. Both: it drains. */
+	_Atomic uint64_t live[SEGMENT_ROWS], draining[SEGMENT_ROWS];
 };
 
 /* Memory that was exported (exports.c). */
@@ -109,18 +125,26 @@ struct segment_export {
 	uint32_t device;
 	_Atomic uint64_t bytes; /* 0: the record is free */
 	uint64_t name;          /* a hash of the handle that stands for it; 0: descriptors do */
-	_Atomic uint64_t importers[SEGMENT_SEATS / 64]; /* a bit per seat that has it open */
 };
 
+/* Seats that get their pages together: those of a device once the job has met it. */
+struct segment_row {
+	_Alignas(SEGMENT_PAGE) struct segment_seat seat[SEGMENT_ROW];
+	struct segment_books books[SEGMENT_DEVICES][SEGMENT_ROW];
+};
+
+/* Mapped at its full size; the file ends behind the last row that has pages, and has holes where a
+ * row's devices have not been met. */
 struct segment_file {
 	struct segment_header header;
-	struct segment_seat seat[SEGMENT_SEATS];
-	struct lanes lanes; /* a lane per seat */
 	struct segment_export export[SEGMENT_EXPORTS];
+	struct lanes lanes; /* a lane per seat */
+	struct segment_row row[SEGMENT_ROWS];
 };
 
 static_assert((int)LANES_MAX == (int)SEGMENT_SEATS, "a lane per seat");
 static_assert((int)LANES_DEVICES == (int)SEGMENT_DEVICES, "an account per device");
+static_assert((int)SEGMENT_ROW == 64, "a word of bits per row");
 
 static_assert(sizeof(struct counters) == (29 + 2 + 8) * 8,
               "a counter more or less: raise SEGMENT_VERSION");
@@ -130,13 +154,15 @@ static_assert(offsetof(struct segment_header, version) == 8, "same in every vers
 static_assert(offsetof(struct segment_header, size) == 16, "same in every version");
 static_assert(offsetof(struct segment_header, lock) == 640,
               "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_header) == 16256, "layout changed: raise SEGMENT_VERSION");
-static_assert(offsetof(struct segment_seat, ledger) == 448,
-              "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_seat) == 8512, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct segment_export) == 64, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_header) == 17280, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_seat) == 704, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_books) == 512, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct segment_export) == 32, "layout changed: raise SEGMENT_VERSION");
 static_assert(sizeof(struct lane) == 24, "layout changed: raise SEGMENT_VERSION");
-static_assert(sizeof(struct lanes) == 6296, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(struct lanes) == 98456, "layout changed: raise SEGMENT_VERSION");
+static_assert(sizeof(((struct segment_row *)0)->seat) % SEGMENT_PAGE == 0 &&
+                  sizeof(((struct segment_row *)0)->books[0]) % SEGMENT_PAGE == 0,
+              "whole pages, so that nothing is touched that has none");
 static_assert(sizeof(pthread_mutex_t) <= sizeof(union segment_mutex), "no room for the mutex");
 static_assert(sizeof(_Atomic uint64_t) == 8, "counters are plain words");
 
@@ -146,8 +172,10 @@ enum page_state { PAGE_RESTS, PAGE_WRITING, PAGE_WITHDRAWN, PAGE_GONE };
 struct segment {
 	struct segment_file *file;
 	struct segment_seat *seat;
-	char *directory; /* in which the file is */
-	char *node;      /* in which its page is */
+	int number;                /* of its seat */
+	struct segment_books *own; /* its first books; SEGMENT_ROW of others' lie between two */
+	char *directory;           /* in which the file is */
+	char *node;                /* in which its page is */
 	_Atomic int page_state;
 	bool has_published;                          /* the helper's */
 	bool begins_run;                             /* its process was the first of a run */
@@ -160,10 +188,56 @@ struct segment {
 	uint32_t exports_next; /* where a free record is looked for; under the lock */
 };
 
-/* How often who looks naps, for tens of microseconds, until changes of counters have ended, for all
- * of a segment, unless a test does more often. Not so long by the clock, which goes on while the
- * machine stands still and no writer does (view.c). */
-extern uint64_t segment_view_naps;
+/* Returns how many devices there are, whatever stands there. */
+static inline int devices_of(const struct segment_header *header)
+{
+	uint32_t count = atomic_load_explicit(&header->device_count, memory_order_relaxed);
+
+	return count < SEGMENT_DEVICES ? (int)count : SEGMENT_DEVICES;
+}
+
+/* Likewise rows of seats. */
+static inline int rows_of(const struct segment_header *header)
+{
+	uint32_t count = atomic_load_explicit(&header->rows, memory_order_relaxed);
+
+	return count < SEGMENT_ROWS ? (int)count : SEGMENT_ROWS;
+}
+
+/* --- seats by their numbers --- */
+
+static inline struct segment_seat *seat_of(const struct segment_file *file, int number)
+{
+	return (struct segment_seat *)&file->row[number / SEGMENT_ROW].seat[number % SEGMENT_ROW];
+}
+
+static inline struct segment_books *books_of(const struct segment_file *file, int number,
+                                             int device)
+{
+	const struct segment_row *row = &file->row[number / SEGMENT_ROW];
+
+	return (struct segment_books *)&row->books[device][number % SEGMENT_ROW];
+}
+
+static inline struct segment_books *own_books(const struct segment *segment, int device)
+{
+	return &segment->own[device * SEGMENT_ROW];
+}
+
+static inline bool seat_is(const _Atomic uint64_t *bits, int number)
+{
+	return atomic_load(&bits[number / SEGMENT_ROW]) >> number % SEGMENT_ROW & 1;
+}
+
+enum segment_seat_state seat_state(const struct segment_header *header, int number);
+/* Returns the first seat behind this one that is live, drains, or is either; -1: none. They are gone
+ * through with `for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)`. */
+enum seats { SEATS_ALL, SEATS_LIVE, SEATS_DRAINING };
+uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which);
+int seats_next(const struct segment_header *header, int after, enum seats which);
+
+/* How long who looks waits, in all, for changes of counters to end, unless a test says. */
+extern uint64_t segment_view_patience_ns;
 /* SEGMENT_DRAIN_NS, unless a test shortens it. */
 extern uint64_t segment_drain_ns;
 
@@ -188,12 +262,18 @@ int segment_open(int directory, const char *job, int flags, struct segment_heade
  * segment_open(). */
 int segment_open_or_create(int directory, const char *job, bool unnamed, char *message,
                            size_t size);
-/* Gives a new file all its pages. Returns 0 or a negative errno. */
-int segment_reserve_pages(int fd, size_t size);
+/* Gives a file pages that nobody uses yet: size bytes from `at`. Returns 0 or a negative errno. */
+int segment_reserve_pages(int fd, size_t at, size_t size);
+/* Likewise those of a row, as far as so many devices need them, or of one device alone. */
+int segment_reserve_row(int fd, uint32_t row, uint32_t devices);
+int segment_reserve_device(int fd, uint32_t row, uint32_t device);
+/* Opens the file of a segment that is mapped. Returns a descriptor or a negative errno. */
+int segment_reopen(const struct segment *segment);
 /* Gives a new file all its pages, and its user alone the rights. Returns 0 or a negative errno. */
 int segment_reserve_file(int fd, size_t size);
-/* Gives an existing file back the pages that somebody cut out. Returns 0 or a negative errno. */
-int segment_fill_holes(int fd, size_t size);
+/* Gives an existing file back the pages that somebody cut out. Does not use posix_fallocate(),
+ * whose substitute writes. Returns 0 or a negative errno. */
+int segment_fill_holes(int fd, size_t at, size_t size);
 /* Maps the segment. Returns NULL and sets errno when it cannot be. */
 struct segment_file *segment_map(int fd);
 /* boot.c */
@@ -207,7 +287,6 @@ size_t segment_read_line(const char *path, char *buf, size_t size);
 void segment_copy_text(char *to, size_t size, const char *from);
 
 /* lock.c */
-int segment_mutex_init(union segment_mutex *mutex);
 /* Takes the lock. Returns 0, or -EBUSY when it was not had within a second. */
 int segment_lock(struct segment_file *file);
 void segment_unlock(struct segment_file *file);
@@ -238,9 +317,9 @@ uint64_t quota_charged(const struct segment_file *file, int device, enum segment
 void quota_close(struct segment_file *file, int device);
 /* Makes the totals the sum over seats in use. */
 void quota_recount(struct segment_file *file);
-/* Orphans what the process of a seat that is retired owned, and strikes out what it had imported.
- * May be repeated. */
-void exports_forget_seat(struct segment_file *file, uint32_t seat);
+/* Orphans what the process of a seat that is retired owned; may be repeated. Returns whether that
+ * was anything. */
+bool exports_forget_seat(struct segment_file *file, uint32_t seat);
 /* Lets go what is orphaned: no process lives, so nobody of the job has it. */
 void exports_forget_orphans(struct segment_file *file);
 bool export_is_orphan(const struct segment_export *e);
@@ -249,10 +328,9 @@ bool export_is_orphan(const struct segment_export *e);
 /* Gives back what could not be before for want of the lock; under it. */
 void quota_settle(struct segment *segment);
 /* Returns the higher one of a peak and of the process's: the job had no less. */
-static inline uint64_t quota_peak(uint64_t peak, const struct segment_seat *seat, int device,
-                                  int side)
+static inline uint64_t quota_peak(uint64_t peak, const struct ledger *ledger, int side)
 {
-	uint64_t own = atomic_load_explicit(&seat->ledger[device].peak[side], memory_order_relaxed);
+	uint64_t own = atomic_load_explicit(&ledger->peak[side], memory_order_relaxed);
 
 	return own > peak ? own : peak;
 }
@@ -261,15 +339,11 @@ static inline uint64_t quota_peak(uint64_t peak, const struct segment_seat *seat
 /* Settles what was left of exported memory, as quota_settle() does of charges. */
 void exports_settle(struct segment *segment);
 
-/* seats.c; all under the lock */
-/* Takes a free seat, its mutex held by the calling thread, everything else zero. Returns NULL when
- * none is free. */
-struct segment_seat *seats_take(struct segment_file *file);
-/* Marks seats of dead processes as draining and retires drained ones. Returns the number of live
- * ones. */
-int seats_probe(struct segment_file *file);
-void seats_retire(struct segment_file *file, struct segment_seat *seat);
-void seats_finish_retiring(struct segment_file *file);
+/* seat.c */
+int segment_mutex_init(union segment_mutex *mutex);
+/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
+bool seat_try(struct segment_seat *seat);
+bool seat_owner_is_dead(struct segment_seat *seat);
 /* Returns whether the seat's owner lives. Judges by the bytes alone, for readers: no trylock, no
  * pid. */
 bool seat_owner_lives(const struct segment_seat *seat);
@@ -277,14 +351,34 @@ bool seat_owner_lives(const struct segment_seat *seat);
  * be held. */
 uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
                          uint64_t now);
-/* Says that a process of the job runs; any thread may. */
-void seats_tended(struct segment_header *header);
 /* Returns whether a draining seat's time is over. */
 bool seat_is_drained(const struct segment_seat *seat, uint64_t now);
+/* Says that the seat's process lives, once all else of it is said; that it has died and may still
+ * hold memory; that nobody has the seat. */
+void seats_enter(struct segment_file *file, int number);
+void seats_drain(struct segment_file *file, int number);
+void seats_free(struct segment_file *file, int number);
+
+/* seats.c; all under the lock */
+/* Finds a free seat and takes its mutex for the calling thread; everything else is zero. Returns its
+ * number, or -1 when none is free in the rows that there are. */
+int seats_take(struct segment_file *file);
+/* Marks seats of dead processes as draining and retires drained ones. It looks at one row's number
+ * of live ones, going round with each call: as each process of the job tends it every second, all
+ * are looked at 64 times a second, however many there are. */
+void seats_probe(struct segment_file *file);
+/* Returns whether any process lives. Those that are met and do not drain from now on; when none
+ * does, that was all of them. */
+bool seats_any_lives(struct segment_file *file);
+void seats_retire(struct segment_file *file, int number);
+/* Finishes what seats_retire() began. Returns whether totals are to be made anew. */
+bool seats_finish_retiring(struct segment_file *file);
+/* Says that a process of the job runs; any thread may. */
+void seats_tended(struct segment_header *header);
 
 /* totals.c */
 /* Adds an ended process, or a live one, to what is known of the job. */
-void totals_add_ended(struct segment_ended *total, const struct segment_seat *seat, int device);
+void totals_add_ended(struct segment_ended *total, const struct segment_books *books);
 void totals_add_live(struct counters *total, const struct counters *process);
 /* Forgets settings before the first live process is added: what is known of it replaces what ended
  * ones had. */

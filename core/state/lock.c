@@ -18,21 +18,6 @@
 
 enum { LOCK_SPINS = 100, LOCK_SLEEP_NS = 20000, JOB_LOCK_SLEEP_NS = 500000 };
 
-int segment_mutex_init(union segment_mutex *mutex)
-{
-	/* NORMAL: other types compare thread ids, which repeat in other pid namespaces */
-	pthread_mutexattr_t attributes;
-	int error = pthread_mutexattr_init(&attributes);
-	if (error)
-		return -error;
-	pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL);
-	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-	error = pthread_mutex_init(&mutex->mutex, &attributes);
-	pthread_mutexattr_destroy(&attributes);
-	return -error;
-}
-
 int segment_lock(struct segment_file *file)
 {
 	pthread_mutex_t *mutex = &file->header.lock.mutex;

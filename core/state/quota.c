@@ -28,9 +28,7 @@ static void set(_Atomic uint64_t *charge, uint64_t bytes)
 
 static bool is_valid(const struct segment *segment, int device, enum segment_side side)
 {
-	return device >= 0 &&
-	       device < (int)atomic_load_explicit(&segment->file->header.device_count,
-	                                          memory_order_relaxed) &&
+	return device >= 0 && device < devices_of(&segment->file->header) &&
 	       (unsigned)side < SEGMENT_SIDES;
 }
 
@@ -40,12 +38,12 @@ static bool is_valid(const struct segment *segment, int device, enum segment_sid
 static void open_if_alone(struct segment *segment, int device)
 {
 	_Atomic uint64_t *total = &segment->file->header.charged[device][SEGMENT_ON_DEVICE];
-	struct ledger *own = &segment->seat->ledger[device];
+	struct ledger *own = &own_books(segment, device)->ledger;
 
 	if (segment->limit[device].bytes != UINT64_MAX ||
 	    get(total) != ledger_charged(own, SEGMENT_ON_DEVICE))
 		return;
-	set(total, LEDGER_OPEN | (uint64_t)(segment->seat - segment->file->seat));
+	set(total, LEDGER_OPEN | (uint64_t)segment->number);
 	ledger_open(own, SEGMENT_ON_DEVICE);
 }
 
@@ -59,7 +57,7 @@ static uint64_t give_back(struct segment *segment, int device, enum segment_side
 	uint64_t excess;
 
 	quota_close(segment->file, device);
-	excess = ledger_give_back(&segment->seat->ledger[device], side, bytes);
+	excess = ledger_give_back(&own_books(segment, device)->ledger, side, bytes);
 	set(total, get(total) - (bytes - excess));
 	return excess;
 }
@@ -72,7 +70,7 @@ static uint64_t settle(struct segment *segment, int device, enum segment_side si
 
 void quota_settle(struct segment *segment)
 {
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
+	for (int d = 0; d < devices_of(&segment->file->header); d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++)
 			settle(segment, d, s);
 }
@@ -128,7 +126,7 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 		seats_probe(segment->file);
 	if (fits(segment, device, side, bytes, limit)) {
 		uint64_t total = get(&header->charged[device][side]) + bytes;
-		ledger_charge(&segment->seat->ledger[device], side, bytes);
+		ledger_charge(&own_books(segment, device)->ledger, side, bytes);
 		set(&header->charged[device][side], total);
 		if (total > header->peak[device][side])
 			header->peak[device][side] = total;
@@ -144,9 +142,9 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 static bool change_open(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                         int sign)
 {
-	return device >= 0 && device < SEGMENT_DEVICES && side == SEGMENT_ON_DEVICE &&
+	return is_valid(segment, device, side) && side == SEGMENT_ON_DEVICE &&
 	       bytes < LEDGER_OPEN &&
-	       ledger_change_open(&segment->seat->ledger[device], side, sign * (int64_t)bytes);
+	       ledger_change_open(&own_books(segment, device)->ledger, side, sign * (int64_t)bytes);
 }
 
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
@@ -169,13 +167,13 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
 
 void segment_set_limit(struct segment *segment, int device, const struct segment_limit *limit)
 {
-	if (device < 0 || device >= SEGMENT_DEVICES)
+	if (!is_valid(segment, device, SEGMENT_ON_DEVICE))
 		return;
 	/* If it is not had, another process stands still with it, and nobody of this one
 	 * charges. */
 	bool is_locked = segment_lock(segment->file) == 0;
 	segment->limit[device] = *limit;
-	ledger_close(&segment->seat->ledger[device], SEGMENT_ON_DEVICE);
+	ledger_close(&own_books(segment, device)->ledger, SEGMENT_ON_DEVICE);
 	if (is_locked) {
 		quota_close(segment->file, device);
 		segment_unlock(segment->file);
@@ -210,11 +208,8 @@ uint64_t segment_draining(struct segment *segment, int device, enum segment_side
 	if (!is_valid(segment, device, side) || segment_lock(segment->file) != 0)
 		return 0;
 	seats_probe(segment->file);
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &segment->file->seat[i];
-		if (atomic_load(&seat->state) == SEAT_DRAINING)
-			bytes += ledger_charged(&seat->ledger[device], side);
-	}
+	for (int n = -1; (n = seats_next(&segment->file->header, n, SEATS_DRAINING)) >= 0;)
+		bytes += ledger_charged(&books_of(segment->file, n, device)->ledger, side);
 	segment_unlock(segment->file);
 	return bytes;
 }

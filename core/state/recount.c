@@ -19,8 +19,8 @@ static struct ledger *open_ledger(const struct segment_file *file, int device, u
 {
 	uint64_t seat = total & ~LEDGER_OPEN;
 
-	return total & LEDGER_OPEN && seat < SEGMENT_SEATS
-	           ? (struct ledger *)&file->seat[seat].ledger[device]
+	return total & LEDGER_OPEN && seat < (uint64_t)rows_of(&file->header) * SEGMENT_ROW
+	           ? &books_of(file, (int)seat, device)->ledger
 	           : NULL;
 }
 
@@ -58,15 +58,16 @@ static void exports_recount(const struct segment_file *file, uint64_t orphaned[S
 			orphaned[file->export[i].device] += atomic_load(&file->export[i].bytes);
 }
 
-void exports_forget_seat(struct segment_file *file, uint32_t seat)
+bool exports_forget_seat(struct segment_file *file, uint32_t seat)
 {
-	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
-		struct segment_export *e = &file->export[i];
+	bool any = false;
 
-		atomic_fetch_and(&e->importers[seat / 64], ~((uint64_t)1 << seat % 64));
-		if (atomic_load(&e->owner) == seat + 1)
-			atomic_store(&e->owner, 0);
-	}
+	for (int i = 0; i < SEGMENT_EXPORTS; i++)
+		if (atomic_load(&file->export[i].owner) == seat + 1) {
+			atomic_store(&file->export[i].owner, 0);
+			any = true;
+		}
+	return any;
 }
 
 void exports_forget_orphans(struct segment_file *file)
@@ -83,14 +84,10 @@ void quota_recount(struct segment_file *file)
 	for (int d = 0; d < SEGMENT_DEVICES; d++)
 		quota_close(file, d);
 	exports_recount(file, orphaned);
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &file->seat[i];
-		if (atomic_load(&seat->state) == SEAT_FREE)
-			continue;
-		for (int d = 0; d < SEGMENT_DEVICES; d++)
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;)
+		for (int d = 0; d < devices_of(&file->header); d++)
 			for (int s = 0; s < SEGMENT_SIDES; s++)
-				total[d][s] += ledger_charged(&seat->ledger[d], s);
-	}
+				total[d][s] += ledger_charged(&books_of(file, n, d)->ledger, s);
 	for (int d = 0; d < SEGMENT_DEVICES; d++) {
 		set(&file->header.orphaned[d], orphaned[d]);
 		total[d][SEGMENT_ON_DEVICE] += orphaned[d];

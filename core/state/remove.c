@@ -19,11 +19,9 @@ static int check_is_over(struct segment_file *file)
 	int error = segment_lock(file);
 	if (error)
 		return error;
-	/* probed and not only looked at: a death nobody noticed yet begins to drain */
-	seats_probe(file);
-	for (int i = 0; i < SEGMENT_SEATS; i++)
-		if (atomic_load(&file->seat[i].state) != SEAT_FREE)
-			error = -EBUSY;
+	/* a death nobody noticed yet begins to drain */
+	if (seats_any_lives(file) || seats_next(&file->header, -1, SEATS_ALL) >= 0)
+		error = -EBUSY;
 	segment_unlock(file);
 	return error;
 }
@@ -103,13 +101,14 @@ int segment_remove(const char *job)
  * or, unless those alone are asked for, any whose memory may still be held. Under the lock. */
 static bool has_others(const struct segment *segment, bool staying_alone)
 {
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &segment->file->seat[i];
-		uint32_t state = atomic_load(&seat->state);
+	const struct segment_file *file = segment->file;
 
-		bool stays = state == SEAT_LIVE && !atomic_load(&seat->exiting_ns);
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_ALL)) >= 0;) {
+		const struct segment_seat *seat = seat_of(file, n);
+		bool stays = !seat_is(file->header.draining, n) &&
+		             !atomic_load(&seat->exiting_ns) && seat_owner_lives(seat);
 
-		if (seat != segment->seat && state != SEAT_FREE && (stays || !staying_alone))
+		if (n != segment->number && (stays || !staying_alone))
 			return true;
 	}
 	return false;

@@ -121,13 +121,10 @@ struct removal {
 
 static bool is_in(struct segment_file *file, const struct ring_id *id)
 {
-	for (int i = 0; file && i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &file->seat[i];
-
-		if (atomic_load(&seat->state) == SEAT_LIVE && seat->pid == id->pid &&
-		    seat->started_ns == id->started_ns)
+	for (int n = -1; file && (n = seats_next(&file->header, n, SEATS_LIVE)) >= 0;)
+		if (seat_of(file, n)->pid == id->pid &&
+		    seat_of(file, n)->started_ns == id->started_ns)
 			return true;
-	}
 	return false;
 }
 

@@ -3,49 +3,10 @@
  *
  * Runs inside the user's process, under the segment's lock: no system call, nothing that waits.
  */
-#include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/state/layout.h"
-
-uint64_t segment_drain_ns = SEGMENT_DRAIN_NS;
-
-/* Tries to take the seat's mutex. Returns whether the calling thread holds it now. */
-static bool try_life(struct segment_seat *seat)
-{
-	int error = lock_robust_try(&seat->life.mutex); /* held for life */
-	if (error == EOWNERDEAD)
-		error = lock_robust_mend(&seat->life.mutex);
-	return error == 0;
-}
-
-static bool owner_is_dead(struct segment_seat *seat)
-{
-	if (!try_life(seat))
-		return false;
-	lock_robust_release(&seat->life.mutex);
-	return true;
-}
-
-/* What trylock would find, read from the bytes: the kernel's robust futex word is the holder's
- * thread id, and the kernel itself marks it when the holder dies. glibc keeps the word first. */
-static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word comes first");
-
-bool seat_owner_lives(const struct segment_seat *seat)
-{
-	uint32_t word;
-	memcpy(&word, &seat->life, sizeof word);
-	return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
-}
-
-bool seat_is_drained(const struct segment_seat *seat, uint64_t now)
-{
-	/* farther away than it can have been set: another clock, so it was long ago */
-	return now >= seat->drained_ns || seat->drained_ns - now > segment_drain_ns;
-}
 
 void seats_tended(struct segment_header *header)
 {
@@ -53,37 +14,22 @@ void seats_tended(struct segment_header *header)
 	atomic_store(&header->tended_ns, clock_now());
 }
 
-/* Returns how long the memory may still be held. The whole drain begins when the death is noticed:
- * the driver gives memory back after a death, and neither when exit() began nor when a death came
- * that nobody saw says when that was. Where nobody was there to notice it, it came while the job
- * was last heard of, at the latest. */
-uint64_t seat_drain_left(const struct segment_header *header, const struct segment_seat *seat,
-                         uint64_t now)
+static void clear(struct segment_file *file, int number)
 {
-	uint64_t most = atomic_load(&seat->exiting_ns) ? SEGMENT_EXIT_DRAIN_NS : segment_drain_ns;
-	uint64_t tended = atomic_load(&header->tended_ns);
-	uint64_t silent = now > tended ? now - tended : 0;
-
-	if (silent <= SEGMENT_SILENT_NS)
-		return most;
-	return silent - SEGMENT_SILENT_NS < most ? most - (silent - SEGMENT_SILENT_NS) : 0;
-}
-
-static void clear(struct segment_file *file, struct segment_seat *seat)
-{
-	struct lane *lane = &file->lanes.lane[seat - file->seat];
+	struct segment_seat *seat = seat_of(file, number);
+	struct lane *lane = &file->lanes.lane[number];
 
 	/* all but the mutex; its counters may be looked at, so word by word and not by memset */
-	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		ledger_clear(&seat->ledger[d]);
-#define X(name, how, unit, meaning) statistics_set(&seat->counters[d].name, 0);
-		COUNTERS(X)
-#undef X
-		for (int i = 0; i < COUNTERS_PLACES; i++) {
-			statistics_set(&seat->counters[d].place[i].launches, 0);
-			statistics_set(&seat->counters[d].place[i].graph_launches, 0);
-		}
+	for (int d = 0; d < devices_of(&file->header); d++) {
+		struct segment_books *books = books_of(file, number, d);
+		_Atomic uint64_t *word = (_Atomic uint64_t *)&books->counters;
+
+		ledger_clear(&books->ledger);
+		for (size_t i = 0; i < sizeof books->counters / sizeof *word; i++)
+			statistics_set(&word[i], 0);
 	}
+	for (int i = 0; i < SEGMENT_EXPORTS / 64; i++)
+		atomic_store(&seat->importing[i], 0);
 	atomic_store(&lane->seen_ns, 0);
 	atomic_store(&lane->devices, 0);
 	atomic_store(&lane->flying, 0);
@@ -98,66 +44,115 @@ static void clear(struct segment_file *file, struct segment_seat *seat)
 	memset(seat->complaint, 0, sizeof seat->complaint);
 }
 
-void seats_finish_retiring(struct segment_file *file)
+bool seats_finish_retiring(struct segment_file *file)
 {
 	struct segment_header *header = &file->header;
 	uint32_t retiring = atomic_load(&header->retiring);
-	if (retiring == 0 || retiring > SEGMENT_SEATS)
-		return;
-	struct segment_seat *seat = &file->seat[retiring - 1];
+	if (retiring == 0 || retiring > (uint32_t)rows_of(header) * SEGMENT_ROW)
+		return false;
+	int number = (int)retiring - 1;
 	memcpy(header->ended, header->ended_next, sizeof header->ended);
-	exports_forget_seat(file, retiring - 1);
-	atomic_store(&seat->state, SEAT_FREE);
-	clear(file, seat);
+	bool has_owned = exports_forget_seat(file, retiring - 1);
+	seats_free(file, number);
+	clear(file, number);
 	atomic_exchange(&header->retiring, 0);
+	return has_owned;
 }
 
-void seats_retire(struct segment_file *file, struct segment_seat *seat)
+void seats_retire(struct segment_file *file, int number)
 {
 	struct segment_header *header = &file->header;
+	uint64_t charged[SEGMENT_DEVICES][SEGMENT_SIDES];
+	int devices = devices_of(header);
 
 	segment_change_begin(header);
 	memcpy(header->ended_next, header->ended, sizeof header->ended_next);
-	for (int d = 0; d < SEGMENT_DEVICES; d++) {
-		totals_add_ended(&header->ended_next[d], seat, d);
-		for (int s = 0; s < SEGMENT_SIDES; s++)
-			header->peak[d][s] = quota_peak(header->peak[d][s], seat, d, s);
+	for (int d = 0; d < devices; d++) {
+		const struct segment_books *books = books_of(file, number, d);
+
+		quota_close(file, d);
+		totals_add_ended(&header->ended_next[d], books);
+		for (int s = 0; s < SEGMENT_SIDES; s++) {
+			charged[d][s] = ledger_charged(&books->ledger, s);
+			header->peak[d][s] = quota_peak(header->peak[d][s], &books->ledger, s);
+		}
 	}
 	/* an exchange: neither the compiler nor the processor moves a store across it */
-	atomic_exchange(&header->retiring, (uint32_t)(seat - file->seat) + 1);
-	seats_finish_retiring(file);
+	atomic_exchange(&header->retiring, (uint32_t)number + 1);
+	if (seats_finish_retiring(file))
+		quota_recount(file);
+	else
+		for (int d = 0; d < devices; d++)
+			for (int s = 0; s < SEGMENT_SIDES; s++)
+				atomic_fetch_sub(&header->charged[d][s], charged[d][s]);
 	segment_change_end(header);
-	quota_recount(file);
 }
 
-int seats_probe(struct segment_file *file)
+/* Lets the seat drain if its owner has died. Returns whether it has. */
+static bool drains_now(struct segment_file *file, int number)
+{
+	struct segment_seat *seat = seat_of(file, number);
+	uint64_t now = clock_now();
+
+	if (!seat_owner_is_dead(seat))
+		return false;
+	seat->drained_ns = now + seat_drain_left(&file->header, seat, now);
+	seats_drain(file, number);
+	return true;
+}
+
+static void retire_drained(struct segment_file *file)
 {
 	uint64_t now = clock_now();
-	int live = 0;
 
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &file->seat[i];
-		uint32_t state = atomic_load(&seat->state);
-		if (state == SEAT_LIVE && owner_is_dead(seat)) {
-			seat->drained_ns = now + seat_drain_left(&file->header, seat, now);
-			state = SEAT_DRAINING;
-			atomic_store(&seat->state, state);
-		}
-		if (state == SEAT_DRAINING && seat_is_drained(seat, now))
-			seats_retire(file, seat);
-		live += state == SEAT_LIVE;
-	}
-	return live;
+	for (int n = -1; (n = seats_next(&file->header, n, SEATS_DRAINING)) >= 0;)
+		if (seat_is_drained(seat_of(file, n), now))
+			seats_retire(file, n);
 }
 
-struct segment_seat *seats_take(struct segment_file *file)
+void seats_probe(struct segment_file *file)
 {
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &file->seat[i];
-		if (atomic_load(&seat->state) != SEAT_FREE || !try_life(seat))
-			continue;
-		clear(file, seat);
-		return seat;
+	struct segment_header *header = &file->header;
+	int row = (int)(header->probed % SEGMENT_ROWS), looked_at = 0;
+
+	for (int rows = rows_of(header); rows > 0 && looked_at < SEGMENT_ROW; rows--) {
+		row = (row + 1) % rows_of(header);
+		for (uint64_t bits = seats_of_row(header, row, SEATS_LIVE); bits;
+		     bits &= bits - 1, looked_at++)
+			drains_now(file, row * SEGMENT_ROW + __builtin_ctzll(bits));
 	}
-	return NULL;
+	header->probed = (uint32_t)row;
+	retire_drained(file);
+}
+
+bool seats_any_lives(struct segment_file *file)
+{
+	int number = -1;
+
+	while ((number = seats_next(&file->header, number, SEATS_LIVE)) >= 0 &&
+	       drains_now(file, number))
+		;
+	retire_drained(file);
+	return number >= 0;
+}
+
+int seats_take(struct segment_file *file)
+{
+	const struct segment_header *header = &file->header;
+
+	for (int row = 0; row < rows_of(header); row++)
+		for (uint64_t bits = ~seats_of_row(header, row, SEATS_ALL); bits;
+		     bits &= bits - 1) {
+			int number = row * SEGMENT_ROW + __builtin_ctzll(bits);
+			struct segment_seat *seat = seat_of(file, number);
+
+			if (!seat->has_life && segment_mutex_init(&seat->life) != 0)
+				return -1;
+			seat->has_life = 1;
+			if (!seat_try(seat))
+				continue; /* of one who has left just now */
+			clear(file, number);
+			return number;
+		}
+	return -1;
 }

@@ -28,7 +28,7 @@
 
 enum {
 	SEGMENT_VERSION = 7, /* raise it whenever any struct of the file changes size or meaning */
-	SEGMENT_SEATS = 256,
+	SEGMENT_SEATS = 4096,
 	SEGMENT_DEVICES = 16,
 	SEGMENT_EXPORTS = 2048, /* pieces of exported memory that are followed, and one */
 };
@@ -249,13 +249,15 @@ struct segment_view {
 	uint64_t
 	    orphaned[SEGMENT_DEVICES]; /* of it on the device: exported, and its owner is gone */
 	int process_count;             /* live and draining */
-	struct segment_process process[SEGMENT_SEATS];
+	struct segment_process *process;
 };
 
-/* Reads a consistent copy (large: allocate it). Returns 0 or a negative errno with message:
- * -ENOENT no such job, -EPROTO not a segment or another version (message says which and what was
- * expected). */
+/* Reads a consistent copy, into a view that is zero, or was read before. Returns 0 or a negative
+ * errno with message: -ENOENT no such job, -EPROTO not a segment or another version (message says
+ * which and what was expected). */
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size);
+/* Frees a view that was allocated; NULL: none. */
+void segment_view_free(struct segment_view *view);
 /* Calls found() with each job name in the state directory that has a segment, until it returns
  * non-zero. Returns the number of calls or -errno. */
 int segment_list(int (*found)(void *cookie, const char *job), void *cookie);

@@ -21,10 +21,10 @@
 #define KEEP_PEAK true
 #define KEEP_SAME false
 
-void totals_add_ended(struct segment_ended *total, const struct segment_seat *seat, int device)
+void totals_add_ended(struct segment_ended *total, const struct segment_books *books)
 {
-	const struct counters *process = &seat->counters[device];
-	struct ledger_copy ledger = ledger_read(&seat->ledger[device]);
+	const struct counters *process = &books->counters;
+	struct ledger_copy ledger = ledger_read(&books->ledger);
 
 #define X(name, how, unit, meaning)                                           \
 	{                                                                     \

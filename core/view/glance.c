@@ -16,28 +16,28 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
-static bool seat_lives(int fd, int seat)
+static bool seat_lives(int fd, const struct segment_header *header, int number)
 {
-	_Alignas(struct segment_seat) char head[offsetof(struct segment_seat, ledger)];
-	off_t at = (off_t)(offsetof(struct segment_file, seat) +
-	                   (size_t)seat * sizeof(struct segment_seat));
-	const struct segment_seat *seen = (const struct segment_seat *)head;
+	_Alignas(struct segment_seat) char head[offsetof(struct segment_seat, command)];
+	const struct segment_file *none = NULL;
+	off_t at = (off_t)((const char *)seat_of(none, number) - (const char *)none);
 
-	return pread(fd, head, sizeof head, at) == (ssize_t)sizeof head &&
-	       atomic_load(&seen->state) == SEAT_LIVE && seat_owner_lives(seen);
+	return seat_state(header, number) == SEAT_LIVE &&
+	       pread(fd, head, sizeof head, at) == (ssize_t)sizeof head &&
+	       seat_owner_lives((const struct segment_seat *)head);
 }
 
-static bool somebody_lives(int fd)
+static bool somebody_lives(int fd, const struct segment_header *header)
 {
 	static _Atomic int last;
 	int found = atomic_load_explicit(&last, memory_order_relaxed);
 
-	if (seat_lives(fd, found))
+	if (seat_lives(fd, header, found))
 		return true;
-	for (int seat = 0; seat < SEGMENT_SEATS; seat++) {
-		if (!seat_lives(fd, seat))
+	for (int n = -1; (n = seats_next(header, n, SEATS_LIVE)) >= 0;) {
+		if (!seat_lives(fd, header, n))
 			continue;
-		atomic_store_explicit(&last, seat, memory_order_relaxed);
+		atomic_store_explicit(&last, n, memory_order_relaxed);
 		return true;
 	}
 	return false;
@@ -62,7 +62,7 @@ static bool is_of_this_boot(const struct segment_header *header)
 /* Reads the word of who charges in the open: it is the total. */
 static void read_open(int fd, struct segment_header *header)
 {
-	for (uint32_t d = 0; d < header->device_count; d++) {
+	for (int d = 0; d < devices_of(header); d++) {
 		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
 		uint64_t seat = *total & ~LEDGER_OPEN, word = 0;
 		const struct segment_file *file = NULL;
@@ -70,7 +70,7 @@ static void read_open(int fd, struct segment_header *header)
 		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
 			continue;
 		if (pread(fd, &word, sizeof word,
-		          (off_t)(uintptr_t)&file->seat[seat].ledger[d].charged[0]) !=
+		          (off_t)(uintptr_t)books_of(file, (int)seat, d)->ledger.charged) !=
 		    (ssize_t)sizeof word)
 			word = 0;
 		*total = word & ~LEDGER_OPEN;
@@ -87,7 +87,7 @@ static int read_header(int directory, const char *job, struct segment_header *he
 	error = segment_check(header, file_size, job, NULL, 0);
 	/* Processes come and go: what is theirs may be summed up in part. */
 	if (!error && (header->sequence % 2 != 0 || header->device_count > SEGMENT_DEVICES ||
-	               !is_of_this_boot(header) || !somebody_lives(fd) ||
+	               !is_of_this_boot(header) || !somebody_lives(fd, header) ||
 	               pread(fd, &after, sizeof after, offsetof(struct segment_header, sequence)) !=
 	                   (ssize_t)sizeof after ||
 	               after != header->sequence))
@@ -112,7 +112,7 @@ int segment_glance(const char *job, struct segment_glance *glance)
 	error = header ? read_header(directory, job, header) : -ENOMEM;
 	close(directory);
 	if (!error) {
-		glance->device_count = (int)header->device_count;
+		glance->device_count = devices_of(header);
 		memcpy(glance->charged, header->charged, sizeof glance->charged);
 		for (int d = 0; d < glance->device_count; d++) {
 			segment_copy_text(glance->uuid[d], sizeof glance->uuid[d],

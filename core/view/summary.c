@@ -1,7 +1,9 @@
 /* Summaries of a job: its processes, and all of them together. They read nothing but the copy. */
 #include "core/view/summary.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -10,14 +12,16 @@
 /*
  * Returns whether the seat is free, live or draining, though nobody may have noticed a death yet.
  */
-static enum segment_seat_state state_now(const struct segment_file *copy,
-                                         const struct segment_seat *seat, bool this_boot)
+static enum segment_seat_state state_now(const struct segment_file *copy, int number,
+                                         bool this_boot)
 {
+	enum segment_seat_state state = seat_state(&copy->header, number);
+	const struct segment_seat *seat = seat_of(copy, number);
 	uint64_t now = clock_now();
 
-	if (seat->state == SEAT_FREE || !this_boot)
+	if (state == SEAT_FREE || !this_boot)
 		return SEAT_FREE;
-	if (seat->state == SEAT_LIVE) {
+	if (state == SEAT_LIVE) {
 		if (seat_owner_lives(seat))
 			return SEAT_LIVE;
 		return seat_drain_left(&copy->header, seat, now) > 0 ? SEAT_DRAINING : SEAT_FREE;
@@ -34,9 +38,10 @@ static int counted(uint32_t count)
 	return count && count <= (uint32_t)INT_MAX ? (int)count - 1 : -1;
 }
 
-static void add_process(struct segment_view *view, const struct segment_seat *seat,
+static void add_process(struct segment_view *view, const struct segment_file *copy, int number,
                         enum segment_seat_state state)
 {
+	const struct segment_seat *seat = seat_of(copy, number);
 	struct segment_process *process = &view->process[view->process_count++];
 	process->state = state;
 	process->pid = seat->pid;
@@ -46,9 +51,10 @@ static void add_process(struct segment_view *view, const struct segment_seat *se
 	process->threads = state == SEAT_LIVE ? counted(seat->threads) : -1;
 	process->contexts = state == SEAT_LIVE ? counted(seat->contexts) : -1;
 	memcpy(process->complaint, seat->complaint, sizeof process->complaint);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
+	for (int d = 0; d < view->device_count; d++)
 		for (int s = 0; s < SEGMENT_SIDES; s++) {
-			process->charged[d][s] = ledger_charged(&seat->ledger[d], s);
+			process->charged[d][s] =
+			    ledger_charged(&books_of(copy, number, d)->ledger, s);
 			view->charged[d][s] += process->charged[d][s];
 		}
 }
@@ -59,9 +65,8 @@ static uint64_t peak(const struct segment_file *copy, const struct segment_view 
 {
 	uint64_t was = copy->header.peak[device][side], is = view->charged[device][side];
 
-	for (int i = 0; i < SEGMENT_SEATS; i++)
-		if (copy->seat[i].state != SEAT_FREE)
-			was = quota_peak(was, &copy->seat[i], device, side);
+	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;)
+		was = quota_peak(was, &books_of(copy, n, device)->ledger, side);
 	return is > was ? is : was;
 }
 
@@ -95,12 +100,12 @@ static void show_words(struct statistics *shown, const struct ledger_copy *ledge
 	statistics_add(&shown->pinned_chunks, ledger->pinned);
 }
 
-static void show_process(struct statistics *shown, const struct segment_seat *seat, int device,
+static void show_process(struct statistics *shown, const struct segment_books *books,
                          const struct ledger_copy *ledger, const struct standing *standing)
 {
 	struct verdict verdict = verdict_of(ledger, 1, standing);
 
-	show_counters(shown, &seat->counters[device]);
+	show_counters(shown, &books->counters);
 	show_words(shown, ledger);
 	show_verdict(shown, &verdict);
 	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
@@ -123,7 +128,7 @@ static struct verdict verdict_of_ended(const struct facts *facts, const struct s
 
 static struct ledger_copy copy_ledger(const struct job_copy *job, int seat, int device)
 {
-	struct ledger_copy copy = ledger_read(&job->file.seat[seat].ledger[device]);
+	struct ledger_copy copy = ledger_read(&books_of(&job->file, seat, device)->ledger);
 
 	if (job->changing[seat] & 1u << device) {
 		copy.is_whole = false;
@@ -133,8 +138,7 @@ static struct ledger_copy copy_ledger(const struct job_copy *job, int seat, int 
 }
 
 /* Shows one device: of each process, and of the job. */
-static void show_device(struct job_copy *job, struct segment_view *view, int d,
-                        const enum segment_seat_state *state)
+static void show_device(struct job_copy *job, struct segment_view *view, int d)
 {
 	const struct segment_header *header = &job->file.header;
 	struct statistics *total = &view->job_total[d];
@@ -146,29 +150,27 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
 	int live = 0, shown = 0;
 
 	/* the ended first: the settings of the live ones replace theirs */
-	for (int i = 0; i < SEGMENT_SEATS; i++)
-		if (job->file.seat[i].state != SEAT_FREE && state[i] != SEAT_LIVE)
-			totals_add_ended(&known, &job->file.seat[i], d);
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &job->file.seat[i];
-
-		if (state[i] != SEAT_LIVE)
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+		if (job->state[n] != SEAT_LIVE)
+			totals_add_ended(&known, books_of(&job->file, n, d));
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+		if (job->state[n] != SEAT_LIVE)
 			continue;
 		if (!live)
 			totals_forget_settings(&known.counters);
-		job->ledger[live] = copy_ledger(job, i, d);
-		totals_add_live(&known.counters, &seat->counters[d]);
+		job->ledger[live] = copy_ledger(job, n, d);
+		totals_add_live(&known.counters, &books_of(&job->file, n, d)->counters);
 		show_words(total, &job->ledger[live++]);
 	}
 	verdict = live ? verdict_of(job->ledger, live, &standing)
 	               : verdict_of_ended(&known.facts, &standing);
 	/* who has older settings is judged by the newest */
 	standing.generation = verdict.generation;
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct ledger_copy ledger = copy_ledger(job, i, d);
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+		struct ledger_copy ledger = copy_ledger(job, n, d);
 
-		if (state[i] != SEAT_FREE)
-			show_process(&view->process[shown++].device[d], &job->file.seat[i], d,
+		if (job->state[n] != SEAT_FREE)
+			show_process(&view->process[shown++].device[d], books_of(&job->file, n, d),
 			             &ledger, &standing);
 	}
 	show_counters(total, &known.counters);
@@ -181,29 +183,28 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d,
  * Adds what a process that lives has open, or may come to, although its owner is gone; the next
  * look of one of them says.
  */
-static void add_orphaned(struct segment_view *view, const struct segment_file *copy,
-                         const enum segment_seat_state *state)
+static void add_orphaned(struct segment_view *view, const struct job_copy *job)
 {
 	for (int i = 0; i < SEGMENT_EXPORTS; i++) {
-		const struct segment_export *e = &copy->export[i];
+		const struct segment_export *e = &job->file.export[i];
 		uint32_t owner = e->owner;
 
 		if (!e->bytes || e->device >= SEGMENT_DEVICES || owner > SEGMENT_SEATS ||
-		    (owner && state[owner - 1] != SEAT_FREE))
+		    (owner && job->state[owner - 1] != SEAT_FREE))
 			continue;
 		view->orphaned[e->device] += e->bytes;
 		view->charged[e->device][SEGMENT_ON_DEVICE] += e->bytes;
 	}
 }
 
-void summary_of(struct job_copy *job, struct segment_view *view)
+int summary_of(struct job_copy *job, struct segment_view *view)
 {
 	const struct segment_file *copy = &job->file;
 	const struct segment_header *header = &copy->header;
 	bool this_boot = segment_is_of_this_boot(header);
-	enum segment_seat_state state[SEGMENT_SEATS];
-	int live = 0;
+	int live = 0, count = 0;
 
+	free(view->process);
 	memset(view, 0, sizeof *view);
 	memcpy(view->job, header->job, sizeof view->job);
 	memcpy(view->labels, header->labels, sizeof view->labels);
@@ -211,18 +212,24 @@ void summary_of(struct job_copy *job, struct segment_view *view)
 	memcpy(view->shared_by, header->shared_by, sizeof view->shared_by);
 	view->token = header->token;
 	view->created_ns = header->created_ns;
-	view->device_count = (int)header->device_count;
+	view->device_count = devices_of(header);
 	memcpy(view->device, header->device, sizeof view->device);
 
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		state[i] = state_now(copy, &copy->seat[i], this_boot);
-		live += state[i] == SEAT_LIVE;
-		if (state[i] != SEAT_FREE)
-			add_process(view, &copy->seat[i], state[i]);
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;) {
+		job->state[n] = state_now(copy, n, this_boot);
+		live += job->state[n] == SEAT_LIVE;
+		count += job->state[n] != SEAT_FREE;
 	}
+	view->process = calloc((size_t)count + 1, sizeof *view->process);
+	if (!view->process)
+		return -ENOMEM;
+	for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+		if (job->state[n] != SEAT_FREE)
+			add_process(view, copy, n, job->state[n]);
 	if (live)
-		add_orphaned(view, copy, state);
-	for (int d = 0; d < SEGMENT_DEVICES; d++)
-		show_device(job, view, d, state);
+		add_orphaned(view, job);
+	for (int d = 0; d < view->device_count; d++)
+		show_device(job, view, d);
 	view->ended_ns = live ? 0 : header->seen_ns;
+	return 0;
 }

@@ -7,13 +7,16 @@
 
 #include "core/state/layout.h"
 
-/* A copy that was read of a job. */
+/* A copy that was read of a job. Seats that are not in use, and devices that were not met, are
+ * neither read nor looked at. */
 struct job_copy {
 	struct segment_file file;
 	uint16_t changing[SEGMENT_SEATS]; /* a bit per device whose facts could not be had whole */
-	struct ledger_copy ledger[SEGMENT_SEATS]; /* of the live ones, of the device at hand */
+	enum segment_seat_state state[SEGMENT_SEATS]; /* now */
+	struct ledger_copy ledger[SEGMENT_SEATS];     /* of the live ones, of the device at hand */
 };
 
-void summary_of(struct job_copy *job, struct segment_view *view);
+/* Shows it. Returns 0, or -ENOMEM. */
+int summary_of(struct job_copy *job, struct segment_view *view);
 
 #endif

@@ -6,11 +6,8 @@
  * header.sequence, so a copy during which it moved is taken again; one left odd by a killed or
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
  * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
- * together are read again until no change of them was under way, or so often that its process must
- * be stopped or killed within one. This is the one patience that is counted in looks and is no
- * deadline: where the machine stands still between two looks a writer has had no time to end its
- * change, so a deadline would take a living writer for a dead one; and whoever waits here has only
- * asked for figures. A process lives when its seat's futex word says so (seat_owner_lives): the
+ * together are read again until no change of them was under way, or their process has had time to
+ * end one and must be stopped or killed. A process lives when its seat's futex word says so (seat_owner_lives): the
  * mutex's own truth, readable without a trylock, and unlike pids and record locks right across pid
  * namespaces, fork and closed descriptors.
  */
@@ -18,11 +15,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
+#include "core/base/file_status.h"
 #include "core/base/printable.h"
 #include "core/state/before.h"
 #include "core/state/directory.h"
@@ -30,14 +30,11 @@
 #include "core/state/refuse.h"
 #include "core/view/summary.h"
 
-uint64_t segment_view_naps = 500;
+uint64_t segment_view_patience_ns = 30000000;
 
-enum {
-	READ_TRIES = 50,
-	READ_FACTS_TRIES = 100,
-	READ_PAUSE_NS = 1000000,
-	READ_COUNTERS_PAUSE_NS = 20000
-};
+#define READ_STILL_NS 50000000ull
+
+enum { READ_FACTS_TRIES = 100, READ_PAUSE_NS = 1000000, READ_COUNTERS_PAUSE_NS = 20000 };
 
 /* Reads so many bytes. Returns 0 or a negative errno; -EPROTO: the file is shorter. */
 static int read_fully(int fd, void *buf, size_t size, off_t offset)
@@ -76,28 +73,23 @@ static int read_counters(int fd, off_t at, struct counters *counters, bool *is_w
 	return error;
 }
 
-/* Counters that belong together, together. The rest of the file was read. */
-static int read_whole_counters(int fd, struct segment_file *copy, uint64_t *naps)
+/* Returns where in the file a part of its copy is. */
+static off_t place_of(const struct segment_file *copy, const void *part)
 {
-	uint32_t devices = atomic_load(&copy->header.device_count);
+	return (const char *)part - (const char *)copy;
+}
 
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &copy->seat[i];
-		for (uint32_t d = 0; seat->state == SEAT_LIVE && d < devices; d++) {
-			off_t at = (const char *)&seat->counters[d] - (const char *)copy;
-			bool is_whole = false;
-			for (;;) {
-				int error = read_counters(fd, at, &seat->counters[d], &is_whole);
-				if (error)
-					return error;
-				if (is_whole || !*naps)
-					break;
-				(*naps)--;
-				deadline_sleep(READ_COUNTERS_PAUSE_NS);
-			}
-		}
-	}
-	return 0;
+/* Reads counters that belong together, together; sooner or later as they are. */
+static int read_whole_counters(int fd, const struct segment_file *copy, struct counters *counters,
+                               struct deadline *until)
+{
+	bool is_whole = false;
+	int error;
+
+	do {
+		error = read_counters(fd, place_of(copy, counters), counters, &is_whole);
+	} while (!error && !is_whole && deadline_nap(until, READ_COUNTERS_PAUSE_NS));
+	return error;
 }
 
 /*
@@ -126,63 +118,75 @@ static int read_ledger(int fd, off_t at, struct ledger *ledger, bool *is_whole)
 	             : read_fully(fd, ledger->charged, sizeof *ledger - (size_t)words, at + words);
 }
 
-static int read_ledgers(int fd, struct job_copy *job)
+/* Reads a process and its figures. */
+static int read_seat(int fd, struct job_copy *job, int number, struct deadline *until)
 {
+	struct deadline none = DEADLINE_IN(0);
+	bool is_live = seat_state(&job->file.header, number) == SEAT_LIVE;
 	struct segment_file *copy = &job->file;
-	uint32_t devices = atomic_load(&copy->header.device_count);
+	struct segment_seat *seat = seat_of(copy, number);
+	int error = read_fully(fd, seat, sizeof *seat, place_of(copy, seat));
 
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &copy->seat[i];
+	job->changing[number] = 0;
+	for (int d = 0; !error && d < devices_of(&copy->header); d++) {
+		struct segment_books *books = books_of(copy, number, d);
+		bool is_whole;
 
-		job->changing[i] = 0;
-		for (uint32_t d = 0; seat->state == SEAT_LIVE && d < devices; d++) {
-			off_t at = (const char *)&seat->ledger[d] - (const char *)copy;
-			bool is_whole;
-			int error = read_ledger(fd, at, &seat->ledger[d], &is_whole);
-
-			if (error)
-				return error;
-			job->changing[i] |= (uint16_t)(!is_whole << d);
-		}
+		error = read_whole_counters(fd, copy, &books->counters, is_live ? until : &none);
+		if (!error)
+			error = read_ledger(fd, place_of(copy, &books->ledger), &books->ledger,
+			                    &is_whole);
+		if (!error)
+			job->changing[number] |= (uint16_t)(!is_whole << d);
 	}
-	return 0;
+	return error;
 }
 
-/* Reads the whole file while seats neither come nor go. */
-static int read_still(int fd, struct job_copy *job)
+/* Reads a copy, checked, of all that is in use, while seats neither come nor go. */
+static int read_still(int fd, const char *name, struct job_copy *job, char *message, size_t size)
 {
-	struct segment_file *copy = &job->file;
+	struct segment_header *header = &job->file.header;
+	struct deadline still = DEADLINE_IN(READ_STILL_NS);
+	struct deadline whole = DEADLINE_IN(segment_view_patience_ns);
 	const off_t at = offsetof(struct segment_header, sequence);
-	uint64_t before, after, naps = segment_view_naps;
+	uint64_t after = 0;
+	bool is_last;
 
-	for (int tries = 0;; tries++) {
-		int error = read_fully(fd, &before, sizeof before, at);
-		if (!error)
-			error = read_fully(fd, copy, sizeof *copy, 0);
-		bool has_devices = atomic_load(&copy->header.device_count) <= SEGMENT_DEVICES;
-		if (!error && has_devices)
-			error = read_whole_counters(fd, copy, &naps);
-		if (!error && has_devices)
-			error = read_ledgers(fd, job);
+	do {
+		struct stat found;
+		int error;
+
+		is_last = deadline_has_passed(&still);
+		error = read_fully(fd, header, sizeof *header, 0);
+		if (!error && file_status_of(fd, &found) != 0)
+			error = -errno;
+		if (!error) {
+			error = segment_check(header, (uint64_t)found.st_size, name, message, size);
+			if (error)
+				return error;
+			error = read_fully(fd, job->file.export, sizeof job->file.export,
+			                   offsetof(struct segment_file, export));
+		}
+		for (int n = -1; !error && (n = seats_next(header, n, SEATS_ALL)) >= 0;)
+			error = read_seat(fd, job, n, &whole);
 		if (!error)
 			error = read_fully(fd, &after, sizeof after, at);
 		if (error)
-			return error;
-		bool last = tries == READ_TRIES;
-		if (before == after && (before % 2 == 0 || last))
+			return state_refuse(error, message, size, "segment of job %s: %s", name,
+			                    error == -EPROTO ? "cut short" : strerror(-error));
+		if (header->sequence == after && (after % 2 == 0 || is_last))
 			return 0;
-		if (last)
-			return -EBUSY;
-		deadline_sleep(READ_PAUSE_NS);
-	}
+		deadline_nap(&still, READ_PAUSE_NS);
+	} while (!is_last);
+	return state_refuse(-EBUSY, message, size, "segment of job %s: %s", name, strerror(EBUSY));
 }
 
 static bool seats_are_valid(const struct segment_file *copy)
 {
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		const struct segment_seat *seat = &copy->seat[i];
-		if (seat->state > SEAT_DRAINING ||
-		    !memchr(seat->command, '\0', sizeof seat->command) ||
+	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;) {
+		const struct segment_seat *seat = seat_of(copy, n);
+
+		if (!memchr(seat->command, '\0', sizeof seat->command) ||
 		    !memchr(seat->complaint, '\0', sizeof seat->complaint))
 			return false;
 	}
@@ -202,16 +206,15 @@ static void make_printable(struct segment_file *copy)
 		printable(device->pci_bus_id);
 		printable(device->name);
 	}
-	for (int i = 0; i < SEGMENT_SEATS; i++) {
-		printable(copy->seat[i].command);
-		printable_lines(copy->seat[i].complaint);
+	printable(copy->header.shared_by);
+	for (int n = -1; (n = seats_next(&copy->header, n, SEATS_ALL)) >= 0;) {
+		printable(seat_of(copy, n)->command);
+		printable_lines(seat_of(copy, n)->complaint);
 	}
 }
 
-/*
- * Reads a checked and repaired copy of the job's segment. Returns 0, or a negative errno and
- * message.
- */
+/* Reads a checked and repaired copy of the job's segment. Returns 0, or a negative errno and
+ * message. */
 static int read_copy(int directory, const char *job, struct job_copy *read, char *message,
                      size_t size)
 {
@@ -220,16 +223,10 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 	int fd = segment_open(directory, job, O_RDONLY, &copy->header, &file_size, message, size);
 	if (fd < 0)
 		return fd;
-	/* checked before the rest is read, and again after: it may have changed */
-	int error = segment_check(&copy->header, file_size, job, message, size);
-	if (!error) {
-		error = read_still(fd, read);
-		if (error)
-			state_refuse(error, message, size, "segment of job %s: %s", job,
-			             error == -EPROTO ? "cut short" : strerror(-error));
-		else
-			error = segment_check(&copy->header, file_size, job, message, size);
-	}
+	int error =
+	    copy->header.version == SEGMENT_VERSION_BEFORE && before_read(fd, job, copy) == 0
+	        ? 0
+	        : read_still(fd, job, read, message, size);
 	close(fd);
 	if (!error && !seats_are_valid(copy))
 		error = state_refuse(-EPROTO, message, size, "segment of job %s is damaged", job);
@@ -240,29 +237,28 @@ static int read_copy(int directory, const char *job, struct job_copy *read, char
 	return error;
 }
 
-static struct job_copy *new_copy(void)
-{
-	return aligned_alloc(_Alignof(struct job_copy), sizeof(struct job_copy));
-}
-
 int segment_read(const char *job, struct segment_view *view, char *message, size_t size)
 {
 	if (directory_check_name(job) != 0)
 		return state_refuse(-EINVAL, message, size, "not a job name: %s", job ? job : "");
-	struct job_copy *copy = new_copy();
-	if (!copy)
+	/* as large as a job can be; of what is not read there are no pages */
+	struct job_copy *copy = mmap(NULL, sizeof *copy, PROT_READ | PROT_WRITE,
+	                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (copy == MAP_FAILED)
 		return state_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
-	int error = 0, directory = directory_open(0, message, size);
-	bool is_before = false;
-	if (directory < 0)
-		error = directory;
-	if (!error) {
-		is_before = segment_read_before(directory, job, view) == 0;
-		error = is_before ? 0 : read_copy(directory, job, copy, message, size);
+	int directory = directory_open(0, message, size);
+	int error = directory < 0 ? directory : read_copy(directory, job, copy, message, size);
+	if (directory >= 0)
 		close(directory);
-	}
-	if (!error && !is_before)
-		summary_of(copy, view);
-	free(copy);
+	if (!error && summary_of(copy, view) != 0)
+		error = state_refuse(-ENOMEM, message, size, "job %s: %s", job, strerror(ENOMEM));
+	munmap(copy, sizeof *copy);
 	return error;
+}
+
+void segment_view_free(struct segment_view *view)
+{
+	if (view)
+		free(view->process);
+	free(view);
 }

@@ -106,7 +106,7 @@ static void wait_until_held(const char *job, uint64_t limit, struct segment_view
 
 int main(int argc, char **argv)
 {
-	struct segment_view *view = malloc(sizeof(*view));
+	struct segment_view *view = calloc(1, sizeof(*view));
 	uint64_t now = MOST_MIB * MIB, raises = 0, lowerings = 0;
 	char path[512];
 	pthread_t sampler;

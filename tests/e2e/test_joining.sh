@@ -56,7 +56,7 @@ stays_out() {
 
 export SPILLWAY_JOB=crowded
 keep_out seats
-stays_out "crowded.segment: has 256 processes already, expected fewer"
+stays_out "crowded.segment: has 4096 processes already, expected fewer"
 
 # A limit that comes later holds none of it, either.
 is_on_device() { [ "$(device_bytes)" -eq "$1" ]; }

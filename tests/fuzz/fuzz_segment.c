@@ -2,7 +2,7 @@
  * libFuzzer target of the reader of segments. How: rules.mk of this folder. Without clang its main part is run by
  * tests/unit/test_fuzz_segment.c.
  *
- * Input: the segment of a job that has ended is changed by it: bytes 0 and 1 are its length, as a fraction of the right one;
+ * Input: the segment of a job that runs is changed by it: bytes 0 and 1 are its length, as a fraction of the right one;
  * then changes (changes.h). Nothing may crash or hang, and what is accepted is within its bounds.
  */
 #include <fcntl.h>
@@ -14,11 +14,10 @@
 #include "core/state/layout.h"
 #include "tests/fuzz/changes.h"
 
-static struct segment_file good;
+static _Alignas(64) unsigned char good[1 << 20];
 static struct segment_view view;
 static char folder[256], path[512];
-static struct changed_file file = {
-    .good = &good, .size = sizeof good, .hot_size = sizeof(struct segment_header)};
+static struct changed_file file = {.good = good, .hot_size = sizeof(struct segment_header)};
 
 static void set_up(void)
 {
@@ -30,16 +29,19 @@ static void set_up(void)
 	if (!mkdtemp(folder))
 		abort();
 	setenv("SPILLWAY_STATE_DIR", folder, 1);
-	segment_view_naps = 0; /* nobody writes */
+	segment_view_patience_ns = 0; /* nobody writes */
 	if (segment_join("fuzz", "a=b", "", &segment, NULL, 0) != 0 ||
 	    segment_device(segment, &gpu) != 0)
 		abort();
-	segment_leave(segment);
 	if (directory_segment_path("fuzz", path, sizeof path) != 0)
 		abort();
+	/* with a process that seems to live */
 	file.fd = open(path, O_RDWR);
-	if (pread(file.fd, &good, sizeof good, 0) != sizeof good)
+	file.size = (size_t)pread(file.fd, good, sizeof good, 0);
+	if (file.size < sizeof(struct segment_header) || file.size == sizeof good)
 		abort();
+	segment_leave(segment);
+	changes_put(&file, 0, good, file.size);
 }
 
 static void clean_up(void)
@@ -88,12 +90,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	length = changes_length(&file, data);
 	changes_apply(&file, data + 2, size - 2, false);
 	changes_put(&file, sequence, &still, sizeof still); /* an odd one only costs time */
-	if (length != sizeof good && ftruncate(file.fd, (off_t)length) != 0)
+	if (length != file.size && ftruncate(file.fd, (off_t)length) != 0)
 		abort();
 	if (segment_read("fuzz", &view, message, sizeof message) == 0)
 		check_view();
-	if (length != sizeof good)
-		changes_put(&file, 0, &good, sizeof good);
+	if (length != file.size)
+		changes_put(&file, 0, good, file.size);
 	changes_apply(&file, data + 2, size - 2, true);
 	return 0;
 }

@@ -16,7 +16,7 @@ static struct segment_view view;
 static char path[600];
 
 /* By its name, in the words of one process on one device. */
-static uint64_t *word(struct before_statistics *of, const char *name)
+static uint64_t *word(struct before_counters *of, const char *name)
 {
 	uint64_t *at = of->word;
 
@@ -24,10 +24,21 @@ static uint64_t *word(struct before_statistics *of, const char *name)
 	if (strcmp(name, #figure) == 0) \
 		return at;              \
 	at++;
-	STATISTICS(X)
+	COUNTERS(X)
 #undef X
 	ck_abort_msg("%s", name);
 }
+
+/* Where words stood in a ledger of then: the facts' first copy, then charges. */
+enum {
+	GENERATION = 1,
+	LIMIT = 2,
+	ELASTIC = 6,
+	BLOCKER = 7,
+	BLOCKER_GENERATION = 8,
+	CHARGED = 17,
+	PINNED = 23
+};
 
 static void write_file(void)
 {
@@ -35,7 +46,6 @@ static void write_file(void)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(pwrite(fd, file, sizeof *file, 0), sizeof *file);
-	ck_assert_int_eq(ftruncate(fd, BEFORE_SIZE), 0);
 	close(fd);
 }
 
@@ -48,7 +58,7 @@ static void setup(void)
 	memset(file, 0, sizeof *file);
 	memcpy(file->header.magic, SEGMENT_MAGIC, sizeof file->header.magic);
 	file->header.version = SEGMENT_VERSION_BEFORE;
-	file->header.size = BEFORE_SIZE;
+	file->header.size = sizeof(struct before_file);
 	segment_read_boot_id(file->header.boot_id);
 	strcpy(file->header.job, "old");
 	strcpy(file->header.labels, "team=\033x");
@@ -58,7 +68,7 @@ static void setup(void)
 	file->header.peak[0][SEGMENT_ON_DEVICE] = 900;
 	strcpy(file->header.device[0].uuid, "GPU-1");
 	file->header.device[0].memory = 1000;
-	*word(&file->header.ended[0], "launches") = 5;
+	*word(&file->header.ended[0].counters, "launches") = 5;
 	for (int i = 0; i < 2; i++) {
 		struct before_seat *seat = &file->seat[i];
 
@@ -68,11 +78,13 @@ static void setup(void)
 		seat->override_hash = 99;
 		seat->threads = 8;
 		strcpy(seat->command, "train");
-		seat->charged[0][SEGMENT_ON_DEVICE] = 100;
-		*word(&seat->device[0], "launches") = 7;
-		*word(&seat->device[0], "limit_set") = 150;
-		*word(&seat->device[0], "limit_held") = 200;
-		*word(&seat->device[0], "held_reason") = 3; /* pinned, in the words of then */
+		seat->ledger[0].word[CHARGED] = 100;
+		seat->ledger[0].word[GENERATION] = seat->ledger[0].word[BLOCKER_GENERATION] = 1;
+		seat->ledger[0].word[LIMIT] = 150;
+		seat->ledger[0].word[ELASTIC] = ELASTIC_YES;
+		seat->ledger[0].word[BLOCKER] = MOVE_PINNED;
+		seat->ledger[0].word[PINNED] = 100;
+		*word(&seat->counters[0], "launches") = 7;
 	}
 	write_file();
 }
@@ -152,7 +164,7 @@ START_TEST(is_removed_once_it_is_over)
 	end_it();
 	ck_assert_int_eq(segment_read("old", &view, NULL, 0), 0);
 	ck_assert_int_eq(view.process_count, 0);
-	ck_assert_uint_eq(view.job_total[0].launches, 5);
+	ck_assert_uint_eq(view.job_total[0].launches, 19);
 	ck_assert_int_eq(segment_remove("old"), 0);
 	ck_assert_int_ne(access(path, F_OK), 0);
 }
@@ -181,7 +193,7 @@ START_TEST(what_does_not_fit_is_none)
 	file->header.device_count = BEFORE_DEVICES + 1;
 	write_file();
 	ck_assert_int_eq(segment_read("old", &view, message, sizeof message), -EPROTO);
-	ck_assert_ptr_nonnull(strstr(message, "version 5, expected version 7"));
+	ck_assert_ptr_nonnull(strstr(message, "version 6, expected version 7"));
 	file->header.device_count = 1;
 	write_file();
 	ck_assert_int_eq(truncate(path, sizeof *file - 1), 0);

@@ -16,11 +16,11 @@ static uint32_t some_offset(void)
 	case 1:
 		return (uint32_t)((number >> 8) % sizeof(struct segment_header));
 	case 2: /* a seat's head */
-		return (uint32_t)(offsetof(struct segment_file, seat) +
+		return (uint32_t)(offsetof(struct segment_file, row[0].seat) +
 		                  (number >> 8) % 4 * sizeof(struct segment_seat) +
 		                  (number >> 16) % 128);
 	default:
-		return (uint32_t)((number >> 8) % sizeof(struct segment_file));
+		return (uint32_t)((number >> 8) % offsetof(struct segment_file, row[1]));
 	}
 }
 

@@ -252,7 +252,7 @@ static const struct segment_limit none = {.bytes = UINT64_MAX};
 
 static bool is_open(const struct segment *segment, int device)
 {
-	return atomic_load(&segment->seat->ledger[device].charged[SEGMENT_ON_DEVICE]) >=
+	return atomic_load(&own_books(segment, device)->ledger.charged[SEGMENT_ON_DEVICE]) >=
 	       LEDGER_OPEN;
 }
 

@@ -232,7 +232,7 @@ END_TEST
 static void is_drained(void)
 {
 	if (jumping.naps == 3)
-		segment->file->seat[1].drained_ns = 0;
+		seat_of(segment->file, 1)->drained_ns = 0;
 }
 
 START_TEST(what_has_drained_is_used)

@@ -395,7 +395,7 @@ START_TEST(a_death_in_the_future_drains_once)
 	seen(-(int64_t)SEGMENT_TEND_NS);
 	struct segment *segment = join(NULL);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
-	ck_assert_uint_le(segment->file->seat[0].drained_ns, clock_now() + segment_drain_ns);
+	ck_assert_uint_le(seat_of(segment->file, 0)->drained_ns, clock_now() + segment_drain_ns);
 	drained();
 	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100), 0);
 	segment_leave(segment);
@@ -446,10 +446,8 @@ END_TEST
 /* How long the seat of the process that died last still drains. */
 static uint64_t drains_for(const struct segment *segment)
 {
-	const struct segment_seat *seat = &segment->file->seat[1];
-
-	ck_assert_int_eq(atomic_load(&seat->state), SEAT_DRAINING);
-	return seat->drained_ns - clock_now();
+	ck_assert_int_eq(seat_state(&segment->file->header, 1), SEAT_DRAINING);
+	return seat_of(segment->file, 1)->drained_ns - clock_now();
 }
 
 START_TEST(a_normal_exit_drains_quickly)
@@ -466,7 +464,7 @@ START_TEST(a_normal_exit_drains_quickly)
 	child_kill(child);
 	uint64_t noticed = clock_now();
 	segment_tend(segment);
-	ck_assert_uint_ge(segment->file->seat[1].drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
+	ck_assert_uint_ge(seat_of(segment->file, 1)->drained_ns, noticed + SEGMENT_EXIT_DRAIN_NS);
 	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 100);
 	while (segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 100, 100) != 0)
 		pause_ms(10);
@@ -489,7 +487,7 @@ static void child_hold_lock(void *unused)
 		_exit(1);
 	/* between seat and total */
 	segment_lock(segment->file);
-	atomic_fetch_add(&segment->seat->ledger[0].charged[0], 1000);
+	atomic_fetch_add(&own_books(segment, 0)->ledger.charged[0], 1000);
 }
 
 START_TEST(killed_inside_the_lock)
@@ -519,8 +517,7 @@ static void child_retire_half(void *committed)
 	memcpy(header->ended_next, header->ended, sizeof header->ended);
 	statistics_add(&header->ended_next[0].counters.launches, 9);
 	if (*(bool *)committed)
-		atomic_store(&header->retiring,
-		             (uint32_t)(segment->seat - segment->file->seat) + 1);
+		atomic_store(&header->retiring, (uint32_t)segment->number + 1);
 }
 
 START_TEST(killed_while_retiring)
@@ -660,9 +657,10 @@ START_TEST(another_build_s_is_refused_and_left_alone)
 
 	segment_leave(join(NULL));
 	ck_assert_int_eq(stat(path_of("job"), &found), 0);
-	size = (uint64_t)found.st_size + 4096;
-	ck_assert_int_eq(truncate(path_of("job"), (off_t)size), 0);
+	ck_assert_int_eq(truncate(path_of("job"), found.st_size - 1), 0);
 	expect_refused("damaged");
+	ck_assert_int_eq(truncate(path_of("job"), found.st_size), 0);
+	size = sizeof(struct segment_file) + 4096;
 	patch(path_of("job"), offsetof(struct segment_header, size), &size, sizeof size);
 	expect_refused("of another build; let the job end");
 }
@@ -841,17 +839,31 @@ START_TEST(the_slot_ends_with_its_thread)
 }
 END_TEST
 
+/* As a join does that finds all seats taken. */
+static void add_row(struct segment *segment)
+{
+	int fd = segment_reopen(segment);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(
+	    segment_reserve_row(fd, segment->file->header.rows, segment->file->header.device_count),
+	    0);
+	close(fd);
+	segment->file->header.rows++;
+}
+
 START_TEST(full)
 {
 	char message[512] = "";
 	struct segment *segment = join(NULL), *more = NULL;
+	while (segment->file->header.rows < SEGMENT_ROWS)
+		add_row(segment);
 	for (int i = 1; i < SEGMENT_SEATS; i++) {
-		struct segment_seat *seat = &segment->file->seat[i];
-		seat->drained_ns = clock_now() + segment_drain_ns;
-		atomic_store(&seat->state, SEAT_DRAINING);
+		seat_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
+		seats_drain(segment->file, i);
 	}
 	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
-	ck_assert_msg(strstr(message, "256"), "%s", message);
+	ck_assert_msg(strstr(message, "4096"), "%s", message);
 	drained();
 	segment_leave(join(NULL));
 

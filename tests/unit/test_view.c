@@ -78,13 +78,15 @@ START_TEST(a_cut_file_is_refused)
 {
 	char message[1024];
 	segment_leave(join());
-	for (off_t length = sizeof(struct segment_file) - 1; length > 0; length -= length / 7 + 1) {
+	struct stat found;
+	ck_assert_int_eq(stat(path, &found), 0);
+	for (off_t length = found.st_size - 1; length > 0; length -= length / 7 + 1) {
 		ck_assert_int_eq(truncate(path, length), 0);
 		ck_assert_int_eq(look(message, sizeof message), -EPROTO);
 	}
 	ck_assert_int_eq(truncate(path, 0), 0);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
-	ck_assert_int_eq(truncate(path, sizeof(struct segment_file)), 0);
+	ck_assert_int_eq(truncate(path, found.st_size), 0);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
 }
 END_TEST
@@ -92,7 +94,8 @@ END_TEST
 START_TEST(fields_out_of_bounds_are_refused)
 {
 	char message[1024], junk[256];
-	uint32_t many = 17, seats = SEGMENT_SEATS + 1, state = 3;
+	uint32_t many = 17, seats = SEGMENT_ROW + 1, rows = SEGMENT_ROWS + 1, no_row = 0;
+	uint64_t live = 1;
 	const struct damage {
 		size_t at;
 		const void *bytes;
@@ -107,53 +110,64 @@ START_TEST(fields_out_of_bounds_are_refused)
 	    {offsetof(struct segment_header, run), junk, 64},
 	    {offsetof(struct segment_header, boot_id), junk, SEGMENT_BOOT_ID_MAX},
 	    {offsetof(struct segment_header, device[3].name), junk, 64},
-	    {offsetof(struct segment_file, seat[9].state), &state, sizeof state},
-	    {offsetof(struct segment_file, seat[9].command), junk, 64},
-	    {offsetof(struct segment_file, seat[255].complaint), junk, 256},
+	    {offsetof(struct segment_header, rows), &rows, sizeof rows},
+	    {offsetof(struct segment_header, rows), &no_row, sizeof no_row},
+	    {offsetof(struct segment_header, live[1]), &live, sizeof live},
+	    {offsetof(struct segment_header, draining[63]), &live, sizeof live},
+	    {offsetof(struct segment_file, row[0].seat[0].command), junk, 64},
+	    {offsetof(struct segment_file, row[0].seat[0].complaint), junk, 256},
 	};
 	memset(junk, 'j', sizeof junk);
 	for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
 		unlink(path);
-		segment_leave(join());
+		struct segment *segment = join();
+		struct segment_header good = segment->file->header;
 		patch((off_t)damages[i].at, damages[i].bytes, damages[i].size);
 		ck_assert_msg(look(message, sizeof message) == -EPROTO, "damage %zu", i);
+		patch(0, &good, sizeof good);
+		segment_leave(segment);
 	}
 }
 END_TEST
 
 START_TEST(random_bytes_never_crash)
 {
-	static struct segment_file whole, random;
+	static union {
+		struct segment_header header;
+		unsigned char bytes[1 << 20];
+	} whole, damaged;
 	char message[1024];
 	struct segment *segment = join();
 	statistics_add(&segment_counters(segment, 0)->launches, 1);
 	int fd = open(path, O_RDONLY);
-	ck_assert_int_eq(pread(fd, &whole, sizeof whole, 0), (ssize_t)sizeof whole);
+	ssize_t size = pread(fd, &whole, sizeof whole, 0);
+	ck_assert_int_gt(size, (ssize_t)sizeof whole.header);
+	ck_assert_int_lt(size, (ssize_t)sizeof whole);
 	close(fd);
-	segment_leave(segment);
 
 	srand(1);
-	for (size_t i = 0; i < sizeof random; i++)
-		((unsigned char *)&random)[i] = (unsigned char)rand();
-	patch(0, &random, sizeof random);
+	for (ssize_t i = 0; i < size; i++)
+		damaged.bytes[i] = (unsigned char)rand();
+	patch(0, &damaged, (size_t)size);
 	ck_assert_int_eq(look(message, sizeof message), -EPROTO);
 	/* past the first check, and damaged in a few places */
 	for (int round = 0; round < 300; round++) {
-		struct segment_file *damaged = &random;
-		memcpy(damaged, &whole, sizeof whole);
+		memcpy(&damaged, &whole, (size_t)size);
 		for (int edits = rand() % 20; edits >= 0; edits--) {
 			/* half of them where structure is */
-			size_t room = rand() % 2 ? sizeof damaged->header : sizeof *damaged;
-			((unsigned char *)damaged)[(size_t)rand() % room] = (unsigned char)rand();
+			size_t room = rand() % 2 ? sizeof damaged.header : (size_t)size;
+			damaged.bytes[(size_t)rand() % room] = (unsigned char)rand();
 		}
 		/* an odd sequence only costs time */
-		damaged->header.sequence = 0;
-		patch(0, damaged, sizeof *damaged);
+		damaged.header.sequence = 0;
+		patch(0, &damaged, (size_t)size);
 		int error = look(message, sizeof message);
 		ck_assert(error == 0 || error == -EPROTO);
 		if (error == 0)
 			ck_assert_int_le(view.process_count, SEGMENT_SEATS);
 	}
+	patch(0, &whole, (size_t)size);
+	segment_leave(segment);
 }
 END_TEST
 
@@ -226,7 +240,7 @@ START_TEST(what_belongs_together_is_seen_together)
 	uint64_t last = 0;
 	int news = 0;
 	done = false;
-	segment_view_naps = UINT64_MAX; /* on a busy machine */
+	segment_view_patience_ns = UINT64_MAX / 2; /* on a busy machine */
 	for (int i = 0; i < WRITERS; i++)
 		pthread_create(&thread[i], NULL, spill, segment_counters(segment, 0));
 	/* the writers may be late */
@@ -385,10 +399,9 @@ START_TEST(sums_hold_while_slots_come_and_go)
 	struct segment *segment = join();
 	uint64_t last = 0;
 	segment_drain_ns = 60000000000;
-	for (int i = 1; i < SEGMENT_SEATS - 1; i++) {
-		struct segment_seat *seat = &segment->file->seat[i];
-		seat->drained_ns = clock_now() + segment_drain_ns;
-		atomic_store(&seat->state, SEAT_DRAINING);
+	for (int i = 1; i < SEGMENT_ROW - 1; i++) {
+		seat_of(segment->file, i)->drained_ns = clock_now() + segment_drain_ns;
+		seats_drain(segment->file, i);
 	}
 	pid_t child = fork();
 	while (child == 0) {

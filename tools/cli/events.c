@@ -388,7 +388,7 @@ static void check_job(const struct events_options *events, int directory)
 	if (!view)
 		exit(TOOL_FAILED);
 	complain("job '%s' keeps no events: nobody named, limited or paced it", events->job);
-	free(view);
+	segment_view_free(view);
 }
 
 static void end_round(struct round *round)

@@ -32,7 +32,7 @@ char *follow_override_path(const char **job)
 	if (!view)
 		return NULL;
 	alive = jobs_live_process(view);
-	free(view);
+	segment_view_free(view);
 	if (!alive) {
 		complain("job '%s' has ended: no live process to follow a change", *job);
 		return NULL;
@@ -144,7 +144,7 @@ static bool look(struct wait *wait, int *status)
 
 	*status = TOOL_FAILED;
 	if (!view || !current_hash(wait->job, &hash)) {
-		free(view);
+		segment_view_free(view);
 		return true;
 	}
 	over = is_over(wait, view, now);
@@ -155,7 +155,7 @@ static bool look(struct wait *wait, int *status)
 		*status = report(wait, view);
 	else if (over)
 		complain_of(wait, late);
-	free(view);
+	segment_view_free(view);
 	return done || over;
 }
 
@@ -193,7 +193,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 		struct segment_view *view = jobs_read(job);
 
 		if (!view || !current_hash(job, &hash)) {
-			free(view);
+			segment_view_free(view);
 			break;
 		}
 		if (moving_bytes(view, MOVING_BACK) != moved)
@@ -202,7 +202,7 @@ void follow_return(const char *job, uint64_t timeout_ns)
 		goes_on = lagging(view, hash) ||
 		          (moving_goes_on(view, MOVING_BACK) && now - last < patience_ns);
 		moving_show(view, MOVING_BACK);
-		free(view);
+		segment_view_free(view);
 		if (goes_on)
 			deadline_sleep(LOOK_NS);
 	}

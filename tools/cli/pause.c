@@ -103,7 +103,7 @@ static bool is_evicted(const char *job)
 
 	for (int i = 0; view && i < view->device_count; i++)
 		evicted |= view->job_total[i].evicted != 0;
-	free(view);
+	segment_view_free(view);
 	return evicted;
 }
 

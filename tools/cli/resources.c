@@ -167,7 +167,7 @@ static int end(struct asked *asked, int count)
 
 int resources_show(const struct segment_view *view, bool as_json)
 {
-	struct asked *asked = allocate(SEGMENT_SEATS * sizeof *asked);
+	struct asked *asked = allocate(((size_t)view->process_count + 1) * sizeof *asked);
 	int count = resources_ask(view, asked);
 
 	if (as_json)
@@ -291,7 +291,7 @@ static void json_looked_up(const struct segment_view *view, const struct handle 
 int resources_look_up(const struct segment_view *view, const struct handle *handles, size_t n,
                       bool as_json)
 {
-	struct asked *asked = allocate(SEGMENT_SEATS * sizeof *asked);
+	struct asked *asked = allocate(((size_t)view->process_count + 1) * sizeof *asked);
 	struct looked_up *found = allocate(n * sizeof *found);
 	int count = resources_ask(view, asked), status = TOOL_OK;
 

@@ -177,7 +177,7 @@ static int left(const struct asked *asked, int count, struct pollfd *poller)
 
 static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 {
-	struct pollfd poller[SEGMENT_SEATS];
+	struct pollfd *poller = allocate(((size_t)count + 1) * sizeof *poller);
 	int waiting;
 
 	while ((waiting = left(asked, count, poller)) > 0) {
@@ -194,6 +194,7 @@ static void wait_for_answers(struct asked *asked, int count, uint64_t deadline)
 		stop_asking(&asked[i]);
 		asked[i].why = text("it does not answer; is it stopped?");
 	}
+	free(poller);
 }
 
 static bool is_live(const struct segment_view *view, const struct segment_process *process)
@@ -221,7 +222,7 @@ static int leave_out_ended(const struct segment_view *view, struct asked *asked,
 			free(asked[i].why);
 		}
 	}
-	free(now);
+	segment_view_free(now);
 	return kept;
 }
 

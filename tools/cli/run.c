@@ -317,7 +317,7 @@ static uint64_t take_name(const struct run *run, const char *job)
 		     job, (int)live->pid, live->command);
 	if ((live || !first) && !run->join)
 		refuse_other_limits(run, job);
-	free(view);
+	segment_view_free(view);
 	set_environment("SPILLWAY_RUN", token);
 	if (live || !first)
 		return 0;
@@ -397,7 +397,7 @@ static void sum_up(const struct run *run, const char *job, uint64_t since_ns, in
 			summary_say(view, run->is_named);
 		print_hint(view, status);
 	}
-	free(view);
+	segment_view_free(view);
 }
 
 /*

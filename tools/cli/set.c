@@ -79,7 +79,7 @@ static bool job_has_gpu(const char *job, const char *selector)
 	if (!view)
 		return false;
 	count = selectors_devices(view, device);
-	free(view);
+	segment_view_free(view);
 	if (count == 0 || selectors_name_any(selector, device, count))
 		return true;
 	known = selectors_list(device, count);

@@ -334,7 +334,7 @@ static int show_one(const struct stat_options *stat, bool as_json)
 	} else {
 		report_text(view);
 	}
-	free(view);
+	segment_view_free(view);
 	return status;
 }
 

@@ -51,7 +51,7 @@ void cleanup_old_jobs(void)
 	qsort(ended, (size_t)count, sizeof *ended, latest_first);
 	for (int i = CLEANUP_KEEPS; i < count; i++)
 		cleanup_job(ended[i].name);
-	free(view);
+	segment_view_free(view);
 	free(ended);
 	jobs_list_free(&list);
 }

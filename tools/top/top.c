@@ -287,7 +287,7 @@ static bool is_there(const char *job)
 	struct segment_view *view = jobs_read(job);
 	bool there = view;
 
-	free(view);
+	segment_view_free(view);
 	return there;
 }
 

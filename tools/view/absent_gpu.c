@@ -23,7 +23,7 @@ static bool look(struct absent_gpu *absent, uint64_t patience_ns)
 	int count = found ? selectors_devices(view, device) : 0;
 	char *known;
 
-	free(view);
+	segment_view_free(view);
 	if (count != absent->devices)
 		absent->settled = clock_now();
 	absent->devices = count;

@@ -56,7 +56,7 @@ static struct segment_view *read_view(const char *job, int *rc, char *message, s
 	*rc = segment_read(job, view, message, size);
 	if (*rc == 0)
 		return view;
-	free(view);
+	segment_view_free(view);
 	return NULL;
 }
 
@@ -90,7 +90,7 @@ static void complain_no_job(const char *job)
 			add_name(&running, live++, list.name[i]);
 		else if (view)
 			ended++;
-		free(view);
+		segment_view_free(view);
 	}
 	if (ended) {
 		free(among);
@@ -152,7 +152,7 @@ struct jobs_walk jobs_walk(const char *job)
 
 bool jobs_next(struct jobs_walk *walk)
 {
-	free(walk->view);
+	segment_view_free(walk->view);
 	walk->view = NULL;
 	if (walk->job && walk->next == 0) {
 		walk->name = walk->job;

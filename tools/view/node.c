@@ -52,7 +52,7 @@ static bool is_own(const struct page_found *found, const struct job_list *own)
 		/* one that cannot be read has been said */
 		same = segment_read(own->name[i], view, NULL, 0) != 0 ||
 		       view->token == found->page.token;
-		free(view);
+		segment_view_free(view);
 	}
 	return same;
 }
@@ -311,7 +311,7 @@ static bool is_here(const struct given *given)
 		return here;
 	view = allocate(sizeof *view);
 	here = segment_read(given->job, view, NULL, 0) == 0 && is_token(given, view->token);
-	free(view);
+	segment_view_free(view);
 	return here;
 }
 
@@ -369,7 +369,7 @@ static bool is_in(const struct node_job *job, const char *directory, char *why, 
 
 	setenv("SPILLWAY_STATE_DIR", directory, 1);
 	is_it = segment_read(job->page.job, view, why, size) == 0 && view->token == job->page.token;
-	free(view);
+	segment_view_free(view);
 	return is_it;
 }
 

@@ -1,0 +1,385 @@
+/* Seats: as many as there are, found again when their processes are killed, at the same cost whatever their number. */
+#include "tests/unit/state_directory.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "core/base/clock.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+enum { CHILDREN = 24, MOST_OF_CHILD = 200, STORM = 300 };
+
+static const struct segment_device gpu = {.uuid = "GPU-1"}, other_gpu = {.uuid = "GPU-2"};
+static struct segment_view view;
+
+static void setup(void)
+{
+	state_directory_make();
+	segment_drain_ns = 0;
+}
+
+static struct segment *join(void)
+{
+	struct segment *segment = NULL;
+	char message[512] = "";
+	int error = segment_join("job", NULL, NULL, &segment, message, sizeof message);
+
+	if (error)
+		fprintf(stderr, "%d: %s\n", error, message);
+	return segment;
+}
+
+/* Another process's hold on the segment, but in this one: its seat and its own charges. */
+static bool join_again(struct segment *segment, struct segment *again)
+{
+	struct segment_file *file = segment->file;
+	bool is_made = true;
+
+	*again = *segment;
+	while (is_made) {
+		if (segment_lock(file) != 0)
+			return false;
+		again->number = seats_take(file);
+		if (again->number >= 0)
+			seats_enter(file, again->number);
+		segment_unlock(file);
+		again->seat = again->number < 0 ? NULL : seat_of(file, again->number);
+		again->own = again->seat ? books_of(file, again->number, 0) : NULL;
+		if (again->seat || file->header.rows == SEGMENT_ROWS)
+			return again->seat != NULL;
+		/* As a join does that finds all taken. */
+		int fd = segment_reopen(segment);
+		uint32_t rows = file->header.rows, devices = file->header.device_count;
+		is_made = fd >= 0 && segment_reserve_row(fd, rows, devices) == 0 &&
+		          segment_lock(file) == 0;
+		if (is_made && file->header.rows == rows && file->header.device_count == devices)
+			file->header.rows = rows + 1;
+		if (is_made)
+			segment_unlock(file);
+		close(fd);
+	}
+	return false;
+}
+
+static void fill(struct segment *segment, int seats)
+{
+	struct segment again;
+
+	for (int i = 1; i < seats; i++)
+		ck_assert(join_again(segment, &again));
+}
+
+static int live_seats(const struct segment *segment)
+{
+	int count = 0;
+
+	for (int n = -1; (n = seats_next(&segment->file->header, n, SEATS_LIVE)) >= 0;)
+		count++;
+	return count;
+}
+
+START_TEST(the_257th_has_a_seat_and_the_4097th_has_none)
+{
+	enum { JOINED = 257 };
+	struct segment *segment[JOINED], *more = NULL, again;
+	char message[512] = "";
+
+	for (int i = 0; i < JOINED; i++) {
+		segment[i] = join();
+		ck_assert_ptr_nonnull(segment[i]);
+		ck_assert_int_eq(segment_device(segment[i], &gpu), 0);
+		ck_assert_int_eq(segment_reserve(segment[i], 0, SEGMENT_ON_DEVICE, 1, JOINED), 0);
+	}
+	ck_assert_int_eq(segment_reserve(segment[JOINED - 1], 0, SEGMENT_ON_DEVICE, 1, JOINED),
+	                 -ENOSPC);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_int_eq(view.process_count, JOINED);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], JOINED);
+	ck_assert_uint_eq(segment[0]->file->header.rows, JOINED / SEGMENT_ROW + 1);
+
+	fill(segment[0], SEGMENT_SEATS - JOINED + 1);
+	ck_assert(!join_again(segment[0], &again));
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &more, message, sizeof message), -EUSERS);
+	ck_assert_ptr_nonnull(strstr(message, "has 4096 processes already"));
+	ck_assert_ptr_null(more);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_int_eq(view.process_count, SEGMENT_SEATS);
+	segment_leave(segment[100]);
+	segment[100] = join();
+	ck_assert_ptr_nonnull(segment[100]);
+	ck_assert_int_eq(segment[100]->number, 100);
+	ck_assert_uint_eq(segment_ledger(segment[100], 0)->charged[0], 0);
+	/* the first one's mapping has the mutexes of all those, which this thread holds */
+	for (int i = 1; i < JOINED; i++)
+		segment_leave(segment[i]);
+}
+END_TEST
+
+struct crowd {
+	struct segment *segment;
+	int seats;
+};
+
+static void child_fills(void *cookie)
+{
+	const struct crowd *crowd = cookie;
+
+	fill(crowd->segment, crowd->seats);
+}
+
+/* Makes rows of seats unreadable, or readable again: who touches one of them ends the test. */
+static void forbid(struct segment_file *file, int first, int behind, int protection)
+{
+	if (first < behind)
+		ck_assert_int_eq(mprotect(&file->row[first],
+		                          (size_t)(behind - first) * sizeof file->row[0],
+		                          protection),
+		                 0);
+}
+
+/* A charge touches the process's own seat alone, a refusal as many others as there are in a row,
+ * and a join the first that lives. */
+START_TEST(costs_are_the_same_for_any_number)
+{
+	static const int numbers[] = {1, 256, SEGMENT_SEATS - SEGMENT_ROW};
+	struct segment *segment = join(), *next;
+	struct segment_file *file = segment->file;
+	const struct segment_header *header = &file->header;
+	struct crowd crowd = {.segment = segment, .seats = numbers[_i]}, more = crowd;
+	pid_t child[2] = {0};
+	int rows;
+
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	child[0] = child_start(child_fills, &crowd);
+	rows = (int)header->rows;
+	forbid(file, 1, rows, PROT_NONE);
+	for (int i = 0; i < 1000; i++) {
+		ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, 1000), 0);
+		ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), 1);
+		segment_unreserve(segment, 0, SEGMENT_ON_DEVICE, 1);
+	}
+	for (int i = 0; i < 3 * rows; i++) {
+		int looked_at = (int)(header->probed + 1) % rows;
+
+		forbid(file, 1, rows, PROT_NONE);
+		forbid(file, looked_at, looked_at + 1, PROT_READ | PROT_WRITE);
+		ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1001, 1000),
+		                 -ENOSPC);
+		ck_assert_int_eq((int)header->probed, looked_at);
+		forbid(file, 1, rows, PROT_READ | PROT_WRITE);
+	}
+
+	/* A row that is full is not gone through by who comes. */
+	more.seats = rows * SEGMENT_ROW - numbers[_i] + 1;
+	if (rows > 1)
+		child[1] = child_start(child_fills, &more);
+	forbid(file, 1, (int)header->rows, PROT_NONE);
+	ck_assert_int_eq(segment_lock(file), 0);
+	ck_assert(seats_any_lives(file));
+	ck_assert_int_eq(seats_take(file), rows > 1 ? -1 : 1);
+	segment_unlock(file);
+	forbid(file, 1, (int)header->rows, PROT_READ | PROT_WRITE);
+	next = join();
+	ck_assert_ptr_nonnull(next);
+	segment_leave(next);
+	for (int i = 0; i < 2; i++)
+		if (child[i])
+			child_kill(child[i]);
+	segment_leave(segment);
+}
+END_TEST
+
+/* What a child was told to take, and what it is charged with. */
+struct share {
+	pid_t pid;
+	int seats;
+	uint64_t bytes;
+};
+
+static void child_takes(void *cookie)
+{
+	const struct share *share = cookie;
+	struct segment *segment = join(), again;
+
+	if (!segment || segment_device(segment, &gpu) != 0 ||
+	    segment_reserve(segment, 0, SEGMENT_ON_DEVICE, share->bytes, UINT64_MAX) != 0)
+		_exit(1);
+	for (int i = 1; i < share->seats; i++)
+		if (!join_again(segment, &again) ||
+		    segment_reserve(&again, 0, SEGMENT_ON_DEVICE, share->bytes, UINT64_MAX) != 0)
+			_exit(1);
+}
+
+/* Compares with what is known of who lives, once each has been looked at. */
+static void expect(struct segment *segment, const struct share *share)
+{
+	uint64_t bytes = 0;
+	int seats = 1;
+
+	for (int i = 0; i < CHILDREN; i++) {
+		seats += share[i].seats;
+		bytes += (uint64_t)share[i].seats * share[i].bytes;
+	}
+	/* as the helper threads of all would, once each */
+	for (int i = 0; i <= SEGMENT_ROWS; i++)
+		segment_tend(segment);
+	ck_assert_int_eq(live_seats(segment), seats);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), bytes);
+	ck_assert_int_eq(segment_read("job", &view, NULL, 0), 0);
+	ck_assert_int_eq(view.process_count, seats);
+	ck_assert_uint_eq(view.charged[0][SEGMENT_ON_DEVICE], bytes);
+	ck_assert_int_eq(segment_lock(segment->file), 0);
+	quota_recount(segment->file);
+	segment_unlock(segment->file);
+	ck_assert_uint_eq(segment_charged(segment, 0, SEGMENT_ON_DEVICE), bytes);
+}
+
+START_TEST(joins_and_kills_as_the_model)
+{
+	struct share share[CHILDREN] = {{0}};
+	struct segment *segment = join();
+
+	srand(_i + 1);
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	for (int step = 0; step < 60; step++) {
+		struct share *one = &share[rand() % CHILDREN];
+
+		if (one->pid) {
+			child_kill(one->pid);
+			*one = (struct share){0};
+		} else {
+			one->seats = 1 + rand() % MOST_OF_CHILD;
+			one->bytes = (uint64_t)(rand() % 1000);
+			one->pid = child_start(child_takes, one);
+		}
+		if (rand() % 4 == 0)
+			expect(segment, share);
+	}
+	expect(segment, share);
+	for (int i = 0; i < CHILDREN; i++) {
+		if (share[i].pid)
+			child_kill(share[i].pid);
+		share[i] = (struct share){0};
+	}
+	expect(segment, share);
+	segment_leave(segment);
+}
+END_TEST
+
+START_TEST(a_fork_storm_leaves_nothing)
+{
+	struct segment *segment = join();
+	pid_t child[STORM];
+	int hold[2], status;
+	char byte;
+
+	ck_assert_int_eq(pipe(hold), 0);
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	for (int i = 0; i < STORM; i++) {
+		child[i] = fork();
+		if (child[i] == 0) {
+			close(hold[1]);
+			struct segment *own = join();
+			if (!own || segment_device(own, &other_gpu) != 1 ||
+			    segment_reserve(own, 1, SEGMENT_ON_DEVICE, 7, UINT64_MAX) != 0 ||
+			    segment_ledger(own, 1)->charged[0] != 7)
+				_exit(1);
+			if (i % 3 == 0)
+				raise(SIGKILL);
+			if (i % 3 == 1)
+				segment_leave(own);
+			_exit(read(hold[0], &byte, 1) == 0 ? 0 : 2);
+		}
+	}
+	close(hold[1]);
+	for (int i = 0; i < STORM; i++) {
+		ck_assert_int_eq(waitpid(child[i], &status, 0), child[i]);
+		ck_assert_msg(i % 3 == 0 ? WIFSIGNALED(status) : status == 0, "%d: %x", i, status);
+	}
+	close(hold[0]);
+	for (int i = 0; i <= SEGMENT_ROWS; i++)
+		segment_tend(segment);
+	ck_assert_int_eq(live_seats(segment), 1);
+	ck_assert_uint_eq(segment_charged(segment, 1, SEGMENT_ON_DEVICE), 0);
+	ck_assert_int_le((int)segment->file->header.rows, STORM / SEGMENT_ROW + 1);
+	segment_leave(segment);
+}
+END_TEST
+
+/* A full disk refuses who comes, and nobody is killed. */
+START_TEST(where_there_is_no_room_who_comes_is_refused)
+{
+	struct segment *segment = join(), *next = NULL;
+	struct rlimit limit, small;
+	struct stat found;
+	char path[512], message[512] = "";
+
+	ck_assert_int_eq(segment_device(segment, &gpu), 0);
+	fill(segment, SEGMENT_ROW);
+	ck_assert_int_eq(directory_segment_path("job", path, sizeof path), 0);
+	ck_assert_int_eq(stat(path, &found), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){.rlim_cur = (rlim_t)found.st_size, .rlim_max = limit.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	int error = segment_join("job", NULL, NULL, &next, message, sizeof message);
+	int of_device = segment_device(segment, &other_gpu);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	ck_assert_int_eq(error, -EFBIG);
+	ck_assert_int_eq(of_device, -EFBIG);
+	ck_assert_uint_eq(segment->file->header.rows, 1);
+	ck_assert_int_eq(segment_reserve(segment, 0, SEGMENT_ON_DEVICE, 1, 1), 0);
+	ck_assert_int_eq(segment_device(segment, &other_gpu), 1);
+	next = join();
+	ck_assert_int_eq(next->number, SEGMENT_ROW);
+	segment_leave(next);
+	segment_leave(segment);
+}
+END_TEST
+
+/* A device that is met late has room in all rows, and a row that comes late for all devices. */
+START_TEST(devices_and_rows_come_in_any_order)
+{
+	struct segment *segment = join(), *late, again[3];
+	struct segment_device device = {0};
+
+	for (int d = 0; d < SEGMENT_DEVICES; d++) {
+		snprintf(device.uuid, sizeof device.uuid, "GPU-%d", d);
+		ck_assert_int_eq(segment_device(segment, &device), d);
+		for (int i = 0; i < 2 * SEGMENT_ROW / 3; i++)
+			ck_assert(join_again(segment, &again[i % 3]));
+		for (int i = 0; i < 3; i++)
+			for (int known = 0; known <= d; known++) {
+				ck_assert_uint_eq(segment_ledger(&again[i], known)->charged[0], 0);
+				ck_assert_int_eq(segment_reserve(&again[i], known,
+				                                 SEGMENT_ON_DEVICE, 1, UINT64_MAX),
+				                 0);
+			}
+		ck_assert_ptr_null(segment_ledger(segment, d + 1));
+	}
+	late = join();
+	ck_assert_int_eq(segment_reserve(late, SEGMENT_DEVICES - 1, SEGMENT_ON_DEVICE, 1, 3),
+	                 -ENOSPC);
+	ck_assert_int_eq(segment_reserve(late, SEGMENT_DEVICES - 1, SEGMENT_ON_DEVICE, 1, 4), 0);
+	segment_leave(late);
+	segment_leave(segment);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("seats");
+	TCase *tests = tcase_create("seats");
+
+	tcase_add_checked_fixture(tests, setup, state_directory_remove);
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, the_257th_has_a_seat_and_the_4097th_has_none);
+	tcase_add_loop_test(tests, costs_are_the_same_for_any_number, 0, 3);
+	tcase_add_loop_test(tests, joins_and_kills_as_the_model, 0, 3);
+	tcase_add_test(tests, a_fork_storm_leaves_nothing);
+	tcase_add_test(tests, where_there_is_no_room_who_comes_is_refused);
+	tcase_add_test(tests, devices_and_rows_come_in_any_order);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
