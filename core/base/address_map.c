@@ -39,7 +39,7 @@ struct leaf {
 /* A leaf; or the one node that all of its pieces would say, with the lowest bit set. */
 static _Atomic uintptr_t top[TOPS];
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
-/* What was taken out so far: a node is used again only after its own leaving was counted. */
+/* Counts what was taken out: a node is used again only after its own leaving was counted. */
 static _Atomic uint32_t removals;
 static struct node *spare;
 

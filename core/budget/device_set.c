@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "core/cuda/context.h"
@@ -263,32 +262,16 @@ static int index_in(const char *name, const char *type)
 	return *end == '\0' && index <= INT_MAX ? (int)index : -1;
 }
 
-static struct device *at(struct device_set *set, long ordinal)
-{
-	return ordinal >= 0 && ordinal < set->count ? &set->device[ordinal] : NULL;
-}
-
-static bool is_named(const struct device *device, const char *name)
-{
-	size_t length = strlen(name);
-	const char *pci = device->id.pci_bus_id;
-
-	if (length > 4 && strncasecmp(device->id.uuid, name, length) == 0)
-		return true;
-	if (length && strcmp(device->name, name) == 0)
-		return true;
-	/* The PCI domain may be left out. */
-	return pci[0] && (strcasecmp(pci, name) == 0 ||
-	                  (strchr(pci, ':') && strcasecmp(strchr(pci, ':') + 1, name) == 0));
-}
-
 /* Finds a device by what the driver says of it. Returns NULL when there is none, or several. */
 static struct device *find_by_identity(struct device_set *set, const char *name)
 {
 	struct device *found = NULL;
 
 	for (int i = 0; i < set->count; i++) {
-		if (!is_named(&set->device[i], name))
+		const struct device *device = &set->device[i];
+
+		if (!config_selects(name, &device->id) &&
+		    !(*name && strcmp(device->name, name) == 0))
 			continue;
 		if (found)
 			return NULL;
@@ -315,20 +298,18 @@ static bool find_by_type(struct device_set *set, const char *name, struct device
 		return found->tier != NULL;
 	}
 	index = index_in(name, "gpu");
+	if (index < 0)
+		index = index_in(name, "cuda");
 	found->type = DEVICE_GPU;
-	found->gpu = at(set, index >= 0 ? index : index_in(name, "cuda"));
+	found->gpu = index >= 0 && index < set->count ? &set->device[index] : NULL;
 	return found->gpu != NULL;
 }
 
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found)
 {
 	struct device_ref read = {.type = DEVICE_GPU};
-	char *end;
-	long ordinal = strtol(name, &end, 10);
 
-	if (name[0] >= '0' && name[0] <= '9' && *end == '\0')
-		read.gpu = at(set, ordinal);
-	else if (!find_by_type(set, name, &read) && read.type == DEVICE_GPU)
+	if (!find_by_type(set, name, &read) && read.type == DEVICE_GPU)
 		read.gpu = find_by_identity(set, name);
 	if (!read.gpu && !read.tier)
 		return false;

@@ -179,6 +179,11 @@ uint64_t config_limits(const struct config *config);
 int config_check_devices(const struct config *config, const struct config_device *devices,
                          size_t count, struct config_error *error);
 
+/*
+ * Returns whether a section of this name, [gpu:NAME], would be about the device: by ordinal, UUID or
+ * its beginning, or PCI bus id.
+ */
+bool config_selects(const char *name, const struct config_device *device);
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings);
 

@@ -123,6 +123,14 @@ bool config_selector_matches(const struct config_selector *selector,
 	return false;
 }
 
+bool config_selects(const char *name, const struct config_device *device)
+{
+	struct config_selector selector;
+
+	return *name && config_selector_parse(name, &selector) == 0 &&
+	       config_selector_matches(&selector, device);
+}
+
 int config_selector_rank(const struct config_selector *selector)
 {
 	return (int)selector->kind + (int)strlen(selector->uuid);

@@ -431,7 +431,6 @@ unsigned int context_generation(void)
 static void clean_up(const struct context *gone)
 {
 	struct resource *access;
-	char container[REGISTRY_NAME_MAX];
 
 	event_note(.kind = EVENT_context, .device = gone->of->ordinal, .a = false,
 	           .object = (uintptr_t)gone->handle);
@@ -443,9 +442,8 @@ static void clean_up(const struct context *gone)
 	 * forgotten.
 	 */
 	for (int i = 0; i < atomic_load(&device_count); i++) {
-		while ((access = registry_take_object(devices[i].registry, NULL,
-		                                      &object_type_peer_access,
-		                                      (uintptr_t)gone->handle, container)))
+		while ((access = registry_take_object(devices[i].registry, &object_type_peer_access,
+		                                      (uintptr_t)gone->handle)))
 			resource_release(access);
 	}
 }

@@ -8,7 +8,7 @@
 
 enum { POINTS_MAX = 64 };
 
-/* Where one context was. */
+/* The point of one context. */
 static struct point {
 	CUcontext context;
 	CUevent event;

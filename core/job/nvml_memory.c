@@ -223,12 +223,7 @@ static bool read_settings(const struct job_config *c, const struct config_device
  */
 static struct device *own_device(const char *uuid)
 {
-	struct device_set *set = job_is_active() ? job_devices() : NULL;
-
-	for (int i = 0; set && i < set->count; i++)
-		if (is_same_uuid(set->device[i].id.uuid, uuid))
-			return &set->device[i];
-	return NULL;
+	return job_is_active() && *uuid ? device_set_find(job_devices(), uuid) : NULL;
 }
 
 bool nvml_memory_reported(const struct config_device *device, struct reported *memory)

@@ -348,19 +348,15 @@ struct resource *registry_take(struct registry *registry, struct address_entry *
 	return container_remove_entry(entry->container, entry);
 }
 
-struct resource *registry_take_object(struct registry *registry, const char *preferred,
-                                      const struct resource_type *type, uint64_t object,
-                                      char container[REGISTRY_NAME_MAX])
+struct resource *registry_take_object(struct registry *registry, const struct resource_type *type,
+                                      uint64_t object)
 {
 	struct resource *taken = NULL;
 
 	lock_acquire(&registry->lock);
-	struct address_entry *entry = registry_find_any(registry, preferred, type, object);
-	if (entry) {
-		if (container)
-			strcpy(container, entry->container->name);
+	struct address_entry *entry = registry_find_any(registry, NULL, type, object);
+	if (entry)
 		taken = registry_take(registry, entry);
-	}
 	lock_release(&registry->lock);
 	return taken;
 }

@@ -94,12 +94,10 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 struct resource *registry_find_object(struct registry *registry, const char *preferred,
                                       const struct resource_type *type, uint64_t object);
 /*
- * Finds an object in the same way, and takes it out: the registry's reference is the caller's.
- * container: where it was; NULL: the caller does not care.
+ * Finds an object in whatever container and takes it out: the registry's reference is the caller's.
  */
-struct resource *registry_take_object(struct registry *registry, const char *preferred,
-                                      const struct resource_type *type, uint64_t object,
-                                      char container[REGISTRY_NAME_MAX]);
+struct resource *registry_take_object(struct registry *registry, const struct resource_type *type,
+                                      uint64_t object);
 /*
  * Leaving: while the driver is asked to destroy an object, and may refuse, the object is found,
  * listed and charged as ever. The driver may give its address to the next object of another thread

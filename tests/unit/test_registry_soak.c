@@ -134,7 +134,6 @@ static void act(struct worker *w)
 {
 	struct resource *r = NULL, *before;
 	const struct resource_type *of = &type[any(w, 2)];
-	char container[REGISTRY_NAME_MAX];
 	uint64_t address = any_address(w);
 
 	switch (any(w, KINDS)) {
@@ -157,9 +156,10 @@ static void act(struct worker *w)
 		if (r && any(w, 2))
 			registry_delete_resource(registry, address, r);
 		break;
-	case 5: /* and back, as after a refused destroy */
-		r = registry_take_object(registry, any_container(w), of, address, container);
-		if (r && any(w, 2) && registry_add_object(registry, container, address, r) == 0)
+	case 5: /* and into another container */
+		r = registry_take_object(registry, of, address);
+		if (r && any(w, 2) &&
+		    registry_add_object(registry, any_container(w), address, r) == 0)
 			r = NULL;
 		break;
 	case 6:

@@ -258,8 +258,8 @@ bool allocation_leave(struct allocation *a)
 
 struct allocation *allocation_take(struct device *device, CUdeviceptr address)
 {
-	struct allocation *a = (struct allocation *)registry_take_object(
-	    device->registry, NULL, &allocation_type, address, NULL);
+	struct allocation *a =
+	    (struct allocation *)registry_take_object(device->registry, &allocation_type, address);
 
 	if (a)
 		has_left(a);

@@ -12,7 +12,7 @@
 #include "core/budget/terms.h"
 #include "core/memory/arena/arena.h"
 
-/* Where new chunks go. */
+/* The side on which new chunks are made. */
 enum run_place { RUN_ON_DEVICE, RUN_ON_HOST };
 
 /* A run that is being made: its chunks are mapped one after the other. Nobody else knows of it. */
@@ -65,10 +65,11 @@ void run_pin(struct arena *arena, CUdeviceptr address);
 void run_pin_new(struct arena *arena, struct unit *unit);
 void run_unpin(struct arena *arena, struct unit *unit);
 /*
- * Unmaps a run that nobody knows of any more, and gives its addresses back. Its memory
- * becomes spare, or without terms is released. What the driver refuses to unmap stays as it is, addresses
+ * Unmaps a run that nobody knows of any more, and gives its addresses back. Its memory becomes
+ * spare, or without terms is released. What the driver refuses to unmap stays as it is, addresses
  * and charge too.
  */
-void run_remove(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms);
+void run_remove(struct arena *arena, uint32_t first, uint32_t units,
+                const struct terms *terms);
 
 #endif

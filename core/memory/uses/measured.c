@@ -11,14 +11,14 @@
 /* How to learn what is in use; both ends of a measurement use the same way. */
 enum way { BY_CONTEXT, WITHOUT_CONTEXT, WAYS };
 
-/* What a call may have taken that was not measured. */
+/* Something that a call may have taken and that was not measured. */
 struct left_out {
 	uint64_t most; /* 0: nothing was left out since the last reading */
 	struct context context;
 	const void *owner;
 };
 
-/* What was in use when a measurement began or ended last, per device and way. */
+/* The bytes in use when a measurement began or ended last, per device and way. */
 static struct reading {
 	LOCK_OF(OVERHEAD) lock;
 	unsigned int running;

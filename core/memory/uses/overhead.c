@@ -15,7 +15,7 @@
 
 _Atomic bool overhead_is_told[DEVICE_MAX], overhead_is_noted;
 
-/* Of a device, while it has contexts. */
+/* The figure of a device, while it has contexts. */
 struct figure {
 	struct resource resource;
 	struct device *device;

@@ -29,8 +29,9 @@ struct overhead {
 	uint64_t bytes, most;
 };
 
-/* What was seen at one time: bytes that the process has; that it is charged for all else, before
- * and after; elsewhere. */
+/*
+ * A look: bytes that the process has; that it is charged for all else, before and after; elsewhere.
+ */
 struct overhead_look {
 	uint64_t held, charged[2], elsewhere;
 };
