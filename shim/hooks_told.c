@@ -2,7 +2,7 @@
 #include "shim/shim.h"
 
 #include "core/job/job.h"
-#include "core/budget/told.h"
+#include "core/budget/reported.h"
 #include "core/memory/alloc/pointer.h"
 
 /* Puts right what the driver answered, as far as it was asked for: what was not is NULL. */

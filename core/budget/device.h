@@ -93,14 +93,12 @@ int device_set_enter(struct device_set *set, struct segment *segment, const char
 void device_set_clear(struct device_set *set);
 
 /*
- * Looks a device up as the configuration names it (config_selects()), by the product's name, or by
+ * Looks up a device as the configuration names it (config_selects()), by the product's name, or by
  * "[/job:NAME][/process:PID]/TYPE:N", where TYPE is gpu (or cuda) or cpu, and the slash before it
  * may be left out, too. What names several is of none; job and process must be this one's. Returns
  * whether there is one.
  */
 bool device_set_lookup(struct device_set *set, const char *name, struct device_ref *found);
-/* Looks up a GPU alone. Returns NULL when there is none. */
-struct device *device_set_find(struct device_set *set, const char *name);
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle);
 /* Hands the devices to those who know contexts. */
 void device_set_start_contexts(struct device_set *set);

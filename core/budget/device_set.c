@@ -317,13 +317,6 @@ bool device_set_lookup(struct device_set *set, const char *name, struct device_r
 	return true;
 }
 
-struct device *device_set_find(struct device_set *set, const char *name)
-{
-	struct device_ref found;
-
-	return device_set_lookup(set, name, &found) ? found.gpu : NULL;
-}
-
 struct device *device_set_by_handle(struct device_set *set, CUdevice handle)
 {
 	for (int i = 0; i < set->count; i++) {

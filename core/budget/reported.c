@@ -1,9 +1,15 @@
-/* The rule of reported_memory. Rules: runs inside the user's process. */
+/* Answers to the program. Rules: runs inside the user's process, within its calls. */
 #include "core/budget/reported.h"
 
 #include "core/budget/host_memory.h"
+#include "core/budget/terms.h"
 
-uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware, uint64_t on_host)
+/*
+ * Returns the total a program is told. hardware: bytes the device has; on_host: bytes the job holds
+ * in place of device memory.
+ */
+static uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware,
+                               uint64_t on_host)
 {
 	uint64_t total = settings->memory_limit < hardware ? settings->memory_limit : hardware;
 	uint64_t host;
@@ -37,8 +43,47 @@ bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint
 	return true;
 }
 
-bool reported_hides_host(const struct config_gpu *settings, uint64_t hardware, uint64_t total)
+/* --- by the job's charges --- */
+
+/*
+ * Counts an answer that hides the host. A program that looks before it allocates may end here, and
+ * nothing else would show why.
+ */
+static void note_told(struct device *device, const struct config_gpu *settings, uint64_t hardware,
+                      uint64_t total)
 {
-	return total < hardware && settings->reported_memory == REPORTED_LIMIT &&
-	       settings->spill != SPILL_OFF;
+	if (total < hardware && settings->reported_memory == REPORTED_LIMIT &&
+	    settings->spill != SPILL_OFF)
+		statistics_add(&device->statistics->told_limit, 1);
+}
+
+uint64_t told_total(struct device *device, uint64_t hardware)
+{
+	const struct terms terms = terms_of(device);
+	uint64_t total =
+	    reported_total(&terms.settings, hardware, device_charged(device, SEGMENT_ON_HOST));
+
+	note_told(device, &terms.settings, hardware, total);
+	return total;
+}
+
+bool told_memory(struct device *device, struct reported *memory)
+{
+	const struct terms terms = terms_of(device);
+	uint64_t hardware = memory->total;
+
+	if (!reported_memory(&terms.settings, device_charged(device, SEGMENT_ON_DEVICE),
+	                     device_charged(device, SEGMENT_ON_HOST), memory))
+		return false;
+	note_told(device, &terms.settings, hardware, memory->total);
+	return true;
+}
+
+void told_info(struct device *device, size_t *free, size_t *total)
+{
+	struct reported memory = {.total = *total, .free = *free};
+
+	told_memory(device, &memory);
+	*total = memory.total;
+	*free = memory.free;
 }

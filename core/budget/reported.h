@@ -1,21 +1,19 @@
 /*
  * Reported memory: a program is told `limit` bytes instead of the hardware's. The one rule for
- * those who ask CUDA and those who ask NVML. Thread-safe.
+ * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is
+ * counted. Thread-safe.
  */
 #ifndef SPILLWAY_REPORTED_H
 #define SPILLWAY_REPORTED_H
 
-#include "core/config/config.h"
+#include <stddef.h>
+
+#include "core/budget/device.h"
 
 struct reported {
 	uint64_t total, used, free; /* bytes */
 };
 
-/*
- * Returns the total a program is told. hardware: bytes the device has; on_host: bytes the job holds
- * in place of device memory.
- */
-uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware, uint64_t on_host);
 /*
  * Replaces what the hardware says by what the program is to be told, where the job has so many
  * bytes charged on either side. False, and nothing is changed, where the settings leave the truth
@@ -24,10 +22,9 @@ uint64_t reported_total(const struct config_gpu *settings, uint64_t hardware, ui
 bool reported_memory(const struct config_gpu *settings, uint64_t on_device, uint64_t on_host,
                      struct reported *memory);
 
-/*
- * Returns whether a program that is told `total` of the hardware's bytes could have more of them,
- * on the host.
- */
-bool reported_hides_host(const struct config_gpu *settings, uint64_t hardware, uint64_t total);
+/* Tells the program what the device has, by the job's charges: all of it, and what is free. */
+uint64_t told_total(struct device *device, uint64_t hardware);
+bool told_memory(struct device *device, struct reported *memory); /* as reported_memory() */
+void told_info(struct device *device, size_t *free, size_t *total);
 
 #endif

@@ -11,7 +11,7 @@
 #include "core/base/once.h"
 #include "core/job/process.h"
 #include "core/job/config.h"
-#include "core/budget/told.h"
+#include "core/budget/reported.h"
 #include "core/view/glance.h"
 #include "core/state/segment.h"
 
@@ -223,7 +223,9 @@ static bool read_settings(const struct job_config *c, const struct config_device
  */
 static struct device *own_device(const char *uuid)
 {
-	return job_is_active() && *uuid ? device_set_find(job_devices(), uuid) : NULL;
+	struct device_ref found;
+
+	return job_is_active() && device_set_lookup(job_devices(), uuid, &found) ? found.gpu : NULL;
 }
 
 bool nvml_memory_reported(const struct config_device *device, struct reported *memory)

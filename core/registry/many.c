@@ -29,49 +29,36 @@ static size_t find_batch(struct registry *registry, const char *container_name,
 	return count;
 }
 
-static size_t locked_find_batch(struct registry *registry, const char *container,
-                                const struct resource_type *type, const struct resource_name *names,
-                                size_t n, struct resource **found)
+/* Looks up by texts, or where there are none by addresses. */
+static size_t look_up(struct registry *registry, const char *container,
+                      const struct resource_type *type, const char *const *texts,
+                      const uint64_t *addresses, size_t n, struct resource **found)
 {
-	lock_acquire(&registry->lock);
-	size_t count = find_batch(registry, container, type, names, n, found);
-	lock_release(&registry->lock);
-	return count;
-}
+	struct resource_name batch[LOOKUP_BATCH];
+	size_t count = 0;
 
-static size_t batch_of(size_t left)
-{
-	return left < LOOKUP_BATCH ? left : LOOKUP_BATCH;
+	for (size_t done = 0; done < n; done += LOOKUP_BATCH) {
+		size_t size = n - done < LOOKUP_BATCH ? n - done : LOOKUP_BATCH;
+		for (size_t i = 0; i < size; i++)
+			batch[i] = texts ? name_from_text(texts[done + i])
+			                 : name_from_address(addresses[done + i]);
+		lock_acquire(&registry->lock);
+		count += find_batch(registry, container, type, batch, size, found + done);
+		lock_release(&registry->lock);
+	}
+	return count;
 }
 
 size_t registry_lookup_many(struct registry *registry, const char *container,
                             const struct resource_type *type, const char *const *names, size_t n,
                             struct resource **found)
 {
-	struct resource_name batch[LOOKUP_BATCH];
-	size_t count = 0;
-
-	for (size_t done = 0; done < n; done += LOOKUP_BATCH) {
-		size_t size = batch_of(n - done);
-		for (size_t i = 0; i < size; i++)
-			batch[i] = name_from_text(names[done + i]);
-		count += locked_find_batch(registry, container, type, batch, size, found + done);
-	}
-	return count;
+	return look_up(registry, container, type, names, NULL, n, found);
 }
 
 size_t registry_lookup_objects(struct registry *registry, const char *container,
                                const struct resource_type *type, const uint64_t *objects, size_t n,
                                struct resource **found)
 {
-	struct resource_name batch[LOOKUP_BATCH];
-	size_t count = 0;
-
-	for (size_t done = 0; done < n; done += LOOKUP_BATCH) {
-		size_t size = batch_of(n - done);
-		for (size_t i = 0; i < size; i++)
-			batch[i] = name_from_address(objects[done + i]);
-		count += locked_find_batch(registry, container, type, batch, size, found + done);
-	}
-	return count;
+	return look_up(registry, container, type, NULL, objects, n, found);
 }

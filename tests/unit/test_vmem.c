@@ -17,7 +17,6 @@
 #include "core/memory/uses/side.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/allocation.h"
-#include "core/budget/told.h"
 #include "fake_driver.h"
 #include "calls.h"
 #include "suite.h"
@@ -425,6 +424,13 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 }
 END_TEST
 
+static struct device *find_device(const char *name)
+{
+	struct device_ref found;
+
+	return device_set_lookup(&devices, name, &found) ? found.gpu : NULL;
+}
+
 START_TEST(devices_are_found_by_every_name)
 {
 	static const char *const other[] = {"1",
@@ -450,22 +456,22 @@ START_TEST(devices_are_found_by_every_name)
 	char name[80];
 
 	start();
-	ck_assert_ptr_eq(device_set_find(&devices, "0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "GPU-1111"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "gpu-1111"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "0000:01:00.0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "01:00.0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "fake"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "gpu:0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "cuda:0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "/gpu:0"), gpu);
-	ck_assert_ptr_eq(device_set_find(&devices, "/job:test/gpu:0"), gpu);
+	ck_assert_ptr_eq(find_device("0"), gpu);
+	ck_assert_ptr_eq(find_device("GPU-1111"), gpu);
+	ck_assert_ptr_eq(find_device("gpu-1111"), gpu);
+	ck_assert_ptr_eq(find_device("0000:01:00.0"), gpu);
+	ck_assert_ptr_eq(find_device("01:00.0"), gpu);
+	ck_assert_ptr_eq(find_device("fake"), gpu);
+	ck_assert_ptr_eq(find_device("gpu:0"), gpu);
+	ck_assert_ptr_eq(find_device("cuda:0"), gpu);
+	ck_assert_ptr_eq(find_device("/gpu:0"), gpu);
+	ck_assert_ptr_eq(find_device("/job:test/gpu:0"), gpu);
 	snprintf(name, sizeof(name), "/process:%d/gpu:0", (int)getpid());
-	ck_assert_ptr_eq(device_set_find(&devices, name), gpu);
+	ck_assert_ptr_eq(find_device(name), gpu);
 	snprintf(name, sizeof(name), "/job:test/process:%d/gpu:0", (int)getpid());
-	ck_assert_ptr_eq(device_set_find(&devices, name), gpu);
+	ck_assert_ptr_eq(find_device(name), gpu);
 	for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++)
-		ck_assert_msg(!device_set_find(&devices, other[i]), "%s", other[i]);
+		ck_assert_msg(!find_device(other[i]), "%s", other[i]);
 }
 END_TEST
 
@@ -481,7 +487,7 @@ START_TEST(spill_tiers_are_devices)
 	ck_assert_int_eq(devices.tier_count, 1);
 	ck_assert(!device_set_lookup(&devices, "cpu:1", &found));
 	ck_assert_int_eq(found.type, DEVICE_TYPES);
-	ck_assert_ptr_null(device_set_find(&devices, "cpu:0"));
+	ck_assert_ptr_null(find_device("cpu:0"));
 	snprintf(name, sizeof(name), "/job:test/process:%d/cpu:0", (int)getpid());
 	ck_assert(device_set_lookup(&devices, name, &found));
 	ck_assert_int_eq(found.type, DEVICE_CPU);
@@ -531,7 +537,7 @@ START_TEST(the_factory_with_the_highest_priority_that_works_makes_the_devices)
 	ck_assert_str_eq(devices.made_by[DEVICE_GPU], "soft");
 	ck_assert_int_eq(devices.count, FOUR);
 	ck_assert_int_eq(devices.tier_count, 2);
-	ck_assert_ptr_null(device_set_find(&devices, "Spillway software GPU")); /* several */
+	ck_assert_ptr_null(find_device("Spillway software GPU")); /* several */
 	ck_assert(device_set_lookup(&devices, "cpu:0", &found));
 	ck_assert_int_eq(found.tier->node, 3);
 	ck_assert_uint_eq(found.tier->devices, 1 | 4);

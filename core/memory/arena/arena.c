@@ -243,11 +243,18 @@ static void view_register(struct arena *arena)
 
 /* --- finding one --- */
 
+struct arena *arena_made(const struct device *device)
+{
+	const struct arena_range *range = &arena_ranges[device->id.ordinal];
+
+	return atomic_load_explicit(&range->base, memory_order_acquire) ? range->arena : NULL;
+}
+
 struct arena *arena_of(struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 
-	if (atomic_load_explicit(&range->base, memory_order_acquire))
+	if (arena_made(device))
 		return range->arena;
 	if (device_elastic(device) > ELASTIC_YES)
 		return NULL;
@@ -268,7 +275,7 @@ struct arena *arena_of(struct device *device)
 		device_note_elastic(device, made);
 	}
 	lock_release(&lock);
-	return atomic_load(&range->base) ? range->arena : NULL;
+	return arena_made(device);
 }
 
 struct arena *arena_at(CUdeviceptr address)

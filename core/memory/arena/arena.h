@@ -69,6 +69,8 @@ extern struct arena_range {
  * statistics. Thread-safe.
  */
 struct arena *arena_of(struct device *device);
+/* Returns it if it has been made, else NULL. */
+struct arena *arena_made(const struct device *device);
 /* Returns the arena that holds the address, or NULL. Takes no lock. */
 struct arena *arena_at(CUdeviceptr address);
 

@@ -177,7 +177,7 @@ void elastic_drop(struct making *m)
 
 /* --- giving back --- */
 
-static bool release_run(struct arena *arena, uint32_t first)
+static void release_run(struct arena *arena, uint32_t first)
 {
 	const struct terms terms = terms_of(arena->device);
 	uint32_t units;
@@ -187,7 +187,6 @@ static bool release_run(struct arena *arena, uint32_t first)
 	run_withdraw(arena, first, units);
 	lock_release(&arena->lock);
 	run_remove(arena, first, units, &terms);
-	return true;
 }
 
 /*
@@ -237,11 +236,13 @@ bool elastic_give(CUdeviceptr address, bool is_spent)
 {
 	struct arena *arena = arena_at(address);
 	const struct unit *unit = arena_unit(arena, address);
-	bool came;
+	bool came = true;
 
 	gate_enter(); /* the mover may be at work on it */
-	came = unit->kind == UNIT_OF_SLAB ? release_block(arena, address, is_spent)
-	                                  : release_run(arena, (uint32_t)(unit - arena->units));
+	if (unit->kind == UNIT_OF_SLAB)
+		came = release_block(arena, address, is_spent);
+	else
+		release_run(arena, (uint32_t)(unit - arena->units));
 	gate_leave();
 	return came && arena->on_host;
 }
@@ -264,8 +265,7 @@ bool elastic_pin(struct device *device, CUdeviceptr address)
 
 uint64_t elastic_trim(struct device *device)
 {
-	struct arena_range *range = &arena_ranges[device->id.ordinal];
-	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+	struct arena *arena = arena_made(device);
 	uint64_t released = 0;
 
 	for (unsigned int class = 0; arena && class < SLAB_CLASSES; class ++) {
@@ -336,41 +336,33 @@ struct allocation *elastic_owner(CUdeviceptr address,
 	return found;
 }
 
-/* Calls each() with every run that is mapped now, with the arena's lock held. */
-static void each_run(struct device *device,
-                     void (*each)(void *cookie, CUdeviceptr address, uint64_t size), void *cookie)
+/* Gives the right to every run that is mapped now. */
+static void open_runs(struct arena *arena, const CUmemAccessDesc *access)
 {
-	struct arena_range *range = &arena_ranges[device->id.ordinal];
-	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
-
-	if (!arena)
-		return;
 	lock_acquire(&arena->lock);
 	for (uint32_t i = 0, units; i < arena->top; i += units) {
 		bool is_run = arena->units[i].kind != UNIT_FREE;
 
 		units = is_run ? run_units(arena, i) : 1;
 		if (is_run)
-			each(cookie, run_address(arena, i), units * ARENA_UNIT);
+			driver.cuMemSetAccess(run_address(arena, i), units * ARENA_UNIT, access, 1);
 	}
 	lock_release(&arena->lock);
 }
 
-static void open_run(void *cookie, CUdeviceptr address, uint64_t size)
-{
-	driver.cuMemSetAccess(address, size, cookie, 1);
-}
-
 void elastic_open_to(struct device *owner, struct device *reader)
 {
-	CUmemAccessDesc access = reach_right(reader->handle);
+	const CUmemAccessDesc access = reach_right(reader->handle);
 	uint32_t bit = 1u << reader->id.ordinal;
+	struct arena *arena;
 
 	if (owner == reader || (atomic_fetch_or(&owner->reached_by, bit) & bit))
 		return;
 	/* What the mover maps elsewhere from now on has the right as well. */
 	gate_enter();
-	each_run(owner, open_run, &access);
+	arena = arena_made(owner);
+	if (arena)
+		open_runs(arena, &access);
 	gate_leave();
 }
 

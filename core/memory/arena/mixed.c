@@ -137,8 +137,7 @@ static void end(const struct trial *trial, struct device *device, const struct t
 
 void mixed_find_out(struct device *device, const struct terms *terms)
 {
-	struct arena_range *range = &arena_ranges[device->id.ordinal];
-	struct arena *arena = atomic_load(&range->base) ? range->arena : NULL;
+	struct arena *arena = arena_made(device);
 	struct trial trial = {.base = 0};
 
 	if (!arena)

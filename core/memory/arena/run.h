@@ -69,7 +69,6 @@ void run_unpin(struct arena *arena, struct unit *unit);
  * spare, or without terms is released. What the driver refuses to unmap stays as it is, addresses
  * and charge too.
  */
-void run_remove(struct arena *arena, uint32_t first, uint32_t units,
-                const struct terms *terms);
+void run_remove(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms);
 
 #endif

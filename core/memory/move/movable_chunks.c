@@ -6,19 +6,14 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/reach.h"
 
-static struct arena *arena_on(const struct device *device)
-{
-	return arena_ranges[device->id.ordinal].arena;
-}
-
 static void acquire(struct device *device)
 {
-	lock_acquire(&arena_on(device)->lock);
+	lock_acquire(&arena_made(device)->lock);
 }
 
 static void release(struct device *device)
 {
-	lock_release(&arena_on(device)->lock);
+	lock_release(&arena_made(device)->lock);
 }
 
 static struct candidate candidate(const struct arena *arena, uint32_t unit)
@@ -78,7 +73,7 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
  */
 static void choose(struct device *device, enum segment_side side, struct choice *choice)
 {
-	struct arena *arena = arena_on(device);
+	struct arena *arena = arena_made(device);
 	uint32_t now = heat_now(), at = 0;
 	bool is_all;
 
@@ -93,7 +88,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 static void choose_at(struct device *device, CUdeviceptr address, bool is_exportable,
                       struct choice *choice)
 {
-	const struct arena *arena = arena_on(device);
+	const struct arena *arena = arena_made(device);
 	uint32_t first = run_first(arena, address);
 
 	for (uint32_t i = first; i != ADDRESS_NONE && choice->count < MOVES_MAX;
@@ -107,7 +102,7 @@ static void choose_at(struct device *device, CUdeviceptr address, bool is_export
 
 static void choose_whole(struct device *device, CUdeviceptr address, struct choice *choice)
 {
-	const struct arena *arena = arena_on(device);
+	const struct arena *arena = arena_made(device);
 	uint32_t first = run_first(arena, address), i;
 
 	for (i = first; i != ADDRESS_NONE && choice->count < MOVES_MAX;
@@ -122,7 +117,7 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 {
 	/* Of one device at a time, for as long as the moves are planned and done. */
 	static CUmemAccessDesc access[DEVICE_MAX];
-	const struct unit *unit = arena_unit(arena_on(device), move->address);
+	const struct unit *unit = arena_unit(arena_made(device), move->address);
 
 	if (unit->kind == UNIT_FREE || !unit->units || (unit->pins && !pinned_too) ||
 	    is_empty_slab(unit))
@@ -138,7 +133,7 @@ static bool look(struct device *device, struct move *move, bool pinned_too)
 static void moved(struct device *device, const struct move *move, enum segment_side to,
                   bool is_exportable)
 {
-	struct arena *arena = arena_on(device);
+	struct arena *arena = arena_made(device);
 	struct unit *unit = arena_unit(arena, move->address);
 
 	if (!move->is_from_device)
@@ -152,7 +147,7 @@ static void moved(struct device *device, const struct move *move, enum segment_s
 
 static void pin(struct device *device, CUdeviceptr address)
 {
-	run_pin(arena_on(device), address);
+	run_pin(arena_made(device), address);
 }
 
 static bool has(CUdeviceptr address)

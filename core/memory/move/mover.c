@@ -41,13 +41,6 @@
 static uint64_t next_looks[DEVICE_MAX]; /* CLOCK_MONOTONIC; 0: none is due */
 
 /* Returns the device's arena, or NULL: without one nothing of the device moves. */
-static struct arena *arena_on(const struct device *device)
-{
-	struct arena_range *range = &arena_ranges[device->id.ordinal];
-
-	return atomic_load_explicit(&range->base, memory_order_acquire) ? range->arena : NULL;
-}
-
 /* --- what is wanted --- */
 
 static void look_again_in(struct device *device, uint64_t ns)
@@ -69,7 +62,7 @@ static void prefill(struct device *device, const struct terms *terms)
 
 	if (on_device)
 		spare_prefill(device, terms, SEGMENT_ON_DEVICE, on_device);
-	if (on_host && arena_on(device)->on_host)
+	if (on_host && arena_made(device)->on_host)
 		spare_prefill(device, terms, SEGMENT_ON_HOST, on_host);
 }
 
@@ -118,7 +111,7 @@ static void catch_up(struct device *device)
  */
 static bool tend(struct device *device, bool grows)
 {
-	const struct arena *arena = arena_on(device);
+	const struct arena *arena = arena_made(device);
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);

@@ -168,9 +168,9 @@ void own_drop_unless_used(struct own *p)
 
 void own_wake_for(struct device *device)
 {
-	const struct arena_range *range = device ? &arena_ranges[device->id.ordinal] : NULL;
+	const struct arena *arena = device ? arena_made(device) : NULL;
 
-	if (range && atomic_load(&range->base) && range->arena->on_host)
+	if (arena && arena->on_host)
 		wanted_wake(device);
 }
 
