@@ -111,11 +111,6 @@ static const char *name_at(uint16_t place)
 	return (const char *)&names + place;
 }
 
-static int by_name(const void *key, const void *element)
-{
-	return strcmp(key, name_at(*(const uint16_t *)element));
-}
-
 void *shim_address_for(void *real, bool *known)
 {
 	size_t low = 0, high = address_count;
@@ -152,12 +147,12 @@ bool shim_acts_on(const char *name)
 	return false;
 }
 
-static bool is_missing(const char *symbol)
+static bool is_missing(const char *symbol, uintptr_t address)
 {
-	const uint16_t *name =
-	    bsearch(symbol, name_places, ENTRY_COUNT, sizeof(*name_places), by_name);
+	size_t entry = (address - (uintptr_t)FUNCTIONS) / sizeof(*FUNCTIONS);
 
-	return name && shim_real[name - name_places] == (void *)missing_function;
+	(void)symbol;
+	return entry < ENTRY_COUNT && shim_real[entry] == (void *)missing_function;
 }
 
 static void fill_core_driver(void)

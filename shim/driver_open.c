@@ -31,6 +31,7 @@ static bool binds_to_itself(void *handle)
 struct code_search {
 	uintptr_t address;
 	struct code found;
+	const char *file; /* NULL: no library has the address */
 };
 
 static int look_for_code(struct dl_phdr_info *library, size_t size, void *cookie)
@@ -43,37 +44,40 @@ static int look_for_code(struct dl_phdr_info *library, size_t size, void *cookie
 		uintptr_t start = library->dlpi_addr + p->p_vaddr;
 
 		if (p->p_type == PT_LOAD && p->p_flags & PF_X && s->address - start < p->p_memsz)
-			s->found = (struct code){start, p->p_memsz};
+			*s = (struct code_search){
+			    s->address, {start, p->p_memsz}, library->dlpi_name};
 	}
-	return s->found.size != 0;
+	return s->file != NULL;
 }
 
-struct code driver_code(const void *address)
+/* Finds the library that has the address. dladdr() would look at all symbols of it. */
+static struct code_search find_code(const void *address)
 {
 	struct code_search s = {.address = (uintptr_t)address};
 
 	dl_iterate_phdr(look_for_code, &s);
-	return s.found;
+	return s;
+}
+
+struct code driver_code(const void *address)
+{
+	return find_code(address).found;
 }
 
 /* Returns whether the library is this one, by where its cuInit is. */
 static bool is_ourselves(void *handle)
 {
-	Dl_info theirs, ours;
-	void *init = dlsym(handle, "cuInit");
-
-	return init && dladdr(init, &theirs) && dladdr((void *)is_ourselves, &ours) &&
-	       theirs.dli_fbase == ours.dli_fbase;
+	return driver_code(dlsym(handle, "cuInit")).start ==
+	       driver_code((void *)is_ourselves).start;
 }
 
 static bool find(const char *asked, char *path, size_t size)
 {
 	const char *from;
 	bool named_is_bad, found;
-	Dl_info self;
 
-	found = driver_library_find(dladdr((void *)find, &self) ? self.dli_fname : NULL, asked,
-	                            path, size, &from, &named_is_bad);
+	found = driver_library_find(find_code((void *)find).file, asked, path, size, &from,
+	                            &named_is_bad);
 	if (named_is_bad)
 		log_error("SPILLWAY_DRIVER = %s: expected the absolute path of a CUDA driver "
 		          "library; looking in the usual places",

@@ -51,34 +51,44 @@ static bool find_table(struct table *table)
 	return table->symbols && table->names && table->count;
 }
 
-void shim_hide(bool (*is_missing)(const char *symbol))
+/* Makes the pages of the table writable, or read-only again. */
+static bool protect(const struct table *table, int rights)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)table->symbols & ~(page - 1);
+
+	return mprotect((void *)first, (uintptr_t)(table->symbols + table->count) - first,
+	                rights) == 0;
+}
+
+void shim_hide(bool (*is_missing)(const char *symbol, uintptr_t address))
 {
 	/*
 	 * The driver and NVML may be opened at once: nobody makes the table read-only under
 	 * another.
 	 */
 	static LOCK_OF(HIDDEN) lock = LOCK_FREE;
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct table table = {0};
-	uintptr_t first, end;
+	bool is_writable = false;
 
 	if (!find_table(&table))
 		return;
-	first = (uintptr_t)table.symbols & ~(page - 1);
-	end = ((uintptr_t)(table.symbols + table.count) + page - 1) & ~(page - 1);
 	lock_acquire(&lock);
-	if (mprotect((void *)first, end - first, PROT_READ | PROT_WRITE) != 0) {
-		lock_release(&lock);
-		log_debug("symbols the driver lacks cannot be hidden from dlsym");
-		return;
-	}
 	for (size_t i = 1; i < table.count; i++) {
 		ElfW(Sym) *symbol = &table.symbols[i];
 
+		if (!symbol->st_value || !is_missing(table.names + symbol->st_name,
+		                                     (uintptr_t)&__ehdr_start + symbol->st_value))
+			continue;
+		is_writable = is_writable || protect(&table, PROT_READ | PROT_WRITE);
+		if (!is_writable) {
+			log_debug("symbols the driver lacks cannot be hidden from dlsym");
+			break;
+		}
 		/* One store: another thread may be looking symbols up. */
-		if (symbol->st_value && is_missing(table.names + symbol->st_name))
-			__atomic_store_n(&symbol->st_value, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&symbol->st_value, 0, __ATOMIC_RELAXED);
 	}
-	mprotect((void *)first, end - first, PROT_READ);
+	if (is_writable)
+		protect(&table, PROT_READ);
 	lock_release(&lock);
 }

@@ -3,7 +3,9 @@
 #define SPILLWAY_SHIM_HIDE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-void shim_hide(bool (*is_missing)(const char *symbol));
+/* Takes out what is missing: is_missing() is asked of each symbol, and told where it leads. */
+void shim_hide(bool (*is_missing)(const char *symbol, uintptr_t address));
 
 #endif

@@ -201,8 +201,9 @@ static void find_stand_in(void)
 		         (int)(folder_end - self.dli_fname), self.dli_fname);
 }
 
-static bool lacks(const char *symbol)
+static bool lacks(const char *symbol, uintptr_t address)
 {
+	(void)address;
 	return strncmp(symbol, "nvml", 4) == 0 && !real(symbol);
 }
 

@@ -177,16 +177,15 @@ static void *help(void *cookie)
 
 int helper_start(void)
 {
-	int error;
-
 	sem_init(&joined, 0, 0);
 	sem_init(&ready, 0, 0);
-	error = thread_start(help);
-	if (!error) {
-		while (sem_wait(&joined) != 0 && errno == EINTR)
-			;
-	}
-	return error;
+	return thread_start(help);
+}
+
+void helper_join(void)
+{
+	while (sem_wait(&joined) != 0 && errno == EINTR)
+		;
 }
 
 void helper_go(bool goes_on)

@@ -12,10 +12,12 @@
 	"the GPU"
 
 /*
- * Returns once it has joined the job or cannot: 0, or a negative errno, and there is none. It then
- * waits for helper_go().
+ * Starts the helper, which joins the job and then waits for helper_go(). Returns a negative errno
+ * where there is none.
  */
 int helper_start(void);
+/* Waits until the helper has joined the job or cannot. */
+void helper_join(void);
 /*
  * Tells the helper to go on: the rest has started, and from then on the configuration is the
  * helper's. Where the rest could not start, the helper ends.

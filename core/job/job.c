@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/budget/device.h"
+#include "core/budget/in_use.h"
 #include "core/cuda/gate.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
@@ -152,6 +153,7 @@ static const struct movable_kind *const what_moves[] = {&movable_chunks, &movabl
  */
 static void start(void)
 {
+	uint64_t used;
 	bool entered;
 	int failed;
 
@@ -175,6 +177,11 @@ static void start(void)
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
 	failed = helper_start();
+	/* While it joins the job NVML is opened, which a job nobody named need not wait for. */
+	if (!this_job.config.is_unnamed)
+		in_use_without_context(&this_job.devices.device[0], &used);
+	if (!failed)
+		helper_join();
 	if (failed && !job_settings_hold_alone()) {
 		log_error("no helper thread (%s%s): Spillway is off in this process",
 		          refused_call(), strerror(-failed));
@@ -201,7 +208,7 @@ static void start(void)
 	device_set_start_contexts(&this_job.devices);
 	graph_memory_start(&this_job.devices);
 	vmem_start(&this_job.devices, job_settings_are_any());
-	if (!this_job.config.is_unnamed) { /* one nobody limits need not wait for NVML */
+	if (!this_job.config.is_unnamed) {
 		context_met = measured_first_met;
 		measured_start(&this_job.devices);
 	}
