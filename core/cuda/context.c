@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/registry/object.h"
 #include "core/rings/event.h"
+#include "core/rings/ring.h"
 
 #define CLOSING_NS 5000000000ull
 
@@ -128,6 +129,7 @@ static bool enter(CUcontext handle, const struct context_device *device, struct 
 
 	while (is_being_given_up(handle) && deadline_nap(&until, CLOSING_LOOK_NS))
 		;
+	ring_begin();
 	lock_write(&contexts_lock);
 	known = find_alive(handle);
 	if (!known && !find_locked(handle) && make_room()) {

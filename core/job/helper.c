@@ -24,6 +24,7 @@
 #include "core/memory/uses/measured.h"
 #include "core/pages/page.h"
 #include "core/pages/status.h"
+#include "core/rings/ring.h"
 
 #define COUNT_NS 1000000000ull
 /*
@@ -167,6 +168,7 @@ static void *help(void *cookie)
 		listener_check(listener);
 		if (files_changed) {
 			files_changed = false;
+			ring_begin(); /* what has changed is worth telling */
 			job_settings_reload();
 		}
 		for (int i = 0; i < this_job.devices.count; i++)

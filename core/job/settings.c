@@ -15,8 +15,6 @@
 #include "core/registry/actions.h"
 #include "core/rings/ring.h"
 
-static bool is_recorded; /* a ring was made, or could not be */
-
 bool job_settings_are_any(void)
 {
 	bool is_limited = false;
@@ -33,9 +31,6 @@ static void record(void)
 	char message[512] = "";
 	struct ring *ring;
 
-	if (is_recorded || !this_job.segment)
-		return;
-	is_recorded = true;
 	if (ring_create(this_job.segment, &ring, message, sizeof(message)) != 0) {
 		log_warning("%s; no events are kept", message);
 		return;
@@ -128,8 +123,8 @@ static void apply(void)
 
 	atomic_store(&this_job.tells_nvml, config_nvml(this_job.config.now));
 	actions_run(ACTION_CONFIG_CHANGED, &change);
-	if (change.is_paced || job_settings_are_any())
-		record();
+	if ((change.is_paced || job_settings_are_any()) && this_job.segment)
+		ring_prepare(record);
 	if (!job_launches_act(change.is_paced, change.has_steps))
 		log_error("out of memory: launches are %s",
 		          change.is_paced ? "not paced" : "paced as before");

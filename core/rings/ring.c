@@ -1,8 +1,9 @@
 /*
  * Writing events.
  *
- * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no system
- * call where the kernel offers a clock page, no allocation.
+ * Runs inside the user's process. ring_write() may be called anywhere: no lock, no wait, no
+ * allocation, no system call where the kernel offers a clock page but the one by which the ring
+ * grows.
  */
 #include "core/rings/ring.h"
 
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/once.h"
 #include "core/state/directory.h"
 #include "core/state/refuse.h"
 #include "core/rings/ring_layout.h"
@@ -31,13 +33,60 @@ uint32_t event_context(const char *container)
 	return strncmp(container, "ctx", 3) == 0 ? (uint32_t)strtoul(container + 3, NULL, 10) : 0;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static struct once is_made;
+static void (*_Atomic prepared)(void);
+static _Atomic bool has_begun;
+
+static void make_prepared(void)
+{
+	void (*make)(void) = atomic_load(&prepared);
+
+	make();
+}
+
+void ring_begin(void)
+{
+	atomic_store(&has_begun, true);
+	if (atomic_load(&prepared))
+		once_call(&is_made, make_prepared);
+}
+
+void ring_prepare(void (*make)(void))
+{
+	atomic_store(&prepared, make);
+	if (atomic_load(&has_begun))
+		ring_begin();
+}
+
+/* Gives the rest of the ring its pages, before its first places are used again. Where there is no
+ * room for them it stays as it is. */
+static void grow(struct ring *ring)
+{
+	int saved = errno;
+	struct ring_record *rest = &ring->file.record[RING_RECORDS_FIRST];
+
+	if (madvise(rest, (RING_RECORDS - RING_RECORDS_FIRST) * sizeof *rest,
+	            MADV_POPULATE_WRITE) == 0)
+		atomic_store_explicit(&ring->file.header.records, RING_RECORDS,
+		                      memory_order_release);
+	errno = saved;
+}
+
 #define PUT(field, what) atomic_store_explicit(&(field), what, memory_order_relaxed)
 
 void ring_write(struct ring *ring, const struct event *event)
 {
 	uint64_t ticket =
 	    atomic_fetch_add_explicit(&ring->file.header.next, 1, memory_order_relaxed);
-	struct ring_record *record = &ring->file.record[ticket % RING_RECORDS];
+	uint32_t room =
+	    atomic_load_explicit(&ring->file.header.records, memory_order_acquire) == RING_RECORDS
+	        ? RING_RECORDS
+	        : RING_RECORDS_FIRST;
+	struct ring_record *record = &ring->file.record[ticket % room];
 	uint64_t begin = event->begin_ns ? event->begin_ns : clock_now();
 	uint64_t found = atomic_load_explicit(&record->sequence, memory_order_relaxed);
 
@@ -55,6 +104,8 @@ void ring_write(struct ring *ring, const struct event *event)
 	PUT(record->object, event->object);
 	PUT(record->what, ring_pack(event));
 	atomic_store_explicit(&record->sequence, 2 * ticket + 2, memory_order_release);
+	if (ticket == RING_RECORDS_FIRST / 4 && room < RING_RECORDS)
+		grow(ring);
 }
 
 /* Fills the header of a new file, which is all zero. */
@@ -64,7 +115,6 @@ static void initialise(struct ring_header *header, const struct segment *segment
 
 	memcpy(header->magic, RING_MAGIC, sizeof header->magic);
 	header->version = RING_VERSION;
-	header->records = RING_RECORDS;
 	header->size = sizeof(struct ring_file);
 	memcpy(header->boot_id, segment->file->header.boot_id, sizeof header->boot_id);
 	segment_copy_text(header->job, sizeof header->job, segment->file->header.job);
@@ -80,7 +130,9 @@ static void initialise(struct ring_header *header, const struct segment *segment
 static int make(const struct segment *segment, int directory, const char *name, struct ring **ring)
 {
 	char unfinished[RING_NAME_MAX + 1];
+	const size_t first = offsetof(struct ring_file, record[RING_RECORDS_FIRST]);
 	struct ring *made = MAP_FAILED;
+	bool is_whole;
 	int error;
 
 	snprintf(unfinished, sizeof unfinished, ".%s", name);
@@ -88,16 +140,21 @@ static int make(const struct segment *segment, int directory, const char *name, 
 	    openat(directory, unfinished, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	error = segment_reserve_file(fd, sizeof *made);
+	error = segment_reserve_file(fd, first);
+	if (!error) /* the last page gives it its size */
+		error = segment_reserve_pages(fd, sizeof *made - SEGMENT_PAGE, SEGMENT_PAGE);
 	if (!error) {
-		/* populated: a page fault would cost more than many records */
-		made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-		            fd, 0);
+		made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		error = made == MAP_FAILED ? -errno : 0;
 	}
+	/* at once: a page fault would cost more than many records */
+	is_whole = !error && madvise(made, first, MADV_POPULATE_WRITE) != 0;
+	if (is_whole) /* it could not grow */
+		error = segment_reserve_pages(fd, 0, sizeof *made);
 	close(fd);
 	if (!error) {
 		initialise(&made->file.header, segment);
+		made->file.header.records = is_whole ? RING_RECORDS : RING_RECORDS_FIRST;
 		error = renameat(directory, unfinished, directory, name) != 0 ? -errno : 0;
 	}
 	if (!error) {

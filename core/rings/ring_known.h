@@ -24,9 +24,9 @@ struct ring_reader {
 	/* The unit at hand; fd is -1 between two. */
 	int fd;
 	struct known *unit;
-	uint64_t end;            /* the ticket it is read up to */
-	uint64_t patience_until; /* for unfinished records; 0: none was met */
-	uint64_t lost_here;      /* not yet told */
+	uint64_t end;       /* the ticket it is read up to */
+	uint64_t room;      /* records, as it was when the unit was opened */
+	uint64_t lost_here; /* not yet told */
 	uint64_t last_begin;
 
 	/* A batch, copied. */

@@ -4,7 +4,9 @@
  * Whoever changes a struct here, EVENTS, or what a code of an event means (codes.h), raises
  * RING_VERSION. magic, version and size keep their places.
  *
- * ticket    number of a record: the first is 0. It lies in place ticket % RING_RECORDS
+ * ticket    number of a record: the first is 0. It lies in place ticket % records
+ * records   how many have pages. The ring grows before its first places are used again, or not at
+ *           all, so that no record's place changes
  * sequence  of a place: 2 * ticket + 1 while that record is being written, 2 * ticket + 2 once it
  *           is whole. A writer that finds another one at work there, or come before it, drops its
  *           record, so that no record is of two writers
@@ -21,12 +23,16 @@
 
 #define RING_MAGIC "SPILLRNG"
 
-enum { RING_VERSION = 1, RING_RECORDS = 8192 };
+enum {
+	RING_VERSION = 2,
+	RING_RECORDS = 8192,
+	RING_RECORDS_FIRST = 960, /* with the header 64 KiB */
+};
 
 struct ring_header {
 	char magic[8];
 	uint32_t version;
-	uint32_t records;
+	_Atomic uint32_t records; /* there is room for: RING_RECORDS_FIRST, or later all */
 	uint64_t size;
 	char boot_id[SEGMENT_BOOT_ID_MAX];
 	char job[64];
@@ -64,12 +70,5 @@ static inline uint64_t ring_pack(const struct event *event)
 	return (uint64_t)event->context << 32 | (uint64_t)(uint16_t)event->device << 16 |
 	       (uint16_t)event->kind;
 }
-
-/* ring_read.c */
-/*
- * How long a unit's records that are being written are waited for; a writer needs nanoseconds. A
- * test may shorten it.
- */
-extern uint64_t ring_patience_ns;
 
 #endif

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/file_status.h"
 #include "core/base/printable.h"
@@ -24,9 +23,6 @@
 #include "core/rings/ring_layout.h"
 
 #define SLICE_NS 20000000ull /* between two looks at whether it was cancelled */
-#define PAUSE_NS 1000000
-
-uint64_t ring_patience_ns = 50000000;
 
 struct ring_reader *ring_reader_create(int directory)
 {
@@ -48,7 +44,7 @@ static void leave_unit(struct ring_reader *reader)
 	reader->fd = -1;
 	reader->unit = NULL;
 	reader->copied = reader->taken = 0;
-	reader->lost_here = reader->patience_until = 0;
+	reader->lost_here = 0;
 }
 
 void ring_reader_reset(struct ring_reader *reader)
@@ -114,7 +110,7 @@ static int check_header(const struct ring_header *header, const struct ring_id *
 	if (header->size != sizeof(struct ring_file) || file_size != sizeof(struct ring_file))
 		return state_refuse(-EPROTO, message, size, "%s: %lld bytes, expected %zu: damaged",
 		                    name, (long long)file_size, sizeof(struct ring_file));
-	if (header->records != RING_RECORDS ||
+	if ((header->records != RING_RECORDS && header->records != RING_RECORDS_FIRST) ||
 	    !is_terminated(header->boot_id, SEGMENT_BOOT_ID_MAX) ||
 	    !is_terminated(header->command, sizeof header->command) ||
 	    strncmp(header->job, id->job, sizeof header->job) != 0 || header->pid != id->pid ||
@@ -196,8 +192,9 @@ static int open_unit(struct ring_reader *reader, const char *name, char *message
 		return state_refuse(-EPROTO, message, size, "%s: has fewer records than before",
 		                    name);
 	}
-	if (reader->end - reader->unit->position > RING_RECORDS)
-		lose(reader, reader->end - reader->unit->position - RING_RECORDS);
+	reader->room = header.records;
+	if (reader->end - reader->unit->position > reader->room)
+		lose(reader, reader->end - reader->unit->position - reader->room);
 	return 0;
 }
 
@@ -207,7 +204,7 @@ static int open_unit(struct ring_reader *reader, const char *name, char *message
  */
 static int copy(struct ring_reader *reader, struct ring_record *to, int count)
 {
-	uint64_t first = reader->unit->position % RING_RECORDS;
+	uint64_t first = reader->unit->position % reader->room;
 	off_t at = (off_t)(offsetof(struct ring_file, record) + first * sizeof *to);
 	ssize_t bytes = (ssize_t)((size_t)count * sizeof *to);
 	ssize_t length = pread(reader->fd, to, (size_t)bytes, at);
@@ -239,51 +236,39 @@ static int copy_batch(struct ring_reader *reader, int count)
 	return error;
 }
 
-static int first_unfinished(const struct ring_reader *reader, int count)
+/* Returns how many records there are up to the last one whose writer has finished. */
+static int up_to_finished(const struct ring_reader *reader, int count)
 {
-	int i = 0;
-
-	while (i < count && reader->state[i] != UNFINISHED)
-		i++;
-	return i;
+	while (count > 0 && reader->state[count - 1] == UNFINISHED)
+		count--;
+	return count;
 }
 
 /* Makes a batch of what is left of the unit. Returns 0 or a negative errno and message. */
 static int fill(struct ring_reader *reader, char *message, size_t size)
 {
 	uint64_t left = reader->end - reader->unit->position;
-	uint64_t to_turn = RING_RECORDS - reader->unit->position % RING_RECORDS;
-	int count = (int)(left < to_turn ? left : to_turn), whole, error;
+	uint64_t to_turn = reader->room - reader->unit->position % reader->room;
+	int count = (int)(left < to_turn ? left : to_turn), error;
 	struct ring_header header = {0};
 
 	if (count > BATCH)
 		count = BATCH;
-	for (;;) {
-		error = copy_batch(reader, count);
-		if (error)
-			return state_refuse(error, message, size, "ring of process %d: %s",
-			                    reader->unit->id.pid,
-			                    error == -EPROTO ? "cut short" : strerror(-error));
-		error = check_unit(reader, &header, &reader->unit->id, message, size);
-		if (error)
-			return error;
-		whole = first_unfinished(reader, count);
-		if (whole > 0 || atomic_load(&reader->is_cancelled))
-			break;
-		/*
-		 * Its writer was killed, or dropped it, or needs a moment: one for each unit. Then
-		 * what is not whole is lost.
-		 */
-		uint64_t now = clock_now();
-		if (!reader->patience_until)
-			reader->patience_until = now + ring_patience_ns;
-		if (now >= reader->patience_until) {
-			whole = count;
-			break;
-		}
-		deadline_sleep(PAUSE_NS);
+	error = copy_batch(reader, count);
+	if (error)
+		return state_refuse(error, message, size, "ring of process %d: %s",
+		                    reader->unit->id.pid,
+		                    error == -EPROTO ? "cut short" : strerror(-error));
+	error = check_unit(reader, &header, &reader->unit->id, message, size);
+	if (error)
+		return error;
+	/* What is not finished, though later ones are, was dropped or its writer killed: it is lost.
+	 * The last ones may need a moment, and are for the next time. */
+	reader->copied = count;
+	if ((uint64_t)count == left) {
+		reader->copied = up_to_finished(reader, count);
+		reader->end = reader->unit->position + (uint64_t)reader->copied;
 	}
-	reader->copied = whole;
 	reader->taken = 0;
 	return 0;
 }
@@ -341,6 +326,8 @@ static int next_of_unit(struct ring_reader *reader, struct ring_entry *entry, ch
 				break; /* told first; then it is met again */
 			if (atomic_load(&reader->is_cancelled))
 				return -ECANCELED;
+			if (!reader->copied)
+				continue;
 		}
 		if (reader->state[reader->taken] != WHOLE ||
 		    !read_event(&reader->record[reader->taken], &event)) {

