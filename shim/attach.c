@@ -3,6 +3,10 @@
  *
  * Rules: nothing here runs before the program calls the driver; a failure leaves every entry point
  * with a defined answer.
+ *
+ * Entry points are published once, complete, and the loader is asked before anything is locked: of
+ * a thousand first calls at once none slips past its hook, and a library that calls the driver
+ * while it is being loaded waits for nobody.
  */
 #include "shim/attach.h"
 

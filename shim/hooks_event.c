@@ -1,4 +1,10 @@
-/* Events: made, shared with other processes, recorded, destroyed. */
+/*
+ * Events: made, shared with other processes, recorded, destroyed.
+ *
+ * An event that keeps time comes after a slot that is due; one that may end what is timed is
+ * recorded at once. Of a chain of events with work between them each is both, and what they time
+ * contains the slots.
+ */
 #include "shim/track.h"
 
 #include "core/job/job.h"

@@ -10,6 +10,10 @@
  * Rules of every file in this folder: the process is someone else's. No signal handler, no umask,
  * no exit, no stdout; errno is preserved; a CUresult returned is one the API called may return;
  * NULL parameters are the driver's to judge; nothing is linked but glibc.
+ *
+ * PASSING_GATE stands around the driver's call and nothing else, except where a capture must be
+ * known before the gate can close. Allocating from a pool is kept out: it holds the pool's lock,
+ * which whoever holds the gate may need.
  */
 #ifndef SPILLWAY_SHIM_H
 #define SPILLWAY_SHIM_H

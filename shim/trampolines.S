@@ -9,6 +9,14 @@
  * it is the driver who calls. What the driver calls of itself is no call of the program, whatever way it
  * finds us. It is known by the return address: into the driver, or into us where the driver's function
  * that we called went on by a jump.
+ *
+ * SPILLWAY_DISABLE=1, a driver that lacks a symbol and a machine without a driver are one
+ * mechanism: other addresses in the table.
+ *
+ * A depth per thread would have hidden a profiler's own allocations; the guard takes 0.3 ns.
+ *
+ * Debugger data are no functions: nm -D must hold every symbol of the driver, and a function where
+ * a debugger reads a word would be worse than a zero.
  */
 #define GUARD_BYTES 64 /* a cache line; as in shim.h */
 

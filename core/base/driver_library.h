@@ -4,6 +4,9 @@
  * Places, in order: SPILLWAY_DRIVER, the file the program named, LD_LIBRARY_PATH, the loader's
  * cache, the usual folders. The loader's own search by name would find the shim, whose SONAME is
  * the driver's. Allocates nothing.
+ *
+ * A file that is no library for this machine is passed over. One search serves the shim and
+ * doctor, so what doctor says is what happens.
  */
 #ifndef SPILLWAY_DRIVER_LIBRARY_H
 #define SPILLWAY_DRIVER_LIBRARY_H

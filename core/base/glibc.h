@@ -5,6 +5,8 @@
  * libdl into libc under new versions; the old versions are the same functions. Where a function has
  * no old version (stat), the code makes the system call (file_status.h). tests/e2e/test_exports.sh
  * finds what is missing here.
+ *
+ * libspillway.so is run on the loaders of glibc 2.31 and 2.41 as well.
  */
 #ifndef SPILLWAY_GLIBC_H
 #define SPILLWAY_GLIBC_H

@@ -3,6 +3,8 @@
  * pages of their own that the kernel wipes. It is what a launch looks at, and all that an unpaced
  * one does: a child takes part in nothing, nothing acts on its calls, and it is paid for by no look
  * at the process number. Each field is its owner's to read and write.
+ *
+ * Before Linux 4.14 the process number is compared instead, off the launch path.
  */
 #ifndef SPILLWAY_WIPED_H
 #define SPILLWAY_WIPED_H

@@ -10,6 +10,11 @@
  * The rule is a pure function. Whose turn it is to apply it (one process of the job, every
  * GROWTH_INTERVAL_NS) stands in the segment, and so does what it decides, which holds for all of
  * the job's processes at once.
+ *
+ * How far the limit has risen stands in the segment as bytes above memory_limit, so all processes
+ * charge against one limit; another memory_limit starts without growth. Only the headers of other
+ * jobs' segments are read, by a path kept since the job was joined: the mover's thread must not
+ * read the environment.
  */
 #ifndef SPILLWAY_GROWTH_H
 #define SPILLWAY_GROWTH_H

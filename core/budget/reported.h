@@ -2,6 +2,10 @@
  * Reported memory: a program is told `limit` bytes instead of the hardware's. The one rule for
  * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is
  * counted. Thread-safe.
+ *
+ * What is told does not grow with the limit: frameworks size themselves once by it (XLA and
+ * TensorFlow take three quarters at the start, PyTorch makes its segments' addresses for it), and
+ * growth can be taken back.
  */
 #ifndef SPILLWAY_REPORTED_H
 #define SPILLWAY_REPORTED_H

@@ -3,6 +3,9 @@
  *
  * While there is one, Spillway makes no event query and no synchronisation: from whatever thread,
  * they would invalidate the capture. Thread-safe.
+ *
+ * A call that waits for a context and one that begins a capture know of each other: either the one
+ * that begins sees the wait and lets it begin first, or the wait sees the capture and is not made.
  */
 #ifndef SPILLWAY_CAPTURE_H
 #define SPILLWAY_CAPTURE_H

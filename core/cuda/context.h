@@ -3,6 +3,11 @@
  *
  * A context may be met first at any call (the runtime library can make the primary one behind our
  * back), so context_current() enters what it does not know yet. Thread-safe.
+ *
+ * The mover and the waiting thread use contexts that are the program's to destroy: each is
+ * borrowed before it is made current (context_push()), and who destroys it waits until it is given
+ * back, 5 s at most. Nobody borrows one that is leaving, and who would have to wait for its work
+ * waits until the driver, which waits for that too, has answered.
  */
 #ifndef SPILLWAY_CONTEXT_H
 #define SPILLWAY_CONTEXT_H

@@ -7,6 +7,10 @@
  * streams, so none waits for another by it. There is one fence at a time. Not thread-safe: the
  * caller lets one thread in at a time. While a capture is active no fence is set, nor is one
  * passed: the captures would be invalidated.
+ *
+ * One event per context, not one per stream: it covers streams we do not know, other threads'
+ * default streams and green contexts, and an event in the legacy stream would make the program's
+ * streams wait for each other.
  */
 #ifndef SPILLWAY_FENCE_H
 #define SPILLWAY_FENCE_H

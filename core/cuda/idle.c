@@ -1,4 +1,11 @@
-/* Quiet. Rules: runs inside the user's process. */
+/*
+ * Quiet. Rules: runs inside the user's process.
+ *
+ * Streams are asked one by one, which disturbs nothing. Those we cannot name (other threads'
+ * default streams, those of libraries) are waited for by cuCtxSynchronize on another thread, once
+ * all known streams are done, and its late answer is ignored. An event in the legacy stream would
+ * have made the program's streams wait for each other.
+ */
 #include "core/cuda/idle.h"
 
 #include <errno.h>

@@ -4,6 +4,9 @@
  * The helper thread looks for who asks when it is awake, as inotify wakes it. So a process has no
  * socket, thread or descriptor for this, a program that closes what it does not know closes
  * nothing, and nobody waits for who reads slowly or asks in vain.
+ *
+ * The list is made under the registry's lock without taking references, so the helper destroys
+ * nothing.
  */
 #ifndef SPILLWAY_RESOURCES_H
 #define SPILLWAY_RESOURCES_H

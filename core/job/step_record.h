@@ -3,6 +3,9 @@
  * asks for it: what was counted when the step began, so that what it has done so far can be told.
  * Both go with the step (core/registry/step_container.h). Before a step has ended on a device there
  * is none. Thread-safe.
+ *
+ * At the end of a step that is told of, once a millisecond at most, what was counted in it begins
+ * anew; a record of it is made when one is asked for.
  */
 #ifndef SPILLWAY_JOB_STEP_RECORD_H
 #define SPILLWAY_JOB_STEP_RECORD_H

@@ -1,4 +1,9 @@
-/* Steps of the program, per device, told from its launches (steps/step.h). Private to core/job. */
+/*
+ * Steps of the program, per device, told from its launches (steps/step.h). Private to core/job.
+ *
+ * They are looked for where somebody uses them: in paced jobs, under limits that can rise, with
+ * `steps = on`.
+ */
 #ifndef SPILLWAY_JOB_STEPS_H
 #define SPILLWAY_JOB_STEPS_H
 

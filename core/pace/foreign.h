@@ -15,6 +15,11 @@
  * Nothing is corrected unless somebody foreign is seen to work: NVML's figures are whole percents
  * of whole samples, worse than what events measure of a device that nobody else uses. Not
  * thread-safe.
+ *
+ * A job at 30 % beside one busy program would hold 15 by events alone. By process NVML's figure is
+ * right to a few points; where it does not know the process by a number of ours, the device's
+ * total must do: five points off on average. Nothing is corrected unless somebody who takes no
+ * turns is seen to work.
  */
 #ifndef SPILLWAY_FOREIGN_H
 #define SPILLWAY_FOREIGN_H

@@ -2,6 +2,9 @@
  * The watcher: a thread that looks at what is in flight while no thread of the program does, so
  * that others of the job and other jobs need not wait for this process. It sleeps once nothing has
  * been in flight for a while.
+ *
+ * It asks by a context it borrows, not while a capture is active or about to begin, and sleeps
+ * while the job is alone.
  */
 #ifndef SPILLWAY_WATCH_H
 #define SPILLWAY_WATCH_H

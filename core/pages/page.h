@@ -15,6 +15,10 @@
  * believed, and nothing depends on it but what is shown, and which directory of its owner's root is
  * led to. How many files are looked at is bounded for each user, so that nobody's files hide those
  * of others.
+ *
+ * Root acts on the job of another user only after becoming that user for good, so a forged page
+ * leads nowhere its owner could not go. That a page is stale is known from its writer's start
+ * time, and in another pid namespace from its age.
  */
 #ifndef SPILLWAY_PAGE_H
 #define SPILLWAY_PAGE_H

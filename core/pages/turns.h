@@ -17,6 +17,11 @@
  * (core/pace/turn.h).
  *
  * lane  one process that paces this device; free while its owner is 0
+ *
+ * No mode gives the right to write without that to cut short; files on tmpfs cannot be sealed,
+ * sealed memory has no name, System V segments end at the border of a container, and a handler for
+ * SIGBUS would be one in the user's program. Jobs of users who share no file are to each other as
+ * programs without Spillway.
  */
 #ifndef SPILLWAY_TURNS_H
 #define SPILLWAY_TURNS_H

@@ -10,6 +10,11 @@
  * never waits for who adds or removes: a group is an immutable list behind one pointer. Lists are
  * kept, and published again when the same actions stand again, so that what is switched on and off
  * takes no more memory than its first time. Thread-safe. In a forked child all groups are empty.
+ *
+ * A job is paced by being in the groups. What ends a launch is never removed, so that what was
+ * begun is ended. A list is never changed or freed, because a thread may sleep in the middle of it
+ * for as long as the job is paused. What comes before a launch or an allocation can refuse it;
+ * what comes after can no longer.
  */
 #ifndef SPILLWAY_ACTIONS_H
 #define SPILLWAY_ACTIONS_H

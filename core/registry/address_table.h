@@ -7,6 +7,11 @@
  * It is no table of uthash because it is on the path of each allocation and free: measured on one
  * machine, a look-up among a thousand takes 2.5 ns and 20 with uthash, among a million 50 and 206;
  * entering and taking out 7 and 15, 48 and 143; an entry takes 32 bytes and 88 of the heap.
+ *
+ * What is used again and again costs 38 ns among a thousand, 54 among a million; any of a million
+ * is cold in two lines (0.2 to 0.5 us, by machine), and registry_lookup_many() asks for the lines
+ * of 32 ahead, 30 ns each. `make bench` says all of it (lookup_*, create_delete_*,
+ * resource_bytes).
  */
 #ifndef SPILLWAY_ADDRESS_TABLE_H
 #define SPILLWAY_ADDRESS_TABLE_H

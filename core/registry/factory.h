@@ -4,6 +4,9 @@
  *
  * They are tried in that order, whatever the order they stand in; no two of a kind have the same
  * priority.
+ *
+ * `cuda` comes before `soft`, then the host's NUMA nodes to which devices spill, as `cpu:N`;
+ * `managed` before `pinned`. The lists are constant: nothing registers itself at run time.
  */
 #ifndef SPILLWAY_FACTORY_H
 #define SPILLWAY_FACTORY_H

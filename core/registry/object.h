@@ -7,6 +7,8 @@
  *         device it is.
  *
  * Thread-safe.
+ *
+ * Of a graph's nodes is kept what pacing and memory ask for: grids and bytes.
  */
 #ifndef SPILLWAY_OBJECT_H
 #define SPILLWAY_OBJECT_H

@@ -11,6 +11,10 @@
  * gives to the registry; lookup and lookup_or_create add one for the caller; deleting drops the
  * registry's. destroy() never calls the driver on the application's objects. All functions are
  * thread-safe; destroy() runs outside the registry's lock.
+ *
+ * Types are keyed by pointer inside a process; the hash of their name serves handles. Creations in
+ * flight in lookup_or_create are a list on their callers' stacks; create() runs unlocked and may
+ * create others.
  */
 #ifndef SPILLWAY_REGISTRY_H
 #define SPILLWAY_REGISTRY_H

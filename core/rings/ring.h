@@ -8,6 +8,10 @@
  *
  * Any number of threads write at the same time (event.h). A writer that is killed leaves one record
  * that readers skip.
+ *
+ * A writer takes a ticket and then its place, by compare-and-swap: one that finds another at work
+ * there drops its record, so none is ever of two writers. Noting an event is one load and a branch
+ * where there is no ring.
  */
 #ifndef SPILLWAY_RING_H
 #define SPILLWAY_RING_H

@@ -5,6 +5,10 @@
  * Runs inside the user's process. How far a limit has risen changes under the segment's lock, under
  * which charges are compared with it; all else takes no lock. Other jobs' files are read by pread,
  * and only their headers.
+ *
+ * A generation of settings is the job's: it is another one whenever a process finds other settings
+ * than those that the job was told of last. A process that differs for good, by its environment,
+ * agrees to the newest one each time it has looked at its files and found nothing new.
  */
 #include <fcntl.h>
 #include <stdio.h>

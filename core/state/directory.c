@@ -3,6 +3,11 @@
  *
  * Runs inside the user's process: no umask, no environment in set-uid processes, nothing followed
  * that someone else may have put there.
+ *
+ * The places are fixed, so that all processes of a user agree on one: the environment differs
+ * between a login and a batch job. One that a stranger has taken is passed over; one that is in
+ * use already stays the one, even when a place before it becomes free, or a stranger who makes and
+ * removes a directory could divide a job's processes among two.
  */
 #include "core/state/directory.h"
 

@@ -3,6 +3,9 @@
  *
  * Runs inside the user's process: a file that does not fit is refused and never written to; one
  * that has its name is complete; a descriptor is CLOEXEC.
+ *
+ * Pages of a file that exists are claimed by fallocate(2), never posix_fallocate, whose substitute
+ * writes into live pages.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -3,6 +3,13 @@
  *
  * Runs inside the user's process: every wait has an end, no signal, no wait inside the kernel that
  * only another process can finish. Between segment_lock() and segment_unlock() no system call.
+ *
+ * The lock of the quota is taken by trylock only, yielding, then sleeping 20 us, at most for 1 s:
+ * timedlock depends on the settable clock, clocklock needs glibc 2.30; and as nobody waits in the
+ * kernel, unlocking makes no system call.
+ *
+ * Creating, joining, replacing and removing a segment happen under a record lock of one byte per
+ * job in DIR/.lock; a new file is built aside and renamed when it is complete.
  */
 #include <errno.h>
 #include <fcntl.h>

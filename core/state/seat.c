@@ -3,6 +3,11 @@
  *
  * Runs inside the user's process, under the segment's lock or on a reader's copy: no system call,
  * nothing that waits.
+ *
+ * Who is alive is read from the seat mutex's futex word (pread; a thread id and no
+ * FUTEX_OWNER_DIED): the same truth trylock uses, right across pid namespaces, fork, exec and
+ * closed descriptors. Record locks per open file are inherited by forked children, and pid plus
+ * start time is local to a namespace.
  */
 #include <errno.h>
 #include <linux/futex.h>

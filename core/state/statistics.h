@@ -15,6 +15,9 @@
  * statistics_end(), which wait for nobody; who looks sees none of it or all (view.c). Launches are
  * counted in a place of the thread's own, if it is one of the first, because a locked add costs as
  * much as all else that is done on a launch; counters_get() adds the places up.
+ *
+ * Whatever names every figure (JSON, CSV, Prometheus, its man page) is made from this list by
+ * tools/view/counters.c; a new unit does not compile until each format knows it.
  */
 #ifndef SPILLWAY_STATISTICS_H
 #define SPILLWAY_STATISTICS_H

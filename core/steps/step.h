@@ -24,6 +24,18 @@
  * Where a program runs ahead of the device the times of single steps say little; their mean is
  * right. Validations of a single batch, every few steps, may count. Of programs that launch more
  * than 1024 functions in a step, several are taken for one.
+ *
+ * A step is found by what comes back, not by the exact sequence: batches vary in length, streams
+ * interleave, optimizers are left out, and validations lie between, so sequences repeat exactly
+ * only in the simplest programs. A function whose returns split the launches into intervals that
+ * most other functions are in, some of them always as often, is an anchor; layers and other loops
+ * within a step fail that, because the backward pass has other functions. What looks like steps is
+ * counted silently for 2 s, or 256 units and a second, and a loop within a step shows by then; its
+ * functions are muted, so that the history reaches further back, and the search goes on. A
+ * validation is told by the functions it lacks, an optimizer behind several micro-batches by
+ * coming with every k-th; what cannot be told from launches, a validation that was compiled on its
+ * own against an optimizer, is decided by k. Where the host runs ahead of the device its launches
+ * say nothing about time until it waits; the mean is then taken from wait to wait.
  */
 #ifndef SPILLWAY_STEP_H
 #define SPILLWAY_STEP_H

@@ -1,4 +1,10 @@
-/* The allocator's front. Rules: runs inside the user's process, within its calls. */
+/*
+ * The allocator's front. Rules: runs inside the user's process, within its calls.
+ *
+ * What the driver would answer now is asked of it, because memory of the arena needs no context:
+ * an empty query shows a broken one, and while a capture is active a byte is allocated and freed,
+ * which the driver refuses where it would refuse the program.
+ */
 #include "core/memory/alloc/allocate.h"
 
 #include "core/base/log.h"

@@ -4,6 +4,9 @@
  * Its last reference gives its bytes back to the quota; the memory itself is freed before that by
  * free.c. Spilled and managed allocations are also in the address map, so that a pointer into the
  * middle of one is recognised.
+ *
+ * The driver's own plain memory (no arena) is charged what the driver rounds to: pages of 2 MiB
+ * for large requests, 512 bytes for small ones.
  */
 #ifndef SPILLWAY_ALLOCATION_H
 #define SPILLWAY_ALLOCATION_H

@@ -16,6 +16,13 @@
  * It has left the books, so that nobody finds it, and stays charged until it goes. The driver's own
  * cuMemFree waits for the work that may use the memory; so must we. Nothing here asks for an event
  * while a capture is active. Thread-safe.
+ *
+ * Pools of plain memory of a device are served from the arena. A freed piece stays mapped with an
+ * event recorded on its stream; that stream has it again at once, others when the event has been
+ * passed, and at the program's next wait it goes if the pool has more than its release threshold.
+ * Pieces serve requests of the same number of chunks (or class of blocks) and are not split. While
+ * any capture is active, and for pools that can be exported, are bounded or ask for special
+ * memory, the driver's own pool serves; attributes are the sum of both.
  */
 #ifndef SPILLWAY_FREED_H
 #define SPILLWAY_FREED_H

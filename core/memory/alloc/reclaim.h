@@ -14,6 +14,12 @@
  *
  * Nobody goes down it again, so that a request ends: what it takes in all is its deadline.
  * Thread-safe.
+ *
+ * What drains is waited for, 2 s at most, before anything is spilled: a rerun right after a kill
+ * would otherwise begin on the host.
+ *
+ * What the program has freed and work in flight still uses is waited for before it is refused,
+ * however long that takes: the driver's cuMemFree would have.
  */
 #ifndef SPILLWAY_RECLAIM_H
 #define SPILLWAY_RECLAIM_H

@@ -2,6 +2,11 @@
  * Mixed allocations: partly on the device, partly on the host. Kernels do not mind; whether the
  * driver copies over both kinds at once is found by trying it. Where it does not, or `mixed =
  * whole` says so, each allocation stays in one place and moves as a whole. Thread-safe.
+ *
+ * It is tried once, by reading over such a border. Splitting the program's copies in the wrapper
+ * was not built: a captured copy would have to be split where memory lies when the graph is
+ * replayed, and copies in two and three dimensions, in batches and between devices each have their
+ * own rules.
  */
 #ifndef SPILLWAY_MIXED_H
 #define SPILLWAY_MIXED_H

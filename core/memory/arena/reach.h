@@ -1,6 +1,9 @@
 /*
  * Reach: which devices reach a device's memory: itself, and the peers that its program has let
  * reach it. Thread-safe.
+ *
+ * Devices with access to a device's memory reach what it has spilled, too: enabling peer access,
+ * or a right to a pool, opens the mappings.
  */
 #ifndef SPILLWAY_REACH_H
 #define SPILLWAY_REACH_H

@@ -1,4 +1,10 @@
-/* Spare chunks. Rules: runs inside the user's process; the driver is called without the lock. */
+/*
+ * Spare chunks. Rules: runs inside the user's process; the driver is called without the lock.
+ *
+ * Memory that becomes free is kept for a second, of each size and side at most a sixteenth of the
+ * limit, but 64 MiB at least, and charged meanwhile (device_pool, host_pool). It goes first when
+ * room is wanted, and with the device's last context.
+ */
 #include "core/memory/arena/spare.h"
 
 #include <stddef.h>

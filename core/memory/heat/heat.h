@@ -16,6 +16,10 @@
  * the program launches blindly.
  *
  * Thread-safe; takes no lock but in what a sampled launch does.
+ *
+ * A launch is looked at after the driver took it, at random, at most once in 32 or 64 where
+ * launches come quickly, else as often as 0.1 ms per look allows; captures always. Before CUDA
+ * 12.4 parameters are read from `.nv.info` of cubins; what comes as PTX is used blindly there.
  */
 #ifndef SPILLWAY_HEAT_H
 #define SPILLWAY_HEAT_H

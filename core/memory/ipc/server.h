@@ -2,6 +2,10 @@
  * The thread that answers other processes which open memory of this one. It starts with the first
  * handle that is given away and needs no context. It waits for nobody: a reply fits its socket, and
  * who asks nothing for long gives its place to others.
+ *
+ * It answers one request with one packet of at most 32 descriptors, so much memory needs few. Its
+ * socket is a file in the state directory, no abstract name, so it is reached across network
+ * namespaces; a path too long for a socket goes by /proc/self/fd.
  */
 #ifndef SPILLWAY_IPC_SERVER_H
 #define SPILLWAY_IPC_SERVER_H

@@ -1,4 +1,16 @@
-/* Closures. Rules: by the mover thread, inside the user's process; every wait has an end. */
+/*
+ * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
+ *
+ * A moment is found by glancing, then insisted on. Every 10 ms, and whenever the program returns
+ * from a call that waited, the gate is held for a millisecond and the device looked at; if nothing
+ * runs, the plan is carried out. After demote_deadline (a shrink) or half a second (the rest) the
+ * gate is held until the work in flight is done, 20 ms, twice as long after each failure up to a
+ * second: a program that runs far ahead would never be idle by itself. Meanwhile a call that has
+ * waited 20 ms at the gate passes, one at a time, so that a stream that waits for a later launch,
+ * or a host function for a thread, gets it: so holding longer than 20 ms is no deadlock, and no
+ * call is held longer than that but for the copies themselves (about 10 ms, by measured
+ * bandwidth).
+ */
 #include "core/memory/move/closure.h"
 
 #include "core/base/deadline.h"
