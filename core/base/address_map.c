@@ -14,7 +14,7 @@
 enum {
 	ADDRESS_BITS = 49,
 	PIECE_BITS = 21, /* 2 MiB */
-	LEAF_BITS = 14,
+	LEAF_BITS = 10, /* 2 GiB: of an arena's range few pages are written, mostly whole leaves */
 	LEAF_PIECES = 1 << LEAF_BITS,
 	TOPS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS),
 	NODES_AT_ONCE = 400, /* of 40 bytes */
@@ -41,7 +41,7 @@ static _Atomic uintptr_t top[TOPS];
 static LOCK_OF(ADDRESSES) lock = LOCK_FREE;
 /* Counts what was taken out: a node is used again only after its own leaving was counted. */
 static _Atomic uint32_t removals;
-static struct node *spare;
+static struct node *spare, *fresh, *fresh_end; /* taken out; never used */
 
 static uint64_t piece_of(uint64_t address)
 {
@@ -134,19 +134,17 @@ static void *map_zeroed(size_t size)
 
 static struct node *take_node(void)
 {
-	struct node *node = spare, *made;
+	struct node *node = spare;
 
-	if (!node) {
-		made = map_zeroed(NODES_AT_ONCE * sizeof(*made));
-		for (int i = 0; made && i < NODES_AT_ONCE; i++) {
-			atomic_store_explicit(&made[i].next, spare, memory_order_relaxed);
-			spare = &made[i];
-		}
-		node = spare;
-	}
-	if (node)
+	if (node) {
 		spare = atomic_load_explicit(&node->next, memory_order_relaxed);
-	return node;
+		return node;
+	}
+	if (fresh == fresh_end) {
+		fresh = map_zeroed(NODES_AT_ONCE * sizeof(*fresh));
+		fresh_end = fresh ? fresh + NODES_AT_ONCE : NULL;
+	}
+	return fresh ? fresh++ : NULL;
 }
 
 static void give_node(struct node *node)
