@@ -7,7 +7,7 @@
  *
  * Who has the turn keeps it while nobody else is active. Else he passes it on when its length is
  * used up or he has nothing to do, once nothing of his runs; of those who wait the one whose
- * account lags most takes it. Who does not say for 15 ms that he works (killed, stopped) loses it.
+ * account lags most takes it. Who does not say for 12 ms that he works (killed, stopped) loses it.
  * Nobody holds a lock: one word says whose turn it is.
  *
  * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock
@@ -31,7 +31,7 @@
 #define TURN_CYCLE_NS   40000000ull
 #define TURN_ACTIVE_NS  100000000ull /* without a word for longer: not active */
 #define TURN_SLOT_NS    500000000ull /* unless it is in a slot of at most this length */
-#define TURN_SILENCE_NS 15000000ull  /* whoever has the turn and is silent for longer loses it */
+#define TURN_SILENCE_NS 12000000ull  /* whoever has the turn and is silent for longer loses it */
 #define TURN_CLAIM_NS   2000000ull   /* who is first in line has so long to take a free turn */
 
 struct turn {

@@ -4,17 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A few functions may do everything, each time with another grid: where that seems so, grids are
- * told apart.
- */
-enum attempt {
-	BY_FUNCTION,
-	BY_SHAPE,
-	BY_FUNCTION_AT_LAST, /* though what keeps its number does not keep its grid */
-	ATTEMPTS,
-};
-
 enum {
 	FIRST_LOOK = 64,      /* events */
 	FEW_FUNCTIONS = 16,   /* which may do everything */
@@ -62,7 +51,7 @@ static void give_up(struct step_detector *d)
 	d->before = d->newest.number;
 	/* If there will be another pattern, it has probably begun then. */
 	d->regular = d->true_position;
-	d->attempt = BY_FUNCTION;
+	d->by_shape = false;
 	d->next_rest = FIRST_REST;
 }
 
@@ -138,7 +127,7 @@ static void look_again(struct step_detector *d)
 		mute_unit(d);
 	else if ((int32_t)absent > 0 && (uint64_t)absent * d->pattern.returns >
 	                                    (uint64_t)ABSENT_UNITS * d->pattern.launches)
-		d->phase == STEP_TRYING ? mute_unit(d) : give_up(d);
+		give_up(d);
 }
 
 /* --- seeking --- */
@@ -162,12 +151,14 @@ static void believe(struct step_detector *d)
 	d->tried_position = d->position - d->pattern.launches;
 }
 
+/*
+ * A few functions may do everything, each time with another grid: grids are told apart next. If
+ * that was in vain too it rests.
+ */
 static void seek_otherwise(struct step_detector *d)
 {
-	d->attempt = (d->attempt + 1) % ATTEMPTS;
-	if (d->attempt == BY_FUNCTION_AT_LAST && !d->regular)
-		d->attempt = BY_FUNCTION; /* nothing was seen by functions */
-	if (d->attempt == BY_FUNCTION) {
+	d->by_shape = !d->by_shape;
+	if (!d->by_shape) {
 		d->regular = 0;
 		d->rest = d->next_rest;
 		if (d->next_rest < LONGEST_REST)
@@ -179,16 +170,12 @@ static void seek_otherwise(struct step_detector *d)
 static void seek(struct step_detector *d)
 {
 	struct step_history *history = &d->history;
-	bool reshaped = false;
 
-	if (step_history_find(history, &d->pattern)) {
-		reshaped = d->attempt == BY_FUNCTION && d->pattern.reshaped;
-		/* By grids it is the very same each time. */
-		if (!reshaped &&
-		    (d->attempt != BY_SHAPE || d->pattern.alike * 2 > d->pattern.units)) {
-			believe(d);
-			return;
-		}
+	/* By grids it is the very same each time. */
+	if (step_history_find(history, &d->pattern) &&
+	    (!d->by_shape || d->pattern.alike * 2 > d->pattern.units)) {
+		believe(d);
+		return;
 	}
 	d->next_look = history->event_count + history->event_count / 2;
 	if (d->next_look > STEP_EVENTS)
@@ -197,9 +184,7 @@ static void seek(struct step_detector *d)
 		return;
 	d->failed++;
 	d->newest_function = STEP_NONE;
-	if (reshaped && !d->regular)
-		d->regular = d->position - d->pattern.launches;
-	if (reshaped || history->function_count <= FEW_FUNCTIONS || (d->attempt == BY_SHAPE))
+	if (history->function_count <= FEW_FUNCTIONS || d->by_shape)
 		seek_otherwise(d);
 	else if (d->failed % 2)
 		step_history_halve(history);
@@ -245,7 +230,7 @@ bool step_launch(struct step_detector *d, uint64_t key, uint64_t shape, uint64_t
 		d->rest--;
 		return false;
 	}
-	if (d->attempt == BY_SHAPE)
+	if (d->by_shape)
 		key += shape * 0xff51afd7ed558ccdu;
 	f = step_history_function(history, key);
 	if (d->phase != STEP_SEEKING)

@@ -86,7 +86,6 @@ struct step_history {
  */
 struct step_pattern {
 	uint16_t anchor;
-	bool reshaped;     /* what keeps its number does not keep its grid */
 	uint32_t covering; /* functions that are in most units */
 	uint32_t steady;   /* functions that keep their number */
 	uint32_t returns, units;
@@ -107,7 +106,7 @@ struct step_detector {
 	uint32_t position; /* launches so far */
 
 	/* --- seeking --- */
-	uint32_t attempt;         /* of SEEK_... in step.c */
+	bool by_shape;            /* functions are told apart by their grids, too */
 	uint32_t next_look;       /* events */
 	uint32_t failed;          /* times that the history was full in vain */
 	uint32_t rest, next_rest; /* launches that are not looked at */
@@ -135,7 +134,6 @@ struct step_detector {
 	uint32_t closers_seen;            /* of the functions that close steps */
 	uint16_t visitors[STEP_VISITORS]; /* functions in it that are not in every one */
 	uint32_t visitor_count;
-	bool anchored_anew; /* it is but a part of one */
 
 	/* --- units lately --- */
 	uint32_t odd_units; /* in a row */

@@ -5,7 +5,6 @@
 
 enum {
 	LATE_UNITS = 16, /* that the anchor is away */
-	LONG_UNIT = 8,   /* times the mean: it is none, or not only */
 	ODD_UNITS = 16,  /* in a row: they are so now */
 	MIN_GROUPS = 5,  /* of what closes steps */
 	NEAR = 4,        /* units */
@@ -112,7 +111,7 @@ bool step_may_have_closer(const struct step_detector *d)
 	for (uint32_t f = 0; f < d->history.function_count; f++) {
 		const struct step_function *function = &d->history.functions[f];
 
-		if (is_closer(function, function->rhythm.every < 16 ? 2 : 1))
+		if (is_closer(function, 2))
 			return true;
 	}
 	return false;
@@ -253,7 +252,6 @@ static uint32_t hidden_units(struct step_detector *d)
 	if (!best)
 		return 1;
 	d->pattern.anchor = (uint16_t)(best - functions);
-	d->anchored_anew = true;
 	return best->in_unit;
 }
 
@@ -296,23 +294,15 @@ static void end_unit(struct step_detector *d, uint64_t now_ns)
 {
 	const struct step_pattern *pattern = &d->pattern;
 	uint64_t ns = d->unit_begun_ns ? now_ns - d->unit_begun_ns : 0;
-	uint32_t launches = d->position - d->unit_position, closers = d->closers_seen, units = 1;
+	uint32_t closers = d->closers_seen, units;
 	bool odd = d->odd * 4ull * pattern->returns >= pattern->events;
 	bool covered = step_covers(pattern, d->covered);
 	/* Alone, it is a unit that left something out; several in a row are a validation. */
 	bool bare = d->covered * 5 >= pattern->covering * 2;
 
-	if (d->anchored_anew) {
-		d->anchored_anew = false;
-		begin_unit(d, now_ns);
-		return;
-	}
-	if ((uint64_t)launches * pattern->returns > (uint64_t)LONG_UNIT * pattern->launches)
-		d->stray += launches - d->odd;
 	/* Other work that uses the same functions may lie in it, such as a validation. */
 	look_at_visitors(d, !covered || d->excess * 5 > pattern->steady);
-	if (covered)
-		units = hidden_units(d);
+	units = hidden_units(d);
 	d->odd_units = covered && odd && units == 1 ? d->odd_units + 1 : 0;
 	if (d->odd_units == ODD_UNITS)
 		get_used_to(d);
@@ -321,10 +311,8 @@ static void end_unit(struct step_detector *d, uint64_t now_ns)
 		d->bare_ns = ns;
 		return;
 	}
-	if (!covered) {
-		d->step_ns += waited_ns(d, ns);
+	if (!covered)
 		return;
-	}
 	if (odd) {
 		ns = waited_ns(d, ns);
 		/* Of one of several an estimate will do. */
@@ -400,7 +388,7 @@ void step_follow_start(struct step_detector *d)
 	d->true_unit = 1;
 	d->closing = 1;
 	d->bare = 0;
-	d->anchored_anew = d->is_loop = false;
+	d->is_loop = false;
 	begin_step(d);
 	begin_unit(d, 0);
 	for (uint32_t i = 0; i < d->history.event_count; i++)

@@ -273,7 +273,6 @@ static uint32_t cover(struct step_history *history, struct step_pattern *pattern
 static void cast(struct step_history *history, struct step_pattern *pattern)
 {
 	pattern->steady = 0;
-	pattern->reshaped = true;
 	for (uint32_t f = 0; f < history->function_count; f++) {
 		struct step_function *function = &history->functions[f];
 		const struct step_count *count = &function->count;
@@ -281,7 +280,6 @@ static void cast(struct step_history *history, struct step_pattern *pattern)
 		function->steady = function->covers && count->votes * 2u >= pattern->units;
 		function->expected = function->steady ? count->usual : STEP_ANY;
 		if (function->steady) {
-			pattern->reshaped &= is_reshaped(function);
 			pattern->steady++;
 		} else if (count->present * 3u < pattern->units && !function->muted) {
 			function->expected = 0;
@@ -308,7 +306,7 @@ static bool judge(struct step_history *history, struct step_pattern *pattern)
 	cover(history, pattern);
 	cast(history, pattern);
 	/* By chance functions come in any number. */
-	if (pattern->length == 1 && pattern->alike * 2 >= pattern->units)
+	if (pattern->length == 1)
 		return !is_reshaped(&history->functions[pattern->anchor]);
 	return pattern->steady * 3 >= pattern->covering;
 }
@@ -338,9 +336,7 @@ bool step_history_find(struct step_history *history, struct step_pattern *patter
 		if (best.units && is_as_fine(best.units, order[i].launches) &&
 		    !step_is_better(function, &history->functions[best.anchor]))
 			continue;
-		if (judge(history, &candidate) && is_as_fine(candidate.units, best.units) &&
-		    (!is_as_fine(best.units, candidate.units) ||
-		     step_is_better(function, &history->functions[best.anchor])))
+		if (judge(history, &candidate) && is_as_fine(candidate.units, best.units))
 			best = candidate;
 	}
 	if (!best.units || !is_sure(&best))
