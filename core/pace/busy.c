@@ -20,11 +20,11 @@ struct burst {
 	CUstream stream;
 	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
 	CUevent begin, end;
-	uint64_t last_ns;       /* of its last launch */
-	uint64_t unrecorded_ns; /* what launches after the end event should cost */
-	uint64_t cost_ns;       /* what all of its launches should cost */
-	uint32_t entered;       /* launches that were begun, */
-	_Atomic uint32_t left;  /* and of these the ones that were made */
+	uint64_t last_ns;           /* of its last launch */
+	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
+	uint64_t cost_ns;           /* what all of its launches should cost */
+	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
+	_Atomic bool follows;       /* one is between busy_follow() and busy_followed() */
 	uint64_t
 	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
 	uint64_t idle_ns; /* from begin until its first kernel could start */
@@ -110,10 +110,9 @@ static bool make_events(struct burst *burst, CUcontext context)
 	return burst->begin != NULL;
 }
 
-/* Returns whether a thread is between busy_before() and busy_after(). */
 static bool is_launching(const struct burst *burst)
 {
-	return (int32_t)(burst->entered - atomic_load(&burst->left)) > 0;
+	return atomic_load(&burst->follows) || atomic_load(&burst->launching);
 }
 
 static uintptr_t thread_of(CUstream stream)
@@ -239,7 +238,7 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
 			return NULL;
 		b->is_sparse = busy->is_sparse;
 	}
-	b->entered++;
+	b->launching++;
 	return b;
 }
 
@@ -261,21 +260,31 @@ struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream,
 	if (is_recorded_at_once(b))
 		return NULL;
 	tally_add(&busy->open->sum.tally, key, cost_ns);
-	b->entered++;
+	/* The thread alone takes it back, so no locked operation is needed for that. */
+	atomic_store_explicit(&b->follows, true, memory_order_relaxed);
 	count(b, cost_ns, now_ns);
 	return b;
 }
 
+void busy_followed(struct burst *burst)
+{
+	atomic_store_explicit(&burst->follows, false, memory_order_release);
+}
+
 void busy_leave(struct burst *burst)
 {
-	atomic_fetch_add_explicit(&burst->left, 1, memory_order_release);
+	uint32_t launching = atomic_load(&burst->launching);
+
+	while (launching &&
+	       !atomic_compare_exchange_weak(&burst->launching, &launching, launching - 1))
+		;
 }
 
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns)
 {
 	uint64_t made_ns = clock_now();
 
-	if (!burst || !is_launching(burst))
+	if (!burst || !atomic_load(&burst->launching))
 		return; /* its context went meanwhile */
 	busy_leave(burst);
 	count(burst, cost_ns, now_ns);

@@ -46,13 +46,15 @@ struct burst *busy_before(struct busy *busy, CUcontext context, CUstream stream,
 void busy_after(struct burst *burst, uint64_t cost_ns, uint64_t now_ns);
 /*
  * Counts a launch that follows others in a burst, as most do: the driver is not called, neither now
- * nor after it, where busy_leave() does instead of busy_after(). NULL: it is no such launch.
+ * nor after it, where busy_followed() does instead of busy_after(). NULL: it is no such launch.
  */
 struct burst *busy_follow(struct busy *busy, CUcontext context, CUstream stream, uint64_t key,
                           uint64_t cost_ns, uint64_t now_ns);
+/* Says that such a launch was made. Needs no lock. */
+void busy_followed(struct burst *burst);
 /*
- * Stands in for busy_after() where nothing is left to do, or the driver must not be called: what
- * the launch took is not known then. Needs no lock.
+ * Stands in for busy_after() where the driver must not be called: what the launch took is not
+ * known. Needs no lock.
  */
 void busy_leave(struct burst *burst);
 

@@ -216,7 +216,7 @@ void pacer_after(struct pacer *p, struct pacer_launch *launch)
 	if (!launch->burst)
 		return; /* it is not measured */
 	if (launch->is_counted) {
-		busy_leave(launch->burst);
+		busy_followed(launch->burst);
 		return;
 	}
 	/* The driver is called with the lock held. */
