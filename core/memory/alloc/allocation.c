@@ -236,7 +236,7 @@ static void note(const struct allocation *a, enum event_kind kind)
 		event_note(.kind = kind, .device = device->id.ordinal, .a = a->size,
 		           .b = device_used(device, SEGMENT_ON_DEVICE),
 		           .c = device_used(device, SEGMENT_ON_HOST), .object = a->address,
-		           .context = event_context(a->context.container));
+		           .context = a->context.number);
 }
 
 /* Takes an allocation that has left the registry out of the address map. */

@@ -26,9 +26,7 @@ static CUresult take_units(struct making *m, CUdeviceptr *address)
 	if (result != CUDA_SUCCESS)
 		return result;
 	lock_acquire(&run->arena->lock);
-	for (uint32_t i = 0; i < run->units; i++)
-		run->arena->units[run->first + i].owner.allocation = m->owner;
-	run_publish(run, UNIT_OF_ALLOCATION);
+	run_publish(run, UNIT_OF_ALLOCATION, m->owner);
 	lock_release(&run->arena->lock);
 	run_open(run);
 	*address = run_address(run->arena, run->first);
@@ -54,8 +52,7 @@ static bool publish_slab(const struct run *run, unsigned int class)
 	slab = slab_create(&arena->slabs, class);
 	if (slab) {
 		slab->unit = run->first;
-		arena->units[run->first].owner.slab = slab;
-		run_publish(run, UNIT_OF_SLAB);
+		run_publish(run, UNIT_OF_SLAB, slab);
 		count_empty(arena, slab, 1);
 	}
 	lock_release(&arena->lock);

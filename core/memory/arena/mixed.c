@@ -113,7 +113,7 @@ static bool begin(struct trial *trial, CUmemGenericAllocationHandle on_device, u
 
 static bool get_host(struct device *device, const struct terms *terms, struct chunk *host)
 {
-	if (spare_take(device, host))
+	if (spare_take(device, host, &host->handle, 1))
 		return true;
 	if (device_charge_host(device, ARENA_UNIT, terms_host_limit(terms, device)) != 0)
 		return false;
@@ -129,7 +129,7 @@ static void end(const struct trial *trial, struct device *device, const struct t
 
 	if (get_host(device, terms, &host)) {
 		map_and_try(device, terms, trial, host.handle);
-		spare_give(device, &host, terms);
+		spare_give(device, &host, 1, terms);
 	}
 	mapping_remove(trial->base, trial->size);
 	driver.cuMemAddressFree(trial->base, trial->size + ARENA_UNIT);

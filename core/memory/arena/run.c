@@ -12,6 +12,8 @@
 #include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"
 
+enum { AT_ONCE = 16 }; /* chunks that are had, or given back, together */
+
 CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
 {
 	return arena->base + unit * ARENA_UNIT;
@@ -64,15 +66,11 @@ static int charge(struct run *run, const struct chunk *chunk)
 	           : device_charge_host(device, chunk->size, terms_host_limit(run->terms, device));
 }
 
-static CUresult take_chunk(struct run *run, struct chunk *chunk)
+static CUresult make_chunk(struct run *run, struct chunk *chunk)
 {
 	struct device *device = run->arena->device;
-	CUresult result;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
-	run->lack = (struct lack){.side = chunk->side};
-	if (spare_take(device, chunk))
-		return CUDA_SUCCESS;
-	result = CUDA_ERROR_OUT_OF_MEMORY;
 	run->lack.why = chunk->side == SEGMENT_ON_DEVICE ? SPILL_LIMIT : SPILL_HOST_LIMIT;
 	if (charge(run, chunk) == 0) {
 		if (chunk->side == SEGMENT_ON_DEVICE)
@@ -88,40 +86,64 @@ static CUresult take_chunk(struct run *run, struct chunk *chunk)
 	return result;
 }
 
-static CUresult place_chunk(struct run *run)
+static CUresult map_chunk(struct run *run, const struct chunk *chunk)
 {
-	uint32_t units = chunk_units(run);
-	struct chunk chunk = {.size = units * ARENA_UNIT,
-	                      .side =
-	                          run->place == RUN_ON_HOST ? SEGMENT_ON_HOST : SEGMENT_ON_DEVICE};
 	struct unit *first = &run->arena->units[run->first + run->done];
-	CUresult result = take_chunk(run, &chunk);
+	CUresult result = driver.cuMemMap(run_address(run->arena, run->first + run->done),
+	                                  chunk->size, 0, chunk->handle, 0);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = driver.cuMemMap(run_address(run->arena, run->first + run->done), chunk.size, 0,
-	                         chunk.handle, 0);
-	if (result != CUDA_SUCCESS) {
-		spare_release(run->arena->device, &chunk);
-		return result;
-	}
-	for (uint32_t i = 0; i < units; i++)
-		atomic_store_explicit(&first[i].run, run->first, memory_order_relaxed);
-	first->handle = chunk.handle;
-	first->units = (uint8_t)units;
-	first->side = (uint8_t)chunk.side;
+	first->handle = chunk->handle;
+	first->units = (uint8_t)(chunk->size / ARENA_UNIT);
+	first->side = (uint8_t)chunk->side;
 	first->pins = 0;
 	first->is_exportable = false;
-	run->done += units;
-	if (chunk.side == SEGMENT_ON_HOST)
-		run->on_host += chunk.size;
+	run->done += first->units;
+	if (chunk->side == SEGMENT_ON_HOST)
+		run->on_host += chunk->size;
 	return CUDA_SUCCESS;
+}
+
+/* Maps the next chunks of one size: as many spares as there are, else one that is made. */
+static CUresult place_some(struct run *run)
+{
+	struct device *device = run->arena->device;
+	uint32_t units = chunk_units(run), wanted = (run->units - run->done) / units;
+	struct chunk chunk = {.size = units * ARENA_UNIT,
+	                      .side =
+	                          run->place == RUN_ON_HOST ? SEGMENT_ON_HOST : SEGMENT_ON_DEVICE};
+	CUmemGenericAllocationHandle handles[AT_ONCE];
+	CUresult result = CUDA_SUCCESS;
+	unsigned int count, i = 0;
+
+	run->lack = (struct lack){.side = chunk.side};
+	count = spare_take(device, &chunk, handles, wanted < AT_ONCE ? wanted : AT_ONCE);
+	if (!count) {
+		result = make_chunk(run, &chunk);
+		if (result != CUDA_SUCCESS)
+			return result;
+		handles[count++] = chunk.handle;
+	}
+	for (; i < count && result == CUDA_SUCCESS; i++) {
+		chunk.handle = handles[i];
+		result = map_chunk(run, &chunk);
+	}
+	if (result == CUDA_SUCCESS)
+		return result;
+	for (i--; i < count; i++) {
+		chunk.handle = handles[i];
+		spare_release(device, &chunk);
+	}
+	return result;
 }
 
 /* Unmaps units that nobody knows of; their memory becomes spare, or without terms is released. */
 static bool clear(struct arena *arena, uint32_t first, uint32_t units, const struct terms *terms)
 {
+	struct chunk chunks[AT_ONCE];
 	CUresult result = CUDA_SUCCESS;
+	unsigned int count = 0;
 
 	if (units)
 		result = mapping_remove(run_address(arena, first), units * ARENA_UNIT);
@@ -134,18 +156,21 @@ static bool clear(struct arena *arena, uint32_t first, uint32_t units, const str
 	}
 	for (uint32_t i = first; i < first + units;) {
 		struct unit *unit = &arena->units[i];
-		struct chunk chunk = {.handle = unit->handle,
-		                      .size = unit->units * ARENA_UNIT,
-		                      .side = (enum segment_side)unit->side,
-		                      .is_exportable = unit->is_exportable};
 
+		chunks[count++] = (struct chunk){.handle = unit->handle,
+		                                 .size = unit->units * ARENA_UNIT,
+		                                 .side = (enum segment_side)unit->side,
+		                                 .is_exportable = unit->is_exportable};
 		i += unit->units;
 		unit->handle = 0;
 		unit->units = 0;
+		if (count < AT_ONCE && i < first + units)
+			continue;
 		if (terms)
-			spare_give(arena->device, &chunk, terms);
-		else
-			spare_release(arena->device, &chunk);
+			spare_give(arena->device, chunks, count, terms);
+		for (; !terms && count; count--)
+			spare_release(arena->device, &chunks[count - 1]);
+		count = 0;
 	}
 	return true;
 }
@@ -165,7 +190,7 @@ static CUresult place_chunks(struct run *run)
 
 	run->reached_by = atomic_load(&run->arena->device->reached_by);
 	while (run->done < run->units && result == CUDA_SUCCESS)
-		result = place_chunk(run);
+		result = place_some(run);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return driver.cuMemSetAccess(run_address(run->arena, run->first), run->units * ARENA_UNIT,
@@ -259,12 +284,17 @@ void run_unpin(struct arena *arena, struct unit *unit)
 	unit->pins = 0;
 }
 
-void run_publish(const struct run *run, enum chunk_kind kind)
+void run_publish(const struct run *run, enum chunk_kind kind, void *owner)
 {
 	struct unit *unit = &run->arena->units[run->first];
 
 	atomic_store_explicit(&unit->touched, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < run->units; i++) {
+		atomic_store_explicit(&unit[i].run, run->first, memory_order_relaxed);
+		if (kind == UNIT_OF_ALLOCATION)
+			unit[i].owner.allocation = owner;
+		else
+			unit[i].owner.slab = owner;
 		unit[i].kind = (uint8_t)kind;
 		if (kind == UNIT_OF_ALLOCATION && run->terms->settings.pin_new)
 			run_pin_new(run->arena, &unit[i]);

@@ -37,10 +37,10 @@ CUresult run_place(struct run *run);
 /* Gives back what a run has that is not made. */
 void run_drop(struct run *run);
 /*
- * Lets others find the run from here on. The caller sets the units' owner. The arena's lock is
- * held.
+ * Lets others find the run and its owner (an allocation or a slab) from here on. The arena's lock
+ * is held.
  */
-void run_publish(const struct run *run, enum chunk_kind kind);
+void run_publish(const struct run *run, enum chunk_kind kind, void *owner);
 /*
  * Gives the right to a published run to who has come to reach the device's memory meanwhile. Who
  * comes to reach it after that finds the run by itself; see elastic_open_to().

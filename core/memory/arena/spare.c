@@ -7,7 +7,7 @@
  */
 #include "core/memory/arena/spare.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
@@ -53,33 +53,24 @@ static struct shelf *shelf_of(const struct device *device, const struct chunk *c
 	}
 }
 
-static void take_out(struct shelf *shelf, unsigned int i)
-{
-	shelf->count--;
-	for (; i < shelf->count; i++) {
-		shelf->chunk[i] = shelf->chunk[i + 1];
-		shelf->since[i] = shelf->since[i + 1];
-	}
-}
-
-bool spare_take(struct device *device, struct chunk *chunk)
+unsigned int spare_take(struct device *device, const struct chunk *like,
+                        CUmemGenericAllocationHandle *handles, unsigned int count)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	struct shelf *shelf = shelf_of(device, chunk);
-	bool found;
+	struct shelf *shelf = shelf_of(device, like);
+	unsigned int taken = 0;
 
 	if (!shelf)
-		return false;
+		return 0;
 	lock_acquire(&spares->lock);
-	found = shelf->count != 0;
-	if (found) {
-		*chunk = shelf->chunk[shelf->count - 1];
-		take_out(shelf, shelf->count - 1);
-		device_note_spare(device, chunk->side, -(int64_t)chunk->size);
-	}
-	shelf->missed += !found;
+	while (taken < count && shelf->count)
+		handles[taken++] = shelf->chunk[--shelf->count].handle;
+	if (taken)
+		device_note_spare(device, like->side, -(int64_t)(taken * like->size));
+	else
+		shelf->missed++;
 	lock_release(&spares->lock);
-	return found;
+	return taken;
 }
 
 struct chunk_source spare_source(struct device *device)
@@ -115,23 +106,34 @@ static uint64_t kept_most(const struct device *device, uint64_t limit)
 	return part > KEPT_LEAST ? part : KEPT_LEAST;
 }
 
-void spare_give(struct device *device, const struct chunk *chunk, const struct terms *terms)
+void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
+                const struct terms *terms)
 {
 	struct spares *spares = &store[device->id.ordinal];
-	struct shelf *shelf = shelf_of(device, chunk);
 	uint64_t most = kept_most(device, terms->limit);
-	bool kept;
+	int64_t kept[SIDES] = {0};
+	uint32_t now = clock_coarse_ms();
+	unsigned int left = 0;
 
 	lock_acquire(&spares->lock);
-	kept = shelf && shelf->count < SPARES_MAX && (shelf->count + 1) * chunk->size <= most;
-	if (kept) {
-		shelf->chunk[shelf->count] = *chunk;
-		shelf->since[shelf->count++] = clock_coarse_ms();
-		device_note_spare(device, chunk->side, (int64_t)chunk->size);
+	for (unsigned int i = 0; i < count; i++) {
+		struct shelf *shelf = shelf_of(device, &chunks[i]);
+
+		if (!shelf || shelf->count == SPARES_MAX ||
+		    (shelf->count + 1) * chunks[i].size > most) {
+			chunks[left++] = chunks[i];
+			continue;
+		}
+		shelf->chunk[shelf->count] = chunks[i];
+		shelf->since[shelf->count++] = now;
+		kept[chunks[i].side] += (int64_t)chunks[i].size;
 	}
+	for (int side = 0; side < SIDES; side++)
+		if (kept[side])
+			device_note_spare(device, (enum segment_side)side, kept[side]);
 	lock_release(&spares->lock);
-	if (!kept)
-		spare_release(device, chunk);
+	for (unsigned int i = 0; i < left; i++)
+		spare_release(device, &chunks[i]);
 }
 
 /* Takes the oldest spare of a shelf, if it is to go. */
@@ -144,7 +146,9 @@ static bool take_oldest(struct device *device, struct shelf *shelf, bool all, st
 	goes = shelf->count && (all || clock_coarse_ms() - shelf->since[0] >= KEPT_MS);
 	if (goes) {
 		*chunk = shelf->chunk[0];
-		take_out(shelf, 0);
+		shelf->count--;
+		memmove(shelf->chunk, shelf->chunk + 1, shelf->count * sizeof(*shelf->chunk));
+		memmove(shelf->since, shelf->since + 1, shelf->count * sizeof(*shelf->since));
 		device_note_spare(device, chunk->side, -(int64_t)chunk->size);
 	}
 	lock_release(&spares->lock);
@@ -200,6 +204,6 @@ void spare_prefill(struct device *device, const struct terms *terms, enum segmen
 			device_uncharge(device, side, chunk.size);
 			return;
 		}
-		spare_give(device, &chunk, terms);
+		spare_give(device, &chunk, 1, terms);
 	}
 }

@@ -13,12 +13,17 @@
 /* Returns where the device's chunks come from. */
 struct chunk_source spare_source(struct device *device);
 
-/* Takes a spare of this size, side and kind with its charge. Returns false if there is none. */
-bool spare_take(struct device *device, struct chunk *chunk);
+/*
+ * Takes spares of this size, side and kind with their charges, so many at most. Returns how many
+ * there were.
+ */
+unsigned int spare_take(struct device *device, const struct chunk *like,
+                        CUmemGenericAllocationHandle *handles, unsigned int count);
 /* Makes one. The caller has charged it. */
 CUresult spare_create(struct device *device, struct chunk *chunk);
-/* Gives a chunk and its charge away: kept as a spare while there are few, else released. */
-void spare_give(struct device *device, const struct chunk *chunk, const struct terms *terms);
+/* Gives chunks and their charges away: kept as spares while there are few, else released. */
+void spare_give(struct device *device, struct chunk *chunks, unsigned int count,
+                const struct terms *terms);
 /* Releases a chunk and its charge. */
 void spare_release(struct device *device, const struct chunk *chunk);
 /* Releases spares of this side: all, or those that nobody took for a while. Returns their bytes. */

@@ -226,7 +226,7 @@ static void clean_up(struct plan *plan, struct device *device)
 		if (plan->spares_go)
 			spare_release(device, &left);
 		else
-			spare_give(device, &left, plan->terms);
+			spare_give(device, &left, 1, plan->terms);
 	}
 	plan->count = 0;
 }

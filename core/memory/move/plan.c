@@ -53,7 +53,7 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
 	CUresult result;
 
-	if (spare_take(device, chunk))
+	if (spare_take(device, chunk, &chunk->handle, 1))
 		return MOVE_NONE;
 	if (charge(plan, device, chunk) != 0)
 		return full;
@@ -78,7 +78,7 @@ void plan_drop(const struct plan *plan, struct device *device, const struct move
 
 	chunk.handle = m->to;
 	chunk.is_exportable = plan->is_exportable;
-	spare_give(device, &chunk, plan->terms);
+	spare_give(device, &chunk, 1, plan->terms);
 }
 
 void plan_cut(struct plan *plan, struct device *device, size_t count)
