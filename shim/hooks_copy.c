@@ -4,6 +4,7 @@
  */
 #include "shim/sampled.h"
 
+#include "core/cuda/idle.h"
 #include "core/memory/move/lull.h"
 
 /* Hooks as COPIES_NOW does, for what returns when the copy is done. */
@@ -14,6 +15,7 @@
                                                                                                    \
 		job_break();                                                                       \
 		result = COPIED_NOW(REAL(symbol)(PAIRS(ARGUMENT, __VA_ARGS__)), stream, to, from); \
+		idle_note(result);                                                                 \
 		if (result == CUDA_SUCCESS)                                                        \
 			lull_has_come();                                                           \
 		return result;                                                                     \

@@ -1,6 +1,7 @@
 /* Waiting for the GPU: then memory can be given back, and moved. */
 #include "shim/shim.h"
 
+#include "core/cuda/idle.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
@@ -21,6 +22,7 @@
 		result = REAL(symbol)(arguments);        \
 		if (job_is_active())                     \
 			vmem_waited();                   \
+		idle_note(result);                       \
 		if (result != CUDA_SUCCESS)              \
 			return result;                   \
 		if (is_for_all && job_is_active())       \

@@ -9,6 +9,7 @@
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/cuda/gate.h"
 
 enum { FEW = 256, ANNOUNCED_FOR_NS = 100000000, ANNOUNCED_LOOK_NS = 100000 };
 
@@ -22,20 +23,28 @@ static struct capture {
 } few[FEW], *capturing = few;
 static unsigned int room = FEW, known;
 
-static _Atomic unsigned int waiting, announced;
+static _Atomic unsigned int announced;
 
 bool capture_sync_enter(void)
 {
-	atomic_fetch_add(&waiting, 1);
+	/* In the thread's own line: nobody else waits for it. The announcement is read after it. */
+	atomic_fetch_add(&gate_seat_here()->asks, 1);
 	if (!atomic_load(&announced) && !atomic_load(&capture_count))
 		return true;
-	atomic_fetch_sub(&waiting, 1);
+	capture_sync_leave();
 	return false;
 }
 
 void capture_sync_leave(void)
 {
-	atomic_fetch_sub(&waiting, 1);
+	struct gate_seat *seat = gate_seat_here();
+
+	if (seat->number == UINT32_MAX) /* of several threads */
+		atomic_fetch_sub(&seat->asks, 1);
+	else
+		atomic_store_explicit(&seat->asks,
+		                      atomic_load_explicit(&seat->asks, memory_order_relaxed) - 1,
+		                      memory_order_release);
 }
 
 void capture_announce(void)
@@ -46,7 +55,7 @@ void capture_announce(void)
 	/* A thread that went here would leave the capture announced for good. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	atomic_fetch_add(&announced, 1);
-	while (atomic_load(&waiting) && deadline_nap(&until, ANNOUNCED_LOOK_NS))
+	while (!gate_nobody_asks() && deadline_nap(&until, ANNOUNCED_LOOK_NS))
 		;
 	pthread_setcancelstate(cancel, NULL);
 }

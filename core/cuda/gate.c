@@ -61,6 +61,7 @@ static void leave_seat(void *value)
 	gate_seat = NULL;
 	atomic_store(&seat->inside, 0);
 	atomic_store(&seat->waits, false);
+	atomic_store(&seat->asks, 0);
 	atomic_store(&seat->taken, false);
 }
 
@@ -179,6 +180,14 @@ static bool nobody_is_inside(void)
 	return !atomic_load(&bench_is_used);
 }
 
+bool gate_nobody_asks(void)
+{
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
+		if (atomic_load(&seat->asks) != 0)
+			return false;
+	return atomic_load(&bench.asks) == 0;
+}
+
 static bool wait_until_nobody_is_inside(uint64_t patience_ns)
 {
 	struct deadline until = DEADLINE_IN(patience_ns);
@@ -256,6 +265,7 @@ void gate_forked(void)
 		if (seat != own) {
 			atomic_store(&seat->inside, 0);
 			atomic_store(&seat->waits, false);
+			atomic_store(&seat->asks, 0);
 			atomic_store(&seat->taken, false);
 		}
 	}

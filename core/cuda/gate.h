@@ -17,6 +17,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/lock.h"
@@ -25,8 +26,9 @@ struct gate_seat {
 	_Alignas(
 	    64) _Atomic uint32_t inside; /* depth; written by the thread alone, in its own line */
 	_Atomic bool taken;
-	_Atomic bool waits; /* at the entrance */
-	uint32_t number;    /* no other seat's; seats are numbered from 0 */
+	_Atomic bool waits;    /* at the entrance */
+	_Atomic uint32_t asks; /* calls that would invalidate a capture (capture.h); likewise */
+	uint32_t number;       /* no other seat's; seats are numbered from 0 */
 	struct gate_seat *next;
 };
 
@@ -36,6 +38,15 @@ enum { GATE_CLOSED = 1, GATE_FENCES = 2, GATE_SEIZED = 4 };
 extern _Atomic uint32_t gate_state;
 extern __thread struct gate_seat *gate_seat __attribute__((tls_model("initial-exec")));
 struct gate_seat *gate_take_seat(void);
+/* Returns the calling thread's seat. */
+static inline struct gate_seat *gate_seat_here(void)
+{
+	struct gate_seat *seat = gate_seat;
+
+	return __builtin_expect(seat != NULL, 1) ? seat : gate_take_seat();
+}
+/* Returns whether no thread asks. */
+bool gate_nobody_asks(void);
 void gate_enter_slowly(struct gate_seat *seat);
 
 /*
@@ -44,10 +55,8 @@ void gate_enter_slowly(struct gate_seat *seat);
  */
 static inline void gate_enter(void)
 {
-	struct gate_seat *seat = gate_seat;
+	struct gate_seat *seat = gate_seat_here();
 
-	if (__builtin_expect(!seat, 0))
-		seat = gate_take_seat();
 #ifdef SPILLWAY_CHECK_LOCKS /* an atomic load is not left out, even for nothing */
 	if (!atomic_load_explicit(&seat->inside, memory_order_relaxed))
 		locks_at_gate();

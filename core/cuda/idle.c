@@ -12,11 +12,14 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
 
 enum { LOOK_NS = 20000 };
+
+_Atomic bool idle_has_failed;
 
 /* --- waiting --- */
 
@@ -26,7 +29,7 @@ static CUresult synchronize(void)
 	CUresult result;
 	int cancel;
 
-	/* A thread that went while it waits would be waited for by each capture that begins. */
+	/* A thread that went while it waits would take along what it frees. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (capture_sync_enter()) {
@@ -34,7 +37,32 @@ static CUresult synchronize(void)
 		capture_sync_leave();
 	}
 	pthread_setcancelstate(cancel, NULL);
+	idle_note(result);
 	return result;
+}
+
+CUresult idle_judge(const struct context *context)
+{
+	static _Atomic uint64_t asked[CONTEXT_DEVICES];
+	_Atomic uint64_t *last = &asked[context->of->ordinal];
+	uint64_t now = clock_coarse() + (uintptr_t)context->handle;
+	CUresult result;
+
+	if (capture_is_active())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (atomic_load_explicit(last, memory_order_relaxed) == now &&
+	    !atomic_load_explicit(&idle_has_failed, memory_order_relaxed))
+		return CUDA_SUCCESS;
+	if (!capture_sync_enter())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	result = driver.cuStreamQuery(CU_STREAM_LEGACY);
+	capture_sync_leave();
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY && !idle_is_refused(result))
+		return result;
+	atomic_store_explicit(last, now, memory_order_relaxed);
+	if (context_is_alone(context->handle))
+		atomic_store_explicit(&idle_has_failed, false, memory_order_relaxed);
+	return CUDA_SUCCESS;
 }
 
 static CUresult wait_for(CUcontext context)

@@ -11,6 +11,7 @@
 #ifndef SPILLWAY_IDLE_H
 #define SPILLWAY_IDLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "core/cuda/context.h"
@@ -22,6 +23,21 @@
 CUresult idle_wait(CUcontext own);
 /* Returns whether the driver refused a call for a capture's sake: it has not waited. */
 bool idle_is_refused(CUresult result);
+/* Says that a wait has answered an error, so that some context may be broken. */
+extern _Atomic bool idle_has_failed;
+/* Notes what a wait has answered. */
+static inline void idle_note(CUresult result)
+{
+	if (__builtin_expect(result != CUDA_SUCCESS, 0) && !idle_is_refused(result))
+		atomic_store_explicit(&idle_has_failed, true, memory_order_relaxed);
+}
+/*
+ * Returns what the driver says of the current context: an error that stays, or CUDA_SUCCESS. It is
+ * asked once in a tick of the kernel's clock, and while some wait has failed; no more often, because
+ * each allocation wants to know. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture is active or about
+ * to begin.
+ */
+CUresult idle_judge(const struct context *context);
 
 /* --- for the mover alone, with the gate seized --- */
 

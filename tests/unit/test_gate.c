@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/cuda/capture.h"
 #include "core/cuda/gate.c" /* its seats, too */
 #include "suite.h"
 
@@ -447,6 +449,87 @@ START_TEST(seats_are_used_again)
 }
 END_TEST
 
+/* --- captures --- */
+
+/* Time stands still: who is waited for is waited for until he has done. */
+static uint64_t no_time(void)
+{
+	return 1;
+}
+
+static void yield(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
+{
+	(void)word, (void)seen, (void)deadline_ns;
+	sched_yield();
+}
+
+static const struct clock standing = {.now = no_time, .wait = yield};
+
+enum { ASKERS = 3, CAPTURES = 200 };
+
+static _Atomic int captures_now;
+static _Atomic bool captures_are_over;
+static _Atomic uint64_t asked, disturbed;
+
+static void *ask_over_and_over(void *unused)
+{
+	while (!atomic_load(&captures_are_over)) {
+		if (!capture_sync_enter())
+			continue;
+		atomic_fetch_add(&asked, 1);
+		if (atomic_load(&captures_now))
+			atomic_fetch_add(&disturbed, 1);
+		capture_sync_leave();
+	}
+	return unused;
+}
+
+START_TEST(no_capture_begins_while_somebody_asks)
+{
+	const CUstream stream = (CUstream)(uintptr_t)1;
+	pthread_t askers[ASKERS];
+
+	clock_in_use = &standing;
+	for (int i = 0; i < ASKERS; i++)
+		ck_assert_int_eq(pthread_create(&askers[i], NULL, ask_over_and_over, NULL), 0);
+	for (int i = 0; i < CAPTURES || !asked; i++) {
+		capture_announce();
+		atomic_store(&captures_now, 1);
+		capture_began(stream);
+		capture_announced();
+		atomic_store(&captures_now, 0);
+		capture_is_over(stream);
+	}
+	atomic_store(&captures_are_over, true);
+	for (int i = 0; i < ASKERS; i++)
+		pthread_join(askers[i], NULL);
+	clock_in_use = &clock_of_kernel;
+	ck_assert_uint_eq(disturbed, 0);
+}
+END_TEST
+
+static void *ask_and_end(void *unused)
+{
+	if (!capture_sync_enter())
+		abort();
+	return unused;
+}
+
+START_TEST(a_thread_that_ends_while_it_asks_is_not_waited_for)
+{
+	pthread_t asker;
+
+	ck_assert_int_eq(pthread_create(&asker, NULL, ask_and_end, NULL), 0);
+	pthread_join(asker, NULL);
+	clock_in_use = &standing;
+	capture_announce(); /* for ever, if it is */
+	capture_announced();
+	clock_in_use = &clock_of_kernel;
+	ck_assert(capture_sync_enter());
+	capture_sync_leave();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("gate");
@@ -465,5 +548,7 @@ int main(void)
 	tcase_add_loop_test(tests, so_it_does_without_membarrier, 0, 2);
 	tcase_add_loop_test(tests, a_forked_child_finds_a_seized_gate_open, 0, 2);
 	tcase_add_test(tests, seats_are_used_again);
+	tcase_add_test(tests, no_capture_begins_while_somebody_asks);
+	tcase_add_test(tests, a_thread_that_ends_while_it_asks_is_not_waited_for);
 	return suite_run("gate", tests);
 }

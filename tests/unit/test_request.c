@@ -17,6 +17,7 @@
 #include "core/memory/move/movable_own.h"
 #include "core/memory/move/mover.h"
 #include "core/memory/alloc/allocate.h"
+#include "core/cuda/idle.h"
 #include "core/state/layout.h"
 #include "fake_driver.h"
 #include "calls.h"
@@ -483,6 +484,58 @@ START_TEST(who_has_waited_long_enough_makes_a_slab_of_his_own)
 }
 END_TEST
 
+static int questions;
+
+static CUresult count_question(CUstream stream)
+{
+	(void)stream;
+	questions++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult say_broken(CUstream stream)
+{
+	(void)stream;
+	questions++;
+	return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+static CUresult allocate_broken(CUdeviceptr *address, size_t size)
+{
+	(void)address, (void)size;
+	return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* An arena's memory needs no context: whether that is broken the driver is asked, and not each time. */
+START_TEST(the_driver_is_asked_seldom_and_where_a_wait_has_failed)
+{
+	CUresult (*allocate_well)(CUdeviceptr *, size_t);
+	CUdeviceptr p;
+
+	start(64 * MIB, 64 * MIB);
+	driver.cuStreamQuery = count_question;
+	questions = 0;
+	for (int i = 0; i < 1000; i++) {
+		ck_assert_int_eq(allocate(4096, &p), CUDA_SUCCESS);
+		ck_assert_int_eq(release(p), CUDA_SUCCESS);
+	}
+	ck_assert_int_lt(questions, 500); /* once in a tick, of which no machine has so many here */
+
+	driver.cuStreamQuery = say_broken;
+	allocate_well = driver.cuMemAlloc_v2;
+	driver.cuMemAlloc_v2 = allocate_broken;
+	idle_note(CUDA_ERROR_ILLEGAL_ADDRESS);
+	ck_assert_int_eq(allocate(4096, &p), CUDA_ERROR_ILLEGAL_ADDRESS);
+	ck_assert_int_eq(allocate(4096, &p), CUDA_ERROR_ILLEGAL_ADDRESS);
+	/* It was a stream's that is gone, say: all is well. */
+	driver.cuStreamQuery = count_question;
+	driver.cuMemAlloc_v2 = allocate_well;
+	ck_assert_int_eq(allocate(4096, &p), CUDA_SUCCESS);
+	ck_assert(!idle_has_failed);
+	ck_assert_int_eq(release(p), CUDA_SUCCESS);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("request");
@@ -504,6 +557,7 @@ int main(void)
 	tcase_add_test(tests, who_brings_managed_memory_holds_no_lock);
 	tcase_add_test(tests, a_slab_that_another_makes_is_waited_for);
 	tcase_add_test(tests, who_has_waited_long_enough_makes_a_slab_of_his_own);
+	tcase_add_test(tests, the_driver_is_asked_seldom_and_where_a_wait_has_failed);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -334,20 +334,16 @@ static CUresult try_tiny(void)
  * in a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
  * needs no context, and would not show it.
  */
-static CUresult judge(const struct vmem_request *request)
+static CUresult judge(const struct serving *s)
 {
-	CUresult result;
+	CUresult result = idle_judge(s->context);
 
-	if (capture_sync_enter()) {
-		result = driver.cuStreamQuery(CU_STREAM_LEGACY);
-		capture_sync_leave();
-		return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY ||
-		               idle_is_refused(result) || try_tiny() == CUDA_SUCCESS
-		           ? CUDA_SUCCESS
-		           : CUDA_ERROR_NOT_SUPPORTED;
-	}
+	if (result == CUDA_SUCCESS)
+		return result;
 	/* From a pool it may allocate in other streams. */
-	return request->pool ? CUDA_SUCCESS : try_tiny();
+	if (idle_is_refused(result))
+		return s->asked->pool ? CUDA_SUCCESS : try_tiny();
+	return try_tiny() == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /*
@@ -475,7 +471,7 @@ static CUresult allocate(struct serving *s, CUdeviceptr *address)
 
 	s->in_arena = lives_in_arena(s);
 	if (s->in_arena) {
-		result = judge(s->asked);
+		result = judge(s);
 		s->in_arena = result == CUDA_SUCCESS;
 		if (!s->in_arena && result != CUDA_ERROR_NOT_SUPPORTED)
 			return result;

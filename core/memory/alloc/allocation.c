@@ -138,15 +138,24 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 
 	if (!a)
 		return NULL;
-	/* What is behind it is not cleared: it is written where it is used. */
-	memset(&a->address, 0,
-	       offsetof(struct allocation, freed_at) - offsetof(struct allocation, address));
+	resource_init(&a->resource, &allocation_type);
 	a->context = *context;
 	a->address = address;
 	a->size = size;
 	a->side = side;
-	a->charged = charged;
-	resource_init(&a->resource, &allocation_type);
+	atomic_init(&a->charged, charged);
+	a->backing = (struct backing){0};
+	a->pool = NULL;
+	a->pool_live = a->pool_span = 0;
+	a->advice = NULL;
+	a->is_managed = false;
+	atomic_init(&a->is_in_books, false);
+	atomic_init(&a->is_shared, false);
+	atomic_init(&a->is_in_order, false);
+	atomic_init(&a->is_given_away, false);
+	atomic_init(&a->exported_as, 0);
+	atomic_init(&a->shared_as, 0);
+	atomic_init(&a->buffer_id, 0);
 	return a;
 }
 

@@ -36,14 +36,14 @@ struct allocation {
 	    charged; /* of managed memory it grows; who lists resources reads it any time */
 	struct backing
 	    backing; /* made by us: elastic or spilled; its chunks are charged by themselves */
-	struct pool *pool; /* it was asked of, NULL: none; holds a reference */
-	struct allocation
-	    *freed_next;    /* freed, and not yet gone: the next of those that wait for the same */
+	struct pool *pool;  /* it was asked of, NULL: none; holds a reference */
 	uint64_t pool_live; /* bytes in use of the pool's: on the device it is charged for them */
 	uint64_t pool_span; /* elastic: bytes of the pool's reserve */
 	struct advice_book
 	    *advice; /* managed: of what was held back when it was made; NULL: nothing */
-	struct stream_point freed_at; /* freed.c; last, and nothing before it is freed there */
+	/* freed.c's: the next of those that wait for the same, and for what */
+	struct allocation *freed_next;
+	struct stream_point freed_at;
 };
 
 extern const struct resource_type allocation_type;
