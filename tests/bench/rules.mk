@@ -1,5 +1,5 @@
 # tests/bench: what Spillway costs, as a ratio to the same calls without it, in one run.
-bench_out := $(addprefix $(BUILD)/bench/,bench launches memory init race moves steps start books empty.so null/libcuda.so.1)
+bench_out := $(addprefix $(BUILD)/bench/,bench launches memory init race moves steps training start books empty.so null/libcuda.so.1)
 
 calls_out := $(addprefix $(BUILD)/bench/,bench launches memory race)
 $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o | $(BUILD)/softgpu/libcuda.so.1
@@ -7,7 +7,7 @@ $(calls_out): $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/me
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -L$(BUILD)/softgpu -l:libcuda.so.1
 
-$(BUILD)/bench/moves $(BUILD)/bench/steps: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o \
+$(BUILD)/bench/moves $(BUILD)/bench/steps $(BUILD)/bench/training: $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/tests/bench/measure.o \
 		$(BUILD)/tests/bench/control.o $(BUILD)/libcore.a | $(BUILD)/softgpu/libcuda.so.1
 	$(call say,LD)
 	@mkdir -p $(@D)

@@ -1,0 +1,263 @@
+/*
+ * training PLACED PERCENT LAYERS [later]: how long a step of a training takes in which every byte is used each step,
+ * and of whose buffers that percentage fits on the device, as lines "training_PERCENT% NS" (a step) and
+ * "closed_PERCENT% PARTS" (of a million: the time in which memory moved, calls held).
+ *
+ * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step is a kernel for each layer
+ * forward, one backward (the first also tells the loss) and one that optimises: as many as three times the layers. Beside these there are the input and
+ * two buffers that hand gradients back. Of 50 layers that is 253 buffers, 1012 MiB and 150 kernels. Each kernel reads
+ * and writes all of its buffers once.
+ *
+ * PLACED  seen    Spillway sees what the kernels use
+ *         order   the kernels find their buffers in a table on the device, so that all stays where it was allocated
+ *         direct  without Spillway
+ * later   the limit falls only when all is allocated and used
+ */
+#include "tests/bench/control.h"
+#include "tests/bench/measure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum {
+	LAYERS_MOST = 64,
+	BUFFER_MIB = 4,
+	UNIT_MIB = 2, /* memory is on one side by so much */
+	BUFFERS_MOST = 5 * LAYERS_MOST + 3,
+	GIVEN = 5,        /* buffers to a kernel, at most */
+	PAGE = 4096,      /* as in the kernel */
+	SETTLED_S = 15,   /* nothing has moved for so long */
+	PATIENCE_S = 200, /* until then */
+	MEASURED_S = 8,   /* and one step at least */
+	STEPS_LEAST = 3,
+	THREADS = 256,
+	BLOCKS = 4,
+};
+
+/*
+ * Adds 1 to the first word of each page of up to five buffers: pN, or of number pN in the table. A buffer that is not
+ * there is ~0.
+ */
+#define USE_BUFFER(n)                                                                           \
+	"ld.param.u64 %d0, [p" n "];\nsetp.eq.u64 %q, %d0, 0xffffffffffffffff;\n@%q bra done" n \
+	";\n"                                                                                   \
+	"setp.eq.u64 %q, %d1, 0;\n@%q bra direct" n ";\n"                                       \
+	"mul.lo.u64 %d2, %d0, 8;\nadd.s64 %d2, %d1, %d2;\nld.global.u64 %d0, [%d2];\n"          \
+	"direct" n ":\nmov.u32 %r4, %r5;\n"                                                     \
+	"again" n ":\nsetp.ge.u32 %q, %r4, %r0;\n@%q bra done" n ";\n"                          \
+	"mul.wide.u32 %d3, %r4, 4096;\nadd.s64 %d4, %d0, %d3;\n"                                \
+	"ld.global.u32 %r8, [%d4];\nadd.s32 %r8, %r8, 1;\nst.global.u32 [%d4], %r8;\n"          \
+	"add.s32 %r4, %r4, %r7;\nbra again" n ";\ndone" n ":\n"
+
+#define KERNEL(name)                                                                               \
+	".visible .entry " name "(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3," \
+	" .param .u64 p4, .param .u64 table, .param .u32 count)\n{\n"                              \
+	".reg .pred %q;\n.reg .b32 %r<16>;\n.reg .b64 %d<8>;\n"                                    \
+	"ld.param.u32 %r0, [count];\nld.param.u64 %d1, [table];\n"                                 \
+	"mov.u32 %r2, %ntid.x;\nmov.u32 %r3, %ctaid.x;\nmov.u32 %r4, %tid.x;\n"                    \
+	"mad.lo.s32 %r5, %r3, %r2, %r4;\nmov.u32 %r6, %nctaid.x;\nmul.lo.s32 %r7, %r6, "           \
+	"%r2;\n" USE_BUFFER("0") USE_BUFFER("1") USE_BUFFER("2") USE_BUFFER("3")                   \
+	    USE_BUFFER("4") "ret;\n}\n"
+
+static const char ptx[] = ".version 6.4\n.target sm_75\n.address_size 64\n" KERNEL("forward")
+    KERNEL("loss") KERNEL("backward") KERNEL("optimise");
+
+static CUfunction forward, loss, backward, optimise;
+static CUdeviceptr buffers[BUFFERS_MOST], table;
+static unsigned uses[BUFFERS_MOST], count, layers;
+static int by_table;
+static struct {
+	unsigned input, handed[2], weights[LAYERS_MOST], activation[LAYERS_MOST],
+	    gradient[LAYERS_MOST], moment[LAYERS_MOST][2];
+} of;
+
+#define NONE (~0U)
+
+static void use(CUfunction function, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e)
+{
+	const unsigned given[GIVEN] = {a, b, c, d, e};
+	uint64_t p[GIVEN];
+	CUdeviceptr in = by_table ? table : 0;
+	unsigned pages = BUFFER_MIB * MIB / PAGE;
+	void *arguments[] = {&p[0], &p[1], &p[2], &p[3], &p[4], &in, &pages};
+
+	for (int i = 0; i < GIVEN; i++) {
+		p[i] = given[i] == NONE ? UINT64_MAX : by_table ? given[i] : buffers[given[i]];
+		if (given[i] != NONE)
+			uses[given[i]]++;
+	}
+	CU(cuLaunchKernel(function, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, arguments, NULL));
+}
+
+static void step(void)
+{
+	for (unsigned l = 0; l < layers; l++)
+		use(forward, of.weights[l], l ? of.activation[l - 1] : of.input, of.activation[l],
+		    NONE, NONE);
+	for (unsigned l = layers; l-- > 0;)
+		use(l == layers - 1 ? loss : backward, of.weights[l], of.activation[l],
+		    of.handed[l % 2], of.handed[1 - l % 2], of.gradient[l]);
+	for (unsigned l = 0; l < layers; l++)
+		use(optimise, of.weights[l], of.gradient[l], of.moment[l][0], of.moment[l][1],
+		    NONE);
+	CU(cuCtxSynchronize());
+}
+
+/* In the order in which a program allocates them. */
+static void number_buffers(void)
+{
+	of.input = count++;
+	for (unsigned l = 0; l < layers; l++)
+		of.weights[l] = count++;
+	for (unsigned l = 0; l < layers; l++)
+		of.activation[l] = count++;
+	for (int i = 0; i < 2; i++)
+		of.handed[i] = count++;
+	for (unsigned l = 0; l < layers; l++)
+		of.gradient[l] = count++;
+	for (unsigned l = 0; l < layers; l++) {
+		of.moment[l][0] = count++;
+		of.moment[l][1] = count++;
+	}
+}
+
+static void allocate(void)
+{
+	for (unsigned i = 0; i < count; i++) {
+		CU(cuMemAlloc(&buffers[i], BUFFER_MIB * MIB));
+		CU(cuMemsetD8(buffers[i], 0, BUFFER_MIB * MIB));
+	}
+	CU(cuMemcpyHtoD(table, buffers, count * sizeof(*buffers)));
+}
+
+static void limit_to(unsigned percent, uint64_t used)
+{
+	uint64_t units = (uint64_t)count * BUFFER_MIB / UNIT_MIB,
+	         on_device = (units * percent + 99) / 100;
+
+	control_limit(used + on_device * UNIT_MIB * MIB);
+	control_wait("limit_set", false, used + on_device * UNIT_MIB * MIB);
+}
+
+static uint64_t moved(void)
+{
+	return control_counter("demoted_bytes") + control_counter("promoted_bytes");
+}
+
+/* Goes on until steps were found, and nothing has moved for a while since. */
+static void settle(void)
+{
+	double start = now_ns(), since = start;
+	uint64_t was = moved();
+
+	while (now_ns() - since < SETTLED_S * 1e9 && now_ns() - start < PATIENCE_S * 1e9) {
+		step();
+		if (moved() != was || !control_counter("steps"))
+			since = now_ns();
+		was = moved();
+	}
+}
+
+/* Each page of each buffer was counted up by each use, wherever it was. */
+static void check(void)
+{
+	static uint32_t words[BUFFER_MIB * (1 << 20) / sizeof(uint32_t)];
+
+	for (unsigned i = 0; i < count; i++) {
+		CU(cuMemcpyDtoH(words, buffers[i], sizeof(words)));
+		for (size_t at = 0; at < sizeof(words) / sizeof(*words);
+		     at += PAGE / sizeof(*words)) {
+			if (words[at] == uses[i])
+				continue;
+			fprintf(stderr, "training: buffer %u, word %zu: %u, expected %u\n", i, at,
+			        words[at], uses[i]);
+			exit(1);
+		}
+	}
+}
+
+/* Returns how long a step takes by the device's own clock. */
+static double step_ns(CUevent begin, CUevent end)
+{
+	float ms;
+
+	CU(cuEventRecord(begin, NULL));
+	step();
+	CU(cuEventRecord(end, NULL));
+	CU(cuEventSynchronize(end));
+	CU(cuEventElapsedTime(&ms, begin, end));
+	return (double)ms * 1e6;
+}
+
+/* Of several steps the fastest tells: a busy machine only adds. */
+static void measure_steps(unsigned percent, int is_limited)
+{
+	uint64_t closed = is_limited ? control_counter("move_ns") : 0;
+	double start = now_ns(), fastest = 0;
+	CUevent begin, end;
+
+	CU(cuEventCreate(&begin, CU_EVENT_DEFAULT));
+	CU(cuEventCreate(&end, CU_EVENT_DEFAULT));
+	for (int steps = 0; steps < STEPS_LEAST || now_ns() - start < MEASURED_S * 1e9; steps++) {
+		double ns = step_ns(begin, end);
+
+		if (!steps || ns < fastest)
+			fastest = ns;
+	}
+	printf("training_%u%% %.0f\n", percent, fastest);
+	if (is_limited)
+		printf("closed_%u%% %.0f\n", percent,
+		       (double)(control_counter("move_ns") - closed) / (now_ns() - start) * 1e6);
+	CU(cuEventDestroy(begin));
+	CU(cuEventDestroy(end));
+}
+
+int main(int argc, char **argv)
+{
+	CUmodule module;
+	CUdevice device;
+	unsigned percent;
+	uint64_t used = 0;
+	int is_later, is_limited = control_is_possible();
+
+	if (argc < 4 || argc > 5 || atoi(argv[3]) < 1 || atoi(argv[3]) > LAYERS_MOST) {
+		fprintf(stderr, "usage: training seen|order|direct PERCENT LAYERS [later]\n");
+		return 2;
+	}
+	percent = (unsigned)atoi(argv[2]);
+	layers = (unsigned)atoi(argv[3]);
+	is_later = argc == 5;
+	by_table = strcmp(argv[1], "order") == 0;
+	device = measure_open();
+	CU(cuModuleLoadData(&module, ptx));
+	CU(cuModuleGetFunction(&forward, module, "forward"));
+	CU(cuModuleGetFunction(&loss, module, "loss"));
+	CU(cuModuleGetFunction(&backward, module, "backward"));
+	CU(cuModuleGetFunction(&optimise, module, "optimise"));
+	CU(cuMemAlloc(&table, sizeof(buffers)));
+	number_buffers();
+	if (is_limited)
+		used = control_counter("device_used");
+	if (is_limited && !is_later)
+		limit_to(percent, used);
+	allocate();
+	step();
+	if (is_limited && is_later)
+		limit_to(percent, used);
+	if (is_limited)
+		settle();
+	else
+		step();
+	measure_steps(percent, is_limited);
+	check();
+	for (unsigned i = 0; i < count; i++)
+		CU(cuMemFree(buffers[i]));
+	CU(cuMemFree(table));
+	CU(cuModuleUnload(module));
+	CU(cuDevicePrimaryCtxRelease(device));
+	return 0;
+}
