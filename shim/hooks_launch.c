@@ -21,19 +21,21 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 }
 
 /* The slow path around any form of launch; call is the driver's own call with its arguments. */
-#define HELD_BACK(kind_, stream_, what, threads_, call)      \
-	({                                                   \
-		KEEP_ERRNO;                                  \
-		struct job_launch launch_;                   \
-		launch_.kind = (kind_);                      \
-		launch_.stream = (stream_);                  \
-		launch_.function = HANDLE(what);             \
-		launch_.threads = (threads_);                \
-		launch_.result = job_begin_launch(&launch_); \
-		if (launch_.result == CUDA_SUCCESS)          \
-			launch_.result = PASSING_GATE(call); \
-		job_end_launch(&launch_);                    \
-		launch_.result;                              \
+#define HELD_BACK(kind_, stream_, what, threads_, given, more, call) \
+	({                                                           \
+		KEEP_ERRNO;                                          \
+		struct job_launch launch_;                           \
+		launch_.kind = (kind_);                              \
+		launch_.stream = (stream_);                          \
+		launch_.function = HANDLE(what);                     \
+		launch_.threads = (threads_);                        \
+		launch_.parameters = (given);                        \
+		launch_.extra = (more);                              \
+		launch_.result = job_begin_launch(&launch_);         \
+		if (launch_.result == CUDA_SUCCESS)                  \
+			launch_.result = PASSING_GATE(call);         \
+		job_end_launch(&launch_);                            \
+		launch_.result;                                      \
 	})
 
 /* The plain path: one counter, the gate, the driver. */
@@ -47,41 +49,45 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 #define IS_ACTED_ON __builtin_expect(job_launch_is_paced(), 0)
 
 /* look: at what it was given, now and then; sampled.h. */
-#define LAUNCH(stream, function, threads, call, look)                                   \
-	SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_KERNEL, stream, function, threads, call) \
-	                    : COUNTED(LAUNCH_KERNEL, call),                             \
+#define LAUNCH(stream, function, threads, parameters, extra, call)                                 \
+	SAMPLED(IS_ACTED_ON                                                                        \
+	            ? HELD_BACK(LAUNCH_KERNEL, stream, function, threads, parameters, extra, call) \
+	            : COUNTED(LAUNCH_KERNEL, call),                                                \
+	        sampled_launch(function, parameters, extra))
+#define BLIND_LAUNCH(stream, what, threads, call, look)                                        \
+	SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_BLIND, stream, what, threads, NULL, NULL, call) \
+	                    : COUNTED(LAUNCH_KERNEL, call),                                    \
 	        look)
 /* Memory that its nodes allocate is the driver's with the first launch. */
-#define GRAPH_LAUNCH(stream, call)                                                             \
-	({                                                                                     \
-		CUresult graph_ =                                                              \
-		    SAMPLED(IS_ACTED_ON ? HELD_BACK(LAUNCH_GRAPH, stream, hGraphExec, 0, call) \
-		                        : COUNTED(LAUNCH_GRAPH, call),                         \
-		            sampled_graph(hGraphExec));                                        \
-		if (graph_memory_is_expected() && job_is_active())                             \
-			graph_memory_settle_all();                                             \
-		graph_;                                                                        \
+#define GRAPH_LAUNCH(stream, call)                                                                 \
+	({                                                                                         \
+		CUresult graph_ = SAMPLED(                                                         \
+		    IS_ACTED_ON ? HELD_BACK(LAUNCH_GRAPH, stream, hGraphExec, 0, NULL, NULL, call) \
+		                : COUNTED(LAUNCH_GRAPH, call),                                     \
+		    sampled_graph(hGraphExec));                                                    \
+		if (graph_memory_is_expected() && job_is_active())                                 \
+			graph_memory_settle_all();                                                 \
+		graph_;                                                                            \
 	})
 
 HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
-	return LAUNCH(LEGACY(hStream), f, GRID_THREADS,
+	return LAUNCH(LEGACY(hStream), f, GRID_THREADS, kernelParams, extra,
 	              REAL(cuLaunchKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-	                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra),
-	              sampled_launch(f, kernelParams, extra));
+	                                   blockDimZ, sharedMemBytes, hStream, kernelParams,
+	                                   extra));
 }
 
 HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
 {
-	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS,
+	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS, kernelParams, extra,
 	              REAL(cuLaunchKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
 	                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
-	                                        kernelParams, extra),
-	              sampled_launch(f, kernelParams, extra));
+	                                        kernelParams, extra));
 }
 
 static CUstream stream_of(const CUlaunchConfig *config)
@@ -93,57 +99,53 @@ static CUstream stream_of(const CUlaunchConfig *config)
 HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
      void **extra)
 {
-	return LAUNCH(LEGACY(stream_of(config)), f, threads_of(config),
-	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra),
-	              sampled_launch(f, kernelParams, extra));
+	return LAUNCH(LEGACY(stream_of(config)), f, threads_of(config), kernelParams, extra,
+	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra));
 }
 
 HOOK(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
      void **extra)
 {
-	return LAUNCH(PER_THREAD(stream_of(config)), f, threads_of(config),
-	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra),
-	              sampled_launch(f, kernelParams, extra));
+	return LAUNCH(PER_THREAD(stream_of(config)), f, threads_of(config), kernelParams, extra,
+	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra));
 }
 
 HOOK(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	return LAUNCH(LEGACY(hStream), f, GRID_THREADS,
+	return LAUNCH(LEGACY(hStream), f, GRID_THREADS, kernelParams, NULL,
 	              REAL(cuLaunchCooperativeKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
 	                                              blockDimY, blockDimZ, sharedMemBytes, hStream,
-	                                              kernelParams),
-	              sampled_launch(f, kernelParams, NULL));
+	                                              kernelParams));
 }
 
 HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
      unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
      unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS,
+	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS, kernelParams, NULL,
 	              REAL(cuLaunchCooperativeKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ,
 	                                                   blockDimX, blockDimY, blockDimZ,
-	                                                   sharedMemBytes, hStream, kernelParams),
-	              sampled_launch(f, kernelParams, NULL));
+	                                                   sharedMemBytes, hStream, kernelParams));
 }
 
 HOOK(cuLaunch, CUfunction f)
 {
-	return LAUNCH(CU_STREAM_LEGACY, f, 0, REAL(cuLaunch)(f), sampled_blind_launch());
+	return BLIND_LAUNCH(CU_STREAM_LEGACY, f, 0, REAL(cuLaunch)(f), sampled_blind_launch());
 }
 
 HOOK(cuLaunchGrid, CUfunction f, int grid_width, int grid_height)
 {
-	return LAUNCH(CU_STREAM_LEGACY, f, (uint64_t)grid_width * (uint64_t)grid_height,
-	              REAL(cuLaunchGrid)(f, grid_width, grid_height), sampled_blind_launch());
+	return BLIND_LAUNCH(CU_STREAM_LEGACY, f, (uint64_t)grid_width * (uint64_t)grid_height,
+	                    REAL(cuLaunchGrid)(f, grid_width, grid_height), sampled_blind_launch());
 }
 
 HOOK(cuLaunchGridAsync, CUfunction f, int grid_width, int grid_height, CUstream hStream)
 {
-	return LAUNCH(LEGACY(hStream), f, (uint64_t)grid_width * (uint64_t)grid_height,
-	              REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream),
-	              sampled_blind_launch());
+	return BLIND_LAUNCH(LEGACY(hStream), f, (uint64_t)grid_width * (uint64_t)grid_height,
+	                    REAL(cuLaunchGridAsync)(f, grid_width, grid_height, hStream),
+	                    sampled_blind_launch());
 }
 
 HOOK(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
@@ -160,7 +162,7 @@ HOOK(cuGraphLaunch_ptsz, CUgraphExec hGraphExec, CUstream hStream)
 HOOK(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
      unsigned int numDevices, unsigned int flags)
 {
-	return LAUNCH(
+	return BLIND_LAUNCH(
 	    CU_STREAM_LEGACY, launchParamsList, numDevices,
 	    REAL(cuLaunchCooperativeKernelMultiDevice)(launchParamsList, numDevices, flags),
 	    sampled_launches(launchParamsList, numDevices));

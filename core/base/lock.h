@@ -64,6 +64,7 @@ enum {
 	X(POOL,         DRIVER,  "what a pool holds") \
 	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
 	X(SIDES,        NOTHING, "which pools and graphs are to be tried again") \
+	X(SURVEY,       DRIVER,  "the launches of a survey") \
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \
@@ -75,6 +76,7 @@ enum {
 	X(STEPS,        NOTHING, "how the steps of a device are found") \
 	X(STEP_RECORDS, NOTHING, "which step a device is in") \
 	/* what everybody uses */ \
+	X(LAUNCHES,     NOTHING, "who says what acts on launches") \
 	X(ACTIONS,      NOTHING, "who adds and removes actions") \
 	X(LOOKUP_TABLE, NOTHING, "a lookup table") \
 	X(REGISTRY,     NOTHING, "the resources of a device") \

@@ -214,6 +214,7 @@ static void start(void)
 	}
 	(void)at_quick_exit(leave_nothing_behind);
 	atomic_store(&is_idle, false);
+	survey_serve(job_launches_survey);
 	mover_begin(what_moves);
 	atomic_store(&wiped.is_active, true);
 	helper_go(true);
@@ -242,6 +243,7 @@ void job_start(void)
 void job_leave_context(const struct context *context)
 {
 	job_pace_leave_context(context->handle, true);
+	survey_leave_context(context->handle);
 	parameters_forget();
 }
 

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "core/base/lock.h"
+#include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
@@ -103,10 +105,50 @@ static int find_steps(void *cookie, void *subject)
 	return CUDA_SUCCESS;
 }
 
+static int begin_surveyed(void *cookie, void *subject)
+{
+	struct job_launch *launch = subject;
+	int cancel;
+
+	(void)cookie;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	launch->surveyed =
+	    survey_before(launch->device->id.ordinal, launch->context, launch->stream);
+	pthread_setcancelstate(cancel, NULL);
+	return CUDA_SUCCESS;
+}
+
+static int end_surveyed(void *cookie, void *subject)
+{
+	const struct job_launch *launch = subject;
+	bool is_graph = launch->kind == LAUNCH_GRAPH;
+	int cancel;
+
+	(void)cookie;
+	if (!launch->surveyed.survey)
+		return CUDA_SUCCESS;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	survey_after(&launch->surveyed,
+	             &(struct survey_launch){
+	                 .key = key_of(launch->function, launch->threads),
+	                 .stream = launch->stream,
+	                 .graph = is_graph ? (CUgraphExec)(uintptr_t)launch->function : NULL,
+	                 .function = (CUfunction)(uintptr_t)launch->function,
+	                 .parameters = launch->parameters,
+	                 .extra = launch->extra,
+	                 .is_launched = launch->result == CUDA_SUCCESS,
+	                 .is_blind = launch->kind == LAUNCH_BLIND});
+	pthread_setcancelstate(cancel, NULL);
+	return CUDA_SUCCESS;
+}
+
 static const struct action counting = {ACTION_STATISTICS, "statistics", count_launch, NULL},
                            stepping = {ACTION_STATISTICS, "steps", find_steps, NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
-                           measuring = {ACTION_RESOURCES, "pacing", measure, NULL};
+                           measuring = {ACTION_RESOURCES, "pacing", measure, NULL},
+                           /* What is measured begins after the slot. */
+    surveying = {ACTION_MEASURES, "survey", begin_surveyed, NULL},
+                           surveyed = {ACTION_STATISTICS, "survey", end_surveyed, NULL};
 
 bool job_launches_start(void)
 {
@@ -123,12 +165,49 @@ static bool put(enum action_group group, const struct action *action, bool acts)
 	            : action_remove(group, action->phase, action->name) == 0;
 }
 
+static struct {
+	LOCK_OF(LAUNCHES) lock;
+	bool is_paced, has_steps;
+	unsigned int surveyed; /* devices, a bit each */
+} wanted = {.lock = LOCK_FREE};
+
+/* With the lock held. */
+static bool put_all(void)
+{
+	bool has_steps = wanted.has_steps || wanted.surveyed;
+
+	/* Nothing acts after a launch where nothing does before it. */
+	return put(ACTION_POST_LAUNCH, &surveyed, wanted.surveyed) &&
+	       put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &counting, wanted.is_paced || has_steps) &&
+	       put(ACTION_PRE_LAUNCH, &holding, wanted.is_paced) &&
+	       put(ACTION_PRE_LAUNCH, &surveying, wanted.surveyed);
+}
+
 bool job_launches_act(bool is_paced, bool has_steps)
 {
-	/* Nothing acts after a launch where nothing does before it. */
-	return put(ACTION_POST_LAUNCH, &stepping, has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &counting, is_paced || has_steps) &&
-	       put(ACTION_PRE_LAUNCH, &holding, is_paced);
+	bool is_put;
+
+	lock_acquire(&wanted.lock);
+	wanted.is_paced = is_paced;
+	wanted.has_steps = has_steps;
+	is_put = put_all();
+	lock_release(&wanted.lock);
+	return is_put;
+}
+
+void job_launches_survey(int ordinal, bool is_surveyed)
+{
+	bool is_put;
+
+	job_steps_want(ordinal, STEPS_FOR_SURVEY, is_surveyed);
+	lock_acquire(&wanted.lock);
+	wanted.surveyed =
+	    is_surveyed ? wanted.surveyed | 1U << ordinal : wanted.surveyed & ~(1U << ordinal);
+	is_put = put_all();
+	lock_release(&wanted.lock);
+	if (!is_put)
+		log_once(LOG_WARNING, "out of memory: launches are not surveyed");
 }
 
 /* --- launches on which something acts --- */
@@ -141,6 +220,7 @@ CUresult job_begin_launch(struct job_launch *launch)
 	launch->device = NULL;
 	launch->is_counted = false;
 	launch->pacer = NULL;
+	launch->surveyed = (struct survey_mark){0};
 	if (!context)
 		return CUDA_SUCCESS;
 	launch->device = context->device;

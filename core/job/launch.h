@@ -10,6 +10,7 @@
 
 #include "core/budget/device.h"
 #include "core/cuda/gate.h"
+#include "core/memory/heat/survey.h"
 #include "core/pace/pacer.h"
 #include "core/registry/actions.h"
 
@@ -33,7 +34,8 @@ static inline struct counters *job_launch_statistics(void)
 	return __builtin_expect(only != NULL, 1) ? only : job_current_statistics();
 }
 
-enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH };
+/* LAUNCH_BLIND: kernels of which nobody knows the parameters. */
+enum job_launch_kind { LAUNCH_KERNEL, LAUNCH_GRAPH, LAUNCH_BLIND };
 
 /* Counts a launch: in the thread's own place, if its seat at the gate is one of the first. */
 static inline void job_count_launch(struct counters *s, enum job_launch_kind kind)
@@ -54,6 +56,7 @@ struct job_launch {
 	enum job_launch_kind kind;
 	CUstream stream;            /* NULL replaced as pacer.h says */
 	uint64_t function, threads; /* what is launched, and how many of them, all together */
+	void **parameters, **extra; /* of a kernel, as for cuLaunchKernel */
 	struct device *device;      /* of the current context; NULL: no action is run */
 	CUcontext context;
 	CUresult result; /* afterwards: what the call answers */
@@ -61,6 +64,7 @@ struct job_launch {
 	bool is_counted;
 	struct pacer *pacer; /* NULL: not paced */
 	struct pacer_launch at;
+	struct survey_mark surveyed;
 };
 
 /* Decides before the driver's launch whether it is to be. May sleep. */
@@ -93,5 +97,7 @@ bool job_launches_start(void);
  * memory is lacking; some of it is as it was then.
  */
 bool job_launches_act(bool is_paced, bool has_steps);
+/* Has launches on a device told to a survey from now on, and steps looked for, or no more. */
+void job_launches_survey(int ordinal, bool is_surveyed);
 
 #endif

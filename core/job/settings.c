@@ -11,6 +11,7 @@
 #include "core/job/process.h"
 #include "core/job/step_record.h"
 #include "core/job/steps.h"
+#include "core/memory/heat/survey.h"
 #include "core/memory/move/lull.h"
 #include "core/registry/actions.h"
 #include "core/rings/ring.h"
@@ -64,7 +65,7 @@ static bool finds_steps(int ordinal, const struct config_gpu *settings, bool is_
 	bool wanted = settings->steps == STEPS_ON ||
 	              (settings->steps == STEPS_AUTO && (is_paced || settings->memory_limit_max));
 
-	if (!job_steps_want(ordinal, wanted))
+	if (!job_steps_want(ordinal, STEPS_FOR_SETTINGS, wanted))
 		log_once(LOG_WARNING, "out of memory: steps of the program are not found");
 	return wanted;
 }
@@ -94,6 +95,7 @@ static int end_step(void *cookie, void *subject)
 {
 	(void)cookie;
 	lull_has_come();
+	survey_step_ended(((struct device *)subject)->id.ordinal);
 	if (growth_step_ended(subject, clock_now()))
 		wanted_wake(subject);
 	return CUDA_SUCCESS;

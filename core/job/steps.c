@@ -16,11 +16,11 @@
 static struct {
 	LOCK_OF(STEPS) lock;
 	struct step_detector *detector; /* made when steps are first wanted, kept */
-	_Atomic bool is_wanted;
+	_Atomic unsigned int wanted;    /* enum job_steps_for, any of them */
 	uint64_t counted, told_ns;
 } steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
-bool job_steps_want(int ordinal, bool wanted)
+bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
 {
 	bool made = true;
 
@@ -29,7 +29,10 @@ bool job_steps_want(int ordinal, bool wanted)
 		steps[ordinal].detector = step_create();
 		made = steps[ordinal].detector != NULL;
 	}
-	atomic_store(&steps[ordinal].is_wanted, wanted && made);
+	if (wanted && made)
+		atomic_fetch_or(&steps[ordinal].wanted, what);
+	else
+		atomic_fetch_and(&steps[ordinal].wanted, ~(unsigned int)what);
 	lock_release(&steps[ordinal].lock);
 	return made;
 }
@@ -53,7 +56,7 @@ void job_steps_launched(struct device *device, uint64_t function, uint64_t threa
 	bool ended, is_told = false;
 	struct step step;
 
-	if (!atomic_load_explicit(&steps[ordinal].is_wanted, memory_order_relaxed))
+	if (!atomic_load_explicit(&steps[ordinal].wanted, memory_order_relaxed))
 		return;
 	now = now ? now : clock_now();
 	lock_acquire(&steps[ordinal].lock);

@@ -12,11 +12,14 @@
 
 #include "core/budget/device.h"
 
+/* Who wants steps to be looked for. */
+enum job_steps_for { STEPS_FOR_SETTINGS = 1, STEPS_FOR_SURVEY = 2 };
+
 /*
- * Sets whether steps are looked for on the device of this ordinal, from now on. Returns false
- * without memory for it.
+ * Sets whether steps are looked for on the device of this ordinal for this, from now on. Returns
+ * false without memory for it.
  */
-bool job_steps_want(int ordinal, bool wanted);
+bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted);
 /*
  * Takes note of a launch of so many threads that the driver took at that time (0: now), in the
  * thread that made it. Runs ACTION_STEP_END and ACTION_STEP_BEGIN where a step ends with it.

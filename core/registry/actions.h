@@ -42,7 +42,7 @@ enum action_group {
 	ACTION_GROUPS
 };
 
-enum { ACTION_STATISTICS = 1, ACTION_RESOURCES = 2 }; /* phases */
+enum { ACTION_STATISTICS = 1, ACTION_RESOURCES = 2, ACTION_MEASURES = 3 }; /* phases */
 
 enum {
 	ACTIONS_MAX = 8,

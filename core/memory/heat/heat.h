@@ -66,10 +66,13 @@ static inline uint32_t heat_age(uint32_t touched, uint32_t now)
  * Launches and copies between two that are looked at, on average, where they come quickly; 0: none
  * is.
  */
-enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64 };
+enum heat_sampling { HEAT_OFF = 0, HEAT_CLOSELY = 32, HEAT_THINLY = 64, HEAT_SELDOM = 8192 };
 extern _Atomic uint32_t heat_sampling;
 
-/* Samples thinly where an arena exists, closely where something is spilled or to be demoted. */
+/*
+ * Samples thinly where an arena exists, closely where something is spilled or to be demoted, seldom
+ * where it is known what is to be on the host.
+ */
 static inline void heat_sample(enum heat_sampling sampling)
 {
 	atomic_store_explicit(&heat_sampling, sampling, memory_order_relaxed);

@@ -33,6 +33,7 @@ struct graph {
 static LOCK_OF(HEAT_GRAPHS) lock = LOCK_FREE;
 static struct graph *graphs;
 static struct runs captured; /* since a capture became active */
+static struct runs asked;    /* by a survey, last */
 
 /* --- lists; with the lock held --- */
 
@@ -356,6 +357,58 @@ void heat_copied(const CUdeviceptr *addresses, size_t count)
 			note_captured_run(run);
 	}
 	heat_sampled();
+}
+
+/* --- surveys --- */
+
+static int write_asked(CUdeviceptr *runs, size_t room)
+{
+	if (asked.is_blind || asked.count > room)
+		return -1;
+	memcpy(runs, asked.run, asked.count * sizeof(*runs));
+	return (int)asked.count;
+}
+
+static void begin_asked(void)
+{
+	asked.count = 0;
+	asked.is_blind = false;
+}
+
+int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
+                        size_t room)
+{
+	int count;
+
+	lock_acquire(&lock);
+	begin_asked();
+	scan(&asked, function, parameters, extra);
+	count = write_asked(runs, room);
+	lock_release(&lock);
+	return count;
+}
+
+static void ask_graph(const void *handle)
+{
+	const struct graph *graph = find(handle);
+
+	for (size_t i = 0; graph && i < graph->runs.count; i++)
+		heat_touch(graph->runs.run[i], HEAT_COPIED, heat_work());
+	if (graph)
+		add_all(&asked, &graph->runs);
+}
+
+int heat_uses_of_graph(const void *handle, CUdeviceptr *runs, size_t room)
+{
+	int count;
+
+	lock_acquire(&lock);
+	begin_asked();
+	ask_graph(handle);
+	ask_graph(HEAT_ANY_GRAPH);
+	count = write_asked(runs, room);
+	lock_release(&lock);
+	return count;
 }
 
 void heat_hide(CUdeviceptr address)

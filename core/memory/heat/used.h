@@ -29,6 +29,17 @@ void heat_copied(const CUdeviceptr *addresses, size_t count);
 /* Notes that a descriptor was made that hides this address. */
 void heat_hide(CUdeviceptr address);
 
+/* --- what a survey asks --- */
+
+/*
+ * Writes the first addresses of the runs that a launch's parameters lead to, or that an executable
+ * graph uses, each once, and touches them. Returns how many; -1: not all are known, or there are
+ * more than the room.
+ */
+int heat_uses_of_launch(CUfunction function, void **parameters, void **extra, CUdeviceptr *runs,
+                        size_t room);
+int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room);
+
 /* --- graphs --- */
 
 enum { HEAT_GRAPH_RUNS = 4096 };

@@ -1,0 +1,338 @@
+/*
+ * Surveys. Rules: what the program's threads call runs around their launches, while there is a
+ * survey: it makes events, waits for nothing, and allocates nothing but what a list of runs takes.
+ */
+#include "core/memory/heat/survey.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/base/lock.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/context.h"
+#include "core/memory/heat/used.h"
+
+/* The events around a launch. */
+struct measured {
+	CUcontext context;
+	CUevent begin, end;
+	bool is_ended; /* its end was recorded */
+};
+
+static LOCK_OF(SURVEY) lock = LOCK_FREE;
+static void (*ask)(int ordinal, bool is_asked);
+
+/* All but the state, which is read without the lock, belongs to the lock's holder. */
+static struct {
+	_Atomic enum survey_state state;
+	uint64_t number; /* of this survey, from 1 on */
+	int ordinal;
+	bool has_times;
+	int steps; /* that have ended since the first */
+	uint64_t until;
+	const char *failure;
+	struct survey found;
+	struct measured *measured; /* of each kernel */
+	size_t read;               /* so many of the first have their time */
+} s;
+
+void survey_serve(void (*who)(int ordinal, bool is_asked))
+{
+	ask = who;
+}
+
+static enum survey_state state(void)
+{
+	return atomic_load_explicit(&s.state, memory_order_relaxed);
+}
+
+static void set_state(enum survey_state to)
+{
+	atomic_store_explicit(&s.state, to, memory_order_relaxed);
+}
+
+/* With the lock held. */
+static void fail(const char *why)
+{
+	s.failure = why;
+	set_state(SURVEY_FAILED);
+}
+
+/* --- the mover --- */
+
+static void clear(void)
+{
+	free(s.found.kernel);
+	free(s.found.use);
+	free(s.measured);
+	s.found = (struct survey){0};
+	s.measured = NULL;
+}
+
+bool survey_begin(int ordinal, uint64_t now)
+{
+	bool is_begun = false;
+
+	lock_acquire(&lock);
+	if (state() == SURVEY_NONE) {
+		s.found.kernel = calloc(SURVEY_LAUNCHES, sizeof(*s.found.kernel));
+		s.found.use = calloc(SURVEY_USES, sizeof(*s.found.use));
+		s.measured = calloc(SURVEY_LAUNCHES, sizeof(*s.measured));
+		is_begun = s.found.kernel && s.found.use && s.measured;
+		if (!is_begun)
+			clear();
+	}
+	if (is_begun) {
+		s.number++;
+		s.ordinal = ordinal;
+		s.has_times = true;
+		s.steps = 0;
+		s.read = 0;
+		s.until = now + SURVEY_SEEKS_NS;
+		set_state(SURVEY_SOUGHT);
+	}
+	lock_release(&lock);
+	if (is_begun)
+		ask(ordinal, true);
+	return is_begun;
+}
+
+void survey_without_steps(uint64_t now)
+{
+	lock_acquire(&lock);
+	if (state() == SURVEY_WITHOUT_STEPS) {
+		s.has_times = false;
+		s.until = now + SURVEY_WHILE_NS;
+		set_state(SURVEY_TAKEN);
+	}
+	lock_release(&lock);
+}
+
+/* Destroys the events, of which a context that goes takes care itself. */
+static void destroy_events(struct measured *m)
+{
+	if (m->context && context_push(m->context) == CUDA_SUCCESS) {
+		driver.cuEventDestroy_v2(m->begin);
+		driver.cuEventDestroy_v2(m->end);
+		context_pop(m->context);
+	}
+	m->context = NULL;
+}
+
+/* Reads how long a launch took. Returns CUDA_ERROR_NOT_READY while it runs. */
+static CUresult read_time(const struct measured *m, uint64_t *ns)
+{
+	CUresult result = context_push(m->context);
+	float ms = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = driver.cuEventElapsedTime(&ms, m->begin, m->end);
+	context_pop(m->context);
+	if (result == CUDA_SUCCESS && ms > 0)
+		*ns = (uint64_t)((double)ms * 1e6);
+	return result;
+}
+
+/* Reads the times of what is done. Returns whether all is. */
+static bool read_times(void)
+{
+	for (; s.read < s.found.kernels; s.read++) {
+		struct measured *m = &s.measured[s.read];
+
+		if (m->context && m->is_ended &&
+		    read_time(m, &s.found.kernel[s.read].ns) == CUDA_ERROR_NOT_READY)
+			return false;
+		destroy_events(m);
+	}
+	return true;
+}
+
+static void tend_with_lock(uint64_t now)
+{
+	bool is_over;
+
+	/* The thread that ended the first step has no clock. */
+	if (s.until == UINT64_MAX)
+		s.until = now + SURVEY_LASTS_NS;
+	is_over = now >= s.until;
+	switch (state()) {
+	case SURVEY_SOUGHT:
+		if (is_over)
+			set_state(SURVEY_WITHOUT_STEPS);
+		break;
+	case SURVEY_TAKEN:
+		if (is_over && s.has_times)
+			fail("two steps take too long");
+		else if (is_over)
+			set_state(SURVEY_DONE);
+		break;
+	case SURVEY_READ:
+		if (capture_is_active())
+			break;
+		if (read_times())
+			set_state(SURVEY_DONE);
+		else if (is_over)
+			fail("its kernels do not end");
+		break;
+	default:
+		break;
+	}
+}
+
+enum survey_state survey_tend(uint64_t now)
+{
+	enum survey_state now_in;
+
+	lock_acquire(&lock);
+	tend_with_lock(now);
+	now_in = state();
+	lock_release(&lock);
+	/* Launches that are not taken need not tell. */
+	if (now_in == SURVEY_READ || now_in == SURVEY_DONE || now_in == SURVEY_FAILED)
+		ask(s.ordinal, false);
+	return now_in;
+}
+
+const struct survey *survey_found(void)
+{
+	return state() == SURVEY_DONE ? &s.found : NULL;
+}
+
+const char *survey_failure(void)
+{
+	return state() == SURVEY_FAILED ? s.failure : NULL;
+}
+
+void survey_end(void)
+{
+	ask(s.ordinal, false);
+	lock_acquire(&lock);
+	for (size_t i = 0; i < s.found.kernels; i++)
+		destroy_events(&s.measured[i]);
+	clear();
+	set_state(SURVEY_NONE);
+	lock_release(&lock);
+}
+
+/* --- the program's threads --- */
+
+static bool make_events(struct measured *m)
+{
+	if (driver.cuEventCreate(&m->begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+		return false;
+	if (driver.cuEventCreate(&m->end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+		return true;
+	driver.cuEventDestroy_v2(m->begin);
+	return false;
+}
+
+/* Returns whether the launch is taken; it is the newest one then. With the lock held. */
+static bool take(CUcontext context, CUstream stream)
+{
+	struct measured m = {.context = context};
+
+	if (s.found.kernels == SURVEY_LAUNCHES) {
+		fail("two steps have too many launches");
+		return false;
+	}
+	if (s.has_times && !make_events(&m)) {
+		fail("the driver makes no events");
+		return false;
+	}
+	if (!s.has_times)
+		m.context = NULL;
+	else if (driver.cuEventRecord(m.begin, stream) != CUDA_SUCCESS) {
+		destroy_events(&m);
+		return false;
+	}
+	s.measured[s.found.kernels] = m;
+	s.found.kernel[s.found.kernels] = (struct weigh_kernel){.first = (uint32_t)s.found.uses};
+	s.found.kernels++;
+	return true;
+}
+
+struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream)
+{
+	struct survey_mark mark = {0};
+
+	/* What is captured does not run; what is made of it does, later. */
+	if (state() != SURVEY_TAKEN || capture_is_active())
+		return mark;
+	lock_acquire(&lock);
+	if (state() == SURVEY_TAKEN && s.ordinal == ordinal && take(context, stream))
+		mark = (struct survey_mark){s.number, s.found.kernels - 1};
+	lock_release(&lock);
+	return mark;
+}
+
+/* Notes which runs the launch uses, with the lock held. */
+static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *launch)
+{
+	CUdeviceptr *to = s.found.use + s.found.uses;
+	size_t room = SURVEY_USES - s.found.uses;
+	int uses = launch->is_blind ? -1
+	           : launch->graph  ? heat_uses_of_graph(launch->graph, to, room)
+	                            : heat_uses_of_launch(launch->function, launch->parameters,
+	                                                  launch->extra, to, room);
+
+	if (uses < 0) {
+		fail("it is not known what memory some of the kernels use");
+		return;
+	}
+	kernel->key = launch->key;
+	kernel->first = (uint32_t)s.found.uses;
+	kernel->uses = (uint32_t)uses;
+	s.found.uses += (size_t)uses;
+}
+
+void survey_after(const struct survey_mark *mark, const struct survey_launch *launch)
+{
+	struct measured *m;
+
+	if (!mark->survey)
+		return;
+	lock_acquire(&lock);
+	if (s.number == mark->survey && (state() == SURVEY_TAKEN || state() == SURVEY_READ)) {
+		m = &s.measured[mark->launch];
+		if (m->context && launch->is_launched)
+			m->is_ended = driver.cuEventRecord(m->end, launch->stream) == CUDA_SUCCESS;
+		if (launch->is_launched)
+			note_uses(&s.found.kernel[mark->launch], launch);
+	}
+	lock_release(&lock);
+}
+
+void survey_step_ended(int ordinal)
+{
+	if (state() != SURVEY_SOUGHT && state() != SURVEY_TAKEN)
+		return;
+	lock_acquire(&lock);
+	if (s.ordinal != ordinal || !s.has_times) {
+		/* It is another device's, or about a while. */
+	} else if (state() == SURVEY_SOUGHT) {
+		s.until = UINT64_MAX;
+		set_state(SURVEY_TAKEN);
+	} else if (state() == SURVEY_TAKEN && ++s.steps == SURVEY_STEPS) {
+		set_state(SURVEY_READ);
+	}
+	lock_release(&lock);
+}
+
+void survey_leave_context(CUcontext context)
+{
+	bool had = false;
+
+	if (state() == SURVEY_NONE)
+		return;
+	lock_acquire(&lock);
+	for (size_t i = 0; i < s.found.kernels; i++) {
+		if (s.measured[i].context == context) {
+			s.measured[i].context = NULL;
+			had = true;
+		}
+	}
+	if (had && state() != SURVEY_NONE)
+		fail("a context of its kernels was destroyed");
+	lock_release(&lock);
+}

@@ -1,0 +1,98 @@
+/*
+ * A survey: which memory the kernels of two steps use and how long each takes, measured by an event
+ * before and behind each launch. For who decides where memory is to be (weigh.h).
+ *
+ *   none --begin--> sought --a step ends--> taken --two more end--> read --all times read--> done
+ *                     |                       |
+ *                     | no step ends          | too much, too long, memory nobody knows
+ *                     v                       v
+ *                  without steps            failed
+ *
+ * Where no steps are found the launches of a while may be taken instead, without times: that tells
+ * how often memory is used, and no more. A survey has failed where a kernel was launched of which
+ * nobody knows what it uses.
+ *
+ * There is one survey at a time in a process. The mover begins, tends and ends it; the program's
+ * threads tell it of launches and steps only while it asks them to. Times are given by the caller.
+ */
+#ifndef SPILLWAY_SURVEY_H
+#define SPILLWAY_SURVEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/cuda/driver.h"
+#include "core/memory/heat/weigh.h"
+
+enum survey_state {
+	SURVEY_NONE,
+	SURVEY_SOUGHT,
+	SURVEY_WITHOUT_STEPS,
+	SURVEY_TAKEN,
+	SURVEY_READ,
+	SURVEY_DONE,
+	SURVEY_FAILED,
+};
+
+enum { SURVEY_STEPS = 2, SURVEY_LAUNCHES = 1 << 14, SURVEY_USES = 1 << 17 };
+#define SURVEY_SEEKS_NS ((uint64_t)120000000000) /* for steps, so long */
+#define SURVEY_LASTS_NS ((uint64_t)120000000000) /* at most */
+#define SURVEY_WHILE_NS ((uint64_t)2000000000)   /* where there are no steps */
+
+/* What was found: of the kernels, in order, the first addresses of the runs that each uses. */
+struct survey {
+	struct weigh_kernel *kernel;
+	size_t kernels;
+	CUdeviceptr *use;
+	size_t uses;
+};
+
+/*
+ * Sets who has the program's threads tell of the launches on a device, and of its steps, or no more.
+ * To be called once, before any survey.
+ */
+void survey_serve(void (*ask)(int ordinal, bool is_asked));
+
+/* --- the mover --- */
+
+/* Begins one of this device. Returns false while there is one, or without memory for it. */
+bool survey_begin(int ordinal, uint64_t now);
+/* Takes the launches of a while, where no steps were found. */
+void survey_without_steps(uint64_t now);
+/*
+ * Goes on with it. Returns its state: at SURVEY_WITHOUT_STEPS, SURVEY_DONE and SURVEY_FAILED the
+ * caller is to act, else to call again.
+ */
+enum survey_state survey_tend(uint64_t now);
+/* Returns what was found, when it is done, until survey_end(). */
+const struct survey *survey_found(void);
+/* Returns why it has failed. */
+const char *survey_failure(void);
+void survey_end(void);
+
+/* --- the program's threads --- */
+
+struct survey_mark {
+	uint64_t survey; /* 0: none takes this launch */
+	size_t launch;
+};
+
+/* Takes a launch that is about to be made into this stream of the current context. */
+struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream);
+/* What was launched, by any value that launches which compute alike share. */
+struct survey_launch {
+	uint64_t key;
+	CUstream stream;
+	CUgraphExec graph; /* NULL: a kernel */
+	CUfunction function;
+	void **parameters, **extra;
+	bool is_launched; /* the driver took it */
+	bool is_blind;    /* nobody knows what it uses */
+};
+void survey_after(const struct survey_mark *mark, const struct survey_launch *launch);
+void survey_step_ended(int ordinal);
+/* Gives up what is measured in a context that is about to go, and its events with it. */
+void survey_leave_context(CUcontext context);
+
+#endif
