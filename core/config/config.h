@@ -51,6 +51,7 @@ enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
+enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 
 /*
  * Every key of [gpu], a row each: X(name, kind, built-in, choices, whether a ceiling may bind it,
@@ -83,6 +84,8 @@ enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 	  "What the program is told a GPU has")                                                   \
 	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                  \
 	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
+	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", false, "placement",             \
+	  "What is on the host: what costs kernels least, or what they used least lately")        \
 	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                               \
 	  "How long a lowered limit waits for a good moment to move memory")                      \
 	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                        \

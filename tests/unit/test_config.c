@@ -103,6 +103,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.spill_after, 0);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
 	ck_assert_uint_eq(settings.mixed, MIXED_AUTO);
+	ck_assert_uint_eq(settings.placement, PLACEMENT_AUTO);
 	ck_assert_uint_eq(settings.demote_deadline, 100000000);
 	ck_assert_uint_eq(settings.deferred_free, false);
 	ck_assert_uint_eq(settings.pin_new, false);
@@ -131,6 +132,7 @@ START_TEST(every_key)
 	                                  "spill_after = 3\n"
 	                                  "reported_memory = limit+host\n"
 	                                  "mixed = whole\n"
+	                                  "placement = balanced\n"
 	                                  "demote_deadline = 2s\n"
 	                                  "deferred_free = yes\n"
 	                                  "pin_new = on");
@@ -149,6 +151,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(settings.spill_after, 3);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
 	ck_assert_uint_eq(settings.mixed, MIXED_WHOLE);
+	ck_assert_uint_eq(settings.placement, PLACEMENT_BALANCED);
 	ck_assert_uint_eq(settings.demote_deadline, 2000000000);
 	ck_assert_uint_eq(settings.deferred_free, true);
 	ck_assert_uint_eq(settings.pin_new, true);
@@ -640,11 +643,14 @@ START_TEST(bad_text)
 	     "job.ini:2: reported_memory = all: expected limit or limit+host"},
 	    {"[gpu]\nsteps = maybe\n", "job.ini:2: steps = maybe: expected auto, on or off"},
 	    {"[gpu]\nmixed = half\n", "job.ini:2: mixed = half: expected auto or whole"},
+	    {"[gpu]\nplacement = best\n",
+	     "job.ini:2: placement = best: expected auto, balanced or heat"},
 	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
-	     "share_window, steps, spill, spill_after, reported_memory, mixed, demote_deadline, "
+	     "share_window, steps, spill, spill_after, reported_memory, mixed, placement, "
+	     "demote_deadline, "
 	     "deferred_free, pin_new, evict"},
 	    {"[job]\nname = -x\n",
 	     "job.ini:2: name = -x: expected 1 to 63 letters, digits, '.', '_' or '-', not "

@@ -5,13 +5,6 @@
  */
 #include "core/memory/move/movable.h"
 
-#include "core/memory/heat/heat.h"
-
-uint64_t movable_rank(uint32_t touched, uint32_t now)
-{
-	return (uint64_t)heat_of(touched, now) << 32 | touched;
-}
-
 static bool goes_before(const struct choice *choice, const struct candidate *a,
                         const struct candidate *b)
 {
@@ -51,12 +44,17 @@ void movable_begin(struct choice *choice, bool hottest)
 	choice->count = 0;
 	choice->considered = 0;
 	choice->hottest = hottest;
+	choice->each = NULL;
 }
 
 void movable_consider(struct choice *choice, const struct candidate *candidate)
 {
 	struct candidate c = *candidate;
 
+	if (choice->each) {
+		choice->each(choice->cookie, candidate);
+		return;
+	}
 	c.order = choice->considered++;
 	if (choice->count < MOVES_MAX) {
 		sift_up(choice, choice->count, c);

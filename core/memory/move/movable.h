@@ -16,8 +16,10 @@ struct candidate {
 	const struct movable_kind *kind;
 	CUdeviceptr address;
 	uint64_t size;
-	uint64_t rank;  /* movable_rank() */
-	uint64_t order; /* in which it was considered */
+	CUdeviceptr run; /* the first address of what a kernel that is given an address here uses */
+	uint64_t read;   /* bytes of this piece that it reads then, as far as is known */
+	uint64_t rank;   /* placement_rank() */
+	uint64_t order;  /* in which it was considered */
 };
 
 struct choice {
@@ -25,6 +27,9 @@ struct choice {
 	size_t count;
 	uint64_t considered;
 	bool hottest;
+	/* Where it is set it is given each that is considered, and none is kept. */
+	void (*each)(void *cookie, const struct candidate *candidate);
+	void *cookie;
 };
 
 struct movable_kind {
@@ -64,8 +69,6 @@ struct movable_kind {
 	void (*pin)(struct device *device, CUdeviceptr address);
 };
 
-/* Ranks memory: colder is less, by heat, then by when it was used last. */
-uint64_t movable_rank(uint32_t touched, uint32_t now);
 /* Returns the enum heat in a rank. */
 static inline unsigned int movable_heat(uint64_t rank)
 {

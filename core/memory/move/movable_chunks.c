@@ -5,6 +5,7 @@
 #include "core/memory/arena/run.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/arena/reach.h"
+#include "core/memory/move/placement.h"
 
 static void acquire(struct device *device)
 {
@@ -18,9 +19,15 @@ static void release(struct device *device)
 
 static struct candidate candidate(const struct arena *arena, uint32_t unit)
 {
+	uint64_t size = arena->units[unit].units * ARENA_UNIT;
+	bool is_slab = arena->units[unit].kind == UNIT_OF_SLAB;
+
 	return (struct candidate){.kind = &movable_chunks,
 	                          .address = arena->base + unit * ARENA_UNIT,
-	                          .size = arena->units[unit].units * ARENA_UNIT};
+	                          .size = size,
+	                          .run = arena->base + arena->units[unit].run * ARENA_UNIT,
+	                          .read =
+	                              is_slab ? arena->units[unit].owner.slab->block_size : size};
 }
 
 /* Returns whether it is an empty slab: a spare, which goes rather than moves. */
@@ -40,8 +47,6 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
                             uint32_t now, struct choice *choice)
 {
 	uint32_t end = arena->top - i > UNITS_AT_ONCE ? i + UNITS_AT_ONCE : arena->top;
-	uint32_t run = ADDRESS_NONE;
-	uint64_t rank = 0;
 
 	while (i < end) {
 		const struct unit *unit = &arena->units[i];
@@ -53,13 +58,11 @@ static uint32_t choose_from(const struct arena *arena, uint32_t i, enum segment_
 		if (unit->side == side && !unit->pins && !is_empty_slab(unit)) {
 			struct candidate c = candidate(arena, i);
 
-			if (unit->run != run) {
-				run = unit->run;
-				rank = movable_rank(atomic_load_explicit(&arena->units[run].touched,
-				                                         memory_order_relaxed),
-				                    now);
-			}
-			c.rank = rank;
+			c.rank =
+			    placement_rank(arena->device, c.address,
+			                   atomic_load_explicit(&arena->units[unit->run].touched,
+			                                        memory_order_relaxed),
+			                   now);
 			movable_consider(choice, &c);
 		}
 		i += unit->units;

@@ -8,6 +8,7 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/own/books.h"
 #include "core/memory/heat/touched.h"
+#include "core/memory/move/placement.h"
 
 static void acquire(struct device *device)
 {
@@ -21,28 +22,35 @@ static void release(struct device *device)
 	lock_release(&own_lock);
 }
 
-/* Returns the rank of the hottest of its parts that were ever met. */
-static uint64_t rank_of(const struct mapped_range *range, uint32_t now)
+static bool is_hotter(uint32_t a, uint32_t b, uint32_t now)
 {
-	uint64_t rank = 0;
-	bool is_known = false;
+	enum heat of_a = heat_of(a, now), of_b = heat_of(b, now);
+
+	return of_a == of_b ? a > b : of_a > of_b;
+}
+
+/* Returns when the part of it was used that is the hottest of those ever met; 0: none was. */
+static uint32_t touched_of(const struct mapped_range *range, uint32_t now)
+{
+	uint32_t hottest = 0;
 
 	for (uint64_t at = 0; at < range->size; at += TOUCHED_UNIT) {
 		const _Atomic uint32_t *word = touched_word(range->address + at);
 		uint32_t touched = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
 
-		if (touched && movable_rank(touched, now) >= rank) {
-			rank = movable_rank(touched, now);
-			is_known = true;
-		}
+		if (touched && (!hottest || is_hotter(touched, hottest, now)))
+			hottest = touched;
 	}
-	return is_known ? rank : movable_rank(0, now);
+	return hottest;
 }
 
 static struct candidate candidate(const struct own *p)
 {
-	return (struct candidate){
-	    .kind = &movable_own, .address = p->mappings->address, .size = p->bytes};
+	return (struct candidate){.kind = &movable_own,
+	                          .address = p->mappings->address,
+	                          .size = p->bytes,
+	                          .run = p->mappings->address,
+	                          .read = p->bytes};
 }
 
 static void choose(struct device *device, enum segment_side side, struct choice *choice)
@@ -56,7 +64,7 @@ static void choose(struct device *device, enum segment_side side, struct choice 
 		if (p->device != device || p->side != side || p->pinned || !own_is_movable(p))
 			continue;
 		c = candidate(p);
-		c.rank = rank_of(p->mappings, now);
+		c.rank = placement_rank(device, c.address, touched_of(p->mappings, now), now);
 		movable_consider(choice, &c);
 	}
 	lock_release(&own_lock);

@@ -29,6 +29,7 @@
 #include "core/memory/move/balance.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/moving.h"
+#include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
 #include "core/memory/uses/measured.h"
 
@@ -118,6 +119,7 @@ static bool tend(struct device *device, bool grows)
 
 	next_looks[device->id.ordinal] = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	catch_up(device);
+	placement_tend(device, &terms, charged, arena->on_host);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit && mixed_is_unknown(device, &terms) && !capture_is_active())
@@ -146,15 +148,19 @@ static bool look_after(struct device *device)
 
 static void set_sampling(void)
 {
-	bool spilled = false;
+	bool spilled = false, settled = true;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		struct arena_range *range = &arena_ranges[i];
 
-		if (atomic_load_explicit(&range->base, memory_order_acquire))
-			spilled |= range->arena->on_host != 0;
+		if (atomic_load_explicit(&range->base, memory_order_acquire)) {
+			bool is_spilled = range->arena->on_host != 0;
+
+			spilled |= is_spilled;
+			settled &= !is_spilled || placement_is_settled(range->arena->device);
+		}
 	}
-	heat_sample(spilled ? HEAT_CLOSELY : HEAT_THINLY);
+	heat_sample(!spilled ? HEAT_THINLY : settled ? HEAT_SELDOM : HEAT_CLOSELY);
 }
 
 static void sleep_until_wanted(void)

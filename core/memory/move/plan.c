@@ -30,6 +30,18 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 	movable_end(choice);
 }
 
+void plan_each(struct device *device, enum segment_side side,
+               void (*each)(void *cookie, const struct candidate *candidate), void *cookie)
+{
+	struct choice all;
+
+	movable_begin(&all, false);
+	all.each = each;
+	all.cookie = cookie;
+	for (size_t i = 0; kinds[i]; i++)
+		kinds[i]->choose(device, side, &all);
+}
+
 /*
  * Charges a chunk below the limit of the moment: it may have changed since the plan was begun. The
  * mover waits for nothing.

@@ -37,6 +37,9 @@ struct plan {
  * the host's.
  */
 void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
+/* Calls this with each piece that is movable and on this side, of whatever kind. */
+void plan_each(struct device *device, enum segment_side side,
+               void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
 /*
  * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to
  * go to: below the limit of the moment on the device, below host_limit on the host. Returns why

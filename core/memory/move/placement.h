@@ -1,0 +1,29 @@
+/*
+ * Placement: which memory is to be on the host, by what the program's kernels use in a step
+ * (heat/weigh.h), where that is known by a survey (heat/survey.h); elsewhere by heat.
+ *
+ * A survey is made when something is spilled, and again when much has changed or time has passed.
+ * What it finds is an order in which memory leaves. Where `placement` is auto and little would be
+ * gained, nothing is exchanged any more: whatever is used in every step is as good as any other.
+ * By the mover alone.
+ */
+#ifndef SPILLWAY_PLACEMENT_H
+#define SPILLWAY_PLACEMENT_H
+
+#include "core/budget/terms.h"
+#include "core/memory/move/movable.h"
+
+/*
+ * Goes on with what is to be found out of a device. charged: bytes of it on the device; on_host:
+ * those that could come back.
+ */
+void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
+                    uint64_t on_host);
+/* Returns whether looking at heat would change nothing on this device. */
+bool placement_is_settled(const struct device *device);
+
+/* Ranks memory: what leaves first is less. The upper half is an enum heat. */
+uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
+                        uint32_t now);
+
+#endif
