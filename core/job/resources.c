@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/descriptor.h"
 #include "core/base/file_status.h"
+#include "core/job/step_record.h"
 #include "core/wire/resources_wire.h"
 
 static struct {
@@ -63,12 +64,16 @@ static void put_line(const struct registry *registry, const struct registry_list
 }
 
 /* Lists the resources of one device, as far as there is room. The text grows. */
-static int list_device(struct registry *registry, struct resources_reply *reply, struct text *text)
+static int list_device(struct device *device, struct resources_reply *reply, struct text *text)
 {
-	size_t room = RESOURCES_MAX - (size_t)reply->listed, there = registry_count(registry, NULL);
+	struct registry *registry = device->registry;
+	size_t room = RESOURCES_MAX - (size_t)reply->listed, there;
 	struct registry_listing *listing;
 	char *grown;
 
+	/* of the step that runs now, if steps are known: made for who asks, gone with the step */
+	resource_release(job_step_record(device));
+	there = registry_count(registry, NULL);
 	/* a few may come meanwhile */
 	if (room > there + 64)
 		room = there + 64;
@@ -91,13 +96,12 @@ static int list_device(struct registry *registry, struct resources_reply *reply,
 	return 0;
 }
 
-static int list_all(const struct device_set *devices, struct resources_reply *reply,
-                    struct text *text)
+static int list_all(struct device_set *devices, struct resources_reply *reply, struct text *text)
 {
 	int error = 0;
 
 	for (int i = 0; i < devices->count && !error; i++)
-		error = list_device(devices->device[i].registry, reply, text);
+		error = list_device(&devices->device[i], reply, text);
 	reply->size = text->size;
 	return error;
 }
@@ -130,7 +134,7 @@ static int file_of(const struct text *text)
 	return error;
 }
 
-static void answer(int socket, const struct device_set *devices)
+static void answer(int socket, struct device_set *devices)
 {
 	struct resources_reply reply = resources_reply_new();
 	struct text text = {0};
@@ -155,7 +159,7 @@ static bool is_new(const struct stat *found)
 	return (time_t)(clock_of_day() / 1000000000) - found->st_mtime <= 1;
 }
 
-bool resources_answer(const struct device_set *devices)
+bool resources_answer(struct device_set *devices)
 {
 	struct stat found;
 	int socket;

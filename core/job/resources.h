@@ -26,6 +26,6 @@ void resources_start(const struct segment *segment);
  * Answers who asks, if anybody does: one system call if not. Makes no driver call. Returns whether
  * somebody is about to listen, to be looked for again in RESOURCES_LOOK_MS.
  */
-bool resources_answer(const struct device_set *devices);
+bool resources_answer(struct device_set *devices);
 
 #endif

@@ -34,3 +34,11 @@ SPILLWAY_CONFIG=$scratch/off.ini "$spillway" run --softgpu --quiet --name unwant
 # They are events, too, from when they are found.
 "$spillway" events wanted --json >"$scratch/events"
 grep -q '"event":"step".*"number":[0-9]' "$scratch/events" || fail "no event: $(tail -n 3 "$scratch/events")"
+
+# The step that runs is among the resources of who asks, by its number, and goes with its end.
+SPILLWAY_CONFIG=$scratch/on.ini "$spillway" run --softgpu --quiet --name asked "$train" --epochs 1000000 --quiet >/dev/null &
+step_of() { "$spillway" stat asked --resources | sed -n 's,.*/gpu:0/step\([0-9]*\)/step_statistics/record$,\1,p'; }
+is_told() { first=$(step_of) && [ -n "$first" ]; }
+until_true $patience is_told || fail "no record of the step: $("$spillway" stat asked --resources)"
+goes_on() { now=$(step_of) && [ "${now:-0}" -gt "$first" ]; }
+until_true $patience goes_on || fail "the step that was asked about is still there: $first"
