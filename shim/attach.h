@@ -26,7 +26,7 @@ struct hook {
 
 /* Our hook for each entry point, or NULL. Written by attach.c alone. */
 extern void *shim_hook[ENTRY_COUNT];
-/* Whose calls a hook is not meant for: the driver's, and ours. */
+/* The code whose calls a hook is not meant for: the driver's, and ours. */
 extern struct code shim_inside[2];
 
 /*

@@ -59,7 +59,9 @@ static bool takes_memory(const char *symbol)
 	return false;
 }
 
-/* Returns whether a form that we do not know is kept from the program, as if the driver were older. */
+/*
+ * Returns whether a form that we do not know is kept from the program, as if the driver were older.
+ */
 static bool is_withheld(const char *symbol)
 {
 	bool acts = shim_acts_on(symbol);

@@ -2,8 +2,8 @@
  * The table of entry points and the form of a hook, which all files of the shim share.
  *
  * Fixed names, for a driver entry point cuFoo:
- *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[ENTRY_cuFoo];
- *                a call of the driver itself by it is the driver's own again, never the hook
+ *   cuFoo        exported: the trampoline in trampolines.S, a jump through shim_target[]; a call of
+ *                the driver itself by it is the driver's own again, never the hook
  *   hook_cuFoo   our function, where Spillway acts: HOOK(cuFoo, parameters) { body }
  *   REAL(cuFoo)  the driver's own, never NULL: what the driver lacks answers NOT_SUPPORTED
  *

@@ -6,7 +6,7 @@
 #include "shim/sampled.h"
 
 /*
- * Of some objects more is kept, elsewhere and by their handle. It goes with them, before another
+ * More is kept of some objects, elsewhere and by their handle. It goes with them, before another
  * one of that handle is entered or with the one that leaves, whichever is first: never what is the
  * next one's. The driver is asked for nothing but the current context under it.
  */

@@ -75,7 +75,7 @@
  * afterwards. `owner` and `most` are evaluated after it, if it is measured and succeeds.
  */
 #define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(), call, owner, most)
-/* Likewise, for what is done often and seldom takes anything. */
+/* Measures in the same way what is done often and seldom takes anything. */
 #define MEASURED_SELDOM(call, owner, most) \
 	MEASURED_FROM(begin_measuring_seldom(), call, owner, most)
 #define MEASURED_FROM(begin, call, owner, most)                          \

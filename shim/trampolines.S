@@ -2,13 +2,14 @@
  * One exported symbol per driver entry point: a single indirect jump through shim_target[].
  *
  * Before the first call each slot of shim_target[] leads to a stub that loads the entry's index and
- * goes to shim_lazy, which saves the argument registers, asks shim_resolve() for the address and jumps
- * there. That is told where we are (shim_trampolines), so that it needs nothing of ours. It fills the whole table, so a stub runs once or a few times, never later.
+ * goes to shim_lazy, which saves the argument registers, asks shim_resolve() for the address and
+ * jumps there. That is told where we are (shim_trampolines), so that it needs nothing of ours. It
+ * fills the whole table, so a stub runs once or a few times, never later.
  *
- * The slot of a hooked entry leads to its guard: on to the hook, or to the driver's own function where
- * it is the driver who calls. What the driver calls of itself is no call of the program, whatever way it
- * finds us. It is known by the return address: into the driver, or into us where the driver's function
- * that we called went on by a jump.
+ * The slot of a hooked entry leads to its guard: on to the hook, or to the driver's own function
+ * where it is the driver who calls. What the driver calls of itself is no call of the program,
+ * whatever way it finds us. It is known by the return address: into the driver, or into us where
+ * the driver's function that we called went on by a jump.
  *
  * SPILLWAY_DISABLE=1, a driver that lacks a symbol and a machine without a driver are one
  * mechanism: other addresses in the table.
@@ -122,8 +123,8 @@ shim_lazy:
 	.size shim_lazy, . - shim_lazy
 
 /*
- * dlopen(file, mode): glibc finds the caller's RUNPATH by the return address, so the real dlopen must
- * be entered by a jump that leaves it in place. shim_dlopen_file() may exchange the file name.
+ * dlopen(file, mode): glibc finds the caller's RUNPATH by the return address, so the real dlopen
+ * must be entered by a jump that leaves it in place. shim_dlopen_file() may exchange the file name.
  */
 	.hidden shim_dlopen_file
 	.hidden shim_real_dlopen
@@ -319,7 +320,10 @@ dlmopen:
 #error "Spillway has trampolines for x86-64 and aarch64"
 #endif
 
-/* By which glibc knows whose exit and fork handlers are. The compiler's own, where it is linked in, goes before. */
+/*
+ * glibc knows by this whose exit and fork handlers are. The compiler's own, where it is linked in,
+ * goes before.
+ */
 	.section .rodata
 	.weak __dso_handle
 	.hidden __dso_handle
@@ -403,8 +407,9 @@ shim_trampolines:
 	.section .note.GNU-stack, "", @progbits
 
 /*
- * Every place that is jumped to indirectly is a landing pad (and no return address is changed): the object says so,
- * lest the whole library, and with it the program, lose the protection where the compiler gives it to the rest.
+ * Every place that is jumped to indirectly is a landing pad (and no return address is changed): the
+ * object says so, lest the whole library, and with it the program, lose the protection where the
+ * compiler gives it to the rest.
  */
 #if defined(__x86_64__)
 #define FEATURES      0xc0000002 /* GNU_PROPERTY_X86_FEATURE_1_AND */

@@ -41,7 +41,7 @@ static void event_create_destroy(void)
 	CU(cuEventDestroy(event));
 }
 
-/* What these take of the device's memory is measured. */
+/* Each of these takes device memory, which is measured. */
 static void stream_create_destroy(void)
 {
 	CUstream another;

@@ -128,7 +128,7 @@ static void measure_steps(const char *name, uint64_t launches)
 	free(detector);
 }
 
-/* Of this thread's own time, so that other programs count less. */
+/* Returns this thread's own time, so that other programs count less. */
 static double now_ns(void)
 {
 	struct timespec now;
@@ -202,7 +202,7 @@ static void look_up(uint64_t i)
 	resource_release(r);
 }
 
-/* Of all, those that are used again and again. */
+/* Looks up one of those, among all, that are used again and again. */
 static void look_up_recent(uint64_t i)
 {
 	look_up(i % 1000);
@@ -352,7 +352,7 @@ static void measure_events(void)
 	(void)segment_remove("bench-books");
 }
 
-/* Of the heap: large tables are mapped, and are in hblkhd. */
+/* Returns the bytes of the heap: large tables are mapped, and are in hblkhd. */
 static size_t heap_bytes(void)
 {
 	struct mallinfo2 heap = mallinfo2();

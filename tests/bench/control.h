@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether there is a Spillway to be told. */
+/* Returns whether there is a Spillway to be told. */
 bool control_is_possible(void);
 void control_limit(uint64_t bytes);
 /* A counter of the job on its first device, by the name of its field; ends the program where there is none. */

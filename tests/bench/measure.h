@@ -1,4 +1,4 @@
-/* What the benches share: calls that must succeed, the clock, medians. */
+/* The benches share this: calls that must succeed, the clock, medians. */
 #ifndef MEASURE_H
 #define MEASURE_H
 

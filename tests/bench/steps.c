@@ -88,7 +88,7 @@ static unsigned steps_for(unsigned number, int milliseconds)
 	return number;
 }
 
-/* Of a step, on average, over whole turns. */
+/* Measures a step, on average, over whole turns. */
 static double measure_steps(unsigned number)
 {
 	unsigned first;

@@ -1,5 +1,6 @@
 /*
- * Who starts the workers, stops, goes on with and kills them, and changes their limits; by dice of its own.
+ * The conductor: it starts the workers, stops, goes on with and kills them, and changes their
+ * limits; by dice of its own.
  */
 #ifndef CHAOS_CONDUCTOR_H
 #define CHAOS_CONDUCTOR_H

@@ -1,5 +1,6 @@
 /*
- * What a worker may do next. Each operation draws all its numbers from the dice of its step, whatever there is.
+ * The operations of a worker. Each draws all its numbers from the dice of its step, whatever there
+ * is.
  */
 #ifndef CHAOS_OPERATIONS_H
 #define CHAOS_OPERATIONS_H

@@ -172,7 +172,7 @@ void do_context(struct dice *dice)
 	OK(cuCtxSetCurrent(worker.context));
 }
 
-/* What a module's variables take no limit refuses. */
+/* Loads a module: no limit refuses what its variables take. */
 void do_module(struct dice *dice)
 {
 	static const char image[] = ".version 6.4\n.target sm_50\n.address_size 64\n"

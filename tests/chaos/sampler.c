@@ -13,7 +13,10 @@
 
 enum { PROCESSES = 128, PERIOD_NS = 1000000 };
 
-/* What the board says; taken before and after the books, so that what changes between is within both. */
+/*
+ * The board's answers; taken before and after the books, so that what changes between is within
+ * both.
+ */
 struct said {
 	int pid[SEATS];
 	uint64_t unrefused[SEATS], bound[JOBS];

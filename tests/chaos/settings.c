@@ -101,7 +101,7 @@ void settings_tick(struct dice *dice)
 	}
 }
 
-/* Whether the tool says of each GPU that the limit that was set is the one that holds. */
+/* Returns whether the tool says of each GPU that the limit that was set is the one that holds. */
 static bool says_it_holds(const char *output)
 {
 	char line[300], set[64], held[64];

@@ -1,4 +1,4 @@
-/* What the clients share; see client.h. */
+/* The clients share this; see client.h. */
 #include "tests/clients/client.h"
 
 #include "tests/clients/program.h"

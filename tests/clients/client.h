@@ -1,5 +1,5 @@
 /*
- * What the clients share: checked driver calls, modules from the PTX beside the program, and
+ * The clients share this: checked driver calls, modules from the PTX beside the program, and
  * counted device memory. Every failure is named on stderr and ends the program with status 1.
  */
 #ifndef CLIENT_H

@@ -1,4 +1,4 @@
-/* What the parts of pace_load share: its options, and lanes, each a stream that is kept busy. */
+/* The parts of pace_load share this: its options, and lanes, each a stream that is kept busy. */
 #ifndef PACE_LOAD_H
 #define PACE_LOAD_H
 

@@ -20,7 +20,7 @@
 /* A line of memory for each rank's word; rounds that a rank may be ahead of the slowest. */
 enum { APART = 32, AHEAD = LANE_MARKS, NAP_NS = 200000 };
 
-/* What all ranks see: the first page is for their kernels. */
+/* The page that all ranks see; the first is for their kernels. */
 static struct meeting {
 	unsigned rounds[4096 / sizeof(unsigned)];
 	_Atomic unsigned ready, last_round;

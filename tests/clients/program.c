@@ -1,4 +1,4 @@
-/* What any small program needs; see program.h. */
+/* Any small program needs this; see program.h. */
 #include "tests/clients/program.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What any small program needs, with or without CUDA. */
+/* Any small program needs this, with or without CUDA. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 

@@ -69,7 +69,7 @@ static struct {
 	} batches[2];
 } device;
 
-/* What belongs to one epoch; it ends in report(), while the next epoch trains. */
+/* One epoch; it ends in report(), while the next epoch trains. */
 struct epoch {
 	CUdeviceptr order, losses, snapshot;
 	CUdeviceptr retired_shard; /* the one this epoch's replaced */

@@ -1,4 +1,4 @@
-/* What wrong arguments give, before cuInit and after; names of errors; copies and fills. */
+/* Wrong arguments before cuInit and after; names of errors; copies and fills. */
 #include "tests/conformance/transcript.h"
 
 #include <string.h>

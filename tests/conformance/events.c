@@ -1,4 +1,7 @@
-/* What events and streams answer before, while and after work runs, and in which order work runs. */
+/*
+ * Answers of events and streams before, while and after work runs, and the order in which work
+ * runs.
+ */
 #include "tests/conformance/transcript.h"
 
 static CUdeviceptr sink;

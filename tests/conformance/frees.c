@@ -1,4 +1,4 @@
-/* What freeing does: what may be freed by which call, what it waits for, what comes after. */
+/* Freeing: what may be freed by which call, what it waits for, what comes after. */
 #include "tests/conformance/transcript.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* What the driver says of an address, by each kind of memory behind it. */
+/* The driver's answers about an address, by each kind of memory behind it. */
 #include "tests/conformance/transcript.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What cuGetProcAddress answers: versions, flags, suffixes and misses, before and after cuInit. */
+/* Answers of cuGetProcAddress: versions, flags, suffixes and misses, before and after cuInit. */
 #include "tests/conformance/transcript.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 
 typedef CUresult first_form(const char *, void **, int, cuuint64_t);
 
-/* What was answered so far: an address is told by the first question that it answered. */
+/* The answers so far: an address is told by the first question that it answered. */
 static struct {
 	const char *name;
 	int version;

@@ -16,7 +16,7 @@ static void run_store(CUdeviceptr where)
 	CLIENT_LAUNCH(client_function(module, "store"), 1, 1, 1, NULL, &where);
 }
 
-/* What a copy or a fill gives at once, or when it is waited for. */
+/* Tells what a copy or a fill gives at once, or when it is waited for. */
 static void tell_work(const char *question, CUresult at_once)
 {
 	CUresult later = cuCtxSynchronize();

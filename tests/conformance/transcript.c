@@ -1,4 +1,4 @@
-/* What the transcript programs share; see transcript.h. */
+/* The transcript programs share this; see transcript.h. */
 #include "tests/conformance/transcript.h"
 
 #include <stdarg.h>

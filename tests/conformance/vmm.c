@@ -102,7 +102,7 @@ static void ask_map(void)
 	char byte = 0;
 	TELL_VALUE("read what may only be read", cuMemcpyDtoH(&byte, base + unit, 1), "%d", byte);
 
-	/* What an address says of itself. */
+	/* The answers to questions about an address. */
 	CUdeviceptr start = 0;
 	size_t bytes = 0;
 	int mapped = 99;

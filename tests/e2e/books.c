@@ -216,7 +216,7 @@ static void first(void)
 	".version 6.4\n.target sm_50\n.address_size 64\n.visible .global .align 8 .b8 table[" size \
 	"];\n.visible .entry nothing()\n{\nret;\n}\n"
 
-/* Of a library the driver makes a module in this context when something of it is asked for. */
+/* Asks something of a library: then the driver makes a module of it in this context. */
 static void library(void)
 {
 	CUlibrary made;

@@ -34,7 +34,7 @@ static void stop(const char *where)
 		exit(3);
 }
 
-/* What a program does elsewhere: launches, copies, fills, allocations. */
+/* Does what a program does elsewhere: launches, copies, fills, allocations. */
 static void work_elsewhere(void)
 {
 	static uint32_t back[1024];

@@ -1,6 +1,6 @@
 /*
- * What the clients of the tests of elastic memory share: checked calls, a device, kernels as text, sums of bytes.
- * They know nothing of Spillway.
+ * The clients of the tests of elastic memory share this: checked calls, a device, kernels as text,
+ * sums of bytes. They know nothing of Spillway.
  */
 #ifndef E2E_ELASTIC_H
 #define E2E_ELASTIC_H

@@ -102,7 +102,7 @@ static void follow(const char *override_file)
 	device_agree(&device, generation);
 }
 
-/* What the process claims of itself. */
+/* The figures that the process claims of itself. */
 struct claims {
 	uint64_t held, spilled, idle_ns, busy_ns;
 	bool deaf, once;

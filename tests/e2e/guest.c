@@ -37,7 +37,7 @@ static CUdeviceptr blocks[BLOCKS];
 static int block_count;
 static char folder[512];
 
-/* What the program has in place of what it closed. */
+/* The descriptors that the program has in place of those it closed. */
 static struct own {
 	int fd, other; /* the end that is read, and the pipe's other one */
 	struct stat status;

@@ -1,5 +1,5 @@
 /*
- * What the life_* programs share: they know CUDA and nothing of Spillway, but ask its tool what the
+ * The life_* programs share this: they know CUDA and nothing of Spillway, but ask its tool what the
  * books say of them. Environment: SPILLWAY_JOB, and SPILLWAY_TOOL, the tool's path.
  */
 #ifndef SPILLWAY_TEST_LIFE_H
@@ -102,7 +102,7 @@ static inline void job_name(char *name, size_t size)
 		snprintf(name, size, "%s-%d", program_invocation_short_name, (int)getpid());
 }
 
-/* What `spillway stat` says of the job now; "" when there is none. */
+/* Returns what `spillway stat` says of the job now; "" when there is none. */
 static inline const char *books(void)
 {
 	static char text[1 << 16];

@@ -118,7 +118,7 @@ static void idle(const char *how)
 
 /* --- calls --- */
 
-/* Whatever the driver answers to a child; it must answer. */
+/* Calls everything: whatever the driver answers to a child, it must answer. */
 static void call_everything(void)
 {
 	CUgraph graph = NULL;

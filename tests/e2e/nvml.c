@@ -117,7 +117,7 @@ static void ask(void)
 	fflush(stdout);
 }
 
-/* What the kernel has counted of this process: bytes read, and calls that read. */
+/* Reads what the kernel has counted of this process: bytes read, and calls that read. */
 static void count_io(unsigned long long *bytes, unsigned long long *calls)
 {
 	FILE *file = fopen("/proc/self/io", "re");

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the file an address is in; by dladdr's own string, which lives as long as the library. */
+/*
+ * Returns whether a file is the shim, by dladdr's own string, which lives as long as the library.
+ */
 static bool is_shim(const char *file)
 {
 	static const char *last;

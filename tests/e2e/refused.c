@@ -45,7 +45,7 @@ static void make(CUstream stream, unsigned int salt)
 	CHECK(cuMemFreeAsync(blocks[BLOCKS - 1], stream));
 }
 
-/* Whether each word is what was written; the answer of the first copy that fails. */
+/* Returns whether each word is what was written; the answer of the first copy that fails. */
 static CUresult intact(unsigned int salt, int *differing)
 {
 	static unsigned int words[24 * MIB / 4];

@@ -1,4 +1,7 @@
-/* What a runtime library (runtime.c) does for the program that loads several of them (runtimes.c). */
+/*
+ * The work of a runtime library (runtime.c) for the program that loads several of them
+ * (runtimes.c).
+ */
 #include <cuda.h>
 
 /* One runtime's objects; `code` is the program's. */

@@ -43,7 +43,7 @@ static inline void changes_apply(const struct changed_file *file, const uint8_t 
 	}
 }
 
-/* What two bytes make of the file's length: 0: it stays, else a fraction of it. */
+/* Returns what two bytes make of the file's length: 0: it stays, else a fraction of it. */
 static inline size_t changes_length(const struct changed_file *file, const uint8_t bytes[2])
 {
 	uint64_t fraction = bytes[0] | (uint64_t)bytes[1] << 8;

@@ -98,7 +98,7 @@ static void read_ring(void)
 	queue_destroy(work, free);
 }
 
-/* What is accepted is written again, and that is accepted too. */
+/* Reads a state; one that is accepted is written again, and that is accepted too. */
 static void read_state(const uint8_t *data, size_t size)
 {
 	struct ring_reader *reader = ring_reader_create(dup(directory));

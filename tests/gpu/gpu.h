@@ -123,7 +123,7 @@ extern CUstream stream; /* non-blocking */
 
 /* The driver and its device 0; false with an answer to the question on failure. */
 bool gpu_open(const char *question);
-/* Whether the question asked last, in a process of its own, found them. */
+/* Returns whether the question asked last, in a process of its own, found them. */
 bool gpu_was_there(void);
 
 /*

@@ -170,7 +170,9 @@ static const struct form fills[] = {
     {"fill_2d_16", fill_2d_16, FILL, true}, {"fill_2d_32", fill_2d_32, FILL, true},
 };
 
-/* What everything is filled with before a form runs, and what it should look like after. */
+/*
+ * The bytes that everything is filled with before a form runs, and what it should look like after.
+ */
 struct scene {
 	struct range to, from;
 	uint8_t *host;     /* copy_bytes, pageable or pinned */

@@ -48,7 +48,7 @@ static void busy_end(CUstream on)
 
 /* --- queries of the default stream --- */
 
-/* What the questions of this file need, as the beginning of an attempt. */
+/* Makes what the questions of this file need, as the beginning of an attempt. */
 static void waits_open(void)
 {
 	attempt_begin();

@@ -53,7 +53,7 @@ static CUresult invalidate(struct capture *capture, CUresult reason)
 	return reason;
 }
 
-/* Whether this thread may not do what is potentially unsafe because of this capture. */
+/* Returns whether this thread may not do what is potentially unsafe because of this capture. */
 static bool prohibits(const struct capture *capture)
 {
 	const struct thread *thread = this_thread();

@@ -7,7 +7,7 @@
 
 #include "tests/softgpu/driver.h"
 
-/* What an event that was recorded in a captured stream stands for. */
+/* The work that an event that was recorded in a captured stream stands for. */
 struct captured_event {
 	struct capture *capture; /* NULL: its last recording was not captured */
 	struct node_set nodes;
@@ -21,7 +21,7 @@ CUresult capture_check_context(const struct context *context);
 CUresult capture_check_unsafe(void);
 /* Before work is queued as it is: refused in a stream that is captured or must wait for one. */
 CUresult capture_check_queue(struct stream *stream);
-/* Whether the legacy stream would wait for a captured one; without harm to the capture. */
+/* Returns whether the legacy stream would wait for a captured one; without harm to the capture. */
 bool capture_blocks_legacy(const struct stream *stream);
 /* The stream takes no part any more: it is being closed. */
 void capture_forget_stream(struct stream *stream);

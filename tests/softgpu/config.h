@@ -13,7 +13,7 @@
 #define DRIVER_VERSION 13000
 #define GRANULARITY    (2ULL << 20)
 
-/* What some drivers and machines do and others do not; SOFTGPU_TRAITS names them. */
+/* Traits: some drivers and machines have them and others do not; SOFTGPU_TRAITS names them. */
 struct traits {
 	bool cpu_copies;        /* copies between memory of the host are made by the CPU */
 	bool host_numa_crashes; /* cuMemCreate on a NUMA node of the host ends the process */

@@ -16,7 +16,10 @@
 /* The memory lock is let go between pieces, so that others can map and unmap meanwhile. */
 #define PIECE (4ULL << 20)
 
-/* Whether the last byte is known without overflow; sets the number of bytes from first to last. */
+/*
+ * Returns whether the last byte is known without overflow; sets the number of bytes from first to
+ * last.
+ */
 static bool extent_of(const struct copy_shape *shape, const struct copy_side *side, uint64_t *bytes)
 {
 	uint64_t rows, slices;
@@ -28,7 +31,7 @@ static bool extent_of(const struct copy_shape *shape, const struct copy_side *si
 	return side->address + *bytes >= side->address;
 }
 
-/* Whether [address, address + size) is device memory that somebody may access. */
+/* Returns whether [address, address + size) is device memory that somebody may access. */
 static bool is_device_memory(uint64_t address, uint64_t size)
 {
 	const struct range *range = range_find(address);
@@ -69,7 +72,7 @@ CUresult classify(struct copy_side *side, uint64_t bytes)
 	                                                            : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Whether a side that was meant as host or device memory is that. */
+/* Returns whether a side that was meant as host or device memory is that. */
 static bool is_as_meant(const struct copy_side *side)
 {
 	switch (side->meant) {
@@ -224,7 +227,9 @@ CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct c
 	return is_as_meant(to) && is_as_meant(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Whether a side is memory of the host as the driver sees it: virtual memory may be, too. */
+/*
+ * Returns whether a side is memory of the host as the driver sees it: virtual memory may be, too.
+ */
 static bool is_of_host(const struct copy_side *side)
 {
 	return side->kind == SIDE_PAGEABLE || side->kind == SIDE_PINNED ||
@@ -232,7 +237,7 @@ static bool is_of_host(const struct copy_side *side)
 }
 
 /*
- * Whether the caller must wait for the copy; may stage its source instead. Source: "API
+ * Returns whether the caller must wait for the copy; may stage its source instead. Source: "API
  * synchronization behavior" of the driver API: between memory of the host all forms wait.
  */
 static bool must_wait(struct copy *copy, enum copy_timing timing)

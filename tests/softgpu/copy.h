@@ -1,4 +1,4 @@
-/* What a copy or fill is made of. */
+/* A copy or a fill. */
 #ifndef SOFTGPU_COPY_H
 #define SOFTGPU_COPY_H
 
@@ -26,10 +26,15 @@ struct copy_shape {
 CUresult classify(struct copy_side *side, uint64_t bytes);
 /* Where the bytes are now, and how many in one piece; see window_bytes(). */
 void *side_bytes(uint64_t address, bool write, uint64_t *run);
-/* Whether this driver refuses that form over the borders between memory of a device and of the host
- * in [address, address + size). */
+/*
+ * Returns whether this driver refuses that form over the borders between memory of a device and of
+ * the host in [address, address + size).
+ */
 bool is_refused_as_mixed(uint64_t address, uint64_t size, enum copy_form form);
-/* Whether this driver leaves such a copy to the CPU, for good where it is a node of a graph. */
+/*
+ * Returns whether this driver leaves such a copy to the CPU, for good where it is a node of a
+ * graph.
+ */
 bool is_cpu_copy(const struct copy_side *to, const struct copy_side *from);
 /* Checks a copy and classifies its sides. */
 CUresult copy_check(struct copy_side *to, struct copy_side *from, const struct copy_shape *shape);

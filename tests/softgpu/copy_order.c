@@ -27,7 +27,7 @@ struct copy_devices copy_devices(const struct stream *stream, const struct copy_
 	return between ? both : (struct copy_devices){-1, -1};
 }
 
-/* Whether the copy is work of this context too, though not on one of its streams. */
+/* Returns whether the copy is work of this context too, though not on one of its streams. */
 static bool takes_part(const struct context *context, const struct stream *stream,
                        struct copy_devices both)
 {

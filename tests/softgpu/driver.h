@@ -118,7 +118,7 @@ static inline CUresult leave(CUresult result)
 	pthread_mutex_unlock(&driver_lock);
 	return result;
 }
-/* Whether the driver works: after cuInit(), and not in a forked child. */
+/* Returns whether the driver works: after cuInit(), and not in a forked child. */
 bool driver_is_ready(void);
 
 /* fault_injection.c: the error the environment asks this use of a call to give. */

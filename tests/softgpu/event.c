@@ -153,7 +153,7 @@ struct work *event_record_work(CUevent handle)
 	return work;
 }
 
-/* What an event in a legacy stream costs its stream, where that is asked for. */
+/* Waits for as long as an event in a legacy stream costs its stream, where that is asked for. */
 static CUresult rest(struct work *work, CUresult broken)
 {
 	(void)work;

@@ -72,7 +72,9 @@ void graph_free(struct graph *graph)
 	handle_free(graph);
 }
 
-/* Whether such an edge can be: other ports and types are for what follows a kernel early. */
+/*
+ * Returns whether such an edge can be: other ports and types are for what follows a kernel early.
+ */
 static bool edge_is_valid(const struct graph_node *from, const struct graph_node *to,
                           const CUgraphEdgeData *edge)
 {

@@ -19,7 +19,7 @@ struct function;
 struct graph_memory;
 struct graph_exec;
 
-/* What a copied kernel node keeps of its parameters. */
+/* The part of its parameters that a copied kernel node keeps. */
 struct kernel_arguments {
 	size_t size;
 	void *extra[5];
@@ -94,7 +94,7 @@ CUresult graph_connect(struct graph_node *from, struct graph_node *to, const CUg
 /* The nodes so that each comes after what it depends on; NULL with a node on a circle, or NULL. */
 struct graph_node **graph_sort(const struct graph *graph, struct graph_node **offender);
 bool graph_has_memory_nodes(const struct graph *graph);
-/* Whether the graph is one, or part of one, that may not lose nodes and edges now. */
+/* Returns whether the graph is one, or part of one, that may not lose nodes and edges now. */
 bool graph_is_fixed(const struct graph *graph);
 
 /* graph_node.c: what nodes hold */
@@ -110,7 +110,7 @@ bool node_is_cooperative(const struct graph_node *node);
 CUresult node_set_attribute(struct graph_node *node, CUkernelNodeAttrID id,
                             const CUlaunchAttributeValue *value);
 CUresult node_copy_attributes(struct graph_node *node, const struct graph_node *from);
-/* Whether an instantiated node may take these parameters. */
+/* Returns whether an instantiated node may take these parameters. */
 CUgraphExecUpdateResult node_may_become(const struct graph_node *node,
                                         const struct graph_node *other);
 

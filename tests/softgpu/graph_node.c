@@ -150,7 +150,7 @@ static CUresult assign_fill(struct graph_node *node)
 	return fill_check(fill, &kind);
 }
 
-/* Whether the graph holds the node, at any depth. */
+/* Returns whether the graph holds the node, at any depth. */
 static bool graph_holds(const struct graph *graph, const struct graph_node *node)
 {
 	for (; node; node = node->graph->holder)
@@ -336,7 +336,7 @@ CUresult node_set_attribute(struct graph_node *node, CUkernelNodeAttrID id,
 	return CUDA_SUCCESS;
 }
 
-/* Whether an address is memory of the same context and device as before. */
+/* Returns whether an address is memory of the same context and device as before. */
 static bool same_place(uint64_t before, uint64_t now)
 {
 	const struct range *a = range_find(before), *b = range_find(now);

@@ -402,7 +402,7 @@ EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *out
 	return leave(CUDA_SUCCESS);
 }
 
-/* Whether what must be zero is. */
+/* Returns whether what must be zero is. */
 static bool is_clean(const CUgraphNodeParams *params)
 {
 	static const int zeroes[3];

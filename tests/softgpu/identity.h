@@ -1,4 +1,4 @@
-/* What a device of the machine calls itself, the same by the driver and by NVML. */
+/* The names of a device of the machine, the same by the driver and by NVML. */
 #ifndef SOFTGPU_IDENTITY_H
 #define SOFTGPU_IDENTITY_H
 

@@ -1,4 +1,7 @@
-/* What travels between processes. They run the same driver, so these are plain structures. */
+/*
+ * The messages that travel between processes. They run the same driver, so these are plain
+ * structures.
+ */
 #ifndef SOFTGPU_IPC_H
 #define SOFTGPU_IPC_H
 

@@ -1,4 +1,7 @@
-/* What the executor may touch: the device's view of the window, and pinned or managed memory. */
+/*
+ * The memory that the executor may touch: the device's view of the window, and pinned or managed
+ * memory.
+ */
 #include "tests/softgpu/memory.h"
 
 /* Called by kernels for addresses outside the window. */

@@ -219,7 +219,10 @@ static bool is_builtin(struct span name)
 	       is(name, "__assertfail");
 }
 
-/* Whether the two are one thing to the linker: the same name, and neither is its text's own. */
+/*
+ * Returns whether the two are one thing to the linker: the same name, and neither is its text's
+ * own.
+ */
 static bool means_same(const struct item *a, const struct item *b)
 {
 	return a->name.length && same(a->name, b->name) &&
@@ -255,7 +258,9 @@ static void resolve(struct linker *l)
 	}
 }
 
-/* Whether a name of this text means something that is its own, and another thing elsewhere. */
+/*
+ * Returns whether a name of this text means something that is its own, and another thing elsewhere.
+ */
 static bool needs_suffix(const struct linker *l, struct span name, size_t text)
 {
 	bool local = false, elsewhere = false;

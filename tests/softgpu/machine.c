@@ -49,7 +49,7 @@ void books_unlock(struct machine *books)
 	pthread_mutex_unlock(&books->lock);
 }
 
-/* Whether the process's keeper holds its lock. */
+/* Returns whether the process's keeper holds its lock. */
 static bool is_alive(struct machine_process *process)
 {
 	int result = pthread_mutex_trylock(&process->alive);

@@ -1,4 +1,4 @@
-/* What several processes of the machine hold together: device memory, and events. */
+/* Things that several processes of the machine hold together: device memory, and events. */
 #include "tests/softgpu/machine_books.h"
 
 #include <linux/futex.h>

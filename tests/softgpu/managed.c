@@ -14,7 +14,7 @@
 
 #define NOWHERE CU_DEVICE_INVALID
 
-/* What was advised for a page of the host's, and where it was last prefetched to. */
+/* The advice for a page of the host's, and where it was last prefetched to. */
 struct advised {
 	CUmemLocation preferred, last_prefetch;
 	bool read_mostly;

@@ -112,7 +112,7 @@ void range_remove(struct range *range);
 struct range *range_find(uint64_t address);
 /* The first range at or after `index` in address order; NULL at the end. */
 struct range *range_at(size_t index);
-/* Whether [base, base + size) touches any range. */
+/* Returns whether [base, base + size) touches any range. */
 bool range_overlaps(uint64_t base, uint64_t size);
 
 /* memory.c: plain device memory. */
@@ -139,7 +139,7 @@ CUresult managed_allocate(struct context *context, uint64_t size, unsigned int f
 void managed_free(struct range *range);
 /* A kernel of the device touches managed memory at this address; memory_lock is read-held. */
 void managed_touch(struct range *range, int device, uint64_t address);
-/* Whether a device has that block. */
+/* Returns whether a device has that block. */
 bool managed_is_on_device(struct range *range, uint64_t address);
 /* vmm.c: the physical memory behind a handle that still counts, or NULL. */
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
@@ -170,7 +170,7 @@ void graph_memory_forget(struct range *range);
 CUmemAllocationHandleType pool_handle_types(const struct pool *pool);
 
 /* bandwidth.c */
-/* Whether the byte is on the host's side of the link. Hold memory_lock or driver_lock. */
+/* Returns whether the byte is on the host's side of the link. Hold memory_lock or driver_lock. */
 bool is_on_host(uint64_t address);
 /* How long so many bytes take to cross the link. */
 uint64_t host_link_ns(uint64_t bytes);

@@ -80,7 +80,7 @@ CUresult physical_create_exportable(int device, uint64_t size, struct physical *
 	return CUDA_SUCCESS;
 }
 
-/* Whether a descriptor of it that was given away is open somewhere. */
+/* Returns whether a descriptor of it that was given away is open somewhere. */
 static bool is_in_flight(const struct physical *physical)
 {
 	if (!physical->own_file || flock(physical->file, LOCK_EX | LOCK_NB) != 0)

@@ -107,7 +107,10 @@ static CUresult answer(void *data, CUpointer_attribute attribute, CUdeviceptr ad
 	return CUDA_SUCCESS;
 }
 
-/* Of a reserved address the reservation is known, whether something is mapped there or not. */
+/*
+ * Answers for a reserved address: the reservation is known, whether something is mapped there or
+ * not.
+ */
 static bool answer_of_reservation(void *data, CUpointer_attribute attribute, CUdeviceptr address,
                                   bool mapped)
 {

@@ -61,7 +61,7 @@ static void tell_all(struct machine_device *books)
 	syscall(SYS_futex, &books->changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Whether its threads run: it is not dead and not stopped. */
+/* Returns whether its threads run: it is not dead and not stopped. */
 static bool is_running(const struct machine_process *process)
 {
 	char path[40], text[300];

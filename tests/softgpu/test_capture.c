@@ -215,7 +215,7 @@ static void fork_and_join(void)
 	OK(cuGraphDestroy(graph));
 }
 
-/* What ends a capture badly. */
+/* Ends captures badly. */
 static void bad_ends(void)
 {
 	start();
@@ -257,7 +257,7 @@ static void bad_ends(void)
 	OK(cuStreamDestroy_v2(a));
 }
 
-/* What connects the inside of a capture with the outside. */
+/* Connects the inside of a capture with the outside. */
 static void boundaries(void)
 {
 	start();
@@ -314,7 +314,7 @@ static void boundaries(void)
 	CHECK(count_of(graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD) == 1);
 }
 
-/* What a captured stream itself cannot do, in any mode. */
+/* Does what a captured stream itself cannot do, in any mode. */
 static void unsupported_in_stream(void)
 {
 	CUcontext context = start();
@@ -373,7 +373,7 @@ static void legacy_stream(void)
 	OK(cuStreamQuery(NULL));
 }
 
-/* What some thread does, with its capture mode, while this one captures. */
+/* The calls that some thread makes, with its capture mode, while this one captures. */
 struct deed {
 	CUcontext context;
 	CUstreamCaptureMode mode;

@@ -128,7 +128,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
-/* What a killed process held is free only after the delay, and the books say so meanwhile. */
+/* Kills a process: what it held is free only after the delay, and the books say so meanwhile. */
 static void release_delay(void)
 {
 	int ready[2];

@@ -25,7 +25,7 @@ static struct image read_image(const char *packing)
 	return image;
 }
 
-/* What nvcc's host code hands to __cudaRegisterFatBinary. */
+/* The record that nvcc's host code hands to __cudaRegisterFatBinary. */
 struct wrapper {
 	uint32_t magic, version;
 	const void *fatbin, *linked;

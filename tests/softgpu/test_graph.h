@@ -1,4 +1,4 @@
-/* What the tests of graphs share: short ways to make graphs, nodes and launches. */
+/* The tests of graphs share this: short ways to make graphs, nodes and launches. */
 #ifndef SOFTGPU_TEST_GRAPH_H
 #define SOFTGPU_TEST_GRAPH_H
 

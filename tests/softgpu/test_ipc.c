@@ -229,7 +229,7 @@ static void export_and_hang(void)
 		pause();
 }
 
-/* What is open stays, and stays charged, when the exporter is killed; nobody new may open it. */
+/* Kills the exporter: what is open stays, and stays charged; nobody new may open it. */
 static void exporter_killed(void)
 {
 	CUipcMemHandle handle;

@@ -12,7 +12,7 @@ static void on_fault(int signal)
 	siglongjmp(faulted, signal);
 }
 
-/* Whether the host may touch the byte. */
+/* Returns whether the host may touch the byte. */
 static bool host_can_read(CUdeviceptr address)
 {
 	struct sigaction action = {.sa_handler = on_fault}, before;

@@ -112,7 +112,10 @@ static double run_against_another(void)
 	return milliseconds;
 }
 
-/* What a busy machine can disturb, again until it was not; in a process of its own each time. */
+/*
+ * Runs a test that a busy machine can disturb again until it was not; in a process of its own each
+ * time.
+ */
 static void until_undisturbed(void (*test)(void))
 {
 	int status = 1;

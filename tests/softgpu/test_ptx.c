@@ -91,7 +91,7 @@ static void test_target(const char *target)
 	ptx_module_unload(m);
 }
 
-/* What all compilers and targets made of the same sources. */
+/* Compares what all compilers and targets made of the same sources. */
 static void test_compilers(void)
 {
 	static const char *const broad[] = {

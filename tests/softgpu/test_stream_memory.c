@@ -125,7 +125,10 @@ static void batches(void)
 	CHECK(load(words + 3) == 2);
 }
 
-/* What is unmapped under a wait is an illegal address; a context that ends takes its waits along. */
+/*
+ * Unmaps memory under a wait, which is then an illegal address; a context that ends takes its waits
+ * along.
+ */
 static void waits_end(void)
 {
 	CUcontext context = start();

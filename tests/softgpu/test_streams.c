@@ -53,7 +53,9 @@ static void order_and_query(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 8));
 }
 
-/* Of every kind of stream, one that is gone by name too; and no stream waits for another by it. */
+/*
+ * Looks at every kind of stream, one that is gone by name too; no stream waits for another by it.
+ */
 static void an_event_of_the_context_is_behind_every_stream(void)
 {
 	start();

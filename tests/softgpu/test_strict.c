@@ -9,7 +9,7 @@
 
 #include "tests/softgpu/test_kernels.h"
 
-/* What the driver has said so far. */
+/* The driver's answers so far. */
 static char said[4096];
 
 static void listen(void)

@@ -8,7 +8,7 @@
 /* One LZ4 block, which must yield exactly out_size bytes. */
 bool unpack_lz4(const void *in, size_t in_size, void *out, size_t out_size);
 
-/* Whether the machine has libzstd, which the next call needs. */
+/* Returns whether the machine has libzstd, which the next call needs. */
 bool can_unpack_zstd(void);
 /* One Zstandard frame, which must yield exactly out_size bytes. */
 bool unpack_zstd(const void *in, size_t in_size, void *out, size_t out_size);

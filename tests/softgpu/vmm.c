@@ -103,7 +103,7 @@ static const struct numa_node *node_of(int id)
 	return id >= 0 && id < config()->node_count ? &config()->nodes[id] : NULL;
 }
 
-/* What virtual memory of this process takes on each node. */
+/* The memory of each node that virtual memory of this process takes. */
 static uint64_t taken[MAX_NUMA_NODES];
 
 /* Takes memory of a node. Drivers were seen to refuse nodes without processors (NVIDIA/nccl#2190). */
@@ -126,7 +126,9 @@ void node_give_back(const struct physical *physical)
 		taken[physical->properties.location.id] -= physical->size;
 }
 
-/* Whether memory can be made with these properties; the device it takes memory of, or -1. */
+/*
+ * Returns whether memory can be made with these properties; the device it takes memory of, or -1.
+ */
 static CUresult check_properties(const CUmemAllocationProp *properties, int *device)
 {
 	if (!properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -251,7 +253,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr base, size_t size, size_t offset,
 	return leave(CUDA_SUCCESS);
 }
 
-/* Whether [base, base + size) is exactly a run of whole mappings. */
+/* Returns whether [base, base + size) is exactly a run of whole mappings. */
 static bool is_mapped_whole(uint64_t base, uint64_t size)
 {
 	uint64_t at = base;

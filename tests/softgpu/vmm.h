@@ -1,4 +1,4 @@
-/* What other files ask of virtual memory management. */
+/* The interface of virtual memory management for other files. */
 #ifndef SOFTGPU_VMM_H
 #define SOFTGPU_VMM_H
 

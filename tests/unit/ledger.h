@@ -1,4 +1,4 @@
-/* What a process's ledger says, said by a test. */
+/* A process's ledger, written by a test. */
 #ifndef SPILLWAY_TEST_LEDGER_H
 #define SPILLWAY_TEST_LEDGER_H
 

@@ -8,7 +8,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* Who hands over, and to whom. */
+/* The coroutines that hand over, and to which. */
 static struct coroutine *leaving, *entering;
 
 static void tell_before(struct coroutine *from, struct coroutine *to)

@@ -18,7 +18,7 @@ struct run {
 	struct spin spin;
 };
 
-/* What came of the first process of a run on device 0. */
+/* The outcome of the first process of a run on device 0. */
 struct outcome {
 	struct window window; /* of 5 s */
 	double held;          /* percent */

@@ -222,7 +222,7 @@ void devices_end(void);
 void driver_start(void);
 void driver_end(void);
 struct gpu_context *context_create(struct tenant *tenant);
-/* What the handle means for the thread that asks. NULL: nothing, which is misuse. */
+/* Returns what the handle means for the thread that asks. NULL: nothing, which is misuse. */
 struct stream *stream_of(CUstream stream);
 struct event *gate_create(struct gpu_context *context);
 CUresult driver_launch(CUstream stream, const struct item *kernel);
@@ -263,7 +263,7 @@ void process_call_watcher(void);
 void processes_start(void);
 void processes_end(void);
 
-/* What the shim's hooks do. By a thread of the process. */
+/* Do what the shim's hooks do, on a thread of the process. */
 void call_launch(CUstream stream, const struct item *kernel, uint64_t key);
 void call_synchronize_stream(CUstream stream);
 void call_synchronize(void);

@@ -83,7 +83,7 @@ static void leave(struct tenant *t, struct stream *s)
 	}
 }
 
-/* Whether the head of the stream is done; begins it if it can begin. */
+/* Returns whether the head of the stream is done; begins it if it can begin. */
 static bool head_is_done(struct stream *s)
 {
 	struct tenant *t = s->context->tenant;

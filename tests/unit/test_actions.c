@@ -51,7 +51,7 @@ START_TEST(phases_are_in_order_and_so_are_those_of_one)
 	ck_assert_int_eq(add(7, "e", note, "e"), 0);
 	expect(CUDA_SUCCESS, "abcde");
 	ck_assert(actions_are_any(ACTION_STEP_END));
-	/* Of another group nothing is called. */
+	/* Nothing of another group is called. */
 	ck_assert_int_eq(actions_run(ACTION_PRE_LAUNCH, NULL), CUDA_SUCCESS);
 	ck_assert(!actions_are_any(ACTION_PRE_LAUNCH));
 	expect(CUDA_SUCCESS, "abcde");

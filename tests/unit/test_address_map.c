@@ -32,7 +32,10 @@ static const struct address_range *in_model(uint64_t first, uint64_t size)
 	return NULL;
 }
 
-/* Of few bytes, of some pieces of 2 MiB, or of more than a table has; at their borders, or anywhere. */
+/*
+ * Makes a range of few bytes, of some pieces of 2 MiB, or of more than a table has; at their
+ * borders, or anywhere.
+ */
 static struct address_range make(void)
 {
 	static const uint64_t sizes[] = {1, 512, 4096, 2 * MIB, 7 * MIB, 32 * GIB, 70 * GIB};

@@ -122,7 +122,7 @@ START_TEST(an_aligned_hole_is_filled_before_more_is_cut)
 }
 END_TEST
 
-/* Of many free runs of its list, all but the first misaligned, the one that fits is found. */
+/* Among many free runs of its list, all but the first misaligned, the one that fits is found. */
 START_TEST(the_one_that_fits_is_found_behind_many)
 {
 	enum { RUNS = 40, APART = 32 };

@@ -133,7 +133,7 @@ static void start(void)
 
 static const CUcontext context = (CUcontext)(uintptr_t)0xc0de;
 
-/* Whose cost is known. */
+/* Launches something whose cost is known. */
 static void launch(struct busy *busy, CUcontext in, int stream, double kernel_ms)
 {
 	uint64_t cost = (uint64_t)(kernel_ms * 1e6);

@@ -193,7 +193,7 @@ START_TEST(hybrid)
 }
 END_TEST
 
-/* Of two mounts the one that shows more levels counts; names may hold blanks. */
+/* The one of two mounts that shows more levels counts; names may hold blanks. */
 START_TEST(several_mounts)
 {
 	process("0::/kube pods/pod/main\n",

@@ -721,7 +721,7 @@ START_TEST(override_does_not_rename)
 }
 END_TEST
 
-/* What inih would take in silence. */
+/* Lines that inih would take in silence. */
 START_TEST(traps)
 {
 	char line[400];
@@ -976,7 +976,7 @@ START_TEST(random_files)
 }
 END_TEST
 
-/* What people read. */
+/* Files that people read. */
 
 START_TEST(example_file)
 {

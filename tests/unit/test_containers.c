@@ -1,5 +1,7 @@
-/* What stands on the registry: container info, anonymous resources, containers of steps, what objects keep, and handles of the
- * wrong kind. */
+/*
+ * Tests of what stands on the registry: container info, anonymous resources, containers of steps,
+ * what objects keep, and handles of the wrong kind.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -380,7 +382,7 @@ END_TEST
 
 #define HERE "/job:job/process:4711/gpu:0/"
 
-/* What is answered and said of the handle. */
+/* Expects what is answered and said of the handle. */
 static void expect_verified(struct registry *of, const char *text, int answer, const char *said)
 {
 	struct resource *found = NULL;

@@ -1,4 +1,4 @@
-/* What has become of an eviction, by what each process of the job says and holds. */
+/* Tests of what has become of an eviction, by what each process of the job says and holds. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct {
     {"pinned", {{SEAT_LIVE, HELD_PINNED, ELASTIC_YES, 5, 1}}, EVICTION_PINNED, 0},
     {"no arena", {{SEAT_LIVE, HELD_FOREIGN, ELASTIC_NO_VMM, 5, 1}}, EVICTION_INELASTIC, 0},
     {"what drains", {{SEAT_DRAINING, HELD_PENDING, ELASTIC_YES, 5, 1}}, EVICTION_DRAINS, -1},
-    /* Of several the gravest counts, and of those alone that hold something. */
+    /* The gravest of several counts, and those alone that hold something. */
     {"one has left, the other has its context",
      {{SEAT_LIVE, HELD_HOST_FULL, ELASTIC_YES, 0, 3}, {SEAT_LIVE, HELD_FOREIGN, ELASTIC_YES, 5, 0}},
      EVICTION_FOREIGN,

@@ -45,7 +45,7 @@ static bool wants(const struct tenant *tenant)
 	return !tenant->pauses_now;
 }
 
-/* Who has the device in this ms; -1: nobody. */
+/* Returns who has the device in this ms; -1: nobody. */
 static int next_running(struct paper *d)
 {
 	if (d->slice_left && wants(&d->tenant[d->running]))

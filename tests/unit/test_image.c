@@ -1,4 +1,7 @@
-/* What images of device code may take: the bound holds, is not wild, and nothing behind an image is read. */
+/*
+ * Tests of what images of device code may take: the bound holds, is not wild, and nothing behind an
+ * image is read.
+ */
 #include <check.h>
 #include <elf.h>
 #include <errno.h>

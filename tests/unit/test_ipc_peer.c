@@ -1,4 +1,7 @@
-/* Who is at the other end of a socket: nobody but our own user is spoken with, even where the directory would let him in. */
+/*
+ * Tests of who is at the other end of a socket: nobody but our own user is spoken with, even where
+ * the directory would let him in.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -62,7 +65,7 @@ static void listen_as(void *user)
 		_exit(1);
 }
 
-/* What comes of accepting him. */
+/* Accepts him. Returns what comes of it. */
 static int accepted(uid_t user)
 {
 	char message[512];
@@ -79,7 +82,7 @@ static int accepted(uid_t user)
 	return fd;
 }
 
-/* What comes of connecting to him. */
+/* Connects to him. Returns what comes of it. */
 static int connected(uid_t user)
 {
 	pid_t child;

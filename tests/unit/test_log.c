@@ -155,7 +155,7 @@ static size_t fill_stderr(void)
 	return filled;
 }
 
-/* What the reader finds after so many bytes. */
+/* Returns what the reader finds after so many bytes. */
 static const char *read_behind(int reader, size_t filled)
 {
 	static char text[4096];

@@ -1,4 +1,7 @@
-/* Whose advice stands with the driver for managed memory: ours where the limit holds it back, else the program's. */
+/*
+ * Tests of whose advice stands with the driver for managed memory: ours where the limit holds it
+ * back, else the program's.
+ */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +26,7 @@ enum { PAGE = 4096, SIZE = 12 << 20, PAGES = SIZE / PAGE };
 static struct device_set devices;
 static struct device *gpu;
 
-/* What a driver keeps of a page. */
+/* A page, as a driver keeps it. */
 struct page {
 	int preferred;
 	bool used_by_gpu, used_by_host, read_mostly;
@@ -142,7 +145,10 @@ static bool is_right(size_t page, bool is_charged)
 	       answer(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, page) == user;
 }
 
-/* Of `charged` bytes the driver has the program's advice, of the rest ours; what may be asked is the program's. */
+/*
+ * Checks that the driver has the program's advice of `charged` bytes, and ours of the rest; what
+ * may be asked is the program's.
+ */
 static void ck_assert_advice(size_t charged)
 {
 	for (size_t i = 0; i < PAGES; i++)

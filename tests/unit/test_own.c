@@ -112,7 +112,7 @@ static struct move look(CUdeviceptr address, bool expected)
 	return move;
 }
 
-/* What the mover does, without the driver's part. */
+/* Does what the mover does, without the driver's part. */
 static void move_to(CUdeviceptr address, enum segment_side side)
 {
 	struct move move = look(address, true);

@@ -202,7 +202,7 @@ START_TEST(an_idle_job_passes_its_turn_on)
 	start("weight1", (uint64_t)_i, 8);
 	add_job(50, POLICY_WEIGHT, &lazy);
 	ck_assert(run_finish(&run));
-	/* What the lazy one leaves: it works for less than 5 of 50 ms. */
+	/* The time that the lazy one leaves: it works for less than 5 of 50 ms. */
 	idle = 100 * (double)gpu_idle(0, run.from, run.to) / (double)(run.to - run.from);
 	if (idle > 3)
 		ck_abort_msg("the device is idle for %.2f %%", idle);

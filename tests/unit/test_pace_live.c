@@ -1,4 +1,7 @@
-/* What changes while a program runs: its share, a pause, its contexts; and that nothing waits for ever. */
+/*
+ * Tests of what changes while a program runs: its share, a pause, its contexts; and that nothing
+ * waits for ever.
+ */
 #include "tests/unit/state_directory.h"
 
 #include "core/cuda/capture.h"
@@ -200,7 +203,7 @@ START_TEST(a_pause_stops_at_the_next_launch)
 	ck_assert_uint_ge(statistic(&process()->device[0].statistics->idle_ns), 1 * S);
 	for (size_t i = 0; i < tenant()->truths; i++)
 		last = tenant()->truth[i].end;
-	/* What was in flight: two quanta and a launch while paced, the whole queue else. */
+	/* The work in flight: two quanta and a launch while paced, the whole queue else. */
 	if (share < 100)
 		ck_assert_uint_le(last, at + 2 * PACER_QUANTUM_NS + 2 * MS);
 	process_set(process(), 0, 30, POLICY_CAP);

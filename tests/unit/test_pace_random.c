@@ -197,7 +197,7 @@ static bool all_have_ended(void)
 	return true;
 }
 
-/* What the queues hold is to be done. */
+/* Expects that what the queues hold is done. */
 static void expect_progress(void)
 {
 	uint64_t before[PROGRAMS_MOST] = {0};

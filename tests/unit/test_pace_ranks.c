@@ -6,7 +6,10 @@
 static const double shares[] = {25, 50, 75, 90};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
-/* What the job did, of what the share allows: its time unpaced against its time paced, in percent. */
+/*
+ * Returns what the job did of what the share allows: its time unpaced against its time paced, in
+ * percent.
+ */
 static double part_of_ideal(const struct scenario *s, double share, double slack, uint64_t seed)
 {
 	struct outcome alone = run_scenario(s, 100, seed);

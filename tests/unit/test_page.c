@@ -59,7 +59,7 @@ static int open_node(void)
 	return fd;
 }
 
-/* Of files in the node's directory; the last one's name. */
+/* Counts the files in the node's directory, and names the last one. */
 static int files(char name[256])
 {
 	DIR *directory = opendir(node);

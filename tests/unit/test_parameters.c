@@ -223,7 +223,7 @@ static struct resource *find(const void *module)
 	return registry_lookup_object(registry, NULL, &object_type_module, (uintptr_t)module);
 }
 
-/* What the handle stood for before is gone. */
+/* Loads a module; what the handle stood for before is gone. */
 static void load(const void *module, const void *image)
 {
 	struct resource *object;
@@ -254,7 +254,7 @@ START_TEST(functions_have_what_their_image_says)
 	ck_assert(registry && parameters_need_images());
 	load(MODULE, kernels(8, 24));
 	load(OTHER, kernels(16, 8));
-	/* Of what comes as text nobody knows them. */
+	/* Nobody knows those of what comes as text. */
 	load(TEXT, ".entry three(.param .u64 a)");
 	hand_out(FUNCTION, TEXT, "three");
 	ck_assert_uint_eq(first(FUNCTION), 0);
@@ -286,7 +286,7 @@ START_TEST(functions_have_what_their_image_says)
 	unload(MODULE);
 	parameters_forget();
 	ck_assert_uint_eq(first(NULL), 0);
-	/* Of a module that is not in the books nobody knows anything. */
+	/* Nobody knows anything of a module that is not in the books. */
 	hand_out(FUNCTION, MODULE, "three");
 	ck_assert_uint_eq(first(FUNCTION), 0);
 	registry_destroy(registry);

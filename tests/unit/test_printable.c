@@ -59,7 +59,10 @@ START_TEST(what_does_not)
 }
 END_TEST
 
-/* Of every text of so many bytes what is shown is printable, and is left as it is when shown again. */
+/*
+ * Of every text of so many bytes the shown form is printable, and is left as it is when shown
+ * again.
+ */
 START_TEST(whatever_it_is)
 {
 	char text[9], again[9];

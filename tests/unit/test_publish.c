@@ -57,7 +57,7 @@ END_TEST
 static place_t shared;
 static _Atomic bool has_ended;
 
-/* Whatever is read is whole, of its turn, and no older than what was read before. */
+/* Reads all; whatever is read is whole, of its turn, and no older than what was read before. */
 static void *read_all(void *cookie)
 {
 	_Atomic uint64_t *whole = cookie;

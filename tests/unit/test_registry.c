@@ -462,7 +462,7 @@ static struct leaving leave(const char *container, uint64_t object)
 	                      registry_find_object(registry, container, &type[0], object));
 }
 
-/* Whether it was this call that took it out; nothing is asked about it any more. */
+/* Returns whether it was this call that took it out; nothing is asked about it any more. */
 static bool left(struct leaving *leaving, bool gone)
 {
 	bool taken = registry_left(leaving, gone);
@@ -485,7 +485,7 @@ START_TEST(what_leaves_is_taken_out_wherever_its_entry_has_been_moved)
 		    registry_leave_object(registry, "ctx1", &type[0], 2 * i, true, &leaving[i]));
 		ck_assert(resource_is_leaving(leaving[i].resource));
 	}
-	/* Of what is leaving already nothing is begun. */
+	/* Nothing is begun of what is leaving already. */
 	ck_assert(!registry_leave_object(registry, "ctx1", &type[0], 0, true, &again));
 	ck_assert_ptr_null(again.resource);
 	for (uint64_t i = 0; i < MANY / 4; i++)
@@ -528,7 +528,7 @@ START_TEST(what_leaves_is_there_until_it_has_left)
 	ck_assert(left(&leaving, true));
 	ck_assert_int_eq(alive, 1);
 
-	/* Likewise in its own container. */
+	/* The same in its own container. */
 	leaving = leave("ctx2", 7);
 	ck_assert_ptr_eq(leaving.resource, new);
 	ck_assert_int_eq(registry_replace_object(registry, "ctx2", 7, thing_new(&type[0], 3)), 0);

@@ -398,7 +398,7 @@ static void *write_many(void *number)
 	return NULL;
 }
 
-/* Of one thread's records each comes after those it wrote before. */
+/* Each of one thread's records comes after those it wrote before. */
 START_TEST(of_eight_writers_no_record_is_torn_and_each_loss_is_counted)
 {
 	struct segment *segment = join("job", NULL);
@@ -636,7 +636,7 @@ static void make_of_ring(void)
 	atomic_store(&event_ring, make_ring(of_ring));
 }
 
-/* Of what was said before there is a ring for, nothing is made; in either order. */
+/* Nothing is made of what was said before there is a ring for it; in either order. */
 START_TEST(a_ring_is_made_when_there_is_something_to_write)
 {
 	of_ring = join("job", NULL);

@@ -191,7 +191,7 @@ START_TEST(costs_are_the_same_for_any_number)
 }
 END_TEST
 
-/* What a child was told to take, and what it is charged with. */
+/* The share that a child was told to take, and what it is charged with. */
 struct share {
 	pid_t pid;
 	int seats;

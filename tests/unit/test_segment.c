@@ -73,7 +73,7 @@ static void seen(int64_t ns_ago)
 	patch(path_of("job"), offsetof(struct segment_header, tended_ns), &then, sizeof then);
 }
 
-/* What children do. */
+/* The work of children. */
 static void child_join(void *unused)
 {
 	struct segment *segment;
@@ -976,7 +976,7 @@ START_TEST(what_killed_sharers_left_goes_with_the_next)
 	child_kill(child_start(child_share, NULL));
 	close(open(override, O_CREAT | O_WRONLY, 0600));
 
-	/* Of the same name: the limits of the dead are not his, their memory is charged. */
+	/* One of the same name: the limits of the dead are not his, their memory is charged. */
 	struct segment *segment = share("job", "POSIX session 8");
 	look();
 	ck_assert_str_eq(view.shared_by, "POSIX session 8");
@@ -988,7 +988,7 @@ START_TEST(what_killed_sharers_left_goes_with_the_next)
 	segment_leave(other);
 	segment_leave(segment);
 
-	/* Of another name, once it has drained. */
+	/* One of another name, once it has drained. */
 	segment = share("other", "");
 	ck_assert(is_there(path_of("job")));
 	drained();

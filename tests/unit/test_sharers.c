@@ -1,4 +1,4 @@
-/* Who shares a limit where nobody named the job, and what that job is called. */
+/* Tests of who shares a limit where nobody named the job, and of that job's name. */
 #include "core/job/sharers.h"
 
 #include <check.h>

@@ -8,7 +8,7 @@
 
 static struct slabs slabs;
 
-/* Who owns blocks; the addresses alone matter. */
+/* The owners of blocks; the addresses alone matter. */
 static char owners[SLAB_BYTES / 512];
 
 START_TEST(every_size_has_the_smallest_class_that_holds_it)
@@ -28,7 +28,7 @@ START_TEST(every_size_has_the_smallest_class_that_holds_it)
 }
 END_TEST
 
-/* Of requests that are whole steps of 512 bytes themselves. */
+/* Requests are whole steps of 512 bytes themselves. */
 START_TEST(little_is_wasted)
 {
 	for (unsigned int class = 0; class < SLAB_CLASSES; class ++) {

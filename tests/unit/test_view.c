@@ -329,7 +329,7 @@ START_TEST(a_limit_is_held_once_memory_is_gone)
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	ck_assert_uint_eq(total->limit_held, 40);
 	ck_assert_uint_eq(total->held_reason, HELD_NONE);
-	/* Of what is evicted all is beyond. */
+	/* All of what is evicted is beyond. */
 	say_limit(two, 2, 40, true);
 	ck_assert_int_eq(look(message, sizeof message), 0);
 	ck_assert_uint_eq(total->held_reason, HELD_PENDING);

@@ -46,7 +46,7 @@ void trace_jitter(struct trace *trace, double percent, unsigned distance);
 /* A recording that compact.awk made. False: it cannot be read. To be freed in any case. */
 bool trace_read(struct trace *trace, const char *path);
 
-/* What a detector made of it. */
+/* The answer of a detector. */
 struct trace_found {
 	uint64_t steps, mean_ns; /* as it said last */
 	uint64_t told;           /* ends of steps */

@@ -1,4 +1,7 @@
-/* What the tests of tracking share: the shim's hooks over the handing-out driver, called by the row. */
+/*
+ * The tests of tracking share this: the shim's hooks over the handing-out driver, called by the
+ * row.
+ */
 #ifndef SPILLWAY_TEST_TRACKING_H
 #define SPILLWAY_TEST_TRACKING_H
 
@@ -78,7 +81,7 @@ CUcontext new_context(void); /* current now */
 
 /* Rows that change or ask. */
 void check_changes(void);
-/* What acts on launches and allocations. */
+/* Checks what acts on launches and allocations. */
 void check_actions(void);
 /* A million objects. */
 void check_soak(void);

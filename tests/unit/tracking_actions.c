@@ -1,4 +1,7 @@
-/* What acts on launches, allocations and steps: called around the driver, with what it is about, and able to say no. */
+/*
+ * Tests of what acts on launches, allocations and steps: called around the driver, with what it is
+ * about, and able to say no.
+ */
 #include <string.h>
 
 #include "core/job/pace.h"

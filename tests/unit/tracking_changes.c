@@ -863,7 +863,10 @@ static uint64_t asked(enum entry entry)
 	return atomic_load(&giver->row[entry].calls);
 }
 
-/* Of functions looked up within 50 ms of each other the first is measured; the next measurement charges what the others took. */
+/*
+ * Looks functions up within 50 ms of each other: the first is measured; the next measurement
+ * charges what the others took.
+ */
 static void check_left_out(void)
 {
 	static const uint64_t never = UINT64_MAX;

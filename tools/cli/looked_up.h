@@ -13,7 +13,7 @@ struct listed {
 	struct handle handle;
 };
 
-/* What became of a handle. */
+/* The fate of a handle. */
 struct looked_up {
 	const struct listed *listed; /* NULL: it is not there */
 	char *why;                   /* then: for people, the caller frees it */

@@ -40,7 +40,9 @@ struct command_line {
  * with tool_usage_failure.
  */
 char **arguments_read(const struct command_line *line, int argc, char **argv);
-/* Returns the only operand, a job; NULL: none. More is a usage error, and none where it has to be. */
+/*
+ * Returns the only operand, a job; NULL: none. More is a usage error, and none where it has to be.
+ */
 const char *arguments_job(char **operands, bool is_needed);
 
 /* Says a mistake on the command line in one line, and where help is, and ends the tool. */

@@ -1,6 +1,4 @@
-/*
- * What has become of an eviction: one verdict on one GPU of a job, from one copy of its segment.
- */
+/* The fate of an eviction: one verdict on one GPU of a job, from one copy of its segment. */
 #ifndef SPILLWAY_TOOLS_EVICTION_H
 #define SPILLWAY_TOOLS_EVICTION_H
 

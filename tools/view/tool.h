@@ -22,7 +22,7 @@ enum tool_status {
 
 /* The status of a command that could not do its work: 1, and 125 once `run` has begun. */
 extern int tool_failure;
-/* Likewise of one whose command line is wrong: 2, and 125. */
+/* The same for one whose command line is wrong: 2, and 125. */
 extern int tool_usage_failure;
 
 /* Where complaints go instead of stderr while a screen stands there; NULL: nowhere else. */

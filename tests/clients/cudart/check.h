@@ -1,4 +1,4 @@
-/* What the programs here share: a call that must succeed, a condition that must hold. */
+/* The programs here share this: a call that must succeed, a condition that must hold. */
 #include <cstdio>
 #include <cstdlib>
 

@@ -88,7 +88,7 @@ static void add(CUfunction add_to_all, CUdeviceptr memory, CUstream stream)
 	CLIENT_LAUNCH(add_to_all, (COUNT + 255) / 256, 1, 256, stream, &memory, &count, &number);
 }
 
-/* What the child does with memory that it has opened. Returns what it found right. */
+/* Uses memory that the child has opened. Returns what it found right. */
 static int use(CUfunction add_to_all, CUdeviceptr memory)
 {
 	int found = all_are(memory, FIRST) ? SEEN : 0;

@@ -1,4 +1,4 @@
-/* What the samples share; see sample.h. */
+/* The samples share this; see sample.h. */
 #include "tests/clients/samples/sample.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What several topics use; see question.h. */
+/* Several topics use this; see question.h. */
 #include "tests/gpu/questions/question.h"
 
 #include "tests/clients/program.h"

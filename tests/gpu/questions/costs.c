@@ -1,4 +1,4 @@
-/* What the calls cost that Spillway makes beside the program's own. */
+/* The costs of the calls that Spillway makes beside the program's own. */
 #include "tests/gpu/questions/question.h"
 
 #include "tests/clients/program.h"

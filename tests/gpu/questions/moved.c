@@ -1,4 +1,7 @@
-/* What was made for memory, and is used after other memory took its place at the same address: textures, numbers, graphs. */
+/*
+ * Things that were made for memory, and are used after other memory took its place at the same
+ * address: textures, numbers, graphs.
+ */
 #include "tests/gpu/questions/question.h"
 
 #include <stdint.h>

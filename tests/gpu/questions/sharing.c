@@ -1,4 +1,7 @@
-/* What may be asked of virtual memory for other hardware, and of handles by calls that are not theirs. */
+/*
+ * Questions that may be asked of virtual memory for other hardware, and of handles by calls that
+ * are not theirs.
+ */
 #include "tests/gpu/questions/question.h"
 
 #include "tests/clients/program.h"

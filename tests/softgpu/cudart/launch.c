@@ -104,7 +104,7 @@ EXPORT_TWINS(cudaLaunchCooperativeKernel, _ptsz,
               cudaStream_t stream),
              host, grid, block, arguments, shared, stream)
 
-/* What stubs of nvcc 13.0 call, with what __cudaGetKernel() gave; NULL: it told the reason. */
+/* Launches for stubs of nvcc 13.0, with what __cudaGetKernel() gave; NULL: it told the reason. */
 static cudaError_t __cudaLaunchKernel_on(enum twin twin, cudaKernel_t kernel, dim3 grid, dim3 block,
                                          void **arguments, size_t shared, cudaStream_t stream)
 {

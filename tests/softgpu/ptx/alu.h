@@ -108,7 +108,7 @@ enum alu {
 	ALU_COUNT,
 };
 
-/* What the addresses of all 32 lanes look like. */
+/* The shape of the addresses of all 32 lanes. */
 enum pattern {
 	PATTERN_ANY,
 	PATTERN_SAME,

@@ -1,4 +1,4 @@
-/* What lanes of a warp do together, and what threads of a block wait for. */
+/* Things that lanes of a warp do together, and that threads of a block wait for. */
 #include "machine.h"
 
 #include <fenv.h>

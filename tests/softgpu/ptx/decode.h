@@ -1,4 +1,4 @@
-/* What the parts of the decoder share. */
+/* The parts of the decoder share this. */
 #ifndef SOFTGPU_PTX_DECODE_H
 #define SOFTGPU_PTX_DECODE_H
 

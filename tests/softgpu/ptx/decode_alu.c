@@ -547,7 +547,7 @@ static void decode_setp(struct decoder *d, int unused)
 		emit_alu(d, ALU_MOV, TYPE_PRED, pair, results[1], results[1], NONE);
 }
 
-/* What `set` answers for true. */
+/* Returns what `set` answers for true. */
 static uint64_t truth(enum type type)
 {
 	switch (type) {

@@ -61,7 +61,7 @@ struct split {
 struct warp {
 	uint8_t *bank[BANK_COUNT]; /* of the running split; first, for lanes() */
 	struct frame *frame;       /* likewise */
-	/* What may fault now; read after a signal. */
+	/* The accesses that may fault now; read after a signal. */
 	const struct insn *volatile insn;
 	volatile uint32_t mask;
 	struct block *block;
@@ -107,7 +107,7 @@ struct block {
 
 enum { MAX_WORKERS = 16 };
 
-/* What one thread of a grid has for itself. */
+/* One thread of a grid, as far as it has things for itself. */
 struct worker {
 	struct grid *grid;
 	struct block *blocks; /* resident ones */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one call prints; the end of what is too long is lost. */
+/* The text that one call prints; the end of what is too long is lost. */
 struct output {
 	char text[4096];
 	size_t used;

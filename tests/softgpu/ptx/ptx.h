@@ -74,7 +74,7 @@ struct ptx_function_info {
 	uint32_t target;         /* 75 for sm_75 */
 };
 
-/* What went wrong where, in words a person can use; zeroed when nothing did. */
+/* An error and its place, in words a person can use; zeroed when nothing went wrong. */
 struct ptx_fault {
 	const char *function;
 	uint64_t address;

@@ -1,4 +1,7 @@
-/* What needs more than instructions: grid barriers, assertions, printing, structures by value. */
+/*
+ * Things that need more than instructions: grid barriers, assertions, printing, structures by
+ * value.
+ */
 #include <cooperative_groups.h>
 #include <cassert>
 #include <cstdio>

@@ -148,7 +148,7 @@ static double dgreater(double a, double b)
 #define lesser(a, b)  ((float)dlesser(a, b))
 #define greater(a, b) ((float)dgreater(a, b))
 
-/* Of whole numbers: what does not fit becomes the nearest that does. */
+/* Rounds to whole numbers: one that does not fit becomes the nearest that does. */
 static s64 signed_of(double whole, s64 nan, s64 least, s64 most)
 {
 	if (isnan(whole))

@@ -160,7 +160,7 @@ void test_texts(void)
 	}
 }
 
-/* Whatever the text, loading returns. */
+/* Loads garbage: whatever the text, loading returns. */
 void test_garbage(const char *path)
 {
 	size_t length;

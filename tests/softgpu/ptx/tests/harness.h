@@ -1,4 +1,4 @@
-/* What the tests of the executor share: checks, device memory, launches, random numbers. */
+/* The tests of the executor share this: checks, device memory, launches, random numbers. */
 #ifndef SOFTGPU_PTX_TESTS_HARNESS_H
 #define SOFTGPU_PTX_TESTS_HARNESS_H
 
@@ -53,7 +53,7 @@ enum ptx_status launch(const struct ptx_module *module, const char *name, uint32
 		check(s_ == PTX_OK, "status %d: %s (line %u)", s_, fault.message, fault.line); \
 	} while (0)
 
-/* What is printed between the two. */
+/* Begins, and ends, to gather what is printed. */
 void capture_begin(void);
 void capture_end(char *text, size_t size);
 

@@ -141,7 +141,7 @@ static bool watch_access(void *cookie, uint64_t address, size_t size, bool write
 	return true;
 }
 
-/* Whether help comes in time for one grid is the system's affair; for many it does. */
+/* Returns whether help comes in time for one grid is the system's affair; for many it does. */
 static void test_help(void)
 {
 	uint32_t value = 7, rounds = 3000;
