@@ -31,15 +31,17 @@ static bool may_come(CUdeviceptr address, size_t *count)
 	return most != 0 || *count == 0;
 }
 
-/* Returns whether this is a device of the job's. One that is not there the driver must refuse. */
-static bool is_device(CUdevice device)
-{
-	return device != CU_DEVICE_CPU && job_is_active() && context_device(device);
-}
-
+/* Returns whether it is a device of the job's. One that is not there the driver must refuse. */
 static bool is_on_device(CUmemLocation location)
 {
-	return location.type == CU_MEM_LOCATION_TYPE_DEVICE && is_device(location.id);
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE && job_is_active() &&
+	       context_device(location.id);
+}
+
+/* Cuts what goes to a device to what may come there. Returns whether any of it may. */
+static bool may_go(CUdeviceptr address, size_t *count, CUmemLocation location)
+{
+	return !is_on_device(location) || may_come(address, count);
 }
 
 static void prefetched(CUdeviceptr address, size_t count, CUmemLocation location)
@@ -50,46 +52,44 @@ static void prefetched(CUdeviceptr address, size_t count, CUmemLocation location
 		managed_prefetched(address, count, location);
 }
 
-#define PREFETCH(symbol)                                                                     \
-	HOOK(symbol, CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) \
-	{                                                                                    \
-		size_t follow = count;                                                       \
-		CUdevice to = dstDevice;                                                     \
-                                                                                             \
-		if (is_device(dstDevice) && !may_come(devPtr, &follow))                      \
-			to = CU_DEVICE_CPU;                                                  \
-		CUresult result = PASSING_GATE(REAL(symbol)(devPtr, follow, to, hStream));   \
-		if (result == CUDA_SUCCESS)                                                  \
-			prefetched(devPtr, count, advice_location(dstDevice));               \
-		return result;                                                               \
-	}
-PREFETCH(cuMemPrefetchAsync)
-PREFETCH(cuMemPrefetchAsync_ptsz)
-
 static const CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
 
-#define PREFETCH_V2(symbol)                                                                        \
-	HOOK(symbol, CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, \
-	     CUstream hStream)                                                                     \
-	{                                                                                          \
-		size_t follow = count;                                                             \
-		CUmemLocation to = location;                                                       \
-                                                                                                   \
-		if (is_on_device(location) && !may_come(devPtr, &follow))                          \
-			to = host;                                                                 \
-		CUresult result = PASSING_GATE(REAL(symbol)(devPtr, follow, to, flags, hStream));  \
-		if (result == CUDA_SUCCESS)                                                        \
-			prefetched(devPtr, count, location);                                       \
-		return result;                                                                     \
-	}
-PREFETCH_V2(cuMemPrefetchAsync_v2)
-PREFETCH_V2(cuMemPrefetchAsync_v2_ptsz)
-
-/* Returns whether an advice lets pages come: to prefer a device, or to prefer nothing any more. */
-static bool lets_come(CUmem_advise advice, bool device)
+BOTH(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, (CUdeviceptr, devPtr), (size_t, count),
+     (CUdevice, dstDevice), (CUstream, hStream))
 {
-	return advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION ||
-	       (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && device);
+	const CUmemLocation location = advice_location(dstDevice);
+	size_t follow = count;
+	CUdevice to = may_go(devPtr, &follow, location) ? dstDevice : CU_DEVICE_CPU;
+	CUresult result = PASSING_GATE(real(devPtr, follow, to, hStream));
+
+	if (result == CUDA_SUCCESS)
+		prefetched(devPtr, count, location);
+	return result;
+}
+
+BOTH(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, (CUdeviceptr, devPtr), (size_t, count),
+     (CUmemLocation, location), (unsigned int, flags), (CUstream, hStream))
+{
+	size_t follow = count;
+	CUmemLocation to = may_go(devPtr, &follow, location) ? location : host;
+	CUresult result = PASSING_GATE(real(devPtr, follow, to, flags, hStream));
+
+	if (result == CUDA_SUCCESS)
+		prefetched(devPtr, count, location);
+	return result;
+}
+
+/*
+ * Returns whether an advice may be followed, cut to what may come: one that lets pages come, because
+ * it prefers a device, or nothing any more. What may not come is to prefer the host.
+ */
+static bool may_follow(CUdeviceptr address, size_t *count, CUmem_advise advice,
+                       CUmemLocation location)
+{
+	if (advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION &&
+	    (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION || !is_on_device(location)))
+		return true;
+	return may_come(address, count);
 }
 
 static void advised(CUdeviceptr address, size_t count, CUmem_advise advice, CUmemLocation location,
@@ -103,33 +103,28 @@ static void advised(CUdeviceptr address, size_t count, CUmem_advise advice, CUme
 
 HOOK(cuMemAdvise, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
+	const CUmemLocation location = advice_location(device);
 	const uint64_t mark = managed_mark();
-	CUmem_advise given = advice;
-	CUdevice to = device;
 	size_t follow = count;
+	bool may = may_follow(devPtr, &follow, advice, location);
+	CUresult result = PASSING_GATE(
+	    REAL(cuMemAdvise)(devPtr, follow, may ? advice : CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+	                      may ? device : CU_DEVICE_CPU));
 
-	if (lets_come(advice, is_device(device)) && !may_come(devPtr, &follow)) {
-		given = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-		to = CU_DEVICE_CPU;
-	}
-	CUresult result = PASSING_GATE(REAL(cuMemAdvise)(devPtr, follow, given, to));
 	if (result == CUDA_SUCCESS)
-		advised(devPtr, count, advice, advice_location(device), mark);
+		advised(devPtr, count, advice, location, mark);
 	return result;
 }
 
 HOOK(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
 	const uint64_t mark = managed_mark();
-	CUmem_advise given = advice;
-	CUmemLocation to = location;
 	size_t follow = count;
+	bool may = may_follow(devPtr, &follow, advice, location);
+	CUresult result = PASSING_GATE(REAL(cuMemAdvise_v2)(
+	    devPtr, follow, may ? advice : CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+	    may ? location : host));
 
-	if (lets_come(advice, is_on_device(location)) && !may_come(devPtr, &follow)) {
-		given = CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
-		to = host;
-	}
-	CUresult result = PASSING_GATE(REAL(cuMemAdvise_v2)(devPtr, follow, given, to));
 	if (result == CUDA_SUCCESS)
 		advised(devPtr, count, advice, location, mark);
 	return result;
