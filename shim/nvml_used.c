@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/once.h"
+#include "core/budget/device.h"
 #include "core/budget/in_use.h"
 #include "core/pace/foreign.h"
 #include "shim/nvml.h"
@@ -52,11 +53,18 @@ static void open_it(void)
 
 static bool find_device(const struct config_device *device, nvmlDevice_t *handle)
 {
+	static nvmlDevice_t found[DEVICE_MAX]; /* by ordinal; NULL: not asked for yet */
 	static struct once once;
 
+	*handle = __atomic_load_n(&found[device->ordinal], __ATOMIC_RELAXED);
+	if (*handle)
+		return true;
 	once_call(&once, open_it);
-	return usable && (nvml.by_uuid(device->uuid, handle) == NVML_SUCCESS ||
-	                  nvml.by_pci(device->pci_bus_id, handle) == NVML_SUCCESS);
+	if (!usable || (nvml.by_uuid(device->uuid, handle) != NVML_SUCCESS &&
+	                nvml.by_pci(device->pci_bus_id, handle) != NVML_SUCCESS))
+		return false;
+	__atomic_store_n(&found[device->ordinal], *handle, __ATOMIC_RELAXED);
+	return true;
 }
 
 static bool used_without_context(const struct config_device *device, uint64_t *used)

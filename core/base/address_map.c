@@ -14,7 +14,7 @@
 enum {
 	ADDRESS_BITS = 49,
 	PIECE_BITS = 21, /* 2 MiB */
-	LEAF_BITS = 10, /* 2 GiB: of an arena's range few pages are written, mostly whole leaves */
+	LEAF_BITS = 10,  /* 2 GiB: of an arena's range few pages are written, mostly whole leaves */
 	LEAF_PIECES = 1 << LEAF_BITS,
 	TOPS = 1 << (ADDRESS_BITS - PIECE_BITS - LEAF_BITS),
 	NODES_AT_ONCE = 400, /* of 40 bytes */

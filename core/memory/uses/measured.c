@@ -51,6 +51,15 @@ static void note_reading(struct reading *r, struct device *device, uint64_t used
 	atomic_store_explicit(&r->read_ns, clock_coarse(), memory_order_relaxed);
 }
 
+/* Returns for how long nothing need be measured, because another call was a moment ago. */
+static uint64_t rest_ns(const struct reading *r)
+{
+	uint64_t read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
+	uint64_t passed_ns = clock_coarse() - read_ns;
+
+	return read_ns && passed_ns < measured_every_ns ? measured_every_ns - passed_ns : 0;
+}
+
 /*
  * Returns the growth since the last reading that nobody has charged, with the reading's lock held.
  */
@@ -173,15 +182,6 @@ void measured_begin(struct measuring *measuring)
 		measuring->device = NULL;
 }
 
-/* Returns for how long nothing need be measured, because another call was a moment ago. */
-static uint64_t rest_ns(const struct reading *r)
-{
-	uint64_t read_ns = atomic_load_explicit(&r->read_ns, memory_order_relaxed);
-	uint64_t passed_ns = clock_coarse() - read_ns;
-
-	return read_ns && passed_ns < measured_every_ns ? measured_every_ns - passed_ns : 0;
-}
-
 uint64_t measured_rest_ns(const struct device *device)
 {
 	return atomic_load_explicit(&measured_is_behind[device->id.ordinal], memory_order_relaxed)
@@ -242,7 +242,7 @@ uint64_t measured_end(const struct measuring *measuring, const void *owner, uint
 
 /*
  * Begins to measure the first context of a device, or the first after all have gone: what others
- * took until now is theirs.
+ * took until now is theirs. What was read a moment ago for it is not read again.
  */
 static void begin_first(struct device *device)
 {
@@ -250,7 +250,8 @@ static void begin_first(struct device *device)
 	uint64_t used;
 
 	lock_acquire(&r->lock);
-	if (started && read_used(device, WITHOUT_CONTEXT, &used)) {
+	if (started && !(r->waits_for_first && rest_ns(r)) &&
+	    read_used(device, WITHOUT_CONTEXT, &used)) {
 		note_reading(r, device, used);
 		r->running += !r->waits_for_first;
 		r->waits_for_first = true;
