@@ -65,9 +65,10 @@ static const struct trampolines *_Atomic trampolines;
 #define GUARDS    ((const char(*)[GUARD_BYTES])PLACE(guards))
 #define TARGET    ((void **)PLACE(target))
 
-/* The driver's functions by address; of several symbols at one address a hooked one comes first. */
-static uint32_t by_address[ENTRY_COUNT];
-static size_t address_count;
+/* The driver's functions by address, each entry's number and 1 near where its address leads. */
+enum { PLACE_BITS = 11, PLACES = 1 << PLACE_BITS };
+static uint16_t by_address[PLACES];
+_Static_assert((int)ENTRY_COUNT < PLACES / 2, "a free place is near");
 
 enum { PATIENCE_NS = 200000000, LOOK_NS = 1000000 };
 static _Atomic pid_t first_process; /* that began to attach */
@@ -100,14 +101,26 @@ static CUresult version_without_driver(int *version)
 	return CUDA_SUCCESS;
 }
 
-static int compare_addresses(const void *a, const void *b)
+/* Returns the place that has the address, or the free one for it. */
+static uint16_t *place_of(const void *real)
 {
-	uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
-	uintptr_t x = (uintptr_t)shim_real[one], y = (uintptr_t)shim_real[other];
+	uint64_t i = (uintptr_t)real * UINT64_C(0x9E3779B97F4A7C15) >> (64 - PLACE_BITS);
 
-	if (x != y)
-		return x < y ? -1 : 1;
-	return (shim_hook[one] == NULL) - (shim_hook[other] == NULL);
+	while (by_address[i] && shim_real[by_address[i] - 1] != real)
+		i = (i + 1) % PLACES;
+	return &by_address[i];
+}
+
+/* Of several symbols at one address a hooked one is entered. */
+static void enter_addresses(bool hooked)
+{
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
+		uint16_t *place = place_of(shim_real[i]);
+
+		if (!*place && shim_real[i] != (void *)missing_function &&
+		    (shim_hook[i] != NULL) == hooked)
+			*place = (uint16_t)(i + 1);
+	}
 }
 
 static const char *name_at(uint16_t place)
@@ -117,22 +130,15 @@ static const char *name_at(uint16_t place)
 
 void *shim_address_for(void *real, bool *known)
 {
-	size_t low = 0, high = address_count;
+	uint16_t entry;
 
 	/* A driver that opens itself by its name to look its symbols up finds ours. */
 	*known = (uintptr_t)real - (uintptr_t)FUNCTIONS < ENTRY_COUNT * sizeof(*FUNCTIONS);
 	if (*known)
 		return real;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if ((uintptr_t)shim_real[by_address[middle]] < (uintptr_t)real)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*known = low < address_count && shim_real[by_address[low]] == real;
-	return *known && shim_hook[by_address[low]] ? (void *)FUNCTIONS[by_address[low]] : real;
+	entry = *place_of(real);
+	*known = entry != 0;
+	return *known && shim_hook[entry - 1] ? (void *)FUNCTIONS[entry - 1] : real;
 }
 
 bool shim_acts_on(const char *name)
@@ -179,12 +185,9 @@ static void install_hooks(void **target)
 		                 __ATOMIC_RELEASE);
 		target[entry] = (void *)GUARDS[entry];
 	}
-	address_count = 0; /* a fork may have broken off an attempt before */
-	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		if (shim_real[i] != (void *)missing_function)
-			by_address[address_count++] = i;
-	}
-	qsort(by_address, address_count, sizeof(*by_address), compare_addresses);
+	memset(by_address, 0, sizeof(by_address)); /* a fork may have broken off an attempt */
+	enter_addresses(true);
+	enter_addresses(false);
 }
 
 /*
