@@ -171,6 +171,16 @@ struct wanted_request *wanted_take(void)
 	return r;
 }
 
+bool wanted_is_asked(void)
+{
+	bool is_asked;
+
+	lock_acquire(&box.lock);
+	is_asked = box.requests != NULL;
+	lock_release(&box.lock);
+	return is_asked;
+}
+
 void wanted_answer(struct wanted_request *r, CUresult result)
 {
 	lock_acquire(&box.lock);

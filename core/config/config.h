@@ -50,6 +50,7 @@ enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OF
 enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
+enum config_shrink { SHRINK_FAST, SHRINK_GENTLE };
 enum config_mixed { MIXED_AUTO, MIXED_WHOLE };
 enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 
@@ -87,7 +88,9 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", false, "placement",             \
 	  "What is on the host: what costs kernels least, or what they used least lately")        \
 	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                               \
-	  "How long a lowered limit waits for a good moment to move memory")                      \
+	  "How long a changed limit waits for a good moment to move memory")                      \
+	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", false, "shrink",                          \
+	  "How live memory moves; gentle: the program works most of the time meanwhile")          \
 	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                        \
 	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
 	X(pin_new, CONFIG_BOOL, "no", "", false, "",                                              \

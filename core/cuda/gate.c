@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ static bool has_seat_key;
 static _Atomic uint32_t
     reopened;                   /* changes when it is open or seized no more: for those who wait */
 static _Atomic uint64_t expiry; /* ns; of the one who holds it */
+static _Atomic uint64_t let_in; /* who has waited since before then gets in; 0: nobody */
 static _Atomic pid_t closer;    /* the process that closed it; a raw clone() is another */
 
 static void full_fence(void)
@@ -60,7 +62,7 @@ static void leave_seat(void *value)
 
 	gate_seat = NULL;
 	atomic_store(&seat->inside, 0);
-	atomic_store(&seat->waits, false);
+	atomic_store(&seat->waits_since, 0);
 	atomic_store(&seat->asks, 0);
 	atomic_store(&seat->taken, false);
 }
@@ -115,14 +117,15 @@ static bool may_pass(uint32_t state, uint64_t since)
 {
 	if (!(state & GATE_CLOSED))
 		return true;
-	return !(state & GATE_SEIZED) && since && clock_now() - since >= atomic_load(&expiry);
+	return !(state & GATE_SEIZED) && since &&
+	       (since < atomic_load(&let_in) || clock_now() - since >= atomic_load(&expiry));
 }
 
 static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 {
 	uint32_t seen;
 
-	atomic_store(&seat->waits, true);
+	atomic_store(&seat->waits_since, since);
 	while (seen = atomic_load(&reopened), !may_pass(atomic_load(&gate_state), since)) {
 		uint64_t now = clock_now(), waited = now - since, wanted = atomic_load(&expiry);
 		uint64_t look_again = LOOK_AGAIN_NS;
@@ -135,7 +138,7 @@ static void wait_at_entrance(struct gate_seat *seat, uint64_t since)
 		else
 			clock_in_use->wait(&reopened, seen, now + look_again);
 	}
-	atomic_store(&seat->waits, false);
+	atomic_store(&seat->waits_since, 0);
 }
 
 __attribute__((noinline)) void gate_enter_slowly(struct gate_seat *seat)
@@ -206,6 +209,7 @@ bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
 
 	lock_acquire(&closing);
 	atomic_store(&expiry, expiry_ns);
+	atomic_store(&let_in, 0);
 	atomic_store(&closer, getpid());
 	/* Every passage after the fence sees the gate closed, or is seen inside. */
 	if (atomic_fetch_or(&gate_state, GATE_CLOSED) & GATE_FENCES) {
@@ -251,6 +255,30 @@ void gate_unseize(void)
 	change_and_wake(GATE_SEIZED);
 }
 
+/* Returns whether somebody is at the entrance who has come before then. */
+static bool anybody_waits(uint64_t before)
+{
+	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
+		uint64_t since = atomic_load(&seat->waits_since);
+
+		if (since && since < before)
+			return true;
+	}
+	return false;
+}
+
+void gate_let_in(uint64_t patience_ns)
+{
+	struct deadline until = DEADLINE_IN(patience_ns);
+	uint64_t now = clock_now();
+
+	atomic_store(&let_in, now);
+	gate_unseize();
+	/* It takes some microseconds: a nap would last longer. */
+	while (anybody_waits(now) && !deadline_has_passed(&until))
+		sched_yield();
+}
+
 void gate_open(void)
 {
 	change_and_wake(GATE_CLOSED | GATE_SEIZED);
@@ -264,7 +292,7 @@ void gate_forked(void)
 	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next) {
 		if (seat != own) {
 			atomic_store(&seat->inside, 0);
-			atomic_store(&seat->waits, false);
+			atomic_store(&seat->waits_since, 0);
 			atomic_store(&seat->asks, 0);
 			atomic_store(&seat->taken, false);
 		}

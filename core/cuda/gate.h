@@ -26,9 +26,9 @@ struct gate_seat {
 	_Alignas(
 	    64) _Atomic uint32_t inside; /* depth; written by the thread alone, in its own line */
 	_Atomic bool taken;
-	_Atomic bool waits;    /* at the entrance */
-	_Atomic uint32_t asks; /* calls that would invalidate a capture (capture.h); likewise */
-	uint32_t number;       /* no other seat's; seats are numbered from 0 */
+	_Atomic uint64_t waits_since; /* at the entrance; 0: it does not */
+	_Atomic uint32_t asks;        /* calls that would invalidate a capture (capture.h) */
+	uint32_t number;              /* no other seat's; seats are numbered from 0 */
 	struct gate_seat *next;
 };
 
@@ -103,6 +103,11 @@ bool gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
 bool gate_seize(void);
 /* Lets go of a seized gate, which is held again. */
 void gate_unseize(void);
+/*
+ * Lets go of a seized gate, which is held again, and lets in whoever waits at the entrance by now,
+ * for one call each. Returns when they are in, or after so long: a thread may not be run.
+ */
+void gate_let_in(uint64_t patience_ns);
 /* Opens the gate, held or seized. */
 void gate_open(void);
 /* Opens the gate in a forked child: the other threads are gone, and with them whoever closed it. */

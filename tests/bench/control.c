@@ -24,9 +24,9 @@ bool control_is_possible(void)
 	return getenv("SPILLWAY_CONFIG") && getenv("SPILLWAY_JOB");
 }
 
-void control_limit(uint64_t bytes)
+void control_change(uint64_t limit, bool evicted)
 {
-	const char *path = getenv("SPILLWAY_CONFIG");
+	const char *path = getenv("SPILLWAY_CONFIG"), *shrink = getenv("BENCH_SHRINK");
 	char aside[4096];
 	FILE *file;
 
@@ -34,7 +34,11 @@ void control_limit(uint64_t bytes)
 	file = fopen(aside, "w");
 	if (!file)
 		die("cannot write beside SPILLWAY_CONFIG");
-	fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "\n", bytes);
+	fprintf(file, "[gpu]\nmemory_limit = %" PRIu64 "\nhost_limit = unlimited\n", limit);
+	if (evicted)
+		fprintf(file, "evict = yes\n");
+	if (shrink)
+		fprintf(file, "shrink = %s\n", shrink);
 	if (fclose(file) != 0 || rename(aside, path) != 0)
 		die("cannot replace SPILLWAY_CONFIG");
 }

@@ -10,7 +10,8 @@
 
 /* Returns whether there is a Spillway to be told. */
 bool control_is_possible(void);
-void control_limit(uint64_t bytes);
+/* Sets the limit, whether all is to be on the host, and how memory is to leave, if BENCH_SHRINK says so. */
+void control_change(uint64_t limit, bool evicted);
 /* A counter of the job on its first device, by the name of its field; ends the program where there is none. */
 uint64_t control_counter(const char *name);
 /* Waits until the counter is at least (or at most) so many; ends the program when it takes unreasonably long. */

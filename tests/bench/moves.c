@@ -1,96 +1,240 @@
 /*
- * How fast live memory moves, in nanoseconds per MiB: from the moment the limit is changed until the last chunk is on
- * the other side, and of that the time for which the gate was closed. Without Spillway the same lines tell how long a
- * copy of as many bytes to or from pinned memory takes.
+ * How fast live memory moves, in nanoseconds, from the moment a file says so until the last chunk is on the other side.
+ * Without Spillway the same lines tell how long a plain copy of as many bytes to fresh memory takes, with the GPU idle
+ * (the link).
+ *
+ * moves MIB idle          per MiB, of memory of so much that nobody uses; and for how long of it the gate was closed
+ * moves MIB waits|never   of a job of so much, which launches kernels (SOFTGPU_KERNEL_TIME_US) all the time and waits for
+ *                         them every 25 ms, or never but keeps a few queued. Of each move also the longest time for which
+ *                         the gate was ever closed, and the time from launch to launch meanwhile; without Spillway that
+ *                         of a program left alone
+ *
+ * demote, shrink  the limit is lowered, to half of what the job holds
+ * promote         it is raised again
+ * evict, resume   all leaves, and comes back
  */
 #include "tests/bench/control.h"
 #include "tests/bench/measure.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 
-enum { ROUNDS = 5 };
+enum { IDLE_ROUNDS = 5, BUSY_ROUNDS = 3, ALONE_MS = 1000, QUEUED = 8, WAITS_EVERY = 25 };
 
+static CUcontext context;
 static CUdeviceptr memory;
 static size_t size;
 
+/* One way of moving: what it took, round by round. */
 struct times {
-	double demote[ROUNDS], demote_closed[ROUNDS], promote[ROUNDS], promote_closed[ROUNDS];
+	const char *name;
+	double took[IDLE_ROUNDS], closed[IDLE_ROUNDS], launch[IDLE_ROUNDS];
 };
 
-/* To memory that nobody has touched yet, as that of a moved chunk is. */
-static void copy_rounds(struct times *times)
-{
-	for (int i = 0; i < ROUNDS; i++) {
-		CUdeviceptr back;
-		double start, middle;
-		void *host;
+/* --- the program that works meanwhile --- */
 
-		CU(cuMemHostAlloc(&host, size, 0));
-		CU(cuMemAlloc(&back, size));
-		start = now_ns();
-		CU(cuMemcpyDtoH(host, memory, size));
-		middle = now_ns();
-		CU(cuMemcpyHtoD(back, host, size));
-		times->promote[i] = times->promote_closed[i] = now_ns() - middle;
-		times->demote[i] = times->demote_closed[i] = middle - start;
-		CU(cuMemFree(back));
-		CU(cuMemFreeHost(host));
+static _Atomic long launched;
+static _Atomic bool is_over;
+static bool waits;
+
+static void *work(void *cookie)
+{
+	static const char ptx[] = ".version 6.4\n.target sm_75\n.address_size 64\n"
+	                          ".visible .entry empty()\n{\n\tret;\n}\n";
+	const struct timespec pause = {.tv_nsec = 100000};
+	CUevent queued[QUEUED];
+	CUfunction kernel;
+	CUmodule module;
+	CUstream stream;
+
+	(void)cookie;
+	CU(cuCtxSetCurrent(context));
+	CU(cuModuleLoadData(&module, ptx));
+	CU(cuModuleGetFunction(&kernel, module, "empty"));
+	CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < QUEUED; i++)
+		CU(cuEventCreate(&queued[i], CU_EVENT_DISABLE_TIMING));
+	for (long i = 0; !is_over; i++) {
+		CU(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+		launched++;
+		if (waits) {
+			if (i % WAITS_EVERY == WAITS_EVERY - 1)
+				CU(cuStreamSynchronize(stream));
+			continue;
+		}
+		CU(cuEventRecord(queued[i % QUEUED], stream));
+		while (cuEventQuery(queued[(i + 1) % QUEUED]) == CUDA_ERROR_NOT_READY)
+			nanosleep(&pause, NULL);
 	}
+	CU(cuStreamSynchronize(stream));
+	return NULL;
 }
 
-/* Changes the limit and waits until so many bytes more have moved. */
-static void move(uint64_t limit, const char *counter, uint64_t before, double *took, double *closed)
+/* --- moving --- */
+
+/* To memory that nobody has touched yet, as that of a moved chunk is. */
+static void copy_there_and_back(size_t bytes, double *there, double *back)
 {
-	uint64_t closed_before = control_counter("move_ns");
+	double start, middle;
+	CUdeviceptr device;
+	void *host;
+
+	CU(cuMemHostAlloc(&host, bytes, 0));
+	CU(cuMemAlloc(&device, bytes));
+	start = now_ns();
+	CU(cuMemcpyDtoH(host, memory, bytes));
+	middle = now_ns();
+	CU(cuMemcpyHtoD(device, host, bytes));
+	*back = now_ns() - middle;
+	*there = middle - start;
+	CU(cuMemFree(device));
+	CU(cuMemFreeHost(host));
+}
+
+/* Has so many bytes more move, as the file says from now on. */
+static void move(struct times *times, int round, uint64_t limit, bool evicted, const char *counter,
+                 size_t bytes)
+{
+	uint64_t closed_before = control_counter("move_ns"), before = control_counter(counter);
+	long launched_before = launched;
 	double start = now_ns();
 
-	control_limit(limit);
-	control_wait(counter, true, before + size);
-	*took = now_ns() - start;
-	*closed = (double)(control_counter("move_ns") - closed_before);
+	control_change(limit, evicted);
+	control_wait(counter, true, before + bytes);
+	times->took[round] = now_ns() - start;
+	times->closed[round] = (double)(control_counter("move_ns") - closed_before);
+	times->launch[round] = times->took[round] / (double)(launched - launched_before + 1);
 }
 
-static void move_rounds(struct times *times)
+static double time_alone(void)
 {
-	uint64_t all = control_counter("device_used");
+	const struct timespec pause = {.tv_nsec = ALONE_MS % 1000 * 1000000L,
+	                               .tv_sec = ALONE_MS / 1000};
+	long before = launched;
 
-	for (int i = 0; i < ROUNDS; i++) {
-		move(all - size, "demoted_bytes", control_counter("demoted_bytes"),
-		     &times->demote[i], &times->demote_closed[i]);
+	nanosleep(&pause, NULL);
+	return ALONE_MS * 1e6 / (double)(launched - before);
+}
+
+/* --- memory that nobody uses --- */
+
+static void print_per_mib(const char *name, double *values)
+{
+	printf("%s_1MiB %.2f\n", name, median(values, IDLE_ROUNDS) / ((double)size / (double)MIB));
+}
+
+static void measure_idle(void)
+{
+	struct times demote, promote;
+
+	for (int i = 0; i < IDLE_ROUNDS; i++) {
+		uint64_t all;
+
+		if (!control_is_possible()) {
+			copy_there_and_back(size, &demote.took[i], &promote.took[i]);
+			demote.closed[i] = demote.took[i];
+			promote.closed[i] = promote.took[i];
+			continue;
+		}
+		all = control_counter("device_used");
+		move(&demote, i, all - size, false, "demoted_bytes", size);
 		control_wait("device_used", false, all - size);
-		move(2 * all, "promoted_bytes", control_counter("promoted_bytes"),
-		     &times->promote[i], &times->promote_closed[i]);
+		move(&promote, i, 2 * all, false, "promoted_bytes", size);
 	}
+	print_per_mib("demote", demote.took);
+	print_per_mib("demote_closed", demote.closed);
+	print_per_mib("promote", promote.took);
+	print_per_mib("promote_closed", promote.closed);
 }
 
-static void print(const char *name, double *values)
+/* --- memory of a program that works --- */
+
+static void print_busy(struct times *times, const char *kind)
 {
-	printf("%s_1MiB %.2f\n", name, median(values, ROUNDS) / ((double)size / (double)MIB));
+	printf("%s_%zuMiB_%s %.0f\n", times->name, size / MIB, kind,
+	       median(times->took, BUSY_ROUNDS));
+	printf("%s_%zuMiB_%s_launch %.0f\n", times->name, size / MIB, kind,
+	       median(times->launch, BUSY_ROUNDS));
 }
 
-int main(void)
-{
-	CUdevice device = measure_open();
-	struct times times;
-	size_t available, total;
+enum { SHRINK, PROMOTE, EVICT, RESUME, WAYS };
 
-	CU(cuMemGetInfo(&available, &total));
-	for (size = 2048 * MIB; size > available / 4; size /= 2)
-		;
+static void move_all_ways(struct times times[WAYS], int round)
+{
+	uint64_t all = control_counter("device_used"), roomy = 2 * all;
+	/* Whole chunks, and no part of one that is there already. */
+	size_t half = size / 2, whole = size;
+
+	move(&times[SHRINK], round, all - half, false, "demoted_bytes", half);
+	move(&times[PROMOTE], round, roomy, false, "promoted_bytes", half);
+	move(&times[EVICT], round, roomy, true, "demoted_bytes", whole);
+	move(&times[RESUME], round, roomy, false, "promoted_bytes", whole);
+}
+
+static void copy_all_ways(struct times times[WAYS], int round)
+{
+	copy_there_and_back(size / 2, &times[SHRINK].took[round], &times[PROMOTE].took[round]);
+	copy_there_and_back(size, &times[EVICT].took[round], &times[RESUME].took[round]);
+}
+
+static void measure_busy(const char *kind)
+{
+	struct times times[WAYS] = {[SHRINK] = {.name = "shrink"},
+	                            [PROMOTE] = {.name = "promote"},
+	                            [EVICT] = {.name = "evict"},
+	                            [RESUME] = {.name = "resume"}};
+	bool moves = control_is_possible();
+	pthread_t worker;
+	double alone;
+
+	for (int i = 0; i < BUSY_ROUNDS && !moves; i++)
+		copy_all_ways(times, i);
+	waits = strcmp(kind, "waits") == 0;
+	if (pthread_create(&worker, NULL, work, NULL) != 0)
+		exit(1);
+	time_alone();
+	alone = moves ? 0 : time_alone();
+	for (int i = 0; i < BUSY_ROUNDS; i++) {
+		if (moves)
+			move_all_ways(times, i);
+		else
+			for (int way = 0; way < WAYS; way++)
+				times[way].launch[i] = alone;
+	}
+	for (int way = 0; way < WAYS; way++)
+		print_busy(&times[way], kind);
+	if (moves)
+		printf("closed_longest_%zuMiB_%s %.0f\n", size / MIB, kind,
+		       (double)control_counter("move_longest_ns"));
+	is_over = true;
+	pthread_join(worker, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argc > 2 ? argv[2] : "";
+	CUdevice device;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: moves MIB idle|waits|never\n");
+		return 2;
+	}
+	device = measure_open();
+	CU(cuCtxGetCurrent(&context));
+	size = strtoull(argv[1], NULL, 10) * MIB;
 	CU(cuMemAlloc(&memory, size));
 	CU(cuMemsetD8(memory, 1, size));
 	CU(cuCtxSynchronize());
-	if (control_is_possible())
-		move_rounds(&times);
+	if (strcmp(kind, "idle") == 0)
+		measure_idle();
 	else
-		copy_rounds(&times);
-	print("demote", times.demote);
-	print("demote_closed", times.demote_closed);
-	print("promote", times.promote);
-	print("promote_closed", times.promote_closed);
+		measure_busy(kind);
 	CU(cuMemFree(memory));
 	CU(cuDevicePrimaryCtxRelease(device));
 	return 0;

@@ -76,7 +76,7 @@ function bar_text(driver, measure, variant, ns,    text, base) {
 }
 
 END {
-	variants = split("direct spillway any-glibc named limited stepped paced paced-stepped peer books moved heat order host", variant, " ")
+	variants = split("direct spillway any-glibc named limited stepped paced paced-stepped peer books moved fast gentle heat order host", variant, " ")
 	set_bars()
 	if (json)
 		printf "{\n  \"rounds\": %d,\n  \"results\": [", rounds >json

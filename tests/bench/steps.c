@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[1], "host") == 0)
 			limit = MIB;
-		control_limit(limit);
+		control_change(limit, false);
 		control_wait("limit_set", false, limit);
 	}
 	for (int i = 0; i < BUFFERS; i++) {

@@ -105,6 +105,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.mixed, MIXED_AUTO);
 	ck_assert_uint_eq(settings.placement, PLACEMENT_AUTO);
 	ck_assert_uint_eq(settings.demote_deadline, 100000000);
+	ck_assert_uint_eq(settings.shrink, SHRINK_FAST);
 	ck_assert_uint_eq(settings.deferred_free, false);
 	ck_assert_uint_eq(settings.pin_new, false);
 	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_share), "built-in");
@@ -134,6 +135,7 @@ START_TEST(every_key)
 	                                  "mixed = whole\n"
 	                                  "placement = balanced\n"
 	                                  "demote_deadline = 2s\n"
+	                                  "shrink = gentle\n"
 	                                  "deferred_free = yes\n"
 	                                  "pin_new = on");
 	struct config_gpu settings = settings_of(config, gpu0);
@@ -153,6 +155,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(settings.mixed, MIXED_WHOLE);
 	ck_assert_uint_eq(settings.placement, PLACEMENT_BALANCED);
 	ck_assert_uint_eq(settings.demote_deadline, 2000000000);
+	ck_assert_uint_eq(settings.shrink, SHRINK_GENTLE);
 	ck_assert_uint_eq(settings.deferred_free, true);
 	ck_assert_uint_eq(settings.pin_new, true);
 	config_release(config);
@@ -645,13 +648,14 @@ START_TEST(bad_text)
 	    {"[gpu]\nmixed = half\n", "job.ini:2: mixed = half: expected auto or whole"},
 	    {"[gpu]\nplacement = best\n",
 	     "job.ini:2: placement = best: expected auto, balanced or heat"},
+	    {"[gpu]\nshrink = slow\n", "job.ini:2: shrink = slow: expected fast or gentle"},
 	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
 	     "share_window, steps, spill, spill_after, reported_memory, mixed, placement, "
 	     "demote_deadline, "
-	     "deferred_free, pin_new, evict"},
+	     "shrink, deferred_free, pin_new, evict"},
 	    {"[job]\nname = -x\n",
 	     "job.ini:2: name = -x: expected 1 to 63 letters, digits, '.', '_' or '-', not "
 	     "beginning with '.' or '-'"},

@@ -35,7 +35,7 @@ static unsigned int gate_is_waited_at(void)
 	unsigned int waiting = 0;
 
 	for (struct gate_seat *seat = atomic_load(&seats); seat; seat = seat->next)
-		waiting += atomic_load(&seat->waits);
+		waiting += atomic_load(&seat->waits_since) != 0;
 	return waiting;
 }
 

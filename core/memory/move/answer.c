@@ -23,6 +23,7 @@ enum { ROOM_TRIES = 3 };
 static CUresult answer_room(const struct wanted_request *r)
 {
 	const struct terms terms = terms_of(r->device);
+	struct deadline until = moving_deadline(&terms);
 	uint64_t done = 0, bytes;
 	int tries = ROOM_TRIES;
 	bool has_room;
@@ -36,7 +37,7 @@ static CUresult answer_room(const struct wanted_request *r)
 			bytes = r->room - done;
 		if (!bytes || !tries)
 			break;
-		if (moving_shrink(r->device, &terms, bytes, NULL, &done) != MOVE_NONE)
+		if (moving_make_room(r->device, &terms, bytes, &until, &done) != MOVE_NONE)
 			tries--;
 	}
 	return has_room || done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -47,10 +48,11 @@ enum { PIN_TRIES = 64 };
 
 /*
  * Goes one closure on towards pinning it. Returns why nothing has moved, or MOVE_NONE. *demoted: as
- * of moving_shrink().
+ * of moving_make_room().
  */
 static enum move_pending move_to_pin(const struct wanted_request *r, const struct terms *terms,
-                                     const struct choice *choice, uint64_t *demoted)
+                                     const struct choice *choice, struct deadline *until,
+                                     uint64_t *demoted)
 {
 	bool lacks = false;
 	enum move_pending why = moving_pin(r->device, terms, choice, r->is_exportable, &lacks);
@@ -60,13 +62,14 @@ static enum move_pending move_to_pin(const struct wanted_request *r, const struc
 	/* Memory that nobody uses goes before memory that somebody does. */
 	if (reclaim_unused(r->device))
 		return MOVE_NONE;
-	return moving_shrink(r->device, terms, choice->of[0].size, NULL, demoted);
+	return moving_make_room(r->device, terms, choice->of[0].size, until, demoted);
 }
 
 static CUresult answer_pin(const struct wanted_request *r)
 {
 	const struct movable_kind *kind = plan_kind_at(r->pin);
 	const struct terms terms = terms_of(r->device);
+	struct deadline until = moving_deadline(&terms);
 	enum move_pending why = MOVE_NONE;
 	uint64_t demoted = 0;
 
@@ -88,7 +91,7 @@ static CUresult answer_pin(const struct wanted_request *r)
 		/* All else has left by then: it would make room for itself. */
 		if (demoted > terms.limit)
 			break;
-		why = move_to_pin(r, &terms, &choice, &demoted);
+		why = move_to_pin(r, &terms, &choice, &until, &demoted);
 		if (why != MOVE_NONE && why != MOVE_WORK && why != MOVE_INSIDE)
 			break;
 		left = why == MOVE_NONE ? PIN_TRIES : left - 1;

@@ -17,6 +17,8 @@ enum { REST_AFTER_EXCHANGE = 40 };
 /* On CLOCK_MONOTONIC. */
 static struct rests {
 	uint64_t no_promotion_until, no_exchange_until;
+	bool is_filling;
+	struct deadline fill; /* one for all plans of it */
 } rests[DEVICE_MAX];
 
 void balance_rest(const struct device *device)
@@ -54,7 +56,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 		return false;
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
-	       bytes < closure_bytes(device))
+	       (!pairs || bytes < closure_bytes(device, SEGMENT_ON_HOST)))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
@@ -71,9 +73,14 @@ static bool one_fits(const struct choice *choice, uint64_t room)
 	return false;
 }
 
+void balance_is_even(const struct device *device)
+{
+	rests[device->id.ordinal].is_filling = false;
+}
+
 bool balance_fill(struct device *device, const struct terms *terms, uint64_t charged)
 {
-	const struct rests *rest = &rests[device->id.ordinal];
+	struct rests *rest = &rests[device->id.ordinal];
 	struct choice hot;
 	uint64_t room = terms->limit > charged ? terms->limit - charged : 0;
 
@@ -83,14 +90,19 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {
-		enum move_pending why = moving_promote(device, terms, room, &hot);
+		enum move_pending why;
 
+		if (!rest->is_filling)
+			rest->fill = moving_deadline(terms);
+		rest->is_filling = true;
+		why = moving_promote(device, terms, room, &hot, &rest->fill);
 		if (why == MOVE_NONE)
 			return true;
 		/* The device is full although the limit is not, or the moment was bad. */
 		if (why == MOVE_DEVICE_FULL)
 			balance_rest(device);
 	} else {
+		balance_is_even(device);
 		device_note_blocker(device, terms->generation, MOVE_NONE);
 	}
 	return swap(device, terms, &hot);

@@ -11,6 +11,8 @@
  * Returns whether anything was moved.
  */
 bool balance_fill(struct device *device, const struct terms *terms, uint64_t charged);
+/* Says that there is nothing to bring back: when there is again, a good moment is waited for. */
+void balance_is_even(const struct device *device);
 /* Leaves room that was made for a call to the call, for a second. */
 void balance_rest(const struct device *device);
 

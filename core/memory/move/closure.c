@@ -1,15 +1,23 @@
 /*
  * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
+ * A slice is what the link copies in 20 ms by what was measured (link.h); the first is one chunk. Its
+ * memory is made ahead, while the program works or an earlier slice is copied; the closure only
+ * copies, by two streams, unmaps, maps and sets rights.
+ *
  * A moment is found by glancing, then insisted on. Every 10 ms, and whenever the program returns
  * from a call that waited, the gate is held for a millisecond and the device looked at; if nothing
- * runs, the plan is carried out. After demote_deadline (a shrink) or half a second (the rest) the
- * gate is held until the work in flight is done, 20 ms, twice as long after each failure up to a
- * second: a program that runs far ahead would never be idle by itself. Meanwhile a call that has
- * waited 20 ms at the gate passes, one at a time, so that a stream that waits for a later launch,
- * or a host function for a thread, gets it: so holding longer than 20 ms is no deadlock, and no
- * call is held longer than that but for the copies themselves (about 10 ms, by measured
- * bandwidth).
+ * runs, the first slice is carried out. Who returns from such a call waits until the gate is held, a
+ * millisecond at most: it would have queued work again before. After the deadline the gate is held
+ * until the work in flight is done, 50 ms, twice as long after each failure up to a second: a program
+ * that runs far ahead would never be idle by itself. Meanwhile a call that has waited 20 ms at the
+ * gate passes, one at a time, so that a stream that waits for a later launch, or a host function for
+ * a thread, gets it: so holding longer is no deadlock.
+ *
+ * What has begun goes on without another deadline. By shrink = fast the gate stays held between two
+ * closures, and whoever waits gets in for one call: so no call is held longer than 20 ms and one
+ * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since the plan
+ * was begun. A long plan makes way between two closures for what a call asks of the mover.
  */
 #include "core/memory/move/closure.h"
 
@@ -17,6 +25,7 @@
 #include "core/budget/device.h"
 #include "core/cuda/gate.h"
 #include "core/base/clock.h"
+#include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
 #include "core/cuda/idle.h"
 #include "core/memory/arena/spare.h"
@@ -26,7 +35,7 @@
 #define MS 1000000ull
 
 /* A closure may take so long to come about; each failure in a row doubles it. */
-#define HOLD_LEAST (20 * MS)
+#define HOLD_LEAST (50 * MS)
 #define HOLD_MOST  (1000 * MS)
 /* A launch that is held so long passes all the same. */
 #define EXPIRY (20 * MS)
@@ -36,30 +45,18 @@
 #define LOOK_NS         (MS / 10)
 #define BETWEEN_GLANCES (10 * MS)
 /* A closure should take so long at most, for the bytes it copies. */
-#define COPY_NS     (10 * MS)
-#define BYTES_LEAST ((uint64_t)32 << 20)
-#define BYTES_MOST  ((uint64_t)256 << 20)
+#define COPY_NS (20 * MS)
+/* Where memory moves gently the program works for so much of the time: more than half. */
+enum { WORKS_PERCENT = 56 };
+/* Between two closures who waited at the gate gets in; a thread that is not run is not waited for. */
+#define LET_IN_NS (2 * MS)
 
 static _Atomic bool is_under_way;
+static uint64_t holds[DEVICE_MAX]; /* ns; for the next that insists; 0: HOLD_LEAST */
 
-/* The experience with closures of a device. */
-static struct pace {
-	uint64_t hold_ns;
-	uint64_t bytes; /* at once */
-} paces[DEVICE_MAX];
-
-static struct pace *pace_of(const struct device *device)
+uint64_t closure_bytes(const struct device *device, enum segment_side to)
 {
-	struct pace *pace = &paces[device->id.ordinal];
-
-	if (!pace->bytes)
-		*pace = (struct pace){.hold_ns = HOLD_LEAST, .bytes = 2 * BYTES_LEAST};
-	return pace;
-}
-
-uint64_t closure_bytes(const struct device *device)
-{
-	return pace_of(device)->bytes;
+	return link_bytes(device, to, COPY_NS);
 }
 
 bool closure_is_under_way(void)
@@ -85,62 +82,143 @@ static void count_move(const struct plan *plan, struct device *device, const str
 	statistics_end(s);
 }
 
-/* Moves all that is still as planned, with the gate seized and nothing running. moved: bytes. */
-static CUresult move_all(struct plan *plan, struct device *device, bool queued, uint64_t *moved)
+/* --- one closure --- */
+
+/* The closures of a plan, one after the other: each carries out a slice, the first moves of it. */
+struct closure {
+	struct plan *plan;
+	struct device *device;
+	size_t done;  /* moves that the one before has carried out, which are to be cleaned up */
+	size_t count; /* moves that are ready; 0: none is yet */
+	uint64_t moved, took_ns;
+	bool queued;  /* work was in flight when the gate was held */
+	bool is_held; /* the gate, still: the next one follows at once */
+};
+
+/* Cleans up after a closure: what each chunk left, or what it was to get, is free. */
+static void clean_up(struct closure *c)
 {
-	uint64_t before = clock_now(), bytes = 0, took;
+	struct plan *plan = c->plan;
+
+	moves_finish(c->device, plan->moves, c->done);
+	for (size_t i = 0; i < c->done; i++) {
+		const struct move *m = &plan->moves[i];
+		/* What is left was not made for export: that is pinned. */
+		struct chunk left =
+		    plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
+
+		if (!m->is_done) {
+			plan_drop(plan, c->device, m);
+			continue;
+		}
+		left.handle = m->from;
+		if (plan->spares_go)
+			spare_release(c->device, &left);
+		else
+			spare_give(c->device, &left, 1, plan->terms);
+	}
+	plan_shift(plan, c->done);
+	c->done = 0;
+}
+
+/*
+ * Has the next slice ready: its memory made, and mapped where it can be copied to. In the gate no
+ * memory is made: if it was not made ahead, nothing is ready.
+ */
+static void get_ready(struct closure *c, bool in_gate)
+{
+	struct plan *plan = c->plan;
+	uint64_t bytes = closure_bytes(c->device, plan->to);
+	size_t slice;
+
+	clean_up(c);
+	c->moved = 0;
+	c->queued = false;
+	/* A plan that lacks memory becomes shorter. */
+	while (slice = plan_slice(plan, 0, bytes), plan->made < slice) {
+		if (in_gate)
+			return;
+		plan_make(plan, c->device);
+	}
+	if (slice)
+		c->count = moves_prepare(c->device, plan->moves, slice);
+}
+
+/*
+ * Returns how many moves shall have memory by now: those of the slice that is ready, and of the one
+ * that follows.
+ */
+static size_t made_ahead(const struct closure *c)
+{
+	return plan_slice(c->plan, c->count, closure_bytes(c->device, c->plan->to));
+}
+
+/* What there is to do while the device copies. */
+struct chores {
+	struct meanwhile meanwhile;
+	const struct closure *closure;
+};
+
+static bool make_meanwhile(struct meanwhile *meanwhile, uint64_t ns)
+{
+	const struct closure *c = ((const struct chores *)meanwhile)->closure;
+
+	return c->plan->made < made_ahead(c) && plan_make_soon(c->plan, c->device, ns);
+}
+
+static uint64_t bytes_of(const struct move *moves, size_t count)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += moves[i].size;
+	return bytes;
+}
+
+/* Moves all that is still as planned, with the gate seized and nothing running. */
+static CUresult move_all(struct closure *c)
+{
+	struct plan *plan = c->plan;
+	struct device *device = c->device;
+	struct chores chores = {{make_meanwhile, 0}, c};
+	uint64_t before = clock_now(), took;
 	CUresult result = CUDA_SUCCESS;
 	size_t still;
 
 	plan_lock(device);
-	still = plan_check(plan, device);
+	still = plan_check(plan, device, c->count);
+	chores.meanwhile.copy_ns = link_ns(device, plan->to, bytes_of(plan->moves, still));
 	if (still)
-		result = moves_run(device, plan->moves, still);
+		result = moves_run(device, plan->moves, still, &chores.meanwhile);
 	for (size_t i = 0; i < still; i++) {
 		const struct move *m = &plan->moves[i];
 
 		if (!m->is_done)
 			continue;
-		bytes += m->size;
-		count_move(plan, device, m, queued);
+		c->moved += m->size;
+		count_move(plan, device, m, c->queued);
 		m->kind->moved(device, m, plan->to, plan->is_exportable);
 	}
 	/*
 	 * Before the gate opens: what is mapped here as well stays when the program frees it, and
 	 * is charged to nobody.
 	 */
-	moves_finish(device, plan->moves, plan->count);
+	moves_finish(device, plan->moves, c->count);
 	plan_unlock(device);
 	took = clock_now() - before;
-	*moved = bytes;
-	plan->moved += bytes;
-	if (bytes && took) {
-		struct pace *t = pace_of(device);
-		uint64_t fitting = (uint64_t)((double)bytes / (double)took * (double)COPY_NS);
-
-		fitting = (t->bytes + fitting) / 2;
-		t->bytes = fitting < BYTES_LEAST  ? BYTES_LEAST
-		           : fitting > BYTES_MOST ? BYTES_MOST
-		                                  : fitting;
-	}
+	plan->moved += c->moved;
+	plan->idle_ns += took;
+	if (c->moved)
+		link_note(device, plan->to, c->moved, took);
 	return result;
 }
 
-/*
- * Holds the gate for at most `hold_ns` until nothing runs, and carries the plan out. Why it has not
- * come to that, or MOVE_NONE.
- */
-static enum move_pending close_and_move(struct plan *plan, struct device *device,
-                                        uint64_t patience_ns, uint64_t hold_ns)
+/* Waits with the gate held, for at most so long, until nothing runs, and moves. */
+static enum move_pending move_when_idle(struct closure *c, uint64_t hold_ns)
 {
 	struct deadline until = DEADLINE_IN(hold_ns);
-	struct counters *s = device->statistics;
-	enum move_pending why = MOVE_INSIDE;
-	uint64_t began = clock_now(), took, moved = 0;
-	bool queued = false;
+	enum move_pending why;
 
-	if (!gate_hold(patience_ns, EXPIRY))
-		return MOVE_INSIDE;
 	do {
 		enum idle idle;
 
@@ -148,103 +226,183 @@ static enum move_pending close_and_move(struct plan *plan, struct device *device
 			why = MOVE_INSIDE;
 			continue;
 		}
-		if (capture_is_active()) {
-			why = MOVE_CAPTURE;
-			break;
-		}
+		if (capture_is_active())
+			return MOVE_CAPTURE;
 		idle = idle_now(PATIENCE);
-		if (idle == IDLE) {
-			why = move_all(plan, device, queued, &moved) == CUDA_SUCCESS ? MOVE_NONE
-			                                                             : MOVE_FAILED;
-			break;
-		}
-		why = idle == IDLE_BROKEN ? MOVE_FAILED : MOVE_WORK;
+		if (idle == IDLE)
+			return move_all(c) == CUDA_SUCCESS ? MOVE_NONE : MOVE_FAILED;
 		if (idle == IDLE_BROKEN)
-			break;
-		queued = true;
+			return MOVE_FAILED;
+		why = MOVE_WORK;
+		c->queued = true;
 		gate_unseize();
 	} while (deadline_nap(&until, LOOK_NS));
-	gate_open();
-	took = clock_now() - began;
-	plan->closed_ns += took;
+	return why;
+}
+
+static bool is_wanted(const struct plan *plan, struct device *device)
+{
+	return !plan->is_wanted || plan->is_wanted(device);
+}
+
+/* Holds the gate; where it is held, whoever waits gets in first, so that no call waits for two. */
+static bool hold_gate(struct closure *c, uint64_t patience_ns)
+{
+	if (c->is_held) {
+		gate_let_in(LET_IN_NS);
+		return true;
+	}
+	c->is_held = gate_hold(patience_ns, EXPIRY);
+	lull_take();
+	return c->is_held;
+}
+
+static void open_gate(struct closure *c)
+{
+	if (c->is_held)
+		gate_open();
+	c->is_held = false;
+}
+
+/* Counts what was moved, and for how long the gate was closed. */
+static void note_closure(const struct closure *c, uint64_t began)
+{
+	struct counters *s = c->device->statistics;
+
+	c->plan->closed_ns += c->took_ns;
 	statistics_begin(s);
-	statistics_add(&s->move_ns, took);
-	if (took > statistics_get(&s->move_longest_ns))
-		statistics_set(&s->move_longest_ns, took);
+	statistics_add(&s->move_ns, c->took_ns);
+	if (c->took_ns > statistics_get(&s->move_longest_ns))
+		statistics_set(&s->move_longest_ns, c->took_ns);
 	statistics_end(s);
-	if (moved)
-		event_note(.kind = EVENT_move, .device = device->id.ordinal, .begin_ns = began,
-		           .duration_ns = took, .a = moved, .b = plan->to,
-		           .c = device_used(device, SEGMENT_ON_DEVICE));
+	if (c->moved)
+		event_note(.kind = EVENT_move, .device = c->device->id.ordinal, .begin_ns = began,
+		           .duration_ns = c->took_ns, .a = c->moved, .b = c->plan->to,
+		           .c = device_used(c->device, SEGMENT_ON_DEVICE));
+}
+
+/*
+ * Holds the gate for at most `hold_ns` until nothing runs, and carries a slice out. Returns why it
+ * has not come to that, or MOVE_NONE. A plan that is not gentle goes on at once.
+ */
+static enum move_pending close_and_move(struct closure *c, uint64_t patience_ns, uint64_t hold_ns)
+{
+	uint64_t began = clock_now();
+	enum move_pending why = MOVE_SOON;
+
+	if (!hold_gate(c, patience_ns))
+		return MOVE_INSIDE;
+	/* While what runs comes to its end. */
+	if (!c->count)
+		get_ready(c, true);
+	if (c->count)
+		why = move_when_idle(c, hold_ns);
+	if (why != MOVE_NONE || c->plan->is_gentle || c->plan->count == c->count ||
+	    !is_wanted(c->plan, c->device))
+		open_gate(c);
+	c->took_ns = clock_now() - began;
+	note_closure(c, began);
+	return why;
+}
+
+/* Waits for a lull, a while, and makes memory for the next slice for half of it. */
+static void wait_for_lull(const struct closure *c)
+{
+	struct deadline next = DEADLINE_IN(BETWEEN_GLANCES);
+	struct deadline until = deadline_within(&next, BETWEEN_GLANCES / 2);
+
+	while (c->plan->made < made_ahead(c) && !deadline_has_passed(&until) &&
+	       plan_make(c->plan, c->device))
+		;
+	lull_wait(deadline_left(&next));
+}
+
+static enum move_pending insist(struct closure *c)
+{
+	uint64_t *hold = &holds[c->device->id.ordinal];
+	enum move_pending why;
+
+	*hold = *hold ? *hold : HOLD_LEAST;
+	why = close_and_move(c, *hold, *hold);
+	if (why == MOVE_NONE)
+		*hold = HOLD_LEAST;
+	else if (why != MOVE_CAPTURE && why != MOVE_SOON && *hold < HOLD_MOST)
+		*hold *= 2;
 	return why;
 }
 
 /* Glances at the device at natural moments, and from the deadline on insists. */
-static enum move_pending move_in_time(struct plan *plan, struct device *device,
-                                      uint64_t deadline_ns)
+static enum move_pending move_in_time(struct closure *c, struct deadline *until)
 {
-	struct pace *t = pace_of(device);
-	uint64_t began = clock_now();
 	enum move_pending why;
 
-	for (;;) {
-		why = close_and_move(plan, device, GLANCE, 0);
+	do {
+		why = close_and_move(c, GLANCE, 0);
 		if (why == MOVE_NONE || why == MOVE_FAILED)
 			return why;
-		device_note_blocker(device, plan->terms->generation, why);
-		if (clock_now() - began >= deadline_ns)
+		device_note_blocker(c->device, c->plan->terms->generation, why);
+		if (deadline_has_passed(until))
 			break;
-		lull_wait(BETWEEN_GLANCES);
-		if (plan->is_wanted && !plan->is_wanted(device))
-			return why;
-	}
-	if (why == MOVE_CAPTURE)
+		wait_for_lull(c);
+	} while (is_wanted(c->plan, c->device));
+	if (why == MOVE_CAPTURE || !is_wanted(c->plan, c->device))
 		return why;
-	why = close_and_move(plan, device, t->hold_ns, t->hold_ns);
-	if (why == MOVE_NONE)
-		t->hold_ns = HOLD_LEAST;
-	else if (why != MOVE_CAPTURE && t->hold_ns < HOLD_MOST)
-		t->hold_ns *= 2;
-	return why;
+	return insist(c);
 }
 
-/* Cleans up after the closure: what each chunk left, or what it was to get, is free. */
-static void clean_up(struct plan *plan, struct device *device)
+/* Carries out the slice that is ready. Returns why there is none, or it has not come to that. */
+static enum move_pending move_ready(struct closure *c, struct deadline *until)
 {
-	moves_finish(device, plan->moves, plan->count);
-	for (size_t i = 0; i < plan->count; i++) {
-		const struct move *m = &plan->moves[i];
-		/* What is left was not made for export: that is pinned. */
-		struct chunk left =
-		    plan_memory(m, m->is_from_device ? SEGMENT_ON_DEVICE : SEGMENT_ON_HOST);
-
-		if (!m->is_done) {
-			plan_drop(plan, device, m);
-			continue;
-		}
-		left.handle = m->from;
-		if (plan->spares_go)
-			spare_release(device, &left);
-		else
-			spare_give(device, &left, 1, plan->terms);
-	}
-	plan->count = 0;
+	if (c->count)
+		return move_in_time(c, until);
+	return c->plan->lacks == MOVE_NONE ? MOVE_FAILED : c->plan->lacks;
 }
 
-enum move_pending closure_carry_out(struct plan *plan, struct device *device, uint64_t deadline_ns)
+/* Waits until the program has worked for most of the time since the plan was begun. */
+static void rest(const struct plan *plan)
 {
-	enum move_pending why = MOVE_FAILED;
-	size_t ready;
+	uint64_t least_ns = plan->idle_ns * 100 / (100 - WORKS_PERCENT);
+	uint64_t is_ns = clock_now() - plan->began_ns;
 
-	gate_start();
-	ready = moves_prepare(device, plan->moves, plan->count);
-	plan_cut(plan, device, ready);
-	if (ready) {
-		atomic_store(&is_under_way, true);
-		why = move_in_time(plan, device, deadline_ns);
-		atomic_store(&is_under_way, false);
+	if (is_ns < least_ns)
+		deadline_sleep(least_ns - is_ns);
+}
+
+/* Goes on after a closure: at once where the gate is still held. */
+static enum move_pending go_on(struct closure *c, struct deadline *until)
+{
+	enum move_pending why = c->is_held ? insist(c) : MOVE_SOON;
+
+	if (why != MOVE_SOON)
+		return why;
+	get_ready(c, false);
+	if (c->plan->is_gentle)
+		rest(c->plan);
+	return move_ready(c, c->plan->moved ? &DEADLINE_IN(0) : until);
+}
+
+enum move_pending closure_carry_out(struct plan *plan, struct device *device,
+                                    struct deadline *until)
+{
+	struct closure c = {.plan = plan, .device = device};
+	enum move_pending why;
+
+	atomic_store(&is_under_way, true);
+	plan->began_ns = clock_now();
+	get_ready(&c, false);
+	why = move_ready(&c, until);
+	while (why == MOVE_NONE && plan->count > c.count && is_wanted(plan, device)) {
+		c.done = c.count;
+		c.count = 0;
+		why = go_on(&c, until);
 	}
-	clean_up(plan, device);
+	open_gate(&c);
+	if (plan->moved)
+		*until = DEADLINE_IN(0);
+	c.done += c.count;
+	clean_up(&c);
+	atomic_store(&is_under_way, false);
+	plan_cut(plan, device, 0);
 	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
 	device_note_blocker(device, plan->terms->generation, why);
 	return why;

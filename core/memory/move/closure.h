@@ -1,22 +1,27 @@
 /*
  * Closures: the short times in which the gate is closed and memory moves.
  *
- * A plan is first tried at moments that may be idle; after its deadline the gate is held until the
- * work in flight is done, for a time that doubles with each failure in a row. By the mover alone.
+ * A plan is carried out slice by slice, a closure each, which copies as long as one may take by the
+ * speed of the link. The first is tried at moments that may be quiet; after its deadline, and for all
+ * others, the gate is held until the work in flight is done, for a time that doubles with each
+ * failure in a row. By the mover alone.
  */
 #ifndef SPILLWAY_CLOSURE_H
 #define SPILLWAY_CLOSURE_H
 
+#include "core/base/deadline.h"
 #include "core/memory/move/plan.h"
 
 /*
  * Carries the plan out, or gives it up; either way it is empty afterwards, and the memory that is
- * no longer used is spare or released. MOVE_NONE: carried out; else why not, which is in the
- * statistics, too.
+ * no longer used is spare or released. MOVE_NONE: carried out; else why the rest of it was not,
+ * which is in the statistics, too. until: how long a quiet moment is waited for; it has passed once
+ * something has moved.
  */
-enum move_pending closure_carry_out(struct plan *plan, struct device *device, uint64_t deadline_ns);
-/* Returns the bytes that can be copied in the time a closure should take, as far as is known. */
-uint64_t closure_bytes(const struct device *device);
+enum move_pending closure_carry_out(struct plan *plan, struct device *device,
+                                    struct deadline *until);
+/* Returns the bytes that come to this side in one closure; 0: nothing was measured yet. */
+uint64_t closure_bytes(const struct device *device, enum segment_side to);
 /* Returns whether one is under way. Any thread. */
 bool closure_is_under_way(void);
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
 #include "core/cuda/context.h"
@@ -20,11 +21,15 @@ static struct scratch {
 	size_t large_size;
 } scratch[DEVICE_MAX];
 
-/* The mover's own stream, in whichever context of the device it was used last. */
-static struct {
+/*
+ * Several streams copy at once, so that none of the device's copying engines waits for the driver:
+ * the mover's own, in whichever context of the device they were used last.
+ */
+enum { STREAMS = 2 };
+static struct copying {
 	char context[REGISTRY_NAME_MAX]; /* its container, which no other ever has; a handle may
 	                                    come again */
-	CUstream stream;
+	CUstream streams[STREAMS];
 } copying[DEVICE_MAX];
 
 /* Addresses for moves of which the first has so many bytes, or 0. */
@@ -92,27 +97,73 @@ void moves_finish(struct device *device, struct move *moves, size_t count)
 	s->large = 0;
 }
 
-/* Finds the stream that copies, with the context current; makes it where there is none. */
-static CUresult find_stream(const struct device *device, const struct context *context,
-                            CUstream *stream)
+/* Makes the streams that copy where there are none, with the context current. */
+static CUresult find_streams(struct copying *c, const struct context *context)
 {
-	int i = device->id.ordinal;
+	CUstream made[STREAMS];
+	CUresult result;
+
+	if (strcmp(c->context, context->container) == 0)
+		return CUDA_SUCCESS;
+	for (int i = 0; i < STREAMS; i++) {
+		result = driver.cuStreamCreate(&made[i], CU_STREAM_NON_BLOCKING);
+		if (result != CUDA_SUCCESS) {
+			while (i-- > 0)
+				driver.cuStreamDestroy_v2(made[i]);
+			return result;
+		}
+	}
+	memcpy(c->streams, made, sizeof(made));
+	memcpy(c->context, context->container, sizeof(c->context));
+	return CUDA_SUCCESS;
+}
+
+/* Gives each stream a part of each move. */
+static CUresult enqueue(const struct copying *c, const struct move *moves, size_t count)
+{
 	CUresult result = CUDA_SUCCESS;
 
-	if (strcmp(copying[i].context, context->container) != 0) {
-		result = driver.cuStreamCreate(&copying[i].stream, CU_STREAM_NON_BLOCKING);
-		if (result != CUDA_SUCCESS)
-			return result;
-		memcpy(copying[i].context, context->container, sizeof(copying[i].context));
+	for (size_t i = 0; i < count; i++) {
+		const struct move *m = &moves[i];
+		size_t part = m->size / STREAMS;
+
+		for (int k = 0; k < STREAMS && result == CUDA_SUCCESS; k++)
+			result = driver.cuMemcpyAsync(m->scratch + k * part, m->address + k * part,
+			                              k == STREAMS - 1 ? m->size - k * part : part,
+			                              c->streams[k]);
 	}
-	*stream = copying[i].stream;
 	return result;
 }
 
-static CUresult copy(const struct device *device, const struct move *moves, size_t count)
+/* Does what else there is to do, as far as the copies last. */
+static void work_while_copying(struct meanwhile *meanwhile)
 {
+	uint64_t ends = clock_now() + meanwhile->copy_ns, now;
+
+	while ((now = clock_now()) < ends && meanwhile->work(meanwhile, ends - now))
+		;
+}
+
+static CUresult wait_for_copies(const struct copying *c)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (int i = 0; i < STREAMS; i++) {
+		CUresult waited = driver.cuStreamSynchronize(c->streams[i]);
+
+		if (waited != CUDA_SUCCESS) /* by itself, or because something else broke */
+			waited = driver.cuStreamSynchronize(c->streams[i]);
+		if (result == CUDA_SUCCESS)
+			result = waited;
+	}
+	return result;
+}
+
+static CUresult copy(const struct device *device, const struct move *moves, size_t count,
+                     struct meanwhile *meanwhile)
+{
+	struct copying *c = &copying[device->id.ordinal];
 	struct context context;
-	CUstream stream;
 	CUresult result, waited;
 
 	if (!context_of_device(device, &context))
@@ -120,14 +171,12 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 	result = context_push(context.handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = find_stream(device, &context, &stream);
+	result = find_streams(c, &context);
 	if (result == CUDA_SUCCESS) {
-		for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-			result = driver.cuMemcpyAsync(moves[i].scratch, moves[i].address,
-			                              moves[i].size, stream);
-		waited = driver.cuStreamSynchronize(stream);
-		if (waited != CUDA_SUCCESS) /* by itself, or because something else broke */
-			waited = driver.cuStreamSynchronize(stream);
+		result = enqueue(c, moves, count);
+		if (result == CUDA_SUCCESS)
+			work_while_copying(meanwhile);
+		waited = wait_for_copies(c);
 		if (result == CUDA_SUCCESS)
 			result = waited;
 	}
@@ -181,9 +230,10 @@ static size_t open_run(struct move *moves, size_t first, size_t count)
 	return end - first;
 }
 
-CUresult moves_run(struct device *device, struct move *moves, size_t count)
+CUresult moves_run(struct device *device, struct move *moves, size_t count,
+                   struct meanwhile *meanwhile)
 {
-	CUresult result = copy(device, moves, count), exchanged;
+	CUresult result = copy(device, moves, count, meanwhile), exchanged;
 
 	if (result != CUDA_SUCCESS)
 		return result;

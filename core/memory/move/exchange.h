@@ -20,7 +20,15 @@ struct move {
 	bool is_from_device; /* the caller's, as is all that follows */
 	bool has_like;
 	CUmemAllocationProp like; /* what it must be made like on the device */
+	bool goes_on;             /* it moves together with the one before it */
 	const struct movable_kind *kind;
+};
+
+/* What else there is to do while the device copies. */
+struct meanwhile {
+	/* Does one more piece, which takes at most so long. Returns false when there is none. */
+	bool (*work)(struct meanwhile *meanwhile, uint64_t ns);
+	uint64_t copy_ns; /* the copies are known to take about so long; 0: nothing is known */
 };
 
 enum { MOVES_MAX = 128 };
@@ -31,8 +39,9 @@ enum { MOVES_MAX = 128 };
  * moved alone, however long the copy takes.
  */
 size_t moves_prepare(struct device *device, struct move *moves, size_t count);
-/* Copies and exchanges. What failed is as it was before. */
-CUresult moves_run(struct device *device, struct move *moves, size_t count);
+/* Copies, working meanwhile, and exchanges. What failed is as it was before. */
+CUresult moves_run(struct device *device, struct move *moves, size_t count,
+                   struct meanwhile *meanwhile);
 /* Unmaps what moves_prepare() mapped. */
 void moves_finish(struct device *device, struct move *moves, size_t count);
 #endif

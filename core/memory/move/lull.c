@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/once.h"
@@ -16,6 +17,10 @@ static struct once once;
 static LOCK_OF(LULL) lock = LOCK_FREE;
 static pthread_cond_t told;
 static bool has_come;
+static _Atomic uint32_t taken; /* changes when the mover has the moment */
+
+/* Who tells of a lull waits for the mover so long: it would have queued work again before. */
+#define FOR_THE_MOVER_NS 1000000ull
 
 static void make(void)
 {
@@ -24,14 +29,24 @@ static void make(void)
 
 void lull_tell(void)
 {
+	uint32_t seen = atomic_load(&taken);
+	bool is_awaited;
 	int saved = errno;
 
 	lock_acquire(&lock);
 	has_come = true;
-	if (atomic_load(&lull_is_awaited))
+	is_awaited = atomic_exchange(&lull_is_awaited, 0) != 0;
+	if (is_awaited)
 		pthread_cond_signal(&told);
 	lock_release(&lock);
+	if (is_awaited)
+		clock_in_use->wait(&taken, seen, clock_now() + FOR_THE_MOVER_NS);
 	errno = saved;
+}
+
+void lull_take(void)
+{
+	clock_in_use->wake(&taken);
 }
 
 void lull_wait(uint64_t ns)

@@ -21,6 +21,11 @@ static inline void lull_has_come(void)
 		lull_tell();
 }
 
+/*
+ * Lets who told of the lull go on, which waits for that, but no longer than a millisecond: the gate
+ * is held by now. The mover's.
+ */
+void lull_take(void);
 /* Returns with the next lull, or after so long (less than a second). The mover's. */
 void lull_wait(uint64_t ns);
 

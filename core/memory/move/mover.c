@@ -39,14 +39,18 @@
 #define LOOK_SOON     (50 * MS)  /* where something may become possible */
 #define STOP_PATIENCE (100 * MS) /* who exits is kept waiting so long */
 
-static uint64_t next_looks[DEVICE_MAX]; /* CLOCK_MONOTONIC; 0: none is due */
+/* The mover keeps this of a device. */
+static struct tended {
+	uint64_t next_look; /* CLOCK_MONOTONIC; 0: none is due */
+	bool is_shrinking;
+	struct deadline shrink; /* one for all plans of it */
+} tended[DEVICE_MAX];
 
-/* Returns the device's arena, or NULL: without one nothing of the device moves. */
 /* --- what is wanted --- */
 
 static void look_again_in(struct device *device, uint64_t ns)
 {
-	uint64_t *next = &next_looks[device->id.ordinal], then = clock_now() + ns;
+	uint64_t *next = &tended[device->id.ordinal].next_look, then = clock_now() + ns;
 
 	if (then < *next)
 		*next = then;
@@ -70,13 +74,16 @@ static void prefill(struct device *device, const struct terms *terms)
 /* Has memory leave that is beyond the limit. Returns whether any has left. */
 static bool tend_beyond_limit(struct device *device, const struct terms *terms, uint64_t bytes)
 {
+	struct tended *t = &tended[device->id.ordinal];
 	enum move_pending why = MOVE_CAPTURE;
-	uint64_t done = 0;
 
+	if (!t->is_shrinking)
+		t->shrink = moving_deadline(terms);
+	t->is_shrinking = true;
 	if (capture_is_active())
 		device_note_blocker(device, terms->generation, why);
 	else
-		why = moving_shrink(device, terms, bytes, moving_is_over_limit, &done);
+		why = moving_shrink(device, terms, bytes, &t->shrink);
 	/* Memory that must stay is not asked for so often. */
 	if (why != MOVE_PINNED)
 		look_again_in(device, LOOK_SOON);
@@ -113,11 +120,12 @@ static void catch_up(struct device *device)
 static bool tend(struct device *device, bool grows)
 {
 	const struct arena *arena = arena_made(device);
+	struct tended *t = &tended[device->id.ordinal];
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
 
-	next_looks[device->id.ordinal] = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	t->next_look = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
 	catch_up(device);
 	placement_tend(device, &terms, charged, arena->on_host);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
@@ -126,14 +134,17 @@ static bool tend(struct device *device, bool grows)
 		mixed_find_out(device, &terms);
 	if (charged > limit)
 		return tend_beyond_limit(device, &terms, charged - limit);
+	t->is_shrinking = false;
 	if (arena->on_host && limit)
 		look_again_in(device, LOOK_SOON);
 	if (capture_is_active())
 		return false;
 	if (arena->on_host && limit && balance_fill(device, &terms, charged))
 		return true;
-	if (!arena->on_host)
+	if (!arena->on_host) {
+		balance_is_even(device);
 		device_note_blocker(device, terms.generation, MOVE_NONE);
+	}
 	tend_spares(device, &terms);
 	return false;
 }
@@ -168,8 +179,8 @@ static void sleep_until_wanted(void)
 	uint64_t then = clock_now() + 2 * LOOK_AGAIN;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
-		if (next_looks[i] && next_looks[i] < then)
-			then = next_looks[i];
+		if (tended[i].next_look && tended[i].next_look < then)
+			then = tended[i].next_look;
 	}
 	wanted_sleep(then);
 }

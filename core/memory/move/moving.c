@@ -2,21 +2,49 @@
 #include "core/memory/move/moving.h"
 
 #include "core/budget/terms.h"
+#include "core/budget/wanted.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/plan.h"
 
 static struct plan plan;
 
-bool moving_is_over_limit(struct device *device)
+/* How long a swap waits for a lull: it is not worth more. */
+#define PATIENCE_NS 500000000ull
+
+/*
+ * Returns whether the plan may go on, which may take long: it makes way for who asks for something,
+ * and for other settings than it was made under.
+ */
+static bool goes_on(const struct terms *now)
+{
+	return now->generation == plan.terms->generation && !wanted_is_asked() &&
+	       !wanted_is_closed();
+}
+
+static bool is_beyond_limit(struct device *device)
 {
 	const struct terms now = terms_of(device);
 
-	return device_charged(device, SEGMENT_ON_DEVICE) > terms_limit_of_movable(&now);
+	return device_charged(device, SEGMENT_ON_DEVICE) > terms_limit_of_movable(&now) &&
+	       goes_on(&now);
 }
 
 static bool is_within_limit(struct device *device)
 {
-	return !moving_is_over_limit(device);
+	const struct terms now = terms_of(device);
+
+	return device_charged(device, SEGMENT_ON_DEVICE) <= terms_limit_of_movable(&now) &&
+	       goes_on(&now);
+}
+
+static bool is_gentle(const struct terms *terms)
+{
+	return terms->settings.shrink == SHRINK_GENTLE;
+}
+
+struct deadline moving_deadline(const struct terms *terms)
+{
+	return DEADLINE_IN(terms->settings.demote_deadline);
 }
 
 uint64_t moving_closed_ns(void)
@@ -24,64 +52,90 @@ uint64_t moving_closed_ns(void)
 	return plan.closed_ns;
 }
 
-static enum move_pending demote(struct device *device, const struct terms *terms, uint64_t bytes,
-                                const struct choice *choice, bool is_urgent,
-                                bool (*is_wanted)(struct device *device))
+/*
+ * Has so much of the choice leave. Returns MOVE_NONE once something was moved, else why nothing was.
+ */
+static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
+                                struct deadline *until)
 {
 	enum move_pending why;
 
-	plan = (struct plan){
-	    .terms = terms, .to = SEGMENT_ON_HOST, .spares_go = is_urgent, .is_wanted = is_wanted};
-	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
+	plan.to = SEGMENT_ON_HOST;
+	plan_fill(&plan, device, choice, bytes);
 	if (!plan.count) {
 		/*
 		 * What the program has freed since the spares were let go is among them: it goes
 		 * next time.
 		 */
-		bool has_spares = is_urgent && device_spare(device, SEGMENT_ON_DEVICE);
+		bool has_spares = plan.spares_go && device_spare(device, SEGMENT_ON_DEVICE);
 
-		if (why == MOVE_NONE)
-			why = has_spares ? MOVE_SOON : MOVE_PINNED;
-		device_note_blocker(device, terms->generation, why);
+		why = has_spares ? MOVE_SOON : MOVE_PINNED;
+		device_note_blocker(device, plan.terms->generation, why);
 		return why;
 	}
 	/* Why memory stayed before is no reason of this; for the rest it is found out again. */
-	if (is_urgent)
-		device_note_blocker(device, terms->generation, MOVE_SOON);
-	return closure_carry_out(&plan, device,
-	                         is_urgent ? terms->settings.demote_deadline : MOVING_PATIENCE_NS);
+	if (plan.spares_go)
+		device_note_blocker(device, plan.terms->generation, MOVE_SOON);
+	return closure_carry_out(&plan, device, until);
 }
 
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice)
 {
-	return demote(device, terms, bytes, choice, false, is_within_limit);
+	plan = (struct plan){.terms = terms, .is_gentle = true, .is_wanted = is_within_limit};
+	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }
 
-enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
-                                bool (*is_wanted)(struct device *device), uint64_t *done)
+/* Has what is coldest leave. After a failure a moment is waited for anew. */
+static enum move_pending demote_coldest(struct device *device, uint64_t bytes,
+                                        struct deadline *until)
 {
 	struct choice choice;
 	enum move_pending why;
 
 	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
-	why = demote(device, terms, bytes, &choice, true, is_wanted);
+	why = demote(device, bytes, &choice, until);
+	if (why != MOVE_NONE)
+		*until = moving_deadline(plan.terms);
+	return why;
+}
+
+enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
+                                struct deadline *until)
+{
+	plan = (struct plan){.terms = terms,
+	                     .spares_go = true,
+	                     .is_gentle = is_gentle(terms),
+	                     .is_wanted = is_beyond_limit};
+	return demote_coldest(device, bytes, until);
+}
+
+enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,
+                                   struct deadline *until, uint64_t *done)
+{
+	enum move_pending why;
+
+	plan = (struct plan){.terms = terms, .spares_go = true};
+	why = demote_coldest(device, bytes, until);
 	*done += plan.moved;
 	return why;
 }
 
 enum move_pending moving_promote(struct device *device, const struct terms *terms, uint64_t bytes,
-                                 const struct choice *choice)
+                                 const struct choice *choice, struct deadline *until)
 {
 	enum move_pending why;
 
-	plan = (struct plan){.terms = terms, .to = SEGMENT_ON_DEVICE, .is_wanted = is_within_limit};
-	why = plan_fill(&plan, device, choice, bytes, closure_bytes(device));
-	if (plan.count)
-		return closure_carry_out(&plan, device, MOVING_PATIENCE_NS);
-	if (why == MOVE_NONE)
+	plan = (struct plan){.terms = terms,
+	                     .to = SEGMENT_ON_DEVICE,
+	                     .is_gentle = is_gentle(terms),
+	                     .is_wanted = is_within_limit};
+	plan_fill(&plan, device, choice, bytes);
+	if (!plan.count)
 		return MOVE_SOON;
-	device_note_blocker(device, terms->generation, why);
+	why = closure_carry_out(&plan, device, until);
+	if (why != MOVE_NONE)
+		*until = moving_deadline(plan.terms);
 	return why;
 }
 
@@ -95,9 +149,10 @@ enum move_pending moving_pin(struct device *device, const struct terms *terms,
 	                     .is_exportable = is_exportable,
 	                     .pins = true,
 	                     .spares_go = true};
-	why = plan_fill(&plan, device, choice, UINT64_MAX, closure_bytes(device));
-	if (plan.count)
-		return closure_carry_out(&plan, device, 0);
-	*lacks = why != MOVE_NONE;
-	return *lacks ? why : MOVE_PINNED;
+	plan_fill(&plan, device, choice, UINT64_MAX);
+	if (!plan.count)
+		return MOVE_PINNED;
+	why = closure_carry_out(&plan, device, &DEADLINE_IN(0));
+	*lacks = !plan.moved && plan.lacks != MOVE_NONE;
+	return why;
 }

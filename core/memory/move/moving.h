@@ -7,27 +7,30 @@
 #ifndef SPILLWAY_MOVING_H
 #define SPILLWAY_MOVING_H
 
+#include "core/base/deadline.h"
 #include "core/budget/terms.h"
 #include "core/memory/move/movable.h"
 
-/* Promotions, and what makes room for them, are not worth more than a lull for so long. */
-#define MOVING_PATIENCE_NS 500000000ull
-
-/* Returns whether there is too much just now, whatever terms a plan was made under. */
-bool moving_is_over_limit(struct device *device);
+/* Returns how long a good moment is waited for: once, however many plans a move takes. */
+struct deadline moving_deadline(const struct terms *terms);
 /* Has so much of the choice leave, at a lull, while the device is within its limit. */
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice);
 /*
- * Has so much of what is coldest leave, and insists on it once demote_deadline has passed.
- * is_wanted: whether it still is; NULL: whatever happens. *done: so many bytes more have left, of a
- * plan that failed in its midst, too.
+ * Has so much of what is coldest leave, while the device is beyond its limit, and insists on it once
+ * the deadline has passed. A failure begins a new one, as of all that follow.
  */
 enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
-                                bool (*is_wanted)(struct device *device), uint64_t *done);
+                                struct deadline *until);
+/*
+ * Does the same for a call that waits, whatever the limit. *done: so many bytes more have left, of a plan
+ * that failed in its midst, too.
+ */
+enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,
+                                   struct deadline *until, uint64_t *done);
 /* Brings so much of the choice to the device. Returns MOVE_SOON also where nothing of it fits. */
 enum move_pending moving_promote(struct device *device, const struct terms *terms, uint64_t bytes,
-                                 const struct choice *choice);
+                                 const struct choice *choice, struct deadline *until);
 /* Brings the choice to the device at once, to stay there. *lacks: there is no memory to move it to. */
 enum move_pending moving_pin(struct device *device, const struct terms *terms,
                              const struct choice *choice, bool is_exportable, bool *lacks);

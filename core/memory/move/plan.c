@@ -1,6 +1,9 @@
 /* Plans. Rules: by the mover thread, inside the user's process. */
 #include "core/memory/move/plan.h"
 
+#include <string.h>
+
+#include "core/base/clock.h"
 #include "core/base/lock.h"
 #include "core/memory/arena/mixed.h"
 #include "core/memory/alloc/reclaim.h"
@@ -42,16 +45,16 @@ void plan_each(struct device *device, enum segment_side side,
 		kinds[i]->choose(device, side, &all);
 }
 
-/*
- * Charges a chunk below the limit of the moment: it may have changed since the plan was begun. The
- * mover waits for nothing.
- */
-static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk)
+/* Charges a chunk. The mover waits for nothing; with the locks held it makes no room either. */
+static int charge(const struct plan *plan, struct device *device, const struct chunk *chunk,
+                  bool is_locked)
 {
 	struct reclaim without_waiting = {.device = device, .terms = plan->terms};
 
 	if (chunk->side == SEGMENT_ON_HOST)
-		return reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
+		return is_locked
+		           ? device_charge_host(device, chunk->size, plan->host_limit)
+		           : reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
 	/* Memory to be pinned is no less wanted while the job is evicted. */
 	return plan->pins ? device_charge(device, chunk->size)
 	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
@@ -59,7 +62,7 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 
 /* Returns MOVE_NONE, or why there is none. */
 static enum move_pending get_memory(const struct plan *plan, struct device *device,
-                                    struct chunk *chunk)
+                                    struct chunk *chunk, bool is_locked)
 {
 	enum move_pending full =
 	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
@@ -67,7 +70,7 @@ static enum move_pending get_memory(const struct plan *plan, struct device *devi
 
 	if (spare_take(device, chunk, &chunk->handle, 1))
 		return MOVE_NONE;
-	if (charge(plan, device, chunk) != 0)
+	if (charge(plan, device, chunk, is_locked) != 0)
 		return full;
 	result = spare_create(device, chunk);
 	if (result == CUDA_SUCCESS)
@@ -95,9 +98,79 @@ void plan_drop(const struct plan *plan, struct device *device, const struct move
 
 void plan_cut(struct plan *plan, struct device *device, size_t count)
 {
-	for (size_t i = count; i < plan->count; i++)
+	for (size_t i = count; i < plan->made; i++)
 		plan_drop(plan, device, &plan->moves[i]);
+	plan->made = plan->made < count ? plan->made : count;
 	plan->count = count;
+}
+
+void plan_shift(struct plan *plan, size_t count)
+{
+	plan->count -= count;
+	plan->made -= count;
+	memmove(plan->moves, plan->moves + count, plan->count * sizeof(*plan->moves));
+	plan->moves[0].goes_on = false;
+}
+
+/* Makes the memory that the next move without any goes to. Returns why there is none. */
+static enum move_pending make_next(struct plan *plan, struct device *device, bool is_locked)
+{
+	struct move *m = &plan->moves[plan->made];
+	struct chunk chunk = plan_memory(m, plan->to);
+	uint64_t began = clock_now();
+	enum move_pending lacks;
+	double ns_per_byte;
+
+	chunk.is_exportable = plan->is_exportable;
+	lacks = get_memory(plan, device, &chunk, is_locked);
+	if (lacks != MOVE_NONE)
+		return lacks;
+	ns_per_byte = (double)(clock_now() - began) / (double)m->size;
+	if (ns_per_byte > plan->make_ns_per_byte)
+		plan->make_ns_per_byte = ns_per_byte;
+	m->to = chunk.handle;
+	plan->made++;
+	return MOVE_NONE;
+}
+
+bool plan_make(struct plan *plan, struct device *device)
+{
+	size_t first = plan->made;
+
+	if (first == plan->count)
+		return false;
+	plan->lacks = make_next(plan, device, false);
+	if (plan->lacks == MOVE_NONE)
+		return true;
+	while (plan->moves[first].goes_on)
+		first--;
+	plan_cut(plan, device, first);
+	return false;
+}
+
+bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns)
+{
+	const struct move *next = &plan->moves[plan->made];
+
+	return plan->made < plan->count &&
+	       plan->make_ns_per_byte * (double)next->size <= (double)ns &&
+	       make_next(plan, device, true) == MOVE_NONE;
+}
+
+size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes)
+{
+	size_t end = first, i = first;
+	uint64_t sum = 0;
+
+	while (i < plan->count) {
+		do
+			sum += plan->moves[i++].size;
+		while (i < plan->count && plan->moves[i].goes_on);
+		if (end != first && sum > bytes)
+			break;
+		end = i;
+	}
+	return end;
 }
 
 static bool look_locked(const struct plan *plan, struct device *device, struct move *m)
@@ -110,25 +183,18 @@ static bool look_locked(const struct plan *plan, struct device *device, struct m
 	return can_move;
 }
 
-enum added { ADDED, LEFT_OUT, NO_MEMORY };
-
-static enum added add(struct plan *plan, struct device *device, const struct candidate *candidate)
+/* Adds a move, if what is there can be moved: it may have gone meanwhile. */
+static bool add(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	struct move *m = &plan->moves[plan->count];
-	struct chunk chunk;
 
+	if (plan->count == MOVES_MAX)
+		return false;
 	*m = (struct move){.kind = candidate->kind, .address = candidate->address};
-	/* It may have gone meanwhile; what is planned is looked at again. */
-	if (plan->count == MOVES_MAX || !look_locked(plan, device, m))
-		return LEFT_OUT;
-	chunk = plan_memory(m, plan->to);
-	chunk.is_exportable = plan->is_exportable;
-	plan->lacks = get_memory(plan, device, &chunk);
-	if (plan->lacks != MOVE_NONE)
-		return NO_MEMORY;
-	m->to = chunk.handle;
+	if (!look_locked(plan, device, m))
+		return false;
 	plan->count++;
-	return ADDED;
+	return true;
 }
 
 /* Returns whether the address is among the first `count` moves. */
@@ -142,12 +208,10 @@ static bool has(const struct plan *plan, size_t count, CUdeviceptr address)
 }
 
 /* Adds all of an allocation, or nothing. */
-static enum added add_whole(struct plan *plan, struct device *device,
-                            const struct candidate *candidate)
+static void add_whole(struct plan *plan, struct device *device, const struct candidate *candidate)
 {
 	const struct movable_kind *kind = candidate->kind;
 	size_t before = plan->count;
-	enum added added = LEFT_OUT;
 	struct choice whole;
 
 	whole.count = 0;
@@ -157,13 +221,12 @@ static enum added add_whole(struct plan *plan, struct device *device,
 		kind->release(device);
 	}
 	for (size_t i = 0; i < whole.count; i++) {
-		added = add(plan, device, &whole.of[i]);
-		if (added != ADDED) {
-			plan_cut(plan, device, before);
-			return added;
+		if (!add(plan, device, &whole.of[i])) {
+			plan->count = before;
+			break;
 		}
+		plan->moves[plan->count - 1].goes_on = i != 0;
 	}
-	return added;
 }
 
 static uint64_t bytes_of(const struct plan *plan)
@@ -175,29 +238,26 @@ static uint64_t bytes_of(const struct plan *plan)
 	return bytes;
 }
 
-enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-                            uint64_t bytes, uint64_t most)
+void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+               uint64_t bytes)
 {
 	uint64_t planned = 0;
 
-	plan->count = 0;
-	plan->lacks = MOVE_NONE;
 	plan->is_whole = !plan->pins && !mixed_is_possible(device, plan->terms);
+	if (plan->to == SEGMENT_ON_HOST)
+		plan->host_limit = terms_host_limit(plan->terms, device);
 	for (size_t i = 0; i < choice->count && planned < bytes; i++) {
 		const struct candidate *c = &choice->of[i];
-		enum added added;
 
-		if (planned && planned + c->size > most)
-			continue;
 		/* What comes back must fit; what leaves must be enough. */
 		if (plan->to == SEGMENT_ON_DEVICE && !plan->pins && planned + c->size > bytes)
 			continue;
-		added = plan->is_whole ? add_whole(plan, device, c) : add(plan, device, c);
-		if (added == NO_MEMORY)
-			break;
+		if (plan->is_whole)
+			add_whole(plan, device, c);
+		else
+			add(plan, device, c);
 		planned = bytes_of(plan);
 	}
-	return plan->lacks;
 }
 
 /*
@@ -257,11 +317,11 @@ static size_t keep_whole(struct plan *plan, struct device *device, size_t count)
 	return still;
 }
 
-size_t plan_check(struct plan *plan, struct device *device)
+size_t plan_check(struct plan *plan, struct device *device, size_t count)
 {
 	size_t still = 0;
 
-	for (size_t i = 0; i < plan->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct move m = plan->moves[i];
 
 		if (!is_still(plan, device, &m))

@@ -1,7 +1,7 @@
 /*
- * A plan: which pieces of memory go where, with the physical memory they go to. Made while the
- * program works; carried out in a closure (closure.h). There is one mover, and so one plan at a
- * time.
+ * A plan: which pieces of memory go where, with the physical memory they go to. It is carried out
+ * slice by slice, in closures (closure.h); the memory is made ahead while the program works, and
+ * while earlier slices are copied. There is one mover, and so one plan at a time.
  */
 #ifndef SPILLWAY_PLAN_H
 #define SPILLWAY_PLAN_H
@@ -20,16 +20,22 @@ const struct movable_kind *plan_kind_at(CUdeviceptr address);
 struct plan {
 	struct move moves[MOVES_MAX];
 	size_t count;
+	size_t made;               /* the first so many have memory to go to */
 	const struct terms *terms; /* it was made under */
 	enum segment_side to;
 	bool is_exportable, pins;
 	bool is_whole;  /* no allocation in part; plan_fill() decides */
 	bool spares_go; /* room is wanted: what becomes free is not kept */
+	bool is_gentle; /* the program works at least half of the time meanwhile */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
+	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */
+	double make_ns_per_byte;                  /* what making memory took at worst */
 	enum move_pending lacks;                  /* why there was no more memory to move to */
 	/* What became of it. */
 	uint64_t moved;     /* bytes */
+	uint64_t began_ns;  /* on CLOCK_MONOTONIC: when it was begun to be carried out */
 	uint64_t closed_ns; /* for which the gate was held */
+	uint64_t idle_ns;   /* for which nothing ran, of that */
 };
 
 /*
@@ -40,19 +46,33 @@ void plan_choose(struct device *device, enum segment_side side, struct choice *c
 /* Calls this with each piece that is movable and on this side, of whatever kind. */
 void plan_each(struct device *device, enum segment_side side,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
+/* Adds what is chosen, `bytes` of it, as far as it can be moved now. */
+void plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
+               uint64_t bytes);
 /*
- * Adds what is chosen, `bytes` of it, but no more than `most` at once, as far as there is memory to
- * go to: below the limit of the moment on the device, below host_limit on the host. Returns why
- * there was no more of it, or MOVE_NONE.
+ * Makes the memory that one more move goes to: below the limit of the moment on the device, below
+ * host_limit on the host. Returns false where nothing is to be made, or can be: plan->lacks says
+ * why, and what has no memory is left out.
  */
-enum move_pending plan_fill(struct plan *plan, struct device *device, const struct choice *choice,
-                            uint64_t bytes, uint64_t most);
+bool plan_make(struct plan *plan, struct device *device);
+/*
+ * Makes it where that is expected to take no longer than this, with the locks held. Returns false
+ * where it has not.
+ */
+bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns);
+/*
+ * Returns where the slice ends that begins with this move, for a closure that copies so many bytes;
+ * it has those that move together, at the least.
+ */
+size_t plan_slice(const struct plan *plan, size_t first, uint64_t bytes);
 /* Returns the physical memory that a move is for on this side: what it leaves there, or needs. */
 struct chunk plan_memory(const struct move *move, enum segment_side side);
 /* Drops a move: the memory it was to go to is free. */
 void plan_drop(const struct plan *plan, struct device *device, const struct move *move);
 /* Leaves out the moves from this one on. */
 void plan_cut(struct plan *plan, struct device *device, size_t count);
+/* Takes out the first so many, which have been carried out or dropped. */
+void plan_shift(struct plan *plan, size_t count);
 
 /*
  * Takes the locks of all kinds, and gives them back, around carrying it out, so that nothing else
@@ -60,7 +80,10 @@ void plan_cut(struct plan *plan, struct device *device, size_t count);
  */
 void plan_lock(struct device *device);
 void plan_unlock(struct device *device);
-/* Returns how many of its moves are still as planned, with the locks held; they are the first. */
-size_t plan_check(struct plan *plan, struct device *device);
+/*
+ * Returns how many of the first `count` moves are still as planned, with the locks held; they are
+ * put first.
+ */
+size_t plan_check(struct plan *plan, struct device *device, size_t count);
 
 #endif
