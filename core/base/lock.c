@@ -1,5 +1,33 @@
-/* Locks, as far as their rules are checked. Rules: nothing of it is in what is shipped. */
+/*
+ * Locks: how a quick one is waited for, and, in builds that check, what a thread holds. Rules: of the
+ * latter nothing is in what is shipped.
+ */
 #include "core/base/lock.h"
+
+#include <sched.h>
+
+#include "core/base/clock.h"
+
+/*
+ * Waits until the calling thread has it. By the kernel's clock, whichever is in use: it is no wait
+ * that anybody is to notice.
+ */
+void lock_quick_wait(struct quick_mutex *mutex)
+{
+	enum { LOOKS = 100, YIELDS = 200, NAP_NS = 20000, NAP_MOST_NS = 1000000 };
+	uint64_t nap_ns = NAP_NS;
+
+	for (int tries = 0; atomic_load_explicit(&mutex->is_taken, memory_order_relaxed) ||
+	                    !lock_quick_is_free(mutex);
+	     tries++) {
+		if (tries >= YIELDS) {
+			clock_of_kernel.wait(&mutex->is_taken, 1, clock_of_kernel.now() + nap_ns);
+			nap_ns = nap_ns < NAP_MOST_NS ? 2 * nap_ns : nap_ns;
+		} else if (tries >= LOOKS) {
+			sched_yield();
+		}
+	}
+}
 
 #ifdef SPILLWAY_CHECK_LOCKS
 

@@ -4,10 +4,14 @@
  */
 #include <string.h>
 
+#include "core/base/clock.h"
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/registry/registry.h"
 #include "core/registry/registry_private.h"
+
+#define LOOK_AGAIN_NS 1000000000ull
 
 static struct creation *find_creation(const struct registry *registry, const struct creation *like)
 {
@@ -25,7 +29,17 @@ static void end_creation(struct registry *registry, const struct creation *ended
 	while (*link != ended)
 		link = &(*link)->next;
 	*link = ended->next;
-	pthread_cond_broadcast(&registry->created);
+}
+
+/* Waits until a creation has ended, or for a while; with the lock held, but meanwhile. */
+static void wait_for_creation(struct registry *registry)
+{
+	uint32_t seen = atomic_load(&registry->created);
+	struct deadline until = DEADLINE_IN(LOOK_AGAIN_NS);
+
+	lock_release(&registry->lock);
+	deadline_wait(&until, &registry->created, seen);
+	lock_acquire(&registry->lock);
 }
 
 struct resource *registry_lookup_or_create(struct registry *registry, const char *container,
@@ -50,7 +64,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 			lock_release(&registry->lock);
 			return NULL;
 		}
-		condition_wait(&registry->created, &registry->lock);
+		wait_for_creation(registry);
 	}
 	if (found) {
 		lock_release(&registry->lock);
@@ -73,6 +87,7 @@ struct resource *registry_lookup_or_create(struct registry *registry, const char
 		found = resource_hold(made);
 	end_creation(registry, &mine);
 	lock_release(&registry->lock);
+	clock_in_use->wake(&registry->created);
 	if (unwanted && unwanted->type != type)
 		log_error("resource \"%s\": one of type %s was made, expected type %s", name,
 		          unwanted->type->name, type->name);

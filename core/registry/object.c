@@ -306,9 +306,14 @@ static struct object *create(struct registry *registry, const struct object_entr
 
 	if (!o)
 		return NULL;
-	*o =
-	    (struct object){.registry = registry, .address = entry->address, .flags = entry->flags};
+	/* Field by field: a compound literal is cleared by an instruction that takes as long as all. */
 	resource_init(&o->resource, entry->type);
+	o->registry = registry;
+	o->address = entry->address;
+	o->owner = o->owned = o->next = NULL;
+	o->link = NULL;
+	o->flags = entry->flags;
+	o->was_linked = false;
 	if (weight_of(o)) {
 		*weight_of(o) = entry->weight;
 		atomic_init(&((struct weighed *)o)->kept, NULL);

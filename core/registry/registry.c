@@ -23,7 +23,6 @@ struct registry *registry_create(const char *job, int process, int gpu)
 	registry->process = process;
 	registry->gpu = gpu;
 	lock_init(&registry->lock);
-	condition_init(&registry->created);
 	return registry;
 }
 
@@ -37,7 +36,6 @@ void registry_destroy(struct registry *registry)
 		free(known);
 	}
 	address_table_free(&registry->addresses);
-	pthread_cond_destroy(&registry->created);
 	lock_destroy(&registry->lock);
 	free(registry);
 }

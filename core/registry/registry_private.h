@@ -31,8 +31,8 @@ struct registry {
 	int process;
 	int gpu;
 	_Atomic uint64_t unique_names;  /* given so far */
-	LOCK_OF(REGISTRY) lock;         /* guards all below; never held while foreign code runs */
-	pthread_cond_t created;         /* a creation ended */
+	QUICK_LOCK_OF(REGISTRY) lock;   /* guards all below; never held while foreign code runs */
+	_Atomic uint32_t created;       /* changes when a creation has ended */
 	struct container *containers;   /* uthash */
 	struct container *found_last;   /* of them: mostly the next to be looked for; or NULL */
 	struct address_table addresses; /* of all containers */

@@ -254,6 +254,73 @@ START_TEST(what_keeps_the_rules_goes_on)
 }
 END_TEST
 
+/* --- quick ones --- */
+
+enum { COUNTERS_OF = 4, TIMES = 20000 };
+
+static struct {
+	QUICK_LOCK_OF(REGISTRY) lock;
+	uint64_t counted; /* under it */
+	_Atomic bool holds;
+} quick;
+
+static void *count_quickly(void *unused)
+{
+	for (int i = 0; i < TIMES; i++) {
+		lock_acquire(&quick.lock);
+		quick.counted++;
+		lock_release(&quick.lock);
+	}
+	return unused;
+}
+
+START_TEST(a_quick_one_has_one_holder)
+{
+	pthread_t threads[COUNTERS_OF];
+
+	lock_init(&quick.lock);
+	quick.counted = 0;
+	for (int i = 0; i < COUNTERS_OF; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, count_quickly, NULL), 0);
+	for (int i = 0; i < COUNTERS_OF; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(quick.counted, (uint64_t)COUNTERS_OF * TIMES);
+	lock_destroy(&quick.lock);
+}
+END_TEST
+
+static void *hold_for_long(void *unused)
+{
+	lock_acquire(&quick.lock);
+	atomic_store(&quick.holds, true);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	quick.counted++;
+	lock_release(&quick.lock);
+	return unused;
+}
+
+/* Nobody wakes who waits: he looks again, however long it takes. */
+START_TEST(a_quick_one_is_waited_for)
+{
+	pthread_t holder;
+
+	lock_init(&quick.lock);
+	quick.counted = 0;
+	atomic_store(&quick.holds, false);
+	ck_assert_int_eq(pthread_create(&holder, NULL, hold_for_long, NULL), 0);
+	while (!atomic_load(&quick.holds))
+		;
+	errno = 77;
+	lock_acquire(&quick.lock);
+	ck_assert_int_eq(errno, 77);
+	ck_assert_uint_eq(quick.counted, 1);
+	lock_release(&quick.lock);
+	ck_assert(lock_try(&quick.lock));
+	lock_release(&quick.lock);
+	pthread_join(holder, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("lock");
@@ -264,5 +331,7 @@ int main(void)
 	tcase_add_test(tests, a_wait_is_with_few);
 	tcase_add_test(tests, what_is_not_held_is_not_given_back);
 	tcase_add_test(tests, what_keeps_the_rules_goes_on);
+	tcase_add_test(tests, a_quick_one_has_one_holder);
+	tcase_add_test(tests, a_quick_one_is_waited_for);
 	return suite_run("lock", tests);
 }

@@ -54,8 +54,9 @@ struct serving {
 	struct reclaim reclaim;
 	struct lack lack;
 	struct making making;
-	bool in_arena; /* on the device, too; else the driver serves it there */
-	bool is_begun; /* the making */
+	struct arena *arena; /* the device's; NULL: it has none, or was not asked for it */
+	bool in_arena;       /* on the device, too; else the driver serves it there */
+	bool is_begun;       /* the making */
 	enum place place;
 	unsigned int tried; /* places: a bit each */
 	bool is_last;       /* all that was freed has been waited for */
@@ -146,7 +147,7 @@ static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
 		m->owner = allocation_create_elastic(s->context, m->size);
 		if (!m->owner)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		elastic_begin(m, arena_of(s->device), &s->terms);
+		elastic_begin(m, s->arena, &s->terms);
 		s->is_begun = true;
 	}
 	m->run.place = s->place == ON_HOST ? RUN_ON_HOST : RUN_ON_DEVICE;
@@ -354,13 +355,20 @@ static bool may_be_elastic(const struct device *device, struct pool *pool)
 	return pool_device(pool) == device && !capture_is_active() && pool_is_elastic(pool);
 }
 
+static bool has_arena(struct serving *s)
+{
+	if (!s->arena)
+		s->arena = arena_of(s->device);
+	return s->arena;
+}
+
 static bool lives_in_arena(struct serving *s)
 {
 	const struct vmem_request *asked = s->asked;
 
 	return vmem_is_elastic() && settings_of(s)->spill != SPILL_OFF &&
 	       device_can_hold(s->device, asked->size) &&
-	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && arena_of(s->device);
+	       (!asked->pool || may_be_elastic(s->device, asked->pool)) && has_arena(s);
 }
 
 /* Returns whether what the device has no room for may be on the host. */
@@ -388,7 +396,7 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 	if (s->place == ON_DEVICE)
 		return make_native(s, address);
 	/* Where it can come back from, if there is such a place. */
-	return arena_of(s->device) ? make_elastic(s, address) : spill_for_good(s, address);
+	return has_arena(s) ? make_elastic(s, address) : spill_for_good(s, address);
 }
 
 /*
@@ -499,6 +507,7 @@ CUresult vmem_allocate(const struct vmem_request *asked, CUdeviceptr *address)
 	measured_catch_up(s.device);
 	s.lack.bytes = 0;
 	s.has_terms = s.is_begun = s.is_last = false;
+	s.arena = NULL;
 	result = allocate(&s, address);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		refusal_note(s.device, asked->size);

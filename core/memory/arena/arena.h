@@ -51,7 +51,7 @@ struct arena {
 	struct address_space space;
 	struct slabs slabs;
 	_Atomic uint64_t on_host; /* bytes on the host that could come back to the device */
-	LOCK_OF(ARENA) lock;
+	QUICK_LOCK_OF(ARENA) lock;
 	bool is_slab_made[SLAB_CLASSES]; /* of this class a thread makes one; under the lock */
 	_Atomic uint32_t
 	    slabs_made; /* changes when one is, or cannot be: for those who wait for it */
