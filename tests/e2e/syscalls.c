@@ -1,12 +1,13 @@
 /*
  * syscalls FILE COMMAND...: runs COMMAND and writes to FILE one line per system call of it and of its
- * children: "open PATH", "shared mapping", "private mapping" or the call's number. Exit status: the
- * command's; 77 where programs must not be traced.
+ * children: "open PATH", "shared mapping", "private mapping", "timed wait" (by futex) or the call's number. Exit status:
+ * the command's; 77 where programs must not be traced.
  *
  * TRACED_PRELOAD is the command's LD_PRELOAD, so that this program runs without.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,6 +67,9 @@ static void note(pid_t pid)
 #endif
 	else if (info.number == SYS_mmap)
 		fprintf(out, "%s mapping\n", info.argument[3] & MAP_SHARED ? "shared" : "private");
+	else if (info.number == SYS_futex &&
+	         (info.argument[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && info.argument[3])
+		fprintf(out, "timed wait\n");
 	else
 		fprintf(out, "%d\n", (int)info.number);
 }

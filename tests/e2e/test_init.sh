@@ -12,33 +12,44 @@ number() { # number NAME: as <sys/syscall.h> has it
 	printf '#include <sys/syscall.h>\nN SYS_%s\n' "$1" | ${CC:-cc} -E -P - | sed -n 's/^N //p'
 }
 
-# trace NAME COMMAND...: its system calls in $scratch/NAME, in order
+# trace NAME COMMAND...: its system calls in $scratch/NAME, in order; with $settings and $preload
 trace() {
 	name=$1
 	shift
 	rc=0
-	TRACED_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$build/tests/e2e/syscalls" "$scratch/$name" "$@" >"$scratch/said" 2>&1 || rc=$?
+	# shellcheck disable=SC2086 # none or one
+	env $settings ${preload:+TRACED_PRELOAD="$preload"} LD_LIBRARY_PATH="$softgpu" \
+		"$build/tests/e2e/syscalls" "$scratch/$name" "$@" >"$scratch/said" 2>&1 || rc=$?
 	if [ $rc -eq 77 ]; then
 		echo "programs must not be traced here"
 		exit 77
 	fi
 	same "$name: exit status of $*: $(cat "$scratch/said")" 0 $rc
 }
-first() { # first FILE NUMBER: the line of the first such call, or nothing
+first() { # first FILE LINE: the number of the first such line, or nothing
 	grep -n -x -m 1 "$2" "$scratch/$1" | cut -d: -f1
 }
 
-for job in unnamed limited paced; do
+settings='' preload=''
+trace without "$build/tests/e2e/entry" --init
+preload=$shim
+for job in unnamed named limited paced; do
+	most=180 # system calls more than without us, 40 of which load libraries
 	case $job in
 	unnamed) settings= ;;
+	named) settings=SPILLWAY_JOB=named ;;
 	limited) settings=SPILLWAY_MEMORY_LIMIT=64MiB ;;
-	paced) settings=SPILLWAY_SHARE=50 ;;
+	paced) settings=SPILLWAY_SHARE=50 most=250 ;;
 	esac
-	# shellcheck disable=SC2086 # none or one
-	trace $job env $settings "$build/tests/e2e/allocate" --count 1
+	trace "$job" "$build/tests/e2e/allocate" --count 1
 	grep -q "^open $SPILLWAY_STATE_DIR" "$scratch/$job" || fail "$job: took no part in a job"
 	same "$job: calls of membarrier" 0 "$(grep -c -x "$(number membarrier)" "$scratch/$job" || true)"
-	watched=$(first $job "$(number inotify_init1)")
-	slept=$(first $job "$(number clock_nanosleep)")
+	watched=$(first "$job" "$(number inotify_init1)")
+	slept=$(first "$job" "timed wait")
 	[ -z "$watched" ] || [ "${slept:-$watched}" -lt "$watched" ] || fail "$job: files are watched from the start"
+
+	trace "$job" "$build/tests/e2e/entry" --init
+	# Until the helper sleeps; then cuInit is over, and time counts.
+	more=$(($(sed '/^timed wait$/q' "$scratch/$job" | wc -l) - $(wc -l <"$scratch/without")))
+	[ "$more" -lt $most ] || fail "$job: $more system calls more than without us, expected fewer than $most"
 done
