@@ -434,6 +434,73 @@ START_TEST(errors_count_as_done)
 }
 END_TEST
 
+static struct burst *follow(struct busy *busy, int stream)
+{
+	return busy_follow(busy, context, stream_at(stream), 1, 10000, now_ns());
+}
+
+static CUresult no_query(CUevent event)
+{
+	(void)event;
+	ck_abort_msg("an event is asked");
+}
+
+static CUresult no_record(CUevent event, CUstream stream)
+{
+	(void)event, (void)stream;
+	ck_abort_msg("an event is recorded");
+}
+
+/* Only right behind another launch, and only one at a time. */
+START_TEST(who_follows_calls_no_driver)
+{
+	struct busy *busy = busy_create();
+	struct burst *first, *second;
+
+	start();
+	ck_assert_ptr_null(follow(busy, 0));
+	first = busy_before(busy, context, stream_at(0), 1, 10000, now_ns());
+	ck_assert_ptr_null(follow(busy, 0));
+	busy_after(first, 10000, now_ns());
+	driver.cuEventQuery = no_query;
+	driver.cuStreamQuery = no_such_stream;
+	driver.cuEventRecord = no_record;
+	second = follow(busy, 0);
+	ck_assert_ptr_eq(second, first);
+	ck_assert_ptr_null(follow(busy, 0));
+	ck_assert_ptr_null(follow(busy, 1));
+	busy_followed(second);
+	ck_assert_ptr_nonnull(follow(busy, 0));
+	busy_followed(first);
+	ck_assert_uint_eq(busy_open_round(busy)->tally.launches, 3);
+	model.now_ms += 0.02;
+	ck_assert_ptr_null(follow(busy, 0));
+	free(busy);
+}
+END_TEST
+
+/* What is on its way to the driver runs, for whoever asks, and is charged in the end. */
+START_TEST(who_follows_has_not_run_dry_meanwhile)
+{
+	struct busy *busy = busy_create();
+	uint64_t measured_ns = 0;
+	struct burst *burst;
+
+	start();
+	launch(busy, context, 0, 0.01);
+	burst = follow(busy, 0);
+	ck_assert_ptr_nonnull(burst);
+	model.now_ms += 1;
+	ck_assert(!busy_open_round_is_done(busy));
+	ck_assert(busy_close_round(busy, context, now_ns()));
+	ck_assert(collect(busy, &measured_ns));
+	busy_followed(burst);
+	ck_assert(!collect(busy, &measured_ns));
+	ck_assert_uint_eq(measured_ns, 20000);
+	free(busy);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("busy");
@@ -450,5 +517,7 @@ int main(void)
 	tcase_add_test(tests, a_context_that_stays_has_lost_nothing);
 	tcase_add_test(tests, a_stream_that_goes_is_not_asked_any_more);
 	tcase_add_test(tests, errors_count_as_done);
+	tcase_add_test(tests, who_follows_calls_no_driver);
+	tcase_add_test(tests, who_follows_has_not_run_dry_meanwhile);
 	return suite_run("busy", tests);
 }
