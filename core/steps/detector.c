@@ -23,14 +23,21 @@ enum {
  */
 static const uint64_t trust_units_ns = 1000000000, trust_ns = 2000000000, decide_ns = 10000000000;
 
-/* Seeks with an empty history. */
-static void seek_anew(struct step_detector *d)
+/* Seeks with what functions are known, and no launch. */
+static void seek_on(struct step_detector *d)
 {
-	memset(&d->history, 0, sizeof(d->history));
+	d->history.event_count = d->history.unwritten = 0;
 	d->newest_function = STEP_NONE;
 	d->phase = STEP_SEEKING;
 	d->next_look = FIRST_LOOK;
 	d->failed = 0;
+}
+
+/* Seeks with an empty history. */
+static void seek_anew(struct step_detector *d)
+{
+	memset(&d->history, 0, sizeof(d->history));
+	seek_on(d);
 }
 
 struct step_detector *step_create(void)
@@ -68,12 +75,7 @@ static void mute_unit(struct step_detector *d)
 		function->muted |= function->covers;
 		function->launches = function->reshaped = function->idle_us = 0;
 	}
-	history->has_muted = true;
-	history->event_count = history->unwritten = 0;
-	d->newest_function = STEP_NONE;
-	d->phase = STEP_SEEKING;
-	d->next_look = FIRST_LOOK;
-	d->failed = 0;
+	seek_on(d);
 }
 
 /* --- whether to trust it --- */
@@ -105,7 +107,7 @@ static void try_on(struct step_detector *d, uint64_t now_ns)
 	if (ns < trust_ns && (ns < trust_units_ns || d->true_unit <= TRUST_UNITS) &&
 	    d->true_unit <= MANY_UNITS)
 		return;
-	if (d->history.has_muted && d->true_unit <= d->pattern.units + MUTED_UNITS)
+	if (d->true_unit <= d->pattern.units + MUTED_UNITS)
 		return;
 	if (d->is_loop || !step_has_muted(d) ||
 	    d->stray * 100ull > launches * (uint64_t)STRAY_PERCENT) {
@@ -171,9 +173,7 @@ static void seek(struct step_detector *d)
 {
 	struct step_history *history = &d->history;
 
-	/* By grids it is the very same each time. */
-	if (step_history_find(history, &d->pattern) &&
-	    (!d->by_shape || d->pattern.alike * 2 > d->pattern.units)) {
+	if (step_history_find(history, &d->pattern)) {
 		believe(d);
 		return;
 	}

@@ -77,7 +77,6 @@ struct step_history {
 	uint16_t slots[STEP_SLOTS]; /* index of a function + 1 */
 	uint32_t function_count, event_count;
 	uint32_t unwritten; /* launches since the newest event */
-	bool has_muted;
 	struct step_event events[STEP_EVENTS];
 };
 
@@ -89,7 +88,6 @@ struct step_pattern {
 	uint32_t covering; /* functions that are in most units */
 	uint32_t steady;   /* functions that keep their number */
 	uint32_t returns, units;
-	uint32_t length, alike; /* launches of most units, by a vote, and its votes */
 	uint32_t events,
 	    launches; /* from the first return to the last; launches: those not written included */
 	uint64_t ns;  /* likewise */
@@ -123,7 +121,7 @@ struct step_detector {
 	/* --- the unit --- */
 	uint32_t unit;      /* its number, of all that the anchor closed */
 	uint32_t true_unit; /* likewise, of those that are units */
-	uint32_t unit_position, late_position;
+	uint32_t late_position;
 	uint32_t true_position;           /* where the newest that is a unit ended */
 	uint64_t unit_begun_ns;           /* 0: not known */
 	uint32_t covered;                 /* of the functions that most units have */
@@ -175,8 +173,7 @@ bool step_history_thin(struct step_history *history);
  */
 bool step_history_find(struct step_history *history, struct step_pattern *pattern);
 /*
- * Returns whether `a` is the better anchor: rather what is always launched with one grid, and after
- * which most time passes, because there steps end.
+ * Returns whether `a` is the better anchor: more time passes after it, because there steps end.
  */
 bool step_is_better(const struct step_function *a, const struct step_function *b);
 

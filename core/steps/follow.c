@@ -29,7 +29,6 @@ static void begin_unit(struct step_detector *d, uint64_t now_ns)
 	d->covered = d->odd = d->excess = d->excess_launches = d->excess_usual = d->visitor_count =
 	    d->closers_seen = 0;
 	d->unit_begun_ns = now_ns;
-	d->unit_position = d->position;
 	d->late_position =
 	    d->position + LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
 }

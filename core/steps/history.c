@@ -67,8 +67,6 @@ static bool is_reshaped(const struct step_function *function)
 
 bool step_is_better(const struct step_function *a, const struct step_function *b)
 {
-	if (is_reshaped(a) != is_reshaped(b))
-		return is_reshaped(b);
 	return (uint64_t)a->idle_us * b->launches > (uint64_t)b->idle_us * a->launches;
 }
 
@@ -132,7 +130,6 @@ bool step_history_thin(struct step_history *history)
 		return false;
 	for (uint32_t i = 0; i < found - 2 && left > STEP_EVENTS / 2; i++) {
 		history->functions[order[i].function].muted = true;
-		history->has_muted = true;
 		left -= order[i].launches;
 	}
 	close_ranks(history);
@@ -200,18 +197,11 @@ static bool returns_evenly(const struct step_history *history, struct step_patte
 	return in_long * 4ull <= pattern->launches;
 }
 
-static void vote(uint32_t number, uint32_t *usual, uint32_t *votes)
-{
-	if (!*votes)
-		*usual = number;
-	*votes += *usual == number ? 1 : -1u;
-}
-
 /* Counts what is in an interval, if it is a unit. */
 static bool count_interval(struct step_history *history, const struct step_pattern *pattern,
                            const struct interval *interval)
 {
-	uint32_t covered = 0, usual, votes;
+	uint32_t covered = 0;
 	bool is_unit;
 
 	for (uint32_t i = interval->from; i < interval->to; i++) {
@@ -225,11 +215,9 @@ static bool count_interval(struct step_history *history, const struct step_patte
 		struct step_count *count = &history->functions[history->events[i].function].count;
 
 		if (is_unit && count->now) {
-			usual = count->usual;
-			votes = count->votes;
-			vote(count->now, &usual, &votes);
-			count->usual = (uint16_t)usual;
-			count->votes = (uint16_t)votes;
+			if (!count->votes)
+				count->usual = count->now;
+			count->votes += count->usual == count->now ? 1 : UINT16_MAX;
 			count->total += count->now;
 			count->present++;
 		}
@@ -244,13 +232,9 @@ static void count_units(struct step_history *history, struct step_pattern *patte
 	struct interval interval = {0};
 
 	clear_counts(history);
-	pattern->units = pattern->alike = 0;
-	while (next_interval(history, pattern->anchor, &interval)) {
-		if (!count_interval(history, pattern, &interval))
-			continue;
-		pattern->units++;
-		vote(interval.launches, &pattern->length, &pattern->alike);
-	}
+	pattern->units = 0;
+	while (next_interval(history, pattern->anchor, &interval))
+		pattern->units += count_interval(history, pattern, &interval);
 }
 
 /* Finds out which functions are in most units. Returns how often these are in the history. */
@@ -305,8 +289,8 @@ static bool judge(struct step_history *history, struct step_pattern *pattern)
 		return false;
 	cover(history, pattern);
 	cast(history, pattern);
-	/* By chance functions come in any number. */
-	if (pattern->length == 1)
+	/* By chance functions come in any number; and of what does everything, grids tell more. */
+	if (pattern->covering == 1)
 		return !is_reshaped(&history->functions[pattern->anchor]);
 	return pattern->steady * 3 >= pattern->covering;
 }
