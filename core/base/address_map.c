@@ -297,14 +297,14 @@ bool address_map_remove(uint64_t first, const void *owner)
 
 /* Finds the owner for address_map_hold(), with the lock held. */
 static void *hold_within(uint64_t first, uint64_t last, enum address_kind kind,
-                         bool (*hold)(void *owner))
+                         bool (*hold)(void *owner, void *cookie), void *cookie)
 {
 	for (uint64_t at = first; at <= last; at = (piece_of(at) + 1) << PIECE_BITS) {
 		struct node *node = node_at(at);
 
 		for (; node && atomic_load(&node->first) <= last; node = atomic_load(&node->next)) {
 			if (atomic_load(&node->kind) == (int)kind &&
-			    (!hold || hold(atomic_load(&node->owner))))
+			    (!hold || hold(atomic_load(&node->owner), cookie)))
 				return atomic_load(&node->owner);
 		}
 	}
@@ -312,7 +312,7 @@ static void *hold_within(uint64_t first, uint64_t last, enum address_kind kind,
 }
 
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
-                       bool (*hold)(void *owner))
+                       bool (*hold)(void *owner, void *cookie), void *cookie)
 {
 	struct address_range found;
 	void *owner;
@@ -321,7 +321,7 @@ void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
 	    (size == 1 && (!address_map_find(first, &found) || found.kind != kind)))
 		return NULL;
 	lock_acquire(&lock);
-	owner = hold_within(first, first + size - 1, kind, hold);
+	owner = hold_within(first, first + size - 1, kind, hold, cookie);
 	lock_release(&lock);
 	return owner;
 }

@@ -41,6 +41,6 @@ bool address_map_find(uint64_t address, struct address_range *found);
  * lock is taken.
  */
 void *address_map_hold(uint64_t first, uint64_t size, enum address_kind kind,
-                       bool (*hold)(void *owner));
+                       bool (*hold)(void *owner, void *cookie), void *cookie);
 
 #endif

@@ -45,7 +45,6 @@ enum {
 	X(NVML,         NOTHING, "what a process without CUDA tells those who ask NVML") \
 	/* what is moved, and what stands beside it */ \
 	X(IMPORT_TURN,  NOTHING, "whose turn it is to open or close memory of other processes") \
-	X(IMPORTS,      NOTHING, "memory of other processes, by address") \
 	X(EXPORTS,      DRIVER,  "memory that other processes were given") \
 	X(MOVER,        NOTHING, "what the mover is asked for") \
 	X(LULL,         NOTHING, "that a moment for moving has come") \

@@ -62,9 +62,10 @@ static void expect(uint64_t address)
 	ck_assert_int_eq(found.kind, known->kind);
 }
 
-static bool agree(void *owner)
+static bool agree(void *owner, void *cookie)
 {
 	(void)owner;
+	(void)cookie;
 	return true;
 }
 
@@ -76,7 +77,8 @@ static void expect_held(const struct address_range *range)
 		is_there |= model[i].size && model[i].kind == range->kind &&
 		            range->first < model[i].first + model[i].size &&
 		            model[i].first < range->first + range->size;
-	ck_assert_int_eq(address_map_hold(range->first, range->size, range->kind, agree) != NULL,
+	ck_assert_int_eq(address_map_hold(range->first, range->size, range->kind, agree, NULL) !=
+	                     NULL,
 	                 is_there);
 }
 
@@ -143,8 +145,8 @@ START_TEST(what_is_no_address_is_refused)
 	ck_assert(!address_map_find(end, &found));
 	ck_assert(!address_map_find(UINT64_MAX, &found));
 	ck_assert(!address_map_remove(UINT64_MAX, model));
-	ck_assert_ptr_null(address_map_hold(UINT64_MAX, 1, ADDRESS_OF_ARENA, agree));
-	ck_assert_ptr_null(address_map_hold(end - 1, 2, ADDRESS_OF_ARENA, agree));
+	ck_assert_ptr_null(address_map_hold(UINT64_MAX, 1, ADDRESS_OF_ARENA, agree, NULL));
+	ck_assert_ptr_null(address_map_hold(end - 1, 2, ADDRESS_OF_ARENA, agree, NULL));
 	ck_assert(address_map_remove(end - 1, model));
 }
 END_TEST

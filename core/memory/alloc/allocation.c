@@ -45,15 +45,16 @@ static void map_leave(const struct allocation *a)
 	address_map_remove(a->address, a);
 }
 
-static bool hold_mapped(void *owner)
+static bool hold_mapped(void *owner, void *cookie)
 {
+	(void)cookie;
 	return resource_hold_if_alive(&((struct allocation *)owner)->resource);
 }
 
 /* Returns the first allocation among these addresses, with a reference. */
 static struct allocation *mapped_within(CUdeviceptr address, size_t size)
 {
-	return address_map_hold(address, size, ADDRESS_OF_ALLOCATION, hold_mapped);
+	return address_map_hold(address, size, ADDRESS_OF_ALLOCATION, hold_mapped, NULL);
 }
 
 static uint64_t allocation_memory_used(const struct resource *resource)

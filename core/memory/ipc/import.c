@@ -193,7 +193,7 @@ static CUresult fetch_some(int fd, struct wire_request *request, struct opened *
 
 static CUresult fetch_all(int fd, struct wire_request *request, struct opened *m)
 {
-	uint64_t deadline = wire_deadline(WIRE_PATIENCE_NS);
+	struct deadline until = DEADLINE_IN(WIRE_PATIENCE_NS);
 
 	for (;;) {
 		struct wire_reply reply;
@@ -203,13 +203,10 @@ static CUresult fetch_all(int fd, struct wire_request *request, struct opened *m
 			return result;
 		if (m->bytes && m->mapped == m->bytes)
 			return CUDA_SUCCESS;
-		if (reply.status == WIRE_OK) {
-			deadline = wire_deadline(WIRE_PATIENCE_NS);
-			continue;
-		}
-		if (wire_deadline(0) > deadline)
+		if (reply.status == WIRE_OK)
+			until = DEADLINE_IN(WIRE_PATIENCE_NS);
+		else if (!deadline_nap(&until, BUSY_NS))
 			return CUDA_ERROR_MAP_FAILED;
-		deadline_sleep(BUSY_NS);
 	}
 }
 

@@ -21,9 +21,6 @@ static bool turn;
 static struct opened *by_key;    /* guarded by turn, as are the postponed: closed, but a capture */
 static struct opened *postponed; /* forbade to wait for who uses them */
 
-/* Keeps what is found by its address, for who has no turn. */
-static LOCK_OF(IMPORTS) leaving_lock = LOCK_FREE;
-
 void opened_take_turn(void)
 {
 	lock_acquire(&turn_lock);
@@ -53,18 +50,16 @@ static struct opened *find_at(CUdeviceptr address)
 	                                                                            : NULL;
 }
 
+/* Copies where it is, for who has no turn. */
+static bool copy_place(void *owner, void *place)
+{
+	*(struct ipc_place *)place = ((const struct opened *)owner)->place;
+	return true;
+}
+
 bool ipc_find(CUdeviceptr address, struct ipc_place *place)
 {
-	const struct opened *m = find_at(address);
-
-	if (!m)
-		return false;
-	lock_acquire(&leaving_lock);
-	m = find_at(address);
-	if (m)
-		*place = m->place;
-	lock_release(&leaving_lock);
-	return m != NULL;
+	return address_map_hold(address, 1, ADDRESS_OF_IMPORT, copy_place, place);
 }
 
 bool opened_enter(struct opened *m)
@@ -84,9 +79,7 @@ static void leave(struct opened *m)
 	struct leaving leaving;
 
 	HASH_DEL(by_key, m);
-	lock_acquire(&leaving_lock);
 	address_map_remove(m->place.base, m);
-	lock_release(&leaving_lock);
 	for (; m->opened > 0; m->opened--) {
 		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
 		side_left(&leaving, true);

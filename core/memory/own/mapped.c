@@ -41,8 +41,8 @@ static struct device *forget_mapped(CUdeviceptr address, CUdeviceptr end, uint64
 	struct device *device = NULL;
 	struct mapped_range *range;
 
-	while (address < end &&
-	       (range = address_map_hold(address, end - address, ADDRESS_OF_OWN, NULL)) != NULL) {
+	while (address < end && (range = address_map_hold(address, end - address, ADDRESS_OF_OWN,
+	                                                  NULL, NULL)) != NULL) {
 		address = range->address + range->size;
 		if (range->number > so_far) /* another thread was given the addresses meanwhile */
 			continue;
