@@ -3,12 +3,16 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
+#include "core/memory/arena/host_trial.h"
 #include "shim/real_dlopen.h"
 
 /*
@@ -88,6 +92,20 @@ static bool find(const char *asked, char *path, size_t size)
 	return found;
 }
 
+/* Says where the program lies that tries what a driver may not survive: beside this library. */
+static void name_trial(const char *library)
+{
+	char program[PATH_MAX];
+	const char *slash;
+	Dl_info self;
+
+	if (!dladdr((void *)name_trial, &self) || !(slash = strrchr(self.dli_fname, '/')))
+		return;
+	snprintf(program, sizeof(program), "%.*s/driver-trial", (int)(slash - self.dli_fname),
+	         self.dli_fname);
+	host_trial_by(program, library);
+}
+
 void *driver_open(const char *asked, char *found, size_t size)
 {
 	void *handle;
@@ -109,5 +127,6 @@ void *driver_open(const char *asked, char *found, size_t size)
 		dlclose(handle);
 		return NULL;
 	}
+	name_trial(found);
 	return handle;
 }

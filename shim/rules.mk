@@ -39,6 +39,15 @@ $(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BU
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
 		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(needed)
 
+# Tries what a driver may not survive, as a child of the user's process; starts on an older glibc, too.
+shim_trial := $(BUILD)/lib/driver-trial
+shim_out += $(shim_trial)
+
+$(shim_trial): $(BUILD)/shim/trial/driver_trial.o $(if $(SANITIZER),,$(BUILD)/shim/trial/start.o)
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(old_glibc_libs)
+
 # What a caller of dlopen("libcuda.so") gets; it finds the shim by SONAME beside it.
 $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so \
 		$(BUILD)/lib/libcuda.so.1

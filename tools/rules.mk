@@ -48,7 +48,7 @@ run-install: $(install_out)
 	@install -d $(DESTDIR)$(bindir) $(shim_dir)/softgpu $(shim_dir)/try $(doc_dir)
 	@install -m 755 $(BUILD)/spillway $(DESTDIR)$(bindir)/
 	@rm -f $(shim_dir)/libspillway*.so
-	@install -m 755 $(filter %.so,$(shim_out)) $(shim_dir)/
+	@install -m 755 $(filter %.so,$(shim_out)) $(shim_trial) $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
 	@install -m 755 $(softgpu_lib) $(shim_dir)/softgpu/
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so

@@ -44,7 +44,8 @@ static CUresult make_on_host(const struct chunk_source *source, struct chunk *ch
 
 	if (chunk->like)
 		prop.requestedHandleTypes = chunk->like->requestedHandleTypes;
-	if (!never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
+	if (!source->avoids_numa &&
+	    !never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
 		result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
 		note(source, &s->numa_error, result, PROVIDER_NUMA);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)

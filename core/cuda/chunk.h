@@ -23,6 +23,7 @@ struct chunk {
 struct chunk_source {
 	CUdevice device;
 	int ordinal, host_node;
+	bool avoids_numa; /* this driver does not survive being asked for it */
 	_Atomic uint32_t *numa_error; /* why HOST_NUMA memory is refused; 0: it is not */
 	struct counters *counters;    /* what works on the host, and why something does not */
 };

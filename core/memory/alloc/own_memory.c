@@ -9,6 +9,7 @@
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/own/own.h"
 
@@ -72,7 +73,8 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	struct device *device = m->device;
 	CUresult result;
 
-	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || is_for_export(m->prop))
+	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || is_for_export(m->prop) ||
+	    !host_trial_allows(device))
 		return false;
 	/* Told first is who is at its limit, not who is evicted. */
 	if (reason != SPILL_EVICTED && refusal_is_wanted(device, m->terms))

@@ -31,33 +31,15 @@ static bool has_vmm(const struct device *device)
 }
 
 /*
- * Returns whether chunks can be on the host. It is found by trying: a container's profile may
- * refuse what the driver and the device can do.
+ * Returns whether a side's granularity fits the arena: it must be a unit or divide it. Of memory on
+ * the host no more is asked here: making it is tried when it is needed (host_trial.h).
  */
-static bool has_host_memory(struct device *device)
+static bool fits_units(struct device *device, enum segment_side side)
 {
 	const struct chunk_source source = spare_source(device);
-	struct chunk chunk = {.size = ARENA_UNIT, .side = SEGMENT_ON_HOST};
-	CUresult result = chunk_make(&source, &chunk);
+	size_t size = chunk_granularity(&source, side, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
-	if (result == CUDA_SUCCESS)
-		chunk_release(&chunk);
-	return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/* Returns whether the device's granularity fits the arena: it must be a unit or divide it. */
-static bool fits_units(struct device *device)
-{
-	const struct chunk_source source = spare_source(device);
-
-	for (int side = 0; side <= SEGMENT_ON_HOST; side++) {
-		size_t size = chunk_granularity(&source, (enum segment_side)side,
-		                                CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-
-		if (!size || ARENA_UNIT % size)
-			return false;
-	}
-	return true;
+	return size && ARENA_UNIT % size == 0;
 }
 
 static bool make_table(struct arena *arena)
@@ -120,9 +102,9 @@ static enum elastic make(struct arena *arena, struct device *device)
 
 	if (spill != SPILL_AUTO && spill != SPILL_VMM)
 		return ELASTIC_SPILL;
-	if (!has_vmm(device) || !fits_units(device))
+	if (!has_vmm(device) || !fits_units(device, SEGMENT_ON_DEVICE))
 		return ELASTIC_NO_VMM;
-	if (!has_host_memory(device))
+	if (!fits_units(device, SEGMENT_ON_HOST))
 		return ELASTIC_NO_HOST;
 	arena->device = device;
 	if (!reserve(arena))
@@ -254,10 +236,10 @@ struct arena *arena_of(struct device *device)
 {
 	struct arena_range *range = &arena_ranges[device->id.ordinal];
 
-	if (arena_made(device))
-		return range->arena;
 	if (device_elastic(device) > ELASTIC_YES)
 		return NULL;
+	if (arena_made(device))
+		return range->arena;
 	lock_acquire(&lock);
 	if (!atomic_load(&range->base) && device_elastic(device) == ELASTIC_UNUSED) {
 		struct arena *arena = &arenas[device->id.ordinal];

@@ -8,7 +8,7 @@
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/mapping.h"
-#include "core/memory/arena/mixed.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/reach.h"
 #include "core/memory/arena/spare.h"
 
@@ -202,12 +202,6 @@ static bool is_mixed(const struct run *run)
 	return run->on_host && run->on_host < run->units * ARENA_UNIT;
 }
 
-/* Returns where the run's chunks on the host begin: behind those on the device. */
-static CUdeviceptr border_of(const struct run *run)
-{
-	return run_address(run->arena, run->first + run->units) - run->on_host;
-}
-
 static bool take_addresses(struct run *run)
 {
 	struct arena *arena = run->arena;
@@ -220,13 +214,6 @@ static bool take_addresses(struct run *run)
 	return run->first != ADDRESS_NONE;
 }
 
-/* Returns whether it may stay as it is, partly on the device and partly on the host. */
-static bool may_be_mixed(const struct run *run)
-{
-	mixed_try(run->arena->device, run->terms, border_of(run));
-	return mixed_is_possible(run->arena->device, run->terms);
-}
-
 CUresult run_place(struct run *run)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -235,7 +222,8 @@ CUresult run_place(struct run *run)
 	if (run->first == ADDRESS_NONE && !take_addresses(run))
 		return result;
 	result = place_chunks(run);
-	if (result != CUDA_SUCCESS || !is_mixed(run) || may_be_mixed(run))
+	if (result != CUDA_SUCCESS || !is_mixed(run) ||
+	    host_trial_may_mix(run->arena->device, run->terms))
 		return result;
 	/* All of it on the host, where the last one was. */
 	if (!clear(run->arena, run->first, run->done, run->terms)) {

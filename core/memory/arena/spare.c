@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/lock.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/budget/exported.h"
 
 enum { SIDES = 2, SIZES = 3, SPARES_MAX = 64, KEPT_MS = 1000, PREFILL = 4 };
@@ -75,14 +76,22 @@ unsigned int spare_take(struct device *device, const struct chunk *like,
 
 struct chunk_source spare_source(struct device *device)
 {
-	return (struct chunk_source){device->handle, device->id.ordinal, device->host_node,
-	                             &device->numa_error, device->statistics};
+	return (struct chunk_source){.device = device->handle,
+	                             .ordinal = device->id.ordinal,
+	                             .host_node = device->host_node,
+	                             .numa_error = &device->numa_error,
+	                             .counters = device->statistics};
 }
 
 CUresult spare_create(struct device *device, struct chunk *chunk)
 {
-	const struct chunk_source source = spare_source(device);
+	struct chunk_source source = spare_source(device);
 
+	if (chunk->side == SEGMENT_ON_HOST) {
+		if (!host_trial_allows(device))
+			return CUDA_ERROR_NOT_SUPPORTED;
+		source.avoids_numa = host_trial_of(device)->numa == TRIAL_CRASHED;
+	}
 	return chunk_make(&source, chunk);
 }
 

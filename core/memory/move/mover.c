@@ -22,7 +22,6 @@
 #include "core/memory/alloc/freed.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/arena.h"
-#include "core/memory/arena/mixed.h"
 #include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/answer.h"
@@ -130,8 +129,6 @@ static bool tend(struct device *device, bool grows)
 	placement_tend(device, &terms, charged, arena->on_host);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
-	if (charged > limit && mixed_is_unknown(device, &terms) && !capture_is_active())
-		mixed_find_out(device, &terms);
 	if (charged > limit)
 		return tend_beyond_limit(device, &terms, charged - limit);
 	t->is_shrinking = false;

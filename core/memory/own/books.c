@@ -93,7 +93,7 @@ void own_enter(const struct own_made *made, CUmemGenericAllocationHandle *handle
 			*handle = p->name;
 			own_recount(p);
 			if (own_is_ours(p->name) && made->side == SEGMENT_ON_HOST)
-				arena_of(made->device)->on_host += made->bytes;
+				arena_made(made->device)->on_host += made->bytes;
 		}
 		lock_release(&own_lock);
 	}
@@ -139,7 +139,7 @@ void own_forget(struct own *p)
 		device_note_pinned(p->device, -(int64_t)p->bytes);
 	own_unname(p);
 	if (own_is_ours(p->name) && p->side == SEGMENT_ON_HOST)
-		arena_of(p->device)->on_host -= p->bytes;
+		arena_made(p->device)->on_host -= p->bytes;
 	if (p->imported && p->charged)
 		device_count_elsewhere(p->device, -(int64_t)p->charged);
 	if (p->side == SEGMENT_ON_DEVICE && p->charged)

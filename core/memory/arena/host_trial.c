@@ -1,0 +1,298 @@
+/*
+ * Finding out about memory on the host. Rules: runs inside the user's process, within its calls and
+ * in the mover's thread, so the environment is not read: the program gets that of the process's
+ * start.
+ */
+#include "core/memory/arena/host_trial.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/child.h"
+#include "core/base/log.h"
+#include "core/base/own_file.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+
+#define CACHE "driver-trial"
+
+enum {
+	SECONDS_MAX = 60, /* for four processes that open a driver */
+	SAID_MAX = 256,
+	CACHE_MAX = 16384,
+	ENVIRONMENT_MAX = 256 << 10,
+	FIRST_THAT_SURVIVES = 13020, /* CUDA's version of R595 */
+};
+
+static struct {
+	char program[PATH_MAX], library[PATH_MAX];
+} by;
+
+static LOCK_OF(HOST_TRIAL) lock = LOCK_FREE;
+static struct host_trial known[DEVICE_MAX];
+static _Atomic bool is_known[DEVICE_MAX];
+
+void host_trial_by(const char *program, const char *driver_path)
+{
+	snprintf(by.program, sizeof(by.program), "%s", program);
+	snprintf(by.library, sizeof(by.library), "%s", driver_path);
+}
+
+static int driver_version(void)
+{
+	int version = 0;
+
+	return driver.cuDriverGetVersion(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+/* Fills in what is said of a kind; what is not named stays unknown. */
+static int answer_in(const char *text, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = text; (at = strstr(at, name)); at += length) {
+		if ((at != text && at[-1] != '\n' && at[-1] != ' ') || at[length] != ' ')
+			continue;
+		return strncmp(at + length + 1, "crash", 5) == 0 ? TRIAL_CRASHED
+		                                                 : atoi(at + length + 1);
+	}
+	return TRIAL_UNKNOWN;
+}
+
+static struct host_trial parse(const char *text)
+{
+	return (struct host_trial){answer_in(text, "numa"), answer_in(text, "host"),
+	                           answer_in(text, "copy"), answer_in(text, "mixed")};
+}
+
+/* --- what was found before --- */
+
+/* Writes what a line of the cache begins with: of what it says the answers. */
+static void write_key(const struct device *device, char *key, size_t size)
+{
+	char boot[SEGMENT_BOOT_ID_MAX];
+
+	segment_read_boot_id(boot);
+	snprintf(key, size, "boot %s driver %d gpu %s node %d:", boot, driver_version(),
+	         device->id.uuid, device->host_node);
+}
+
+static size_t read_cache(int directory, char *text, size_t size)
+{
+	int fd = own_file_open(directory, CACHE, O_RDONLY, 0);
+	ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = '\0';
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* Finds the device's line. Returns what follows the key, or NULL. */
+static const char *find_line(char *text, const char *key)
+{
+	char *line = strstr(text, key);
+
+	if (!line || (line != text && line[-1] != '\n'))
+		return NULL;
+	line += strlen(key);
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+static bool look_up(const char *key, struct host_trial *found)
+{
+	char text[CACHE_MAX];
+	int directory = directory_open(false, NULL, 0);
+	const char *line;
+
+	if (directory < 0)
+		return false;
+	read_cache(directory, text, sizeof(text));
+	close(directory);
+	line = find_line(text, key);
+	if (line)
+		*found = parse(line);
+	return line != NULL;
+}
+
+static bool write_all(int fd, const char *text)
+{
+	size_t size = strlen(text);
+
+	return write(fd, text, size) == (ssize_t)size;
+}
+
+/* Keeps a line, and those of others that are of this boot; another writer's may be lost. */
+static void keep(const char *key, const char *said)
+{
+	char text[CACHE_MAX], next[sizeof(CACHE) + 32];
+	int directory = directory_open(false, NULL, 0), fd;
+	bool is_whole;
+
+	if (directory < 0)
+		return;
+	snprintf(next, sizeof(next), CACHE ".%d", (int)getpid());
+	fd = openat(directory, next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		/* "boot ID" is the same for all that still count. */
+		size_t of_boot = strcspn(key + strlen("boot "), " ") + strlen("boot ");
+
+		read_cache(directory, text, sizeof(text));
+		is_whole = strncmp(text, key, of_boot) != 0 || write_all(fd, text);
+		is_whole =
+		    is_whole && write_all(fd, key) && write_all(fd, said) && write_all(fd, "\n");
+		close(fd);
+		if (!is_whole || renameat(directory, next, directory, CACHE) != 0)
+			unlinkat(directory, next, 0);
+	}
+	close(directory);
+}
+
+/* --- asking the program --- */
+
+/* Returns the process's first environment, as text and as pointers into it; the caller frees it. */
+static char **first_environment(const char *uuid)
+{
+	size_t words = 0, filled = 0, room = ENVIRONMENT_MAX / 8;
+	char **list = malloc(room * sizeof(*list) + ENVIRONMENT_MAX), *text;
+	int fd = list ? open("/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
+	static char alone[] = "SPILLWAY_DISABLE=1";
+	ssize_t got;
+
+	if (!list)
+		return NULL;
+	text = (char *)(list + room);
+	while (fd >= 0 && filled < ENVIRONMENT_MAX - 128 &&
+	       (got = read(fd, text + filled, ENVIRONMENT_MAX - 128 - filled)) > 0)
+		filled += (size_t)got;
+	if (fd >= 0)
+		close(fd);
+	text[filled] = '\0';
+	for (char *at = text; at < text + filled && words < room - 3; at += strlen(at) + 1) {
+		if (strncmp(at, "LD_PRELOAD=", 11) != 0 &&
+		    strncmp(at, "CUDA_VISIBLE_DEVICES=", 21) != 0)
+			list[words++] = at;
+	}
+	list[words++] = alone;
+	list[words] = text + filled + 1;
+	snprintf(list[words++], 120, "CUDA_VISIBLE_DEVICES=%s", uuid);
+	list[words] = NULL;
+	return list;
+}
+
+/* Returns whether the program said something, with its lines as words of one line. */
+static bool ask(const struct device *device, char *said, size_t size)
+{
+	char node[16];
+	char *arguments[] = {by.program, by.library, node, NULL};
+	char **environment = first_environment(device->id.uuid);
+	struct deadline until = DEADLINE_IN(SECONDS_MAX * (uint64_t)1000000000);
+	int status;
+
+	if (!environment)
+		return false;
+	snprintf(node, sizeof(node), "%d", device->host_node);
+	status = child_run(by.program, arguments, environment, said, size, &until);
+	free(environment);
+	for (char *c = said; *c; c++)
+		*c = *c == '\n' ? ' ' : *c;
+	if (status != 0)
+		log_once(LOG_INFO,
+		         "gpu %d: what the driver does with memory on the host could "
+		         "not be tried (%s: error %d)",
+		         device->id.ordinal, by.program, status);
+	return status == 0 && *said;
+}
+
+/* What is done where nothing could be tried. */
+static struct host_trial untried(void)
+{
+	bool survives = driver_version() >= FIRST_THAT_SURVIVES;
+
+	return (struct host_trial){.numa = survives ? CUDA_SUCCESS : TRIAL_CRASHED,
+	                           .host = CUDA_SUCCESS,
+	                           .copy = TRIAL_UNKNOWN,
+	                           .mixed = TRIAL_UNKNOWN};
+}
+
+static struct host_trial look_or_ask(const struct device *device)
+{
+	char key[256], said[SAID_MAX] = " ";
+	struct host_trial found;
+
+	write_key(device, key, sizeof(key));
+	if (look_up(key, &found))
+		return found;
+	if (!ask(device, said + 1, sizeof(said) - 1))
+		return untried();
+	found = parse(said);
+	/* What there was no memory for is tried again by the next process. */
+	if (found.copy != CUDA_ERROR_OUT_OF_MEMORY && found.mixed != CUDA_ERROR_OUT_OF_MEMORY)
+		keep(key, said);
+	log_info("gpu %d: memory on the host, tried with this driver:%s", device->id.ordinal, said);
+	if (found.numa == TRIAL_CRASHED)
+		log_once(LOG_WARNING,
+		         "gpu %d: this driver crashes when memory is made on NUMA node "
+		         "%d of the host: memory without a node is used",
+		         device->id.ordinal, device->host_node);
+	return found;
+}
+
+/* What there was no memory for when it was tried may be had at another time. */
+static bool can_be(int answer)
+{
+	return answer == CUDA_SUCCESS || answer == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool allows(const struct host_trial *trial)
+{
+	return (can_be(trial->numa) || can_be(trial->host)) && trial->copy != TRIAL_CRASHED;
+}
+
+static struct host_trial find_out(struct device *device)
+{
+	struct host_trial found;
+
+	if (!*by.program)
+		return (struct host_trial){0};
+	found = look_or_ask(device);
+	if (allows(&found))
+		return found;
+	/* What is in the arena stays there, on the device; nothing more comes to it. */
+	device_note_elastic(device, ELASTIC_NO_HOST);
+	log_info("gpu %d: memory on the host is refused, or not safe with this driver: what is on "
+	         "the device does not move",
+	         device->id.ordinal);
+	return found;
+}
+
+const struct host_trial *host_trial_of(struct device *device)
+{
+	int i = device->id.ordinal;
+
+	if (atomic_load_explicit(&is_known[i], memory_order_acquire))
+		return &known[i];
+	lock_acquire(&lock);
+	if (!atomic_load_explicit(&is_known[i], memory_order_relaxed)) {
+		known[i] = find_out(device);
+		/* with the load above: who sees it known sees all of it */
+		atomic_store_explicit(&is_known[i], true, memory_order_release);
+	}
+	lock_release(&lock);
+	return &known[i];
+}
+
+bool host_trial_allows(struct device *device)
+{
+	return allows(host_trial_of(device));
+}
+
+bool host_trial_may_mix(struct device *device, const struct terms *terms)
+{
+	return terms->settings.mixed == MIXED_AUTO && host_trial_of(device)->mixed == CUDA_SUCCESS;
+}

@@ -1,0 +1,43 @@
+/*
+ * What the driver at hand does with physical memory on the host, found out by a program of our own
+ * (shim/trial/driver_trial.c), because there are drivers whose cuMemCreate ends the process, and
+ * nobody knows how far each copies over memory on both sides. It is asked once for each boot of the
+ * machine, version of the driver and device, when something is first to be spilled; the answer is
+ * kept for the user in "driver-trial" of the state directory. Thread-safe.
+ *
+ * Where the program cannot be run (a container that was given the preloaded file alone) memory
+ * without a NUMA node is used with drivers that are known to crash, and no allocation is mixed.
+ */
+#ifndef SPILLWAY_HOST_TRIAL_H
+#define SPILLWAY_HOST_TRIAL_H
+
+#include "core/budget/device.h"
+#include "core/budget/terms.h"
+
+/* A driver's error, or: */
+enum { TRIAL_CRASHED = -1, TRIAL_UNKNOWN = -2 };
+
+struct host_trial {
+	int numa;  /* of memory on the device's NUMA node of the host */
+	int host;  /* of memory of the host without a node */
+	int copy;  /* of copies between such memory and the program's own */
+	int mixed; /* of copies and fills over a border between it and memory of the device */
+};
+
+/*
+ * Says where the program is, and which driver it is to try, before there are threads that ask.
+ * Without this nothing is tried and everything is taken to work.
+ */
+void host_trial_by(const char *program, const char *driver_path);
+/* Returns what is known of the device, after finding it out. Waits for the program's end. */
+const struct host_trial *host_trial_of(struct device *device);
+/* Returns whether chunks can be on the host. */
+bool host_trial_allows(struct device *device);
+/*
+ * Returns whether an allocation may be mixed: partly on the device, partly on the host. Kernels do
+ * not mind. Where the driver refuses copies over both, or `mixed = whole` says so, each allocation
+ * stays in one place and moves as a whole.
+ */
+bool host_trial_may_mix(struct device *device, const struct terms *terms);
+
+#endif

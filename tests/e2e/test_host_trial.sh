@@ -1,0 +1,65 @@
+#!/bin/sh
+# What a driver may not survive is tried by a child that the program does not notice, when something is first spilled,
+# once; whatever comes of it, the program's bytes are right.
+set -eu
+# shellcheck source=tests/e2e/lib.sh
+. tests/e2e/lib.sh
+childless=$build/tests/e2e/childless
+known=$SPILLWAY_STATE_DIR/driver-trial
+limited() {
+	name=$1
+	shift
+	"$spillway" run --softgpu --name "$name" "$@" "$childless" 2>"$scratch/err" ||
+		fail "$name: exit status $?: $(cat "$scratch/err")"
+}
+provider() { "$spillway" stat "$1" --json | sed 's/,"processes":.*//; s/.*"provider":"\([^"]*\)".*/\1/'; }
+
+# Nothing is tried where nothing is spilled.
+limited fits --memory 64MiB
+[ ! -e "$known" ] || fail "tried without need: $(cat "$known")"
+limited plain --memory 8MiB
+has "what is known" "$(cat "$known")" "numa 0 host 0 copy 0 mixed 0"
+same "plain: provider" vmm_numa "$(provider plain)"
+
+# It is asked once; another version of the driver is another question.
+sed -i 's/numa 0/numa crash/' "$known"
+limited again --memory 8MiB
+same "again: provider, by what is known" vmm_host "$(provider again)"
+SOFTGPU_DRIVER_VERSION=12080 limited older --memory 8MiB
+same "older: provider" vmm_numa "$(provider older)"
+same "lines" 2 "$(wc -l <"$known")"
+# Whoever damages the file makes it be asked again.
+printf 'boot x\0\n\n%s' "$(head -c 5000 /dev/zero | tr '\0' a)" >"$known"
+limited damaged --memory 8MiB
+same "damaged: provider" vmm_numa "$(provider damaged)"
+rm "$known"
+
+# A driver that ends the process on a NUMA node.
+export SOFTGPU_TRAITS=host-numa-crashes
+limited node --memory 8MiB
+same "crashes on a node: provider" vmm_host "$(provider node)"
+has "it is said" "$(cat "$scratch/err")" "this driver crashes when memory is made on NUMA node"
+rm "$known"
+# One that also cannot copy what the CPU was not given: the memory is made in another way.
+export SOFTGPU_TRAITS=host-numa-crashes,cpu-copies
+limited copies --memory 8MiB
+case $(provider copies) in managed | pinned) ;; *) fail "crashes on copies: provider $(provider copies)" ;; esac
+rm "$known"
+# One that has nothing of the kind.
+SOFTGPU_FAIL=$(for i in 1 2 3 4 5 6 7 8; do printf 'cuMemCreate:%d=801,' $i; done)
+export SOFTGPU_FAIL SOFTGPU_TRAITS=
+limited refused --memory 1MiB
+unset SOFTGPU_FAIL
+rm -f "$known"
+
+# Without the program, as in a container that was given the preloaded file alone.
+mkdir "$scratch/alone"
+cp "$build/lib/libspillway.so" "$scratch/alone/"
+export SOFTGPU_TRAITS=host-numa-crashes
+alone() {
+	SPILLWAY_JOB=$1 SPILLWAY_MEMORY_LIMIT=8MiB LD_PRELOAD=$scratch/alone/libspillway.so LD_LIBRARY_PATH=$softgpu \
+		"$childless" 2>"$scratch/err" || fail "alone: exit status $?: $(cat "$scratch/err")"
+}
+alone alone
+same "alone: provider" vmm_host "$(provider alone)"
+[ ! -e "$known" ] || fail "what was not tried is known"
