@@ -32,27 +32,14 @@ void *shim_real[ENTRY_COUNT];
 void *shim_hook[ENTRY_COUNT];
 struct code shim_inside[2];
 
-/*
- * Names of symbols, in the table's order: places in one text, because the loader has to write every
- * pointer.
- */
+/* The names of the entry points, one after the other: a pointer to each the loader would write. */
+static const char names[] =
 #define OBJECT(symbol, bytes)
-static const struct names {
-#define FUNCTION(symbol, class, action) char symbol[sizeof(#symbol)];
+#define FUNCTION(symbol, class, action) #symbol "\0"
 #include "shim/entry_points.h"
 #undef FUNCTION
-} names = {
-#define FUNCTION(symbol, class, action) #symbol,
-#include "shim/entry_points.h"
-#undef FUNCTION
-};
-_Static_assert(sizeof(names) <= UINT16_MAX, "places of 16 bits");
-static const uint16_t name_places[ENTRY_COUNT] = {
-#define FUNCTION(symbol, class, action) offsetof(struct names, symbol),
-#include "shim/entry_points.h"
-#undef FUNCTION
-};
 #undef OBJECT
+    ;
 
 extern const struct hook __start_shim_hooks[], __stop_shim_hooks[];
 
@@ -123,11 +110,6 @@ static void enter_addresses(bool hooked)
 	}
 }
 
-static const char *name_at(uint16_t place)
-{
-	return (const char *)&names + place;
-}
-
 void *shim_address_for(void *real, bool *known)
 {
 	uint16_t entry;
@@ -143,14 +125,13 @@ void *shim_address_for(void *real, bool *known)
 
 bool shim_acts_on(const char *name)
 {
+	const char *next = names, *rest;
 	size_t length = strlen(name);
 
-	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		const char *rest = name_at(name_places[i]);
-
-		if (!shim_hook[i] || strncmp(rest, name, length) != 0)
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++, next += strlen(next) + 1) {
+		if (!shim_hook[i] || strncmp(next, name, length) != 0)
 			continue;
-		rest += length;
+		rest = next + length;
 		if (*rest == '\0' || strncmp(rest, "_v", 2) == 0 || strncmp(rest, "_pt", 3) == 0)
 			return true;
 	}
@@ -172,7 +153,7 @@ static void fill_core_driver(void)
 #undef X
 }
 
-static void install_hooks(void **target)
+static void install_hooks(void)
 {
 	/* cppcheck-suppress comparePointers ; the linker's names for two ends of one array */
 	for (const struct hook *h = __start_shim_hooks; h < __stop_shim_hooks; h++) {
@@ -183,7 +164,6 @@ static void install_hooks(void **target)
 			continue;
 		__atomic_store_n(&shim_hook[entry], (char *)&h->function + h->function,
 		                 __ATOMIC_RELEASE);
-		target[entry] = (void *)GUARDS[entry];
 	}
 	memset(by_address, 0, sizeof(by_address)); /* a fork may have broken off an attempt */
 	enter_addresses(true);
@@ -194,15 +174,11 @@ static void install_hooks(void **target)
  * Gives each entry point its place by one store, when all is ready: a thread that calls meanwhile
  * waits in its stub or goes where it always will, never past a hook.
  */
-static void publish(bool hooked)
+static void publish(void)
 {
-	static void *target[ENTRY_COUNT];
-
-	memcpy(target, shim_real, sizeof(target));
-	if (hooked)
-		install_hooks(target);
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++)
-		__atomic_store_n(&TARGET[i], target[i], __ATOMIC_RELEASE);
+		__atomic_store_n(&TARGET[i], shim_hook[i] ? (void *)GUARDS[i] : shim_real[i],
+		                 __ATOMIC_RELEASE);
 }
 
 /* The loader's answers: what one thread found, until it is taken or proves to be late. */
@@ -216,11 +192,11 @@ static __thread struct found *found __attribute__((tls_model("initial-exec")));
 static void find_driver(const char *asked)
 {
 	char path[PATH_MAX] = "";
+	const char *name = names;
 
 	found->handle = driver_open(asked, path, sizeof(path));
-	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {
-		void *real = found->handle ? dlsym(found->handle, name_at(name_places[i]))
-		                           : (void *)without_driver;
+	for (uint32_t i = 0; i < ENTRY_COUNT; i++, name += strlen(name) + 1) {
+		void *real = found->handle ? dlsym(found->handle, name) : (void *)without_driver;
 
 		found->real[i] = real ? real : (void *)missing_function;
 	}
@@ -245,7 +221,9 @@ static void attach(void)
 	found->handle = NULL; /* it stays open */
 	shim_hide(is_missing);
 	fill_core_driver();
-	publish(has_driver && !shim_is_disabled());
+	if (has_driver && !shim_is_disabled())
+		install_hooks();
+	publish();
 	atomic_store(&attached, true);
 }
 
