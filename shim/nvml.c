@@ -125,37 +125,27 @@ static nvmlReturn_t missing(void)
 	return real_library() ? NVML_ERROR_FUNCTION_NOT_FOUND : NVML_ERROR_LIBRARY_NOT_FOUND;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
-{
-	KEEP_ERRNO;
-	nvmlReturn_t (*function)(nvmlDevice_t, nvmlMemory_t *) = real("nvmlDeviceGetMemoryInfo");
-	nvmlReturn_t result = function ? function(device, memory) : missing();
-	struct reported told;
+#define TELLS(query, memory_type, ...)                                                 \
+	nvmlReturn_t query(nvmlDevice_t device, memory_type *memory)                   \
+	{                                                                              \
+		KEEP_ERRNO;                                                            \
+		nvmlReturn_t (*function)(nvmlDevice_t, memory_type *) = real(#query);  \
+		nvmlReturn_t result = function ? function(device, memory) : missing(); \
+		struct reported told;                                                  \
+                                                                                       \
+		if (result != NVML_SUCCESS ||                                          \
+		    is_called_by((void *)function, __builtin_return_address(0)))       \
+			return result;                                                 \
+		told = (struct reported){memory->total, memory->used, memory->free};   \
+		if (replace(device, &told))                                            \
+			*memory = (memory_type){__VA_ARGS__};                          \
+		return result;                                                         \
+	}
 
-	if (result != NVML_SUCCESS || is_called_by((void *)function, __builtin_return_address(0)))
-		return result;
-	told = (struct reported){memory->total, memory->used, memory->free};
-	if (replace(device, &told))
-		*memory = (nvmlMemory_t){told.total, told.free, told.used};
-	return result;
-}
-
-nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
-{
-	KEEP_ERRNO;
-	nvmlReturn_t (*function)(nvmlDevice_t, nvmlMemory_v2_t *) =
-	    real("nvmlDeviceGetMemoryInfo_v2");
-	nvmlReturn_t result = function ? function(device, memory) : missing();
-	struct reported told;
-
-	if (result != NVML_SUCCESS || is_called_by((void *)function, __builtin_return_address(0)))
-		return result;
-	told = (struct reported){memory->total, memory->used, memory->free};
-	/* Nothing is reserved of what the job may have. */
-	if (replace(device, &told))
-		*memory = (nvmlMemory_v2_t){memory->version, told.total, 0, told.free, told.used};
-	return result;
-}
+TELLS(nvmlDeviceGetMemoryInfo, nvmlMemory_t, told.total, told.free, told.used)
+/* Nothing is reserved of what the job may have. */
+TELLS(nvmlDeviceGetMemoryInfo_v2, nvmlMemory_v2_t, memory->version, told.total, 0, told.free,
+      told.used)
 
 /* --- opening it --- */
 

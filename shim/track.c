@@ -204,25 +204,14 @@ void untrack_end(struct tracked *going, CUresult result)
 		registry_left(&going->leaving, false);
 }
 
-struct measuring begin_measuring(void)
+struct measuring begin_measuring(bool seldom)
 {
 	KEEP_ERRNO;
 	struct measuring measuring;
 
 	measuring.device = NULL;
 	if (job_is_active())
-		measured_begin(&measuring);
-	return measuring;
-}
-
-struct measuring begin_measuring_seldom(void)
-{
-	KEEP_ERRNO;
-	struct measuring measuring;
-
-	measuring.device = NULL;
-	if (job_is_active())
-		measured_begin_seldom(&measuring);
+		(seldom ? measured_begin_seldom : measured_begin)(&measuring);
 	return measuring;
 }
 

@@ -74,10 +74,9 @@
  * A call during which the driver may take memory that it tells nobody of: charged to `owner`
  * afterwards. `owner` and `most` are evaluated after it, if it is measured and succeeds.
  */
-#define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(), call, owner, most)
+#define MEASURED(call, owner, most) MEASURED_FROM(begin_measuring(false), call, owner, most)
 /* Measures in the same way what is done often and seldom takes anything. */
-#define MEASURED_SELDOM(call, owner, most) \
-	MEASURED_FROM(begin_measuring_seldom(), call, owner, most)
+#define MEASURED_SELDOM(call, owner, most) MEASURED_FROM(begin_measuring(true), call, owner, most)
 #define MEASURED_FROM(begin, call, owner, most)                          \
 	({                                                               \
 		struct measuring measuring_ = begin;                     \
@@ -144,8 +143,7 @@ void untrack_end(struct tracked *going, CUresult result);
 extern _Atomic bool track_any_mapped_buffer;
 
 /* Measures as measured.h does; does nothing where the job is not active. */
-struct measuring begin_measuring(void);
-struct measuring begin_measuring_seldom(void);
+struct measuring begin_measuring(bool seldom); /* most calls are then left out */
 void end_measuring(const struct measuring *measuring, uint64_t owner, uint64_t most);
 struct leaving begin_forgetting(uint64_t owner);
 void end_forgetting(struct leaving *leaving, CUresult result);

@@ -21,25 +21,42 @@
  */
 #define GUARD_BYTES 64 /* a cache line; as in shim.h */
 
-#if defined(__x86_64__)
-
 	.text
-	.hidden shim_target
-	.hidden shim_resolve
+	.hidden shim_target, shim_resolve
+	.hidden shim_dlopen_file, shim_real_dlopen, shim_dlmopen_file, shim_real_dlmopen
+	.globl dlopen, dlmopen
+
+	.macro begin name
+	.type \name, @function
+	.p2align 4
+\name:
+	.cfi_startproc
+	.endm
+
+	.macro end name
+	.cfi_endproc
+	.size \name, . - \name
+	.endm
 
 	.macro function symbol
 	.globl \symbol, shim_at_\symbol
 	.hidden shim_at_\symbol
-	.type \symbol, @function
-	.p2align 4
-\symbol:
+	begin \symbol
 shim_at_\symbol:
-	.cfi_startproc
+	jump_to_target
+	end \symbol
+	.set index, index + 1
+	.endm
+
+	.macro slot symbol
+	.quad shim_stub_\symbol
+	.endm
+
+#if defined(__x86_64__)
+
+	.macro jump_to_target
 	endbr64
 	jmp *(shim_target + 8 * index)(%rip)
-	.cfi_endproc
-	.size \symbol, . - \symbol
-	.set index, index + 1
 	.endm
 
 	.macro stub symbol
@@ -67,14 +84,7 @@ shim_stub_\symbol:
 	.org shim_guards + GUARD_BYTES * index
 	.endm
 
-	.macro slot symbol
-	.quad shim_stub_\symbol
-	.endm
-
-	.p2align 4
-	.type shim_lazy, @function
-shim_lazy:
-	.cfi_startproc
+	begin shim_lazy
 	pushq %rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -119,20 +129,13 @@ shim_lazy:
 	popq %rbp
 	.cfi_def_cfa %rsp, 8
 	jmp *%r11
-	.cfi_endproc
-	.size shim_lazy, . - shim_lazy
+	end shim_lazy
 
 /*
  * dlopen(file, mode): glibc finds the caller's RUNPATH by the return address, so the real dlopen
  * must be entered by a jump that leaves it in place. shim_dlopen_file() may exchange the file name.
  */
-	.hidden shim_dlopen_file
-	.hidden shim_real_dlopen
-	.globl dlopen
-	.type dlopen, @function
-	.p2align 4
-dlopen:
-	.cfi_startproc
+	begin dlopen
 	endbr64
 	pushq %rsi
 	.cfi_def_cfa_offset 16
@@ -142,17 +145,10 @@ dlopen:
 	.cfi_def_cfa_offset 8
 	movq %rax, %rdi
 	jmp *shim_real_dlopen(%rip)
-	.cfi_endproc
-	.size dlopen, . - dlopen
+	end dlopen
 
 /* dlmopen(namespace, file, mode), the same way */
-	.hidden shim_dlmopen_file
-	.hidden shim_real_dlmopen
-	.globl dlmopen
-	.type dlmopen, @function
-	.p2align 4
-dlmopen:
-	.cfi_startproc
+	begin dlmopen
 	endbr64
 	pushq %rdi
 	.cfi_def_cfa_offset 16
@@ -170,30 +166,15 @@ dlmopen:
 	.cfi_def_cfa_offset 8
 	movq %rax, %rsi
 	jmp *shim_real_dlmopen(%rip)
-	.cfi_endproc
-	.size dlmopen, . - dlmopen
+	end dlmopen
 
 #elif defined(__aarch64__)
 
-	.text
-	.hidden shim_target
-	.hidden shim_resolve
-
-	.macro function symbol
-	.globl \symbol, shim_at_\symbol
-	.hidden shim_at_\symbol
-	.type \symbol, @function
-	.p2align 4
-\symbol:
-shim_at_\symbol:
-	.cfi_startproc
+	.macro jump_to_target
 	hint #34 /* bti c */
 	adrp x16, shim_target + 8 * index
 	ldr x16, [x16, :lo12:shim_target + 8 * index]
 	br x16
-	.cfi_endproc
-	.size \symbol, . - \symbol
-	.set index, index + 1
 	.endm
 
 	.macro stub symbol
@@ -226,14 +207,7 @@ shim_stub_\symbol:
 	.org shim_guards + GUARD_BYTES * index
 	.endm
 
-	.macro slot symbol
-	.quad shim_stub_\symbol
-	.endm
-
-	.p2align 4
-	.type shim_lazy, @function
-shim_lazy:
-	.cfi_startproc
+	begin shim_lazy
 	stp x29, x30, [sp, #-224]!
 	.cfi_def_cfa_offset 224
 	.cfi_offset 29, -224
@@ -264,16 +238,9 @@ shim_lazy:
 	ldp q6, q7, [sp, #192]
 	ldp x29, x30, [sp], #224
 	br x16
-	.cfi_endproc
-	.size shim_lazy, . - shim_lazy
+	end shim_lazy
 
-	.hidden shim_dlopen_file
-	.hidden shim_real_dlopen
-	.globl dlopen
-	.type dlopen, @function
-	.p2align 4
-dlopen: /* see above */
-	.cfi_startproc
+	begin dlopen
 	hint #34
 	stp x29, x30, [sp, #-32]!
 	str x1, [sp, #16]
@@ -285,16 +252,9 @@ dlopen: /* see above */
 	adrp x16, shim_real_dlopen
 	ldr x16, [x16, :lo12:shim_real_dlopen]
 	br x16
-	.cfi_endproc
-	.size dlopen, . - dlopen
+	end dlopen
 
-	.hidden shim_dlmopen_file
-	.hidden shim_real_dlmopen
-	.globl dlmopen
-	.type dlmopen, @function
-	.p2align 4
-dlmopen:
-	.cfi_startproc
+	begin dlmopen
 	hint #34
 	stp x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
@@ -313,8 +273,7 @@ dlmopen:
 	adrp x16, shim_real_dlmopen
 	ldr x16, [x16, :lo12:shim_real_dlmopen]
 	br x16
-	.cfi_endproc
-	.size dlmopen, . - dlmopen
+	end dlmopen
 
 #else
 #error "Spillway has trampolines for x86-64 and aarch64"
