@@ -12,7 +12,6 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-#include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/thread.h"
 #include "core/cuda/capture.h"
@@ -41,11 +40,11 @@ static CUresult synchronize(void)
 	return result;
 }
 
-CUresult idle_judge(const struct context *context)
+CUresult idle_judge(const struct context *context, uint64_t now_ns)
 {
 	static _Atomic uint64_t asked[CONTEXT_DEVICES];
 	_Atomic uint64_t *last = &asked[context->of->ordinal];
-	uint64_t now = clock_coarse() + (uintptr_t)context->handle;
+	uint64_t now = now_ns + (uintptr_t)context->handle;
 	CUresult result;
 
 	if (capture_is_active())

@@ -53,6 +53,9 @@ struct resource_chain {
 };
 
 void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
+/* Does the same for who has read clock_coarse(). */
+void resource_init_at(struct resource *resource, const struct resource_type *type,
+                      uint64_t born_ns);
 struct resource *resource_hold(struct resource *resource);
 /*
  * Takes a reference for who knows the resource without one. Returns false when its last one is

@@ -385,7 +385,7 @@ START_TEST(without_the_registry_nobody_owns_the_arena)
 	start();
 	ck_assert(context_current(&context));
 	terms = terms_of(context.device);
-	a = making.owner = allocation_create_elastic(&context, making.size);
+	a = making.owner = allocation_create_elastic(&context, making.size, 0);
 	elastic_begin(&making, arena_of(context.device), &terms);
 	ck_assert_int_eq(elastic_take(&making, &address), CUDA_SUCCESS);
 	a->address = a->backing.address = address;

@@ -7,6 +7,7 @@
  */
 #include "core/memory/alloc/allocate.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/units.h"
 #include "core/budget/refusal.h"
@@ -51,6 +52,7 @@ struct serving {
 	struct terms
 	    terms; /* the one copy for everything below, taken where it is first asked for */
 	bool has_terms;
+	uint64_t now_ns; /* by the coarse clock, where an arena may serve it */
 	struct deadline until;
 	struct reclaim reclaim;
 	struct lack lack;
@@ -68,6 +70,7 @@ static const struct config_gpu *settings_of(struct serving *s)
 {
 	if (!s->has_terms) {
 		s->has_terms = true;
+		s->now_ns = clock_coarse();
 		terms_take(&s->terms, s->device);
 		s->until = reclaim_deadline(&s->terms, s->terms.settings.pin_new);
 		s->reclaim =
@@ -145,7 +148,7 @@ static CUresult make_elastic(struct serving *s, CUdeviceptr *address)
 	if (!s->is_begun) {
 		m->size = s->asked->size;
 		m->until = &s->until;
-		m->owner = allocation_create_elastic(s->context, m->size);
+		m->owner = allocation_create_elastic(s->context, m->size, s->now_ns);
 		if (!m->owner)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		elastic_begin(m, s->arena, &s->terms);
@@ -338,7 +341,7 @@ static CUresult try_tiny(void)
  */
 static CUresult judge(const struct serving *s)
 {
-	CUresult result = idle_judge(s->context);
+	CUresult result = idle_judge(s->context, s->now_ns);
 
 	if (result == CUDA_SUCCESS)
 		return result;

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/base/address_map.h"
+#include "core/base/clock.h"
+#include "core/base/kept.h"
 #include "core/base/lock.h"
 #include "core/budget/wanted.h"
 #include "core/memory/arena/elastic.h"
@@ -100,7 +102,7 @@ static void allocation_destroy(struct resource *resource)
 			map_leave(a);
 	}
 	advice_book_free(a->advice);
-	free(a);
+	kept_give(a);
 }
 
 void allocation_exported(struct allocation *a, const void *handle, size_t size)
@@ -131,20 +133,22 @@ int allocation_count_in(struct device *device)
 	                         &device->statistics->allocations);
 }
 
-struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
-                                     size_t size, enum segment_side side, uint64_t charged)
+/* Makes one that was born at this time, by the coarse clock. */
+static struct allocation *create(const struct context *context, size_t size, enum segment_side side,
+                                 uint64_t born_ns)
 {
-	/* calloc() goes past the thread's cache. */
-	struct allocation *a = malloc(sizeof(*a));
+	struct allocation *a = kept_take();
 
 	if (!a)
+		a = malloc(sizeof(*a));
+	if (!a)
 		return NULL;
-	resource_init(&a->resource, &allocation_type);
+	resource_init_at(&a->resource, &allocation_type, born_ns);
 	a->context = *context;
-	a->address = address;
+	a->address = 0;
 	a->size = size;
 	a->side = side;
-	atomic_init(&a->charged, charged);
+	atomic_init(&a->charged, 0);
 	a->backing = (struct backing){0};
 	a->pool = NULL;
 	a->pool_live = a->pool_span = 0;
@@ -160,11 +164,24 @@ struct allocation *allocation_create(const struct context *context, CUdeviceptr 
 	return a;
 }
 
+struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
+                                     size_t size, enum segment_side side, uint64_t charged)
+{
+	struct allocation *a = create(context, size, side, clock_coarse());
+
+	if (a) {
+		a->address = address;
+		atomic_init(&a->charged, charged);
+	}
+	return a;
+}
+
 /* --- in an arena --- */
 
 static CUresult elastic_release(const struct allocation *a)
 {
-	if (elastic_give(a->address, atomic_load_explicit(&a->is_given_away, memory_order_relaxed)))
+	if (elastic_give(a->context.device, a->address,
+	                 atomic_load_explicit(&a->is_given_away, memory_order_relaxed)))
 		wanted_wake(a->context.device);
 	return CUDA_SUCCESS;
 }
@@ -183,9 +200,10 @@ static const struct provider provider_elastic = {
     .rounded = elastic_rounded,
 };
 
-struct allocation *allocation_create_elastic(const struct context *context, size_t size)
+struct allocation *allocation_create_elastic(const struct context *context, size_t size,
+                                             uint64_t now_ns)
 {
-	struct allocation *a = allocation_create(context, 0, size, SEGMENT_ON_DEVICE, 0);
+	struct allocation *a = create(context, size, SEGMENT_ON_DEVICE, now_ns);
 
 	if (a)
 		a->backing = (struct backing){.provider = &provider_elastic, .size = size};

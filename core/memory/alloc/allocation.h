@@ -62,8 +62,9 @@ void allocation_exported(struct allocation *allocation, const void *handle, size
  */
 struct allocation *allocation_create(const struct context *context, CUdeviceptr address,
                                      size_t size, enum segment_side side, uint64_t charged);
-/* Does the same in an arena; the caller sets address and backing.address. */
-struct allocation *allocation_create_elastic(const struct context *context, size_t size);
+/* Does the same in an arena, at this time (clock_coarse()); the caller sets both addresses. */
+struct allocation *allocation_create_elastic(const struct context *context, size_t size,
+                                             uint64_t now_ns);
 /* Returns whether the allocation lives in an arena. */
 bool elastic_is(const struct allocation *allocation);
 /* Gives back memory that was made by us, which nobody uses any more. */

@@ -229,9 +229,9 @@ static bool release_block(struct arena *arena, CUdeviceptr address, bool is_spen
 	return goes;
 }
 
-bool elastic_give(CUdeviceptr address, bool is_spent)
+bool elastic_give(struct device *device, CUdeviceptr address, bool is_spent)
 {
-	struct arena *arena = arena_at(address);
+	struct arena *arena = arena_ranges[device->id.ordinal].arena;
 	const struct unit *unit = arena_unit(arena, address);
 	bool came = true;
 

@@ -36,7 +36,7 @@ void elastic_drop(struct making *making);
  * Gives back the memory at its first address. is_spent: others may have it open, so nobody gets it
  * again. Returns whether that leaves room to which something may come back.
  */
-bool elastic_give(CUdeviceptr address, bool is_spent);
+bool elastic_give(struct device *device, CUdeviceptr address, bool is_spent);
 /* Pins what is there (its slab) for good if all of it is on the device. Returns whether it is. */
 bool elastic_pin(struct device *device, CUdeviceptr address);
 /* Makes `nobody` the owner of what begins there, because its owner is gone: it stays there. */
