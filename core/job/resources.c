@@ -36,10 +36,35 @@ void resources_start(const struct segment *segment)
 
 /* --- the list --- */
 
-struct text {
-	char *bytes;
-	size_t size;
+/* The answer's file, which is written a piece at a time. */
+struct list {
+	int file, error; /* a negative errno */
+	uint64_t written;
+	size_t size; /* of the piece at hand */
+	char bytes[32768];
 };
+
+/* Writes the piece at hand. */
+static void flush(struct list *list)
+{
+	struct rlimit limit;
+
+	/* a file beyond the limit would be SIGXFSZ, which ends the process */
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < list->written + list->size)
+		list->error = -EFBIG;
+	for (size_t done = 0; !list->error && done < list->size;) {
+		ssize_t length =
+		    pwrite(list->file, list->bytes + done, list->size - done, (off_t)list->written);
+
+		if (length > 0) {
+			done += (size_t)length;
+			list->written += (uint64_t)length;
+		} else if (length == 0 || errno != EINTR) {
+			list->error = length == 0 ? -ENOSPC : -errno;
+		}
+	}
+	list->size = 0;
+}
 
 /* Returns the nanoseconds since a coarse time. */
 static uint64_t age_of(uint64_t born_ns)
@@ -50,7 +75,7 @@ static uint64_t age_of(uint64_t born_ns)
 }
 
 static void put_line(const struct registry *registry, const struct registry_listing *listing,
-                     struct text *text)
+                     struct list *list)
 {
 	char name[REGISTRY_HANDLE_MAX];
 	struct handle handle;
@@ -58,96 +83,58 @@ static void put_line(const struct registry *registry, const struct registry_list
 	if (handle_make(registry, listing->container, listing->type, listing->name, &handle) != 0)
 		return;
 	handle_format(&handle, name, sizeof(name));
-	text->size += (size_t)snprintf(text->bytes + text->size, RESOURCES_LINE_MAX,
+	if (list->size + RESOURCES_LINE_MAX > sizeof(list->bytes))
+		flush(list);
+	list->size += (size_t)snprintf(list->bytes + list->size, RESOURCES_LINE_MAX,
 	                               "%llu %llu %s\n", (unsigned long long)listing->bytes,
 	                               (unsigned long long)age_of(listing->born_ns), name);
 }
 
-/* Lists the resources of one device, as far as there is room. The text grows. */
-static int list_device(struct device *device, struct resources_reply *reply, struct text *text)
+/* Lists the resources of one device. */
+static void list_device(struct device *device, struct resources_reply *reply, struct list *list)
 {
 	struct registry *registry = device->registry;
-	size_t room = RESOURCES_MAX - (size_t)reply->listed, there;
 	struct registry_listing *listing;
-	char *grown;
+	size_t room, there;
 
 	/* of the step that runs now, if steps are known: made for who asks, gone with the step */
 	resource_release(job_step_record(device));
-	there = registry_count(registry, NULL);
 	/* a few may come meanwhile */
-	if (room > there + 64)
-		room = there + 64;
-	listing = calloc(room ? room : 1, sizeof(*listing));
-	grown = realloc(text->bytes, text->size + room * RESOURCES_LINE_MAX + 1);
-	if (grown)
-		text->bytes = grown;
-	if (!listing || !grown) {
-		free(listing);
-		return -ENOMEM;
+	room = registry_count(registry, NULL) + 64;
+	listing = calloc(room, sizeof(*listing));
+	if (!listing) {
+		list->error = -ENOMEM;
+		return;
 	}
 	there = registry_list(registry, listing, room);
 	if (room > there)
 		room = there;
-	for (size_t i = 0; i < room; i++)
-		put_line(registry, &listing[i], text);
+	for (size_t i = 0; i < room && !list->error; i++)
+		put_line(registry, &listing[i], list);
 	reply->listed += room;
 	reply->left_out += there - room;
 	free(listing);
-	return 0;
-}
-
-static int list_all(struct device_set *devices, struct resources_reply *reply, struct text *text)
-{
-	int error = 0;
-
-	for (int i = 0; i < devices->count && !error; i++)
-		error = list_device(&devices->device[i], reply, text);
-	reply->size = text->size;
-	return error;
 }
 
 /* --- the answer --- */
 
-/* Writes the text to a file without a name. Returns its descriptor or a negative errno. */
-static int file_of(const struct text *text)
-{
-	struct rlimit limit;
-	int fd, error = 0;
-
-	/* a file beyond the limit would be SIGXFSZ, which ends the process */
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < text->size)
-		return -EFBIG;
-	fd = descriptor_above_stdio(memfd_create("spillway", MFD_CLOEXEC));
-	if (fd < 0)
-		return -errno;
-	for (size_t done = 0; !error && done < text->size;) {
-		ssize_t length = pwrite(fd, text->bytes + done, text->size - done, (off_t)done);
-
-		if (length > 0)
-			done += (size_t)length;
-		else if (length == 0 || errno != EINTR)
-			error = length == 0 ? -ENOSPC : -errno;
-	}
-	if (!error)
-		return fd;
-	close(fd);
-	return error;
-}
-
 static void answer(int socket, struct device_set *devices)
 {
 	struct resources_reply reply = resources_reply_new();
-	struct text text = {0};
-	int error = list_all(devices, &reply, &text);
-	int file = error ? error : file_of(&text);
+	struct list list = {.file = descriptor_above_stdio(memfd_create("spillway", MFD_CLOEXEC))};
 
-	free(text.bytes);
-	if (file < 0)
-		reply.error = -file;
+	if (list.file < 0)
+		list.error = -errno;
+	for (int i = 0; i < devices->count && !list.error; i++)
+		list_device(&devices->device[i], &reply, &list);
+	if (!list.error)
+		flush(&list);
+	reply.size = list.written;
+	reply.error = -list.error;
 	/* what does not fit at once is not waited for */
-	(void)wire_send(socket, &reply, sizeof(reply), &file, file >= 0, 0);
-	if (file >= 0)
-		close(file);
+	(void)wire_send(socket, &reply, sizeof(reply), &list.file, !list.error, 0);
+	if (list.file >= 0)
+		close(list.file);
 }
 
 /*

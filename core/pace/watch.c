@@ -13,7 +13,7 @@
 #include "core/pace/pacer_private.h"
 
 /* The time it sleeps uncalled, and between two looks while others depend on it. */
-#define LONG_NS 1000000000ull
+#define LONG_NS 60000000000ull
 #define LOOK_NS 500000u
 /* With nothing in flight for so long the turn is passed on. */
 #define IDLE_NS 300000u

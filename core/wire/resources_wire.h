@@ -16,7 +16,7 @@
 
 enum {
 	RESOURCES_VERSION = 1,
-	RESOURCES_MAX = 65536, /* listed */
+	RESOURCES_MAX = 1 << 26, /* listed; more is no answer */
 	RESOURCES_LINE_MAX = REGISTRY_HANDLE_MAX + 48,
 };
 
@@ -25,7 +25,7 @@ struct resources_reply {
 	uint32_t version;
 	int32_t error;     /* an errno: no descriptor comes with it */
 	uint64_t listed;   /* lines: "BYTES AGE HANDLE", age in ns */
-	uint64_t left_out; /* resources beyond RESOURCES_MAX */
+	uint64_t left_out; /* resources that came while they were listed */
 	uint64_t size;     /* of the file */
 };
 

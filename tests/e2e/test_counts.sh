@@ -1,5 +1,5 @@
 #!/bin/sh
-# Large numbers: a million allocations, ten thousand streams while memory moves, more processes than a job has seats. On a driver
+# Large numbers: a million allocations, ten thousand streams while memory moves, lists of all resources, crowds of processes. On a driver
 # that does nothing, so that what takes time is ours.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
@@ -32,6 +32,18 @@ has "set" "$(cat "$scratch/set")" "limit_held 8.00 MiB"
 echo >&8
 wait $running || fail "streams: $(cat "$scratch/out")"
 same "streams" "streams=10000 wrong=0" "$(cat "$scratch/out")"
+
+# All of a hundred thousand resources are listed.
+many=100000
+mkfifo "$scratch/list"
+exec 6<>"$scratch/list"
+SPILLWAY_JOB=listed on_null "$guest" init context alloc:0:$many "wait:$scratch/listed" free <"$scratch/list" >"$scratch/out" 2>&1 &
+running=$!
+until_true $patience test -e "$scratch/listed" || fail "not ready: $(cat "$scratch/out")"
+"$spillway" stat listed --resources >"$scratch/lines" || fail "stat --resources: $(tail -3 "$scratch/lines")"
+same "allocations that are listed" $many "$(grep -c '/allocation/' "$scratch/lines")"
+echo >&6
+wait $running || fail "listed: $(cat "$scratch/out")"
 
 # A crowd of processes: each starts and works, and is counted.
 mkdir "$scratch/here"

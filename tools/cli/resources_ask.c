@@ -17,7 +17,7 @@
 #include "core/base/deadline.h"
 #include "tools/view/tool.h"
 
-enum { LOOK_NS = 20000000 };
+enum { LOOK_NS = 20000000, AT_ONCE = 256 /* each takes a descriptor */ };
 #define PATIENCE_NS \
 	3000000000ull /* a process looks once a second even where inotify wakes nobody */
 
@@ -111,16 +111,18 @@ static bool is_valid(const struct resources_reply *reply, size_t descriptors)
 
 	return memcmp(reply->magic, expected.magic, sizeof expected.magic) == 0 &&
 	       reply->version == expected.version && reply->listed <= RESOURCES_MAX &&
-	       reply->size <= (uint64_t)RESOURCES_MAX * RESOURCES_LINE_MAX &&
+	       reply->size <= reply->listed * RESOURCES_LINE_MAX &&
 	       descriptors == (reply->error ? 0 : 1);
 }
 
-/* Returns whether it is a file: a pipe would keep who reads it waiting. */
-static bool is_file(int fd)
+/* Returns whether it is a file of this size, all of which is there: a pipe would keep who reads it
+ * waiting, and what is not there cost memory. */
+static bool is_file(int fd, uint64_t size)
 {
 	struct stat found;
 
-	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	       (uint64_t)found.st_size == size && (uint64_t)found.st_blocks * 512 >= size;
 }
 
 /*
@@ -144,7 +146,7 @@ static bool receive(struct asked *asked, int fd, uint64_t deadline)
 		asked->why = text("its answer is damaged");
 	else if (asked->reply.error)
 		asked->why = text("it cannot: %s", strerror(asked->reply.error));
-	else if (!is_file(file) || !read_file(asked, file))
+	else if (!is_file(file, asked->reply.size) || !read_file(asked, file))
 		asked->why = text("its answer is damaged");
 	if (!error && count)
 		close(file);
@@ -229,14 +231,19 @@ static int leave_out_ended(const struct segment_view *view, struct asked *asked,
 int resources_ask(const struct segment_view *view, struct asked *asked)
 {
 	uint64_t deadline = wire_deadline(PATIENCE_NS);
-	int count = 0;
+	int count = 0, answered = 0;
 
 	for (int i = 0; i < view->process_count; i++) {
 		if (view->process[i].state != SEAT_LIVE)
 			continue;
+		if (count - answered == AT_ONCE) {
+			wait_for_answers(asked + answered, AT_ONCE, deadline);
+			answered = count;
+			deadline = wire_deadline(PATIENCE_NS);
+		}
 		asked[count].process = &view->process[i];
 		ask(&asked[count++], view, deadline);
 	}
-	wait_for_answers(asked, count, deadline);
+	wait_for_answers(asked + answered, count - answered, deadline);
 	return leave_out_ended(view, asked, count);
 }

@@ -34,8 +34,10 @@
 
 #define MS 1000000ull
 
-#define LOOK_AGAIN    (500 * MS) /* where nothing is wanted */
-#define LOOK_SOON     (50 * MS)  /* where something may become possible */
+#define LOOK_AGAIN    (500 * MS)  /* where nothing is wanted */
+#define LOOK_SOON     (50 * MS)   /* where something may become possible */
+#define LOOK_RESTING  (1000 * MS) /* where the program does nothing, and nothing happens to it */
+#define RESTS_AFTER   (2000 * MS)
 #define STOP_PATIENCE (100 * MS) /* who exits is kept waiting so long */
 
 /* The mover keeps this of a device. */
@@ -53,6 +55,30 @@ static void look_again_in(struct device *device, uint64_t ns)
 
 	if (then < *next)
 		*next = then;
+}
+
+/* Returns whether nothing has been launched or charged, and no memory moved, for a while. What
+ * becomes possible for such a program is not urgent. */
+static bool rests(struct device *device, const struct arena *arena, const struct terms *terms)
+{
+	static struct {
+		uint64_t launches, graphs, charged, on_host, generation, since_ns;
+	} known[DEVICE_MAX], *k;
+	uint64_t launches = counters_get(device->statistics, launches);
+	uint64_t graphs = counters_get(device->statistics, graph_launches);
+	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
+
+	k = &known[device->id.ordinal];
+	if (k->launches != launches || k->graphs != graphs || k->charged != charged ||
+	    k->on_host != arena->on_host || k->generation != terms->generation) {
+		k->launches = launches;
+		k->graphs = graphs;
+		k->charged = charged;
+		k->on_host = arena->on_host;
+		k->generation = terms->generation;
+		k->since_ns = clock_now();
+	}
+	return clock_now() - k->since_ns > RESTS_AFTER;
 }
 
 /*
@@ -90,7 +116,7 @@ static bool tend_beyond_limit(struct device *device, const struct terms *terms, 
 }
 
 /* Looks after the spares, where nothing is to be moved. */
-static void tend_spares(struct device *device, const struct terms *terms)
+static void tend_spares(struct device *device, const struct terms *terms, bool is_resting)
 {
 	bool has_spares =
 	    device_spare(device, SEGMENT_ON_DEVICE) || device_spare(device, SEGMENT_ON_HOST);
@@ -99,7 +125,7 @@ static void tend_spares(struct device *device, const struct terms *terms)
 	spare_trim(device, SEGMENT_ON_HOST, false);
 	if (terms_limit_of_movable(terms) && context_of_device(device, &(struct context){0}))
 		prefill(device, terms);
-	if (has_spares)
+	if (has_spares && !is_resting)
 		look_again_in(device, LOOK_AGAIN);
 }
 
@@ -123,8 +149,12 @@ static bool tend(struct device *device, bool grows)
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
 	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
+	bool is_resting = rests(device, arena, &terms);
 
-	t->next_look = clock_now() + (grows ? GROWTH_INTERVAL_NS : LOOK_AGAIN);
+	grows &= !is_resting;
+	t->next_look = clock_now() + (grows        ? GROWTH_INTERVAL_NS
+	                              : is_resting ? LOOK_RESTING
+	                                           : LOOK_AGAIN);
 	catch_up(device);
 	placement_tend(device, &terms, charged, arena->on_host);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
@@ -132,7 +162,7 @@ static bool tend(struct device *device, bool grows)
 	if (charged > limit)
 		return tend_beyond_limit(device, &terms, charged - limit);
 	t->is_shrinking = false;
-	if (arena->on_host && limit)
+	if (arena->on_host && limit && !is_resting)
 		look_again_in(device, LOOK_SOON);
 	if (capture_is_active())
 		return false;
@@ -142,7 +172,7 @@ static bool tend(struct device *device, bool grows)
 		balance_is_even(device);
 		device_note_blocker(device, terms.generation, MOVE_NONE);
 	}
-	tend_spares(device, &terms);
+	tend_spares(device, &terms, is_resting);
 	return false;
 }
 
@@ -173,7 +203,7 @@ static void set_sampling(void)
 
 static void sleep_until_wanted(void)
 {
-	uint64_t then = clock_now() + 2 * LOOK_AGAIN;
+	uint64_t then = clock_now() + LOOK_RESTING;
 
 	for (int i = 0; i < DEVICE_MAX; i++) {
 		if (tended[i].next_look && tended[i].next_look < then)
