@@ -5,7 +5,7 @@
  * is none. Thread-safe.
  *
  * At the end of a step that is told of, once a millisecond at most, what was counted in it begins
- * anew; a record of it is made when one is asked for.
+ * anew; a record of it is made when `stat --resources` asks.
  */
 #ifndef SPILLWAY_JOB_STEP_RECORD_H
 #define SPILLWAY_JOB_STEP_RECORD_H

@@ -56,6 +56,8 @@ START_TEST(verdicts)
 	const struct segment_process *who;
 
 	ck_assert_ptr_nonnull(view);
+	view->process = calloc(PROCESSES, sizeof(*view->process));
+	ck_assert_ptr_nonnull(view->process);
 	view->device_count = 1;
 	view->job_total[0].evicted = 1;
 	for (int i = 0; i < PROCESSES; i++) {
@@ -78,6 +80,7 @@ START_TEST(verdicts)
 	ck_assert_ptr_eq(who, table[_i].who < 0 ? NULL : &view->process[table[_i].who]);
 	view->job_total[0].evicted = 0;
 	ck_assert_int_eq(eviction_of(view, 0, &who), EVICTION_REVOKED);
+	free(view->process);
 	free(view);
 }
 END_TEST
