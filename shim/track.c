@@ -210,8 +210,10 @@ struct measuring begin_measuring(bool seldom)
 	struct measuring measuring;
 
 	measuring.device = NULL;
-	if (job_is_active())
-		(seldom ? measured_begin_seldom : measured_begin)(&measuring);
+	if (job_is_active() && seldom)
+		measured_begin_seldom(&measuring);
+	else if (job_is_active())
+		measured_begin(&measuring);
 	return measuring;
 }
 
