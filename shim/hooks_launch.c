@@ -70,65 +70,34 @@ static uint64_t threads_of(const CUlaunchConfig *c)
 		graph_;                                                                            \
 	})
 
-HOOK(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
-{
-	return LAUNCH(LEGACY(hStream), f, GRID_THREADS, kernelParams, extra,
-	              REAL(cuLaunchKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-	                                   blockDimZ, sharedMemBytes, hStream, kernelParams,
-	                                   extra));
-}
-
-HOOK(cuLaunchKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
-{
-	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS, kernelParams, extra,
-	              REAL(cuLaunchKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-	                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
-	                                        kernelParams, extra));
-}
-
 static CUstream stream_of(const CUlaunchConfig *config)
 {
 	return config ? config->hStream
 	              : NULL; /* a missing configuration is the driver's to judge */
 }
 
-HOOK(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
-     void **extra)
-{
-	return LAUNCH(LEGACY(stream_of(config)), f, threads_of(config), kernelParams, extra,
-	              REAL(cuLaunchKernelEx)(config, f, kernelParams, extra));
-}
+/* Hooks a launch of `f` with `kernelParams`; both of its forms. */
+#define LAUNCHES(symbol, stream, threads, extra, ...)                  \
+	HOOK(symbol, PAIRS(PARAMETER, __VA_ARGS__))                    \
+	{                                                              \
+		return LAUNCH(stream, f, threads, kernelParams, extra, \
+		              FORWARD(symbol, __VA_ARGS__));           \
+	}
+#define LAUNCHES_2(symbol, other, stream, threads, extra, ...)        \
+	LAUNCHES(symbol, LEGACY(stream), threads, extra, __VA_ARGS__) \
+	LAUNCHES(other, PER_THREAD(stream), threads, extra, __VA_ARGS__)
+#define GRID                                                                                 \
+	(unsigned int, gridDimX), (unsigned int, gridDimY), (unsigned int, gridDimZ),        \
+	    (unsigned int, blockDimX), (unsigned int, blockDimY), (unsigned int, blockDimZ), \
+	    (unsigned int, sharedMemBytes)
 
-HOOK(cuLaunchKernelEx_ptsz, const CUlaunchConfig *config, CUfunction f, void **kernelParams,
-     void **extra)
-{
-	return LAUNCH(PER_THREAD(stream_of(config)), f, threads_of(config), kernelParams, extra,
-	              REAL(cuLaunchKernelEx_ptsz)(config, f, kernelParams, extra));
-}
-
-HOOK(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
-{
-	return LAUNCH(LEGACY(hStream), f, GRID_THREADS, kernelParams, NULL,
-	              REAL(cuLaunchCooperativeKernel)(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-	                                              blockDimY, blockDimZ, sharedMemBytes, hStream,
-	                                              kernelParams));
-}
-
-HOOK(cuLaunchCooperativeKernel_ptsz, CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
-{
-	return LAUNCH(PER_THREAD(hStream), f, GRID_THREADS, kernelParams, NULL,
-	              REAL(cuLaunchCooperativeKernel_ptsz)(f, gridDimX, gridDimY, gridDimZ,
-	                                                   blockDimX, blockDimY, blockDimZ,
-	                                                   sharedMemBytes, hStream, kernelParams));
-}
+LAUNCHES_2(cuLaunchKernel, cuLaunchKernel_ptsz, hStream, GRID_THREADS, extra, (CUfunction, f), GRID,
+           (CUstream, hStream), (void **, kernelParams), (void **, extra))
+LAUNCHES_2(cuLaunchKernelEx, cuLaunchKernelEx_ptsz, stream_of(config), threads_of(config), extra,
+           (const CUlaunchConfig *, config), (CUfunction, f), (void **, kernelParams),
+           (void **, extra))
+LAUNCHES_2(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, hStream, GRID_THREADS, NULL,
+           (CUfunction, f), GRID, (CUstream, hStream), (void **, kernelParams))
 
 HOOK(cuLaunch, CUfunction f)
 {

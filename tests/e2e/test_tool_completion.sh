@@ -87,6 +87,15 @@ while read -r told; do
 	"$spillway" set bert --reported "$told" --timeout 0.2 >"$TMPDIR/told" 2>&1
 	! grep 'expected limit' "$TMPDIR/told" || fail "--reported $told is offered"
 done <"$out"
+# Words that help names are those that are offered, of every option.
+while read -r command; do
+	"$spillway" help "$command" | sed -n "s/^ *\(--[a-z-]*\)=\([a-z+]*|[a-z+|]*\).*/$command \1 \2/p"
+done <"$TMPDIR/commands" >"$TMPDIR/words"
+[ "$(wc -l <"$TMPDIR/words")" -ge 3 ] || fail 'help names too few words'
+while read -r command option words; do
+	typing "$command" "$option" ''
+	offers "$(echo "$words" | tr '|' '\n' | sort | tr '\n' ' ' | sed 's/ $//')"
+done <"$TMPDIR/words"
 typing run --summary ''
 offers 'json text'
 typing run --reported = limit+
