@@ -59,7 +59,7 @@ typing set --memory = 1G b
 offers bert
 typing set bert ''
 offers ''
-typing set bert --sh
+typing set bert --sha
 offers --share
 typing run --name g
 offers gpt
