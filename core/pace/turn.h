@@ -13,12 +13,10 @@
  * Pure but for waking others: time is given, the table is memory. Not thread-safe: the pacer's lock
  * guards it.
  *
- * Jobs take turns by one word that says whose turn it is: who waits and lags most takes it when it
- * is free; who is silent for 50 ms loses it. Turns together last about 40 ms, so that handing the
- * device over costs less than a percent; within a turn two rounds are in flight and the device
- * does not fall idle. A job by weight pays no slots while nobody else has work; it keeps two
- * rounds of 1 ms in flight, so that it can yield. Two processes of one job on one device take
- * turns, too.
+ * Turns together last about 40 ms, so that handing the device over costs less than a percent;
+ * within a turn two rounds are in flight and the device does not fall idle. A job by weight pays no
+ * slots while nobody else has work; it keeps two rounds of 1 ms in flight, so that it can yield.
+ * Two processes of one job on one device take turns, too.
  */
 #ifndef SPILLWAY_TURN_H
 #define SPILLWAY_TURN_H
