@@ -5,11 +5,6 @@
 /* The time that a lag lasts which comes of waiting for turns. */
 #define TURN_WINDOW_NS 250000000ull
 
-bool pacer_is_alone(const struct pacer *p, uint64_t now)
-{
-	return !turn_is_contended(&p->turn, now);
-}
-
 uint32_t pacer_share_now(const struct pacer *p, uint64_t now)
 {
 	uint32_t share = p->share;
@@ -24,7 +19,7 @@ static void pay(struct pacer *p, uint64_t busy_ns, uint64_t now)
 
 	if (!share)
 		return;
-	if (!pacer_is_alone(p, now) && window < TURN_WINDOW_NS)
+	if (turn_is_contended(&p->turn, now) && window < TURN_WINDOW_NS)
 		window = TURN_WINDOW_NS;
 	/*
 	 * By weight, what was left unused while nobody else wanted anything is no claim against who

@@ -168,7 +168,7 @@ static struct wait next_wait(struct pacer *p, uint64_t now)
 	if (!p->share)
 		return (struct wait){RESUME, now + TICK_NS};
 	turn_tell(&p->turn, now, p->share, p->policy, atomic_load(p->paid_until));
-	alone = pacer_is_alone(p, now);
+	alone = !turn_is_contended(&p->turn, now);
 	p->streams = goes_on(p, now, share, alone);
 	if (p->streams) {
 		waits_for_flight(p, 1, now, &wait);

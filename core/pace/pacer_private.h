@@ -73,8 +73,6 @@ void pacer_leave(struct pacer *p);
 
 /* --- charge.c: what was used, and what is owed; the lock is held --- */
 
-/* Returns whether nobody else wants the device. */
-bool pacer_is_alone(const struct pacer *p, uint64_t now);
 /*
  * Returns the share that is in force now: under share_policy = weight the share binds only while
  * others want the device.

@@ -32,7 +32,7 @@ static uint64_t look(struct pacer *p)
 	pacer_settle(p, now);
 	if (p->landed_ns && now - p->landed_ns > TURN_ACTIVE_NS)
 		return 0;
-	alone = pacer_is_alone(p, now);
+	alone = !turn_is_contended(&p->turn, now);
 	joint = align_has_others(&p->align, now);
 	if (p->landed_ns) {
 		if (!alone && now - p->landed_ns > IDLE_NS && turn_is_wanted(&p->turn, now))
