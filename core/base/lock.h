@@ -85,6 +85,7 @@ enum {
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
 	X(QUEUE,        NOTHING, "a queue") \
 	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \
+	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \
 	X(SEGMENT,      WAIT,    "the books of the job; among its processes")
 /* clang-format on */
 

@@ -128,6 +128,8 @@ static void *help(void *cookie)
 		resources_start(this_job.segment);
 	}
 	sem_post(&joined);
+	if (this_job.segment && this_job.config.is_unnamed)
+		segment_remove_left(this_job.segment);
 	while (sem_wait(&ready) != 0 && errno == EINTR)
 		;
 	if (is_given_up) {

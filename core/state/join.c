@@ -248,11 +248,8 @@ int segment_join_unnamed(const char *job, const char *labels, const char *run,
 {
 	struct joiner joiner = {
 	    .is_unnamed = true, .labels = labels ? labels : "", .shared_by = shared_by};
-	int error = join(job, run, &joiner, segment, message, size);
 
-	if (!error)
-		segment_remove_left(*segment);
-	return error;
+	return join(job, run, &joiner, segment, message, size);
 }
 
 void segment_leave(struct segment *segment)

@@ -243,9 +243,6 @@ extern uint64_t segment_drain_ns;
 
 /* Removes the job's override (remove.c); with the job lock. Returns whether there was one. */
 bool segment_remove_override(int directory, const char *job);
-/* Removes what unnamed jobs, and whoever was killed while it made a segment, left behind
- * (remove.c). */
-void segment_remove_left(struct segment *segment);
 
 /* file.c */
 enum { SEGMENT_FILE_NAME_MAX = 80 }; /* "JOB.segment", ".JOB.unfinished" */

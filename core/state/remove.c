@@ -8,10 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/lock.h"
 #include "core/state/before.h"
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 #include "core/state/ring_files.h"
+
+/* The kernel gives the job lock up with any descriptor of its file that the process closes. */
+static LOCK_OF(REMOVING) removing = LOCK_FREE;
 
 /* Returns -EBUSY while a process lives, or a dead one's memory may still be held; else 0. */
 static int check_is_over(struct segment_file *file)
@@ -134,6 +138,7 @@ int segment_remove_own(struct segment *segment)
 	int directory = directory_open_path(segment->directory, 0, NULL, 0);
 	if (directory < 0)
 		return directory;
+	lock_acquire(&removing);
 	int lock = segment_job_lock(directory, job);
 	int error = lock < 0 ? lock : segment_lock(file);
 	if (!error) {
@@ -146,14 +151,17 @@ int segment_remove_own(struct segment *segment)
 		error = remove_files(directory, job, !is_held);
 	if (lock >= 0)
 		close(lock);
+	lock_release(&removing);
 	close(directory);
 	return error;
 }
 
 static int remove_if_left(void *own, const char *job)
 {
+	lock_acquire(&removing);
 	if (strcmp(job, own) != 0)
 		(void)remove_job(job, true);
+	lock_release(&removing);
 	return 0;
 }
 
@@ -172,11 +180,13 @@ static void remove_unfinished(int directory, const char *name)
 	segment_copy_text(job, length - tail, name + 1);
 	if (directory_check_name(job) != 0)
 		return;
+	lock_acquire(&removing);
 	lock = segment_job_lock(directory, job);
-	if (lock < 0)
-		return;
-	unlinkat(directory, name, 0);
-	close(lock);
+	if (lock >= 0) {
+		unlinkat(directory, name, 0);
+		close(lock);
+	}
+	lock_release(&removing);
 }
 
 static void remove_all_unfinished(void)
@@ -193,8 +203,8 @@ static void remove_all_unfinished(void)
 	closedir(directory);
 }
 
-void segment_remove_left(struct segment *segment)
+void segment_remove_left(const struct segment *segment)
 {
-	segment_list(remove_if_left, segment->file->header.job);
+	segment_list(remove_if_left, (void *)segment->file->header.job);
 	remove_all_unfinished();
 }

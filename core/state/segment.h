@@ -73,13 +73,16 @@ void segment_exiting(struct segment *segment);
  * Joins like segment_join(), for a job nobody named: its files are only for as long as its
  * processes live, and say so before they have their names, so that one killed here leaves nothing
  * for ever. shared_by: who shares its limits, for those who look; "" for a process alone. Removes
- * the override of processes that have all ended, and the files that earlier such jobs, killed or
- * gone by exec or _exit, left behind. Takes the lock of other jobs: not while another thread of the
- * process joins or removes one.
+ * the override of processes that have all ended.
  */
 int segment_join_unnamed(const char *job, const char *labels, const char *run,
                          const char *shared_by, struct segment **segment, char *message,
                          size_t size);
+/*
+ * Removes the files that earlier jobs nobody named, killed or gone by exec or _exit, left behind.
+ * Takes the lock of other jobs: not while another thread of the process joins one.
+ */
+void segment_remove_left(const struct segment *segment);
 /*
  * Removes the override and the segment of a job nobody named, as a process of it exits, unless
  * another process is in the job. Where a limit is shared the segment stays while anything is
