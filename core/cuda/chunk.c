@@ -32,6 +32,22 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 		statistics_set(error, (uint64_t)result);
 }
 
+/* Makes one on the first node that has room. */
+static CUresult make_on_nodes(const struct chunk_source *source, struct chunk *chunk,
+                              CUmemAllocationProp *prop)
+{
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+
+	prop->location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+	for (int i = 0; i < source->host_node_count; i++) {
+		prop->location.id = source->host_nodes[i];
+		result = driver.cuMemCreate(&chunk->handle, chunk->size, prop, 0);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			break;
+	}
+	return result;
+}
+
 /*
  * Makes a chunk on the host. HOST_NUMA needs a 12.2 driver and a Docker container that allows NUMA
  * calls; HOST a later driver still.
@@ -39,14 +55,14 @@ static void note(const struct chunk_source *source, _Atomic uint64_t *error, CUr
 static CUresult make_on_host(const struct chunk_source *source, struct chunk *chunk)
 {
 	struct counters *s = source->counters;
-	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_node);
+	CUmemAllocationProp prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST, 0);
 	CUresult result;
 
 	if (chunk->like)
 		prop.requestedHandleTypes = chunk->like->requestedHandleTypes;
 	if (!source->avoids_numa &&
 	    !never_works(atomic_load_explicit(source->numa_error, memory_order_relaxed))) {
-		result = driver.cuMemCreate(&chunk->handle, chunk->size, &prop, 0);
+		result = make_on_nodes(source, chunk, &prop);
 		note(source, &s->numa_error, result, PROVIDER_NUMA);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			atomic_store_explicit(source->numa_error, (uint32_t)result,
@@ -112,7 +128,7 @@ size_t chunk_granularity(const struct chunk_source *source, enum segment_side si
 
 	if (side == SEGMENT_ON_DEVICE)
 		return granularity_of(&prop, option);
-	prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_node);
+	prop = pinned_at(CU_MEM_LOCATION_TYPE_HOST_NUMA, source->host_nodes[0]);
 	answer = granularity_of(&prop, option);
 	if (answer)
 		return answer;

@@ -22,8 +22,10 @@ struct chunk {
 /* Where a device's chunks come from: itself, or the host beside it. */
 struct chunk_source {
 	CUdevice device;
-	int ordinal, host_node;
-	bool avoids_numa; /* this driver does not survive being asked for it */
+	int ordinal;
+	const int *host_nodes; /* of those the first that has room */
+	int host_node_count;
+	bool avoids_numa;             /* this driver does not survive being asked for it */
 	_Atomic uint32_t *numa_error; /* why HOST_NUMA memory is refused; 0: it is not */
 	struct counters *counters;    /* what works on the host, and why something does not */
 };

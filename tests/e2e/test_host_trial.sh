@@ -63,3 +63,23 @@ alone() {
 alone alone
 same "alone: provider" vmm_host "$(provider alone)"
 [ ! -e "$known" ] || fail "what was not tried is known"
+
+# The machine's other NUMA nodes serve before the program is out of memory, the nearest first; what has no processors or no
+# memory, and what is not this process's, is not asked.
+unset SOFTGPU_TRAITS
+rm -f "$known"
+nodes=$scratch/nodes
+mkdir -p "$nodes/node1"
+echo 0-3 >"$nodes/online"
+echo 0,2-3 >"$nodes/has_normal_memory"
+echo 0-1,3 >"$nodes/has_cpu"
+echo 10 20 30 40 >"$nodes/node1/distance"
+# Mems_allowed names this machine's own nodes: only node 0 is everybody's.
+here() { unshare ${unshared:-} --mount sh -euc "mount --bind '$nodes' /sys/devices/system/node; $1"; }
+[ "$(id -u)" -eq 0 ] || unshared="--user --map-root-user"
+if here true 2>"$scratch/err"; then
+	export SOFTGPU_NUMA_NODES=64M,none SOFTGPU_ATTRIBUTES=HOST_NUMA_ID=1
+	here "'$spillway' run --softgpu --name nearest --memory 8MiB '$childless'" 2>"$scratch/err" || fail "nearest: $(cat "$scratch/err")"
+	same "nearest: provider" vmm_numa "$(provider nearest)"
+	has "the node that has what it needs is tried" "$(cat "$known")" " node 0:"
+fi

@@ -63,22 +63,30 @@ static int answer_in(const char *text, const char *name)
 	return TRIAL_UNKNOWN;
 }
 
-static struct host_trial parse(const char *text)
+static void parse(const char *text, struct host_trial *found)
 {
-	return (struct host_trial){answer_in(text, "numa"), answer_in(text, "host"),
-	                           answer_in(text, "copy"), answer_in(text, "mixed")};
+	found->numa = answer_in(text, "numa");
+	found->host = answer_in(text, "host");
+	found->copy = answer_in(text, "copy");
+	found->mixed = answer_in(text, "mixed");
+}
+
+/* Returns the node from which memory is taken first. */
+static int first_node(const struct device *device, const struct host_trial *trial)
+{
+	return trial->node_count ? trial->nodes[0] : device->host_node;
 }
 
 /* --- what was found before --- */
 
 /* Writes what a line of the cache begins with: of what it says the answers. */
-static void write_key(const struct device *device, char *key, size_t size)
+static void write_key(const struct device *device, int node, char *key, size_t size)
 {
 	char boot[SEGMENT_BOOT_ID_MAX];
 
 	segment_read_boot_id(boot);
 	snprintf(key, size, "boot %s driver %d gpu %s node %d:", boot, driver_version(),
-	         device->id.uuid, device->host_node);
+	         device->id.uuid, node);
 }
 
 static size_t read_cache(int directory, char *text, size_t size)
@@ -116,7 +124,7 @@ static bool look_up(const char *key, struct host_trial *found)
 	close(directory);
 	line = find_line(text, key);
 	if (line)
-		*found = parse(line);
+		parse(line, found);
 	return line != NULL;
 }
 
@@ -186,7 +194,7 @@ static char **first_environment(const char *uuid)
 }
 
 /* Returns whether the program said something, with its lines as words of one line. */
-static bool ask(const struct device *device, char *said, size_t size)
+static bool ask(const struct device *device, int number, char *said, size_t size)
 {
 	char node[16];
 	char *arguments[] = {by.program, by.library, node, NULL};
@@ -196,7 +204,7 @@ static bool ask(const struct device *device, char *said, size_t size)
 
 	if (!environment)
 		return false;
-	snprintf(node, sizeof(node), "%d", device->host_node);
+	snprintf(node, sizeof(node), "%d", number);
 	status = child_run(by.program, arguments, environment, said, size, &until);
 	free(environment);
 	for (char *c = said; *c; c++)
@@ -210,37 +218,35 @@ static bool ask(const struct device *device, char *said, size_t size)
 }
 
 /* What is done where nothing could be tried. */
-static struct host_trial untried(void)
+static void take_untried(struct host_trial *trial)
 {
-	bool survives = driver_version() >= FIRST_THAT_SURVIVES;
-
-	return (struct host_trial){.numa = survives ? CUDA_SUCCESS : TRIAL_CRASHED,
-	                           .host = CUDA_SUCCESS,
-	                           .copy = TRIAL_UNKNOWN,
-	                           .mixed = TRIAL_UNKNOWN};
+	trial->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : TRIAL_CRASHED;
+	trial->host = CUDA_SUCCESS;
+	trial->copy = trial->mixed = TRIAL_UNKNOWN;
 }
 
-static struct host_trial look_or_ask(const struct device *device)
+static void look_or_ask(const struct device *device, struct host_trial *found)
 {
 	char key[256], said[SAID_MAX] = " ";
-	struct host_trial found;
+	int node = first_node(device, found);
 
-	write_key(device, key, sizeof(key));
-	if (look_up(key, &found))
-		return found;
-	if (!ask(device, said + 1, sizeof(said) - 1))
-		return untried();
-	found = parse(said);
+	write_key(device, node, key, sizeof(key));
+	if (look_up(key, found))
+		return;
+	if (!ask(device, node, said + 1, sizeof(said) - 1)) {
+		take_untried(found);
+		return;
+	}
+	parse(said, found);
 	/* What there was no memory for is tried again by the next process. */
-	if (found.copy != CUDA_ERROR_OUT_OF_MEMORY && found.mixed != CUDA_ERROR_OUT_OF_MEMORY)
+	if (found->copy != CUDA_ERROR_OUT_OF_MEMORY && found->mixed != CUDA_ERROR_OUT_OF_MEMORY)
 		keep(key, said);
 	log_info("gpu %d: memory on the host, tried with this driver:%s", device->id.ordinal, said);
-	if (found.numa == TRIAL_CRASHED)
+	if (found->numa == TRIAL_CRASHED)
 		log_once(LOG_WARNING,
 		         "gpu %d: this driver crashes when memory is made on NUMA node "
 		         "%d of the host: memory without a node is used",
-		         device->id.ordinal, device->host_node);
-	return found;
+		         device->id.ordinal, node);
 }
 
 /* What there was no memory for when it was tried may be had at another time. */
@@ -256,11 +262,12 @@ static bool allows(const struct host_trial *trial)
 
 static struct host_trial find_out(struct device *device)
 {
-	struct host_trial found;
+	struct host_trial found = {.node_count = 0};
 
 	if (!*by.program)
-		return (struct host_trial){0};
-	found = look_or_ask(device);
+		return found;
+	found.node_count = numa_nodes("", device->host_node, found.nodes);
+	look_or_ask(device, &found);
 	if (allows(&found))
 		return found;
 	/* What is in the arena stays there, on the device; nothing more comes to it. */

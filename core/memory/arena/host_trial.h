@@ -11,6 +11,7 @@
 #ifndef SPILLWAY_HOST_TRIAL_H
 #define SPILLWAY_HOST_TRIAL_H
 
+#include "core/base/numa.h"
 #include "core/budget/device.h"
 #include "core/budget/terms.h"
 
@@ -18,9 +19,11 @@
 enum { TRIAL_CRASHED = -1, TRIAL_UNKNOWN = -2 };
 
 struct host_trial {
-	int numa;  /* of memory on the device's NUMA node of the host */
-	int host;  /* of memory of the host without a node */
-	int copy;  /* of copies between such memory and the program's own */
+	int nodes[NUMA_NODES_MAX]; /* NUMA nodes that can give memory, the device's own first */
+	int node_count;            /* 0: nobody knows, and the device's own is taken */
+	int numa;                  /* of memory on the first of them */
+	int host;                  /* of memory of the host without a node */
+	int copy;                  /* of copies between such memory and the program's own */
 	int mixed; /* of copies and fills over a border between it and memory of the device */
 };
 

@@ -78,7 +78,8 @@ struct chunk_source spare_source(struct device *device)
 {
 	return (struct chunk_source){.device = device->handle,
 	                             .ordinal = device->id.ordinal,
-	                             .host_node = device->host_node,
+	                             .host_nodes = &device->host_node,
+	                             .host_node_count = 1,
 	                             .numa_error = &device->numa_error,
 	                             .counters = device->statistics};
 }
@@ -86,11 +87,17 @@ struct chunk_source spare_source(struct device *device)
 CUresult spare_create(struct device *device, struct chunk *chunk)
 {
 	struct chunk_source source = spare_source(device);
+	const struct host_trial *trial;
 
 	if (chunk->side == SEGMENT_ON_HOST) {
 		if (!host_trial_allows(device))
 			return CUDA_ERROR_NOT_SUPPORTED;
-		source.avoids_numa = host_trial_of(device)->numa == TRIAL_CRASHED;
+		trial = host_trial_of(device);
+		source.avoids_numa = trial->numa == TRIAL_CRASHED;
+		if (trial->node_count) {
+			source.host_nodes = trial->nodes;
+			source.host_node_count = trial->node_count;
+		}
 	}
 	return chunk_make(&source, chunk);
 }
