@@ -21,6 +21,7 @@ static struct {
 	_Atomic bool closed; /* looked at without the lock too */
 	bool woken;          /* something changed since it was emptied last */
 	struct wanted_request *requests;
+	_Atomic bool is_asked; /* there are some; looked at without the lock too */
 } box = {.lock = LOCK_FREE};
 
 static _Atomic bool open_devices[DEVICE_MAX];
@@ -76,6 +77,7 @@ static void enter(struct wanted_request *r)
 	while (*last)
 		last = &(*last)->next;
 	*last = r;
+	box.is_asked = true;
 }
 
 /*
@@ -91,6 +93,7 @@ static bool withdraw(struct wanted_request *r)
 	if (!*place)
 		return false;
 	*place = r->next;
+	box.is_asked = box.requests != NULL;
 	return true;
 }
 
@@ -167,18 +170,14 @@ struct wanted_request *wanted_take(void)
 	r = box.requests;
 	if (r)
 		box.requests = r->next;
+	box.is_asked = box.requests != NULL;
 	lock_release(&box.lock);
 	return r;
 }
 
 bool wanted_is_asked(void)
 {
-	bool is_asked;
-
-	lock_acquire(&box.lock);
-	is_asked = box.requests != NULL;
-	lock_release(&box.lock);
-	return is_asked;
+	return box.is_asked;
 }
 
 void wanted_answer(struct wanted_request *r, CUresult result)

@@ -56,7 +56,7 @@ struct wanted_request {
 void wanted_serve(void *(*serve)(void *), void (*opened)(void));
 /* Takes the oldest request out, NULL: there is none. Who wants it waits until it is answered. */
 struct wanted_request *wanted_take(void);
-/* Returns whether there is a request: what takes long makes way for it. */
+/* Returns whether there is a request: what takes long makes way for it. Takes no lock. */
 bool wanted_is_asked(void);
 void wanted_answer(struct wanted_request *request, CUresult result);
 /* Sleeps until something is wanted, or until this time on the monotonic clock. */

@@ -173,10 +173,13 @@ static CUresult copy(const struct device *device, const struct move *moves, size
 		return result;
 	result = find_streams(c, &context);
 	if (result == CUDA_SUCCESS) {
+		uint64_t began = clock_now();
+
 		result = enqueue(c, moves, count);
 		if (result == CUDA_SUCCESS)
 			work_while_copying(meanwhile);
 		waited = wait_for_copies(c);
+		meanwhile->copied_ns = clock_now() - began;
 		if (result == CUDA_SUCCESS)
 			result = waited;
 	}

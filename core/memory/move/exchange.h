@@ -28,7 +28,8 @@ struct move {
 struct meanwhile {
 	/* Does one more piece, which takes at most so long. Returns false when there is none. */
 	bool (*work)(struct meanwhile *meanwhile, uint64_t ns);
-	uint64_t copy_ns; /* the copies are known to take about so long; 0: nothing is known */
+	uint64_t copied_ns; /* the copies took so long */
+	uint64_t copy_ns;   /* the copies take so long at the least, as far as is known */
 };
 
 enum { MOVES_MAX = 128 };

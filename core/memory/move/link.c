@@ -3,25 +3,37 @@
 
 enum { SIDES = 2 };
 
-static double bytes_per_ns[DEVICE_MAX][SIDES]; /* 0: not known */
+/* Bytes per nanosecond; 0: not known. */
+static struct speed {
+	double lately;  /* of exchanges */
+	double fastest; /* of their copies */
+} speeds[DEVICE_MAX][SIDES];
 
-void link_note(const struct device *device, enum segment_side to, uint64_t bytes, uint64_t ns)
+static double speed(uint64_t bytes, uint64_t ns)
 {
-	double *known = &bytes_per_ns[device->id.ordinal][to];
-	double measured = (double)bytes / (double)(ns ? ns : 1);
+	return (double)bytes / (double)(ns ? ns : 1);
+}
+
+void link_note(const struct device *device, enum segment_side to, uint64_t bytes, uint64_t copy_ns,
+               uint64_t all_ns)
+{
+	struct speed *s = &speeds[device->id.ordinal][to];
+	double measured = speed(bytes, all_ns), copied = speed(bytes, copy_ns);
 
 	/* What is slower than was known counts at once: the next shall not take too long, too. */
-	*known = *known > 0 && measured > *known ? (*known + measured) / 2 : measured;
+	s->lately = s->lately > 0 && measured > s->lately ? (s->lately + measured) / 2 : measured;
+	if (copied > s->fastest)
+		s->fastest = copied;
 }
 
 uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns)
 {
-	return (uint64_t)(bytes_per_ns[device->id.ordinal][to] * (double)ns);
+	return (uint64_t)(speeds[device->id.ordinal][to].lately * (double)ns);
 }
 
-uint64_t link_ns(const struct device *device, enum segment_side to, uint64_t bytes)
+uint64_t link_copies_ns(const struct device *device, enum segment_side to, uint64_t bytes)
 {
-	double known = bytes_per_ns[device->id.ordinal][to];
+	double fastest = speeds[device->id.ordinal][to].fastest;
 
-	return known > 0 ? (uint64_t)((double)bytes / known) : 0;
+	return fastest > 0 ? (uint64_t)((double)bytes / fastest) : 0;
 }

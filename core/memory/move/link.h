@@ -7,11 +7,12 @@
 
 #include "core/budget/device.h"
 
-/* Notes what was measured: so many bytes came to this side in this time. */
-void link_note(const struct device *device, enum segment_side to, uint64_t bytes, uint64_t ns);
+/* Notes what was measured: how long an exchange took with which so many bytes came to this side. */
+void link_note(const struct device *device, enum segment_side to, uint64_t bytes, uint64_t copy_ns,
+               uint64_t all_ns);
 /* Returns the bytes that come to this side in so long; 0: nothing was measured yet. */
 uint64_t link_bytes(const struct device *device, enum segment_side to, uint64_t ns);
-/* Returns how long so many bytes take; 0: nothing was measured yet. */
-uint64_t link_ns(const struct device *device, enum segment_side to, uint64_t bytes);
+/* Returns how long so many bytes are copied at the least; 0: nothing was measured yet. */
+uint64_t link_copies_ns(const struct device *device, enum segment_side to, uint64_t bytes);
 
 #endif

@@ -60,21 +60,43 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
 }
 
+/* How long a byte of memory takes to be made on each side. */
+static struct making {
+	bool is_known;
+	double ns_per_byte;
+} makings[2];
+
+static void note_making(enum segment_side side, uint64_t bytes, uint64_t ns)
+{
+	struct making *known = &makings[side];
+	double measured = (double)ns / (double)bytes;
+
+	/* What takes longer counts at once. */
+	known->ns_per_byte = known->is_known && measured < known->ns_per_byte
+	                         ? (known->ns_per_byte + measured) / 2
+	                         : measured;
+	known->is_known = true;
+}
+
 /* Returns MOVE_NONE, or why there is none. */
 static enum move_pending get_memory(const struct plan *plan, struct device *device,
                                     struct chunk *chunk, bool is_locked)
 {
 	enum move_pending full =
 	    chunk->side == SEGMENT_ON_HOST ? MOVE_HOST_LIMIT : MOVE_DEVICE_FULL;
+	uint64_t began;
 	CUresult result;
 
 	if (spare_take(device, chunk, &chunk->handle, 1))
 		return MOVE_NONE;
 	if (charge(plan, device, chunk, is_locked) != 0)
 		return full;
+	began = clock_now();
 	result = spare_create(device, chunk);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		note_making(chunk->side, chunk->size, clock_now() - began);
 		return MOVE_NONE;
+	}
 	device_uncharge(device, chunk->side, chunk->size);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? full : MOVE_FAILED;
 }
@@ -117,20 +139,15 @@ static enum move_pending make_next(struct plan *plan, struct device *device, boo
 {
 	struct move *m = &plan->moves[plan->made];
 	struct chunk chunk = plan_memory(m, plan->to);
-	uint64_t began = clock_now();
 	enum move_pending lacks;
-	double ns_per_byte;
 
 	chunk.is_exportable = plan->is_exportable;
 	lacks = get_memory(plan, device, &chunk, is_locked);
-	if (lacks != MOVE_NONE)
-		return lacks;
-	ns_per_byte = (double)(clock_now() - began) / (double)m->size;
-	if (ns_per_byte > plan->make_ns_per_byte)
-		plan->make_ns_per_byte = ns_per_byte;
-	m->to = chunk.handle;
-	plan->made++;
-	return MOVE_NONE;
+	if (lacks == MOVE_NONE) {
+		m->to = chunk.handle;
+		plan->made++;
+	}
+	return lacks;
 }
 
 bool plan_make(struct plan *plan, struct device *device)
@@ -151,9 +168,10 @@ bool plan_make(struct plan *plan, struct device *device)
 bool plan_make_soon(struct plan *plan, struct device *device, uint64_t ns)
 {
 	const struct move *next = &plan->moves[plan->made];
+	const struct making *known = &makings[plan->to];
 
-	return plan->made < plan->count &&
-	       plan->make_ns_per_byte * (double)next->size <= (double)ns &&
+	return plan->made < plan->count && known->is_known &&
+	       known->ns_per_byte * (double)next->size <= (double)ns &&
 	       make_next(plan, device, true) == MOVE_NONE;
 }
 

@@ -29,7 +29,6 @@ struct plan {
 	bool is_gentle; /* the program works at least half of the time meanwhile */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
 	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */
-	double make_ns_per_byte;                  /* what making memory took at worst */
 	enum move_pending lacks;                  /* why there was no more memory to move to */
 	/* What became of it. */
 	uint64_t moved;     /* bytes */

@@ -1,0 +1,586 @@
+/*
+ * Moves in a world whose time is counted: a link of a known speed, a driver that takes time, a program that waits every
+ * 25 ms or never. How long a move takes, how long the gate is closed and what the program does meanwhile are exact.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/budget/device.h"
+#include "core/budget/terms.h"
+#include "core/cuda/capture.h"
+#include "core/cuda/context.h"
+#include "core/cuda/gate.h"
+#include "core/cuda/idle.h"
+#include "core/memory/alloc/allocate.h"
+#include "core/memory/arena/arena.h"
+#include "core/memory/arena/spare.h"
+#include "core/memory/move/closure.h"
+#include "core/memory/move/link.h"
+#include "core/memory/move/lull.h"
+#include "core/memory/move/movable_chunks.h"
+#include "core/memory/move/movable_own.h"
+#include "core/memory/move/moving.h"
+#include "core/memory/move/plan.h"
+#include "core/state/layout.h"
+#include "tests/unit/devices.h"
+#include "calls.h"
+#include "fake_driver.h"
+#include "scratch.h"
+#include "state_directory.h"
+#include "suite.h"
+
+#define MIB ((size_t)1 << 20)
+#define MS  1000000ull
+
+enum { DEADLINE_MS = 100, CLOSURE_MS = 20, CHUNK_MIB = 32, CALL_NS = 5000, KERNEL_NS = 1000000 };
+
+static struct device_set devices;
+static struct device *gpu;
+static struct segment *segment;
+
+/* --- the world --- */
+
+enum program { NOTHING, WAITS, NEVER };
+
+static struct world {
+	uint64_t now, busy_until, link_until;
+	double ns_per_byte[2]; /* of the link, by the side that bytes go to */
+	double make_ns_per_byte;
+	enum program program;
+	bool is_held, is_seized;
+	uint64_t paused_until; /* the program has come back from a wait, and stays for the mover */
+	/* What happened. */
+	uint64_t waited_ns; /* for lulls */
+	uint64_t worked_ns; /* the program was not kept from launching, or its work ran */
+	uint64_t idle_since, longest_idle; /* the gate was seized and nothing ran */
+	uint64_t copied;                   /* in the closure at hand */
+	int closures, too_long, made_too_late;
+	uint64_t change_at; /* the limit changes then; 0: never */
+	uint64_t change_to;
+} world;
+
+static void set_limit(uint64_t limit, bool gentle, bool whole);
+static bool is_gentle, is_whole;
+
+/* How much work the program has queued when it is not kept from it. */
+static uint64_t queued_ns(void)
+{
+	return world.program == NEVER ? 8 * MS : world.program == WAITS ? 25 * MS : 0;
+}
+
+/* Time goes by; where the gate is open the program keeps its queue full. */
+static void pass(uint64_t ns)
+{
+	uint64_t until = world.now + ns;
+	bool is_held = world.is_held || until <= world.paused_until;
+
+	if (!is_held && world.program == NEVER && world.busy_until < until + queued_ns())
+		world.busy_until = until + queued_ns();
+	while (!is_held && world.program == WAITS && world.busy_until <= until)
+		world.busy_until =
+		    (world.busy_until > world.now ? world.busy_until : world.now) + queued_ns();
+	if (world.program != NOTHING && world.busy_until > world.now)
+		world.worked_ns += world.busy_until < until ? world.busy_until - world.now : ns;
+	world.now = until;
+	if (world.change_at && world.now >= world.change_at) {
+		world.change_at = 0;
+		set_limit(world.change_to, is_gentle, is_whole);
+	}
+}
+
+static uint64_t world_now(void)
+{
+	return world.now;
+}
+
+static void world_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
+{
+	(void)word, (void)seen;
+	if (deadline_ns > world.now)
+		pass(deadline_ns - world.now);
+	else
+		pass(1);
+}
+
+static void world_wake(_Atomic uint32_t *word)
+{
+	(*word)++;
+}
+
+static const struct clock world_clock = {world_now, world_wait, world_wake};
+
+enum idle __wrap_idle_now(uint64_t patience_ns);
+void __wrap_lull_wait(uint64_t ns);
+void __wrap_lull_take(void);
+
+enum idle __wrap_idle_now(uint64_t patience_ns)
+{
+	(void)patience_ns;
+	return world.now >= world.busy_until ? IDLE : IDLE_BUSY;
+}
+
+void __wrap_lull_wait(uint64_t ns)
+{
+	uint64_t before = world.now;
+
+	if (world.program == WAITS && world.busy_until - world.now <= ns) {
+		world.paused_until = world.busy_until + MS;
+		pass(world.busy_until - world.now);
+	} else {
+		pass(ns);
+	}
+	world.waited_ns += world.now - before;
+}
+
+void __wrap_lull_take(void)
+{
+}
+
+/* --- the gate, watched --- */
+
+bool __real_gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
+bool __wrap_gate_hold(uint64_t patience_ns, uint64_t expiry_ns);
+void __real_gate_open(void);
+void __wrap_gate_open(void);
+void __real_gate_let_in(uint64_t patience_ns);
+void __wrap_gate_let_in(uint64_t patience_ns);
+bool __real_gate_seize(void);
+bool __wrap_gate_seize(void);
+void __real_gate_unseize(void);
+void __wrap_gate_unseize(void);
+
+static void let_go(void)
+{
+	if (world.idle_since && world.now - world.idle_since > world.longest_idle)
+		world.longest_idle = world.now - world.idle_since;
+	world.idle_since = 0;
+	world.copied = 0;
+}
+
+bool __wrap_gate_hold(uint64_t patience_ns, uint64_t expiry_ns)
+{
+	world.is_held = __real_gate_hold(patience_ns, expiry_ns);
+	return world.is_held;
+}
+
+bool __wrap_gate_seize(void)
+{
+	world.is_seized = __real_gate_seize();
+	return world.is_seized;
+}
+
+void __wrap_gate_unseize(void)
+{
+	world.is_seized = false;
+	__real_gate_unseize();
+}
+
+/* One call of each thread gets in. */
+void __wrap_gate_let_in(uint64_t patience_ns)
+{
+	let_go();
+	world.is_seized = false;
+	if (world.program != NOTHING)
+		world.busy_until = world.now + KERNEL_NS;
+	__real_gate_let_in(patience_ns);
+}
+
+void __wrap_gate_open(void)
+{
+	let_go();
+	world.is_held = world.is_seized = false;
+	__real_gate_open();
+}
+
+/* --- the driver --- */
+
+static CUresult has_all(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)device;
+	*value = attribute != CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
+	return CUDA_SUCCESS;
+}
+
+static CUresult make_stream(CUstream *stream, unsigned int flags)
+{
+	(void)flags;
+	FAKE_STEP();
+	*stream = (CUstream)(uintptr_t)1;
+	return CUDA_SUCCESS;
+}
+
+static CUresult stream_is_done(CUstream stream)
+{
+	(void)stream;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
+                       const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	uint64_t ns = (uint64_t)(world.make_ns_per_byte * (double)size);
+
+	/* With the gate closed only while copies last that take longer, but for what is not known so exactly. */
+	if (world.is_held && world.now + ns > world.link_until + MS)
+		world.made_too_late++;
+	pass(ns);
+	return fake_create(handle, size, prop, flags);
+}
+
+/* Which side a copy goes to, as the scratch addresses say: the side of the memory that is mapped there last. */
+static enum segment_side copies_to;
+
+static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	(void)to, (void)from, (void)stream;
+	FAKE_STEP();
+	ck_assert(world.is_held && world.is_seized);
+	ck_assert_uint_le(world.busy_until, world.now);
+	if (!world.copied) {
+		world.closures++;
+		world.idle_since = world.now;
+	}
+	world.copied += size;
+	if (world.link_until < world.now)
+		world.link_until = world.now;
+	world.link_until += (uint64_t)((double)size * world.ns_per_byte[copies_to]);
+	return CUDA_SUCCESS;
+}
+
+static CUresult synchronize(CUstream stream)
+{
+	(void)stream;
+	FAKE_STEP();
+	if (world.link_until > world.now)
+		pass(world.link_until - world.now);
+	/* What the link copies in a closure's time, or one chunk; nearly, as what was measured includes remapping. */
+	if ((double)world.copied * world.ns_per_byte[copies_to] > (double)(CLOSURE_MS * MS) &&
+	    world.copied > CHUNK_MIB * MIB && !is_whole)
+		world.too_long++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle h,
+                    unsigned long long flags)
+{
+	(void)offset, (void)flags;
+	pass(CALL_NS);
+	FAKE_STEP();
+	if (!fake_find(FAKE_PHYSICAL, h) || fake_find(FAKE_PHYSICAL, h)->size != size)
+		fake.misuse++;
+	for (int i = 0; i < fake.count; i++)
+		if (fake.live[i].kind == FAKE_MAPPED && p - fake.live[i].id < fake.live[i].size)
+			fake.misuse++;
+	fake_add(FAKE_MAPPED, p, size, false);
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	pass(CALL_NS);
+	FAKE_STEP();
+	for (int i = fake.count; i-- > 0;) {
+		if (fake.live[i].kind == FAKE_MAPPED && fake.live[i].id - address < size)
+			fake.live[i] = fake.live[--fake.count];
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult release_memory(CUmemGenericAllocationHandle handle)
+{
+	pass(CALL_NS);
+	return fake_release(handle);
+}
+
+/* --- a job in it --- */
+
+static void set_limit(uint64_t limit, bool gentle, bool whole)
+{
+	struct config_gpu settings = {.memory_limit = limit,
+	                              .host_limit = CONFIG_UNLIMITED,
+	                              .share = 100000,
+	                              .spill = SPILL_AUTO,
+	                              .shrink = gentle ? SHRINK_GENTLE : SHRINK_FAST,
+	                              .mixed = whole ? MIXED_WHOLE : MIXED_AUTO,
+	                              .demote_deadline = DEADLINE_MS * MS};
+
+	is_gentle = gentle;
+	is_whole = whole;
+	device_apply(gpu, &settings);
+}
+
+static const struct movable_kind *const kinds[] = {&movable_chunks, &movable_own, NULL};
+
+static void start(size_t memory)
+{
+	fake_driver_reset(memory);
+	driver.cuDeviceGetAttribute = has_all;
+	driver.cuStreamCreate = make_stream;
+	driver.cuStreamDestroy_v2 = stream_is_done;
+	driver.cuStreamQuery = stream_is_done;
+	driver.cuStreamSynchronize = synchronize;
+	driver.cuMemcpyAsync = copy;
+	driver.cuMemCreate = create;
+	driver.cuMemMap = map;
+	driver.cuMemUnmap = unmap;
+	driver.cuMemRelease = release_memory;
+	memset(&world, 0, sizeof(world));
+	world.now = 1000 * MS;
+	ck_assert_int_eq(segment_join("job", NULL, NULL, &segment, NULL, 0), 0);
+	ck_assert_int_eq(device_set_fill(&devices, segment, "job"), 0);
+	gpu = &devices.device[0];
+	device_set_start_contexts(&devices);
+	set_limit(memory, false, false);
+	vmem_start(&devices, true);
+	plan_kinds(kinds);
+	ck_assert_ptr_nonnull(arena_of(gpu));
+	clock_in_use = &world_clock;
+}
+
+/* A link of so many GB/s each way. */
+static void link_is(double out, double back)
+{
+	world.ns_per_byte[SEGMENT_ON_HOST] = 1 / out;
+	world.ns_per_byte[SEGMENT_ON_DEVICE] = 1 / back;
+}
+
+static uint64_t charged(void)
+{
+	return device_charged(gpu, SEGMENT_ON_DEVICE);
+}
+
+/* The outcome of a move: how long it took, and for how much of that the program worked. */
+struct outcome {
+	uint64_t took, worked;
+};
+
+/* Looks after the device as the mover does until it is within its limit. */
+static struct outcome shrink(uint64_t limit)
+{
+	struct outcome outcome = {world.now, world.worked_ns};
+	struct terms terms;
+	struct deadline until;
+	int looks = 1000;
+
+	set_limit(limit, is_gentle, is_whole);
+	copies_to = SEGMENT_ON_HOST;
+	terms = terms_of(gpu);
+	until = moving_deadline(&terms);
+	while (terms = terms_of(gpu), charged() > terms_limit_of_movable(&terms) && looks--) {
+		/* A driver that refuses is asked again later. */
+		if (moving_shrink(gpu, &terms, charged() - terms_limit_of_movable(&terms),
+		                  &until) != MOVE_NONE)
+			pass(50 * MS);
+	}
+	ck_assert_int_gt(looks, 0);
+	return (struct outcome){world.now - outcome.took, world.worked_ns - outcome.worked};
+}
+
+static uint64_t on_host(void)
+{
+	return device_charged(gpu, SEGMENT_ON_HOST) - device_spare(gpu, SEGMENT_ON_HOST);
+}
+
+static struct outcome grow(uint64_t limit)
+{
+	struct outcome outcome = {world.now, world.worked_ns};
+	struct deadline until;
+	struct terms terms;
+	struct choice hot;
+	int looks = 1000;
+
+	set_limit(limit, is_gentle, is_whole);
+	copies_to = SEGMENT_ON_DEVICE;
+	terms = terms_of(gpu);
+	until = moving_deadline(&terms);
+	while (on_host() && looks--) {
+		terms = terms_of(gpu);
+		plan_choose(gpu, SEGMENT_ON_HOST, &hot);
+		if (moving_promote(gpu, &terms, terms.limit - charged(), &hot, &until) != MOVE_NONE)
+			pass(50 * MS);
+	}
+	ck_assert_int_gt(looks, 0);
+	return (struct outcome){world.now - outcome.took, world.worked_ns - outcome.worked};
+}
+
+/* --- how long it takes --- */
+
+enum { JOB_MIB = 2048, MOVED_MIB = 1024 };
+
+static const struct {
+	enum program program;
+	bool is_gentle;
+	double most, works; /* times the link; part of the time */
+} bars[] = {
+    {WAITS, false, 1.3, 0},
+    {NEVER, false, 1.6, 0},
+    /* 25 ms of work are queued by the time it is stopped, and 17 are copied: no more than 42 / 17. */
+    {WAITS, true, 2.5, 0.5},
+    {NEVER, true, 2.2, 0.5},
+};
+
+static void check_outcome(const char *what, int i, const struct outcome *o)
+{
+	double link_ns = MOVED_MIB * (double)MIB * world.ns_per_byte[copies_to];
+	double took = (double)o->took / link_ns, worked = (double)o->worked / (double)o->took;
+
+	ck_assert_msg(took <= bars[i].most, "%s, case %d: %.2f times the link, bar %.2f", what, i,
+	              took, bars[i].most);
+	ck_assert_msg(worked >= bars[i].works, "%s, case %d: worked %.2f, bar %.2f", what, i,
+	              worked, bars[i].works);
+}
+
+/* Each plan waited for it. */
+START_TEST(one_deadline_is_waited_for)
+{
+	CUdeviceptr address;
+	struct outcome o;
+
+	start(4096 * MIB);
+	link_is(2, 2);
+	world.program = bars[_i].program;
+	is_gentle = bars[_i].is_gentle;
+	ck_assert_int_eq(allocate(JOB_MIB * MIB, &address), CUDA_SUCCESS);
+
+	o = shrink(MOVED_MIB * MIB);
+	ck_assert_uint_ge(world.closures, 20);
+	ck_assert_uint_le(world.waited_ns, (DEADLINE_MS + 10) * MS);
+	check_outcome("shrink", _i, &o);
+	ck_assert_uint_le(fake.device_bytes, MOVED_MIB * MIB);
+
+	world.waited_ns = 0;
+	o = grow(4096 * MIB);
+	ck_assert_uint_le(world.waited_ns, (DEADLINE_MS + 10) * MS);
+	check_outcome("grow", _i, &o);
+	ck_assert_int_eq(world.too_long, 0);
+	ck_assert_int_eq(world.made_too_late, 0);
+}
+END_TEST
+
+/* They began at 64 MiB, whatever the link. */
+START_TEST(the_first_closure_is_one_chunk_and_none_is_longer_than_said)
+{
+	static const double links[] = {0.1, 1, 4, 50};
+	CUdeviceptr address;
+
+	start(4096 * MIB);
+	link_is(links[_i], links[_i] / 2);
+	world.program = NEVER;
+	ck_assert_int_eq(allocate(JOB_MIB * MIB, &address), CUDA_SUCCESS);
+	shrink(MOVED_MIB * MIB);
+	grow(4096 * MIB);
+	ck_assert_int_eq(world.too_long, 0);
+	/* The copy, or a chunk's, and what is done beside it. */
+	ck_assert_uint_le(
+	    world.longest_idle,
+	    2 * MS + (uint64_t)fmax(CLOSURE_MS * MS, CHUNK_MIB * (double)MIB *
+	                                                 world.ns_per_byte[SEGMENT_ON_DEVICE]));
+}
+END_TEST
+
+/* Making memory takes longer than copying to it: the gate is not closed for that. */
+START_TEST(memory_is_made_while_the_program_works_or_something_is_copied)
+{
+	CUdeviceptr address;
+
+	start(4096 * MIB);
+	link_is(10, 10);
+	world.program = NEVER;
+	ck_assert_int_eq(allocate(JOB_MIB * MIB, &address), CUDA_SUCCESS);
+	world.make_ns_per_byte = 0.01 * (1 << (3 * _i));
+	shrink(MOVED_MIB * MIB);
+	grow(4096 * MIB);
+	ck_assert_int_eq(world.made_too_late, 0);
+	ck_assert_int_eq(world.too_long, 0);
+}
+END_TEST
+
+/* --- whatever happens --- */
+
+enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
+
+/* Whether all chunks are mapped where the arena says, and nothing else is held. */
+static void check_books(void)
+{
+	const struct arena *arena = arena_of(gpu);
+	uint64_t on[2] = {0, 0};
+
+	for (uint32_t i = 0; i < arena->top; i++) {
+		const struct unit *unit = &arena->units[i];
+
+		if (unit->kind == UNIT_FREE || !unit->units)
+			continue;
+		ck_assert_ptr_nonnull(fake_find(FAKE_PHYSICAL, unit->handle));
+		ck_assert_ptr_nonnull(fake_find(FAKE_MAPPED, arena->base + i * ARENA_UNIT));
+		ck_assert_int_eq(fake_find(FAKE_PHYSICAL, unit->handle)->on_device,
+		                 unit->side == SEGMENT_ON_DEVICE);
+		on[unit->side] += unit->units * ARENA_UNIT;
+	}
+	for (int side = 0; side < 2; side++)
+		ck_assert_uint_eq(device_charged(gpu, (enum segment_side)side),
+		                  on[side] + device_spare(gpu, (enum segment_side)side));
+	ck_assert_uint_eq(fake.device_bytes, charged());
+	ck_assert_uint_eq(arena->on_host, on[SEGMENT_ON_HOST]);
+	ck_assert_int_eq(fake.misuse, 0);
+}
+
+START_TEST(whatever_happens_all_is_in_its_place_and_no_closure_is_too_long)
+{
+	CUdeviceptr addresses[ALLOCATIONS_MAX];
+	int count;
+
+	for (int i = 0; i < 100 * _i; i++) /* numbers of its own */
+		scratch_random();
+	count = 1 + (int)(scratch_random() % ALLOCATIONS_MAX);
+	start(8192 * MIB);
+	link_is(0.2 + (double)(scratch_random() % 500) / 10,
+	        0.2 + (double)(scratch_random() % 500) / 10);
+	world.make_ns_per_byte = (double)(scratch_random() % 100) / 200;
+	for (int i = 0; i < count; i++)
+		ck_assert_int_eq(allocate((1 + scratch_random() % 200) * MIB, &addresses[i]),
+		                 CUDA_SUCCESS);
+	for (int round = 0; round < 4; round++) {
+		uint64_t limit = scratch_random() % (charged() + on_host() + 1);
+
+		world.program = (enum program)(scratch_random() % 3);
+		is_gentle = scratch_random() % 2;
+		is_whole = scratch_random() % 4 == 0;
+		/* A driver call is refused, or the limit changes in the midst. */
+		fake.fail_at =
+		    scratch_random() % 2 ? fake.calls + (long)(scratch_random() % 300) : 0;
+		fake.failure = scratch_random() % 2 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
+		world.change_at =
+		    scratch_random() % 2 ? world.now + scratch_random() % (300 * MS) : 0;
+		world.change_to = 8192 * MIB;
+		shrink(limit);
+		check_books();
+		world.change_at =
+		    scratch_random() % 2 ? world.now + scratch_random() % (300 * MS) : 0;
+		grow(8192 * MIB);
+		check_books();
+	}
+	fake.fail_at = 0;
+	ck_assert_int_eq(world.too_long, 0);
+	ck_assert_int_eq(world.made_too_late, 0);
+	for (int i = 0; i < count; i++)
+		ck_assert_int_eq(release(addresses[i]), CUDA_SUCCESS);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("moving");
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_checked_fixture(tests, state_directory_make, state_directory_remove);
+	tcase_add_loop_test(tests, one_deadline_is_waited_for, 0, sizeof(bars) / sizeof(*bars));
+	tcase_add_loop_test(tests, the_first_closure_is_one_chunk_and_none_is_longer_than_said, 0,
+	                    4);
+	tcase_add_loop_test(tests, memory_is_made_while_the_program_works_or_something_is_copied, 0,
+	                    3);
+	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
+	                    0, RUNS);
+	return suite_run("moving", tests);
+}
