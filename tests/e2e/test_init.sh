@@ -53,3 +53,15 @@ for job in unnamed named limited paced; do
 	more=$(($(sed '/^timed wait$/q' "$scratch/$job" | wc -l) - $(wc -l <"$scratch/without")))
 	[ "$more" -lt $most ] || fail "$job: $more system calls more than without us, expected fewer than $most"
 done
+
+# It is asked for when memory moves: no passage of the gate pays a fence then, where the kernel has it.
+if LD_LIBRARY_PATH=$softgpu "$spillway" doctor 2>/dev/null | grep -q '^no  container: membarrier'; then exit 0; fi
+settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY_LIMIT=64MiB"
+trace moves "$build/tests/e2e/allocate" --mib 8 --count 4 --ready "$scratch/ready" --until "$scratch/until" &
+tracer=$!
+until_true $patience test -e "$scratch/ready" || fail "not running"
+"$spillway" set moves --memory 16MiB >"$scratch/set" 2>&1 || fail "set: $(cat "$scratch/set")"
+touch "$scratch/until"
+wait $tracer || exit $?
+asked=$(grep -c -x "$(number membarrier)" "$scratch/moves" || true)
+[ "$asked" -ge 3 ] || fail "moves: $asked calls of membarrier, expected two to ask for it and one for each closing"

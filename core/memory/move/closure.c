@@ -388,6 +388,7 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 	struct closure c = {.plan = plan, .device = device};
 	enum move_pending why;
 
+	gate_start();
 	atomic_store(&is_under_way, true);
 	plan->began_ns = clock_now();
 	get_ready(&c, false);
