@@ -20,7 +20,7 @@
 #include "core/cuda/driver.h"
 #include "core/registry/registry.h"
 #include "core/state/segment.h"
-#include "core/state/verdict.h"
+#include "core/ledger/verdict.h"
 
 enum { DEVICE_MAX = SEGMENT_DEVICES };
 

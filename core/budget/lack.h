@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "core/state/codes.h"
+#include "core/ledger/codes.h"
 #include "core/state/segment.h"
 
 struct lack {

@@ -2,7 +2,7 @@
 #include "core/cuda/chunk.h"
 
 #include "core/base/log.h"
-#include "core/state/statistics.h"
+#include "core/ledger/statistics.h"
 
 _Atomic bool chunk_is_on_host;
 

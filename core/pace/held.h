@@ -11,7 +11,7 @@
 
 #include "core/config/config.h"
 #include "core/pace/foreign.h"
-#include "core/state/statistics.h"
+#include "core/ledger/statistics.h"
 
 #define HELD_EVERY_NS UINT64_C(250000000) /* how often it is looked, about */
 #define HELD_OVER_NS  UINT64_C(5000000000)

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/pace/pacer.h"
 #include "core/pace/turn.h"
-#include "core/state/statistics.h"
+#include "core/ledger/statistics.h"
 
 /* Work in flight that should have been done so long ago may wait for work of another device. */
 #define OVERDUE_NS 1000000u

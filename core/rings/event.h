@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/state/codes.h"
+#include "core/ledger/codes.h"
 
 #define EVENTS(X)                                                                                  \
 	X(burst, SPAN, "work of the device, as measured", launches, count, _, none, _, none)       \

@@ -25,7 +25,7 @@
 
 #include "core/base/lock.h"
 #include "core/state/lanes.h"
-#include "core/state/ledger.h"
+#include "core/ledger/ledger.h"
 #include "core/state/segment.h"
 
 #define SEGMENT_MAGIC "SPILLSEG"

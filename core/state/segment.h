@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/state/ledger.h"
-#include "core/state/statistics.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/statistics.h"
 
 enum {
 	SEGMENT_VERSION = 7, /* raise it whenever any struct of the file changes size or meaning */

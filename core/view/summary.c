@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/state/verdict.h"
+#include "core/ledger/verdict.h"
 
 /*
  * Returns whether the seat is free, live or draining, though nobody may have noticed a death yet.

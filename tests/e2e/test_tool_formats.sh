@@ -14,9 +14,9 @@ python() {
 		data = open(sys.argv[1], 'rb').read()
 		def sample(metric, **labels):
 		    return exposition.parse(data)[metric][2].get(tuple(sorted(labels.items())))
-		counters = re.findall(r'^\t[CL]\((\w+), (\w+), (\w+),', open('core/state/statistics.h').read(), re.M)
+		counters = re.findall(r'^\t[CL]\((\w+), (\w+), (\w+),', open('core/ledger/statistics.h').read(), re.M)
 		assert len(counters) > 15
-		text = open('core/state/codes.h').read()
+		text = open('core/ledger/codes.h').read()
 		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
 		    for name, _, unit in counters if 'CODES_%s(X)' % unit in text}
 		assert len(codes) == 5, codes

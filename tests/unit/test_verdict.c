@@ -2,7 +2,7 @@
 #include <check.h>
 
 #include "suite.h"
-#include "core/state/verdict.h"
+#include "core/ledger/verdict.h"
 
 enum { PROCESSES = 3 };
 #define NONE UINT64_MAX

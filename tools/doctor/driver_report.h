@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "core/config/config.h"
-#include "core/state/codes.h"
+#include "core/ledger/codes.h"
 
 enum { DRIVER_DEVICES = 16 };
 

@@ -1,5 +1,5 @@
 /*
- * The list of counters (core/state/statistics.h) as a table: for the formats that name every
+ * The list of counters (core/ledger/statistics.h) as a table: for the formats that name every
  * counter, so that a new one appears in all of them.
  */
 #ifndef SPILLWAY_COUNTERS_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/state/statistics.h"
+#include "core/ledger/statistics.h"
 
 struct counter {
 	const char *name;
@@ -43,7 +43,7 @@ bool counter_any(const struct statistics *statistics);
 bool counter_busy_is_known(const struct statistics *statistics);
 /* Returns whether the share held is known, which it is soon after the job has begun to be paced. */
 bool counter_held_is_known(const struct statistics *statistics);
-/* Returns whether its values are codes of core/state/codes.h. */
+/* Returns whether its values are codes of core/ledger/codes.h. */
 bool counter_is_code(const struct counter *counter);
 bool counter_unit_is_code(enum counter_unit unit);
 /*

@@ -1,5 +1,5 @@
 /* Ledgers. Rules: runs inside the user's process, in its allocations. */
-#include "core/state/ledger.h"
+#include "core/ledger/ledger.h"
 
 static uint64_t get(const _Atomic uint64_t *word)
 {

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "core/base/publish.h"
-#include "core/state/codes.h"
+#include "core/ledger/codes.h"
 
 enum { LEDGER_SIDES = 2 }; /* enum segment_side */
 

@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "core/state/codes.h"
+#include "core/ledger/codes.h"
 
 #define STATISTICS_OF(C, L)                                                                \
 	L(device_used, NOW, bytes, "device memory held")                                   \

@@ -4,7 +4,7 @@
 #ifndef SPILLWAY_VERDICT_H
 #define SPILLWAY_VERDICT_H
 
-#include "core/state/ledger.h"
+#include "core/ledger/ledger.h"
 
 /* The facts of a job that are judged by, beyond the ledgers. */
 struct standing {

@@ -1,5 +1,5 @@
 /* Verdicts. A pure function: it reads nothing but what it is given. */
-#include "core/state/verdict.h"
+#include "core/ledger/verdict.h"
 
 static uint64_t higher(uint64_t a, uint64_t b)
 {
