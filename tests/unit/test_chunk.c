@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/cuda/chunk.h"
-#include "core/state/statistics.h"
+#include "core/ledger/statistics.h"
 #include "suite.h"
 
 enum { NODES = 4, HOST = -1 };
