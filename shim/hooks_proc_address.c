@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 
 enum { NOTED_MAX = 256 };
@@ -24,11 +25,8 @@ enum { NOTED_MAX = 256 };
 static bool is_news(const char *symbol)
 {
 	static _Atomic uint64_t noted[NOTED_MAX];
-	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+	const uint64_t hash = hash_text(HASH_NOTHING, symbol) | 1;
 
-	for (const char *c = symbol; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-	hash |= 1;
 	for (size_t i = 0; i < NOTED_MAX; i++) {
 		uint64_t found = 0;
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/lock.h"
 
 /* Version 1 says "no limit" by the largest number of whole pages. */
@@ -112,11 +113,9 @@ static uint64_t read_number(const char *directory, const char *name)
 /* Reads which cgroups the process is in. Returns what the text hashes to. */
 static uint64_t read_cgroups(const char *root)
 {
-	uint64_t key = UINT64_C(0xcbf29ce484222325);
+	uint64_t key = hash_text(HASH_NOTHING, root);
 	struct lines lines;
 
-	for (const char *c = root; *c; c++)
-		key = (key ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
 	for (int i = 0; i < VERSIONS; i++)
 		found.version[i].cgroup[0] = '\0';
 	if (!lines_open(&lines, root, "/proc/self/cgroup"))
@@ -126,8 +125,7 @@ static uint64_t read_cgroups(const char *root)
 		char *controllers = strchr(found.line, ':'), *path, *word, *rest;
 		int version = VERSIONS;
 
-		for (const char *c = found.line; *c; c++)
-			key = (key ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+		key = hash_text(key, found.line);
 		path = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!path)
 			continue;

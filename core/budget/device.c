@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/hash.h"
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/rings/event.h"
@@ -219,13 +220,13 @@ void device_grow(struct device *device, uint64_t limit, uint64_t bytes)
 	lock_release(&device->lock);
 }
 
-/* Returns the FNV-1a hash of the settings' words. */
+/* Returns the hash of the settings' words. */
 static uint64_t hash_of(const struct config_gpu *settings)
 {
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = HASH_NOTHING;
 
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
-		hash = (hash ^ settings->of[key]) * 1099511628211u;
+		hash = hash_word(hash, settings->of[key]);
 	return hash;
 }
 

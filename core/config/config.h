@@ -167,7 +167,7 @@ const char *config_nvml_origin(const struct config *config);
 /* Returns where the job writes its status; NULL: nowhere. */
 const char *config_status_file(const struct config *config);
 bool config_disabled(const struct config *config); /* SPILLWAY_DISABLE, CUDA_DISABLE_CONTROL */
-/* Returns the FNV-1a hash of the override file's bytes as read; 0 when there was none. */
+/* Returns the hash of the override file's bytes as read; 0 when there was none. */
 uint64_t config_override_hash(const struct config *config);
 /* Warnings worth showing in stat (clamped by a ceiling, ...), one per line, "" when none. */
 const char *config_warnings(const struct config *config);

@@ -62,13 +62,3 @@ int config_file_load(const char *path, bool follow_symlink, char **text, size_t 
 		free(buffer);
 	return result;
 }
-
-uint64_t config_hash(const void *bytes, size_t length)
-{
-	const unsigned char *byte = bytes;
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ byte[i]) * UINT64_C(1099511628211);
-	return hash;
-}

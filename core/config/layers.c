@@ -1,6 +1,8 @@
 /* Loading: the sources in order, weakest first, into one snapshot or none. */
 #include "core/config/snapshot.h"
 
+#include "core/base/hash.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,7 +25,7 @@ static int add_file(struct config *config, enum config_layer layer, const char *
 		                   layer == LAYER_FILE ? " (named by SPILLWAY_CONFIG)" : "");
 	config->has_file = true;
 	if (layer == LAYER_OVERRIDE)
-		config->override_hash = config_hash(text, length);
+		config->override_hash = hash_bytes(HASH_NOTHING, text, length);
 	status = config_add_text(config, layer, path, text, length, error);
 	free(text);
 	return status;

@@ -11,6 +11,7 @@
 #include "core/config/listener.h"
 
 #include "core/base/descriptor.h"
+#include "core/base/hash.h"
 #include "core/config/snapshot.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static struct listener_content look(const char *path)
 
 	content.status = config_file_load(path, true, &text, &length);
 	if (content.status == 0) {
-		content.hash = config_hash(text, length);
+		content.hash = hash_bytes(HASH_NOTHING, text, length);
 		free(text);
 	}
 	return content;

@@ -2,6 +2,8 @@
  */
 #include "core/config/snapshot.h"
 
+#include "core/base/hash.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -188,7 +190,7 @@ static uint64_t hash_selector(const struct config_selector *selector)
 	plain.pci = selector->pci;
 	for (size_t i = 0; selector->uuid[i]; i++)
 		plain.uuid[i] = (char)tolower((unsigned char)selector->uuid[i]);
-	return config_hash(&plain, sizeof(plain));
+	return hash_bytes(HASH_NOTHING, &plain, sizeof(plain));
 }
 
 /* Returns whether the setting is the first of its selector. */
@@ -211,7 +213,7 @@ uint64_t config_limits(const struct config *config)
 
 	read_quotas(config, &all, &common);
 	limited = is_limited(&common);
-	sum = config_hash(&common, sizeof(common));
+	sum = hash_bytes(HASH_NOTHING, &common, sizeof(common));
 	/* In whatever order they stand; what a selector does not change it does not count for. */
 	for (size_t i = 0; i < config->count; i++) {
 		const struct config_setting *setting = &config->settings[i];
@@ -223,7 +225,8 @@ uint64_t config_limits(const struct config *config)
 		if (memcmp(&own, &common, sizeof(own)) == 0)
 			continue;
 		limited |= is_limited(&own);
-		sum += hash_selector(&setting->selector) ^ config_hash(&own, sizeof(own));
+		sum +=
+		    hash_selector(&setting->selector) ^ hash_bytes(HASH_NOTHING, &own, sizeof(own));
 	}
 	if (!limited)
 		return 0;

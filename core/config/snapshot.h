@@ -125,7 +125,6 @@ int config_warn(struct config *config, const char *format, ...)
 /* file.c */
 /* Loads all of a small regular file, NUL-terminated; free it. Returns 0 or a negative errno. */
 int config_file_load(const char *path, bool follow_symlink, char **text, size_t *length);
-uint64_t config_hash(const void *bytes, size_t length); /* FNV-1a */
 
 /* reader.c */
 struct config_item {

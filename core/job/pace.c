@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/job/process.h"
 #include "core/base/clock.h"
@@ -35,13 +36,6 @@ static uint64_t mixed(uint64_t x)
 	return x ? x : 1;
 }
 
-static uint64_t hashed(uint64_t hash, const char *text)
-{
-	while (*text)
-		hash = (hash ^ (unsigned char)*text++) * 0x100000001b3ull;
-	return hash;
-}
-
 /* Numbers that no other process, and no other job of the machine, has by chance. */
 static void choose_numbers(const char *job)
 {
@@ -49,7 +43,7 @@ static void choose_numbers(const char *job)
 
 	directory_path(directory, sizeof(directory));
 	pace.owner = mixed(((uint64_t)getpid() << 32) ^ clock_of_day() ^ (uintptr_t)directory);
-	pace.job = mixed(hashed(hashed(getuid(), directory), job));
+	pace.job = mixed(hash_text(hash_text(getuid(), directory), job));
 }
 
 bool job_pace_start(struct device_set *devices, struct segment *segment, const char *job)

@@ -1,6 +1,8 @@
 /* Processes that share a limit. Rules: runs inside the user's process. */
 #include "core/job/sharers.h"
 
+#include "core/base/hash.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,13 +24,6 @@ static const char *value_of(char *const *environment, const char *name)
 		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
 			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
 	return NULL;
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	return hash;
 }
 
 /* Makes the name KIND-WHICH-HASH, of letters that a job's name may have. */

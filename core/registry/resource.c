@@ -1,5 +1,6 @@
 /* Resources: counted references, and what a type's name stands for. */
 #include "core/base/clock.h"
+#include "core/base/hash.h"
 #include "core/registry/resource.h"
 
 void resource_init(struct resource *resource, const struct resource_type *type)
@@ -44,8 +45,5 @@ void resource_release(struct resource *resource)
 
 uint64_t registry_type_hash(const char *type_name)
 {
-	uint64_t hash = 14695981039346656037u;
-	for (; *type_name; type_name++)
-		hash = (hash ^ (unsigned char)*type_name) * 1099511628211u;
-	return hash;
+	return hash_text(HASH_NOTHING, type_name);
 }

@@ -37,6 +37,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/state/layout.h"
 
@@ -322,14 +323,11 @@ bool segment_judge_exports(struct segment *segment)
 
 /* --- for the owner --- */
 
-/* Returns the FNV-1a hash of a name, never 0. */
+/* Returns the hash of a name, never 0. */
 static uint64_t hash_of(const void *bytes, size_t size)
 {
-	const unsigned char *c = bytes;
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = hash_bytes(HASH_NOTHING, bytes, size);
 
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ c[i]) * 1099511628211u;
 	return hash ? hash : 1;
 }
 

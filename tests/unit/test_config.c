@@ -1,6 +1,8 @@
 /* Configuration: what files and environment say, what a device gets, and what is refused. */
 #include "core/config/snapshot.h"
 
+#include "core/base/hash.h"
+
 #include "tests/unit/scratch.h"
 
 #include <errno.h>
@@ -299,7 +301,7 @@ START_TEST(layers)
 	ck_assert_str_eq(config_origin(config, &gpu1, CONFIG_KEY_memory_limit),
 	                 "environment SPILLWAY_MEMORY_LIMIT_1");
 	ck_assert_uint_eq(config_override_hash(config),
-	                  config_hash("[gpu]\nspill_after = 5\n", 22));
+	                  hash_bytes(HASH_NOTHING, "[gpu]\nspill_after = 5\n", 22));
 	config_release(config);
 }
 END_TEST
@@ -380,8 +382,8 @@ END_TEST
 
 START_TEST(hash_is_fnv_1a)
 {
-	ck_assert_uint_eq(config_hash("", 0), UINT64_C(0xcbf29ce484222325));
-	ck_assert_uint_eq(config_hash("foobar", 6), UINT64_C(0x85944171f73967e8));
+	ck_assert_uint_eq(hash_bytes(HASH_NOTHING, "", 0), UINT64_C(0xcbf29ce484222325));
+	ck_assert_uint_eq(hash_bytes(HASH_NOTHING, "foobar", 6), UINT64_C(0x85944171f73967e8));
 }
 END_TEST
 
