@@ -13,6 +13,7 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/used.h"
 #include "core/memory/heat/parameters.h"
+#include "core/registry/object.h"
 #include "suite.h"
 
 enum { UNITS = 1024, RUN = 4 /* units each */ };
@@ -109,6 +110,21 @@ static CUresult kernel_info(CUkernel k, size_t index, size_t *offset, size_t *si
 }
 
 struct driver driver = {.cuFuncGetParamInfo = function_info, .cuKernelGetParamInfo = kernel_info};
+
+/* The books know kernels and functions by their handles, but for one of which only the driver knows. */
+#define UNKNOWN ((CUfunction)0x5001)
+
+struct resource *__wrap_context_find_object(const struct resource_type *type, uint64_t object);
+struct resource *__wrap_context_find_object(const struct resource_type *type, uint64_t object)
+{
+	static struct resource known = {.references = 1};
+	bool is_kernel = object & 1;
+
+	if (object == (uintptr_t)UNKNOWN ||
+	    type != (is_kernel ? &object_type_kernel : &object_type_function))
+		return NULL;
+	return resource_hold(&known);
+}
 
 #define FUNCTION ((CUfunction)0x1000)
 #define OTHER    ((CUfunction)0x2000)
@@ -381,6 +397,11 @@ START_TEST(the_driver_is_asked_once)
 	for (uintptr_t f = 1; f <= 1000; f++)
 		launch((CUfunction)(f << 4), run_at(1));
 	ck_assert_uint_eq(questions, once);
+	/* A driver may not survive a kernel's handle as a function's: what nobody knows is not asked. */
+	once = questions;
+	launch(UNKNOWN, run_at(5));
+	ck_assert_uint_eq(questions, once);
+	ck_assert_int_eq(heat_at(5), HEAT_WARM);
 	/* Another function by the same handle. */
 	parameters_forget();
 	launch(FUNCTION, run_at(1));

@@ -38,28 +38,24 @@ static CUresult ask(CUfunction function, bool is_kernel, size_t index, size_t *s
 	                 : driver.cuFuncGetParamInfo(function, index, &offset, size);
 }
 
-/*
- * Returns whether it is a kernel: a launch takes kernels, too, which the books know as such if they
- * were handed out one by one.
- */
-static bool is_kernel(CUfunction function)
+static bool is_in_books(const struct resource_type *type, CUfunction function)
 {
-	struct resource *kernel =
-	    context_find_object(&object_type_kernel, (uint64_t)(uintptr_t)function);
-	size_t size;
+	struct resource *found = context_find_object(type, (uint64_t)(uintptr_t)function);
 
-	resource_release(kernel);
-	return kernel || ask(function, false, 0, &size) == CUDA_ERROR_INVALID_HANDLE;
+	resource_release(found);
+	return found != NULL;
 }
 
 /*
- * Asks the driver for all parameters of a function. Returns NULL where the driver does not say, or
- * there is no memory.
+ * Asks the driver for all parameters of a function, or of a kernel, as a launch takes both. Returns
+ * NULL where the driver does not say, or there is no memory, and for what the books know as neither:
+ * a driver need not notice that it is given the wrong one of the two.
  */
 static const struct parameters *ask_all(CUfunction function)
 {
-	bool kernel = is_kernel(function);
-	struct parameters *p = malloc(sizeof(*p)), *more;
+	bool kernel = is_in_books(&object_type_kernel, function);
+	bool is_known = kernel || is_in_books(&object_type_function, function);
+	struct parameters *p = is_known ? malloc(sizeof(*p)) : NULL, *more;
 	size_t index, size, room = 0;
 	CUresult result = CUDA_SUCCESS;
 
