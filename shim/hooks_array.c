@@ -108,19 +108,19 @@ HOOK(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 	            SOLID(pMipmappedArrayDesc), .levels = numMipmapLevels);
 }
 
-#define UNMAKE(array, call)                                                        \
-	({                                                                         \
-		KEEP_ERRNO;                                                        \
-		struct leaving array_ = {0}, measured_ = {0};                      \
-		CUresult result_;                                                  \
-		if (job_is_active()) {                                             \
-			array_ = side_leave(&side_type_array, (uintptr_t)(array)); \
-			measured_ = measured_leave(array);                         \
-		}                                                                  \
-		result_ = (call);                                                  \
-		measured_left(&measured_, result_ == CUDA_SUCCESS);                \
-		side_left(&array_, result_ == CUDA_SUCCESS);                       \
-		result_;                                                           \
+#define UNMAKE(array, call)                                                                  \
+	({                                                                                   \
+		KEEP_ERRNO;                                                                  \
+		struct leaving array_ = {0}, measured_ = {0};                                \
+		CUresult result_;                                                            \
+		if (job_is_active()) {                                                       \
+			array_ = context_leave_object(&side_type_array, (uintptr_t)(array)); \
+			measured_ = measured_leave(array);                                   \
+		}                                                                            \
+		result_ = (call);                                                            \
+		measured_left(&measured_, result_ == CUDA_SUCCESS);                          \
+		side_left(&array_, result_ == CUDA_SUCCESS);                                 \
+		result_;                                                                     \
 	})
 
 HOOK(cuArrayDestroy, CUarray hArray)

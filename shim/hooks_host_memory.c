@@ -22,18 +22,18 @@ PINS(cuMemHostAlloc, pp ? *pp : NULL, (void **, pp), (size_t, bytesize), (unsign
 PINS(cuMemHostRegister, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
 PINS(cuMemHostRegister_v2, p, (void *, p), (size_t, bytesize), (unsigned int, Flags))
 
-#define UNPINS(symbol)                                                                  \
-	HOOK(symbol, void *p)                                                           \
-	{                                                                               \
-		KEEP_ERRNO;                                                             \
-		struct leaving leaving = {0};                                           \
-		CUresult result;                                                        \
-                                                                                        \
-		if (job_is_active())                                                    \
-			leaving = side_leave(&side_type_host_allocation, (uintptr_t)p); \
-		result = PASSING_GATE(REAL(symbol)(p));                                 \
-		side_left(&leaving, result == CUDA_SUCCESS);                            \
-		return result;                                                          \
+#define UNPINS(symbol)                                                                            \
+	HOOK(symbol, void *p)                                                                     \
+	{                                                                                         \
+		KEEP_ERRNO;                                                                       \
+		struct leaving leaving = {0};                                                     \
+		CUresult result;                                                                  \
+                                                                                                  \
+		if (job_is_active())                                                              \
+			leaving = context_leave_object(&side_type_host_allocation, (uintptr_t)p); \
+		result = PASSING_GATE(REAL(symbol)(p));                                           \
+		side_left(&leaving, result == CUDA_SUCCESS);                                      \
+		return result;                                                                    \
 	}
 
 UNPINS(cuMemFreeHost)

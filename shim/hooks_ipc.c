@@ -124,7 +124,7 @@ HOOK(cuIpcCloseMemHandle, CUdeviceptr dptr)
 	    ipc_close(dptr, REAL(cuIpcCloseMemHandle), &result))
 		return result;
 	if (job_is_active())
-		leaving = side_leave(&side_type_ipc_mapping, dptr);
+		leaving = context_leave_object(&side_type_ipc_mapping, dptr);
 	result = PASSING_GATE(REAL(cuIpcCloseMemHandle)(dptr));
 	side_left(&leaving, result == CUDA_SUCCESS);
 	return result;

@@ -190,7 +190,7 @@ HOOK(cuMemPoolDestroy, CUmemoryPool pool)
 
 	if (!job_is_active())
 		return PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
-	imported = side_leave(&side_type_imported_memory, (uintptr_t)pool);
+	imported = context_leave_object(&side_type_imported_memory, (uintptr_t)pool);
 	own = pool_leave(pool);
 	result = PASSING_GATE(REAL(cuMemPoolDestroy)(pool));
 	side_left(&imported, result == CUDA_SUCCESS);

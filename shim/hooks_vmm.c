@@ -154,7 +154,7 @@ HOOK(cuMemAddressFree, CUdeviceptr ptr, size_t size)
 	CUresult result;
 
 	if (job_is_active())
-		reservation = side_leave(&side_type_reservation, ptr);
+		reservation = context_leave_object(&side_type_reservation, ptr);
 	result = PASSING_GATE(REAL(cuMemAddressFree)(ptr, size));
 	side_left(&reservation, result == CUDA_SUCCESS);
 	return result;

@@ -59,11 +59,6 @@ struct container *container_new(const char *name, struct address_table *addresse
 	return container;
 }
 
-void container_free(struct container *container)
-{
-	free(container);
-}
-
 static struct named *find_named(const struct container *container, const struct resource_type *type,
                                 const char *name)
 {

@@ -34,10 +34,8 @@ struct resource_name name_from_address(uint64_t address);
  */
 bool name_is_valid(const char *text);
 
-/* Makes a container. Returns NULL when there is no memory. */
+/* Makes a container, to be freed when it is empty. Returns NULL when there is no memory. */
 struct container *container_new(const char *name, struct address_table *addresses);
-/* Frees a container that is empty and no longer in use. */
-void container_free(struct container *container);
 struct resource *container_find(const struct container *container, const struct resource_type *type,
                                 const struct resource_name *name);
 /* Enters a resource. Returns 0, -EEXIST or -ENOMEM. */

@@ -59,7 +59,7 @@ static bool is_same_name(const char *name, const char *other)
 	return *name == *other;
 }
 
-static struct container *find_container(struct registry *registry, const char *name)
+struct container *registry_find_container(struct registry *registry, const char *name)
 {
 	struct container *found = registry->found_last;
 
@@ -74,15 +74,10 @@ static struct container *find_container(struct registry *registry, const char *n
 	return found;
 }
 
-const struct container *registry_find_container(struct registry *registry, const char *name)
-{
-	return find_container(registry, name);
-}
-
 /* Makes a container. Returns 0, -EINVAL (there can be none of this name) or -ENOMEM. */
 static int make_container(struct registry *registry, const char *name, struct container **made)
 {
-	struct container *container = find_container(registry, name);
+	struct container *container = registry_find_container(registry, name);
 	*made = container;
 	if (container)
 		return 0;
@@ -94,7 +89,7 @@ static int make_container(struct registry *registry, const char *name, struct co
 		return -ENOMEM;
 	HASH_ADD_STR(registry->containers, name, container);
 	if (!container->hh.tbl) {
-		container_free(container);
+		free(container);
 		return -ENOMEM;
 	}
 	*made = container;
@@ -182,7 +177,7 @@ struct resource *registry_find_named(struct registry *registry, const char *cont
                                      const struct resource_type *type,
                                      const struct resource_name *name)
 {
-	const struct container *container = find_container(registry, container_name);
+	const struct container *container = registry_find_container(registry, container_name);
 	struct resource *found = container ? container_find(container, type, name) : NULL;
 	return found ? resource_hold(found) : NULL;
 }
@@ -195,7 +190,7 @@ static int replace(struct registry *registry, const char *container_name,
 	int error = registry_add_named(registry, container_name, name, resource);
 	if (error != -EEXIST)
 		return error;
-	struct container *container = find_container(registry, container_name);
+	struct container *container = registry_find_container(registry, container_name);
 	*before = container_remove(container, resource->type, name);
 	error = container_insert(container, name, resource);
 	if (error)
@@ -230,7 +225,7 @@ static int locked_delete(struct registry *registry, const char *container_name,
 	struct resource *removed = NULL;
 
 	lock_acquire(&registry->lock);
-	struct container *container = find_container(registry, container_name);
+	struct container *container = registry_find_container(registry, container_name);
 	if (container)
 		removed = container_remove(container, type, name);
 	if (removed)
@@ -290,7 +285,7 @@ bool registry_object_is(struct registry *registry, const char *container_name,
 	bool answer = false;
 
 	lock_acquire(&registry->lock);
-	const struct container *container = find_container(registry, container_name);
+	const struct container *container = registry_find_container(registry, container_name);
 	struct resource *found = container ? container_find(container, type, &key) : NULL;
 	if (found)
 		answer = is(found, cookie);
@@ -322,7 +317,8 @@ int registry_replace_object(struct registry *registry, const char *container, ui
 struct address_entry *registry_find_any(struct registry *registry, const char *preferred,
                                         const struct resource_type *type, uint64_t object)
 {
-	const struct container *container = preferred ? find_container(registry, preferred) : NULL;
+	const struct container *container =
+	    preferred ? registry_find_container(registry, preferred) : NULL;
 
 	return address_table_find_any(&registry->addresses, container, type, object);
 }
@@ -378,12 +374,12 @@ size_t registry_cleanup(struct registry *registry, const char *container_name)
 	size_t count = 0;
 
 	lock_acquire(&registry->lock);
-	struct container *container = find_container(registry, container_name);
+	struct container *container = registry_find_container(registry, container_name);
 	if (container) {
 		HASH_DEL(registry->containers, container);
 		registry->found_last = NULL;
 		taken = container_take_all(container);
-		container_free(container);
+		free(container);
 	}
 	for (const struct resource *r = taken; r; r = r->next_taken)
 		known_type_count(find_known(registry, r->type), (uint64_t)-1);

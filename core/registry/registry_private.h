@@ -46,7 +46,7 @@ struct registry {
  */
 const char *registry_container_name(const char *container);
 /* Finds a container; under the lock. Returns NULL when there is none. */
-const struct container *registry_find_container(struct registry *registry, const char *name);
+struct container *registry_find_container(struct registry *registry, const char *name);
 /* Counts resources of a type, more or fewer; under the lock. */
 static inline void known_type_count(struct known_type *known, uint64_t change)
 {

@@ -111,7 +111,7 @@ START_TEST(what_two_threads_open_at_once_is_one_mapping)
 	}
 	for (int i = 0; i < 2; i++) {
 		ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), import.charged);
-		leaving = side_leave(&side_type_ipc_mapping, 0x1000);
+		leaving = context_leave_object(&side_type_ipc_mapping, 0x1000);
 		side_left(&leaving, true);
 	}
 	ck_assert_nothing_left();

@@ -118,7 +118,7 @@ static CUresult free_driver_s(CUdeviceptr address, const struct vmem_free *how)
 	if (gone) {
 		resource_release(&gone->resource);
 	} else {
-		imported = side_leave(&side_type_imported_memory, address);
+		imported = context_leave_object(&side_type_imported_memory, address);
 		side_left(&imported, true);
 	}
 	return result;

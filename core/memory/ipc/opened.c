@@ -81,7 +81,7 @@ static void leave(struct opened *m)
 	HASH_DEL(by_key, m);
 	address_map_remove(m->place.base, m);
 	for (; m->opened > 0; m->opened--) {
-		leaving = side_leave(&side_type_ipc_mapping, m->place.base);
+		leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
 		side_left(&leaving, true);
 	}
 }
@@ -162,7 +162,7 @@ static CUresult close_one(struct opened *m)
 		return let_go(m);
 	}
 	m->opened--;
-	leaving = side_leave(&side_type_ipc_mapping, m->place.base);
+	leaving = context_leave_object(&side_type_ipc_mapping, m->place.base);
 	side_left(&leaving, true);
 	return CUDA_SUCCESS;
 }

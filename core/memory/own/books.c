@@ -17,7 +17,7 @@ own_lock_type own_lock = LOCK_FREE;
 struct own *own_by_name;
 
 static _Atomic uint64_t names;
-static _Atomic size_t imports; /* in the books; mostly none */
+_Atomic size_t own_imports;
 
 struct own *own_find(CUmemGenericAllocationHandle name)
 {
@@ -124,7 +124,7 @@ bool own_enter_import(struct device *device, CUmemGenericAllocationHandle handle
 	lock_acquire(&own_lock);
 	supersede(p->name);
 	entered = own_name(p);
-	imports += entered;
+	own_imports += entered;
 	if (entered && p->charged)
 		device_count_elsewhere(device, (int64_t)p->charged);
 	lock_release(&own_lock);
@@ -146,7 +146,7 @@ void own_forget(struct own *p)
 		device_uncharge_exported(p->device, p->exported_as, p->charged);
 	else if (p->charged)
 		device_uncharge(p->device, p->side, p->charged);
-	imports -= p->imported;
+	own_imports -= p->imported;
 	if (p->imported_as)
 		imported_leave(p->device, p->imported_as);
 	free(p);
@@ -172,9 +172,4 @@ void own_wake_for(struct device *device)
 
 	if (arena && arena->on_host)
 		wanted_wake(device);
-}
-
-size_t own_imports(void)
-{
-	return atomic_load_explicit(&imports, memory_order_relaxed);
 }

@@ -50,6 +50,7 @@ struct own {
 typedef LOCK_OF(OWN) own_lock_type;
 extern own_lock_type own_lock;
 extern struct own *own_by_name;
+extern _Atomic size_t own_imports; /* that are in the books; mostly none. Read without the lock */
 
 /* Finds it by the program's handle; NULL: none. */
 struct own *own_find(CUmemGenericAllocationHandle name);
@@ -74,7 +75,5 @@ struct mapped_range *own_mapping(CUdeviceptr address);
 bool own_is_movable(const struct own *p);
 /* Keeps the statistics, after anything changed that they depend on. */
 void own_recount(struct own *p);
-/* Returns how much imported memory is in the books, without the lock. */
-size_t own_imports(void);
 
 #endif

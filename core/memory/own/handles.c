@@ -138,7 +138,7 @@ struct device *own_uncharged(CUmemGenericAllocationHandle handle, uint64_t end, 
 	const struct own *p;
 
 	*bytes = 0;
-	if (!own_imports())
+	if (!atomic_load_explicit(&own_imports, memory_order_relaxed))
 		return NULL;
 	lock_acquire(&own_lock);
 	p = own_find(handle);

@@ -323,7 +323,7 @@ static void forget_left_out(const void *owner)
 
 struct leaving measured_leave(const void *owner)
 {
-	return side_leave(&side_type_measured, (uintptr_t)owner);
+	return context_leave_object(&side_type_measured, (uintptr_t)owner);
 }
 
 void measured_left(struct leaving *leaving, bool gone)

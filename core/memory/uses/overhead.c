@@ -99,12 +99,6 @@ static void charge(struct figure *f, uint64_t bytes)
 	f->charged = bytes;
 }
 
-/* Returns what this process is charged, the figure included. */
-static uint64_t charged(const struct device *device)
-{
-	return device_used(device, SEGMENT_ON_DEVICE);
-}
-
 /* Returns whether the figure may stay. */
 static bool follow(struct figure *f, struct overhead_look *look)
 {
@@ -127,7 +121,7 @@ static void leave_open(struct asking *asked, bool is_open)
 /* Asks NVML what this process has, with the lock held. Returns whether it knows the process. */
 static bool ask(struct device *device)
 {
-	struct overhead_look look = {.charged[0] = charged(device)};
+	struct overhead_look look = {.charged[0] = device_used(device, SEGMENT_ON_DEVICE)};
 	struct asking *asked = &asking[device->id.ordinal];
 	struct resource *figure;
 	bool told;
@@ -140,7 +134,7 @@ static bool ask(struct device *device)
 	atomic_store(&asked->asked_ns, clock_now());
 	if (!told)
 		return false;
-	look.charged[1] = charged(device);
+	look.charged[1] = device_used(device, SEGMENT_ON_DEVICE);
 	look.elsewhere = device_elsewhere(device);
 	figure = registry_lookup_or_create(device->registry, NULL, &overhead_type, "overhead",
 	                                   create, device);

@@ -175,11 +175,6 @@ bool side_is_open_again(const struct context *context, uint64_t object)
 	return was_entered_again(&side_type_ipc_mapping, context, object, 0);
 }
 
-struct leaving side_leave(const struct resource_type *type, uint64_t object)
-{
-	return context_leave_object(type, object);
-}
-
 /*
  * Counts it once less, and returns whether that was the last. Opening again and closing are told
  * apart by nobody but the driver: in whatever order, what is left is counted.

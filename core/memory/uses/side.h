@@ -52,10 +52,8 @@ bool side_is_open_again(const struct context *context, uint64_t object);
 void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import);
 
-/* Begins its leaving, before the driver is asked to let it go; whatever context is current. */
-struct leaving side_leave(const struct resource_type *type, uint64_t object);
 /*
- * Ends its leaving, after the driver's answer. gone: it agreed. One that was entered several times
+ * Ends its leaving (context_leave_object()), after the driver's answer. gone: it agreed. One that was entered several times
  * stays until the last.
  */
 void side_left(struct leaving *leaving, bool gone);
