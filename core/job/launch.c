@@ -196,11 +196,11 @@ bool job_launches_act(bool is_paced, bool has_steps)
 	return is_put;
 }
 
-void job_launches_survey(int ordinal, bool is_surveyed)
+void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps)
 {
 	bool is_put;
 
-	job_steps_want(ordinal, STEPS_FOR_SURVEY, is_surveyed);
+	job_steps_want(ordinal, STEPS_FOR_SURVEY, has_steps);
 	lock_acquire(&wanted.lock);
 	wanted.surveyed =
 	    is_surveyed ? wanted.surveyed | 1U << ordinal : wanted.surveyed & ~(1U << ordinal);

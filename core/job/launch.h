@@ -98,6 +98,6 @@ bool job_launches_start(void);
  */
 bool job_launches_act(bool is_paced, bool has_steps);
 /* Has launches on a device told to a survey from now on, and steps looked for, or no more. */
-void job_launches_survey(int ordinal, bool is_surveyed);
+void job_launches_survey(int ordinal, bool is_surveyed, bool has_steps);
 
 #endif

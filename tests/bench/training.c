@@ -12,6 +12,9 @@
  *         order   the kernels find their buffers in a table on the device, so that all stays where it was allocated
  *         direct  without Spillway
  * later   the limit falls only when all is allocated and used
+ *
+ * Before a step is measured it waits until Spillway has found steps (not where SPILLWAY_STEPS is off) and nothing has
+ * moved for a while.
  */
 #include "tests/bench/control.h"
 #include "tests/bench/measure.h"
@@ -30,10 +33,11 @@ enum {
 	BUFFERS_MOST = 5 * LAYERS_MOST + 3,
 	GIVEN = 5,        /* buffers to a kernel, at most */
 	PAGE = 4096,      /* as in the kernel */
-	SETTLED_S = 15,   /* nothing has moved for so long */
+	SETTLED_S = 15,   /* nothing has moved for so long, if TRAINING_QUIET_S says nothing else */
 	PATIENCE_S = 200, /* until then */
 	MEASURED_S = 8,   /* and one step at least */
 	STEPS_LEAST = 3,
+	STEPS_QUIET = 8, /* nor for so many steps */
 	THREADS = 256,
 	BLOCKS = 4,
 };
@@ -139,7 +143,7 @@ static void limit_to(unsigned percent, uint64_t used)
 	uint64_t units = (uint64_t)count * BUFFER_MIB / UNIT_MIB,
 	         on_device = (units * percent + 99) / 100;
 
-	control_limit(used + on_device * UNIT_MIB * MIB);
+	control_change(used + on_device * UNIT_MIB * MIB, false);
 	control_wait("limit_set", false, used + on_device * UNIT_MIB * MIB);
 }
 
@@ -152,11 +156,19 @@ static uint64_t moved(void)
 static void settle(void)
 {
 	double start = now_ns(), since = start;
+	const char *setting = getenv("SPILLWAY_STEPS"), *seconds = getenv("TRAINING_QUIET_S");
+	double quiet = seconds ? atof(seconds) : SETTLED_S;
+	bool waits = !setting || strcmp(setting, "off") != 0;
 	uint64_t was = moved();
 
-	while (now_ns() - since < SETTLED_S * 1e9 && now_ns() - start < PATIENCE_S * 1e9) {
+	while (now_ns() - since < quiet * 1e9 && now_ns() - start < PATIENCE_S * 1e9) {
+		double began = now_ns();
+
 		step();
-		if (moved() != was || !control_counter("steps"))
+		/* A survey takes some of the steps. */
+		if (STEPS_QUIET * (now_ns() - began) > quiet * 1e9)
+			quiet = STEPS_QUIET * (now_ns() - began) / 1e9;
+		if (moved() != was || (waits && !control_counter("steps")))
 			since = now_ns();
 		was = moved();
 	}

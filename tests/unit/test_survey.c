@@ -32,7 +32,7 @@ static struct {
 	size_t events, made, destroyed;
 	bool makes_no_events, is_context_gone;
 	int pushed;
-	bool is_asked, was_asked;
+	bool is_asked, is_asked_for_steps;
 	int uses; /* that the next launch has; -1: nobody knows */
 } world;
 
@@ -124,11 +124,11 @@ int heat_uses_of_graph(const void *graph, CUdeviceptr *runs, size_t room)
 	return write_uses(runs, room);
 }
 
-static void ask(int ordinal, bool is_asked)
+static void ask(int ordinal, bool launches, bool steps)
 {
 	ck_assert_int_eq(ordinal, DEVICE);
-	world.is_asked = is_asked;
-	world.was_asked |= is_asked;
+	world.is_asked = launches;
+	world.is_asked_for_steps = steps;
 }
 
 /* --- the program --- */
@@ -176,7 +176,7 @@ static void tear_down(void)
 
 static void begin_taking(void)
 {
-	ck_assert(survey_begin(DEVICE, world.now));
+	ck_assert(survey_begin(DEVICE, true, world.now));
 	survey_step_ended(DEVICE);
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
 }
@@ -187,10 +187,10 @@ START_TEST(two_steps_are_measured)
 {
 	const struct survey *found;
 
-	ck_assert(survey_begin(DEVICE, world.now));
-	ck_assert(world.is_asked);
-	ck_assert(!survey_begin(OTHER, world.now)); /* one at a time */
-	launch(false, 5000);                        /* before the first step has ended */
+	ck_assert(survey_begin(DEVICE, true, world.now));
+	ck_assert(world.is_asked && world.is_asked_for_steps);
+	ck_assert(!survey_begin(OTHER, true, world.now)); /* one at a time */
+	launch(false, 5000);                              /* before the first step has ended */
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
 	survey_step_ended(OTHER);
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
@@ -228,9 +228,28 @@ START_TEST(two_steps_are_measured)
 }
 END_TEST
 
+/* Of each kernel the faster time of both steps counts, unless the steps differ. */
+START_TEST(a_machine_that_is_busy_only_adds)
+{
+	begin_taking();
+	launch(false, 1000000);
+	launch(true, 9000000);
+	survey_step_ended(DEVICE);
+	launch(false, 3000000);
+	launch(_i == 1, 2000000);
+	survey_step_ended(DEVICE);
+	world.now = world.work_ends;
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_uint_eq(survey_found()->kernel[0].ns / 1000, 1000);
+	ck_assert_uint_eq(survey_found()->kernel[1].ns / 1000, _i == 1 ? 2000 : 9000);
+	ck_assert_uint_eq(survey_found()->kernel[2].ns / 1000, _i == 1 ? 1000 : 3000);
+	ck_assert_uint_eq(survey_found()->kernel[3].ns / 1000, 2000);
+}
+END_TEST
+
 START_TEST(without_steps_a_while_is_counted)
 {
-	ck_assert(survey_begin(DEVICE, world.now));
+	ck_assert(survey_begin(DEVICE, true, world.now));
 	ck_assert_int_eq(survey_tend(world.now + SURVEY_SEEKS_NS - 1), SURVEY_SOUGHT);
 	world.now += SURVEY_SEEKS_NS;
 	ck_assert_int_eq(survey_tend(world.now), SURVEY_WITHOUT_STEPS);
@@ -246,6 +265,14 @@ START_TEST(without_steps_a_while_is_counted)
 	ck_assert_uint_eq(survey_found()->kernel[1].ns, 0);
 	ck_assert_uint_eq(survey_found()->kernel[1].uses, 2);
 	ck_assert_uint_eq(world.made, 0);
+}
+END_TEST
+
+START_TEST(where_no_steps_are_looked_for_none_are_waited_for)
+{
+	ck_assert(survey_begin(DEVICE, false, world.now));
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_WITHOUT_STEPS);
+	ck_assert(world.is_asked && !world.is_asked_for_steps);
 }
 END_TEST
 
@@ -311,7 +338,7 @@ END_TEST
 /* Also where both steps have ended before the mover looks again. */
 START_TEST(it_fails_where_kernels_do_not_end)
 {
-	ck_assert(survey_begin(DEVICE, world.now));
+	ck_assert(survey_begin(DEVICE, true, world.now));
 	survey_step_ended(DEVICE);
 	launch(false, UINT64_MAX / 2);
 	survey_step_ended(DEVICE);
@@ -422,7 +449,9 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, two_steps_are_measured);
+	tcase_add_loop_test(tests, a_machine_that_is_busy_only_adds, 0, 2);
 	tcase_add_test(tests, without_steps_a_while_is_counted);
+	tcase_add_test(tests, where_no_steps_are_looked_for_none_are_waited_for);
 	tcase_add_loop_test(tests, it_fails_where_nobody_knows_what_a_kernel_uses, 0, 2);
 	tcase_add_test(tests, it_fails_where_steps_are_too_large);
 	tcase_add_test(tests, it_fails_where_steps_use_too_much);

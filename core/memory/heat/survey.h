@@ -52,12 +52,15 @@ struct survey {
  * Sets who has the program's threads tell of the launches on a device, and of its steps, or no more.
  * To be called once, before any survey.
  */
-void survey_serve(void (*ask)(int ordinal, bool is_asked));
+void survey_serve(void (*ask)(int ordinal, bool launches, bool steps));
 
 /* --- the mover --- */
 
-/* Begins one of this device. Returns false while there is one, or without memory for it. */
-bool survey_begin(int ordinal, uint64_t now);
+/*
+ * Begins one of this device. has_steps: they are looked for, and may be found. Returns false while
+ * there is one, or without memory for it.
+ */
+bool survey_begin(int ordinal, bool has_steps, uint64_t now);
 /* Takes the launches of a while, where no steps were found. */
 void survey_without_steps(uint64_t now);
 /*

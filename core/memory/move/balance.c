@@ -5,14 +5,16 @@
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/moving.h"
+#include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
 
 #define ROOM_IS_FOR_ITS_ASKER 1000000000ull
 /*
  * So many times as long as an exchange nothing is exchanged again: a program that uses in turns
- * more than fits would have its memory moved all the time, and gain nothing.
+ * more than fits would have its memory moved all the time, and gain nothing. Where it is decided
+ * what is to be where, exchanges have an end.
  */
-enum { REST_AFTER_EXCHANGE = 40 };
+enum { REST_AFTER_EXCHANGE = 40, REST_WHERE_DECIDED = 4 };
 
 /* On CLOCK_MONOTONIC. */
 static struct rests {
@@ -60,7 +62,9 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
 	moved = moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
-	rest->no_exchange_until = clock_now() + REST_AFTER_EXCHANGE * moving_closed_ns();
+	rest->no_exchange_until =
+	    clock_now() + moving_closed_ns() * (placement_is_settled(device) ? REST_WHERE_DECIDED
+	                                                                     : REST_AFTER_EXCHANGE);
 	return moved;
 }
 

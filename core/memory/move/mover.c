@@ -148,7 +148,7 @@ static bool tend(struct device *device, bool grows)
 	struct tended *t = &tended[device->id.ordinal];
 	struct terms terms = terms_of(device);
 	uint64_t limit = terms_limit_of_movable(&terms);
-	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE);
+	uint64_t charged = device_charged(device, SEGMENT_ON_DEVICE), spare;
 	bool is_resting = rests(device, arena, &terms);
 
 	grows &= !is_resting;
@@ -156,7 +156,8 @@ static bool tend(struct device *device, bool grows)
 	                              : is_resting ? LOOK_RESTING
 	                                           : LOOK_AGAIN);
 	catch_up(device);
-	placement_tend(device, &terms, charged, arena->on_host);
+	spare = device_spare(device, SEGMENT_ON_DEVICE);
+	placement_tend(device, &terms, charged > spare ? charged - spare : 0, arena->on_host);
 	if (charged > limit && !capture_is_active() && reclaim_unused(device))
 		charged = device_charged(device, SEGMENT_ON_DEVICE);
 	if (charged > limit)

@@ -39,6 +39,7 @@ static struct placement {
 	uint64_t decided_for; /* so many then */
 	uint32_t since;       /* heat's time when the survey was begun */
 	bool is_surveyed;     /* the survey under way is this device's */
+	bool is_measured;     /* by it, now: what was measured shall be true of where memory is */
 	bool acts;            /* what is on the wrong side is exchanged */
 	uint64_t not_before, again, pause;
 } placements[DEVICE_MAX];
@@ -75,13 +76,15 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
 {
 	const struct placement *p = placement_of(device);
 	const struct placed *placed = find(p, address);
-	enum heat heat = heat_of(touched, now);
+	enum heat heat = p->is_measured ? HEAT_HOT : heat_of(touched, now);
 
 	if (placed)
-		return in(p->acts && placed->before < p->spill ? HEAT_COLD : HEAT_HOT,
+		return in(p->acts && !p->is_measured && placed->before < p->spill ? HEAT_COLD
+		                                                                  : HEAT_HOT,
 		          placed->order);
 	/* What the survey did not meet is used less than what it met, unless it is new. */
-	if (p->pieces && heat == HEAT_HOT && heat_age(touched, now) >= heat_age(p->since, now))
+	if (p->pieces && !p->is_measured && heat == HEAT_HOT &&
+	    heat_age(touched, now) >= heat_age(p->since, now))
 		heat = HEAT_WARM;
 	return in(heat, touched);
 }
@@ -357,12 +360,14 @@ static bool has_changed(const struct placement *p)
 	return more > p->bytes / CHANGED;
 }
 
-static void begin(const struct device *device, struct placement *p, uint64_t now)
+static void begin(const struct device *device, struct placement *p, const struct terms *terms)
 {
+	uint64_t now = clock_now();
+
 	if (now < p->not_before || (p->pieces && now < p->again && !has_changed(p)))
 		return;
 	p->since = heat_now();
-	p->is_surveyed = survey_begin(device->id.ordinal, now);
+	p->is_surveyed = survey_begin(device->id.ordinal, terms->settings.steps != STEPS_OFF, now);
 }
 
 /* Ends the survey under way. was_found: it told something. */
@@ -371,7 +376,7 @@ static void end(struct placement *p, bool was_found)
 	uint64_t now = clock_now();
 
 	survey_end();
-	p->is_surveyed = false;
+	p->is_surveyed = p->is_measured = false;
 	p->pause = was_found || !p->pause ? SOON : p->pause < LATER_MOST ? p->pause * 2 : p->pause;
 	p->not_before = now + p->pause;
 	p->again = now + AGAIN;
@@ -381,8 +386,10 @@ static void go_on(struct device *device, struct placement *p, const struct terms
                   uint64_t charged, uint64_t on_host)
 {
 	uint64_t now = clock_now();
+	enum survey_state state = survey_tend(now);
 
-	switch (survey_tend(now)) {
+	p->is_measured = state == SURVEY_TAKEN || state == SURVEY_READ;
+	switch (state) {
 	case SURVEY_WITHOUT_STEPS:
 		if (terms->settings.placement == PLACEMENT_BALANCED)
 			survey_without_steps(now);
@@ -404,12 +411,21 @@ static void go_on(struct device *device, struct placement *p, const struct terms
 	}
 }
 
+/* Returns whether a survey may say anything that these settings let be done. */
+static bool may_be_found(const struct terms *terms)
+{
+	const struct config_gpu *settings = &terms->settings;
+
+	return settings->placement == PLACEMENT_BALANCED ||
+	       (settings->placement == PLACEMENT_AUTO && settings->steps != STEPS_OFF);
+}
+
 void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t on_host)
 {
 	struct placement *p = placement_of(device);
 	uint64_t limit = terms_limit_of_movable(terms);
-	bool is_wanted = terms->settings.placement != PLACEMENT_HEAT && limit && on_host;
+	bool is_wanted = may_be_found(terms) && limit && on_host;
 
 	p->spill = must_spill(p, limit, charged, on_host);
 	if (p->is_surveyed && is_wanted)
@@ -417,7 +433,7 @@ void placement_tend(struct device *device, const struct terms *terms, uint64_t c
 	else if (p->is_surveyed)
 		end(p, false);
 	else if (is_wanted)
-		begin(device, p, clock_now());
-	if (terms->settings.placement == PLACEMENT_HEAT)
+		begin(device, p, terms);
+	if (!may_be_found(terms))
 		forget(p);
 }

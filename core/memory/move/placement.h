@@ -14,8 +14,8 @@
 #include "core/memory/move/movable.h"
 
 /*
- * Goes on with what is to be found out of a device. charged: bytes of it on the device; on_host:
- * those that could come back.
+ * Goes on with what is to be found out of a device. charged: bytes of it on the device, but not
+ * those that are kept ready; on_host: those that could come back.
  */
 void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t on_host);
