@@ -67,8 +67,12 @@ void job_steps_launched(struct device *device, uint64_t function, uint64_t threa
 		is_told = now - steps[ordinal].told_ns >= TOLD_EVERY_NS;
 		if (is_told)
 			steps[ordinal].told_ns = now;
-		/* Where what was counted was no step the number begins anew. */
-		statistics_add(&device->statistics->steps, step.number - counted);
+		/*
+		 * Where what was counted was no step the number begins anew. Nobody counts them
+		 * without the lock, so the add need not be a locked one.
+		 */
+		statistics_set(&device->statistics->steps,
+		               statistics_get(&device->statistics->steps) + step.number - counted);
 	}
 	lock_release(&steps[ordinal].lock);
 	if (is_told)
