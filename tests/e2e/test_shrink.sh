@@ -65,6 +65,24 @@ wants 0 check b 17
 end_driven
 same "nothing is left" "0 0" "$(counter shrink device_used) $(counter shrink host_used)"
 
+# Gently, as the file says or from now on, it is reached as well.
+limit_file "$ini" $((64 * mib)) "shrink = gentle"
+start_driven gently "$ini"
+wants 0 alloc a 40960
+wants 0 fill a 3
+limit_file "$ini" $((16 * mib)) "shrink = gentle"
+shrinks_to gently $((16 * mib))
+wants 0 check a 3
+limit_file "$ini" $((64 * mib))
+until_true $patience counter_is gently host_used 0 || fail "gently: $(counter gently host_used) bytes stay on the host"
+"$spillway" set --shrink gentle gently >/dev/null || fail 'set --shrink is refused'
+! "$spillway" set --shrink slowly gently 2>"$scratch/said" || fail 'set --shrink slowly is taken'
+has 'what is wrong with it' "$(cat "$scratch/said")" 'expected fast or gentle'
+"$spillway" set --memory 8MiB gently >/dev/null || fail 'set --memory is refused'
+until_true $patience device_within $((8 * mib)) || fail "gently: $(device_bytes) bytes on the device"
+wants 0 check a 3
+end_driven
+
 # What must stay on the device: named at some point inside, exported.
 for pin in memops range ipc tokens; do
 	limit_file "$ini" $((64 * mib))

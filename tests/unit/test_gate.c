@@ -304,6 +304,39 @@ START_TEST(who_waits_long_enough_passes_a_held_gate_for_one_call)
 }
 END_TEST
 
+/* Between two closures of a gate that stays held. */
+START_TEST(who_waits_is_let_in_for_one_call)
+{
+	pthread_t thread;
+
+	gate_start();
+	atomic_store(&reached, 0);
+	ck_assert(gate_hold(LONG_NS, UINT64_MAX));
+	ck_assert(gate_seize());
+	pthread_create(&thread, NULL, enter_twice, NULL);
+	while (!gate_is_waited_at())
+		pause_ns(100000);
+	gate_let_in(LONG_NS);
+	wait_for(&reached, 2);
+	ck_assert_int_eq(atomic_load(&gate_state) & ~(uint32_t)GATE_FENCES, GATE_CLOSED);
+	ck_assert(!gate_seize()); /* he is inside */
+	atomic_store(&reached, 3);
+	/* With his next call he waits again, until he is let in again. */
+	while (!gate_is_waited_at())
+		pause_ns(100000);
+	ck_assert(gate_seize());
+	ck_assert_int_eq(atomic_load(&reached), 3);
+	gate_let_in(LONG_NS);
+	wait_for(&reached, 4);
+	pthread_join(thread, NULL);
+	/* Where nobody waits it does not, and the gate stays held. */
+	ck_assert(gate_seize());
+	gate_let_in(LONG_NS);
+	ck_assert_int_eq(atomic_load(&gate_state) & ~(uint32_t)GATE_FENCES, GATE_CLOSED);
+	gate_open();
+}
+END_TEST
+
 START_TEST(nobody_gets_into_a_seized_gate_however_long_he_waits)
 {
 	pthread_t thread;
@@ -543,6 +576,7 @@ int main(void)
 	tcase_add_test(tests, who_comes_while_it_is_closed_waits_until_it_opens);
 	tcase_add_test(tests, a_forked_child_finds_it_open);
 	tcase_add_test(tests, who_waits_long_enough_passes_a_held_gate_for_one_call);
+	tcase_add_test(tests, who_waits_is_let_in_for_one_call);
 	tcase_add_test(tests, nobody_gets_into_a_seized_gate_however_long_he_waits);
 	tcase_add_loop_test(tests, seized_excludes_those_who_have_waited_long_enough, 0, 2);
 	tcase_add_loop_test(tests, so_it_does_without_membarrier, 0, 2);

@@ -23,6 +23,7 @@
 
 #include "core/base/deadline.h"
 #include "core/budget/device.h"
+#include "core/budget/wanted.h"
 #include "core/cuda/gate.h"
 #include "core/base/clock.h"
 #include "core/memory/move/link.h"
@@ -241,9 +242,10 @@ static enum move_pending move_when_idle(struct closure *c, uint64_t hold_ns)
 	return why;
 }
 
+/* Returns whether the plan is still wanted; by a process that ends nothing is. */
 static bool is_wanted(const struct plan *plan, struct device *device)
 {
-	return !plan->is_wanted || plan->is_wanted(device);
+	return !wanted_is_closed() && (!plan->is_wanted || plan->is_wanted(device));
 }
 
 /* Holds the gate; where it is held, whoever waits gets in first, so that no call waits for two. */

@@ -17,8 +17,7 @@ static struct plan plan;
  */
 static bool goes_on(const struct terms *now)
 {
-	return now->generation == plan.terms->generation && !wanted_is_asked() &&
-	       !wanted_is_closed();
+	return now->generation == plan.terms->generation && !wanted_is_asked();
 }
 
 static bool is_beyond_limit(struct device *device)
