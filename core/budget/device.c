@@ -34,6 +34,8 @@ uint64_t device_limit_by(const struct device *device, const struct config_gpu *s
 	 */
 	if (!device->segment)
 		return limit.bytes == CONFIG_UNLIMITED ? limit.bytes : 0;
+	if (limit.most <= limit.bytes) /* it does not grow */
+		return limit.bytes;
 	return segment_limit_with(&limit, segment_grown(device->segment, device->index));
 }
 
@@ -375,11 +377,6 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 bool device_let_orphans_go(struct device *device)
 {
 	return device->segment && segment_judge_exports(device->segment);
-}
-
-bool device_can_hold(const struct device *device, uint64_t bytes)
-{
-	return !device->id.memory || bytes <= device->id.memory;
 }
 
 void device_count_elsewhere(struct device *device, int64_t change)

@@ -174,7 +174,10 @@ void device_uncharge_exported(struct device *device, uint64_t key, uint64_t byte
 /* Uncharges what of it nobody holds any more. Returns whether there was any. */
 bool device_let_orphans_go(struct device *device);
 /* Returns false when not even the whole device has so much, and the driver will refuse it. */
-bool device_can_hold(const struct device *device, uint64_t bytes);
+static inline bool device_can_hold(const struct device *device, uint64_t bytes)
+{
+	return !device->id.memory || bytes <= device->id.memory;
+}
 /*
  * Counts bytes that this process is charged, and that the driver may not count as its own: managed
  * memory, and memory of other processes. change: more, or fewer, of them.

@@ -36,11 +36,6 @@ struct resource_name name_from_text(const char *text)
 	return name;
 }
 
-struct resource_name name_from_address(uint64_t address)
-{
-	return (struct resource_name){.is_address = true, .address = address};
-}
-
 bool name_is_valid(const char *text)
 {
 	size_t length = strnlen(text, REGISTRY_NAME_MAX);

@@ -27,7 +27,10 @@ struct container {
 };
 
 struct resource_name name_from_text(const char *text);
-struct resource_name name_from_address(uint64_t address);
+static inline struct resource_name name_from_address(uint64_t address)
+{
+	return (struct resource_name){.is_address = true, .address = address};
+}
 /*
  * Returns whether a name is valid: 1 to REGISTRY_NAME_MAX - 1 characters, none of them '/' or a
  * control character.

@@ -1,21 +1,6 @@
 /* Resources: counted references, and what a type's name stands for. */
-#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/registry/resource.h"
-
-void resource_init(struct resource *resource, const struct resource_type *type)
-{
-	/* One is made for each allocation, and the exact clock costs as much as all the rest. */
-	resource_init_at(resource, type, clock_coarse());
-}
-
-void resource_init_at(struct resource *resource, const struct resource_type *type, uint64_t born_ns)
-{
-	resource->type = type;
-	resource->born_ns = born_ns;
-	atomic_init(&resource->references, 1);
-	atomic_init(&resource->leaving, 0);
-}
 
 struct resource *resource_hold(struct resource *resource)
 {

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/clock.h"
+
 enum { REGISTRY_NAME_MAX = 32, REGISTRY_HANDLE_MAX = 200 };
 
 struct resource;
@@ -52,10 +54,16 @@ struct resource_chain {
 	uint64_t object;
 };
 
-void resource_init(struct resource *resource, const struct resource_type *type); /* 1 reference */
-/* Does the same for who has read clock_coarse(). */
-void resource_init_at(struct resource *resource, const struct resource_type *type,
-                      uint64_t born_ns);
+/* Begins with 1 reference. born_ns: by clock_coarse(), for the exact one costs as much as all else. */
+static inline void resource_init_at(struct resource *resource, const struct resource_type *type,
+                                    uint64_t born_ns)
+{
+	*resource = (struct resource){.type = type, .references = 1, .born_ns = born_ns};
+}
+static inline void resource_init(struct resource *resource, const struct resource_type *type)
+{
+	resource_init_at(resource, type, clock_coarse());
+}
 struct resource *resource_hold(struct resource *resource);
 /*
  * Takes a reference for who knows the resource without one. Returns false when its last one is

@@ -18,6 +18,7 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/free.h"
 #include "core/memory/alloc/freed.h"
+#include "core/memory/alloc/judge.h"
 #include "core/memory/alloc/reclaim.h"
 #include "core/memory/arena/elastic.h"
 #include "core/memory/arena/host_trial.h"
@@ -322,35 +323,6 @@ static void say_shared_pool(struct device *device, size_t size)
 	    refusal_enough(device, (size + chunk - 1) / chunk * chunk, enough, sizeof(enough)));
 }
 
-static CUresult try_tiny(void)
-{
-	CUdeviceptr tiny;
-	CUresult result = driver.cuMemAlloc_v2(&tiny, 1);
-
-	if (result == CUDA_SUCCESS) {
-		driver.cuMemFree_v2(tiny);
-		overhead_note(); /* the driver's page was its own for a moment */
-	}
-	return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
-}
-
-/*
- * Asks what the driver thinks of allocating now: a capture may forbid it, and is invalidated by it;
- * in a broken context nothing is allocated, and the driver is left to say so. Memory of the arena
- * needs no context, and would not show it.
- */
-static CUresult judge(const struct serving *s)
-{
-	CUresult result = idle_judge(s->context, s->now_ns);
-
-	if (result == CUDA_SUCCESS)
-		return result;
-	/* From a pool it may allocate in other streams. */
-	if (idle_is_refused(result))
-		return s->asked->pool ? CUDA_SUCCESS : try_tiny();
-	return try_tiny() == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
 /*
  * Returns whether an arena may serve it: not in a capture, which asking for memory may disturb.
  */
@@ -488,7 +460,7 @@ static CUresult allocate(struct serving *s, CUdeviceptr *address)
 
 	s->in_arena = lives_in_arena(s);
 	if (s->in_arena) {
-		result = judge(s);
+		result = judge(s->context, s->asked->pool != NULL, s->now_ns);
 		s->in_arena = result == CUDA_SUCCESS;
 		if (!s->in_arena && result != CUDA_ERROR_NOT_SUPPORTED)
 			return result;

@@ -21,27 +21,23 @@ enum {
 	POSTPONED,        /* a wait for everything */
 	PLACES,
 };
-enum kind { OF_STREAM, OF_FENCE, OF_WAIT, KINDS };
 
 static LOCK_OF(FREED) lock = LOCK_FREE;
 /* Each place has the oldest first, with a reference to each. */
 static struct place {
 	struct allocation *first, **end; /* end: NULL before the first */
 } freed[PLACES];
-static _Atomic size_t counts[KINDS];
+_Atomic size_t freed_counts[FREED_KINDS];
 static uint64_t frees;
 static _Atomic uint64_t came_back;
 
 /* --- the list --- */
 
-static enum kind kind_of(size_t place)
+static enum freed_kind kind_of(size_t place)
 {
-	return place < BUCKETS ? OF_STREAM : place == POSTPONED ? OF_WAIT : OF_FENCE;
-}
-
-static bool is_any(enum kind kind)
-{
-	return atomic_load_explicit(&counts[kind], memory_order_relaxed) != 0;
+	return place < BUCKETS      ? FREED_OF_STREAM
+	       : place == POSTPONED ? FREED_OF_WAIT
+	                            : FREED_OF_FENCE;
 }
 
 static size_t bucket_of(uint64_t span)
@@ -59,7 +55,7 @@ static void put(size_t place, struct allocation *a)
 	a->freed_next = NULL;
 	*p->end = a;
 	p->end = &a->freed_next;
-	counts[kind_of(place)]++;
+	freed_counts[kind_of(place)]++;
 }
 
 /* Unlinks an allocation from a place of the list. The lock is held. */
@@ -70,7 +66,7 @@ static struct allocation *unlink_at(size_t place, struct allocation **at)
 	*at = a->freed_next;
 	if (!*at)
 		freed[place].end = at;
-	counts[kind_of(place)]--;
+	freed_counts[kind_of(place)]--;
 	return a;
 }
 
@@ -99,7 +95,7 @@ bool freed_has(CUdeviceptr address)
 {
 	bool found = false;
 
-	if (!is_any(OF_FENCE) && !is_any(OF_WAIT))
+	if (!freed_is_any(FREED_OF_FENCE) && !freed_is_any(FREED_OF_WAIT))
 		return false;
 	lock_acquire(&lock);
 	for (size_t place = BEHIND; place < PLACES; place++) {
@@ -209,7 +205,7 @@ struct allocation *freed_take(struct pool *pool, size_t size, CUstream stream)
 	struct allocation *a = NULL, **at;
 	struct stream_point point;
 
-	if (!is_any(OF_STREAM) || !stream_point_of(stream, &point))
+	if (!freed_is_any(FREED_OF_STREAM) || !stream_point_of(stream, &point))
 		return NULL;
 	lock_acquire(&lock);
 	at = find(&freed[bucket].first, pool, span, &point);
@@ -275,7 +271,7 @@ static void sweep(struct sweep *what)
 {
 	struct allocation *going = NULL;
 
-	if (!is_any(OF_STREAM))
+	if (!freed_is_any(FREED_OF_STREAM))
 		return;
 	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
@@ -299,12 +295,12 @@ void freed_trim(struct pool *pool, uint64_t keep)
 
 bool freed_keeps_for_streams(void)
 {
-	return is_any(OF_STREAM);
+	return freed_is_any(FREED_OF_STREAM);
 }
 
 void freed_stream_gone(CUstream stream)
 {
-	if (!is_any(OF_STREAM))
+	if (!freed_is_any(FREED_OF_STREAM))
 		return;
 	lock_acquire(&lock);
 	for (size_t i = 0; i < BUCKETS; i++) {
@@ -345,7 +341,7 @@ void freed_poll(void)
 {
 	struct allocation *going = NULL;
 
-	if (!is_any(OF_FENCE) || capture_is_active())
+	if (!freed_is_any(FREED_OF_FENCE) || capture_is_active())
 		return;
 	lock_acquire(&lock);
 	if (freed[BEHIND].first && fence_has_passed()) {
@@ -361,7 +357,7 @@ void freed_poll(void)
 
 void freed_fence(void)
 {
-	if (is_any(OF_WAIT) && !capture_is_active()) {
+	if (freed_is_any(FREED_OF_WAIT) && !capture_is_active()) {
 		lock_acquire(&lock);
 		move_all(POSTPONED, LATER);
 		if (!freed[BEHIND].first)
@@ -427,10 +423,10 @@ static struct allocation *take_from(size_t first, CUcontext context)
 	return taken;
 }
 
-void freed_settle(void)
+void freed_settle_now(void)
 {
 	freed_poll();
-	if (is_any(OF_WAIT) && !capture_is_active())
+	if (freed_is_any(FREED_OF_WAIT) && !capture_is_active())
 		wait_and_give_back(take_from(POSTPONED, NULL));
 }
 
@@ -446,7 +442,7 @@ bool freed_give_back(struct device *device)
 
 	freed_fence();
 	sweep(&what);
-	return what.is_pending || is_any(OF_FENCE);
+	return what.is_pending || freed_is_any(FREED_OF_FENCE);
 }
 
 uint64_t freed_came_back(void)
@@ -456,8 +452,8 @@ uint64_t freed_came_back(void)
 
 bool freed_wait(void)
 {
-	return (is_any(OF_WAIT) || is_any(OF_FENCE)) && !capture_is_active() &&
-	       wait_and_give_back(take_from(BEHIND, NULL));
+	return (freed_is_any(FREED_OF_WAIT) || freed_is_any(FREED_OF_FENCE)) &&
+	       !capture_is_active() && wait_and_give_back(take_from(BEHIND, NULL));
 }
 
 /* Postpones what waits for streams of a context whose events are gone. The lock is held. */

@@ -27,6 +27,7 @@
 #ifndef SPILLWAY_FREED_H
 #define SPILLWAY_FREED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,16 @@
 struct allocation;
 struct device;
 struct pool;
+
+enum freed_kind { FREED_OF_STREAM, FREED_OF_FENCE, FREED_OF_WAIT, FREED_KINDS };
+
+/* How much waits for each: on the way of each allocation it is asked first whether anything does. */
+extern _Atomic size_t freed_counts[FREED_KINDS];
+static inline bool freed_is_any(enum freed_kind kind)
+{
+	return __builtin_expect(
+	    atomic_load_explicit(&freed_counts[kind], memory_order_relaxed) != 0, 0);
+}
 
 /*
  * Frees one that has left the books. wait: it was freed in this stream's order (by its explicit
@@ -64,7 +75,12 @@ void freed_poll(void);
  * Gives back as freed_poll() does, and waits for what was postponed, unless a capture is active;
  * for calls that wait anyway, or may wait.
  */
-void freed_settle(void);
+void freed_settle_now(void);
+static inline void freed_settle(void)
+{
+	if (freed_is_any(FREED_OF_FENCE) || freed_is_any(FREED_OF_WAIT))
+		freed_settle_now();
+}
 /* Puts what was postponed behind a fence instead, where it can be: in calls that may not wait. */
 void freed_fence(void);
 /*

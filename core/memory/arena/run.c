@@ -14,11 +14,6 @@
 
 enum { AT_ONCE = 16 }; /* chunks that are had, or given back, together */
 
-CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
-{
-	return arena->base + unit * ARENA_UNIT;
-}
-
 uint32_t run_first(const struct arena *arena, CUdeviceptr address)
 {
 	const struct unit *unit = arena_unit(arena, address);
@@ -54,7 +49,7 @@ static uint32_t chunk_units(const struct run *run)
 
 	while (wanted > left)
 		wanted /= 4;
-	return wanted;
+	return wanted ? wanted : 1;
 }
 
 static int charge(struct run *run, const struct chunk *chunk)

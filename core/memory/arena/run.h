@@ -27,7 +27,10 @@ struct run {
 	uint32_t reached_by; /* peers that have the right to it */
 };
 
-CUdeviceptr run_address(const struct arena *arena, uint32_t unit);
+static inline CUdeviceptr run_address(const struct arena *arena, uint32_t unit)
+{
+	return arena->base + unit * ARENA_UNIT;
+}
 /*
  * Takes addresses for run->units units, and chunks for them, each charged to its side, and maps
  * them. Returns CUDA_ERROR_OUT_OF_MEMORY where there is no room; run->lack says for what. What it
