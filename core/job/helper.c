@@ -140,7 +140,7 @@ static void *help(void *cookie)
 	/* The configuration is ours from here on. Files may have changed unwatched. */
 	deadline_sleep(UNWATCHED_NS);
 	watch_files();
-	job_settings_reload();
+	job_settings_reload(false);
 	for (;;) {
 		struct pollfd fd = {.fd = listener->fd, .events = POLLIN};
 
@@ -171,7 +171,7 @@ static void *help(void *cookie)
 		if (files_changed) {
 			files_changed = false;
 			ring_begin(); /* what has changed is worth telling */
-			job_settings_reload();
+			job_settings_reload(true);
 		}
 		for (int i = 0; i < this_job.devices.count; i++)
 			device_agree(&this_job.devices.device[i], told[i]);

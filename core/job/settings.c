@@ -165,14 +165,15 @@ static bool has_lost_override(void)
 	return true;
 }
 
-void job_settings_reload(void)
+void job_settings_reload(bool is_news)
 {
 	bool accepted =
 	    !has_lost_override() && job_config_reload(&this_job.config, &this_job.devices);
 
 	if (accepted)
 		apply();
-	event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
+	if (is_news || !accepted)
+		event_note(.kind = EVENT_configuration, .device = EVENT_NO_DEVICE, .a = accepted);
 	tell();
 }
 
