@@ -212,7 +212,7 @@ static int create(int directory, const char *job, bool unnamed, char *message, s
 	}
 	error = segment_reserve_file(fd, row_at(0) + row_size(0));
 	if (!error && (file = segment_map(fd)) == NULL)
-		error = -errno;
+		error = -ENOMEM;
 	if (error)
 		goto failed;
 	error = initialise(file, job, unnamed);

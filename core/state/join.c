@@ -179,7 +179,7 @@ static int join_locked(int directory, const char *job, const struct joiner *join
 		error = segment->file ? take_seat(segment, fd, joiner) : -errno;
 	}
 	close(fd);
-	if (!error) {
+	if (!error && segment->file) {
 		if (looks_for_rings(segment))
 			rings_remove(directory, job, segment->file,
 			             segment->begins_run ? 0 : RING_KEPT);

@@ -45,10 +45,13 @@ static bool join_again(struct segment *segment, struct segment *again)
 		if (again->number >= 0)
 			seats_enter(file, again->number);
 		segment_unlock(file);
-		again->seat = again->number < 0 ? NULL : seat_of(file, again->number);
-		again->own = again->seat ? books_of(file, again->number, 0) : NULL;
-		if (again->seat || file->header.rows == SEGMENT_ROWS)
-			return again->seat != NULL;
+		if (again->number >= 0) {
+			again->seat = seat_of(file, again->number);
+			again->own = books_of(file, again->number, 0);
+			return true;
+		}
+		if (file->header.rows == SEGMENT_ROWS)
+			return false;
 		/* As a join does that finds all taken. */
 		int fd = segment_reopen(segment);
 		uint32_t rows = file->header.rows, devices = file->header.device_count;
