@@ -1,0 +1,332 @@
+/*
+ * Placement: from a survey to ranks. The test is the survey and the memory; time is its own.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/budget/device.h"
+#include "core/memory/heat/heat.h"
+#include "core/memory/heat/survey.h"
+#include "core/memory/move/placement.h"
+#include "core/memory/move/plan.h"
+#include "suite.h"
+
+#define MIB    ((uint64_t)1 << 20)
+#define SECOND ((uint64_t)1000000000)
+#define BASE   ((CUdeviceptr)0x7f1200000000)
+enum { RUNS = 4, PER_RUN = 2, PIECES = RUNS * PER_RUN };
+/* Runs: used by three kernels, by one, by none that a survey sees; with data that is as good anywhere. */
+enum { OFTEN, SELDOM, UNSEEN, ALIKE };
+
+static uint64_t clock_ns;
+
+int clock_gettime(clockid_t id, struct timespec *time)
+{
+	if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE)
+		return (int)syscall(SYS_clock_gettime, id, time);
+	time->tv_sec = (time_t)(clock_ns / SECOND);
+	time->tv_nsec = (long)(clock_ns % SECOND);
+	return 0;
+}
+
+/* --- memory --- */
+
+static struct device gpu;
+static struct terms terms;
+static bool on_host[PIECES];
+
+static CUdeviceptr piece(int run, int part)
+{
+	return BASE + (CUdeviceptr)(run * PER_RUN + part) * 2 * MIB;
+}
+
+void plan_each(struct device *device, enum segment_side side,
+               void (*each)(void *cookie, const struct candidate *candidate), void *cookie)
+{
+	ck_assert_ptr_eq(device, &gpu);
+	for (int i = PIECES; i-- > 0;) {
+		if (on_host[i] == (side == SEGMENT_ON_HOST))
+			each(cookie, &(struct candidate){.address = piece(0, i),
+			                                 .run = piece(i / PER_RUN, 0),
+			                                 .size = 2 * MIB,
+			                                 .read = 2 * MIB});
+	}
+}
+
+/* --- the survey --- */
+
+static struct {
+	enum survey_state state;
+	int begun, ended;
+	bool has_steps;
+	struct weigh_kernel kernel[8];
+	CUdeviceptr use[8];
+	struct survey found;
+} world;
+
+bool survey_begin(int ordinal, bool has_steps, uint64_t now)
+{
+	ck_assert_int_eq(ordinal, 0);
+	ck_assert_uint_eq(now, clock_ns);
+	world.begun++;
+	world.has_steps = has_steps;
+	world.state = SURVEY_SOUGHT;
+	return true;
+}
+
+void survey_without_steps(uint64_t now)
+{
+	(void)now;
+	ck_assert_int_eq(world.state, SURVEY_WITHOUT_STEPS);
+	world.state = SURVEY_TAKEN;
+}
+
+enum survey_state survey_tend(uint64_t now)
+{
+	(void)now;
+	return world.state;
+}
+
+const struct survey *survey_found(void)
+{
+	return &world.found;
+}
+
+const char *survey_failure(void)
+{
+	return "the test says so";
+}
+
+void survey_end(void)
+{
+	world.ended++;
+	world.state = SURVEY_NONE;
+}
+
+static void add_kernel(uint64_t ns, int run)
+{
+	size_t k = world.found.kernels++;
+
+	world.kernel[k] = (struct weigh_kernel){
+	    .key = k, .ns = ns, .first = (uint32_t)world.found.uses, .uses = 1};
+	/* An address within is as good as the first. */
+	world.use[world.found.uses++] = piece(run, 0) + MIB;
+}
+
+static void set_up(void)
+{
+	memset(&world, 0, sizeof(world));
+	world.found.kernel = world.kernel;
+	world.found.use = world.use;
+	clock_ns = 1000 * SECOND;
+	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB};
+	terms.settings.placement = PLACEMENT_AUTO;
+	/* What is used often is on the host, and its kernels wait for it. */
+	for (int i = 0; i < PIECES; i++)
+		on_host[i] = i / PER_RUN == OFTEN;
+	for (int i = 0; i < 3; i++)
+		add_kernel(4000000, OFTEN);
+	add_kernel(1000000, SELDOM);
+	add_kernel(1000000, ALIKE);
+}
+
+static void tend(void)
+{
+	placement_tend(&gpu, &terms, terms.limit, (uint64_t)PER_RUN * 2 * MIB);
+}
+
+static void tear_down(void)
+{
+	terms.settings.placement = PLACEMENT_HEAT;
+	tend();
+	ck_assert(!placement_is_settled(&gpu));
+}
+
+static unsigned int heat_at(int run, int part, uint32_t touched)
+{
+	return movable_heat(placement_rank(&gpu, piece(run, part), touched, heat_now()));
+}
+
+static uint64_t rank_at(int run, int part)
+{
+	return placement_rank(&gpu, piece(run, part), 0, heat_now());
+}
+
+/* Returns what the word of memory is that a kernel uses now. */
+static uint32_t touched_now(void)
+{
+	return heat_work() | HEAT_LAUNCHED;
+}
+
+static void survey(void)
+{
+	tend();
+	ck_assert_int_eq(world.state, SURVEY_SOUGHT);
+	world.state = SURVEY_DONE;
+	tend();
+	ck_assert_int_eq(world.state, SURVEY_NONE);
+}
+
+/* --- tests --- */
+
+/* What no kernel used leaves first, then what is used seldom; what is used often is wanted back. */
+START_TEST(a_survey_decides)
+{
+	uint32_t before = touched_now();
+
+	clock_ns += SECOND;
+	heat_work();
+	survey();
+	ck_assert(world.has_steps);
+	ck_assert(placement_is_settled(&gpu));
+	for (int part = 0; part < PER_RUN; part++) {
+		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(ALIKE, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(UNSEEN, part, before), HEAT_WARM);
+		ck_assert_uint_lt(rank_at(SELDOM, part), rank_at(OFTEN, part));
+		ck_assert_uint_lt(rank_at(ALIKE, part), rank_at(OFTEN, part));
+	}
+	/* What is new since then is as hot as it is used. */
+	heat_work();
+	clock_ns += SECOND;
+	ck_assert_uint_eq(heat_at(UNSEEN, 0, touched_now()), HEAT_HOT);
+}
+END_TEST
+
+/* With a lower limit more of the same order is to leave, without another decision. */
+START_TEST(a_lower_limit_is_no_new_decision)
+{
+	int cold = 0;
+
+	survey();
+	ck_assert_int_eq(world.begun, 1);
+	terms.limit -= (uint64_t)PER_RUN * 2 * MIB;
+	placement_tend(&gpu, &terms, terms.limit, (uint64_t)2 * PER_RUN * 2 * MIB);
+	for (int part = 0; part < PER_RUN; part++)
+		cold += (heat_at(SELDOM, part, 0) == HEAT_COLD) +
+		        (heat_at(ALIKE, part, 0) == HEAT_COLD);
+	ck_assert_int_eq(cold, PER_RUN);
+	ck_assert_uint_eq(heat_at(OFTEN, 0, 0), HEAT_HOT);
+	ck_assert_uint_eq(heat_at(OFTEN, 1, 0), HEAT_HOT);
+}
+END_TEST
+
+/* Where nothing is gained nothing is exchanged: all that is used is as hot as the rest. */
+START_TEST(what_gains_nothing_stays)
+{
+	for (int i = 0; i < PIECES; i++)
+		on_host[i] = i / PER_RUN == UNSEEN;
+	for (size_t i = 0; i < world.found.kernels; i++)
+		world.kernel[i].ns = 1000000;
+	survey();
+	ck_assert(placement_is_settled(&gpu));
+	terms.limit -= MIB;
+	tend();
+	for (int part = 0; part < PER_RUN; part++) {
+		ck_assert_uint_eq(heat_at(OFTEN, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(SELDOM, part, 0), HEAT_HOT);
+		ck_assert_uint_eq(heat_at(ALIKE, part, 0), HEAT_HOT);
+	}
+}
+END_TEST
+
+/* What is measured shall be true of where memory is when it is decided. */
+START_TEST(nothing_is_exchanged_while_it_is_measured)
+{
+	tend();
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_WARM);
+	world.state = SURVEY_TAKEN;
+	tend();
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
+	world.state = SURVEY_READ;
+	tend();
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_HOT);
+	world.state = SURVEY_FAILED;
+	tend();
+	ck_assert_uint_eq(heat_at(SELDOM, 0, 0), HEAT_WARM);
+	ck_assert(!placement_is_settled(&gpu));
+}
+END_TEST
+
+/* After a failure it is tried again later and later. */
+START_TEST(a_failure_is_not_repeated_at_once)
+{
+	uint64_t pause = 0;
+
+	for (int tries = 1; tries < 5; tries++) {
+		uint64_t since = clock_ns, last = pause;
+
+		while (world.begun < tries) {
+			tend();
+			clock_ns += world.begun < tries ? SECOND : 0;
+		}
+		pause = clock_ns - since;
+		ck_assert_uint_ge(pause, tries > 2 ? 2 * last : last);
+		world.state = SURVEY_FAILED;
+		tend();
+		ck_assert_int_eq(world.ended, tries);
+	}
+	ck_assert_uint_ge(pause, 30 * SECOND);
+}
+END_TEST
+
+START_TEST(settings_say_whether_anybody_asks)
+{
+	static const struct {
+		uint64_t placement, steps;
+		int begun, counts; /* counts: where no steps are found */
+	} settings[] = {
+	    {PLACEMENT_AUTO, STEPS_AUTO, 1, 0},   {PLACEMENT_AUTO, STEPS_OFF, 0, 0},
+	    {PLACEMENT_BALANCED, STEPS_ON, 1, 1}, {PLACEMENT_BALANCED, STEPS_OFF, 1, 1},
+	    {PLACEMENT_HEAT, STEPS_ON, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+		clock_ns += 200 * SECOND;
+		world.begun = 0;
+		terms.settings.placement = settings[i].placement;
+		terms.settings.steps = settings[i].steps;
+		tend();
+		ck_assert_int_eq(world.begun, settings[i].begun);
+		if (!world.begun)
+			continue;
+		ck_assert_int_eq(world.has_steps, settings[i].steps != STEPS_OFF);
+		world.state = SURVEY_WITHOUT_STEPS;
+		tend();
+		ck_assert_int_eq(world.state, settings[i].counts ? SURVEY_TAKEN : SURVEY_NONE);
+		/* Back to heat in its midst: it is over. */
+		terms.settings.placement = PLACEMENT_HEAT;
+		tend();
+		ck_assert_int_eq(world.state, SURVEY_NONE);
+	}
+}
+END_TEST
+
+/* Nothing is spilled, or everything is to leave: there is nothing to choose. */
+START_TEST(nothing_to_choose_is_not_surveyed)
+{
+	placement_tend(&gpu, &terms, terms.limit, 0);
+	terms.limit = 0;
+	placement_tend(&gpu, &terms, 0, MIB);
+	ck_assert_int_eq(world.begun, 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("placement");
+
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, a_survey_decides);
+	tcase_add_test(tests, a_lower_limit_is_no_new_decision);
+	tcase_add_test(tests, what_gains_nothing_stays);
+	tcase_add_test(tests, nothing_is_exchanged_while_it_is_measured);
+	tcase_add_test(tests, a_failure_is_not_repeated_at_once);
+	tcase_add_test(tests, settings_say_whether_anybody_asks);
+	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);
+	return suite_run("placement", tests);
+}
