@@ -160,7 +160,7 @@ static void *help(void *cookie)
 		 * The job's other processes may have let these rise; what they were told is read
 		 * before we look.
 		 */
-		uint64_t told[DEVICE_MAX];
+		uint64_t told[DEVICE_MAX] = {0};
 		for (int i = 0; i < this_job.devices.count; i++) {
 			device_note_limit(&this_job.devices.device[i]);
 			told[i] = device_job_generation(&this_job.devices.device[i]);
