@@ -29,7 +29,8 @@ static _Atomic bool is_elastic;
 void vmem_start(struct device_set *devices, bool elastic)
 {
 	for (int i = 0; i < devices->count; i++)
-		if (allocation_count_in(&devices->device[i]) != 0)
+		if (registry_count_in(devices->device[i].registry, &allocation_type,
+		                      &devices->device[i].statistics->allocations) != 0)
 			log_once(LOG_WARNING, "out of host memory: allocations are not counted");
 	atomic_store(&is_elastic, elastic);
 }

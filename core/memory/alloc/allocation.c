@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/address_map.h"
 #include "core/base/clock.h"
@@ -127,12 +125,6 @@ const struct resource_type allocation_type = {
     .leaves_unmarked = true,
 };
 
-int allocation_count_in(struct device *device)
-{
-	return registry_count_in(device->registry, &allocation_type,
-	                         &device->statistics->allocations);
-}
-
 /* Makes one that was born at this time, by the coarse clock. */
 static struct allocation *create(const struct context *context, size_t size, enum segment_side side,
                                  uint64_t born_ns)
@@ -186,18 +178,11 @@ static CUresult elastic_release(const struct allocation *a)
 	return CUDA_SUCCESS;
 }
 
-static size_t elastic_rounded(struct device *device, size_t size)
-{
-	(void)device;
-	return size;
-}
-
 static const struct provider provider_elastic = {
     .factory = {"elastic", 0},
     .kind = SPILL_AUTO,
     .outlives_context = true,
     .release = elastic_release,
-    .rounded = elastic_rounded,
 };
 
 struct allocation *allocation_create_elastic(const struct context *context, size_t size,

@@ -48,11 +48,6 @@ struct allocation {
 
 extern const struct resource_type allocation_type;
 
-/*
- * Counts the device's allocations in its statistics from here on. Returns 0 or a negative errno.
- */
-int allocation_count_in(struct device *device);
-
 /* Notes that the driver has made a handle of the allocation by which other processes open it. */
 void allocation_exported(struct allocation *allocation, const void *handle, size_t size);
 

@@ -77,9 +77,8 @@ static CUresult free_ours(const struct leaving *leaving, const struct vmem_free 
 }
 
 /*
- * Frees managed memory, or memory of ours while a capture is active: of either the driver is asked.
- * It is free already where nobody has it: the driver may still know it, and would give away what we
- * do.
+ * Frees managed memory, or memory of ours while a capture is active: of either the driver is asked,
+ * but not of what is free already, which it may still know.
  */
 static CUresult free_asking(CUdeviceptr address, const struct vmem_free *how)
 {
