@@ -5,6 +5,7 @@
  *   numa ERROR    physical memory on this NUMA node of the host
  *   host ERROR    the same without a node
  *   copy ERROR    copies between such memory and the program's own
+ *   node ERROR    a copy between both that was captured, when its memory has come to the device
  *   mixed ERROR   copies and fills over a border between it and memory of the device
  *
  * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of these
@@ -134,6 +135,43 @@ static CUresult copy(void)
 	return CALL(cuCtxSynchronize);
 }
 
+/* Puts memory of the device in the place of what is mapped there. */
+static CUresult replace(CUdeviceptr address)
+{
+	CUmemAccessDesc access = {.location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+
+	TRY(make(CU_MEM_LOCATION_TYPE_DEVICE, &handle));
+	TRY(CALL(cuMemUnmap, address, UNIT));
+	TRY(CALL(cuMemMap, address, UNIT, 0, handle, 0));
+	return CALL(cuMemSetAccess, address, UNIT, &access, 1);
+}
+
+static CUresult captured(void)
+{
+	unsigned char *own;
+	CUdeviceptr memory;
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+
+	TRY(begin());
+	TRY(map("h", &memory));
+	TRY(CALL(cuMemAllocHost, (void **)&own, UNIT));
+	TRY(CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
+	TRY(CALL(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	TRY(CALL(cuMemcpyDtoHAsync, own, memory, UNIT, stream));
+	TRY(CALL(cuStreamEndCapture, stream, &graph));
+	TRY(CALL(cuGraphInstantiateWithFlags, &exec, graph, 0));
+	TRY(replace(memory));
+	TRY(CALL(cuMemsetD8, memory, 7, UNIT));
+	TRY(CALL(cuCtxSynchronize));
+	TRY(CALL(cuGraphLaunch, exec, stream));
+	TRY(CALL(cuStreamSynchronize, stream));
+	return own[0] == 7 && own[UNIT - 1] == 7 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
 static CUresult over_border(CUdeviceptr memory, CUdeviceptr plain)
 {
 	CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -215,6 +253,7 @@ int main(int argc, char **argv)
 	has_memory = tell(argv[1], "host", host) == CUDA_SUCCESS || numa_works;
 	if (has_memory) {
 		tell(argv[1], "copy", copy);
+		tell(argv[1], "node", captured);
 		tell(argv[1], "mixed", mixed);
 	}
 	return fflush(stdout) != 0;

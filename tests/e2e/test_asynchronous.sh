@@ -22,8 +22,10 @@ limited mixed --memory 8MiB "$asynchronous"
 [ "$(counter mixed spills)" -gt 0 ] || fail "nothing was spilled"
 
 # Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no asynchronous one may be.
+rm "$SPILLWAY_STATE_DIR/driver-trial" # another driver
 export SOFTGPU_TRAITS=cpu-copies
 limited cpu --memory 1MiB "$asynchronous"
+rm "$SPILLWAY_STATE_DIR/driver-trial"
 export SOFTGPU_TRAITS=host-nodes
 
 ini=$scratch/graph.ini

@@ -68,6 +68,7 @@ static void parse(const char *text, struct host_trial *found)
 	found->numa = answer_in(text, "numa");
 	found->host = answer_in(text, "host");
 	found->copy = answer_in(text, "copy");
+	found->node = answer_in(text, "node");
 	found->mixed = answer_in(text, "mixed");
 }
 
@@ -85,7 +86,7 @@ static void write_key(const struct device *device, int node, char *key, size_t s
 	char boot[SEGMENT_BOOT_ID_MAX];
 
 	segment_read_boot_id(boot);
-	snprintf(key, size, "boot %s driver %d gpu %s node %d:", boot, driver_version(),
+	snprintf(key, size, "boot %s driver %d gpu %s memory of %d:", boot, driver_version(),
 	         device->id.uuid, node);
 }
 
@@ -222,7 +223,7 @@ static void take_untried(struct host_trial *trial)
 {
 	trial->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : TRIAL_CRASHED;
 	trial->host = CUDA_SUCCESS;
-	trial->copy = trial->mixed = TRIAL_UNKNOWN;
+	trial->copy = trial->node = trial->mixed = TRIAL_UNKNOWN;
 }
 
 static void look_or_ask(const struct device *device, struct host_trial *found)

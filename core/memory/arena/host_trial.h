@@ -24,6 +24,7 @@ struct host_trial {
 	int numa;                  /* of memory on the first of them */
 	int host;                  /* of memory of the host without a node */
 	int copy;                  /* of copies between such memory and the program's own */
+	int node;  /* of a copy between both in a graph, when its memory has come to the device */
 	int mixed; /* of copies and fills over a border between it and memory of the device */
 };
 

@@ -1,14 +1,37 @@
 /* Asynchronous copies. Rules: runs inside the user's process, within its calls. */
 #include "core/memory/copy/async.h"
 
+#include "core/base/address_map.h"
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"
+#include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/copy/stage.h"
 
-/* Returns whether the driver takes an address for the host's; of its own memory it knows them all. */
+enum { CHUNK_UNITS = 16 }; /* at most */
+
+/* Returns whether memory that the shim moves is at an address, as far as that can be on the host. */
+static bool may_be_spilled(CUdeviceptr address)
+{
+	struct address_range range;
+	const struct arena *arena;
+	const struct unit *unit;
+
+	if (!address_map_find(address, &range) || range.kind == ADDRESS_OF_ALLOCATION)
+		return false;
+	if (range.kind != ADDRESS_OF_ARENA)
+		return true;
+	/* What is said of a chunk stands in its first unit. Nothing moves: this is inside the gate. */
+	arena = range.owner;
+	unit = arena_unit(arena, address);
+	for (int i = 0; !unit->units && unit > arena->units && i < CHUNK_UNITS; i++)
+		unit--;
+	return unit->side == SEGMENT_ON_HOST;
+}
+
+/* Returns whether the driver takes an address for the host's. */
 static bool is_of_host(CUdeviceptr address)
 {
 	unsigned int type = 0;
@@ -31,7 +54,8 @@ static size_t piece_of(const struct async_copy *copy, size_t at)
 
 static bool is_between_host(const struct async_copy *copy, size_t at)
 {
-	return is_of_host(copy->to + at) && is_of_host(copy->from + at);
+	return (may_be_spilled(copy->to + at) || may_be_spilled(copy->from + at)) &&
+	       is_of_host(copy->to + at) && is_of_host(copy->from + at);
 }
 
 /* Returns whether any piece is between memory of the host. */
@@ -114,7 +138,7 @@ static void keep(CUdeviceptr address, size_t size)
 	CUdeviceptr end = address + size;
 	uint32_t first;
 
-	if (!arena)
+	if (!arena || host_trial_of(arena->device)->node == CUDA_SUCCESS)
 		return;
 	lock_acquire(&arena->lock);
 	while (address < end && address - arena->base < arena->size &&

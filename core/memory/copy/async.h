@@ -33,8 +33,8 @@ static inline bool async_is_concerned(void)
  */
 bool async_copy(const struct async_copy *copy, CUresult *result);
 /*
- * Keeps both ends of a copy that becomes a node of a graph where they are, if both are the host's:
- * the node is then one that the CPU executes, for good.
+ * Keeps both ends of a copy that becomes a node of a graph where they are, if both are the host's
+ * and the driver at hand makes it one that the CPU executes, for good.
  */
 void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size);
 /* Forgets what streams of a context have in stages, because the context is gone. */

@@ -3,6 +3,7 @@
 
 #include "core/base/lock.h"
 #include "core/base/log.h"
+#include "core/cuda/capture.h"
 #include "core/cuda/events.h"
 #include "core/cuda/mapping.h"
 #include "core/memory/arena/arena.h"
@@ -36,14 +37,20 @@ static bool is_same(const struct stage *stage, const struct context *context, CU
 	       stream != CU_STREAM_PER_THREAD;
 }
 
-/* Returns whether the work that used it last is done, or belongs to the same stream. */
-static bool is_free_for(struct stage *stage, const struct context *context, CUstream stream)
+/* Returns whether no work uses it any more. While a capture is active nobody asks. */
+static bool is_idle(const struct stage *stage)
 {
-	if (stage->is_taken || stage->device != context->device)
+	if (stage->is_taken || !stage->device)
 		return false;
-	if (!stage->context || is_same(stage, context, stream))
-		return true;
-	return stage->used && driver.cuEventQuery(stage->used) == CUDA_SUCCESS;
+	return !stage->context || (stage->used && !capture_is_active() &&
+	                           driver.cuEventQuery(stage->used) == CUDA_SUCCESS);
+}
+
+static bool is_free_for(const struct stage *stage, const struct context *context, CUstream stream)
+{
+	if (stage->device != context->device)
+		return false;
+	return (!stage->is_taken && is_same(stage, context, stream)) || is_idle(stage);
 }
 
 static CUresult map(struct stage *stage, const struct chunk *chunk)
@@ -64,7 +71,7 @@ static CUresult map(struct stage *stage, const struct chunk *chunk)
 	return result;
 }
 
-/* Makes one that is never given back: the mapping keeps the memory. */
+/* Makes one: the mapping keeps the memory. */
 static bool make(struct stage *stage, struct device *device)
 {
 	struct chunk chunk = {.size = ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
@@ -79,6 +86,29 @@ static bool make(struct stage *stage, struct device *device)
 	stage->device = NULL;
 	chunk_release(&chunk);
 	return false;
+}
+
+static bool give_back(struct stage *stage)
+{
+	if (mapping_remove(stage->address, ARENA_UNIT) != CUDA_SUCCESS)
+		return false;
+	driver.cuMemAddressFree(stage->address, ARENA_UNIT);
+	device_uncharge(stage->device, SEGMENT_ON_DEVICE, ARENA_UNIT);
+	events_give(stage->context, stage->used);
+	*stage = (struct stage){.device = NULL};
+	return true;
+}
+
+bool stage_trim(const struct device *device)
+{
+	bool came = false;
+
+	lock_acquire(&lock);
+	for (int i = 0; i < STAGES_MAX; i++)
+		if (stages[i].device == device && is_idle(&stages[i]))
+			came |= give_back(&stages[i]);
+	lock_release(&lock);
+	return came;
 }
 
 /* Finds one, or a place for a new one; with the lock held. */

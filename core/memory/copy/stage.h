@@ -1,6 +1,6 @@
 /*
  * Stages: units of device memory through which copies between memory of the host go. They are made
- * when one is wanted and kept, and are charged as what the driver takes. Thread-safe.
+ * when one is wanted, charged as what the driver takes, and kept until room is wanted. Thread-safe.
  */
 #ifndef SPILLWAY_STAGE_H
 #define SPILLWAY_STAGE_H
@@ -9,6 +9,8 @@
 
 struct stage;
 
+/* Releases those of the device that no work uses. Returns whether there was any. */
+bool stage_trim(const struct device *device);
 /*
  * Takes a stage for work of a stream in the current context: one that this stream has used last, or
  * that no work uses any more, or a new one. Returns NULL where there is none. No capture is active.
