@@ -16,6 +16,7 @@
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/spare.h"
+#include "core/memory/move/answer.c" /* an answer without a mailbox, too */
 #include "core/memory/move/closure.h"
 #include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
@@ -34,7 +35,14 @@
 #define MIB ((size_t)1 << 20)
 #define MS  1000000ull
 
-enum { DEADLINE_MS = 100, CLOSURE_MS = 20, CHUNK_MIB = 32, CALL_NS = 5000, KERNEL_NS = 1000000 };
+enum {
+	DEADLINE_MS = 100,
+	CLOSURE_MS = 20,
+	CHUNK_MIB = 32,
+	CALL_NS = 5000,
+	KERNEL_NS = 1000000,
+	ASKED_MIB = 512
+};
 
 static struct device_set devices;
 static struct device *gpu;
@@ -56,7 +64,7 @@ static struct world {
 	uint64_t worked_ns; /* the program was not kept from launching, or its work ran */
 	uint64_t idle_since, longest_idle; /* the gate was seized and nothing ran */
 	uint64_t copied;                   /* in the closure at hand */
-	int closures, too_long, made_too_late;
+	int closures, copies, too_long, made_too_late;
 	uint64_t change_at; /* the limit changes then; 0: never */
 	uint64_t change_to;
 } world;
@@ -136,6 +144,22 @@ void __wrap_lull_wait(uint64_t ns)
 
 void __wrap_lull_take(void)
 {
+}
+
+/* What has been found to be best on the host; 0: nothing was looked for. */
+static CUdeviceptr coldest_run;
+
+uint64_t __real_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
+                               uint32_t now);
+uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
+                               uint32_t now);
+
+uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
+                               uint32_t now)
+{
+	if (coldest_run && address - coldest_run < ASKED_MIB * MIB)
+		return 0;
+	return __real_placement_rank(device, address, touched, now);
 }
 
 /* --- the gate, watched --- */
@@ -229,6 +253,9 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 	return fake_create(handle, size, prop, flags);
 }
 
+/* The driver refuses each so many-th copy; 0: none. */
+static int refused_every;
+
 /* Which side a copy goes to, as the scratch addresses say: the side of the memory that is mapped there last. */
 static enum segment_side copies_to;
 
@@ -242,6 +269,8 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream str
 		world.closures++;
 		world.idle_since = world.now;
 	}
+	if (refused_every && ++world.copies % refused_every == 0)
+		return CUDA_ERROR_UNKNOWN;
 	world.copied += size;
 	if (world.link_until < world.now)
 		world.link_until = world.now;
@@ -397,7 +426,7 @@ static struct outcome grow(uint64_t limit)
 	until = moving_deadline(&terms);
 	while (on_host() && looks--) {
 		terms = terms_of(gpu);
-		plan_choose(gpu, SEGMENT_ON_HOST, &hot);
+		plan_choose(gpu, SEGMENT_ON_HOST, 0, &hot);
 		if (moving_promote(gpu, &terms, terms.limit - charged(), &hot, &until) != MOVE_NONE)
 			pass(50 * MS);
 	}
@@ -497,9 +526,7 @@ START_TEST(memory_is_made_while_the_program_works_or_something_is_copied)
 }
 END_TEST
 
-/* --- whatever happens --- */
-
-enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
+/* --- what is asked for is had whole --- */
 
 /* Whether all chunks are mapped where the arena says, and nothing else is held. */
 static void check_books(void)
@@ -525,6 +552,77 @@ static void check_books(void)
 	ck_assert_uint_eq(arena->on_host, on[SEGMENT_ON_HOST]);
 	ck_assert_int_eq(fake.misuse, 0);
 }
+
+/* A job that is full of other memory, up to a limit, and has what is asked about on the host: many slices of it. */
+static CUdeviceptr fill_up(void)
+{
+	CUdeviceptr asked, other;
+
+	start(4096 * MIB);
+	link_is(2, 2);
+	ck_assert_int_eq(allocate(ASKED_MIB * MIB, &asked), CUDA_SUCCESS);
+	shrink(0);
+	set_limit(ASKED_MIB * MIB, false, false);
+	ck_assert_int_eq(allocate(ASKED_MIB * MIB, &other), CUDA_SUCCESS);
+	ck_assert_uint_eq(charged(), ASKED_MIB * MIB);
+	ck_assert_uint_eq(on_host(), ASKED_MIB * MIB);
+	return asked;
+}
+
+static void check_is_on_device(CUdeviceptr address, uint64_t bytes)
+{
+	const struct arena *arena = arena_of(gpu);
+	const struct unit *unit = arena_unit(arena, address), *end = unit + bytes / ARENA_UNIT;
+
+	for (; unit < end; unit += unit->units)
+		ck_assert_int_eq(unit->side, SEGMENT_ON_DEVICE);
+}
+
+/* Each slice of it takes the place of another, as the limit is full: it gave up after the first. */
+START_TEST(what_is_pinned_comes_whole_where_the_limit_is_full)
+{
+	CUdeviceptr address = fill_up();
+	struct wanted_request r = {.device = gpu, .pin = address + MIB, .is_exportable = true};
+
+	world.program = (enum program)_i;
+	ck_assert_int_eq(answer_pin(&r), CUDA_SUCCESS);
+	check_is_on_device(address, ASKED_MIB * MIB);
+	ck_assert_uint_le(charged(), ASKED_MIB * MIB);
+	check_books();
+}
+END_TEST
+
+/* It has been found that the memory is best on the host: it is not what makes room for itself. */
+START_TEST(what_is_pinned_does_not_make_room_for_itself)
+{
+	CUdeviceptr address = fill_up();
+	struct wanted_request r = {.device = gpu, .pin = address, .is_exportable = true};
+
+	coldest_run = address;
+	ck_assert_int_eq(answer_pin(&r), CUDA_SUCCESS);
+	check_is_on_device(address, ASKED_MIB * MIB);
+	check_books();
+}
+END_TEST
+
+/* Failures in the midst are no tries that came to nothing. */
+START_TEST(room_is_had_whole_although_moves_fail_in_the_midst)
+{
+	struct wanted_request r = {.room = ASKED_MIB * MIB};
+
+	fill_up();
+	r.device = gpu;
+	refused_every = 6;
+	ck_assert_int_eq(answer_room(&r), CUDA_SUCCESS);
+	refused_every = 0;
+	ck_assert_uint_eq(charged(), 0);
+	check_books();
+}
+END_TEST
+
+/* --- whatever happens --- */
+
+enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
 
 START_TEST(whatever_happens_all_is_in_its_place_and_no_closure_is_too_long)
 {
@@ -580,6 +678,9 @@ int main(void)
 	                    4);
 	tcase_add_loop_test(tests, memory_is_made_while_the_program_works_or_something_is_copied, 0,
 	                    3);
+	tcase_add_loop_test(tests, what_is_pinned_comes_whole_where_the_limit_is_full, 0, 3);
+	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
+	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
 	                    0, RUNS);
 	return suite_run("moving", tests);

@@ -358,7 +358,7 @@ START_TEST(a_limit_lowered_while_memory_comes_back_counts)
 	set_limit(64 * MIB, CONFIG_UNLIMITED);
 	terms = terms_of(gpu);
 	plan = (struct plan){.terms = &terms, .to = SEGMENT_ON_DEVICE};
-	plan_choose(gpu, SEGMENT_ON_HOST, &choice);
+	plan_choose(gpu, SEGMENT_ON_HOST, 0, &choice);
 	creations_left = 2;
 	driver.cuMemCreate = create_and_lower;
 	plan_fill(&plan, gpu, &choice, 64 * MIB);

@@ -4,7 +4,6 @@
 #include "core/budget/wanted.h"
 #include "core/cuda/capture.h"
 #include "core/memory/alloc/reclaim.h"
-#include "core/memory/heat/heat.h"
 #include "core/memory/move/balance.h"
 #include "core/memory/move/moving.h"
 #include "core/memory/move/plan.h"
@@ -37,7 +36,7 @@ static CUresult answer_room(const struct wanted_request *r)
 			bytes = r->room - done;
 		if (!bytes || !tries)
 			break;
-		if (moving_make_room(r->device, &terms, bytes, &until, &done) != MOVE_NONE)
+		if (moving_make_room(r->device, &terms, bytes, 0, &until, &done) != MOVE_NONE)
 			tries--;
 	}
 	return has_room || done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -62,7 +61,9 @@ static enum move_pending move_to_pin(const struct wanted_request *r, const struc
 	/* Memory that nobody uses goes before memory that somebody does. */
 	if (reclaim_unused(r->device))
 		return MOVE_NONE;
-	return moving_make_room(r->device, terms, choice->of[0].size, until, demoted);
+	/* What makes room for it is other memory. */
+	return moving_make_room(r->device, terms, choice->of[0].size, choice->of[0].run, until,
+	                        demoted);
 }
 
 static CUresult answer_pin(const struct wanted_request *r)
@@ -75,8 +76,6 @@ static CUresult answer_pin(const struct wanted_request *r)
 
 	if (!kind) /* it has gone meanwhile */
 		return CUDA_SUCCESS;
-	/* What makes room for it shall be other memory. */
-	heat_touch(r->pin, HEAT_LAUNCHED, heat_now());
 	for (int left = PIN_TRIES; left;) {
 		struct choice choice;
 
@@ -88,7 +87,7 @@ static CUresult answer_pin(const struct wanted_request *r)
 		kind->release(r->device);
 		if (!choice.count)
 			return CUDA_SUCCESS;
-		/* All else has left by then: it would make room for itself. */
+		/* Others take what it makes free. */
 		if (demoted > terms.limit)
 			break;
 		why = move_to_pin(r, &terms, &choice, &until, &demoted);

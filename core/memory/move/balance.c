@@ -53,7 +53,7 @@ static bool swap(struct device *device, const struct terms *terms, struct choice
 
 	if (clock_now() < rest->no_exchange_until)
 		return false;
-	plan_choose(device, SEGMENT_ON_DEVICE, &cold);
+	plan_choose(device, SEGMENT_ON_DEVICE, 0, &cold);
 	if (!swap_is_worth(&cold, hot))
 		return false;
 	while (pairs < cold.count && pairs < hot->count &&
@@ -90,7 +90,7 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 
 	if (clock_now() < rest->no_promotion_until)
 		return false;
-	plan_choose(device, SEGMENT_ON_HOST, &hot);
+	plan_choose(device, SEGMENT_ON_HOST, 0, &hot);
 	if (!hot.count)
 		return false;
 	if (one_fits(&hot, room)) {

@@ -409,5 +409,5 @@ enum move_pending closure_carry_out(struct plan *plan, struct device *device,
 	plan_cut(plan, device, 0);
 	/* MOVE_NONE too: what an earlier try said would be taken for what keeps the rest. */
 	device_note_blocker(device, plan->terms->generation, why);
-	return why;
+	return plan->moved ? MOVE_NONE : why;
 }

@@ -44,6 +44,7 @@ void movable_begin(struct choice *choice, bool hottest)
 	choice->count = 0;
 	choice->considered = 0;
 	choice->hottest = hottest;
+	choice->except = 0;
 	choice->each = NULL;
 }
 
@@ -55,6 +56,8 @@ void movable_consider(struct choice *choice, const struct candidate *candidate)
 		choice->each(choice->cookie, candidate);
 		return;
 	}
+	if (choice->except && choice->except == c.run)
+		return;
 	c.order = choice->considered++;
 	if (choice->count < MOVES_MAX) {
 		sift_up(choice, choice->count, c);

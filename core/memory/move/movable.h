@@ -27,6 +27,7 @@ struct choice {
 	size_t count;
 	uint64_t considered;
 	bool hottest;
+	CUdeviceptr except; /* this run is not considered; 0: all are */
 	/* Where it is set it is given each that is considered, and none is kept. */
 	void (*each)(void *cookie, const struct candidate *candidate);
 	void *cookie;

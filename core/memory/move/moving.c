@@ -86,13 +86,13 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
 }
 
 /* Has what is coldest leave. After a failure a moment is waited for anew. */
-static enum move_pending demote_coldest(struct device *device, uint64_t bytes,
+static enum move_pending demote_coldest(struct device *device, uint64_t bytes, CUdeviceptr except,
                                         struct deadline *until)
 {
 	struct choice choice;
 	enum move_pending why;
 
-	plan_choose(device, SEGMENT_ON_DEVICE, &choice);
+	plan_choose(device, SEGMENT_ON_DEVICE, except, &choice);
 	why = demote(device, bytes, &choice, until);
 	if (why != MOVE_NONE)
 		*until = moving_deadline(plan.terms);
@@ -106,16 +106,16 @@ enum move_pending moving_shrink(struct device *device, const struct terms *terms
 	                     .spares_go = true,
 	                     .is_gentle = is_gentle(terms),
 	                     .is_wanted = is_beyond_limit};
-	return demote_coldest(device, bytes, until);
+	return demote_coldest(device, bytes, 0, until);
 }
 
 enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,
-                                   struct deadline *until, uint64_t *done)
+                                   CUdeviceptr except, struct deadline *until, uint64_t *done)
 {
 	enum move_pending why;
 
 	plan = (struct plan){.terms = terms, .spares_go = true};
-	why = demote_coldest(device, bytes, until);
+	why = demote_coldest(device, bytes, except, until);
 	*done += plan.moved;
 	return why;
 }

@@ -23,11 +23,11 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
 enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
                                 struct deadline *until);
 /*
- * Does the same for a call that waits, whatever the limit. *done: so many bytes more have left, of a plan
- * that failed in its midst, too.
+ * Does the same for a call that waits, whatever the limit, with all but this run (0: with all). *done: so
+ * many bytes more have left.
  */
 enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,
-                                   struct deadline *until, uint64_t *done);
+                                   CUdeviceptr except, struct deadline *until, uint64_t *done);
 /* Brings so much of the choice to the device. Returns MOVE_SOON also where nothing of it fits. */
 enum move_pending moving_promote(struct device *device, const struct terms *terms, uint64_t bytes,
                                  const struct choice *choice, struct deadline *until);

@@ -25,9 +25,11 @@ const struct movable_kind *plan_kind_at(CUdeviceptr address)
 	return *kind;
 }
 
-void plan_choose(struct device *device, enum segment_side side, struct choice *choice)
+void plan_choose(struct device *device, enum segment_side side, CUdeviceptr except,
+                 struct choice *choice)
 {
 	movable_begin(choice, side == SEGMENT_ON_HOST);
+	choice->except = except;
 	for (size_t i = 0; kinds[i]; i++)
 		kinds[i]->choose(device, side, choice);
 	movable_end(choice);

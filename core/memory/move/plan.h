@@ -39,9 +39,10 @@ struct plan {
 
 /*
  * Chooses what is movable, of whatever kind: the coldest of the device's side, or the hottest of
- * the host's.
+ * the host's. except: nothing of this run; 0: of any.
  */
-void plan_choose(struct device *device, enum segment_side side, struct choice *choice);
+void plan_choose(struct device *device, enum segment_side side, CUdeviceptr except,
+                 struct choice *choice);
 /* Calls this with each piece that is movable and on this side, of whatever kind. */
 void plan_each(struct device *device, enum segment_side side,
                void (*each)(void *cookie, const struct candidate *candidate), void *cookie);
