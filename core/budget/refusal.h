@@ -9,8 +9,8 @@
 #include "core/budget/terms.h"
 
 /*
- * Returns whether the program wants to be told before the first spill (spill_after), so that it
- * gives back what it caches.
+ * Returns whether the program is to be told instead of memory being spilled (spill_after), so that
+ * it gives back what it caches; counts that the calling thread was.
  */
 bool refusal_is_wanted(const struct device *device, const struct terms *terms);
 /* Counts what the program is told in the end. */

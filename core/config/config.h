@@ -79,8 +79,8 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
 	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", false, "",                 \
 	  "How memory is held on the host")                                                       \
-	X(spill_after, CONFIG_COUNT, "0", "", false, "",                                          \
-	  "Answer out-of-memory this often before spilling")                                      \
+	X(spill_after, CONFIG_COUNT, "auto", "auto", false, "",                                   \
+	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
 	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", false, "reported",         \
 	  "What the program is told a GPU has")                                                   \
 	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                  \
@@ -107,7 +107,7 @@ enum config_key {
 
 /*
  * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it. memory_limit_max is 0 or at least memory_limit; 0 also where
+ * and no ceiling binds it, spill_after where it is "auto". memory_limit_max is 0 or at least memory_limit; 0 also where
  * memory_limit is unlimited.
  */
 #define CONFIG_AUTO (UINT64_MAX - 1)

@@ -123,7 +123,8 @@ static void explain(const struct key *key, char *message, size_t size)
 		snprintf(message, size, "expected %s", choices);
 		break;
 	case CONFIG_COUNT:
-		snprintf(message, size, "expected a whole number such as 3");
+		snprintf(message, size, "expected a whole number such as 3%s%s",
+		         *choices ? ", or " : "", choices);
 		break;
 	case CONFIG_BOOL:
 		snprintf(message, size, "expected yes or no");
@@ -189,7 +190,11 @@ int config_value_parse(enum config_key index, const char *text, struct config_va
 		status = parse_choice(key->choices, text, &result.number);
 		break;
 	case CONFIG_COUNT:
-		status = units_parse_count(text, &result.number);
+		status = 0;
+		if (*key->choices && strcasecmp(text, key->choices) == 0)
+			result.number = CONFIG_AUTO;
+		else
+			status = units_parse_count(text, &result.number);
 		break;
 	case CONFIG_BOOL:
 		status = units_parse_bool(text, &truth);
@@ -284,7 +289,10 @@ const char *config_format(enum config_key index, uint64_t value, char *buf, size
 		format_choice(key->choices, value, buf, size);
 		break;
 	case CONFIG_COUNT:
-		snprintf(buf, size, "%" PRIu64, value);
+		if (value == CONFIG_AUTO && *key->choices)
+			snprintf(buf, size, "%s", key->choices);
+		else
+			snprintf(buf, size, "%" PRIu64, value);
 		break;
 	case CONFIG_BOOL:
 		snprintf(buf, size, "%s", value ? "yes" : "no");

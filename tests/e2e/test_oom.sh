@@ -62,6 +62,28 @@ wants 0 fill b 5
 wants 0 check b 5
 end_driven
 
+# By default PyTorch and CuPy are refused twice, because they give back what they cache and ask again; others never are.
+limit_file "$ini" $((16 * mib))
+start_driven plain "$ini"
+wants 0 alloc a 12288
+wants 0 alloc b 8192
+end_driven
+mkdir "$scratch/torch"
+cp "$build/tests/e2e/empty.so" "$scratch/torch/libc10_cuda.so"
+start_driven torch "$ini" LD_PRELOAD="$scratch/torch/libc10_cuda.so"
+wants 0 alloc a 12288
+wants $out_of_memory alloc b 8192
+wants $out_of_memory alloc b 8192
+wants 0 alloc b 8192
+wants 0 alloc c 8192
+sleep 1.1
+wants $out_of_memory alloc d 8192
+wants 0 free b
+wants 0 alloc d 4096
+wants 0 fill d 5
+wants 0 check d 5
+end_driven
+
 # Host pages of freed and of promoted memory leave the process.
 limit_file "$ini" $((4 * mib))
 start_driven pages "$ini"

@@ -102,7 +102,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.share_window, 100000000);
 	ck_assert_uint_eq(settings.steps, STEPS_AUTO);
 	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
-	ck_assert_uint_eq(settings.spill_after, 0);
+	ck_assert_uint_eq(settings.spill_after, CONFIG_AUTO);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT);
 	ck_assert_uint_eq(settings.mixed, MIXED_AUTO);
 	ck_assert_uint_eq(settings.placement, PLACEMENT_AUTO);
@@ -641,7 +641,7 @@ START_TEST(bad_text)
 	    {"[gpu]\nspill = none\n",
 	     "job.ini:2: spill = none: expected auto, vmm, managed, pinned or off"},
 	    {"[gpu]\nspill_after = 1.5\n",
-	     "job.ini:2: spill_after = 1.5: expected a whole number such as 3"},
+	     "job.ini:2: spill_after = 1.5: expected a whole number such as 3, or auto"},
 	    {"[gpu]\nshare_window = soon\n",
 	     "job.ini:2: share_window = soon: expected a duration such as 100ms or 2s"},
 	    {"[gpu]\nreported_memory = all\n",
