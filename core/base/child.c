@@ -3,8 +3,8 @@
  *
  * Whatever a child's exit is to tell its parent, execve() makes it SIGCHLD. So there is a keeper
  * between the process and the program: a clone of the calling thread, with the same memory and
- * descriptors, while the thread stands still. The program is the keeper's child; the keeper executes nothing, so it tells
- * nobody, and only who asks for clones (__WCLONE) finds it.
+ * descriptors, while the thread stands still. The program is the keeper's child; the keeper
+ * executes nothing, so it tells nobody, and only who asks for clones (__WCLONE) finds it.
  */
 #include "core/base/child.h"
 
@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,7 +26,7 @@
 #define SYS_close_range 436
 #endif
 
-enum { STACK = 32 << 10, COULD_NOT_RUN = 127, CLOSE_ON_EXEC = 4 };
+enum { STACK = 64 << 10, COULD_NOT_RUN = 127, CLOSE_ON_EXEC = 4 };
 
 struct run {
 	const char *program;
@@ -33,7 +34,8 @@ struct run {
 	char *out;
 	size_t size;
 	struct deadline *until;
-	int ends[2]; /* of the pipe that the program prints into */
+	char *stacks; /* of the keeper and of the program, which exist at the same time */
+	int ends[2];  /* of the pipe that the program prints into */
 	sigset_t signals;
 	int result;
 };
@@ -61,12 +63,33 @@ static int execute(void *cookie)
 	_exit(COULD_NOT_RUN);
 }
 
-/* Starts a process in this thread's memory, which stands still until it executes or ends. */
-static pid_t start(int (*what)(void *), struct run *run, int flags)
+/*
+ * Starts a process in this thread's memory, which stands still until it executes or ends. Its stack
+ * is not of the thread's, which may be small.
+ */
+static pid_t start(int (*what)(void *), struct run *run, char *stack, int flags)
 {
-	char stack[STACK] __attribute__((aligned(16)));
+	return clone(what, stack + STACK, CLONE_VM | CLONE_VFORK | flags, run);
+}
 
-	return clone(what, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | flags, run);
+/*
+ * Lets the calling process have no handler, and not ignore the end of children, for which it could
+ * not wait then. Asks the kernel itself: who interposes sigaction() notes in memory, which is the
+ * user's process's too, what it is told.
+ */
+static void forget_handlers(void)
+{
+	struct {
+		void *handler;
+		unsigned long rest[3];
+	} found, none = {0};
+	enum { MASK_SIZE = 8 };
+
+	for (int signal = 1; signal <= SIGRTMAX; signal++) {
+		if (syscall(SYS_rt_sigaction, signal, NULL, &found, MASK_SIZE) == 0 &&
+		    (signal == SIGCHLD || found.handler != (void *)SIG_IGN))
+			syscall(SYS_rt_sigaction, signal, &none, NULL, MASK_SIZE);
+	}
 }
 
 /* Reads what it prints until it prints no more. Returns false when the deadline ends before. */
@@ -116,7 +139,8 @@ static int keep(void *cookie)
 	bool is_read;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	program = start(execute, run, SIGCHLD);
+	forget_handlers(); /* the program's process begins with what this one has */
+	program = start(execute, run, run->stacks, SIGCHLD);
 	run->result = -errno;
 	close_end(run, 1); /* nobody but the program writes now */
 	if (program > 0) {
@@ -160,18 +184,22 @@ static int run_program(struct run *run)
 		return -errno;
 	run->ends[0] = descriptor_above_stdio(run->ends[0]);
 	run->ends[1] = descriptor_above_stdio(run->ends[1]);
-	run->result = -EBADF;
-	if (run->ends[0] >= 0 && run->ends[1] >= 0) {
+	run->stacks = mmap(NULL, 2 * (size_t)STACK, PROT_READ | PROT_WRITE,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	run->result = run->stacks == MAP_FAILED ? -ENOMEM : -EBADF;
+	if (run->stacks != MAP_FAILED && run->ends[0] >= 0 && run->ends[1] >= 0) {
 		/* No handler of the program's may run in the keeper, which is in its memory. */
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &run->signals);
-		keeper = start(keep, run, CLONE_FILES);
+		keeper = start(keep, run, run->stacks + STACK, CLONE_FILES);
 		if (keeper < 0)
 			run->result = -errno;
 		else
 			end_of(keeper, __WCLONE);
 		pthread_sigmask(SIG_SETMASK, &run->signals, NULL);
 	}
+	if (run->stacks != MAP_FAILED)
+		munmap(run->stacks, 2 * (size_t)STACK);
 	close_end(run, 0);
 	close_end(run, 1);
 	return run->result;
