@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,10 +282,12 @@ static struct host_trial find_out(struct device *device)
 
 const struct host_trial *host_trial_of(struct device *device)
 {
-	int i = device->id.ordinal;
+	int i = device->id.ordinal, cancel;
 
 	if (atomic_load_explicit(&is_known[i], memory_order_acquire))
 		return &known[i];
+	/* Files are opened here: a thread cancelled half way would keep the lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	lock_acquire(&lock);
 	if (!atomic_load_explicit(&is_known[i], memory_order_relaxed)) {
 		known[i] = find_out(device);
@@ -292,6 +295,7 @@ const struct host_trial *host_trial_of(struct device *device)
 		atomic_store_explicit(&is_known[i], true, memory_order_release);
 	}
 	lock_release(&lock);
+	pthread_setcancelstate(cancel, NULL);
 	return &known[i];
 }
 
