@@ -23,7 +23,8 @@ jobs=0
 passes "$life_signals" sigwait
 passes SPILLWAY_MEMORY_LIMIT=9MiB SPILLWAY_SHARE=5 SOFTGPU_KERNEL_TIME_US=300 "$life_signals" storm
 passes "$life_signals" setxid
-passes "$life_signals" stop
+# An unlimited job that is alone on its device charges without the lock.
+passes SPILLWAY_MEMORY_LIMIT=64MiB "$life_signals" stop
 has "stop" "$(cat "$scratch/said")" "another process of the job holds its segment"
 same "stop: lines on stderr" 1 "$(grep -c . "$scratch/said")"
 
