@@ -56,11 +56,11 @@ has "read-only, software GPU" "$(cat "$scratch/out")" "ok bad=0"
 has "read-only log" "$(cat "$scratch/err")" "SPILLWAY_LOG: cannot open /tmp/log: Read-only file system; using stderr"
 
 # Full, in bytes and in files.
-full='mount -t tmpfs -o size=256k,mode=0700 none "$SPILLWAY_STATE_DIR"'
+full='mount -t tmpfs -o size=128k,mode=0700 none "$SPILLWAY_STATE_DIR"'
 alone "full" "$full" "$state/job.segment: cannot be made: No space left on device"
 alone "no more files" 'mount -t tmpfs -o nr_inodes=2,mode=0700 none "$SPILLWAY_STATE_DIR"' \
 	"$state/job.segment: cannot be made: No space left on device"
-alone "full by default" "mount -t tmpfs -o size=256k none /dev/shm; unset SPILLWAY_STATE_DIR" \
+alone "full by default" "mount -t tmpfs -o size=128k none /dev/shm; unset SPILLWAY_STATE_DIR" \
 	"$own/job.segment: cannot be made: No space left on device"
 
 # Room for the segment and not for the ring of events: the process is in the books, and one line says what is missing.
@@ -70,6 +70,7 @@ in_places 'mount -t tmpfs -o size=16m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	umount "$SPILLWAY_STATE_DIR"
 	mount -t tmpfs -o size=$size,mode=0700 none "$SPILLWAY_STATE_DIR"
 	'"$program"'
+	rm -f "$SPILLWAY_STATE_DIR/driver-trial"
 	echo left: $(ls -A "$SPILLWAY_STATE_DIR")' >"$scratch/out" 2>"$scratch/err" || fail "no room for events: $(cat "$scratch/err")"
 has "no room for events" "$(cat "$scratch/out")" "alloc=4 result=0 total=16777216 errno=kept"
 same "no room for events: lines: $(cat "$scratch/err")" 1 "$(grep -c . "$scratch/err")"
