@@ -21,7 +21,7 @@
 #include "core/job/helper.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
-#include "core/memory/copy/async.h"
+#include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
 #include "core/memory/alloc/freed.h"
@@ -259,7 +259,7 @@ void job_left_context(const struct context *context)
 	job_pace_forget_context(context->handle);
 	parameters_forget();
 	vmem_forget_context(context);
-	async_forget_context(context->handle);
+	stage_forget_context(context->handle);
 	ipc_forget_context(context->handle);
 	context_forget(context->handle);
 	vmem_left_context(&this_job.devices);
@@ -275,11 +275,12 @@ void job_leave_stream(CUstream stream)
 
 bool job_keeps_of_streams(void)
 {
-	return capture_is_active() || freed_keeps_for_streams();
+	return capture_is_active() || freed_keeps_for_streams() || stage_is_any();
 }
 
 void job_left_stream(CUstream stream)
 {
 	capture_is_over(stream);
 	freed_stream_gone(stream);
+	stage_forget_stream(stream);
 }

@@ -73,6 +73,21 @@ static void round_trips(CUdeviceptr a, CUdeviceptr b, CUcontext context)
 	}
 }
 
+/* A copy that goes beyond its memory is refused whole, and at once, however long it says it is. */
+static void too_long(CUdeviceptr a)
+{
+	static const size_t sizes[] = {(size_t)1 << 62, SIZE_MAX, SIZE_MAX / 2};
+
+	memset(back, 7, BYTES);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (cuMemcpyDtoHAsync_v2(back, a, sizes[i], stream) != CUDA_ERROR_INVALID_VALUE)
+			exit(2);
+	CHECK(cuStreamSynchronize(stream));
+	for (size_t i = 0; i < BYTES; i++)
+		if (((const unsigned char *)back)[i] != 7)
+			exit(3);
+}
+
 static void write_limit(const char *path)
 {
 	FILE *file = fopen(path, "w");
@@ -120,7 +135,9 @@ int main(int argc, char **argv)
 	CHECK(cuMemAlloc_v2(&b, BYTES));
 	if (argc == 3 && strcmp(argv[1], "graph") == 0)
 		captured(a, argv[2]);
-	else
+	else {
 		round_trips(a, b, context);
+		too_long(a);
+	}
 	return 0;
 }

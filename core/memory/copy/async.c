@@ -12,23 +12,27 @@
 
 enum { CHUNK_UNITS = 16 }; /* at most */
 
-/* Returns whether memory that the shim moves is at an address, as far as that can be on the host. */
-static bool may_be_spilled(CUdeviceptr address)
+/* What is at an address, as the books know: nothing, memory, or memory that can be on the host. */
+enum found { NOTHING, MEMORY, SPILLED };
+
+static enum found found_at(CUdeviceptr address)
 {
 	struct address_range range;
 	const struct arena *arena;
 	const struct unit *unit;
 
-	if (!address_map_find(address, &range) || range.kind == ADDRESS_OF_ALLOCATION)
-		return false;
+	if (!address_map_find(address, &range))
+		return NOTHING;
 	if (range.kind != ADDRESS_OF_ARENA)
-		return true;
+		return range.kind == ADDRESS_OF_ALLOCATION ? MEMORY : SPILLED;
 	/* What is said of a chunk stands in its first unit. Nothing moves: this is inside the gate. */
 	arena = range.owner;
 	unit = arena_unit(arena, address);
 	for (int i = 0; !unit->units && unit > arena->units && i < CHUNK_UNITS; i++)
 		unit--;
-	return unit->side == SEGMENT_ON_HOST;
+	if (!unit->units)
+		return NOTHING;
+	return unit->side == SEGMENT_ON_HOST ? SPILLED : MEMORY;
 }
 
 /* Returns whether the driver takes an address for the host's. */
@@ -54,17 +58,24 @@ static size_t piece_of(const struct async_copy *copy, size_t at)
 
 static bool is_between_host(const struct async_copy *copy, size_t at)
 {
-	return (may_be_spilled(copy->to + at) || may_be_spilled(copy->from + at)) &&
+	return (found_at(copy->to + at) == SPILLED || found_at(copy->from + at) == SPILLED) &&
 	       is_of_host(copy->to + at) && is_of_host(copy->from + at);
 }
 
-/* Returns whether any piece is between memory of the host. */
+/*
+ * Returns whether any piece is between memory of the host. A copy that goes on where no memory is
+ * known is the driver's to judge, which refuses all of it.
+ */
 static bool is_concerned(const struct async_copy *copy)
 {
-	for (size_t at = 0; at < copy->size; at += piece_of(copy, at))
-		if (is_between_host(copy, at))
-			return true;
-	return false;
+	bool is_any = false;
+
+	for (size_t at = 0; at < copy->size; at += piece_of(copy, at)) {
+		if (found_at(copy->to + at) == NOTHING && found_at(copy->from + at) == NOTHING)
+			return false;
+		is_any = is_any || is_between_host(copy, at);
+	}
+	return is_any;
 }
 
 static CUresult by_stage(const struct async_copy *copy, size_t at, size_t size,
@@ -161,9 +172,4 @@ void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size)
 		keep(from, size);
 	}
 	gate_leave();
-}
-
-void async_forget_context(CUcontext context)
-{
-	stage_forget_context(context);
 }

@@ -37,7 +37,5 @@ bool async_copy(const struct async_copy *copy, CUresult *result);
  * and the driver at hand makes it one that the CPU executes, for good.
  */
 void async_keep_ends(CUdeviceptr to, CUdeviceptr from, size_t size);
-/* Forgets what streams of a context have in stages, because the context is gone. */
-void async_forget_context(CUcontext context);
 
 #endif

@@ -1,6 +1,8 @@
 /* Stages. Rules: runs inside the user's process, within its calls, inside the gate. */
 #include "core/memory/copy/stage.h"
 
+#include <stdatomic.h>
+
 #include "core/base/lock.h"
 #include "core/base/log.h"
 #include "core/cuda/capture.h"
@@ -24,6 +26,12 @@ struct stage {
 
 static LOCK_OF(STAGES) lock = LOCK_FREE;
 static struct stage stages[STAGES_MAX];
+static _Atomic bool is_any;
+
+bool stage_is_any(void)
+{
+	return atomic_load_explicit(&is_any, memory_order_relaxed);
+}
 
 CUdeviceptr stage_address(const struct stage *stage)
 {
@@ -79,13 +87,14 @@ static bool make(struct stage *stage, struct device *device)
 	if (spare_create(device, &chunk) != CUDA_SUCCESS)
 		return false;
 	stage->device = device;
-	if (map(stage, &chunk) == CUDA_SUCCESS && device_charge_taken(device, ARENA_UNIT) == 0) {
-		chunk_release(&chunk);
-		return true;
+	if (device_charge_taken(device, ARENA_UNIT) != 0) {
+		stage->device = NULL;
+	} else if (map(stage, &chunk) != CUDA_SUCCESS) {
+		device_uncharge(device, SEGMENT_ON_DEVICE, ARENA_UNIT);
+		stage->device = NULL;
 	}
-	stage->device = NULL;
 	chunk_release(&chunk);
-	return false;
+	return stage->device != NULL;
 }
 
 static bool give_back(struct stage *stage)
@@ -130,13 +139,14 @@ struct stage *stage_take(const struct context *context, CUstream stream)
 	lock_acquire(&lock);
 	stage = find(context, stream);
 	if (stage) {
-		if (stage->context != context->handle) {
+		if (stage->context != context->handle || !stage->used) {
 			events_give(stage->context, stage->used);
 			stage->used = events_take(context->handle);
 		}
 		stage->context = context->handle;
 		stage->stream = stream;
 		stage->is_taken = true;
+		atomic_store_explicit(&is_any, true, memory_order_relaxed);
 	}
 	lock_release(&lock);
 	if (!stage)
@@ -153,6 +163,15 @@ void stage_give(struct stage *stage)
 		stage->used = NULL;
 	}
 	stage->is_taken = false;
+	lock_release(&lock);
+}
+
+void stage_forget_stream(CUstream stream)
+{
+	lock_acquire(&lock);
+	for (int i = 0; i < STAGES_MAX; i++)
+		if (stages[i].stream == stream)
+			stages[i].stream = NULL; /* an explicit name is not NULL */
 	lock_release(&lock);
 }
 

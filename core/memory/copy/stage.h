@@ -19,6 +19,10 @@ struct stage *stage_take(const struct context *context, CUstream stream);
 /* Gives it back when the work is queued that uses it. */
 void stage_give(struct stage *stage);
 CUdeviceptr stage_address(const struct stage *stage);
+/* Returns whether there is any. One relaxed load. */
+bool stage_is_any(void);
+/* Forgets a stream that is gone, because another may get its name while its work still runs. */
+void stage_forget_stream(CUstream stream);
 /* Forgets the work of a context that is gone. */
 void stage_forget_context(CUcontext context);
 
