@@ -5,15 +5,25 @@
  */
 #include "shim/track.h"
 
+#include "core/cuda/blocking.h"
 #include "core/job/job.h"
+
+/* Notes a stream that the legacy default stream waits for, before it can be used. */
+static void note_blocking(unsigned int flags)
+{
+	if (!(flags & CU_STREAM_NON_BLOCKING))
+		blocking_stream_is_used();
+}
 
 HOOK(cuStreamCreate, CUstream *phStream, unsigned int Flags)
 {
+	note_blocking(Flags);
 	return NOTED(CREATED(REAL(cuStreamCreate)(phStream, Flags), stream, phStream));
 }
 
 HOOK(cuStreamCreateWithPriority, CUstream *phStream, unsigned int flags, int priority)
 {
+	note_blocking(flags);
 	return NOTED(
 	    CREATED(REAL(cuStreamCreateWithPriority)(phStream, flags, priority), stream, phStream));
 }

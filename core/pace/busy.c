@@ -1,6 +1,8 @@
 /* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
 #include "core/pace/busy.h"
 
+#include "core/cuda/blocking.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -123,8 +125,10 @@ static uintptr_t thread_of(CUstream stream)
 /* Returns whether the burst's end cannot be recorded later; busy.h says which those are. */
 static bool is_recorded_at_once(const struct burst *burst)
 {
-	return burst->stream == CU_STREAM_PER_THREAD || burst->stream == CU_STREAM_LEGACY ||
-	       burst->is_sparse || burst->closed;
+	bool binds_others = burst->stream == CU_STREAM_LEGACY && blocking_streams_exist();
+
+	return burst->stream == CU_STREAM_PER_THREAD || binds_others || burst->is_sparse ||
+	       burst->closed;
 }
 
 static void record_end(struct burst *burst)
@@ -187,6 +191,8 @@ static struct burst *begin_burst(struct round *round, CUcontext context, CUstrea
 	b = &round->burst[round->count];
 	if (!make_events(b, context))
 		return NULL;
+	if (stream == CU_STREAM_PER_THREAD)
+		blocking_stream_is_used();
 	*b = (struct burst){.context = context,
 	                    .stream = stream,
 	                    .thread = thread_of(stream),

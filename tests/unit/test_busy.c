@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cuda/blocking.h"
 #include "core/pace/busy.h"
 #include "core/base/clock.h"
 #include "suite.h"
@@ -268,7 +269,29 @@ START_TEST(rounds_that_overlap_count_once)
 }
 END_TEST
 
-/* On the legacy stream the end is recorded with each launch: later it would bind other streams. */
+/* Without blocking streams the legacy stream is one like any other: two events a burst. */
+START_TEST(legacy_work_alone_is_like_any_other)
+{
+	struct busy *busy = busy_create();
+
+	start();
+	driver.cuEventRecord = record_at_once;
+	driver.cuStreamQuery = is_busy;
+	recorded_at_once = 0;
+	for (int i = 0; i < 10; i++) {
+		struct burst *burst =
+		    busy_before(busy, context, CU_STREAM_LEGACY, 1, 1000, now_ns());
+
+		busy_after(burst, 1000, now_ns());
+	}
+	ck_assert_int_eq(recorded_at_once, 1);
+	busy_close_round(busy, context, now_ns());
+	ck_assert_int_eq(recorded_at_once, 2);
+	free(busy);
+}
+END_TEST
+
+/* Beside blocking streams the end is recorded with each launch: later it would bind them. */
 START_TEST(legacy_work_ends_where_it_was_launched)
 {
 	struct busy *busy = busy_create();
@@ -277,6 +300,7 @@ START_TEST(legacy_work_ends_where_it_was_launched)
 	start();
 	driver.cuEventRecord = record_at_once;
 	driver.cuStreamQuery = is_busy;
+	blocking_stream_is_used();
 	recorded_at_once = 0;
 	for (int i = 0; i < 10; i++) {
 		burst = busy_before(busy, context, CU_STREAM_LEGACY, 1, 1000, now_ns());
@@ -509,6 +533,7 @@ int main(void)
 	tcase_add_loop_test(tests, busy_time_is_the_union_of_the_kernels, 0, 20);
 	tcase_add_test(tests, what_is_not_a_launch_is_not_charged);
 	tcase_add_test(tests, rounds_that_overlap_count_once);
+	tcase_add_test(tests, legacy_work_alone_is_like_any_other);
 	tcase_add_test(tests, legacy_work_ends_where_it_was_launched);
 	tcase_add_test(tests, a_running_round_is_not_charged_yet);
 	tcase_add_test(tests, rounds_that_cannot_be_closed_go_on);
