@@ -38,10 +38,11 @@ doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
 completion_dir = $(DESTDIR)$(prefix)/share/bash-completion/completions
 scdoc := $(shell command -v scdoc 2>/dev/null)
 
-# What is tried where there is no GPU: the software GPU, and a training in a folder with what it reads.
+# What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder with what it reads.
+softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1)
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 
-install_out = $(tools_out) $(shim_out) $(softgpu_lib) $(try_files) $(if $(scdoc),$(man_out))
+install_out = $(tools_out) $(shim_out) $(softgpu_files) $(try_files) $(if $(scdoc),$(man_out))
 .PHONY: run-install install-out uninstall
 install-out: $(install_out)
 run-install: $(install_out)
@@ -50,7 +51,7 @@ run-install: $(install_out)
 	@rm -f $(shim_dir)/libspillway*.so
 	@install -m 755 $(filter %.so,$(shim_out)) $(shim_trial) $(shim_dir)/
 	@ln -sf libspillway.so $(shim_dir)/libcuda.so.1
-	@install -m 755 $(softgpu_lib) $(shim_dir)/softgpu/
+	@install -m 755 $(softgpu_files) $(shim_dir)/softgpu/
 	@ln -sf libcuda.so.1 $(shim_dir)/softgpu/libcuda.so
 	@install -m 755 $(BUILD)/clients/train_mlp $(shim_dir)/try/
 	@install -m 644 $(clients_beside) $(shim_dir)/try/
