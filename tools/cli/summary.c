@@ -68,7 +68,9 @@ static void say_time(FILE *out, const struct segment_view *view, const struct st
 	if (total->idle_ns)
 		fprintf(out, "; %s of idle slots",
 		        units_format_duration(total->idle_ns, time, sizeof time));
-	if (total->idle_ns && total->share_set < 100000 && is_one_share(view))
+	if (total->idle_ns && total->share_set == 0 && is_one_share(view))
+		fprintf(out, ", paused at the end");
+	else if (total->idle_ns && total->share_set < 100000 && is_one_share(view))
 		fprintf(out, " held the share of %s",
 		        value_share(total->share_set, share, sizeof share));
 	if (total->steps)
