@@ -40,6 +40,9 @@ if unshare -rm true 2>/dev/null; then
 	says "$out" '^no  driver: no CUDA driver is installed here: there is no usable libcuda.so.1 in '
 	says "$out" '^      try: spillway run --softgpu PROGRAM, which needs none$'
 	says "$out" '^next: spillway run --softgpu --memory 50% PROGRAM, on the software GPU$'
+	expect 1 env -u SPILLWAY_DRIVER -u LD_LIBRARY_PATH unshare -rm sh -c "$without" sh "$spillway" doctor nosuch
+	says "$out" '^no  program: nosuch: '
+	says "$out" '^next: mend what says "no"'
 fi
 rm -r "$tree/softgpu"
 

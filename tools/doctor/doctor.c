@@ -438,13 +438,13 @@ static bool check_program(const char *program)
 }
 
 /* Says what to type next, in the last line of all. */
-static void say_next(bool good, bool has_driver, const char *program)
+static void say_next(bool good, bool needs_driver, const char *program)
 {
 	const char *what = program ? program : "PROGRAM";
 
 	if (good)
 		finding_next("spillway run --memory 50%% %s", what);
-	else if (!has_driver && has_softgpu())
+	else if (needs_driver && has_softgpu())
 		finding_next("spillway run --softgpu --memory 50%% %s, on the software GPU", what);
 	else
 		finding_next("mend what says \"no\", from the top, then 'spillway doctor' again");
@@ -455,7 +455,7 @@ int command_doctor(int argc, char **argv)
 	struct doctor doctor = {0};
 	struct driver_report report = {0};
 	struct paths paths = {0};
-	bool good, has_driver;
+	bool good, has_driver, is_reached;
 
 	read_command_line(&doctor, argc, argv);
 	good = check_shim(&paths);
@@ -463,8 +463,8 @@ int command_doctor(int argc, char **argv)
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	good = check_config(&report, doctor.all) && good;
-	if (doctor.program)
-		good = check_program(doctor.program) && good;
-	say_next(good, has_driver, doctor.program);
+	is_reached = !doctor.program || check_program(doctor.program);
+	good = is_reached && good;
+	say_next(good, !has_driver && is_reached, doctor.program);
 	return good ? TOOL_OK : TOOL_FAILED;
 }
