@@ -180,6 +180,9 @@ marks() { grep '^GPU 0' "$out" | grep -o "$1" | wc -l; }
 terminal resize-window -t top -x 64 -y 9
 sees ' SPILLS$'
 sees '^alpha, process'
+keys / a l p Enter
+sees 'filter: alp '
+keys / Enter
 terminal resize-window -t top -x 30 -y 5
 sees '^too small$'
 terminal resize-window -t top -x 80 -y 24

@@ -167,9 +167,10 @@ static void draw_title(const struct top_view *view)
 
 	if (localtime_r(&now, &local))
 		strftime(clock, sizeof clock, "%H:%M:%S", &local);
-	title = text("spillway top  jobs: %d  processes: %d  sort: %s%s%s%s", view->rows.jobs,
-	             view->rows.processes, view->reverse ? "-" : "", top_order_name(view->order),
-	             *view->filter ? "  filter: " : "", view->filter);
+	title =
+	    text("spillway top  jobs: %d  processes: %d  %s%s%ssort: %s%s", view->rows.jobs,
+	         view->rows.processes, *view->filter ? "filter: " : "", view->filter,
+	         *view->filter ? "  " : "", view->reverse ? "-" : "", top_order_name(view->order));
 	move(0, 0);
 	put_field(COLS - 9, true, title);
 	put_field(9, false, clock);
