@@ -51,6 +51,12 @@ json "d['processes'][0]['types']['allocation'] == 3 and d['processes'][0]['types
 json "d['processes'][0]['left_out'] == 0 and d['processes'][0]['error'] is None" "$out"
 same "mode of the state directory" 700 "$(stat -c %a "$SPILLWAY_STATE_DIR")"
 
+# A handle begins with its job, which is asked for all the same.
+rc=0
+said=$("$spillway" stat --resources "/job:bert/process:$pid/gpu:0" 2>&1) || rc=$?
+same "status without a job" 2 "$rc"
+has "a handle in place of the job" "$said" "--resources: expected a job"
+
 # What it pushes for a scheduler is what stat says, at the latest 10 seconds after.
 pushed() { "$spillway" stat bert --format antman | cmp -s - "$scratch/status"; }
 until_true $patience pushed || fail "status_file: $(cat "$scratch/status")"

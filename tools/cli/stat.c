@@ -99,8 +99,8 @@ static void check_together(const struct stat_options *stat)
 	if ((stat->listen || stat->textfile) && stat->is_given && stat->format != FORMAT_PROMETHEUS)
 		usage_error("--%s: expected the format prometheus",
 		            stat->listen ? "listen" : "textfile");
-	if (stat->resources && !stat->job)
-		usage_error("--resources: expected a job");
+	if (stat->resources && (!stat->job || *stat->job == '/'))
+		usage_error("--resources: expected a job, and then handles");
 	if (stat->handle_count && !stat->resources)
 		usage_error("a handle: expected --resources, which looks it up");
 	if (stat->resources && stat->format != FORMAT_TEXT && stat->format != FORMAT_JSON)
