@@ -123,7 +123,10 @@ void *driver_open(const char *asked, char *found, size_t size)
 		return NULL;
 	}
 	if (is_ourselves(handle)) {
-		log_error("%s is Spillway itself, not a driver", found);
+		log_error("%s is Spillway itself, not a driver, or Spillway is preloaded twice: "
+		          "LD_PRELOAD and /etc/ld.so.preload may have one libspillway*.so and "
+		          "libspillway-alias.so",
+		          found);
 		dlclose(handle);
 		return NULL;
 	}

@@ -27,6 +27,11 @@ beside() {
 	case $said in *spillway:*) fail "$what: $said" ;; esac
 }
 
+# Itself once more, from another folder: each takes the other for the driver, and the line says what to mend.
+cp "${shim%% *}" "$scratch/libspillway.so"
+LD_PRELOAD="$shim $scratch/libspillway.so" "$allocate" >"$scratch/out" 2>"$scratch/said" && fail "preloaded twice: it ran"
+has "preloaded twice" "$(cat "$scratch/said")" "is Spillway itself, not a driver, or Spillway is preloaded twice: LD_PRELOAD and"
+
 # An allocator that forgives nothing, first and last.
 beside "allocator first" "$neighbour""_malloc.so $shim"
 has "allocator first" "$said" "neighbour_malloc: "
