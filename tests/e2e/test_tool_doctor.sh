@@ -30,6 +30,14 @@ ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
 expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
 says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
+# So is what tries drivers, where it did not come along with what is preloaded; a job runs all the same.
+says_not "$out" 'driver-trial'
+mv "$tree/lib/driver-trial" "$TMPDIR/"
+SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" expect 0 "$spillway" doctor
+says "$out" "^no  driver-trial: $tree/lib/driver-trial: No such file or directory: with drivers before R595 "
+says "$out" '^      try: copy driver-trial to where libspillway.so lies$'
+mv "$TMPDIR/driver-trial" "$tree/lib/"
+
 # No driver at all is a sentence, and what to try is the software GPU, where it is installed.
 mkdir -p "$tree/softgpu"
 cp "$build/tests/e2e/empty.so" "$tree/softgpu/libcuda.so.1"

@@ -68,6 +68,22 @@ static bool check_shim(struct paths *paths)
 	return finding(true, "shim: %s, %s", paths->shim, strrchr(paths->alias, '/') + 1);
 }
 
+/* Says so where what tries drivers is not beside the shim; a job runs without it. */
+static void check_trial(const char *shim)
+{
+	char program[PATH_MAX];
+
+	snprintf(program, sizeof program, "%.*s/driver-trial", (int)(strrchr(shim, '/') - shim),
+	         shim);
+	if (access(program, X_OK) == 0)
+		return;
+	finding(false,
+	        "driver-trial: %s: %s: with drivers before R595 memory on the host is not by "
+	        "vmm_numa, and no allocation is partly on the GPU and partly on the host",
+	        program, strerror(errno));
+	finding_try("copy driver-trial to where libspillway.so lies");
+}
+
 static const char *provider_name(unsigned int code)
 {
 	return counter_field_word(offsetof(struct statistics, provider), code);
@@ -460,6 +476,8 @@ int command_doctor(int argc, char **argv)
 	read_command_line(&doctor, argc, argv);
 	good = check_shim(&paths);
 	has_driver = check_driver(paths.shim, &report);
+	if (good)
+		check_trial(paths.shim);
 	good = check_state(doctor.clean) && has_driver && good;
 	surroundings_container();
 	good = check_config(&report, doctor.all) && good;
