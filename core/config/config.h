@@ -193,6 +193,8 @@ bool config_selects(const char *name, const struct config_device *device);
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings);
 
+/* Returns a variable's value of an environment (NULL: none); NULL where it is missing or empty. */
+const char *config_variable(char *const *environment, const char *name);
 /*
  * Tells where the effective value of one key comes from: "built-in", "FILE:LINE", "environment
  * NAME".

@@ -16,11 +16,11 @@
 
 enum { VARIABLE_MAX = 64 };
 
-static const char *lookup(char *const *environment, const char *name)
+const char *config_variable(char *const *environment, const char *name)
 {
 	size_t length = strlen(name);
 
-	for (; *environment; environment++)
+	for (; environment && *environment; environment++)
 		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
 			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
 	return NULL;
@@ -141,7 +141,7 @@ static int take_hami(struct config *config, const char *name, const char *value,
 static int read_policy(char *const *environment, bool *paced, struct config_error *error)
 {
 	static const char name[] = "GPU_CORE_UTILIZATION_POLICY";
-	const char *policy = lookup(environment, name);
+	const char *policy = config_variable(environment, name);
 
 	*paced = !policy || strcasecmp(policy, "disable") != 0;
 	if (!*paced || !policy || strcasecmp(policy, "force") == 0 ||
@@ -155,11 +155,11 @@ static int read_disabled(struct config *config, char *const *environment,
                          struct config_error *error)
 {
 	const char *name = "SPILLWAY_DISABLE";
-	const char *text = lookup(environment, name);
+	const char *text = config_variable(environment, name);
 
 	if (!text) {
 		name = "CUDA_DISABLE_CONTROL";
-		text = lookup(environment, name);
+		text = config_variable(environment, name);
 	}
 	if (text && units_parse_bool(text, &config->disabled) != 0)
 		return config_fail_value(error, (struct config_place){name, 0}, name, text,
@@ -172,7 +172,7 @@ static int read_job(struct config *config, char *const *environment, struct conf
 	int status = 0;
 
 	for (int key = 0; key < JOB_KEY_COUNT && status == 0; key++) {
-		const char *text = lookup(environment, others[key]);
+		const char *text = config_variable(environment, others[key]);
 
 		if (text)
 			status =

@@ -275,7 +275,7 @@ void job_leave_stream(CUstream stream)
 
 bool job_keeps_of_streams(void)
 {
-	return capture_is_active() || freed_keeps_for_streams() || stage_is_any();
+	return capture_is_active() || freed_is_any(FREED_OF_STREAM) || stage_is_any();
 }
 
 void job_left_stream(CUstream stream)

@@ -2,6 +2,7 @@
 #include "core/job/sharers.h"
 
 #include "core/base/hash.h"
+#include "core/config/config.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -14,17 +15,6 @@
 #define MACHINE_NAMESPACE 0xEFFFFFFCul
 
 const char *job_sharers_proc = "/proc";
-
-/* Returns the variable's value, NULL where it is missing or empty. */
-static const char *value_of(char *const *environment, const char *name)
-{
-	size_t length = strlen(name);
-
-	for (; environment && *environment; environment++)
-		if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-			return (*environment)[length + 1] ? *environment + length + 1 : NULL;
-	return NULL;
-}
 
 /* Makes the name KIND-WHICH-HASH, of letters that a job's name may have. */
 static void name_job(struct job_sharers *sharers, const char *kind, const char *which,
@@ -48,7 +38,7 @@ static void name_job(struct job_sharers *sharers, const char *kind, const char *
 
 static bool find_cache(char *const *environment, uint64_t limits, struct job_sharers *sharers)
 {
-	const char *path = value_of(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
+	const char *path = config_variable(environment, "CUDA_DEVICE_MEMORY_SHARED_CACHE");
 	const char *base = path ? strrchr(path, '/') : NULL;
 
 	if (!path)
@@ -65,8 +55,8 @@ static bool find_cache(char *const *environment, uint64_t limits, struct job_sha
  */
 static bool find_slurm(char *const *environment, uint64_t limits, struct job_sharers *sharers)
 {
-	const char *id = value_of(environment, "SLURM_JOB_ID");
-	const char *cluster = value_of(environment, "SLURM_CLUSTER_NAME");
+	const char *id = config_variable(environment, "SLURM_JOB_ID");
+	const char *cluster = config_variable(environment, "SLURM_CLUSTER_NAME");
 	size_t length = id ? strlen(id) : 0;
 
 	if (length == 0 || length > 20 || strspn(id, "0123456789") != length)

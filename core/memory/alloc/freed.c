@@ -293,11 +293,6 @@ void freed_trim(struct pool *pool, uint64_t keep)
 	sweep(&(struct sweep){.pool = pool, .keep = keep});
 }
 
-bool freed_keeps_for_streams(void)
-{
-	return freed_is_any(FREED_OF_STREAM);
-}
-
 void freed_stream_gone(CUstream stream)
 {
 	if (!freed_is_any(FREED_OF_STREAM))

@@ -17,12 +17,10 @@
  * cuMemFree waits for the work that may use the memory; so must we. Nothing here asks for an event
  * while a capture is active. Thread-safe.
  *
- * Pools of plain memory of a device are served from the arena. A freed piece stays mapped with an
- * event recorded on its stream; that stream has it again at once, others when the event has been
- * passed, and at the program's next wait it goes if the pool has more than its release threshold.
- * Pieces serve requests of the same number of chunks (or class of blocks) and are not split. While
- * any capture is active, and for pools that can be exported, are bounded or ask for special
- * memory, the driver's own pool serves; attributes are the sum of both.
+ * Pools of plain memory of a device are served from the arena. Freed pieces serve requests of the
+ * same number of chunks (or class of blocks) and are not split. While any capture is active, and
+ * for pools that can be exported, are bounded or ask for special memory, the driver's own pool
+ * serves; attributes are the sum of both.
  */
 #ifndef SPILLWAY_FREED_H
 #define SPILLWAY_FREED_H
@@ -40,7 +38,7 @@ struct pool;
 
 enum freed_kind { FREED_OF_STREAM, FREED_OF_FENCE, FREED_OF_WAIT, FREED_KINDS };
 
-/* How much waits for each: on the way of each allocation it is asked first whether anything does. */
+/* How much waits for each: on the way of each allocation it is asked first if anything does. */
 extern _Atomic size_t freed_counts[FREED_KINDS];
 static inline bool freed_is_any(enum freed_kind kind)
 {
@@ -100,8 +98,6 @@ uint64_t freed_came_back(void);
 /* Waits for all that was freed, however long it takes. Returns whether anything came back. */
 bool freed_wait(void);
 
-/* Returns whether anything waits for a stream. */
-bool freed_keeps_for_streams(void);
 /* Forgets a destroyed stream: another may get its name, or has it and was given nothing yet. */
 void freed_stream_gone(CUstream stream);
 /*

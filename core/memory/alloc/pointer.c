@@ -20,8 +20,9 @@ static uint64_t mapping_of(const struct allocation *a, CUdeviceptr *base)
 }
 
 /*
- * Returns the number of an allocation's bytes. The driver numbers mappings: theirs would change with
- * each move, and all blocks of a chunk would have the same, which caches of registrations compare.
+ * Returns the number of an allocation's bytes. The driver numbers mappings: theirs would change
+ * with each move, and all blocks of a chunk would have the same, which caches of registrations
+ * compare.
  */
 static uint64_t id_of(struct allocation *a)
 {
@@ -34,62 +35,8 @@ static uint64_t id_of(struct allocation *a)
 	return atomic_compare_exchange_strong(&a->buffer_id, &found, fresh) ? fresh : found;
 }
 
-static CUresult answer(struct allocation *a, CUpointer_attribute attribute, CUdeviceptr address,
-                       void *data)
-{
-	CUdeviceptr base;
-
-	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
-		if (a->pool)
-			return CUDA_ERROR_INVALID_VALUE;
-		*(CUcontext *)data = a->context.handle;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		*(CUdeviceptr *)data = address;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
-		return CUDA_ERROR_INVALID_VALUE;
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		*(unsigned int *)data = 0;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)data = a->context.device->handle;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-		*(CUdeviceptr *)data = a->address;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-		*(size_t *)data = a->size;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*(unsigned int *)data = elastic_is(a) && !a->pool;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-		*(unsigned long long *)data = id_of(a);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*(unsigned int *)data = atomic_load(&a->is_in_order);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		*(size_t *)data = mapping_of(a, &base);
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		mapping_of(a, &base);
-		*(CUdeviceptr *)data = base;
-		return CUDA_SUCCESS;
-	default: /* never reached: pointer_attribute() asks for these alone */
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-static bool differs_by_backing(const struct allocation *a, CUpointer_attribute attribute)
+/* Returns whether an attribute tells of chunks, so that it is the driver's where there are none. */
+static bool is_of_chunks(CUpointer_attribute attribute)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -97,20 +44,72 @@ static bool differs_by_backing(const struct allocation *a, CUpointer_attribute a
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-		return elastic_is(a);
-	case CU_POINTER_ATTRIBUTE_CONTEXT:
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* Answers for an allocation. Returns false where the answer is the driver's. */
+static bool answer(struct allocation *a, CUpointer_attribute attribute, CUdeviceptr address,
+                   void *data, CUresult *result)
+{
+	CUresult answered = CUDA_SUCCESS;
+	CUdeviceptr base;
+
+	if (is_of_chunks(attribute) && !elastic_is(a))
+		return false;
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a pool belongs to its device */
+		if (a->pool)
+			answered = CUDA_ERROR_INVALID_VALUE;
+		else
+			*(CUcontext *)data = a->context.handle;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(unsigned int *)data = CU_MEMORYTYPE_DEVICE;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(CUdeviceptr *)data = address;
+		break;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER: /* device memory has none */
+		answered = CUDA_ERROR_INVALID_VALUE;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*(unsigned int *)data = 0;
+		break;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*(int *)data = a->context.device->handle;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		*(CUdeviceptr *)data = a->address;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+		*(size_t *)data = a->size;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*(CUmemoryPool *)data = a->pool ? pool_handle(a->pool) : NULL;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*(unsigned int *)data = !a->pool;
+		break;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = id_of(a);
+		break;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*(unsigned int *)data = atomic_load(&a->is_in_order);
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = mapping_of(a, &base);
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		mapping_of(a, (CUdeviceptr *)data);
+		break;
+	default:
+		return false;
+	}
+	*result = answered;
+	return true;
 }
 
 /*
@@ -132,26 +131,20 @@ bool pointer_attribute(CUpointer_attribute attribute, CUdeviceptr address, void 
                        CUresult *result)
 {
 	struct allocation *a, imported;
-	bool differs;
+	bool is_ours;
 
 	if (!data)
 		return false;
 	if (own_attribute(attribute, address, data, result))
 		return true;
-	if (imported_at(address, &imported)) {
-		differs = differs_by_backing(&imported, attribute);
-		if (differs)
-			*result = answer(&imported, attribute, address, data);
-		return differs;
-	}
+	if (imported_at(address, &imported))
+		return answer(&imported, attribute, address, data, result);
 	a = vmem_at(address);
 	if (!a)
 		return false;
-	differs = differs_by_backing(a, attribute);
-	if (differs)
-		*result = answer(a, attribute, address, data);
+	is_ours = answer(a, attribute, address, data, result);
 	resource_release(&a->resource);
-	return differs;
+	return is_ours;
 }
 
 static void tell_range(const struct allocation *a, CUdeviceptr *base, size_t *size)
