@@ -23,7 +23,7 @@ $(BUILD)/tests/unit/test_device: LDFLAGS += -Wl,--wrap=segment_charged
 # Its clock, its GPU and its program are its own, and it watches the gate.
 $(BUILD)/tests/unit/test_moving: LDFLAGS += -Wl,--wrap=idle_now -Wl,--wrap=lull_wait -Wl,--wrap=lull_take \
 	-Wl,--wrap=gate_hold -Wl,--wrap=gate_seize -Wl,--wrap=gate_unseize -Wl,--wrap=gate_let_in -Wl,--wrap=gate_open \
-	-Wl,--wrap=placement_rank
+	-Wl,--wrap=placement_rank -Wl,--wrap=placement_has_decided
 
 # Fuzz targets of tests/fuzz, run for a moment.
 $(BUILD)/tests/unit/test_fuzz_%: $(BUILD)/tests/unit/test_fuzz_%.o $(BUILD)/tests/fuzz/fuzz_%.o $(checked_core)

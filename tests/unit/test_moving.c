@@ -16,13 +16,16 @@
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/arena/arena.h"
 #include "core/memory/arena/spare.h"
+#include "core/memory/heat/heat.h"
 #include "core/memory/move/answer.c" /* an answer without a mailbox, too */
+#include "core/memory/move/balance.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/link.h"
 #include "core/memory/move/lull.h"
 #include "core/memory/move/movable_chunks.h"
 #include "core/memory/move/movable_own.h"
 #include "core/memory/move/moving.h"
+#include "core/memory/move/placement.h"
 #include "core/memory/move/plan.h"
 #include "core/state/layout.h"
 #include "tests/unit/devices.h"
@@ -57,10 +60,12 @@ static struct world {
 	double ns_per_byte[2]; /* of the link, by the side that bytes go to */
 	double make_ns_per_byte;
 	enum program program;
+	uint64_t step_ns; /* of work that it queues before it waits; 0: as usual */
 	bool is_held, is_seized;
 	uint64_t paused_until; /* the program has come back from a wait, and stays for the mover */
 	/* What happened. */
 	uint64_t waited_ns; /* for lulls */
+	uint64_t held_ns;   /* the gate was held */
 	uint64_t worked_ns; /* the program was not kept from launching, or its work ran */
 	uint64_t idle_since, longest_idle; /* the gate was seized and nothing ran */
 	uint64_t copied;                   /* in the closure at hand */
@@ -75,7 +80,9 @@ static bool is_gentle, is_whole;
 /* How much work the program has queued when it is not kept from it. */
 static uint64_t queued_ns(void)
 {
-	return world.program == NEVER ? 8 * MS : world.program == WAITS ? 25 * MS : 0;
+	return world.program == NEVER   ? 8 * MS
+	       : world.program == WAITS ? world.step_ns ? world.step_ns : 25 * MS
+	                                : 0;
 }
 
 /* Time goes by; where the gate is open the program keeps its queue full. */
@@ -91,6 +98,7 @@ static void pass(uint64_t ns)
 		    (world.busy_until > world.now ? world.busy_until : world.now) + queued_ns();
 	if (world.program != NOTHING && world.busy_until > world.now)
 		world.worked_ns += world.busy_until < until ? world.busy_until - world.now : ns;
+	world.held_ns += world.is_held ? ns : 0;
 	world.now = until;
 	if (world.change_at && world.now >= world.change_at) {
 		world.change_at = 0;
@@ -146,8 +154,16 @@ void __wrap_lull_take(void)
 {
 }
 
-/* What has been found to be best on the host; 0: nothing was looked for. */
-static CUdeviceptr coldest_run;
+/* What has been found to be best on the host, and on the device; 0: nothing was looked for. */
+static CUdeviceptr coldest_run, hottest_run;
+
+bool __wrap_placement_has_decided(const struct device *device, CUdeviceptr address);
+
+bool __wrap_placement_has_decided(const struct device *device, CUdeviceptr address)
+{
+	(void)device;
+	return hottest_run && address - hottest_run < ASKED_MIB * MIB;
+}
 
 uint64_t __real_placement_rank(const struct device *device, CUdeviceptr address, uint32_t touched,
                                uint32_t now);
@@ -159,6 +175,8 @@ uint64_t __wrap_placement_rank(const struct device *device, CUdeviceptr address,
 {
 	if (coldest_run && address - coldest_run < ASKED_MIB * MIB)
 		return 0;
+	if (__wrap_placement_has_decided(device, address))
+		return (uint64_t)HEAT_HOT << 32;
 	return __real_placement_rank(device, address, touched, now);
 }
 
@@ -620,6 +638,47 @@ START_TEST(room_is_had_whole_although_moves_fail_in_the_midst)
 }
 END_TEST
 
+/* --- what is decided --- */
+
+enum { STEPS_TO_SETTLE = 8 };
+
+/*
+ * Half a gigabyte changes places with another by steps of 3 s, at whose ends alone the program waits. Each exchange of a
+ * slice held the gate for a second that came to nothing, and rested for four.
+ */
+START_TEST(what_is_decided_is_done_at_the_next_lulls)
+{
+	CUdeviceptr address = fill_up();
+	uint64_t began = world.now, held_first = 0;
+	struct terms terms;
+
+	hottest_run = address;
+	coldest_run = address + ASKED_MIB * MIB;
+	world.program = WAITS;
+	world.step_ns = 3000 * MS;
+	pass(MS);
+	world.closures = 0;
+	world.held_ns = 0;
+	while (world.now - began < STEPS_TO_SETTLE * world.step_ns) {
+		terms = terms_of(gpu);
+		if (!balance_fill(gpu, &terms, charged()))
+			pass(50 * MS);
+		if (!world.closures)
+			held_first = world.held_ns;
+	}
+	ck_assert_uint_le(held_first, 100 * MS);
+	check_is_on_device(address, ASKED_MIB * MIB);
+	check_books();
+	/* And then it is left alone. */
+	world.closures = 0;
+	world.held_ns = 0;
+	for (int i = 0; i < 100; i++, pass(50 * MS))
+		ck_assert(!balance_fill(gpu, &terms, charged()));
+	ck_assert_int_eq(world.closures, 0);
+	ck_assert_uint_eq(world.held_ns, 0);
+}
+END_TEST
+
 /* --- whatever happens --- */
 
 enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
@@ -681,6 +740,7 @@ int main(void)
 	tcase_add_loop_test(tests, what_is_pinned_comes_whole_where_the_limit_is_full, 0, 3);
 	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
+	tcase_add_test(tests, what_is_decided_is_done_at_the_next_lulls);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
 	                    0, RUNS);
 	return suite_run("moving", tests);

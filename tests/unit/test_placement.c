@@ -252,6 +252,29 @@ START_TEST(nothing_is_exchanged_while_it_is_measured)
 }
 END_TEST
 
+/* Until the first survey has ended heat exchanges nothing, and after it whatever it wants. */
+START_TEST(heat_waits_for_the_first_survey)
+{
+	ck_assert(!placement_is_awaited(&gpu));
+	tend();
+	ck_assert(placement_is_awaited(&gpu));
+	world.state = SURVEY_TAKEN;
+	tend();
+	ck_assert(placement_is_awaited(&gpu));
+	world.state = _i ? SURVEY_FAILED : SURVEY_WITHOUT_STEPS;
+	tend();
+	ck_assert(!placement_is_awaited(&gpu));
+	clock_ns += 200 * SECOND;
+	tend();
+	ck_assert_int_eq(world.state, SURVEY_SOUGHT);
+	ck_assert(!placement_is_awaited(&gpu));
+	/* What the settings keep from being found is not waited for. */
+	terms.settings.steps = STEPS_OFF;
+	tend();
+	ck_assert(!placement_is_awaited(&gpu));
+}
+END_TEST
+
 /* After a failure it is tried again later and later. */
 START_TEST(a_failure_is_not_repeated_at_once)
 {
@@ -325,6 +348,7 @@ int main(void)
 	tcase_add_test(tests, a_lower_limit_is_no_new_decision);
 	tcase_add_test(tests, what_gains_nothing_stays);
 	tcase_add_test(tests, nothing_is_exchanged_while_it_is_measured);
+	tcase_add_loop_test(tests, heat_waits_for_the_first_survey, 0, 2);
 	tcase_add_test(tests, a_failure_is_not_repeated_at_once);
 	tcase_add_test(tests, settings_say_whether_anybody_asks);
 	tcase_add_test(tests, nothing_to_choose_is_not_surveyed);

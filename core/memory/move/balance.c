@@ -2,6 +2,7 @@
 #include "core/memory/move/balance.h"
 
 #include "core/base/clock.h"
+#include "core/memory/arena/spare.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/move/closure.h"
 #include "core/memory/move/moving.h"
@@ -15,10 +16,16 @@
  * what is to be where, exchanges have an end.
  */
 enum { REST_AFTER_EXCHANGE = 40, REST_WHERE_DECIDED = 4 };
+/*
+ * What is decided waits for a lull, without the gate, for so long; then the gate is held, once, and
+ * the next wait is twice as long.
+ */
+#define LULLS_FIRST_NS 10000000000ull
 
 /* On CLOCK_MONOTONIC. */
 static struct rests {
 	uint64_t no_promotion_until, no_exchange_until;
+	uint64_t insists_at, lulls_ns; /* 0: nothing that is decided waits to be exchanged */
 	bool is_filling;
 	struct deadline fill; /* one for all plans of it */
 } rests[DEVICE_MAX];
@@ -39,6 +46,28 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 	       movable_heat(hot->of[0].rank) == HEAT_HOT;
 }
 
+/* Carries out what is decided. Returns whether anything has moved. */
+static bool demote_decided(struct device *device, const struct terms *terms, uint64_t bytes,
+                           const struct choice *cold)
+{
+	struct rests *rest = &rests[device->id.ordinal];
+	bool moved, insists;
+
+	if (!rest->insists_at) {
+		rest->lulls_ns = LULLS_FIRST_NS;
+		rest->insists_at = clock_now() + rest->lulls_ns;
+	}
+	insists = clock_now() >= rest->insists_at;
+	moved = moving_demote_decided(device, terms, bytes, cold, insists) == MOVE_NONE;
+	if (moved) {
+		rest->insists_at = 0;
+	} else if (insists) {
+		rest->lulls_ns *= 2;
+		rest->insists_at = clock_now() + rest->lulls_ns;
+	}
+	return moved;
+}
+
 /*
  * Swaps cold chunks of the device for the hot ones of the host; what they leave the next look
  * promotes into.
@@ -46,25 +75,28 @@ static bool swap_is_worth(const struct choice *cold, const struct choice *hot)
 static bool swap(struct device *device, const struct terms *terms, struct choice *hot)
 {
 	struct rests *rest = &rests[device->id.ordinal];
+	bool is_decided = placement_has_decided(device, hot->of[0].address), moved;
 	uint64_t bytes = 0;
 	struct choice cold;
 	size_t pairs = 0;
-	bool moved;
 
-	if (clock_now() < rest->no_exchange_until)
+	if (placement_is_awaited(device) || clock_now() < rest->no_exchange_until)
 		return false;
 	plan_choose(device, SEGMENT_ON_DEVICE, 0, &cold);
-	if (!swap_is_worth(&cold, hot))
+	if (!swap_is_worth(&cold, hot)) {
+		rest->insists_at = 0;
 		return false;
+	}
 	while (pairs < cold.count && pairs < hot->count &&
 	       movable_heat(cold.of[pairs].rank) < movable_heat(hot->of[pairs].rank) &&
-	       (!pairs || bytes < closure_bytes(device, SEGMENT_ON_HOST)))
+	       (!pairs || is_decided || bytes < closure_bytes(device, SEGMENT_ON_HOST)))
 		bytes += cold.of[pairs++].size;
 	cold.count = pairs;
-	moved = moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
+	moved = is_decided ? demote_decided(device, terms, bytes, &cold)
+	                   : moving_demote(device, terms, bytes, &cold) == MOVE_NONE;
 	rest->no_exchange_until =
-	    clock_now() + moving_closed_ns() * (placement_is_settled(device) ? REST_WHERE_DECIDED
-	                                                                     : REST_AFTER_EXCHANGE);
+	    clock_now() +
+	    moving_closed_ns() * (is_decided ? REST_WHERE_DECIDED : REST_AFTER_EXCHANGE);
 	return moved;
 }
 
@@ -77,6 +109,14 @@ static bool one_fits(const struct choice *choice, uint64_t room)
 	return false;
 }
 
+/* Returns the bytes of what is charged that are kept ready on the device. */
+static uint64_t spare_within(const struct device *device, uint64_t charged)
+{
+	uint64_t spare = device_spare(device, SEGMENT_ON_DEVICE);
+
+	return spare < charged ? spare : charged;
+}
+
 void balance_is_even(const struct device *device)
 {
 	rests[device->id.ordinal].is_filling = false;
@@ -86,7 +126,9 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 {
 	struct rests *rest = &rests[device->id.ordinal];
 	struct choice hot;
-	uint64_t room = terms->limit > charged ? terms->limit - charged : 0;
+	/* Memory that is kept ready is what comes back goes to: a move that failed has left it. */
+	uint64_t used = charged - spare_within(device, charged);
+	uint64_t room = terms->limit > used ? terms->limit - used : 0;
 
 	if (clock_now() < rest->no_promotion_until)
 		return false;
@@ -102,7 +144,13 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 		why = moving_promote(device, terms, room, &hot, &rest->fill);
 		if (why == MOVE_NONE)
 			return true;
-		/* The device is full although the limit is not, or the moment was bad. */
+		/* A bad moment for this is one for an exchange. */
+		if (why == MOVE_WORK || why == MOVE_INSIDE || why == MOVE_CAPTURE)
+			return false;
+		/* What is kept ready is of another size. */
+		if (why == MOVE_DEVICE_FULL && spare_trim(device, SEGMENT_ON_DEVICE, true))
+			return true;
+		/* The device is full although the limit is not. */
 		if (why == MOVE_DEVICE_FULL)
 			balance_rest(device);
 	} else {

@@ -348,7 +348,7 @@ static enum move_pending move_in_time(struct closure *c, struct deadline *until)
 			break;
 		wait_for_lull(c);
 	} while (is_wanted(c->plan, c->device));
-	if (why == MOVE_CAPTURE || !is_wanted(c->plan, c->device))
+	if (why == MOVE_CAPTURE || c->plan->is_patient || !is_wanted(c->plan, c->device))
 		return why;
 	return insist(c);
 }

@@ -85,6 +85,16 @@ enum move_pending moving_demote(struct device *device, const struct terms *terms
 	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
 }
 
+enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
+                                        uint64_t bytes, const struct choice *choice, bool insists)
+{
+	plan = (struct plan){.terms = terms,
+	                     .is_gentle = is_gentle(terms),
+	                     .is_patient = !insists,
+	                     .is_wanted = is_within_limit};
+	return demote(device, bytes, choice, &DEADLINE_IN(PATIENCE_NS));
+}
+
 /* Has what is coldest leave. After a failure a moment is waited for anew. */
 static enum move_pending demote_coldest(struct device *device, uint64_t bytes, CUdeviceptr except,
                                         struct deadline *until)

@@ -17,14 +17,20 @@ struct deadline moving_deadline(const struct terms *terms);
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice);
 /*
+ * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is held
+ * where there was no lull; else nothing is begun without one.
+ */
+enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
+                                        uint64_t bytes, const struct choice *choice, bool insists);
+/*
  * Has so much of what is coldest leave, while the device is beyond its limit, and insists on it once
  * the deadline has passed. A failure begins a new one, as of all that follow.
  */
 enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
                                 struct deadline *until);
 /*
- * Does the same for a call that waits, whatever the limit, with all but this run (0: with all). *done: so
- * many bytes more have left.
+ * Does the same for a call that waits, whatever the limit, with all but this run (0: with all).
+ * *done: so many bytes more have left.
  */
 enum move_pending moving_make_room(struct device *device, const struct terms *terms, uint64_t bytes,
                                    CUdeviceptr except, struct deadline *until, uint64_t *done);

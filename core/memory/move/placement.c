@@ -41,6 +41,8 @@ static struct placement {
 	bool is_surveyed;     /* the survey under way is this device's */
 	bool is_measured;     /* by it, now: what was measured shall be true of where memory is */
 	bool acts;            /* what is on the wrong side is exchanged */
+	bool is_awaited;      /* the first survey has not ended, and may say something */
+	bool was_surveyed;    /* a survey has ended */
 	uint64_t not_before, again, pause;
 } placements[DEVICE_MAX];
 
@@ -87,6 +89,16 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
 	    heat_age(touched, now) >= heat_age(p->since, now))
 		heat = HEAT_WARM;
 	return in(heat, touched);
+}
+
+bool placement_is_awaited(const struct device *device)
+{
+	return placement_of(device)->is_awaited;
+}
+
+bool placement_has_decided(const struct device *device, CUdeviceptr address)
+{
+	return placement_is_settled(device) && find(placement_of(device), address);
 }
 
 bool placement_is_settled(const struct device *device)
@@ -377,6 +389,7 @@ static void end(struct placement *p, bool was_found)
 
 	survey_end();
 	p->is_surveyed = p->is_measured = false;
+	p->was_surveyed = true;
 	p->pause = was_found || !p->pause ? SOON : p->pause < LATER_MOST ? p->pause * 2 : p->pause;
 	p->not_before = now + p->pause;
 	p->again = now + AGAIN;
@@ -434,6 +447,7 @@ void placement_tend(struct device *device, const struct terms *terms, uint64_t c
 		end(p, false);
 	else if (is_wanted)
 		begin(device, p, terms);
+	p->is_awaited = is_wanted && !p->was_surveyed;
 	if (!may_be_found(terms))
 		forget(p);
 }

@@ -19,6 +19,13 @@
  */
 void placement_tend(struct device *device, const struct terms *terms, uint64_t charged,
                     uint64_t on_host);
+/*
+ * Returns whether a first survey has still to end that may say what is best: until then nothing is
+ * exchanged by heat, which knows only what was filled last.
+ */
+bool placement_is_awaited(const struct device *device);
+/* Returns whether it is decided where this piece of memory is to be. */
+bool placement_has_decided(const struct device *device, CUdeviceptr address);
 /* Returns whether looking at heat would change nothing on this device. */
 bool placement_is_settled(const struct device *device);
 

@@ -24,9 +24,10 @@ struct plan {
 	const struct terms *terms; /* it was made under */
 	enum segment_side to;
 	bool is_exportable, pins;
-	bool is_whole;  /* no allocation in part; plan_fill() decides */
-	bool spares_go; /* room is wanted: what becomes free is not kept */
-	bool is_gentle; /* the program works at least half of the time meanwhile */
+	bool is_whole;   /* no allocation in part; plan_fill() decides */
+	bool spares_go;  /* room is wanted: what becomes free is not kept */
+	bool is_gentle;  /* the program works at least half of the time meanwhile */
+	bool is_patient; /* it is begun at a lull, or not at all */
 	bool (*is_wanted)(struct device *device); /* still; NULL: whatever happens */
 	uint64_t host_limit;                      /* when it was begun; for plan_make_soon() */
 	enum move_pending lacks;                  /* why there was no more memory to move to */
