@@ -86,7 +86,8 @@ static int live_seats(const struct segment *segment)
 START_TEST(the_257th_has_a_seat_and_the_4097th_has_none)
 {
 	enum { JOINED = 257 };
-	struct segment *segment[JOINED], *more = NULL, again;
+	static struct segment *segment[JOINED];
+	struct segment *more = NULL, again;
 	char message[512] = "";
 
 	for (int i = 0; i < JOINED; i++) {
@@ -114,7 +115,7 @@ START_TEST(the_257th_has_a_seat_and_the_4097th_has_none)
 	ck_assert_ptr_nonnull(segment[100]);
 	ck_assert_int_eq(segment[100]->number, 100);
 	ck_assert_uint_eq(segment_ledger(segment[100], 0)->charged[0], 0);
-	/* the first one's mapping has the mutexes of all those, which this thread holds */
+	/* The first stays: its mapping has the mutexes of all those, which this thread holds. */
 	for (int i = 1; i < JOINED; i++)
 		segment_leave(segment[i]);
 }
