@@ -44,16 +44,22 @@ uint64_t slab_span(size_t size)
 	                              : ((uint64_t)size + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
 }
 
-static void enter(struct slabs *slabs, struct slab *slab)
+static struct slab **list_of(struct slabs *slabs, const struct slab *slab)
 {
-	struct slab **head = &slabs->with_room[slab->class];
+	return slab->has_room ? &slabs->with_room[slab->class] : &slabs->full;
+}
 
+static void enter(struct slabs *slabs, struct slab *slab, bool has_room)
+{
+	struct slab **head;
+
+	slab->has_room = has_room;
+	head = list_of(slabs, slab);
 	slab->prev = NULL;
 	slab->next = *head;
 	if (*head)
 		(*head)->prev = slab;
 	*head = slab;
-	slab->is_listed = true;
 }
 
 static void leave(struct slabs *slabs, struct slab *slab)
@@ -61,11 +67,9 @@ static void leave(struct slabs *slabs, struct slab *slab)
 	if (slab->prev)
 		slab->prev->next = slab->next;
 	else
-		slabs->with_room[slab->class] = slab->next;
+		*list_of(slabs, slab) = slab->next;
 	if (slab->next)
 		slab->next->prev = slab->prev;
-	slab->next = slab->prev = NULL;
-	slab->is_listed = false;
 }
 
 struct slab *slab_create(struct slabs *slabs, unsigned int class)
@@ -85,14 +89,13 @@ struct slab *slab_create(struct slabs *slabs, unsigned int class)
 		slab->bitmap[word] = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : UINT64_MAX;
 		slab->words |= (uint64_t)1 << word;
 	}
-	enter(slabs, slab);
+	enter(slabs, slab, true);
 	return slab;
 }
 
 void slab_destroy(struct slabs *slabs, struct slab *slab)
 {
-	if (slab->is_listed)
-		leave(slabs, slab);
+	leave(slabs, slab);
 	free(slab);
 }
 
@@ -110,8 +113,10 @@ uint32_t slab_take(struct slabs *slabs, struct slab *slab, void *owner)
 	if (!slab->bitmap[word])
 		slab->words &= slab->words - 1;
 	slab->owners[block] = owner;
-	if (++slab->used + slab->spent == slab->blocks)
+	if (++slab->used + slab->spent == slab->blocks) {
 		leave(slabs, slab);
+		enter(slabs, slab, false);
+	}
 	return block * slab->block_size;
 }
 
@@ -122,8 +127,10 @@ bool slab_give(struct slabs *slabs, struct slab *slab, uint32_t offset)
 	slab->bitmap[word] |= (uint64_t)1 << block % WORD_BITS;
 	slab->words |= (uint64_t)1 << word;
 	slab->owners[block] = NULL;
-	if (slab->used-- + slab->spent == slab->blocks)
-		enter(slabs, slab);
+	if (slab->used-- + slab->spent == slab->blocks) {
+		leave(slabs, slab);
+		enter(slabs, slab, true);
+	}
 	return slab->used == 0;
 }
 
@@ -167,10 +174,9 @@ bool slab_is_valid(const struct slab *slab)
 		if ((slab->words >> word & 1) != (slab->bitmap[word] != 0))
 			return false;
 	if (spent != slab->spent || slab->used + spent + free_blocks != slab->blocks ||
-	    slab->is_listed != (free_blocks != 0))
+	    slab->has_room != (free_blocks != 0))
 		return false;
-	return slab->is_listed ? (!slab->next || slab->next->prev == slab) &&
-	                             (!slab->prev || slab->prev->next == slab)
-	                       : !slab->next && !slab->prev;
+	return (!slab->next || slab->next->prev == slab) &&
+	       (!slab->prev || slab->prev->next == slab);
 }
 #endif

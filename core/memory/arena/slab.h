@@ -17,12 +17,12 @@
 enum { SLAB_BYTES = 2 << 20, SLAB_BLOCK_MAX = 1 << 20, SLAB_CLASSES = 38 };
 
 struct slab {
-	struct slab *next, *prev; /* in its class's list, while it has free blocks */
+	struct slab *next, *prev; /* in its class's list while it has room, or else of the full */
 	uint32_t unit;            /* of the arena, where it lies; the caller's to fill */
 	uint32_t block_size;
 	uint16_t class, blocks, used;
 	uint16_t spent; /* blocks that nobody has and nobody gets */
-	bool is_listed;
+	bool has_room;
 	void **owners;       /* per block: what the caller put there, NULL while free */
 	uint64_t words;      /* a bit each: the word of the bitmap is not 0 */
 	uint64_t bitmap[64]; /* 1: free */
@@ -30,6 +30,7 @@ struct slab {
 
 struct slabs {
 	struct slab *with_room[SLAB_CLASSES];
+	struct slab *full; /* a search for leaks does not look at the arena's tables */
 };
 
 /* Returns the class of blocks for this many bytes (1 to SLAB_BLOCK_MAX). */
