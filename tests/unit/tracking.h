@@ -51,7 +51,7 @@ const struct line *line_of(int create);
 extern struct giver *giver;
 extern int failures;
 /* Rows that some line or check was about. */
-extern bool was_exercised[ENTRY_COUNT];
+extern _Atomic bool was_exercised[ENTRY_COUNT];
 extern const char *const row_name[ENTRY_COUNT], *const row_action[ENTRY_COUNT];
 extern const char *const row_parameters[ENTRY_COUNT]; /* signatures.h */
 
