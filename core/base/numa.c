@@ -100,10 +100,10 @@ int numa_nodes(const char *root, int from, int nodes[NUMA_NODES_MAX])
 
 	read_distances(root, from, distance);
 	while (left && count < NUMA_NODES_MAX) {
-		int nearest = -1;
+		int nearest = __builtin_ctzll(left);
 
-		for (int i = 0; i < BITS; i++)
-			if (left >> i & 1 && (nearest < 0 || distance[i] < distance[nearest]))
+		for (int i = nearest + 1; i < BITS; i++)
+			if (left >> i & 1 && distance[i] < distance[nearest])
 				nearest = i;
 		left &= ~((uint64_t)1 << nearest);
 		nodes[count++] = nearest;

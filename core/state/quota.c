@@ -145,17 +145,18 @@ static int reserve(struct segment *segment, int device, enum segment_side side, 
 
 /* Charges bytes, or gives them back, where that needs no lock. Returns whether it was done. */
 static bool change_open(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
-                        int sign)
+                        bool is_given_back)
 {
 	return is_valid(segment, device, side) && side == SEGMENT_ON_DEVICE &&
 	       bytes < LEDGER_OPEN &&
-	       ledger_change_open(&own_books(segment, device)->ledger, side, sign * (int64_t)bytes);
+	       ledger_change_open(&own_books(segment, device)->ledger, side,
+	                          is_given_back ? -(int64_t)bytes : (int64_t)bytes);
 }
 
 int segment_reserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes,
                     uint64_t limit)
 {
-	if (limit == UINT64_MAX && change_open(segment, device, side, bytes, 1))
+	if (limit == UINT64_MAX && change_open(segment, device, side, bytes, false))
 		return 0;
 	return reserve(segment, device, side, bytes, WITHIN_MOST, limit);
 }
@@ -164,7 +165,7 @@ int segment_charge(struct segment *segment, int device, uint64_t bytes, uint64_t
                    bool is_moved)
 {
 	if (most == UINT64_MAX && !is_moved &&
-	    change_open(segment, device, SEGMENT_ON_DEVICE, bytes, 1))
+	    change_open(segment, device, SEGMENT_ON_DEVICE, bytes, false))
 		return 0;
 	return reserve(segment, device, SEGMENT_ON_DEVICE, bytes,
 	               is_moved ? WITHIN_LIMIT_OF_MOVABLE : WITHIN_LIMIT, most);
@@ -187,7 +188,7 @@ void segment_set_limit(struct segment *segment, int device, const struct segment
 
 void segment_unreserve(struct segment *segment, int device, enum segment_side side, uint64_t bytes)
 {
-	if (change_open(segment, device, side, bytes, -1) || !is_valid(segment, device, side))
+	if (change_open(segment, device, side, bytes, true) || !is_valid(segment, device, side))
 		return;
 	if (segment_lock(segment->file) != 0) {
 		atomic_fetch_add(&segment->owed[device][side], bytes);

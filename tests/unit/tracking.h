@@ -5,6 +5,7 @@
 #ifndef SPILLWAY_TEST_TRACKING_H
 #define SPILLWAY_TEST_TRACKING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ void begin_job(void);
 /* Through the hook; what is not given is zeroed memory for a pointer, and a small number. */
 CUresult call_row(enum entry entry, const struct argument *arguments, size_t count);
 #define CALL(symbol, ...)                                                 \
-	(was_exercised[ENTRY_##symbol] = true,                            \
+	(atomic_store(&was_exercised[ENTRY_##symbol], true),              \
 	 call_row(ENTRY_##symbol, (const struct argument[]){__VA_ARGS__}, \
 	          sizeof((const struct argument[]){__VA_ARGS__}) / sizeof(struct argument)))
 /* As the program's libraries do behind our back. */

@@ -32,9 +32,11 @@ static void sift_down(struct choice *choice, size_t at, size_t count, struct can
 
 static void sift_up(struct choice *choice, size_t at, struct candidate c)
 {
-	while (at > 0 && goes_before(choice, &choice->of[(at - 1) / 2], &c)) {
-		choice->of[at] = choice->of[(at - 1) / 2];
-		at = (at - 1) / 2;
+	for (size_t above; at > 0; at = above) {
+		above = (at - 1) / 2;
+		if (!goes_before(choice, &choice->of[above], &c))
+			break;
+		choice->of[at] = choice->of[above];
 	}
 	choice->of[at] = c;
 }
