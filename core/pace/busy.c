@@ -1,10 +1,9 @@
 /* Busy time. Rules: runs inside the user's process; no wait, no allocation per launch. */
-#include "core/pace/busy.h"
+#include "core/pace/busy_private.h"
 
 #include "core/cuda/blocking.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/cuda/context.h"
@@ -14,51 +13,6 @@
 #define SPARSE_NS 20000u
 /* A launch that takes longer was stopped (SIGSTOP, a debugger, a busy machine). */
 #define TORN_NS 1000000u
-/* The time that a launch takes the driver at most, undisturbed. */
-#define USUAL_LAUNCH_NS 20000u
-
-struct burst {
-	CUcontext context;
-	CUstream stream;
-	uintptr_t thread; /* of a per-thread default stream: one handle, many streams; else 0 */
-	CUevent begin, end;
-	uint64_t last_ns;           /* of its last launch */
-	uint64_t unrecorded_ns;     /* what launches after the end event should cost */
-	uint64_t cost_ns;           /* what all of its launches should cost */
-	_Atomic uint32_t launching; /* threads between busy_before() and busy_after() */
-	_Atomic bool follows;       /* one is between busy_follow() and busy_followed() */
-	uint64_t
-	    begun_ns; /* when begin was recorded, until the first launch; 0: the stream was busy */
-	uint64_t idle_ns; /* from begin until its first kernel could start */
-	bool is_sparse;   /* launches come one by one */
-	bool is_torn;     /* the process stood still within a launch: a gap nobody saw */
-	bool open;        /* takes more launches */
-	bool recorded;    /* end was recorded at least once */
-	bool closed;      /* its round is */
-	bool is_leaving;  /* its context is, and its events with it */
-};
-
-struct round {
-	struct busy_sum sum;
-	int count;
-	struct burst burst[BUSY_BURSTS];
-};
-
-/* The last one collected stays: the next one's times are compared with its first event. */
-enum { PLACES = BUSY_ROUNDS + 2 };
-
-struct busy {
-	struct round *open;         /* the next after the closed ones */
-	uint64_t collected, closed; /* rounds so far; each has its place in a ring */
-	bool is_sparse;  /* as the last launch was that had another before it on its stream */
-	double until_ms; /* where the last one's union ended, from its first event on */
-	struct round rounds[PLACES];
-};
-
-static struct round *round_of(struct busy *busy, uint64_t number)
-{
-	return &busy->rounds[number % PLACES];
-}
 
 struct busy *busy_create(void)
 {
@@ -354,123 +308,6 @@ bool busy_open_round_is_done(struct busy *busy)
 	return true;
 }
 
-struct interval {
-	double begin_ms, end_ms;
-};
-
-/* Returns what lies after *until, which it moves on. It is nearly in order; qsort() allocates. */
-static double union_of(struct interval *interval, int count, double *until)
-{
-	double sum = 0;
-
-	for (int i = 1; i < count; i++) {
-		struct interval one = interval[i];
-		int j = i;
-
-		for (; j > 0 && interval[j - 1].begin_ms > one.begin_ms; j--)
-			interval[j] = interval[j - 1];
-		interval[j] = one;
-	}
-	for (int i = 0; i < count; i++) {
-		double begin = interval[i].begin_ms > *until ? interval[i].begin_ms : *until;
-
-		if (interval[i].end_ms > begin) {
-			sum += interval[i].end_ms - begin;
-			*until = interval[i].end_ms;
-		}
-	}
-	return sum;
-}
-
-static double smaller(double a, double b)
-{
-	return a < b ? a : b;
-}
-
-/*
- * Returns what was no work at its begin, of what lies between its events (whole). A thread that
- * stood still there may have done so before the kernel was launched or after it; what the launches
- * should cost tells, but for a fifth.
- */
-static double idle_ms(const struct burst *b, double whole_ms)
-{
-	double idle = (double)b->idle_ns / 1e6, cost = (double)b->cost_ns / 1e6;
-	double work = whole_ms - idle;
-
-	if (!b->cost_ns)
-		return smaller(idle, USUAL_LAUNCH_NS / 1e6);
-	return work > 0.8 * cost ? idle : whole_ms - smaller(whole_ms, 0.8 * cost);
-}
-
-static struct interval interval_of(const struct burst *b, double begin_ms, double measured_ms)
-{
-	double whole = measured_ms + (double)b->unrecorded_ns / 1e6;
-	double idle = idle_ms(b, whole), cost = (double)b->cost_ns / 1e6;
-
-	if (b->is_torn && b->cost_ns)
-		whole = smaller(whole, idle + cost);
-	return (struct interval){.begin_ms = begin_ms + idle, .end_ms = begin_ms + whole};
-}
-
-/*
- * Measures the bursts of one context against its first one's begin: events of two contexts cannot
- * be compared. until: where work that is paid for ended, by the same clock.
- */
-static double busy_ms_of_context(const struct round *round, int first, double *until)
-{
-	struct interval interval[BUSY_BURSTS];
-	CUcontext context = round->burst[first].context;
-	int count = 0;
-
-	for (int i = first; i < round->count; i++) {
-		const struct burst *b = &round->burst[i];
-		float begin = 0, length = 0;
-
-		if (b->context != context)
-			continue;
-		if (i != first && driver.cuEventElapsedTime(&begin, round->burst[first].begin,
-		                                            b->begin) != CUDA_SUCCESS)
-			continue;
-		if (b->recorded &&
-		    driver.cuEventElapsedTime(&length, b->begin, b->end) != CUDA_SUCCESS)
-			continue;
-		interval[count++] = interval_of(b, begin, length);
-	}
-	return union_of(interval, count, until);
-}
-
-/* Returns where the last round's union ended, from this round's first event on. */
-static double until_by(struct busy *busy, const struct round *round)
-{
-	const struct round *last = busy->collected ? round_of(busy, busy->collected - 1) : NULL;
-	float distance;
-
-	if (!last || !last->count || !round->count ||
-	    last->burst[0].context != round->burst[0].context ||
-	    driver.cuEventElapsedTime(&distance, last->burst[0].begin, round->burst[0].begin) !=
-	        CUDA_SUCCESS)
-		return -1e300;
-	return busy->until_ms - distance;
-}
-
-static double busy_ms(struct busy *busy, const struct round *round)
-{
-	double sum = 0;
-
-	for (int i = 0; i < round->count; i++) {
-		bool first = round->burst[i].context != NULL;
-		double until = i ? -1e300 : until_by(busy, round);
-
-		for (int j = 0; j < i && first; j++)
-			first = round->burst[j].context != round->burst[i].context;
-		if (first)
-			sum += busy_ms_of_context(round, i, &until);
-		if (i == 0)
-			busy->until_ms = until;
-	}
-	return sum;
-}
-
 static bool is_running(const struct round *round)
 {
 	/* The latest are likeliest to run. Errors count as done: the context is broken or gone. */
@@ -491,7 +328,7 @@ bool busy_collect(struct busy *busy, struct busy_sum *sum)
 
 	if (!busy_running(busy) || is_running(r))
 		return false;
-	r->sum.busy_ns = (uint64_t)(busy_ms(busy, r) * 1e6);
+	r->sum.busy_ns = (uint64_t)(busy_measure_ms(busy, r) * 1e6);
 	*sum = r->sum;
 	busy->collected++;
 	return true;
