@@ -98,7 +98,7 @@ static uint16_t *place_of(const void *real)
 	return &by_address[i];
 }
 
-/* Of several symbols at one address a hooked one is entered. */
+/* Enters, of several symbols at one address, a hooked one. */
 static void enter_addresses(bool hooked)
 {
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++) {

@@ -268,7 +268,7 @@ CHANGES(cuGraphExecNodeSetParams, use_of(nodeParams), (CUgraphNode, hNode),
         (CUgraphNodeParams *, nodeParams))
 CHANGES(cuGraphNodeSetEnabled, NO_USE, (CUgraphNode, hNode), (unsigned int, isEnabled))
 
-/* An executable graph is now what that graph is. */
+/* Notes that an executable graph is now what that graph is. */
 static void updated(CUgraphExec exec, CUgraph graph)
 {
 	const struct object_weight weight = sum_of(graph);

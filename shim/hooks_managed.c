@@ -80,8 +80,8 @@ BOTH(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, (CUdeviceptr, devPtr), (
 }
 
 /*
- * Returns whether an advice may be followed, cut to what may come: one that lets pages come, because
- * it prefers a device, or nothing any more. What may not come is to prefer the host.
+ * Returns whether an advice may be followed, cut to what may come: one that lets pages come,
+ * because it prefers a device, or nothing any more. What may not come is to prefer the host.
  */
 static bool may_follow(CUdeviceptr address, size_t *count, CUmem_advise advice,
                        CUmemLocation location)

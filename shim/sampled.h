@@ -105,7 +105,9 @@ void sampled_forget_asked(void);
 	COPIES_ASYNC(symbol, LEGACY, to, from, __VA_ARGS__) \
 	COPIES_ASYNC(other, PER_THREAD, to, from, __VA_ARGS__)
 
-/* Copies and fills without "Async": what is to be in order with the host is done when they return. */
+/*
+ * Copies and fills without "Async": what is to be in order with the host is done when they return.
+ */
 #define COPIED_NOW(call, stream, to, from)                                              \
 	({                                                                              \
 		CUresult copied_ = SAMPLED(PASSING_GATE(call), sampled_copy(to, from)); \

@@ -47,7 +47,7 @@ static void close_end(struct run *run, int end)
 	run->ends[end] = -1;
 }
 
-/* Is the program's process, until it is the program. */
+/* Runs as the program's process, until it is the program. */
 static int execute(void *cookie)
 {
 	const struct run *run = cookie;
@@ -131,7 +131,7 @@ static int end_of(pid_t child, int flags)
 	return WEXITSTATUS(status) == COULD_NOT_RUN ? -ENOEXEC : WEXITSTATUS(status);
 }
 
-/* Is the keeper. Its answer is left in the memory that it shares. */
+/* Runs as the keeper. Leaves its answer in the memory that it shares. */
 static int keep(void *cookie)
 {
 	struct run *run = cookie;

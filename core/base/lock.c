@@ -1,6 +1,6 @@
 /*
- * Locks: how a quick one is waited for, and, in builds that check, what a thread holds. Rules: of the
- * latter nothing is in what is shipped.
+ * Locks: how a quick one is waited for, and, in builds that check, what a thread holds. Rules: of
+ * the latter nothing is in what is shipped.
  */
 #include "core/base/lock.h"
 

@@ -98,9 +98,9 @@ enum lock_rank {
 };
 
 /*
- * A mutex that is taken by one atomic operation and given back by a store, half the price of glibc's:
- * for what is held for moments on the way of each allocation. Nobody is woken: who finds it taken
- * looks again, at once, when others have run, and then in naps.
+ * A mutex that is taken by one atomic operation and given back by a store, half the price of
+ * glibc's: for what is held for moments on the way of each allocation. Nobody is woken: who finds
+ * it taken looks again, at once, when others have run, and then in naps.
  */
 struct quick_mutex {
 	_Atomic uint32_t is_taken;

@@ -1,4 +1,6 @@
-/* NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read(). */
+/*
+ * NUMA nodes. Rules: runs inside the user's process; no cancellation point but open() and read().
+ */
 #include "core/base/numa.h"
 
 #include <ctype.h>

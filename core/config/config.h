@@ -107,8 +107,8 @@ enum config_key {
 
 /*
  * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it, spill_after where it is "auto". memory_limit_max is 0 or at least memory_limit; 0 also where
- * memory_limit is unlimited.
+ * and no ceiling binds it, spill_after where it is "auto". memory_limit_max is 0 or at least
+ * memory_limit; 0 also where memory_limit is unlimited.
  */
 #define CONFIG_AUTO (UINT64_MAX - 1)
 struct config_gpu {
@@ -186,8 +186,8 @@ int config_check_devices(const struct config *config, const struct config_device
                          size_t count, struct config_error *error);
 
 /*
- * Returns whether a section of this name, [gpu:NAME], would be about the device: by ordinal, UUID or
- * its beginning, or PCI bus id.
+ * Returns whether a section of this name, [gpu:NAME], would be about the device: by ordinal, UUID
+ * or its beginning, or PCI bus id.
  */
 bool config_selects(const char *name, const struct config_device *device);
 void config_for_device(const struct config *config, const struct config_device *device,

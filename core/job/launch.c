@@ -171,7 +171,7 @@ static struct {
 	unsigned int surveyed; /* devices, a bit each */
 } wanted = {.lock = LOCK_FREE};
 
-/* With the lock held. */
+/* Has those actions act that are wanted, and no others; with the lock held. */
 static bool put_all(void)
 {
 	bool has_steps = wanted.has_steps || wanted.surveyed;

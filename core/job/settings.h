@@ -22,8 +22,8 @@ bool job_settings_start(void);
 /* Puts the configuration in force into effect, and says so in the segment. */
 void job_settings_apply(void);
 /*
- * Reads the layers again; a bad one changes nothing. is_news: a file has changed, which is an event;
- * else only a bad one is.
+ * Reads the layers again; a bad one changes nothing. is_news: a file has changed, which is an
+ * event; else only a bad one is.
  */
 void job_settings_reload(bool is_news);
 /* Returns whether the job has a name, a file or a limit: its memory is to be seen and steered. */

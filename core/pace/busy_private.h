@@ -1,4 +1,4 @@
-/* The part that busy.c and busy_measure.c share; nobody else includes it. */
+/* The part that busy_bursts.c and busy_measure.c share; nobody else includes it. */
 #ifndef SPILLWAY_BUSY_PRIVATE_H
 #define SPILLWAY_BUSY_PRIVATE_H
 

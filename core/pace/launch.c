@@ -164,8 +164,8 @@ static void admit(struct pacer *p, struct pacer_launch *launch)
 }
 
 /*
- * Budget of most paced launches, which follow others in a burst: a lock for moments, a clock, two
- * small tables; no call of the driver, no wait.
+ * Most paced launches follow others in a burst and cost a lock for moments, a clock and two small
+ * tables; no call of the driver, no wait.
  */
 void pacer_before(struct pacer *p, struct pacer_launch *launch)
 {

@@ -306,7 +306,10 @@ static struct object *create(struct registry *registry, const struct object_entr
 
 	if (!o)
 		return NULL;
-	/* Field by field: a compound literal is cleared by an instruction that takes as long as all. */
+	/*
+	 * Field by field: a compound literal is cleared by an instruction that takes as long as
+	 * all.
+	 */
 	resource_init(&o->resource, entry->type);
 	o->registry = registry;
 	o->address = entry->address;

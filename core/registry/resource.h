@@ -54,7 +54,9 @@ struct resource_chain {
 	uint64_t object;
 };
 
-/* Begins with 1 reference. born_ns: by clock_coarse(), for the exact one costs as much as all else. */
+/*
+ * Begins with 1 reference. born_ns: by clock_coarse(), for the exact one costs as much as all else.
+ */
 static inline void resource_init_at(struct resource *resource, const struct resource_type *type,
                                     uint64_t born_ns)
 {

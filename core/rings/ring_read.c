@@ -262,8 +262,10 @@ static int fill(struct ring_reader *reader, char *message, size_t size)
 	error = check_unit(reader, &header, &reader->unit->id, message, size);
 	if (error)
 		return error;
-	/* What is not finished, though later ones are, was dropped or its writer killed: it is lost.
-	 * The last ones may need a moment, and are for the next time. */
+	/*
+	 * What is not finished, though later ones are, was dropped or its writer killed: it is
+	 * lost. The last ones may need a moment, and are for the next time.
+	 */
 	reader->copied = count;
 	if ((uint64_t)count == left) {
 		reader->copied = up_to_finished(reader, count);

@@ -10,8 +10,10 @@ enum { SEGMENT_VERSION_BEFORE = 6 };
 
 struct segment_file;
 
-/* Reads such a segment as one of ours would be with the same in it, into a copy of which nothing but
- * the header has been read. Returns 0 or a negative errno, -EPROTO: it is none of that version. */
+/*
+ * Reads such a segment as one of ours would be with the same in it, into a copy of which nothing
+ * but the header has been read. Returns 0 or a negative errno, -EPROTO: it is none of that version.
+ */
 int before_read(int fd, const char *job, struct segment_file *copy);
 /* Returns whether the job has such a segment. *is_over: no process of it lives, and no memory of a
  * dead one may still be held. */

@@ -9,7 +9,9 @@
 
 enum { BEFORE_SEATS = 256, BEFORE_DEVICES = 16, BEFORE_EXPORTS = 2048 };
 
-/* The facts of the settings, published (turn and two copies), and charges, peaks, spares, pinned. */
+/*
+ * The facts of the settings, published (turn and two copies), and charges, peaks, spares, pinned.
+ */
 struct before_ledger {
 	uint64_t word[24];
 };

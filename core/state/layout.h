@@ -196,7 +196,7 @@ static inline int devices_of(const struct segment_header *header)
 	return count < SEGMENT_DEVICES ? (int)count : SEGMENT_DEVICES;
 }
 
-/* Likewise rows of seats. */
+/* Returns how many rows of seats there are, likewise. */
 static inline int rows_of(const struct segment_header *header)
 {
 	uint32_t count = atomic_load_explicit(&header->rows, memory_order_relaxed);
@@ -230,8 +230,10 @@ static inline bool seat_is(const _Atomic uint64_t *bits, int number)
 }
 
 enum segment_seat_state seat_state(const struct segment_header *header, int number);
-/* Returns the first seat behind this one that is live, drains, or is either; -1: none. They are gone
- * through with `for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)`. */
+/*
+ * Returns the first seat behind this one that is live, drains, or is either; -1: none. They are
+ * gone through with `for (int n = -1; (n = seats_next(header, n, SEATS_ALL)) >= 0;)`.
+ */
 enum seats { SEATS_ALL, SEATS_LIVE, SEATS_DRAINING };
 uint64_t seats_of_row(const struct segment_header *header, int row, enum seats which);
 int seats_next(const struct segment_header *header, int after, enum seats which);
@@ -261,7 +263,7 @@ int segment_open_or_create(int directory, const char *job, bool unnamed, char *m
                            size_t size);
 /* Gives a file pages that nobody uses yet: size bytes from `at`. Returns 0 or a negative errno. */
 int segment_reserve_pages(int fd, size_t at, size_t size);
-/* Likewise those of a row, as far as so many devices need them, or of one device alone. */
+/* Does the same for a row, as far as so many devices need it, or for one device alone. */
 int segment_reserve_row(int fd, uint32_t row, uint32_t devices);
 int segment_reserve_device(int fd, uint32_t row, uint32_t device);
 /* Opens the file of a segment that is mapped. Returns a descriptor or a negative errno. */
@@ -357,8 +359,10 @@ void seats_drain(struct segment_file *file, int number);
 void seats_free(struct segment_file *file, int number);
 
 /* seats.c; all under the lock */
-/* Finds a free seat and takes its mutex for the calling thread; everything else is zero. Returns its
- * number, or -1 when none is free in the rows that there are. */
+/*
+ * Finds a free seat and takes its mutex for the calling thread; everything else is zero. Returns
+ * its number, or -1 when none is free in the rows that there are.
+ */
 int seats_take(struct segment_file *file);
 /* Marks seats of dead processes as draining and retires drained ones. It looks at one row's number
  * of live ones, going round with each call: as each process of the job tends it every second, all

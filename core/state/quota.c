@@ -10,11 +10,6 @@
  *       process's first charge there, closes it: the bit that lets it charge so is taken out of its
  *       word, whose value is the total from then on. The peak of all is that of the one meanwhile;
  *       whoever shows a peak takes the highest of the job's and of all seats'
- *
- * A process without a limit that is alone on a device charges without the lock: in its own word,
- * which is the total then. Whoever comes to the device, or a limit, takes a bit out of that word,
- * after which no charge is made so; so whatever was charged before is in the total, and peaks stay
- * those of the sum.
  */
 #include <errno.h>
 

@@ -1,5 +1,6 @@
 /* Totals: where they stand, and how they are made anew from seats and records, whoever was killed
- * while he changed them. Runs inside the user's process, under the segment's lock: no system call. */
+ * while he changed them. Runs inside the user's process, under the segment's lock: no system call.
+ */
 #include <string.h>
 
 #include "core/state/layout.h"

@@ -154,7 +154,7 @@ static void believe(struct step_detector *d)
 }
 
 /*
- * A few functions may do everything, each time with another grid: grids are told apart next. If
+ * Goes on to tell grids apart: a few functions may do everything, each time with another grid. If
  * that was in vain too it rests.
  */
 static void seek_otherwise(struct step_detector *d)

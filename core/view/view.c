@@ -7,9 +7,9 @@
  * stopped process stands still, and the copy is repaired as the next holder of the lock would
  * repair the file. A counter is an aligned word, which the kernel copies whole; those that belong
  * together are read again until no change of them was under way, or their process has had time to
- * end one and must be stopped or killed. A process lives when its seat's futex word says so (seat_owner_lives): the
- * mutex's own truth, readable without a trylock, and unlike pids and record locks right across pid
- * namespaces, fork and closed descriptors.
+ * end one and must be stopped or killed. A process lives when its seat's futex word says so
+ * (seat_owner_lives): the mutex's own truth, readable without a trylock, and unlike pids and record
+ * locks right across pid namespaces, fork and closed descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * driver-trial DRIVER NODE: tries, each in a process of its own, what some drivers do not survive or
- * refuse, and prints what came of it, a line each:
+ * driver-trial DRIVER NODE: tries, each in a process of its own, what some drivers do not survive
+ * or refuse, and prints what came of it, a line each:
  *
  *   numa ERROR    physical memory on this NUMA node of the host
  *   host ERROR    the same without a node
@@ -8,8 +8,9 @@
  *   node ERROR    a copy between both that was captured, when its memory has come to the device
  *   mixed ERROR   copies and fills over a border between it and memory of the device
  *
- * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of these
- * in a user's process (core/memory/arena/host_trial.h). The device is the first that is visible.
+ * ERROR is the driver's, 0 for none, or "crash". The shim runs it before it needs the first of
+ * these in a user's process (core/memory/arena/host_trial.h). The device is the first that is
+ * visible.
  */
 #include <cuda.h>
 #include <dlfcn.h>

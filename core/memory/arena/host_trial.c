@@ -219,7 +219,7 @@ static bool ask(const struct device *device, int number, char *said, size_t size
 	return status == 0 && *said;
 }
 
-/* What is done where nothing could be tried. */
+/* Fills in what is supposed where nothing could be tried. */
 static void take_untried(struct host_trial *trial)
 {
 	trial->numa = driver_version() >= FIRST_THAT_SURVIVES ? CUDA_SUCCESS : TRIAL_CRASHED;
@@ -251,7 +251,7 @@ static void look_or_ask(const struct device *device, struct host_trial *found)
 		         device->id.ordinal, node);
 }
 
-/* What there was no memory for when it was tried may be had at another time. */
+/* Returns whether it works; what there was no memory for when it was tried may, later. */
 static bool can_be(int answer)
 {
 	return answer == CUDA_SUCCESS || answer == CUDA_ERROR_OUT_OF_MEMORY;

@@ -25,7 +25,9 @@ static enum found found_at(CUdeviceptr address)
 		return NOTHING;
 	if (range.kind != ADDRESS_OF_ARENA)
 		return range.kind == ADDRESS_OF_ALLOCATION ? MEMORY : SPILLED;
-	/* What is said of a chunk stands in its first unit. Nothing moves: this is inside the gate. */
+	/*
+	 * What is said of a chunk stands in its first unit. Nothing moves: this is inside the gate.
+	 */
 	arena = range.owner;
 	unit = arena_unit(arena, address);
 	for (int i = 0; !unit->units && unit > arena->units && i < CHUNK_UNITS; i++)
@@ -45,7 +47,9 @@ static bool is_of_host(CUdeviceptr address)
 	       type == CU_MEMORYTYPE_HOST;
 }
 
-/* Returns how many bytes from here on lie in one unit at both ends: all of them on one side each. */
+/*
+ * Returns how many bytes from here on lie in one unit at both ends: all of them on one side each.
+ */
 static size_t piece_of(const struct async_copy *copy, size_t at)
 {
 	size_t to = ARENA_UNIT - (copy->to + at) % ARENA_UNIT;

@@ -53,8 +53,8 @@ void side_enter_import(const struct context *context, uint64_t object,
                        const struct side_import *import);
 
 /*
- * Ends its leaving (context_leave_object()), after the driver's answer. gone: it agreed. One that was entered several times
- * stays until the last.
+ * Ends its leaving (context_leave_object()), after the driver's answer. gone: it agreed. One that
+ * was entered several times stays until the last.
  */
 void side_left(struct leaving *leaving, bool gone);
 

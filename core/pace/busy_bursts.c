@@ -133,7 +133,7 @@ static void end_burst(struct burst *burst, uint64_t now_ns)
 	record_end(burst);
 }
 
-/* is_idle: the stream is known to be. */
+/* Begins a burst. is_idle: the stream is known to be. */
 static struct burst *begin_burst(struct round *round, CUcontext context, CUstream stream,
                                  bool is_idle)
 {
