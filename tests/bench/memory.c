@@ -1,7 +1,7 @@
 /*
  * What device memory costs, as "MEASURE NS" lines: an allocation and its free, the first of its size in the process
  * (cold) and later ones; and with many others alive, a free and an allocation each by itself. What the device has no
- * room for is left out.
+ * room for is left out. An argument: beside no more than so many others.
  */
 #include "tests/bench/measure.h"
 
@@ -101,7 +101,7 @@ static void measure_with(const char *name, CUdeviceptr *pointers, size_t live)
 	printf("free_%s %.2f\n", name, median(frees, ROUNDS));
 }
 
-static void measure_live(void)
+static void measure_live(size_t most)
 {
 	static const struct {
 		const char *name;
@@ -122,7 +122,7 @@ static void measure_live(void)
 				CU(cuMemFree(pointers[--live]));
 			size = cases[i].size;
 		}
-		if (!fits((cases[i].live - live) * size))
+		if (cases[i].live > most || !fits((cases[i].live - live) * size))
 			continue;
 		while (live < cases[i].live)
 			CU(cuMemAlloc(&pointers[live++], size));
@@ -133,13 +133,13 @@ static void measure_live(void)
 	free(pointers);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	CUdevice device = measure_open();
 
 	measure_cold();
 	measure_warm();
-	measure_live();
+	measure_live(argc > 1 ? strtoul(argv[1], NULL, 10) : MOST);
 	CU(cuDevicePrimaryCtxRelease(device));
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "core/memory/copy/async.h"
 
 #include "core/base/address_map.h"
+#include "core/base/deadline.h"
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
@@ -9,6 +10,10 @@
 #include "core/memory/arena/host_trial.h"
 #include "core/memory/arena/run.h"
 #include "core/memory/copy/stage.h"
+
+/* How long the work before a copy is waited for, and how often it is looked at. */
+#define PATIENCE_NS 200000000ull
+#define LOOK_NS     200000ull
 
 enum { CHUNK_UNITS = 16 }; /* at most */
 
@@ -116,35 +121,57 @@ static bool is_captured(CUstream stream)
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+enum outcome {
+	IS_MADE,
+	IS_THE_DRIVERS, /* nothing of it would wait for the stream's work, or nobody can help */
+	LACKS_STAGE,    /* below the limit */
+};
+
 /* Does what async_copy() does, inside the gate: what is looked at stays where it is. */
-static bool copy_here(const struct async_copy *copy, CUresult *result)
+static enum outcome copy_here(const struct async_copy *copy, bool is_beyond_limit, CUresult *result)
 {
 	struct context context;
 	struct stage *stage;
 
-	if (!context_current(&context) || !is_concerned(copy))
-		return false;
-	stage = stage_take(&context, copy->stream);
+	/* The driver's own call waits for the work before it; where there is none, for nothing. */
+	if (!context_current(&context) || !is_concerned(copy) ||
+	    driver.cuStreamQuery(copy->stream) != CUDA_ERROR_NOT_READY)
+		return IS_THE_DRIVERS;
+	stage = stage_take(&context, copy->stream, is_beyond_limit);
 	if (!stage)
-		return false;
+		return is_beyond_limit ? IS_THE_DRIVERS : LACKS_STAGE;
 	*result = in_pieces(copy, stage);
 	stage_give(stage);
-	return true;
+	return IS_MADE;
+}
+
+/*
+ * Makes the copy. While the limit leaves no room for a stage the stream is waited for, as the driver
+ * would wait; what waits longer may wait for the host, and gets a stage beyond the limit.
+ */
+static bool copy_in_time(const struct async_copy *copy, CUresult *result)
+{
+	struct deadline until = DEADLINE_IN(PATIENCE_NS);
+	enum outcome outcome;
+	bool is_late = false;
+
+	do {
+		gate_enter();
+		outcome = copy_here(copy, is_late, result);
+		gate_leave();
+		is_late = outcome == LACKS_STAGE && !deadline_nap(&until, LOOK_NS);
+	} while (outcome == LACKS_STAGE);
+	return outcome == IS_MADE;
 }
 
 bool async_copy(const struct async_copy *copy, CUresult *result)
 {
-	bool is_made;
-
 	if (capture_is_active()) {
 		if (is_captured(copy->stream))
 			async_keep_ends(copy->to, copy->from, copy->size);
 		return false;
 	}
-	gate_enter();
-	is_made = copy_here(copy, result);
-	gate_leave();
-	return is_made;
+	return copy_in_time(copy, result);
 }
 
 static void keep(CUdeviceptr address, size_t size)

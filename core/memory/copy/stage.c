@@ -79,21 +79,22 @@ static CUresult map(struct stage *stage, const struct chunk *chunk)
 	return result;
 }
 
-/* Makes one: the mapping keeps the memory. */
-static bool make(struct stage *stage, struct device *device)
+/* Makes one, whose memory the mapping keeps. */
+static bool make(struct stage *stage, struct device *device, bool is_beyond_limit)
 {
 	struct chunk chunk = {.size = ARENA_UNIT, .side = SEGMENT_ON_DEVICE};
 
-	if (spare_create(device, &chunk) != CUDA_SUCCESS)
+	if (device_charge(device, ARENA_UNIT) != 0 &&
+	    (!is_beyond_limit || device_charge_taken(device, ARENA_UNIT) != 0))
 		return false;
-	stage->device = device;
-	if (device_charge_taken(device, ARENA_UNIT) != 0) {
-		stage->device = NULL;
-	} else if (map(stage, &chunk) != CUDA_SUCCESS) {
-		device_uncharge(device, SEGMENT_ON_DEVICE, ARENA_UNIT);
-		stage->device = NULL;
+	if (spare_create(device, &chunk) == CUDA_SUCCESS) {
+		stage->device = device;
+		if (map(stage, &chunk) != CUDA_SUCCESS)
+			stage->device = NULL;
+		chunk_release(&chunk);
 	}
-	chunk_release(&chunk);
+	if (!stage->device)
+		device_uncharge(device, SEGMENT_ON_DEVICE, ARENA_UNIT);
 	return stage->device != NULL;
 }
 
@@ -121,23 +122,24 @@ bool stage_trim(const struct device *device)
 }
 
 /* Finds one, or a place for a new one; with the lock held. */
-static struct stage *find(const struct context *context, CUstream stream)
+static struct stage *find(const struct context *context, CUstream stream, bool is_beyond_limit)
 {
 	for (int i = 0; i < STAGES_MAX; i++)
 		if (is_free_for(&stages[i], context, stream))
 			return &stages[i];
 	for (int i = 0; i < STAGES_MAX; i++)
 		if (!stages[i].device)
-			return make(&stages[i], context->device) ? &stages[i] : NULL;
+			return make(&stages[i], context->device, is_beyond_limit) ? &stages[i]
+			                                                          : NULL;
 	return NULL;
 }
 
-struct stage *stage_take(const struct context *context, CUstream stream)
+struct stage *stage_take(const struct context *context, CUstream stream, bool is_beyond_limit)
 {
 	struct stage *stage;
 
 	lock_acquire(&lock);
-	stage = find(context, stream);
+	stage = find(context, stream, is_beyond_limit);
 	if (stage) {
 		if (stage->context != context->handle || !stage->used) {
 			events_give(stage->context, stage->used);
@@ -149,9 +151,6 @@ struct stage *stage_take(const struct context *context, CUstream stream)
 		atomic_store_explicit(&is_any, true, memory_order_relaxed);
 	}
 	lock_release(&lock);
-	if (!stage)
-		log_once(LOG_INFO, "no device memory for copies between memory of the host: they "
-		                   "are done before the call returns");
 	return stage;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Stages: units of device memory through which copies between memory of the host go. They are made
- * when one is wanted, charged as what the driver takes, and kept until room is wanted. Thread-safe.
+ * when one is wanted, kept until room is wanted, and charged like any other memory, but for those without which a program might wait for ever. Thread-safe.
  */
 #ifndef SPILLWAY_STAGE_H
 #define SPILLWAY_STAGE_H
@@ -13,9 +13,10 @@ struct stage;
 bool stage_trim(const struct device *device);
 /*
  * Takes a stage for work of a stream in the current context: one that this stream has used last, or
- * that no work uses any more, or a new one. Returns NULL where there is none. No capture is active.
+ * that no work uses any more, or a new one. is_beyond_limit: a new one
+ * need not fit below the limit. Returns NULL where there is none. No capture is active.
  */
-struct stage *stage_take(const struct context *context, CUstream stream);
+struct stage *stage_take(const struct context *context, CUstream stream, bool is_beyond_limit);
 /* Gives it back when the work is queued that uses it. */
 void stage_give(struct stage *stage);
 CUdeviceptr stage_address(const struct stage *stage);
