@@ -24,6 +24,7 @@
 #include "core/base/log.h"
 #include "core/base/once.h"
 #include "core/cuda/driver.h"
+#include "core/memory/arena/host_trial.h"
 #include "shim/disabled.h"
 #include "shim/driver_open.h"
 #include "shim/hide.h"
@@ -186,22 +187,23 @@ struct found {
 	void *handle;
 	void *real[ENTRY_COUNT];
 	struct code inside[2];
+	char path[PATH_MAX], trial[PATH_MAX]; /* of the driver, and of what tries it */
 };
 static __thread struct found *found __attribute__((tls_model("initial-exec")));
 
 static void find_driver(const char *asked)
 {
-	char path[PATH_MAX] = "";
 	const char *name = names;
 
-	found->handle = driver_open(asked, path, sizeof(path));
+	found->handle = driver_open(asked, found->path, sizeof(found->path));
 	for (uint32_t i = 0; i < ENTRY_COUNT; i++, name += strlen(name) + 1) {
 		void *real = found->handle ? dlsym(found->handle, name) : (void *)without_driver;
 
 		found->real[i] = real ? real : (void *)missing_function;
 	}
 	if (found->handle) {
-		log_debug("driver library: %s", path);
+		log_debug("driver library: %s", found->path);
+		driver_trial(found->trial, sizeof(found->trial));
 		found->inside[0] = driver_code(found->real[ENTRY_cuInit]);
 		found->inside[1] = driver_code(GUARDS);
 	} else {
@@ -216,8 +218,10 @@ static void attach(void)
 	bool has_driver = found->handle != NULL;
 
 	memcpy(shim_real, found->real, sizeof(shim_real));
-	if (has_driver)
+	if (has_driver) {
 		memcpy(shim_inside, found->inside, sizeof(shim_inside));
+		host_trial_by(found->trial, found->path);
+	}
 	found->handle = NULL; /* it stays open */
 	shim_hide(is_missing);
 	fill_core_driver();

@@ -12,7 +12,6 @@
 
 #include "core/base/driver_library.h"
 #include "core/base/log.h"
-#include "core/memory/arena/host_trial.h"
 #include "shim/real_dlopen.h"
 
 /*
@@ -92,18 +91,15 @@ static bool find(const char *asked, char *path, size_t size)
 	return found;
 }
 
-/* Says where the program lies that tries what a driver may not survive: beside this library. */
-static void name_trial(const char *library)
+void driver_trial(char *program, size_t size)
 {
-	char program[PATH_MAX];
 	const char *slash;
 	Dl_info self;
 
-	if (!dladdr((void *)name_trial, &self) || !(slash = strrchr(self.dli_fname, '/')))
-		return;
-	snprintf(program, sizeof(program), "%.*s/driver-trial", (int)(slash - self.dli_fname),
-	         self.dli_fname);
-	host_trial_by(program, library);
+	*program = '\0';
+	if (dladdr((void *)driver_trial, &self) && (slash = strrchr(self.dli_fname, '/')))
+		snprintf(program, size, "%.*s/driver-trial", (int)(slash - self.dli_fname),
+		         self.dli_fname);
 }
 
 void *driver_open(const char *asked, char *found, size_t size)
@@ -130,6 +126,5 @@ void *driver_open(const char *asked, char *found, size_t size)
 		dlclose(handle);
 		return NULL;
 	}
-	name_trial(found);
 	return handle;
 }

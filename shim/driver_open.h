@@ -17,6 +17,8 @@ struct code {
  * its path.
  */
 void *driver_open(const char *asked, char *found, size_t size);
+/* Fills in where the program is that tries what a driver may not survive: beside this library. */
+void driver_trial(char *program, size_t size);
 /* Returns the code of the library that holds the address. */
 struct code driver_code(const void *address);
 
