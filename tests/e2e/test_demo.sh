@@ -14,7 +14,8 @@ same "one number of steps" 1 "$(sed 's/.*steps=\([0-9]*\).*/\1/' "$scratch/lines
 has "alone" "$(sed -n 1p "$scratch/lines")" "spilled_bytes=0 demoted_bytes=0 promoted_bytes=0 idle_ns=0"
 for run in 2 3; do
 	line=$(sed -n ${run}p "$scratch/lines")
-	[ "$(field spilled_bytes "$line")" -gt 0 ] || fail "nothing spilled: $line"
+	# Who has all its memory before the limit falls spills nothing: what it has moves.
+	[ $run -eq 3 ] || [ "$(field spilled_bytes "$line")" -gt 0 ] || fail "nothing spilled: $line"
 	[ "$(field idle_ns "$line")" -gt 0 ] || fail "no idle time: $line"
 done
 [ "$(field demoted_bytes "$line")" -gt 0 ] || fail "nothing moved to the host: $line"
