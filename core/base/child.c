@@ -1,7 +1,7 @@
 /*
  * Running a program. Rules: runs inside the user's process, which may have threads.
  *
- * Whatever a child's exit is to tell its parent, execve() makes it SIGCHLD. So there is a keeper
+ * A child that calls execve() tells its parent of its end by SIGCHLD. So there is a keeper
  * between the process and the program: a clone of the calling thread, with the same memory and
  * descriptors, while the thread stands still. The program is the keeper's child; the keeper
  * executes nothing, so it tells nobody, and only who asks for clones (__WCLONE) finds it.
@@ -27,7 +27,10 @@
 #endif
 
 #ifdef __SANITIZE_THREAD__
-/* The sanitizer's clone() takes each for a fork and does in its own books, twice, what it does then. */
+/*
+ * The sanitizer's clone() takes each for a fork and does in its own books, twice, what it does
+ * then.
+ */
 int __clone(int (*what)(void *), void *stack, int flags, void *cookie, ...);
 #define clone __clone
 #endif

@@ -3,7 +3,7 @@
  * those who ask CUDA and those who ask NVML; where it hides what the host has more, that is
  * counted. Thread-safe.
  *
- * What is told does not grow with the limit: frameworks size themselves once by it (XLA and
+ * The answer does not grow with the limit: frameworks size themselves once by it (XLA and
  * TensorFlow take three quarters at the start, PyTorch makes its segments' addresses for it), and
  * growth can be taken back.
  */

@@ -1,4 +1,4 @@
-/* Whether there were blocking streams. */
+/* The mark that blocking streams leave. */
 #include "core/cuda/blocking.h"
 
 _Atomic bool blocking_streams;

@@ -30,7 +30,7 @@ struct chunk_source {
 	struct counters *counters;    /* what works on the host, and why something does not */
 };
 
-/* Whether any was ever made on the host, by this process. */
+/* True once this process has made one on the host. */
 extern _Atomic bool chunk_is_on_host;
 
 /* Makes one of this size, side and kind, and sets its handle on success only. */

@@ -33,9 +33,9 @@ static inline void idle_note(CUresult result)
 }
 /*
  * Returns what the driver says of the current context: an error that stays, or CUDA_SUCCESS. It is
- * asked once in a tick of the kernel's clock, and while some wait has failed; no more often, because
- * each allocation wants to know. now_ns: clock_coarse(). CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture is active or about
- * to begin.
+ * asked once in a tick of the kernel's clock, and while some wait has failed; no more often,
+ * because each allocation wants to know. now_ns: clock_coarse().
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture is active or about to begin.
  */
 CUresult idle_judge(const struct context *context, uint64_t now_ns);
 

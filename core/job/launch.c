@@ -146,7 +146,7 @@ static const struct action counting = {ACTION_STATISTICS, "statistics", count_la
                            stepping = {ACTION_STATISTICS, "steps", find_steps, NULL},
                            holding = {ACTION_RESOURCES, "pacing", hold_back, NULL},
                            measuring = {ACTION_RESOURCES, "pacing", measure, NULL},
-                           /* What is measured begins after the slot. */
+                           /* The measurement begins after the slot. */
     surveying = {ACTION_MEASURES, "survey", begin_surveyed, NULL},
                            surveyed = {ACTION_STATISTICS, "survey", end_surveyed, NULL};
 

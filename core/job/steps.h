@@ -12,7 +12,7 @@
 
 #include "core/budget/device.h"
 
-/* Who wants steps to be looked for. */
+/* The reasons for which steps are looked for. */
 enum job_steps_for { STEPS_FOR_SETTINGS = 1, STEPS_FOR_SURVEY = 2 };
 
 /*

@@ -16,7 +16,7 @@
  * counted in a place of the thread's own, if it is one of the first, because a locked add costs as
  * much as all else that is done on a launch; counters_get() adds the places up.
  *
- * Whatever names every figure (JSON, CSV, Prometheus, its man page) is made from this list by
+ * All that names every figure (JSON, CSV, Prometheus, its man page) is made from this list by
  * tools/view/counters.c; a new unit does not compile until each format knows it.
  */
 #ifndef SPILLWAY_STATISTICS_H
@@ -78,7 +78,7 @@
 
 enum { COUNTERS_PLACES = 4 };
 
-/* What one thread counts, which is the only one that writes here. */
+/* The counts of one thread, which is the only one that writes here. */
 struct counters_place {
 	_Atomic uint64_t launches, graph_launches;
 };

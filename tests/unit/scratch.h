@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char scratch_folder[PATH_MAX];
@@ -43,6 +44,20 @@ static inline const char *scratch_path(const char *name)
 
 	snprintf(path, sizeof(paths[0]), "%s/%s", scratch_folder, name);
 	return path;
+}
+
+static inline const char *scratch_write(const char *name, const char *text);
+
+/* Writes a file of a tree, with the folders above it. */
+static inline void scratch_put(const char *path, const char *text)
+{
+	char folder[128];
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+		mkdir(scratch_path(folder), 0700);
+	}
+	scratch_write(path, text);
 }
 
 static inline const char *scratch_write_bytes(const char *name, const void *bytes, size_t length)

@@ -9,18 +9,6 @@
 #define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V1_MOUNT "33 32 0:29 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
 
-/* Writes a file of the tree, with the folders above it. */
-static void put(const char *path, const char *text)
-{
-	char folder[128];
-
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-		mkdir(scratch_path(folder), 0700);
-	}
-	scratch_write(path, text);
-}
-
 /* A level's files; NULL: the file is not there. */
 static void level_2(const char *directory, const char *max, const char *high, const char *current)
 {
@@ -31,7 +19,7 @@ static void level_2(const char *directory, const char *max, const char *high, co
 	for (int i = 0; i < 3; i++) {
 		snprintf(path, sizeof path, "sys/fs/cgroup%s/%s", directory, names[i]);
 		if (texts[i])
-			put(path, texts[i]);
+			scratch_put(path, texts[i]);
 	}
 }
 
@@ -40,16 +28,16 @@ static void level_1(const char *directory, const char *limit, const char *usage)
 	char path[128];
 
 	snprintf(path, sizeof path, "sys/fs/cgroup/memory%s/memory.limit_in_bytes", directory);
-	put(path, limit);
+	scratch_put(path, limit);
 	snprintf(path, sizeof path, "sys/fs/cgroup/memory%s/memory.usage_in_bytes", directory);
-	put(path, usage);
+	scratch_put(path, usage);
 }
 
 static void process(const char *cgroups, const char *mounts)
 {
-	put("proc/self/cgroup", cgroups);
-	put("proc/self/mountinfo", mounts);
-	put("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:  2097152 kB\n");
+	scratch_put("proc/self/cgroup", cgroups);
+	scratch_put("proc/self/mountinfo", mounts);
+	scratch_put("proc/meminfo", "MemTotal:  4194304 kB\nMemAvailable:  2097152 kB\n");
 }
 
 static struct cgroup_memory look(void)
@@ -72,7 +60,7 @@ START_TEST(slice_without_namespace)
 
 	process("0::/user.slice/user-1000.slice/run-7.scope\n",
 	        "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n" V2_MOUNT);
-	put("sys/fs/cgroup/cgroup.procs", "");
+	scratch_put("sys/fs/cgroup/cgroup.procs", "");
 	level_2("/user.slice", "max\n", "max\n", "209715200\n");
 	level_2("/user.slice/user-1000.slice", "419430400\n", "max\n", "104857600\n");
 	level_2("/user.slice/user-1000.slice/run-7.scope", "max\n", "max\n", "52428800\n");
@@ -101,12 +89,13 @@ START_TEST(file_cache_is_free)
 	process("0::/a/b\n", V2_MOUNT);
 	level_2("/a", "419430400\n", NULL, "314572800\n");
 	level_2("/a/b", "max\n", NULL, "314572800\n");
-	put("sys/fs/cgroup/a/memory.stat",
+	scratch_put(
+	    "sys/fs/cgroup/a/memory.stat",
 	    "anon 104857600\nfile 209715200\nshmem 52428800\ninactive_anon 1\nactive_anon 2\n"
 	    "inactive_file 104857600\nactive_file 52428800\nunevictable 0\n");
 	ck_assert_uint_eq(look().left, 250 * MIB);
 	/* More cache than use: read at two times. */
-	put("sys/fs/cgroup/a/memory.stat", "inactive_file 1073741824\n");
+	scratch_put("sys/fs/cgroup/a/memory.stat", "inactive_file 1073741824\n");
 	ck_assert_uint_eq(look().left, 400 * MIB);
 }
 END_TEST
@@ -132,9 +121,9 @@ START_TEST(slurm_task_of_version_1)
 	ck_assert_uint_eq(m.left, 124 * MIB);
 	ck_assert_uint_eq(m.used, 200 * MIB);
 	tightest_is(&m, "sys/fs/cgroup/memory/slurm/uid_1000/job_42");
-	put("sys/fs/cgroup/memory/slurm/uid_1000/job_42/memory.stat",
-	    "cache 104857600\ninactive_file 4096\ntotal_inactive_file 52428800\n"
-	    "total_active_file 10485760\n");
+	scratch_put("sys/fs/cgroup/memory/slurm/uid_1000/job_42/memory.stat",
+	            "cache 104857600\ninactive_file 4096\ntotal_inactive_file 52428800\n"
+	            "total_active_file 10485760\n");
 	ck_assert_uint_eq(look().left, 184 * MIB);
 }
 END_TEST
@@ -186,7 +175,7 @@ START_TEST(hybrid)
 	        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
 	level_1("", NONE_V1, "1048576\n");
 	level_1("/job", "314572800\n", "104857600\n");
-	put("sys/fs/cgroup/unified/job.service/cgroup.procs", "");
+	scratch_put("sys/fs/cgroup/unified/job.service/cgroup.procs", "");
 	ck_assert_uint_eq(look().left, 200 * MIB);
 	level_2("/unified/job.service", "104857600\n", "max\n", "94371840\n");
 	ck_assert_uint_eq(look().left, 10 * MIB);
@@ -200,7 +189,7 @@ START_TEST(several_mounts)
 	        "29 23 0:26 /kube\\040pods/pod/main /mnt/own rw - cgroup2 cgroup2 rw\n"
 	        "30 23 0:26 /kube\\040pods /sys/fs/cgroup/all\\040here rw - cgroup2 cgroup2 rw\n"
 	        "31 23 0:27 / /sys/fs/cgroup/bpf rw - bpf bpf rw\n");
-	put("mnt/own/memory.max", "314572800\n");
+	scratch_put("mnt/own/memory.max", "314572800\n");
 	level_2("/all here/pod", "209715200\n", "max\n", "0\n");
 	level_2("/all here/pod/main", "314572800\n", "max\n", "0\n");
 	ck_assert_uint_eq(look().left, 200 * MIB);
@@ -250,7 +239,7 @@ START_TEST(follows_a_move)
 	level_2("/a", "104857600\n", "max\n", "0\n");
 	level_2("/b", "209715200\n", "max\n", "0\n");
 	ck_assert_uint_eq(look().left, 100 * MIB);
-	put("proc/self/cgroup", "0::/b\n");
+	scratch_put("proc/self/cgroup", "0::/b\n");
 	ck_assert_uint_eq(look().left, 200 * MIB);
 	level_2("/b", "10485760\n", NULL, NULL);
 	ck_assert_uint_eq(look().left, 10 * MIB);

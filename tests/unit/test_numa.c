@@ -7,28 +7,17 @@
 #include "core/base/numa.h"
 #include "tests/unit/scratch.h"
 
-static void put(const char *path, const char *text)
-{
-	char folder[128];
-
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-		mkdir(scratch_path(folder), 0700);
-	}
-	scratch_write(path, text);
-}
-
 /* A machine: which nodes there are, have memory, have processors, and are the process's. */
 static void machine(const char *online, const char *memory, const char *cpus, const char *mine)
 {
 	char status[256];
 
-	put("sys/devices/system/node/online", online);
-	put("sys/devices/system/node/has_normal_memory", memory);
-	put("sys/devices/system/node/has_cpu", cpus);
+	scratch_put("sys/devices/system/node/online", online);
+	scratch_put("sys/devices/system/node/has_normal_memory", memory);
+	scratch_put("sys/devices/system/node/has_cpu", cpus);
 	snprintf(status, sizeof status,
 	         "Name:\tx\nMems_allowed:\tff\nMems_allowed_list:\t%s\nx:\t1\n", mine);
-	put("proc/self/status", status);
+	scratch_put("proc/self/status", status);
 }
 
 static const char *nodes(int from)
@@ -46,11 +35,11 @@ START_TEST(the_nearest_comes_first)
 {
 	machine("0-3\n", "0-3\n", "0-3\n", "0-3");
 	ck_assert_str_eq(nodes(2), "2 0 1 3"); /* nobody says how far they are */
-	put("sys/devices/system/node/node2/distance", "32 20 10 12\n");
+	scratch_put("sys/devices/system/node/node2/distance", "32 20 10 12\n");
 	ck_assert_str_eq(nodes(2), "2 3 1 0");
 	/* The file has a number for each that is online, and for no other. */
 	machine("0,2-3,63\n", "0,2-3,63\n", "0,2-3,63\n", "0-63");
-	put("sys/devices/system/node/node2/distance", "21 10 31 17\n");
+	scratch_put("sys/devices/system/node/node2/distance", "21 10 31 17\n");
 	ck_assert_str_eq(nodes(2), "2 63 0 3");
 }
 END_TEST

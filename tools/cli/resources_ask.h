@@ -21,7 +21,10 @@ struct asked {
 	char *why; /* no answer; NULL: one */
 };
 
-/* Asks all of them, into an array as long as there are processes. Returns how many were asked and live still. */
+/*
+ * Asks all of them, into an array as long as there are processes. Returns how many were asked and
+ * live still.
+ */
 int resources_ask(const struct segment_view *view, struct asked *asked);
 
 #endif

@@ -146,8 +146,8 @@ static enum outcome copy_here(const struct async_copy *copy, bool is_beyond_limi
 }
 
 /*
- * Makes the copy. While the limit leaves no room for a stage the stream is waited for, as the driver
- * would wait; what waits longer may wait for the host, and gets a stage beyond the limit.
+ * Makes the copy. While the limit leaves no room for a stage the stream is waited for, as the
+ * driver would wait; what waits longer may wait for the host, and gets a stage beyond the limit.
  */
 static bool copy_in_time(const struct async_copy *copy, CUresult *result)
 {

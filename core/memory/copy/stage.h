@@ -1,6 +1,7 @@
 /*
  * Stages: units of device memory through which copies between memory of the host go. They are made
- * when one is wanted, kept until room is wanted, and charged like any other memory, but for those without which a program might wait for ever. Thread-safe.
+ * when one is wanted, kept until room is wanted, and charged like any other memory, but for those
+ * without which a program might wait for ever. Thread-safe.
  */
 #ifndef SPILLWAY_STAGE_H
 #define SPILLWAY_STAGE_H

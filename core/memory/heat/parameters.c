@@ -48,8 +48,8 @@ static bool is_in_books(const struct resource_type *type, CUfunction function)
 
 /*
  * Asks the driver for all parameters of a function, or of a kernel, as a launch takes both. Returns
- * NULL where the driver does not say, or there is no memory, and for what the books know as neither:
- * a driver need not notice that it is given the wrong one of the two.
+ * NULL where the driver does not say, or there is no memory, and for what the books know as
+ * neither: a driver need not notice that it is given the wrong one of the two.
  */
 static const struct parameters *ask_all(CUfunction function)
 {

@@ -49,8 +49,8 @@ struct survey {
 };
 
 /*
- * Sets who has the program's threads tell of the launches on a device, and of its steps, or no more.
- * To be called once, before any survey.
+ * Sets who has the program's threads tell of the launches on a device, and of its steps, or no
+ * more. To be called once, before any survey.
  */
 void survey_serve(void (*ask)(int ordinal, bool launches, bool steps));
 

@@ -1,23 +1,23 @@
 /*
  * Closures. Rules: by the mover thread, inside the user's process; every wait has an end.
  *
- * A slice is what the link copies in 20 ms by what was measured (link.h); the first is one chunk. Its
- * memory is made ahead, while the program works or an earlier slice is copied; the closure only
+ * A slice is what the link copies in 20 ms by what was measured (link.h); the first is one chunk.
+ * Its memory is made ahead, while the program works or an earlier slice is copied; the closure only
  * copies, by two streams, unmaps, maps and sets rights.
  *
  * A moment is found by glancing, then insisted on. Every 10 ms, and whenever the program returns
  * from a call that waited, the gate is held for a millisecond and the device looked at; if nothing
- * runs, the first slice is carried out. Who returns from such a call waits until the gate is held, a
- * millisecond at most: it would have queued work again before. After the deadline the gate is held
- * until the work in flight is done, 50 ms, twice as long after each failure up to a second: a program
- * that runs far ahead would never be idle by itself. Meanwhile a call that has waited 20 ms at the
- * gate passes, one at a time, so that a stream that waits for a later launch, or a host function for
- * a thread, gets it: so holding longer is no deadlock.
+ * runs, the first slice is carried out. Who returns from such a call waits until the gate is held,
+ * a millisecond at most: it would have queued work again before. After the deadline the gate is
+ * held until the work in flight is done, 50 ms, twice as long after each failure up to a second: a
+ * program that runs far ahead would never be idle by itself. Meanwhile a call that has waited 20 ms
+ * at the gate passes, one at a time, so that a stream that waits for a later launch, or a host
+ * function for a thread, gets it: so holding longer is no deadlock.
  *
  * What has begun goes on without another deadline. By shrink = fast the gate stays held between two
  * closures, and whoever waits gets in for one call: so no call is held longer than 20 ms and one
- * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since the plan
- * was begun. A long plan makes way between two closures for what a call asks of the mover.
+ * copy. By gentle it opens, until the program has worked for WORKS_PERCENT of the time since the
+ * plan was begun. A long plan makes way between two closures for what a call asks of the mover.
  */
 #include "core/memory/move/closure.h"
 
@@ -49,7 +49,9 @@
 #define COPY_NS (20 * MS)
 /* Where memory moves gently the program works for so much of the time: more than half. */
 enum { WORKS_PERCENT = 55 };
-/* Between two closures who waited at the gate gets in; a thread that is not run is not waited for. */
+/*
+ * Between two closures who waited at the gate gets in; a thread that is not run is not waited for.
+ */
 #define LET_IN_NS (2 * MS)
 
 static _Atomic bool is_under_way;

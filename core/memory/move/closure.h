@@ -2,8 +2,8 @@
  * Closures: the short times in which the gate is closed and memory moves.
  *
  * A plan is carried out slice by slice, a closure each, which copies as long as one may take by the
- * speed of the link. The first is tried at moments that may be quiet; after its deadline, and for all
- * others, the gate is held until the work in flight is done, for a time that doubles with each
+ * speed of the link. The first is tried at moments that may be quiet; after its deadline, and for
+ * all others, the gate is held until the work in flight is done, for a time that doubles with each
  * failure in a row. By the mover alone.
  */
 #ifndef SPILLWAY_CLOSURE_H

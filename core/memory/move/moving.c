@@ -52,7 +52,8 @@ uint64_t moving_closed_ns(void)
 }
 
 /*
- * Has so much of the choice leave. Returns MOVE_NONE once something was moved, else why nothing was.
+ * Has so much of the choice leave. Returns MOVE_NONE once something was moved, else why nothing
+ * was.
  */
 static enum move_pending demote(struct device *device, uint64_t bytes, const struct choice *choice,
                                 struct deadline *until)

@@ -17,14 +17,14 @@ struct deadline moving_deadline(const struct terms *terms);
 enum move_pending moving_demote(struct device *device, const struct terms *terms, uint64_t bytes,
                                 const struct choice *choice);
 /*
- * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is held
- * where there was no lull; else nothing is begun without one.
+ * Does the same where it is decided that it leaves, as gently as a shrink. insists: the gate is
+ * held where there was no lull; else nothing is begun without one.
  */
 enum move_pending moving_demote_decided(struct device *device, const struct terms *terms,
                                         uint64_t bytes, const struct choice *choice, bool insists);
 /*
- * Has so much of what is coldest leave, while the device is beyond its limit, and insists on it once
- * the deadline has passed. A failure begins a new one, as of all that follow.
+ * Has so much of what is coldest leave, while the device is beyond its limit, and insists on it
+ * once the deadline has passed. A failure begins a new one, as of all that follow.
  */
 enum move_pending moving_shrink(struct device *device, const struct terms *terms, uint64_t bytes,
                                 struct deadline *until);
@@ -37,7 +37,9 @@ enum move_pending moving_make_room(struct device *device, const struct terms *te
 /* Brings so much of the choice to the device. Returns MOVE_SOON also where nothing of it fits. */
 enum move_pending moving_promote(struct device *device, const struct terms *terms, uint64_t bytes,
                                  const struct choice *choice, struct deadline *until);
-/* Brings the choice to the device at once, to stay there. *lacks: there is no memory to move it to. */
+/*
+ * Brings the choice to the device at once, to stay there. *lacks: there is no memory to move it to.
+ */
 enum move_pending moving_pin(struct device *device, const struct terms *terms,
                              const struct choice *choice, bool is_exportable, bool *lacks);
 /* Returns for how long the gate was closed by the last of them. */

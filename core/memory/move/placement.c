@@ -186,7 +186,9 @@ static size_t piece_at(const struct pieces *pieces, CUdeviceptr address)
 	return low;
 }
 
-/* Puts those that are used before the others, in order, and numbers their runs. Returns how many. */
+/*
+ * Puts those that are used before the others, in order, and numbers their runs. Returns how many.
+ */
 static size_t number_runs(struct pieces *pieces, const struct survey *survey, uint32_t *runs)
 {
 	size_t used = 0;
