@@ -48,6 +48,8 @@ enum config_kind {
 
 enum config_spill { SPILL_AUTO, SPILL_VMM, SPILL_MANAGED, SPILL_PINNED, SPILL_OFF };
 enum config_reported { REPORTED_LIMIT, REPORTED_LIMIT_AND_HOST };
+enum config_priority { PRIORITY_OPPORTUNISTIC, PRIORITY_NORMAL, PRIORITY_GUARANTEED };
+enum config_turn { TURN_FINE, TURN_WHOLE };
 enum config_policy { POLICY_CAP, POLICY_WEIGHT };
 enum config_steps { STEPS_AUTO, STEPS_ON, STEPS_OFF };
 enum config_shrink { SHRINK_FAST, SHRINK_GENTLE };
@@ -62,40 +64,49 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
  * conf/spillway.ini, and an option one in the commands' pages, which tests look for. All values are
  * held as uint64_t; percents in thousandths of a percent.
  */
-#define CONFIG_GPU_KEYS(X)                                                                        \
-	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", true, "memory",                  \
-	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                   \
-	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", true, "memory-max",                  \
-	  "How far that limit may rise by itself while the GPU has room; 0: not at all")          \
-	X(host_limit, CONFIG_SIZE, "auto", "auto", true, "host-memory",                           \
-	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available") \
-	X(share, CONFIG_PERCENT, "100", "", true, "share",                                        \
-	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                      \
-	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", false, "",                            \
-	  "cap: never more than the share; weight: only while others want the device")            \
-	X(share_window, CONFIG_DURATION, "100ms", "", false, "",                                  \
-	  "How much unused share may be saved up")                                                \
-	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", false, "",                                 \
-	  "Look for steps in the launches; auto: where they are paced or the limit can rise")     \
-	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", false, "",                 \
-	  "How memory is held on the host")                                                       \
-	X(spill_after, CONFIG_COUNT, "auto", "auto", false, "",                                   \
-	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")  \
-	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", false, "reported",         \
-	  "What the program is told a GPU has")                                                   \
-	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                  \
-	  "auto: an allocation may be partly on the host; whole: it is all on one side")          \
-	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", false, "placement",             \
-	  "What is on the host: what costs kernels least, or what they used least lately")        \
-	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                               \
-	  "How long a changed limit waits for a good moment to move memory")                      \
-	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", false, "shrink",                          \
-	  "How live memory moves; gentle: the program works most of the time meanwhile")          \
-	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                        \
-	  "yes: freeing returns at once, and the memory is used again when earlier work is done") \
-	X(pin_new, CONFIG_BOOL, "no", "", false, "",                                              \
-	  "yes: what is allocated from now on never moves")                                       \
-	X(evict, CONFIG_BOOL, "no", "", false, "",                                                \
+#define CONFIG_GPU_KEYS(X)                                                                         \
+	X(memory_limit, CONFIG_SIZE_OR_PERCENT, "unlimited", "", true, "memory",                   \
+	  "Device memory the job may occupy on each GPU: 8GiB, 50%, unlimited")                    \
+	X(memory_limit_max, CONFIG_SIZE_OR_PERCENT, "0", "", true, "memory-max",                   \
+	  "How far that limit may rise by itself while the GPU has room; 0: not at all")           \
+	X(host_limit, CONFIG_SIZE, "auto", "auto", true, "host-memory",                            \
+	  "Host memory for what does not fit: 64GiB, unlimited; auto: half of what is available")  \
+	X(share, CONFIG_PERCENT, "100", "", true, "share",                                         \
+	  "Percent of GPU time; 0 pauses, 100 is unlimited")                                       \
+	X(share_policy, CONFIG_CHOICE, "cap", "cap|weight", false, "",                             \
+	  "cap: never more than the share; weight: only while others want the device")             \
+	X(share_window, CONFIG_DURATION, "100ms", "", false, "",                                   \
+	  "How much unused share may be saved up")                                                 \
+	X(priority, CONFIG_CHOICE, "normal", "opportunistic|normal|guaranteed", true, "priority",  \
+	  "guaranteed: never slowed for others; opportunistic: runs in time others leave")         \
+	X(slowdown, CONFIG_PERCENT, "2", "", false, "slowdown",                                    \
+	  "How much slower a guaranteed job may become beside others")                             \
+	X(turn, CONFIG_CHOICE, "fine", "fine|whole", true, "turn",                                 \
+	  "whole: the job has its GPUs to itself, or none, in turns of turn_length")               \
+	X(turn_length, CONFIG_DURATION, "30s", "", true, "turn-length", "How long such a turn is") \
+	X(idle_yield, CONFIG_DURATION, "30s", "never", true, "idle-yield",                         \
+	  "How long the job is idle before others may have its memory's place; or never")          \
+	X(steps, CONFIG_CHOICE, "auto", "auto|on|off", false, "",                                  \
+	  "Look for steps in the launches; auto: where they are paced or the limit can rise")      \
+	X(spill, CONFIG_CHOICE, "auto", "auto|vmm|managed|pinned|off", false, "",                  \
+	  "How memory is held on the host")                                                        \
+	X(spill_after, CONFIG_COUNT, "auto", "auto", false, "",                                    \
+	  "Out-of-memory answers before spilling; auto: two a time to who gives back its cache")   \
+	X(reported_memory, CONFIG_CHOICE, "limit", "limit|limit+host", false, "reported",          \
+	  "What the program is told a GPU has")                                                    \
+	X(mixed, CONFIG_CHOICE, "auto", "auto|whole", false, "",                                   \
+	  "auto: an allocation may be partly on the host; whole: it is all on one side")           \
+	X(placement, CONFIG_CHOICE, "auto", "auto|balanced|heat", false, "placement",              \
+	  "What is on the host: what costs kernels least, or what they used least lately")         \
+	X(demote_deadline, CONFIG_DURATION, "100ms", "", false, "",                                \
+	  "How long a changed limit waits for a good moment to move memory")                       \
+	X(shrink, CONFIG_CHOICE, "fast", "fast|gentle", false, "shrink",                           \
+	  "How live memory moves; gentle: the program works most of the time meanwhile")           \
+	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                         \
+	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
+	X(pin_new, CONFIG_BOOL, "no", "", false, "",                                               \
+	  "yes: what is allocated from now on never moves")                                        \
+	X(evict, CONFIG_BOOL, "no", "", false, "",                                                 \
 	  "yes: all that can move is on the host; what pause --evict writes")
 
 enum config_key {
@@ -107,10 +118,12 @@ enum config_key {
 
 /*
  * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it, spill_after where it is "auto". memory_limit_max is 0 or at least
+ * and no ceiling binds it, spill_after where it is "auto"; idle_yield is CONFIG_NEVER where it is
+ * "never", which is the default of a guaranteed job. memory_limit_max is 0 or at least
  * memory_limit; 0 also where memory_limit is unlimited.
  */
-#define CONFIG_AUTO (UINT64_MAX - 1)
+#define CONFIG_AUTO  (UINT64_MAX - 1)
+#define CONFIG_NEVER UINT64_MAX
 struct config_gpu {
 	union {
 		struct {

@@ -77,6 +77,7 @@ static const char *const others[] = {
     "SPILLWAY_STATE_DIR",
     "SPILLWAY_DRIVER",
     "SPILLWAY_NODE_DIR",
+    "SPILLWAY_RUN",
     NULL};
 
 /* Warns of a misspelt SPILLWAY_ variable; others with that prefix are not ours to judge. */

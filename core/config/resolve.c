@@ -66,7 +66,7 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	uint64_t value =
 	    amount(setting ? setting->value : config_value_builtin(key), device->memory);
 
-	/* "auto" and "unlimited" are the largest numbers. */
+	/* "auto", "unlimited", "never" and the highest priority are the largest numbers. */
 	if (limit && amount(limit->value, device->memory) < value) {
 		setting = limit;
 		value = amount(limit->value, device->memory);
@@ -76,11 +76,24 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	return value;
 }
 
+/* Finds the idle_yield of a guaranteed job: never, or as long as it may, unless somebody said it. */
+static uint64_t resolve_kept(const struct config *config, const struct config_device *device,
+                             uint64_t idle_yield)
+{
+	const struct config_setting *most = ceiling(config, CONFIG_KEY_idle_yield);
+
+	if (effective(config, device, CONFIG_KEY_idle_yield))
+		return idle_yield;
+	return most ? most->value.number : CONFIG_NEVER;
+}
+
 void config_for_device(const struct config *config, const struct config_device *device,
                        struct config_gpu *settings)
 {
 	for (int key = 0; key < CONFIG_KEY_COUNT; key++)
 		settings->of[key] = resolve(config, device, (enum config_key)key, NULL);
+	if (settings->priority == PRIORITY_GUARANTEED)
+		settings->idle_yield = resolve_kept(config, device, settings->idle_yield);
 	/* What config_check() lets through: an unlimited limit, a percentage, a ceiling. */
 	if (settings->memory_limit_max < settings->memory_limit)
 		settings->memory_limit_max = 0;

@@ -130,7 +130,8 @@ static void explain(const struct key *key, char *message, size_t size)
 		snprintf(message, size, "expected yes or no");
 		break;
 	case CONFIG_DURATION:
-		snprintf(message, size, "expected a duration such as 100ms or 2s");
+		snprintf(message, size, "expected a duration such as 100ms or 2s%s%s",
+		         *choices ? ", or " : "", choices);
 		break;
 	}
 }
@@ -202,7 +203,11 @@ int config_value_parse(enum config_key index, const char *text, struct config_va
 			result.number = truth;
 		break;
 	case CONFIG_DURATION:
-		status = units_parse_duration(text, &result.number);
+		status = 0;
+		if (*key->choices && strcasecmp(text, key->choices) == 0)
+			result.number = CONFIG_NEVER;
+		else
+			status = units_parse_duration(text, &result.number);
 		break;
 	}
 	if (status == -EDOM && message)
@@ -298,7 +303,10 @@ const char *config_format(enum config_key index, uint64_t value, char *buf, size
 		snprintf(buf, size, "%s", value ? "yes" : "no");
 		break;
 	case CONFIG_DURATION:
-		format_exact(value, time_factors, time_units, buf, size);
+		if (value == CONFIG_NEVER && *key->choices)
+			snprintf(buf, size, "%s", key->choices);
+		else
+			format_exact(value, time_factors, time_units, buf, size);
 		break;
 	}
 	return buf;

@@ -100,6 +100,11 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.share, 100000);
 	ck_assert_uint_eq(settings.share_policy, POLICY_CAP);
 	ck_assert_uint_eq(settings.share_window, 100000000);
+	ck_assert_uint_eq(settings.priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(settings.slowdown, 2000);
+	ck_assert_uint_eq(settings.turn, TURN_FINE);
+	ck_assert_uint_eq(settings.turn_length, 30000000000);
+	ck_assert_uint_eq(settings.idle_yield, 30000000000);
 	ck_assert_uint_eq(settings.steps, STEPS_AUTO);
 	ck_assert_uint_eq(settings.spill, SPILL_AUTO);
 	ck_assert_uint_eq(settings.spill_after, CONFIG_AUTO);
@@ -131,6 +136,11 @@ START_TEST(every_key)
 	                                  "share = 33.5\n"
 	                                  "share_policy = weight\n"
 	                                  "share_window = 250ms\n"
+	                                  "priority = opportunistic\n"
+	                                  "slowdown = 0.5\n"
+	                                  "turn = whole\n"
+	                                  "turn_length = 2s\n"
+	                                  "idle_yield = never\n"
 	                                  "spill = managed\n"
 	                                  "spill_after = 3\n"
 	                                  "reported_memory = limit+host\n"
@@ -151,6 +161,11 @@ START_TEST(every_key)
 	ck_assert_uint_eq(settings.share, 33500);
 	ck_assert_uint_eq(settings.share_policy, POLICY_WEIGHT);
 	ck_assert_uint_eq(settings.share_window, 250000000);
+	ck_assert_uint_eq(settings.priority, PRIORITY_OPPORTUNISTIC);
+	ck_assert_uint_eq(settings.slowdown, 500);
+	ck_assert_uint_eq(settings.turn, TURN_WHOLE);
+	ck_assert_uint_eq(settings.turn_length, 2000000000);
+	ck_assert_uint_eq(settings.idle_yield, CONFIG_NEVER);
 	ck_assert_uint_eq(settings.spill, SPILL_MANAGED);
 	ck_assert_uint_eq(settings.spill_after, 3);
 	ck_assert_uint_eq(settings.reported_memory, REPORTED_LIMIT_AND_HOST);
@@ -544,6 +559,35 @@ START_TEST(ceiling)
 }
 END_TEST
 
+/* The highest priority counts as the most; who keeps its memory by default keeps it as long as it may. */
+START_TEST(ceiling_of_priority)
+{
+	struct config *config = load_text("[gpu]\npriority = guaranteed\n"
+	                                  "[gpu 1]\nidle_yield = 5s\n");
+	struct config_sources sources = {
+	    .file = scratch_write("job.ini", "[gpu]\npriority = guaranteed\nturn = whole\n"
+	                                     "[gpu 1]\npriority = opportunistic\n")};
+
+	ck_assert_uint_eq(settings_of(config, gpu0).idle_yield, CONFIG_NEVER);
+	ck_assert_uint_eq(settings_of(config, gpu1).idle_yield, 5000000000);
+	config_release(config);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\nidle_yield = 10m\n");
+	config = load(sources);
+	ck_assert_uint_eq(settings_of(config, gpu0).idle_yield, 600000000000);
+	ck_assert_uint_eq(settings_of(config, gpu1).idle_yield, 30000000000);
+	config_release(config);
+	sources.system_file = scratch_write("system.ini", "[ceiling]\npriority = normal\n"
+	                                                  "turn = fine\n");
+	config = load(sources);
+	ck_assert_uint_eq(settings_of(config, gpu0).priority, PRIORITY_NORMAL);
+	ck_assert_uint_eq(settings_of(config, gpu0).turn, TURN_FINE);
+	ck_assert_uint_eq(settings_of(config, gpu1).priority, PRIORITY_OPPORTUNISTIC);
+	ck_assert_ptr_nonnull(strstr(config_warnings(config), "job.ini:2: priority = guaranteed: "
+	                                                      "lowered to the ceiling of normal"));
+	config_release(config);
+}
+END_TEST
+
 START_TEST(ceiling_of_growth)
 {
 	struct config_sources sources = {
@@ -638,6 +682,11 @@ START_TEST(bad_text)
 	     "job.ini:2: share = 101: expected a percentage from 0 to 100 such as 70"},
 	    {"[gpu]\nshare_policy = hard\n",
 	     "job.ini:2: share_policy = hard: expected cap or weight"},
+	    {"[gpu]\npriority = high\n",
+	     "job.ini:2: priority = high: expected opportunistic, normal or guaranteed"},
+	    {"[gpu]\nidle_yield = often\n",
+	     "job.ini:2: idle_yield = often: expected a duration such as 100ms or 2s, or never"},
+	    {"[gpu]\nturn = half\n", "job.ini:2: turn = half: expected fine or whole"},
 	    {"[gpu]\nspill = none\n",
 	     "job.ini:2: spill = none: expected auto, vmm, managed, pinned or off"},
 	    {"[gpu]\nspill_after = 1.5\n",
@@ -655,7 +704,8 @@ START_TEST(bad_text)
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
-	     "share_window, steps, spill, spill_after, reported_memory, mixed, placement, "
+	     "share_window, priority, slowdown, turn, turn_length, idle_yield, steps, spill, "
+	     "spill_after, reported_memory, mixed, placement, "
 	     "demote_deadline, "
 	     "shrink, deferred_free, pin_new, evict"},
 	    {"[job]\nname = -x\n",
@@ -700,7 +750,7 @@ START_TEST(bad_text)
 }
 END_TEST
 
-START_TEST(ceiling_takes_four_keys)
+START_TEST(ceiling_takes_eight_keys)
 {
 	struct config_sources sources = {
 	    .system_file = scratch_write("system.ini", "[ceiling]\nspill = off\n")};
@@ -711,9 +761,11 @@ START_TEST(ceiling_takes_four_keys)
 	ck_assert_str_eq(refused(sources, -EINVAL),
 	                 "system.ini:2: name: belongs to [job], not to [ceiling]");
 	sources.system_file = scratch_write("system.ini", "[ceiling]\ncolour = x\n");
-	ck_assert_str_eq(refused(sources, -EINVAL),
-	                 "system.ini:2: colour: unknown key in [ceiling]; expected one of "
-	                 "memory_limit, memory_limit_max, host_limit, share");
+	ck_assert_str_eq(
+	    refused(sources, -EINVAL),
+	    "system.ini:2: colour: unknown key in [ceiling]; expected one of "
+	    "memory_limit, memory_limit_max, host_limit, share, priority, turn, turn_length, "
+	    "idle_yield");
 }
 END_TEST
 
@@ -853,7 +905,7 @@ START_TEST(values_round_trip)
 		struct config_value value = {0};
 		char text[64], message[CONFIG_MESSAGE_MAX];
 
-		if (key == CONFIG_KEY_share)
+		if (key == CONFIG_KEY_share || key == CONFIG_KEY_slowdown)
 			number %= 100001;
 		else if (choices_of(key) > 1)
 			number %= choices_of(key);
@@ -1083,9 +1135,10 @@ int main(void)
 	tcase_add_test(tests, misspelt_variable);
 	tcase_add_test(tests, bad_variables);
 	tcase_add_test(tests, ceiling);
+	tcase_add_test(tests, ceiling_of_priority);
 	tcase_add_test(tests, ceiling_of_growth);
 	tcase_add_test(tests, ceiling_in_the_wrong_place);
-	tcase_add_test(tests, ceiling_takes_four_keys);
+	tcase_add_test(tests, ceiling_takes_eight_keys);
 	tcase_add_test(tests, growth_below_the_limit);
 	tcase_add_test(tests, growth_below_a_percentage);
 	tcase_add_test(tests, bad_text);
