@@ -57,7 +57,9 @@ static bool look(struct device *device, const struct terms *terms, struct growth
 	g->limit_max = terms->settings.memory_limit_max;
 	g->now = terms->limit;
 	g->used = device_charged(device, SEGMENT_ON_DEVICE);
-	g->spilled = device_charged(device, SEGMENT_ON_HOST);
+	/* What other jobs have claimed is not what a higher limit would bring back. */
+	g->spilled =
+	    terms->yields_above == UINT64_MAX ? device_charged(device, SEGMENT_ON_HOST) : 0;
 	return g->limit_max > g->limit && (g->spilled || g->now > g->limit);
 }
 

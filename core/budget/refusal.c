@@ -120,5 +120,6 @@ void spill_note(struct device *device, uint64_t bytes, enum spill_reason reason,
 	         units_format_size(bytes, size, sizeof(size)),
 	         reason == SPILL_LIMIT     ? "memory_limit reached"
 	         : reason == SPILL_EVICTED ? "evicted"
+	         : reason == SPILL_YIELDED ? "other jobs have claimed the device"
 	                                   : "device full");
 }

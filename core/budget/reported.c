@@ -69,9 +69,12 @@ uint64_t told_total(struct device *device, uint64_t hardware)
 
 bool told_memory(struct device *device, struct reported *memory)
 {
-	const struct terms terms = terms_of(device);
+	struct terms terms = terms_of(device);
 	uint64_t hardware = memory->total;
 
+	/* What other jobs have been given is still the program's, too, as far as it can tell. */
+	if (terms.yields_above != UINT64_MAX && terms.settings.memory_limit != CONFIG_UNLIMITED)
+		terms.settings.evict = true;
 	if (!reported_memory(&terms.settings, device_charged(device, SEGMENT_ON_DEVICE),
 	                     device_charged(device, SEGMENT_ON_HOST), memory))
 		return false;

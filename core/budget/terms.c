@@ -3,6 +3,7 @@
 
 #include "core/budget/device.h"
 #include "core/budget/host_memory.h"
+#include "core/budget/yield.h"
 
 void terms_take(struct terms *terms, struct device *device)
 {
@@ -12,6 +13,7 @@ void terms_take(struct terms *terms, struct device *device)
 		lock_release(&device->lock);
 	}
 	terms->limit = device_limit_by(device, &terms->settings);
+	terms->yields_above = yield_above(device);
 }
 
 struct terms terms_of(struct device *device)
@@ -31,7 +33,22 @@ bool terms_defer_free(const struct device *device)
 
 uint64_t terms_limit_of_movable(const struct terms *terms)
 {
-	return terms->settings.evict ? 0 : terms->limit;
+	uint64_t limit = terms->settings.evict ? 0 : terms->limit;
+
+	return limit < terms->yields_above ? limit : terms->yields_above;
+}
+
+enum spill_reason terms_host_first(const struct terms *terms, struct device *device, uint64_t bytes)
+{
+	uint64_t above = terms->yields_above;
+
+	if (terms->settings.evict)
+		return SPILL_EVICTED;
+	if (above == UINT64_MAX)
+		return SPILL_NONE;
+	return bytes > above || device_charged(device, SEGMENT_ON_DEVICE) > above - bytes
+	           ? SPILL_YIELDED
+	           : SPILL_NONE;
 }
 
 uint64_t terms_host_limit(const struct terms *terms, struct device *device)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/config/config.h"
+#include "core/ledger/codes.h"
 
 struct device;
 
@@ -19,6 +20,7 @@ struct terms {
 	uint64_t generation;        /* another one whenever the settings have changed */
 	struct config_gpu settings; /* as they were at one time */
 	uint64_t limit;             /* bytes the job might hold on the device then; for who plans */
+	uint64_t yields_above;      /* it gives other jobs what it holds beyond (yield.h) */
 };
 
 struct terms terms_of(struct device *device);
@@ -29,8 +31,14 @@ struct terms terms_of(struct device *device);
 void terms_take(struct terms *terms, struct device *device);
 /* Returns deferred_free, the one word that a free asks for: it takes no more. */
 bool terms_defer_free(const struct device *device);
-/* Returns the bytes above which the mover takes memory away: the limit, or 0 while evicted. */
+/*
+ * Returns the bytes above which the mover takes memory away: the limit, 0 while evicted, or what is
+ * left to the job where it yields.
+ */
 uint64_t terms_limit_of_movable(const struct terms *terms);
+/* Returns why so many bytes more are to be on the host if it has room; SPILL_NONE: they are not. */
+enum spill_reason terms_host_first(const struct terms *terms, struct device *device,
+                                   uint64_t bytes);
 /*
  * Returns the bytes the job may hold on the host: host_limit, or what it comes to just now, which
  * opens files where it is `auto`.

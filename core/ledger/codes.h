@@ -23,7 +23,8 @@
 	X(SPILL_EVICTED, "evicted")         \
 	X(SPILL_LIMIT, "limit")             \
 	X(SPILL_DEVICE_FULL, "device_full") \
-	X(SPILL_HOST_LIMIT, "host_limit")
+	X(SPILL_HOST_LIMIT, "host_limit")   \
+	X(SPILL_YIELDED, "yielded") /* other jobs have claimed the device */
 
 /* Why a wanted move has not happened yet. */
 #define CODES_pending(X)                                                                    \

@@ -8,7 +8,9 @@
 
 #include "core/base/clock.h"
 #include "core/budget/device.h"
+#include "core/budget/reported.h"
 #include "core/budget/terms.h"
+#include "core/budget/yield.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
 #include "core/cuda/gate.h"
@@ -679,6 +681,75 @@ START_TEST(what_is_decided_is_done_at_the_next_lulls)
 }
 END_TEST
 
+/* --- what is yielded --- */
+
+/* Looks after the device as the mover does until the job holds no more than it may. */
+static void give_way(void)
+{
+	struct terms terms = terms_of(gpu);
+	struct deadline until = moving_deadline(&terms);
+	int looks = 1000;
+
+	copies_to = SEGMENT_ON_HOST;
+	while (charged() > terms_limit_of_movable(&terms) && looks--)
+		moving_shrink(gpu, &terms, charged() - terms_limit_of_movable(&terms), &until);
+	ck_assert_int_gt(looks, 0);
+}
+
+static void check_told(uint64_t total, uint64_t used)
+{
+	struct reported told = {.total = JOB_MIB * MIB};
+
+	ck_assert(told_memory(gpu, &told));
+	ck_assert_uint_eq(told.total, total);
+	ck_assert_uint_eq(told.used, used);
+}
+
+START_TEST(what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was)
+{
+	CUdeviceptr address, later;
+	struct terms terms;
+
+	start(JOB_MIB * MIB);
+	link_is(10, 10);
+	set_limit(1024 * MIB, false, false);
+	ck_assert_int_eq(allocate(ASKED_MIB * MIB, &address), CUDA_SUCCESS);
+	check_told(1024 * MIB, ASKED_MIB * MIB);
+	/* The lowest bound counts. */
+	yield_set(gpu, YIELD_FOR_TURN, 256 * MIB);
+	yield_set(gpu, YIELD_FOR_CLAIM, 128 * MIB);
+	give_way();
+	ck_assert_uint_le(charged(), 128 * MIB);
+	ck_assert_uint_eq(charged() + on_host(), ASKED_MIB * MIB);
+	check_books();
+	/* Nothing comes back; what is new is on the host; and the program is told what it was. */
+	terms = terms_of(gpu);
+	copies_to = SEGMENT_ON_DEVICE;
+	for (int i = 0; i < 10; i++, pass(1000 * MS))
+		balance_fill(gpu, &terms, charged());
+	ck_assert_uint_le(charged(), 128 * MIB);
+	ck_assert_int_eq(allocate(64 * MIB, &later), CUDA_SUCCESS);
+	ck_assert_uint_eq(gpu->statistics->spill_reason, SPILL_YIELDED);
+	ck_assert_uint_eq(charged() + on_host(), (ASKED_MIB + 64) * MIB);
+	ck_assert_uint_le(charged(), 128 * MIB);
+	check_told(1024 * MIB, (ASKED_MIB + 64) * MIB);
+	ck_assert_uint_eq(terms.limit, 1024 * MIB);
+	ck_assert_uint_eq(ledger_read(gpu->ledger).facts.evicted, 0);
+	/* What cannot be on the host has all of the limit. */
+	ck_assert_int_eq(device_charge(gpu, 512 * MIB), 0);
+	device_uncharge(gpu, SEGMENT_ON_DEVICE, 512 * MIB);
+	yield_set(gpu, YIELD_FOR_CLAIM, UINT64_MAX);
+	terms = terms_of(gpu);
+	ck_assert_uint_eq(terms.yields_above, 256 * MIB);
+	yield_set(gpu, YIELD_FOR_TURN, UINT64_MAX);
+	grow(1024 * MIB);
+	ck_assert_uint_eq(charged() - device_spare(gpu, SEGMENT_ON_DEVICE), (ASKED_MIB + 64) * MIB);
+	check_books();
+	ck_assert_int_eq(release(address), CUDA_SUCCESS);
+	ck_assert_int_eq(release(later), CUDA_SUCCESS);
+}
+END_TEST
+
 /* --- whatever happens --- */
 
 enum { ALLOCATIONS_MAX = 24, RUNS = 150 };
@@ -741,6 +812,7 @@ int main(void)
 	tcase_add_test(tests, what_is_pinned_does_not_make_room_for_itself);
 	tcase_add_test(tests, room_is_had_whole_although_moves_fail_in_the_midst);
 	tcase_add_test(tests, what_is_decided_is_done_at_the_next_lulls);
+	tcase_add_test(tests, what_is_yielded_leaves_and_comes_back_and_the_limit_is_what_it_was);
 	tcase_add_loop_test(tests, whatever_happens_all_is_in_its_place_and_no_closure_is_too_long,
 	                    0, RUNS);
 	return suite_run("moving", tests);

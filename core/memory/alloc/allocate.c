@@ -382,16 +382,15 @@ static CUresult try(struct serving *s, CUdeviceptr *address)
 }
 
 /*
- * Begins a request. While the device is evicted, what can be on the host is placed there; where the
- * host has no room, the program still has what the limit allows.
+ * Begins a request. While the device is evicted or yields, what can be on the host is placed there;
+ * where the host has no room, the program still has what the limit allows.
  */
 static void begin_anew(struct serving *s)
 {
-	bool is_evicted = s->in_arena && settings_of(s)->evict;
-
 	s->tried = 0;
-	s->place = is_evicted ? ON_HOST : ON_DEVICE;
-	s->reason = is_evicted ? SPILL_EVICTED : SPILL_NONE;
+	s->reason =
+	    s->in_arena ? terms_host_first(&s->terms, s->device, s->asked->size) : SPILL_NONE;
+	s->place = s->reason ? ON_HOST : ON_DEVICE;
 }
 
 /* Moves the request to its next place. Returns false if there is none; the program is refused. */

@@ -76,8 +76,9 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || is_for_export(m->prop) ||
 	    !host_trial_allows(device))
 		return false;
-	/* Told first is who is at its limit, not who is evicted. */
-	if (reason != SPILL_EVICTED && refusal_is_wanted(device, m->terms))
+	/* Told first is who is at its limit, not who is evicted or yields. */
+	if (reason != SPILL_EVICTED && reason != SPILL_YIELDED &&
+	    refusal_is_wanted(device, m->terms))
 		return false;
 	do
 		result = try_on_host(m, handle);
@@ -121,13 +122,15 @@ static CUresult try_on_device(struct own_making *m, CUmemGenericAllocationHandle
 }
 
 /*
- * Makes memory on the host while the device is evicted; where the host has no room, the program
- * still has what the limit allows.
+ * Makes memory on the host while the device is evicted or yields; where the host has no room, the
+ * program still has what the limit allows.
  */
-static bool create_evicted(struct own_making *m, CUmemGenericAllocationHandle *handle)
+static bool create_on_host_first(struct own_making *m, CUmemGenericAllocationHandle *handle)
 {
-	return m->terms->settings.evict && can_move(m->device, SEGMENT_ON_HOST, m->prop) &&
-	       create_on_host(m, handle, SPILL_EVICTED);
+	enum spill_reason why = terms_host_first(m->terms, m->device, m->size);
+
+	return why && can_move(m->device, SEGMENT_ON_HOST, m->prop) &&
+	       create_on_host(m, handle, why);
 }
 
 static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHandle *handle,
@@ -137,7 +140,7 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 	CUresult result;
 
 	if (device_can_hold(device, m->size)) {
-		if (create_evicted(m, handle))
+		if (create_on_host_first(m, handle))
 			return CUDA_SUCCESS;
 		do
 			result = try_on_device(m, handle, create);

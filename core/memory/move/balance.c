@@ -128,7 +128,8 @@ bool balance_fill(struct device *device, const struct terms *terms, uint64_t cha
 	struct choice hot;
 	/* Memory that is kept ready is what comes back goes to: a move that failed has left it. */
 	uint64_t used = charged - spare_within(device, charged);
-	uint64_t room = terms->limit > used ? terms->limit - used : 0;
+	uint64_t limit = terms_limit_of_movable(terms);
+	uint64_t room = limit > used ? limit - used : 0;
 
 	if (clock_now() < rest->no_promotion_until)
 		return false;

@@ -59,7 +59,7 @@ static int charge(const struct plan *plan, struct device *device, const struct c
 		           : reclaim_and_charge(&without_waiting, SEGMENT_ON_HOST, chunk->size);
 	/* Memory to be pinned is no less wanted while the job is evicted. */
 	return plan->pins ? device_charge(device, chunk->size)
-	                  : device_charge_moved(device, chunk->size, CONFIG_UNLIMITED);
+	                  : device_charge_moved(device, chunk->size, plan->terms->yields_above);
 }
 
 /* How long a byte of memory takes to be made on each side. */
