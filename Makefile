@@ -73,7 +73,8 @@ all: $(shim_out) $(tools_out) $(softgpu_out) $(clients_out)
 .PHONY: shim
 shim: $(shim_out)
 
-# What is preloaded must load on an older glibc; sanitizers bring their own versions of its functions.
+# What is preloaded must load on an older glibc; sanitizers bring their own versions of its
+# functions.
 old_glibc := $(if $(SANITIZER),,-include core/base/glibc.h)
 
 # Which locks a thread holds at the gate is checked where that may cost something.
@@ -101,7 +102,8 @@ install:
 	@BUILD=$(BUILD) MAKE='$(MAKE)' tests/progress 'Building' install-out
 	@+$(MAKE) --no-print-directory run-install
 
-# They are built with as many processes as there are processors, unless somebody has said otherwise; one after the other.
+# They are built with as many processes as there are processors, unless somebody has said otherwise;
+# one after the other.
 ifneq ($(filter check%,$(goals)),)
 .NOTPARALLEL:
 check_jobs := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -5,7 +5,8 @@ shim_obj := $(patsubst %.c,$(BUILD)/%.o,$(filter-out shim/alias.c shim/nvml_stan
 shim_out := $(BUILD)/lib/libspillway.so $(BUILD)/lib/libspillway-alias.so $(BUILD)/lib/libspillway-nvml.so \
 	$(BUILD)/lib/libcuda.so.1
 
-# The same for glibc 2.34 and newer, whose libc.so.6 has it all: no library is loaded with it. A sanitizer's build has none.
+# The same for glibc 2.34 and newer, whose libc.so.6 has it all: no library is loaded with it. A
+# sanitizer's build has none.
 is_glibc_2_34 := $(shell printf '\043include <features.h>\n\043if __GLIBC_PREREQ(2, 34)\nyes\n\043endif\n' | $(CC) -E -P - 2>/dev/null | tail -n 1)
 ifeq ($(SANITIZER)$(is_glibc_2_34),yes)
 shim_of_2_34 := $(BUILD)/lib/libspillway-2.34.so
@@ -15,8 +16,8 @@ endif
 # glibc's own libraries of before 2.34, where the functions named in core/base/glibc.h were then.
 old_glibc_libs = $(if $(SANITIZER),-ldl -lpthread,-Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0)
 
-# The loader runs nothing of ours in a process without CUDA: none of the compiler's own beginnings and ends, whose work
-# only libraries that are unloaded have. This one stays (nodelete).
+# The loader runs nothing of ours in a process without CUDA: none of the compiler's own beginnings
+# and ends, whose work only libraries that are unloaded have. This one stays (nodelete).
 no_start = $(if $(SANITIZER),,-nostartfiles -Wl$(comma)-z$(comma)nodelete)
 comma := ,
 
@@ -39,7 +40,8 @@ $(BUILD)/lib/libspillway.so $(shim_of_2_34): $(shim_obj) $(BUILD)/libcore.a $(BU
 		-Wl,--version-script=$(BUILD)/shim/exports.map -Wl,--exclude-libs,ALL -o $@ \
 		$(shim_obj) $(BUILD)/libcore.a $(static_inih) $(needed)
 
-# Tries what a driver may not survive, as a child of the user's process; starts on an older glibc, too.
+# Tries what a driver may not survive, as a child of the user's process; starts on an older glibc,
+# too.
 shim_trial := $(BUILD)/lib/driver-trial
 shim_out += $(shim_trial)
 
@@ -55,8 +57,9 @@ $(BUILD)/lib/libspillway-alias.so: $(BUILD)/shim/alias.o $(BUILD)/lib/libspillwa
 	$(Q)$(CC) -shared $(all_ldflags) -nostdlib -Wl,-soname,libcuda.so -Wl,--no-as-needed \
 		-Wl,-rpath,'$$ORIGIN' -o $@ $(BUILD)/shim/alias.o $(BUILD)/lib/libspillway.so
 
-# What a caller of dlopen("libnvidia-ml.so.1") gets: empty, and before the real NVML it needs the shim, whose
-# functions dlsym then finds first. Linked against a stub, because a machine that builds need not have NVML.
+# What a caller of dlopen("libnvidia-ml.so.1") gets: empty, and before the real NVML it needs the
+# shim, whose functions dlsym then finds first. Linked against a stub, because a machine that builds
+# need not have NVML.
 $(BUILD)/shim/libnvidia-ml.so.1: shim/rules.mk
 	$(call say,LD)
 	@mkdir -p $(@D)

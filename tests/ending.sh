@@ -1,8 +1,9 @@
-# Sourced by tests/run and by test scripts: ends what a test has started, in whatever session or process group that is by now.
+# Sourced by tests/run and by test scripts: ends what a test has started, in whatever session or
+# process group that is by now.
 # shellcheck shell=sh
 
-# end_marked TEXT: kills every process that has the text in the environment it was started with, and what those start
-# meanwhile. The caller's own environment is without it.
+# end_marked TEXT: kills every process that has the text in the environment it was started with, and
+# what those start meanwhile. The caller's own environment is without it.
 end_marked() {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		marked=$(grep -lsF -e "$1" /proc/[0-9]*/environ | sed 's|^/proc/\([0-9]*\)/.*|\1|')
@@ -13,7 +14,8 @@ end_marked() {
 	done
 }
 
-# end_started: what this script has started, by the mark that mark_started gave it, and its own subshells, which have none
+# end_started: what this script has started, by the mark that mark_started gave it, and its own
+# subshells, which have none
 end_started() {
 	unset TEST_MARK
 	jobs -p >"$TMPDIR/started" 2>/dev/null || true

@@ -11,7 +11,8 @@ include tests/fuzz/rules.mk
 include tests/chaos/rules.mk
 include tests/house/rules.mk
 
-# Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that room.
+# Of every day, and what downloads packages. ROOM=core/memory/move: of both, those that concern that
+# room.
 day_tests = $(unit_out) $(e2e_tests) $(softgpu_tests) $(client_tests) $(gpu_tests) $(conformance_tests) $(chaos_tests) \
 	$(bench_tests) $(house_tests)
 selected = $(if $(ROOM),$(shell BUILD=$(BUILD) tests/house/tests_of $(ROOM) $(1)),$(1))

@@ -6,7 +6,8 @@ tools_out := $(BUILD)/spillway
 $(BUILD)/spillway: $(tools_obj) $(BUILD)/libcore.a
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) $(curses_libs) -ldl -lrt
-# Linked in where the archives are there: the tool then runs where inih and ncurses are not installed.
+# Linked in where the archives are there: the tool then runs where inih and ncurses are not
+# installed.
 inih_libs := $(or $(wildcard $(static_inih)),-linih)
 archive = $(wildcard $(shell $(CC) $(LDFLAGS) -print-file-name=lib$(1).a))
 curses_libs := $(if $(call archive,ncursesw),$(call archive,ncursesw) $(call archive,tinfo),-lncursesw)
@@ -38,7 +39,8 @@ doc_dir = $(DESTDIR)$(prefix)/share/doc/spillway
 completion_dir = $(DESTDIR)$(prefix)/share/bash-completion/completions
 scdoc := $(shell command -v scdoc 2>/dev/null)
 
-# What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder with what it reads.
+# What is tried where there is no GPU: the software GPU with its NVML, and a training in a folder
+# with what it reads.
 softgpu_files := $(addprefix $(BUILD)/softgpu/,libcuda.so.1 libnvidia-ml.so.1)
 try_files = $(BUILD)/clients/train_mlp $(clients_beside)
 

@@ -1,6 +1,7 @@
 /*
- * A limit that this process changes for itself while it runs: it replaces the file in SPILLWAY_CONFIG and looks at the
- * segment of the job in SPILLWAY_JOB for what came of it, as a person with an editor and `spillway stat` would.
+ * A limit that this process changes for itself while it runs: it replaces the file in
+ * SPILLWAY_CONFIG and looks at the segment of the job in SPILLWAY_JOB for what came of it, as a
+ * person with an editor and `spillway stat` would.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -10,11 +11,20 @@
 
 /* Returns whether there is a Spillway to be told. */
 bool control_is_possible(void);
-/* Sets the limit, whether all is to be on the host, and how memory is to leave, if BENCH_SHRINK says so. */
+/*
+ * Sets the limit, whether all is to be on the host, and how memory is to leave, if BENCH_SHRINK
+ * says so.
+ */
 void control_change(uint64_t limit, bool evicted);
-/* A counter of the job on its first device, by the name of its field; ends the program where there is none. */
+/*
+ * A counter of the job on its first device, by the name of its field; ends the program where there
+ * is none.
+ */
 uint64_t control_counter(const char *name);
-/* Waits until the counter is at least (or at most) so many; ends the program when it takes unreasonably long. */
+/*
+ * Waits until the counter is at least (or at most) so many; ends the program when it takes
+ * unreasonably long.
+ */
 void control_wait(const char *name, bool at_least, uint64_t value);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a short script pays: "init NS" is the driver opened, as every runtime does it, cuInit and a context; "script NS" is
- * all of a process that does no more, from its fork until it is gone. ROUNDS (7) processes of their own; what is preloaded
- * is the caller's choice.
+ * What a short script pays: "init NS" is the driver opened, as every runtime does it, cuInit and a
+ * context; "script NS" is all of a process that does no more, from its fork until it is gone.
+ * ROUNDS (7) processes of their own; what is preloaded is the caller's choice.
  */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /*
- * What device memory costs, as "MEASURE NS" lines: an allocation and its free, the first of its size in the process
- * (cold) and later ones; and with many others alive, a free and an allocation each by itself. What the device has no
- * room for is left out. An argument: beside no more than so many others.
+ * What device memory costs, as "MEASURE NS" lines: an allocation and its free, the first of its
+ * size in the process (cold) and later ones; and with many others alive, a free and an allocation
+ * each by itself. What the device has no room for is left out. An argument: beside no more than so
+ * many others.
  */
 #include "tests/bench/measure.h"
 

@@ -1,13 +1,15 @@
 /*
- * How fast live memory moves, in nanoseconds, from the moment a file says so until the last chunk is on the other side.
- * Without Spillway the same lines tell how long a plain copy of as many bytes to fresh memory takes, with the GPU idle
- * (the link).
+ * How fast live memory moves, in nanoseconds, from the moment a file says so until the last chunk
+ * is on the other side. Without Spillway the same lines tell how long a plain copy of as many bytes
+ * to fresh memory takes, with the GPU idle (the link).
  *
- * moves MIB idle          per MiB, of memory of so much that nobody uses; and for how long of it the gate was closed
- * moves MIB waits|never   of a job of so much, which launches kernels (SOFTGPU_KERNEL_TIME_US) all the time and waits for
- *                         them every 25 ms, or never but keeps a few queued. Of each move also the longest time for which
- *                         the gate was ever closed, and the time from launch to launch meanwhile; without Spillway that
- *                         of a program left alone
+ * moves MIB idle          per MiB, of memory of so much that nobody uses; and for how long of it
+ *                         the gate was closed
+ * moves MIB waits|never   of a job of so much, which launches kernels (SOFTGPU_KERNEL_TIME_US) all
+ *                         the time and waits for them every 25 ms, or never but keeps a few queued.
+ *                         Of each move also the longest time for which the gate was ever closed,
+ *                         and the time from launch to launch meanwhile; without Spillway that of a
+ *                         program left alone
  *
  * demote, shrink  the limit is lowered, to half of what the job holds
  * promote         it is raised again

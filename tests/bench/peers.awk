@@ -1,4 +1,5 @@
-# Turns lines "ROW LIBRARY VALUE" into a table: the median and the range of each row under each library.
+# Turns lines "ROW LIBRARY VALUE" into a table: the median and the range of each row under each
+# library.
 
 {
 	if (!($1 in seen)) {

@@ -33,7 +33,8 @@ function quote(text) {
 	return "\"" text "\""
 }
 
-# What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct ("X": anywhere), or "/MEASURE": as that one.
+# What DESIGN asks for: "+ns" more than direct, "=ns" in all, "x" of direct ("X": anywhere), or
+# "/MEASURE": as that one.
 function set_bars(    i, n, live, kind) {
 	bar["null", "launch", "spillway"] = "+10"
 	bar["null", "launch_50us", "paced"] = bar["gpu", "launch_50us", "paced"] = "+150"

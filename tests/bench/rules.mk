@@ -42,6 +42,7 @@ bench_tests := tests/bench/test_compare.sh tests/bench/test_peers.sh
 run-bench-compare: all $(bench_out)
 	@BUILD=$(BUILD) MAKE=$(MAKE) tests/bench/compare $(BASE) $(PAIRS)
 
-# How exactly shares are held: takes a quarter of an hour, on a machine with nothing else to do. It draws the plot of README.
+# How exactly shares are held: takes a quarter of an hour, on a machine with nothing else to do. It
+# draws the plot of README.
 run-bench-pace: all
 	@BUILD=$(BUILD) SVG=tests/bench/share.svg tests/bench/pace

@@ -1,6 +1,6 @@
-# Turns lines "LOAD <tab> SHARE SET <tab> HELD <tab> LEAST <tab> MOST ..." into an SVG: share set against share held, a point
-# for each load, with the least and the most over any 5 s as a line through it. Hollow: the load wanted less.
-# It follows light and dark.
+# Turns lines "LOAD <tab> SHARE SET <tab> HELD <tab> LEAST <tab> MOST ..." into an SVG: share set
+# against share held, a point for each load, with the least and the most over any 5 s as a line
+# through it. Hollow: the load wanted less. It follows light and dark.
 BEGIN { FS = "\t"; size = 300; left = 46; top = 14 }
 
 function x(share) { return left + share / 100 * size }

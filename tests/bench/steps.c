@@ -1,13 +1,14 @@
 /*
- * steps PLACED PERCENT MIB: how long a step of a training takes whose working set of so many MiB has that percentage
- * of it on the device, as a line "step_PERCENT% NS".
+ * steps PLACED PERCENT MIB: how long a step of a training takes whose working set of so many MiB
+ * has that percentage of it on the device, as a line "step_PERCENT% NS".
  *
- * The working set is BUFFERS buffers. Every step reads and writes each HOT_EVERY-th of them (weights, gradients,
- * activations) and once in COLD_STEPS steps one of the others, by turns (data, states of frozen layers).
+ * The working set is BUFFERS buffers. Every step reads and writes each HOT_EVERY-th of them
+ * (weights, gradients, activations) and once in COLD_STEPS steps one of the others, by turns (data,
+ * states of frozen layers).
  *
  * PLACED  heat   Spillway sees what the kernels use
- *         order  the kernels find their buffers in a table on the device, where nobody sees which they use: the
- *                buffers stay where they came to be when they were allocated
+ *         order  the kernels find their buffers in a table on the device, where nobody sees which
+ *                they use: the buffers stay where they came to be when they were allocated
  *         host   a limit that leaves nothing on the device
  *         direct without Spillway
  */

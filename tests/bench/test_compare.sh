@@ -1,5 +1,6 @@
 #!/bin/sh
-# A row is slower when it lies outside of what the base has shown, and only then; rows of one side are told of.
+# A row is slower when it lies outside of what the base has shown, and only then; rows of one side
+# are told of.
 set -eu
 cd "$(dirname "$0")/../.."
 at=$(mktemp -d)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The table beside other libraries: medians with ranges, what failed is said, and a library that is not there is an error.
+# The table beside other libraries: medians with ranges, what failed is said, and a library that is
+# not there is an error.
 set -eu
 cd "$(dirname "$0")/../.."
 at=$(mktemp -d)

@@ -1,20 +1,23 @@
 /*
- * training PLACED PERCENT LAYERS [later]: how long a step of a training takes in which every byte is used each step,
- * and of whose buffers that percentage fits on the device, as lines "training_PERCENT% NS" (a step) and
- * "closed_PERCENT% PARTS" (of a million: the time in which memory moved, calls held).
+ * training PLACED PERCENT LAYERS [later]: how long a step of a training takes in which every byte
+ * is used each step, and of whose buffers that percentage fits on the device, as lines
+ * "training_PERCENT% NS" (a step) and "closed_PERCENT% PARTS" (of a million: the time in which
+ * memory moved, calls held).
  *
- * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step is a kernel for each layer
- * forward, one backward (the first also tells the loss) and one that optimises: as many as three times the layers. Beside these there are the input and
- * two buffers that hand gradients back. Of 50 layers that is 253 buffers, 1012 MiB and 150 kernels. Each kernel reads
- * and writes all of its buffers once.
+ * A layer has weights, an activation, a gradient, and two moments, of 4 MiB each. A step is a
+ * kernel for each layer forward, one backward (the first also tells the loss) and one that
+ * optimises: as many as three times the layers. Beside these there are the input and two buffers
+ * that hand gradients back. Of 50 layers that is 253 buffers, 1012 MiB and 150 kernels. Each kernel
+ * reads and writes all of its buffers once.
  *
  * PLACED  seen    Spillway sees what the kernels use
- *         order   the kernels find their buffers in a table on the device, so that all stays where it was allocated
+ *         order   the kernels find their buffers in a table on the device, so that all stays where
+ *                 it was allocated
  *         direct  without Spillway
  * later   the limit falls only when all is allocated and used
  *
- * Before a step is measured it waits until Spillway has found steps (not where SPILLWAY_STEPS is off) and nothing has
- * moved for a while.
+ * Before a step is measured it waits until Spillway has found steps (not where SPILLWAY_STEPS is
+ * off) and nothing has moved for a while.
  */
 #include "tests/bench/control.h"
 #include "tests/bench/measure.h"
@@ -43,8 +46,8 @@ enum {
 };
 
 /*
- * Adds 1 to the first word of each page of up to five buffers: pN, or of number pN in the table. A buffer that is not
- * there is ~0.
+ * Adds 1 to the first word of each page of up to five buffers: pN, or of number pN in the table. A
+ * buffer that is not there is ~0.
  */
 #define USE_BUFFER(n)                                                                           \
 	"ld.param.u64 %d0, [p" n "];\nsetp.eq.u64 %q, %d0, 0xffffffffffffffff;\n@%q bra done" n \

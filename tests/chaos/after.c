@@ -105,8 +105,8 @@ static bool is_of_named(const char *name)
 }
 
 /*
- * Counts the files that belong to neither of the named jobs. Sockets stay for a minute at least, until another process gives
- * memory away.
+ * Counts the files that belong to neither of the named jobs. Sockets stay for a minute at least,
+ * until another process gives memory away.
  */
 static int count_strangers(char *first, size_t size)
 {
@@ -128,7 +128,10 @@ static int count_strangers(char *first, size_t size)
 	return count;
 }
 
-/* A program that nobody named takes away what such programs left that were killed, once their memory is sure to be back. */
+/*
+ * A program that nobody named takes away what such programs left that were killed, once their
+ * memory is sure to be back.
+ */
 static void check_files(void)
 {
 	uint64_t until = monotonic_ns() + PATIENCE_S * 1000000000ull;

@@ -33,7 +33,9 @@ enum { BLOCKS = 48 };
 
 /* One that is free; NULL: there are enough, or enough bytes. It gets a number of its own. */
 struct block *block_new(enum kind kind, size_t size);
-/* Any one that is alive, of these kinds (bits), and not given if it is to be written; NULL: none. */
+/*
+ * Any one that is alive, of these kinds (bits), and not given if it is to be written; NULL: none.
+ */
 struct block *block_any(struct dice *dice, unsigned int kinds, bool to_write);
 #define KINDS_ALL  0xffu
 #define KIND(kind) (1u << (kind))

@@ -1,6 +1,6 @@
 /*
- * The board: one file that the conductor, the workers and the sampler have mapped, so that what a killed worker did and
- * held is known after its death. Each word has one writer.
+ * The board: one file that the conductor, the workers and the sampler have mapped, so that what a
+ * killed worker did and held is known after its death. Each word has one writer.
  */
 #ifndef CHAOS_BOARD_H
 #define CHAOS_BOARD_H
@@ -18,7 +18,10 @@ enum {
 	LINE = 120,
 };
 
-/* fixed: a limit that never changes; moving: one that changes while the job runs, and grows; none: no name, no limit. */
+/*
+ * fixed: a limit that never changes; moving: one that changes while the job runs, and grows; none:
+ * no name, no limit.
+ */
 enum job { JOB_FIXED, JOB_MOVING, JOB_NONE, JOBS };
 extern const char *const job_names[JOBS];
 enum job job_of(int seat);
@@ -39,8 +42,10 @@ struct gift {
 struct seat {
 	_Atomic int pid;
 	_Atomic uint64_t life, step;
-	/* Bytes on the device that no limit refuses, by design: contexts, graphs' memory. Raised before they come, lowered after they
-	 * went. */
+	/*
+	 * Bytes on the device that no limit refuses, by design: contexts, graphs' memory. Raised
+	 * before they come, lowered after they went.
+	 */
 	_Atomic uint64_t unrefused;
 	_Atomic uint64_t operations, verified, refused;
 	_Atomic int has_failed;

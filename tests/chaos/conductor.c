@@ -1,6 +1,6 @@
 /*
- * chaos [--seed N] [--seconds S]: 8 processes in two jobs and in none do random operations while they are stopped, killed and
- * limited; see README.md. Status 0: all was right.
+ * chaos [--seed N] [--seconds S]: 8 processes in two jobs and in none do random operations while
+ * they are stopped, killed and limited; see README.md. Status 0: all was right.
  */
 #include "tests/chaos/conductor.h"
 
@@ -383,7 +383,10 @@ static void make_surroundings(void)
 	put_variable("SOFTGPU_MEMORY", "384M");
 	put_variable("SOFTGPU_QUIET", "1");
 	put_variable("LD_LIBRARY_PATH", "%s/softgpu", conductor.build);
-	/* Processes end with what they have, threads on stacks that they left by being cancelled; the shim is preloaded. */
+	/*
+	 * Processes end with what they have, threads on stacks that they left by being cancelled;
+	 * the shim is preloaded.
+	 */
 	put_variable("ASAN_OPTIONS",
 	             "%s%sverify_asan_link_order=0:detect_leaks=0:use_sigaltstack=0",
 	             options ? options : "", options ? ":" : "");

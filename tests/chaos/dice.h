@@ -1,6 +1,7 @@
 /*
- * Random numbers that depend on where they are drawn alone: the seed, who draws, and at which step. So a process does the
- * same operations with the same numbers each time, whatever happened before and whatever the others do.
+ * Random numbers that depend on where they are drawn alone: the seed, who draws, and at which step.
+ * So a process does the same operations with the same numbers each time, whatever happened before
+ * and whatever the others do.
  */
 #ifndef CHAOS_DICE_H
 #define CHAOS_DICE_H

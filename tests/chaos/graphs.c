@@ -1,4 +1,7 @@
-/* Graphs that are captured, instantiated and launched, then and later, while the memory they are over moves. */
+/*
+ * Graphs that are captured, instantiated and launched, then and later, while the memory they are
+ * over moves.
+ */
 #include "tests/chaos/blocks.h"
 #include "tests/chaos/operations.h"
 

@@ -73,7 +73,10 @@ void do_free(struct dice *dice)
 	block_free(block);
 }
 
-/* The kernel that was just launched may still be at it: the memory is nobody else's before it is done. */
+/*
+ * The kernel that was just launched may still be at it: the memory is nobody else's before it is
+ * done.
+ */
 void do_free_at_work(struct dice *dice)
 {
 	uint32_t term = (uint32_t)roll(dice);
@@ -106,7 +109,10 @@ void do_add(struct dice *dice)
 		block_add(block, term + i, stream);
 }
 
-/* The whole of one is copied over the beginning of the other, which then ends there in what is compared: it is filled anew. */
+/*
+ * The whole of one is copied over the beginning of the other, which then ends there in what is
+ * compared: it is filled anew.
+ */
 void do_copy(struct dice *dice)
 {
 	CUstream stream = any_stream(dice);

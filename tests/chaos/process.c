@@ -1,4 +1,7 @@
-/* Forks, programs started and become, threads that are cancelled, contexts, modules and streams of a moment. */
+/*
+ * Forks, programs started and become, threads that are cancelled, contexts, modules and streams of
+ * a moment.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -145,7 +148,9 @@ static void check_words(CUdeviceptr at, uint32_t term, const char *what)
 		fail("%s: word %zu is %#x, expected %#x", what, wrong, words[wrong], term);
 }
 
-/* A context that ends with the memory it has; and the primary one, which is not to be destroyed so. */
+/*
+ * A context that ends with the memory it has; and the primary one, which is not to be destroyed so.
+ */
 void do_context(struct dice *dice)
 {
 	uint32_t term = (uint32_t)roll(dice);

@@ -1,5 +1,6 @@
 /*
- * A process that reads the software GPU's own books a thousand times a second and holds what each job has against its bound.
+ * A process that reads the software GPU's own books a thousand times a second and holds what each
+ * job has against its bound.
  */
 #ifndef CHAOS_SAMPLER_H
 #define CHAOS_SAMPLER_H

@@ -1,6 +1,7 @@
 /*
- * Live changes: limits, shares, pauses, evictions. The bound of a job is what it may hold in any case: it is raised before a
- * higher limit is set, and lowered once the tool has said that a lower one holds.
+ * Live changes: limits, shares, pauses, evictions. The bound of a job is what it may hold in any
+ * case: it is raised before a higher limit is set, and lowered once the tool has said that a lower
+ * one holds.
  */
 #include "tests/chaos/conductor.h"
 
@@ -127,7 +128,9 @@ bool settings_reaped(pid_t pid, int status)
 		if (changed->pid != pid)
 			continue;
 		changed->pid = 0;
-		/* 1: a process did not follow in time, or there is none: nothing is known to hold. */
+		/*
+		 * 1: a process did not follow in time, or there is none: nothing is known to hold.
+		 */
 		if (!changed->was_killed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
 			give_up("the tool ended with status %#x: see %s", status, changed->output);
 		if (changed->bound && status == 0 && says_it_holds(changed->output)) {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Random programs, twenty seconds of them, from a seed that is printed; see README.md. The same seed is the same operations.
+# Random programs, twenty seconds of them, from a seed that is printed; see README.md. The same seed
+# is the same operations.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,4 +1,7 @@
-/* Physical memory that is made, mapped, mapped elsewhere, exported to other processes and imported from them. */
+/*
+ * Physical memory that is made, mapped, mapped elsewhere, exported to other processes and imported
+ * from them.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -177,8 +180,9 @@ void do_receive(struct dice *dice)
 		return;
 	}
 	/*
-	 * The software GPU counts it for this process from the import on, which is before anybody can know its size and charge or refuse
-	 * it, and for as long as somebody has a descriptor of it, though it may be released by then.
+	 * The software GPU counts it for this process from the import on, which is before anybody
+	 * can know its size and charge or refuse it, and for as long as somebody has a descriptor
+	 * of it, though it may be released by then.
 	 */
 	unrefused_comes(block->size);
 	result = cuMemImportFromShareableHandle(&block->handle, (void *)(uintptr_t)file,

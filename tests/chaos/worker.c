@@ -1,6 +1,7 @@
 /*
- * chaos_worker SEAT LIFE: does random operations on the software GPU, in the working directory of the conductor's board, until
- * it ends by itself or is killed. chaos_worker --plan SEED SEAT LIFE STEPS prints which.
+ * chaos_worker SEAT LIFE: does random operations on the software GPU, in the working directory of
+ * the conductor's board, until it ends by itself or is killed. chaos_worker --plan SEED SEAT LIFE
+ * STEPS prints which.
  */
 #include "tests/chaos/worker.h"
 

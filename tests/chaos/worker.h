@@ -1,5 +1,6 @@
 /*
- * One process of the chaos: what it has, and how it says what is wrong. It knows CUDA, and nothing of Spillway.
+ * One process of the chaos: what it has, and how it says what is wrong. It knows CUDA, and nothing
+ * of Spillway.
  */
 #ifndef CHAOS_WORKER_H
 #define CHAOS_WORKER_H

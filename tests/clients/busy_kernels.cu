@@ -29,8 +29,8 @@ extern "C" __global__ void work(unsigned *done, unsigned loops, unsigned nap_ns)
 }
 
 /*
- * Waits, as an all-reduce does, until the kernels of all ranks have come to the round: each has a word of its own, one in
- * each `apart` words. A launch of one thread.
+ * Waits, as an all-reduce does, until the kernels of all ranks have come to the round: each has a
+ * word of its own, one in each `apart` words. A launch of one thread.
  */
 extern "C" __global__ void meet(volatile unsigned *rounds, unsigned apart, unsigned rank,
                                 unsigned ranks, unsigned round, unsigned nap_ns)

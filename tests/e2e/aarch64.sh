@@ -1,4 +1,5 @@
-# Sourced by the tests of the shim for aarch64, which run it under an emulator of that machine: cross-builds it.
+# Sourced by the tests of the shim for aarch64, which run it under an emulator of that machine:
+# cross-builds it.
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/e2e/elsewhere.sh
 . tests/e2e/elsewhere.sh

@@ -1,7 +1,7 @@
 /*
- * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each answer. Beside it
- * takes and gives back plain memory, so that under a limit some of it finds room later. What it prints must not depend
- * on the limit.
+ * Gives random advice for managed memory, prefetches it and asks for what was advised; prints each
+ * answer. Beside it takes and gives back plain memory, so that under a limit some of it finds room
+ * later. What it prints must not depend on the limit.
  *
  *   advise SEED STEPS
  */

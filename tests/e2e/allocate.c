@@ -1,5 +1,6 @@
 /*
- * allocate [OPTIONS]: takes device memory in a chosen way, fills and verifies every block, frees it.
+ * allocate [OPTIONS]: takes device memory in a chosen way, fills and verifies every block, frees
+ * it.
  *
  *   --api alloc|pitch|async|create|managed   how (alloc)
  *   --mib N --count N                        block size and number (8, 8)
@@ -8,7 +9,8 @@
  *   --until FILE                             each round keeps it until this file is there
  *   --device N                               which device (0)
  *   --look                                   ends with status 3 where the device has not so much
- *   --fork                                   a forked child calls the driver and exits, before the end
+ *   --fork                                   a forked child calls the driver and exits, before the
+ *                                            end
  *
  * Prints per round what cuMemGetInfo says while the memory is held, what pointer queries say of the
  * last block, and how many blocks could not be had. Exit status 1 when a byte was wrong.

@@ -1,7 +1,7 @@
 /*
- * asynchronous [graph LIMIT_FILE]: copies to and from memory that was spilled, in a stream that waits for the host, come
- * back at once and bring the right bytes. graph: a copy that was captured brings them after its memory could have
- * moved, because LIMIT_FILE allows all of it on the device.
+ * asynchronous [graph LIMIT_FILE]: copies to and from memory that was spilled, in a stream that
+ * waits for the host, come back at once and bring the right bytes. graph: a copy that was captured
+ * brings them after its memory could have moved, because LIMIT_FILE allows all of it on the device.
  */
 #include <stdbool.h>
 #include <string.h>

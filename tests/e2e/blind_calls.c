@@ -1,7 +1,7 @@
 /*
- * blind_calls [--init] NAME...: calls each function of the driver with arguments that mean nothing: all zero, then
- * all the address of a page of zeros; each in a process of its own, after cuInit with --init. Prints what it
- * answers, or the signal it ends by, and whether it wrote to the page.
+ * blind_calls [--init] NAME...: calls each function of the driver with arguments that mean nothing:
+ * all zero, then all the address of a page of zeros; each in a process of its own, after cuInit
+ * with --init. Prints what it answers, or the signal it ends by, and whether it wrote to the page.
  */
 #include <dlfcn.h>
 #include <signal.h>

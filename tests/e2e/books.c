@@ -1,9 +1,10 @@
 /*
- * books [open HANDLE|refused]: takes device memory in ways of its own each and gives it back, stopping at each step; or opens
- * what another process shares.
+ * books [open HANDLE|refused]: takes device memory in ways of its own each and gives it back,
+ * stopping at each step; or opens what another process shares.
  *
- * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin: since "begin" the process
- * should hold GROWTH more bytes on the device (-1: whatever the device says), of which Spillway may know SLACK less.
+ * A step is a line "SCENARIO STEP GROWTH SLACK" on stdout, answered by a line on stdin: since
+ * "begin" the process should hold GROWTH more bytes on the device (-1: whatever the device says),
+ * of which Spillway may know SLACK less.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -295,7 +296,9 @@ static void is_usable(CUdeviceptr address)
 	expect("a word", 4711, word);
 }
 
-/* Under a limit of 4 MiB: what can be on the host is, the rest is out of memory, and all goes on. */
+/*
+ * Under a limit of 4 MiB: what can be on the host is, the rest is out of memory, and all goes on.
+ */
 static void refused(void)
 {
 	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,

@@ -1,7 +1,7 @@
 /*
- * calls [NAME...]: calls the entry points of echo_driver.c (all of them without a NAME), each with arguments of
- * its own, which the driver prints; "changed" is added where a call did not answer what the driver answers or
- * changed errno. Linked to the driver as programs are.
+ * calls [NAME...]: calls the entry points of echo_driver.c (all of them without a NAME), each with
+ * arguments of its own, which the driver prints; "changed" is added where a call did not answer
+ * what the driver answers or changed errno. Linked to the driver as programs are.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

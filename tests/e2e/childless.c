@@ -1,6 +1,6 @@
 /*
- * childless: fills and checks 24 MiB of device memory in pieces, and then has no child to wait for, and was told of none;
- * its descriptors are those it began with.
+ * childless: fills and checks 24 MiB of device memory in pieces, and then has no child to wait for,
+ * and was told of none; its descriptors are those it began with.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /*
- * Preloaded: the settable clock is off by as many seconds as the file CLOCK_STEP says, which others change while the program runs.
+ * Preloaded: the settable clock is off by as many seconds as the file CLOCK_STEP says, which others
+ * change while the program runs.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,11 +1,13 @@
 /*
- * closure CASE: does what a program may do and what leaves little time to move memory. Before and after it says so and
- * waits for a line on its input, so that others can ask for a move meanwhile. A call that another thread's waiting
- * depends on must return: no case ends otherwise.
+ * closure CASE: does what a program may do and what leaves little time to move memory. Before and
+ * after it says so and waits for a line on its input, so that others can ask for a move meanwhile.
+ * A call that another thread's waiting depends on must return: no case ends otherwise.
  *
- *   value          a stream waits for a word that the main thread writes once it has used other streams
+ *   value          a stream waits for a word that the main thread writes once it has used other
+ *                  streams
  *   function       a host function waits until the main thread has made more calls
- *   inside         a thread stays inside a copy, behind a stream that waits; the main thread goes on
+ *   inside         a thread stays inside a copy, behind a stream that waits; the main thread goes
+ *                  on
  *   global, thread, relaxed   a capture in that mode stays open, then goes on and is replayed
  *
  * Ends with "ok" when all bytes are as they should be.

@@ -1,6 +1,6 @@
 /*
- * Takes device memory in every way the software GPU has, one after the other. After each step it says what it did and
- * waits for a line on its input, so that others can look at the books.
+ * Takes device memory in every way the software GPU has, one after the other. After each step it
+ * says what it did and waits for a line on its input, so that others can look at the books.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,6 +1,6 @@
 /*
- * crowd seats | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every seat of its segment,
- * or the lock under which one joins. Prints "held".
+ * crowd seats | lock: keeps others out of the job in SPILLWAY_JOB until it is killed: takes every
+ * seat of its segment, or the lock under which one joins. Prints "held".
  */
 #include <signal.h>
 #include <stdio.h>

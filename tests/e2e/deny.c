@@ -1,6 +1,6 @@
 /*
- * deny SYSCALL[=ERROR]... -- COMMAND...: runs COMMAND where the kernel answers these system calls with
- * ERROR (EPERM, ENOSYS, EACCES or EAGAIN; EPERM), as a container's seccomp profile does.
+ * deny SYSCALL[=ERROR]... -- COMMAND...: runs COMMAND where the kernel answers these system calls
+ * with ERROR (EPERM, ENOSYS, EACCES or EAGAIN; EPERM), as a container's seccomp profile does.
  */
 #include <errno.h>
 #include <linux/audit.h>

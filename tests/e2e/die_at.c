@@ -1,6 +1,6 @@
 /*
- * Preloaded: kills the process where a file gets its name: DIE_AT=before or after, at the first renameat() to a name that
- * ends with DIE_NAME.
+ * Preloaded: kills the process where a file gets its name: DIE_AT=before or after, at the first
+ * renameat() to a name that ends with DIE_NAME.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

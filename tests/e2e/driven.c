@@ -8,24 +8,31 @@
  *   sum NAME...                                 over all their bytes
  *   free NAME, free_async NAME                  the error
  *   sync                                        the error
- *   memops NAME, range NAME, ipc NAME           SYNC_MEMOPS of a part, a range handle, an IPC handle: the error
+ *   memops NAME, range NAME, ipc NAME           SYNC_MEMOPS of a part, a range handle, an IPC
+ *                                               handle: the error
  *   tokens NAME                                 P2P tokens: 0
  *   number NAME                                 its BUFFER_ID
- *   describe NAME KIB                           of the address so far in: start and size, as from the beginning of
- *                                               NAME; memory type, device, whether there is a host pointer, managed
+ *   describe NAME KIB                           of the address so far in: start and size, as from
+ *                                               the beginning of NAME; memory type, device, whether
+ *                                               there is a host pointer, managed
  *   info                                        free and total bytes
- *   table NAME OF...                            fills NAME with the addresses of the others; the error
+ *   table NAME OF...                            fills NAME with the addresses of the others; the
+ *                                               error
  *   mix_table NAME COUNT KIB SALT TIMES         kernels over the buffers in a table
- *   graph NAME... | replay TIMES                captures kernels over all of them | launches what was captured
- *   block, unblock                              a stream waits for a word of the host | which is written; the error
+ *   graph NAME... | replay TIMES                captures kernels over all of them | launches what
+ *                                               was captured
+ *   block, unblock                              a stream waits for a word of the host | which is
+ *                                               written; the error
  *   mix_blocked TO FROM SALT                    a kernel behind the wait
  *   resident                                    bytes of the process that are in memory (VmRSS)
- *   context, thread                             makes one more: not current | until the end; the error
+ *   context, thread                             makes one more: not current | until the end; the
+ *                                               error
  *   limit FILE BYTES [LINE...]                  writes a configuration
  *   held                                        bytes on the device, by its own books
  *   rise BYTES                                  as settle, until so many are
  *   try COMMAND...                              once more if it answers an error
- *   settle BYTES                                waits until no more are on the device, by its own books; 0, or 1: too long
+ *   settle BYTES                                waits until no more are on the device, by its own
+ *                                               books; 0, or 1: too long
  */
 #include <fcntl.h>
 #include <pthread.h>

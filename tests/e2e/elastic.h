@@ -23,7 +23,9 @@ static inline void check(CUresult result, const char *call, const char *file, in
 }
 #define CHECK(call) check(call, #call, __FILE__, __LINE__)
 
-/* Of a kernel: its word's place in bytes is %d3, salt is %r4; threads past the last word are done. */
+/*
+ * Of a kernel: its word's place in bytes is %d3, salt is %r4; threads past the last word are done.
+ */
 #define ELASTIC_PLACE                       \
 	"	ld.param.u32 %r1, [words];\n"     \
 	"	ld.param.u32 %r2, [first];\n"     \
@@ -39,11 +41,14 @@ static inline void check(CUresult result, const char *call, const char *file, in
 	"	mul.wide.u32 %d3, %r8, 4;\n"
 
 /*
- * mix(to, from, words, first, stride, salt): of every stride-th word from `first` on, to = to * 1664525 + from + salt;
+ * mix(to, from, words, first, stride, salt): of every stride-th word from `first` on, to = to *
+ * 1664525 + from + salt;
  *     one thread for each
- * mix_table(table, count, words, first, stride, salt): the same in place for `count` buffers whose addresses lie in
+ * mix_table(table, count, words, first, stride, salt): the same in place for `count` buffers whose
+ * addresses lie in
  *     `table`
- * late(to, from, words, go, value): waits until the word `go` is not 0, then of each word to = from + value and
+ * late(to, from, words, go, value): waits until the word `go` is not 0, then of each word to = from
+ * + value and
  *     from = 0xffffffff; one block
  */
 static const char elastic_kernels[] =
@@ -127,7 +132,10 @@ struct elastic {
 	CUfunction mix, mix_table, late;
 };
 
-/* Device 0 with its primary context, current, and the kernels: as text, or where ELASTIC_FAT is set in a fat binary. */
+/*
+ * Device 0 with its primary context, current, and the kernels: as text, or where ELASTIC_FAT is set
+ * in a fat binary.
+ */
 static inline struct elastic elastic_start(void)
 {
 	struct elastic elastic;
@@ -145,7 +153,9 @@ static inline struct elastic elastic_start(void)
 	return elastic;
 }
 
-/* Every stride-th word, so many that the software GPU is done soon; which of them, the salt says. */
+/*
+ * Every stride-th word, so many that the software GPU is done soon; which of them, the salt says.
+ */
 static inline CUresult elastic_mix(const struct elastic *elastic, CUdeviceptr to, CUdeviceptr from,
                                    size_t bytes, uint32_t salt, CUstream stream)
 {

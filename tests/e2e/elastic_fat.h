@@ -1,6 +1,7 @@
 /*
- * The kernels of elastic.h as a fat binary: their text, for the software GPU, and a cubin without code, whose sections
- * .nv.info say of mix and mix_table how large their parameters are, as ptxas writes them.
+ * The kernels of elastic.h as a fat binary: their text, for the software GPU, and a cubin without
+ * code, whose sections .nv.info say of mix and mix_table how large their parameters are, as ptxas
+ * writes them.
  */
 #ifndef SPILLWAY_ELASTIC_FAT_H
 #define SPILLWAY_ELASTIC_FAT_H

@@ -1,5 +1,5 @@
-# Sourced by the tests of another architecture or C library: builds small programs and drivers for it, and checks
-# there what the shim does everywhere. The test gives
+# Sourced by the tests of another architecture or C library: builds small programs and drivers for
+# it, and checks there what the shim does everywhere. The test gives
 #   there_cc        the compiler for it, in words
 #   there_shim      what is preloaded
 #   $scratch/there  a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM there
@@ -60,8 +60,8 @@ cuNoSuchThing: none, said" "$out"
 	has "$1: cuGetProcAddress" "$out" "cuNoSuchThing@3020: none"
 }
 
-# A limit is held, memory beyond it is charged to the host, and both follow `spillway set` while the program runs;
-# the tool of this machine reads the books that were written there.
+# A limit is held, memory beyond it is charged to the host, and both follow `spillway set` while the
+# program runs; the tool of this machine reads the books that were written there.
 check_limit() {
 	job=$2
 	mkfifo "$scratch/$job"

@@ -1,12 +1,11 @@
 /*
  * entry NAME...: opens the driver under each name as programs do and says which library answers:
- * "NAME: shim" or "NAME: driver", or "NAME: none" when there is none and dlerror() says so. The NAMEs
- * are opened one after the other, and stay open. A NAME may be prefixed by how it is opened: noload:,
- * deepbind:, global:, nomode: (an invalid mode), base: and new: (dlmopen into the first or into a new
- * namespace); or be "self" for dlopen(NULL), "default" for RTLD_DEFAULT, "next" for RTLD_NEXT.
- * --symbol NAME..., --symbol-in FILE NAME...: the same for the symbols of one library; NAME@VERSION is
- * looked up by dlvsym.
- * --gpa NAME@VERSION...: what cuGetProcAddress hands out.
+ * "NAME: shim" or "NAME: driver", or "NAME: none" when there is none and dlerror() says so. The
+ * NAMEs are opened one after the other, and stay open. A NAME may be prefixed by how it is opened:
+ * noload:, deepbind:, global:, nomode: (an invalid mode), base: and new: (dlmopen into the first or
+ * into a new namespace); or be "self" for dlopen(NULL), "default" for RTLD_DEFAULT, "next" for
+ * RTLD_NEXT. --symbol NAME..., --symbol-in FILE NAME...: the same for the symbols of one library;
+ * NAME@VERSION is looked up by dlvsym. --gpa NAME@VERSION...: what cuGetProcAddress hands out.
  * --init: the answer of cuInit, cuDriverGetVersion and cuDeviceGetCount.
  */
 #include <cuda.h>

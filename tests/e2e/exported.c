@@ -1,8 +1,10 @@
 /*
- * exported CASE: programs that make memory, give it to others and let it go, in the orders that NCCL, vLLM and careless
- * programs do. They know nothing of Spillway. Where LOOK names a program it is run with a word that says where we are.
+ * exported CASE: programs that make memory, give it to others and let it go, in the orders that
+ * NCCL, vLLM and careless programs do. They know nothing of Spillway. Where LOOK names a program it
+ * is run with a word that says where we are.
  *
- *   give PATH PIECES       gives so many pieces of 20 MiB, as descriptors, to who connects to the socket PATH
+ *   give PATH PIECES       gives so many pieces of 20 MiB, as descriptors, to who connects to the
+ *                          socket PATH
  *   take PATH PIECES       takes and maps as many of them as it may, and says how many that were
  */
 #define __CUDA_API_VERSION_INTERNAL
@@ -208,7 +210,9 @@ static void drop(const struct piece *piece, size_t size)
 
 /* --- imported, then released by its owner --- */
 
-/* The software GPU sees that a descriptor was closed when its process makes memory the next time. */
+/*
+ * The software GPU sees that a descriptor was closed when its process makes memory the next time.
+ */
 static void see_closed(void)
 {
 	struct piece piece;

@@ -1,9 +1,10 @@
 /*
- * free waits|deferred: frees memory that a kernel still uses, allocates as much again and writes it at once. The kernel,
- * on the legacy stream or on another, reads and then overwrites the freed memory after that. What it computed and what
- * the new memory holds must be right.
+ * free waits|deferred: frees memory that a kernel still uses, allocates as much again and writes it
+ * at once. The kernel, on the legacy stream or on another, reads and then overwrites the freed
+ * memory after that. What it computed and what the new memory holds must be right.
  *
- *   waits      the call waits for the kernel, as the driver's does: the kernel ends 200 ms after it began
+ *   waits      the call waits for the kernel, as the driver's does: the kernel ends 200 ms after it
+ *              began
  *   deferred   the call returns while the kernel waits for this very thread
  *
  * Ends with "ok".
@@ -39,7 +40,10 @@ static bool holds(CUdeviceptr memory, size_t size, uint32_t value)
 	return differ == 0;
 }
 
-/* Allocates as much as was freed and writes it; on a stream of its own where the kernel still waits. */
+/*
+ * Allocates as much as was freed and writes it; on a stream of its own where the kernel still
+ * waits.
+ */
 static CUdeviceptr again(size_t size, CUstream stream, bool async)
 {
 	CUdeviceptr memory;

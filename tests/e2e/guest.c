@@ -1,6 +1,6 @@
 /*
- * guest STEP...: a program that does to itself, around its use of the driver, what programs do: takes
- * or closes every descriptor, runs out of memory. A line per step that has something to say.
+ * guest STEP...: a program that does to itself, around its use of the driver, what programs do:
+ * takes or closes every descriptor, runs out of memory. A line per step that has something to say.
  *
  *   version init context     the first calls of the driver
  *   alloc:MIB:COUNT free     blocks of device memory, until COUNT or one is refused; all given back
@@ -8,9 +8,11 @@
  *   nofile:N as:MIB          limits: descriptors; address space above what is in use now
  *   take release             every descriptor that can be had; given back
  *   close                    everything above stderr, as daemons do
- *   own:inotify own:other    inotify descriptors, or files and pipes, of its own in place of what was closed
+ *   own:inotify own:other    inotify descriptors, or files and pipes, of its own in place of what
+ *                            was closed
  *   check                    that nobody read, wrote or closed any of them
- *   fds threads files        how many descriptors and threads there are, and mappings of Spillway's files
+ *   fds threads files        how many descriptors and threads there are, and mappings of Spillway's
+ *                            files
  *   loaded                   whether the process is set-uid, and whether the shim is in it
  *   wait:PATH                makes the folder PATH, goes on when a line comes on stdin
  */

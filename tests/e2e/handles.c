@@ -1,6 +1,7 @@
 /*
- * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line; then asks everything that can be asked
- * of handles and mappings, wrongly as well, and prints each answer. They are the same wherever the memory is.
+ * handles: needs two devices. Makes physical memory and maps it, says "ready" and waits for a line;
+ * then asks everything that can be asked of handles and mappings, wrongly as well, and prints each
+ * answer. They are the same wherever the memory is.
  */
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /*
- * An injection library: what the driver loads in cuInit, and which calls the driver by the program's names; built
- * with INSIDE_CALLS, in the midst of the program's calls too, as profilers do.
+ * An injection library: what the driver loads in cuInit, and which calls the driver by the
+ * program's names; built with INSIDE_CALLS, in the midst of the program's calls too, as profilers
+ * do.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * ipc CASE: one process gives memory to another by cuIpcGetMemHandle, as programs do that know nothing of Spillway. The
- * child, forked before either touches the driver, gives; the parent opens.
+ * ipc CASE: one process gives memory to another by cuIpcGetMemHandle, as programs do that know
+ * nothing of Spillway. The child, forked before either touches the driver, gives; the parent opens.
  *
  *   give FILE      writes a handle there and waits to be killed
  *   open FILE      prints what opening it answers
@@ -175,7 +175,10 @@ static unsigned int descriptors(void)
 	return count;
 }
 
-/* Returns whether the shim's helper thread has begun to watch files, which may be after cuInit() has returned. */
+/*
+ * Returns whether the shim's helper thread has begun to watch files, which may be after cuInit()
+ * has returned.
+ */
 static bool watches_files(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -191,7 +194,9 @@ static bool watches_files(void)
 	return found;
 }
 
-/* Counts the descriptors that stay: other threads of the process may have a file open for a moment. */
+/*
+ * Counts the descriptors that stay: other threads of the process may have a file open for a moment.
+ */
 static unsigned int lasting_descriptors(void)
 {
 	unsigned int least;
@@ -698,8 +703,8 @@ static void give_one(void)
 }
 
 /*
- * What cannot be waited for while a stream is captured is refused where the driver refuses it; where it does not, it
- * goes afterwards, and the capture is none the worse.
+ * What cannot be waited for while a stream is captured is refused where the driver refuses it;
+ * where it does not, it goes afterwards, and the capture is none the worse.
  */
 static void captured(void)
 {

@@ -2,8 +2,8 @@
  * What is the driver's or the program's to decide, as lines to compare with and without Spillway:
  *
  *   judged peer    memory is freed while the other device's context still copies from it
- *   judged sizes   sizes no device has, pools that the program bounds, frees in stream order of what was not
- *                  allocated so
+ *   judged sizes   sizes no device has, pools that the program bounds, frees in stream order of
+ *                  what was not allocated so
  */
 #include <cuda.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * A library that keeps CUDA objects until its destructor runs, and frees them then: after Spillway's, and
- * after the driver's where it is unloaded first. Writes "late:" and the answers to stderr.
+ * A library that keeps CUDA objects until its destructor runs, and frees them then: after
+ * Spillway's, and after the driver's where it is unloaded first. Writes "late:" and the answers to
+ * stderr.
  */
 #include <stdio.h>
 

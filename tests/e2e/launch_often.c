@@ -1,4 +1,7 @@
-/* launch_often N: launches N kernels in rows of 40, waiting after each row; of as many kinds as a step may have. */
+/*
+ * launch_often N: launches N kernels in rows of 40, waiting after each row; of as many kinds as a
+ * step may have.
+ */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

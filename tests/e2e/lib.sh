@@ -12,8 +12,8 @@ scratch=${TMPDIR:?set by tests/run}
 SOFTGPU_STATE_DIR=$scratch/softgpu
 export SOFTGPU_STATE_DIR
 mkdir -p "$SOFTGPU_STATE_DIR"
-# A context's memory counts against a limit. In tests a limit is what the program's own memory may be, unless they say
-# otherwise.
+# A context's memory counts against a limit. In tests a limit is what the program's own memory may
+# be, unless they say otherwise.
 : "${SOFTGPU_CONTEXT_MEMORY:=0}"
 export SOFTGPU_CONTEXT_MEMORY
 
@@ -22,7 +22,8 @@ fail() {
 	exit 1
 }
 
-# under_shim COMMAND...: on the software GPU, preloaded without the tool; where elsewhere.sh says, if it does.
+# under_shim COMMAND...: on the software GPU, preloaded without the tool; where elsewhere.sh says,
+# if it does.
 under_shim() {
 	if [ -n "${ELSEWHERE:-}" ]; then
 		"$ELSEWHERE" "$@"
@@ -31,7 +32,8 @@ under_shim() {
 	fi
 }
 
-# run_here SCRIPT: makes a script that runs a program on this machine: SCRIPT DRIVER_FOLDER PRELOAD PROGRAM...
+# run_here SCRIPT: makes a script that runs a program on this machine: SCRIPT DRIVER_FOLDER PRELOAD
+# PROGRAM...
 # THERE_DEBUG: file for the loader's bindings
 run_here() {
 	cat >"$1" <<'END'
@@ -89,8 +91,9 @@ pid_of() {
 	"$spillway" stat "$1" --json | sed 's/.*"processes":\[{"pid":\([0-9]*\),.*/\1/'
 }
 
-# undisturbed COMMAND...: again, where the command says that a time is off, as it may be on a busy machine: a kernel that was
-# held up there had the device all the while. What is off each time is wrong, and so is at once whatever else fails.
+# undisturbed COMMAND...: again, where the command says that a time is off, as it may be on a busy
+# machine: a kernel that was held up there had the device all the while. What is off each time is
+# wrong, and so is at once whatever else fails.
 undisturbed() {
 	for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		verdict=0

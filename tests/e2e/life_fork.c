@@ -7,8 +7,8 @@
  *   own            children of a parent without CUDA use it: a slot each; one outlives its parent
  *   busy           children of a process whose threads are inside the driver: none hangs
  *
- * HOW: fork, raw (the system call, past pthread_atfork), shared (vfork's child, which should not exit
- * by exit(), but programs do). LIFE_NO_WIPE=1: as on a kernel without MADV_WIPEONFORK.
+ * HOW: fork, raw (the system call, past pthread_atfork), shared (vfork's child, which should not
+ * exit by exit(), but programs do). LIFE_NO_WIPE=1: as on a kernel without MADV_WIPEONFORK.
  */
 #include "tests/e2e/life.h"
 
@@ -281,7 +281,10 @@ static void use_own_cuda(int reports, int ends)
 	exit(0);
 }
 
-/* Children with CUDA of a parent without: three of this process's, one of a process that dies first. */
+/*
+ * Children with CUDA of a parent without: three of this process's, one of a process that dies
+ * first.
+ */
 static void own(void)
 {
 	int reports[2], ends[2], version;

@@ -1,10 +1,12 @@
 /*
- * life_leave HOW: a process with all of its job's 16 MiB, queued kernels and threads that launch, ends.
+ * life_leave HOW: a process with all of its job's 16 MiB, queued kernels and threads that launch,
+ * ends.
  *
  *   return exit _exit quick_exit abort thread handler kill    exit status 7 where it has one
  *   exec exec-thread    becomes a program that needs the same memory, and then exits with 7
  *   after               that program
- *   late FILE           exits while a library (FILE, or already there: -) frees objects in its destructor
+ *   late FILE           exits while a library (FILE, or already there: -) frees objects in its
+ *                       destructor
  *   close               closes the driver's library more often than it opened it
  *   spawn               children by every way but fork, with and without CUDA; exec that fails
  */

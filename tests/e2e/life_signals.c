@@ -5,8 +5,8 @@
  *   storm      signals interrupt calls all the time, with and without SA_RESTART
  *   errno      each call leaves errno as it was, or says that it does not; a line per call
  *   setxid     setting one's user number reaches every thread
- *   stop       another process of the job, LIFE_HOLDER, is stopped: while it holds the segment's lock an
- *              allocation is refused in time, and everything goes on when it is continued
+ *   stop       another process of the job, LIFE_HOLDER, is stopped: while it holds the segment's
+ *              lock an allocation is refused in time, and everything goes on when it is continued
  */
 #include "tests/e2e/life.h"
 

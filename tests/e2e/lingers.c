@@ -1,4 +1,7 @@
-/* A library whose destructor waits until the file that LINGERS names is gone, as one that saves a model would. */
+/*
+ * A library whose destructor waits until the file that LINGERS names is gone, as one that saves a
+ * model would.
+ */
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>

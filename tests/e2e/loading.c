@@ -1,6 +1,6 @@
 /*
- * A library that calls the driver as it is loaded, when another thread (LOADING_WAIT: a descriptor that
- * says so, by a byte) is about to call it for the first time.
+ * A library that calls the driver as it is loaded, when another thread (LOADING_WAIT: a descriptor
+ * that says so, by a byte) is about to call it for the first time.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,7 @@
-/* An auditor (LD_AUDIT): every object and every binding passes through it, in a namespace of its own. */
+/*
+ * An auditor (LD_AUDIT): every object and every binding passes through it, in a namespace of its
+ * own.
+ */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdint.h>

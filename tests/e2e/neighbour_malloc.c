@@ -1,6 +1,7 @@
 /*
- * An allocator in place of glibc's, as jemalloc and tcmalloc are: every block bears a mark, and freeing what
- * was not allocated here, or twice, ends the process with a line. At exit it says on stderr how many were made.
+ * An allocator in place of glibc's, as jemalloc and tcmalloc are: every block bears a mark, and
+ * freeing what was not allocated here, or twice, ends the process with a line. At exit it says on
+ * stderr how many were made.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +19,9 @@
 
 enum { ALIGNMENT = 16, ARENA = 1 << 30 };
 
-/* Just before the address that is handed out. Blocks are not used again: a late use finds its mark. */
+/*
+ * Just before the address that is handed out. Blocks are not used again: a late use finds its mark.
+ */
 struct head {
 	uint64_t size, mark;
 };

@@ -1,6 +1,7 @@
 /*
- * Another library that is preloaded and stands before the driver: it wraps dlopen and cuMemAlloc_v2, each by
- * the next one of that name, and says at exit on stderr how often it was called.
+ * Another library that is preloaded and stands before the driver: it wraps dlopen and
+ * cuMemAlloc_v2, each by the next one of that name, and says at exit on stderr how often it was
+ * called.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,15 +1,18 @@
 /*
- * nvml [OPTIONS] [NAME...]: asks NVML for the memory of every device, as nvidia-smi does. Linked to NVML when built with
- * LINKED; else it opens each NAME (libnvidia-ml.so.1) and asks that. A NAME may be prefixed by noload: or global:.
+ * nvml [OPTIONS] [NAME...]: asks NVML for the memory of every device, as nvidia-smi does. Linked to
+ * NVML when built with LINKED; else it opens each NAME (libnvidia-ml.so.1) and asks that. A NAME
+ * may be prefixed by noload: or global:.
  *
  *   --watch SECONDS  asks the last NAME again and again until it is killed, or so long
- *   --cost           after it was asked once, reads what /proc/self/io counts for 1000 questions: per question
+ *   --cost           after it was asked once, reads what /proc/self/io counts for 1000 questions:
+ *                    per question
  *   --cuda           initialises CUDA first
  *   --fork           a forked child asks, too
  *   --errors         what wrong parameters answer
  *   --inside         what NVML says when it asks itself (nvml_fake.c)
  *
- * Prints per NAME whose functions answer, or what dlerror() says; per device and query "INDEX total=N used=N free=N".
+ * Prints per NAME whose functions answer, or what dlerror() says; per device and query "INDEX
+ * total=N used=N free=N".
  */
 #include <dlfcn.h>
 #include <limits.h>

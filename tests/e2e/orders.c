@@ -1,9 +1,10 @@
 /*
  * orders: what other hardware asks of memory, of memory that moves.
  *
- *   orders [host]     CU_POINTER_ATTRIBUTE_SYNC_MEMOPS can be set and is kept; BUFFER_ID is the allocation's;
- *                     host: of memory that is there
- *   orders forms      forms of calls that take memory and are newer than CUDA 13.0: which of them there are
+ *   orders [host]     CU_POINTER_ATTRIBUTE_SYNC_MEMOPS can be set and is kept; BUFFER_ID is the
+ *                     allocation's; host: of memory that is there
+ *   orders forms      forms of calls that take memory and are newer than CUDA 13.0: which of them
+ *                     there are
  */
 #include <pthread.h>
 #include <stdbool.h>

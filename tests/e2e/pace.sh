@@ -16,7 +16,8 @@ judged() {
 	return $rc
 }
 
-# held_by OUTPUT [VARIABLE=VALUE...]: percent of the device's time that was held while that load ran, in whole points
+# held_by OUTPUT [VARIABLE=VALUE...]: percent of the device's time that was held while that load
+# ran, in whole points
 held_by() {
 	from=$(field start_ns "$1") to=$(field stop_ns "$1")
 	shift

@@ -1,6 +1,6 @@
 /*
- * peers: two devices that reach each other's memory in every way, each answer a line: the transcript is
- * to be the same whoever stands between the program and the driver.
+ * peers: two devices that reach each other's memory in every way, each answer a line: the
+ * transcript is to be the same whoever stands between the program and the driver.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

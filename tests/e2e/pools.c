@@ -1,7 +1,8 @@
 /*
- * pools: memory of pools in stream order. Each line says what was asked and how it was answered, the same on any driver.
- * With "churn" as argument four threads have and give back memory of a pool. With "moves" it fills memory of a pool,
- * looks at it for each byte of input, and says whether it stayed right. With "peer" a second device uses it.
+ * pools: memory of pools in stream order. Each line says what was asked and how it was answered,
+ * the same on any driver. With "churn" as argument four threads have and give back memory of a
+ * pool. With "moves" it fills memory of a pool, looks at it for each byte of input, and says
+ * whether it stayed right. With "peer" a second device uses it.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -293,7 +294,10 @@ static void ask_destroyed(void)
 	say("memory outlives its pool", cuStreamSynchronize(one));
 }
 
-/* Many sizes and streams: each piece holds what was put there until it is freed, and the next has its own. */
+/*
+ * Many sizes and streams: each piece holds what was put there until it is freed, and the next has
+ * its own.
+ */
 static long churn(unsigned int seed)
 {
 	enum { LIVE = 24, ROUNDS = 600 };
@@ -376,7 +380,10 @@ static void fill_and_look(void)
 	say("wrong words", wrong);
 }
 
-/* Another device that has rights to a pool reaches what it gives out, whether it was given out before or after. */
+/*
+ * Another device that has rights to a pool reaches what it gives out, whether it was given out
+ * before or after.
+ */
 static void ask_peer(void)
 {
 	CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

@@ -1,4 +1,5 @@
-# Sourced by the tests of cuGetProcAddress: what it hands out under the shim against the driver's own answers.
+# Sourced by the tests of cuGetProcAddress: what it hands out under the shim against the driver's
+# own answers.
 # shellcheck shell=sh disable=SC2034
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -8,9 +9,9 @@ requests=tests/e2e/data/cudart_requests.tsv
 nm "$build/lib/libspillway.so" | sed -n 's/^[0-9a-f]* t hook_\([A-Za-z0-9_]*\)$/\1/p' | LC_ALL=C sort -u >"$scratch/hooked"
 [ "$(wc -l <"$scratch/hooked")" -gt 200 ] || fail "only $(wc -l <"$scratch/hooked") hooks were found in the shim"
 
-# compare NAME DRIVER SHIM: two files of answers, without and with the shim. Every pointer must be what we export as
-# exactly the symbol the driver gave (what dlsym finds, as with the driver), or the driver's own where nothing
-# is hooked; all else must be equal.
+# compare NAME DRIVER SHIM: two files of answers, without and with the shim. Every pointer must be
+# what we export as exactly the symbol the driver gave (what dlsym finds, as with the driver), or
+# the driver's own where nothing is hooked; all else must be equal.
 compare() {
 	awk -v where="$1" '
 		FILENAME == ARGV[1] { hooked[$1] = 1; next }

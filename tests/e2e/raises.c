@@ -1,10 +1,11 @@
 /*
- * raises JOB CHANGES SEED: sets the memory limit of a running job again and again, by its override, and compares what the
- * software GPU has given to processes with what may be there, as often as it can: no more than the limit from when all of
- * the job's processes say that it is held, and no more than the higher one from when that is written.
+ * raises JOB CHANGES SEED: sets the memory limit of a running job again and again, by its override,
+ * and compares what the software GPU has given to processes with what may be there, as often as it
+ * can: no more than the limit from when all of the job's processes say that it is held, and no more
+ * than the higher one from when that is written.
  *
- * Prints how many raises and lowerings there were, how often it looked, and the most that was beyond. Status 1: something
- * was.
+ * Prints how many raises and lowerings there were, how often it looked, and the most that was
+ * beyond. Status 1: something was.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -122,7 +123,10 @@ int main(int argc, char **argv)
 	wait_until_held(argv[1], now, view);
 	pthread_create(&sampler, NULL, sample, NULL);
 	for (long i = 0; i < changes; i++) {
-		/* None comes twice: who still follows the same one from before would be taken to follow this. */
+		/*
+		 * None comes twice: who still follows the same one from before would be taken to
+		 * follow this.
+		 */
 		uint64_t next =
 		    LEAST_MIB * MIB + (uint64_t)rand_r(&seed) % ((MOST_MIB - LEAST_MIB) * MIB);
 

@@ -1,10 +1,12 @@
-# Sourced by the tests of NVIDIA's own driver libraries: every symbol, every address of cuGetProcAddress, what
-# they lack, and whom their internal calls reach. The test gives
-#   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the loader's debug output
+# Sourced by the tests of NVIDIA's own driver libraries: every symbol, every address of
+# cuGetProcAddress, what they lack, and whom their internal calls reach. The test gives
+#   there        a script: there DRIVER_FOLDER PRELOAD PROGRAM... runs PROGRAM; THERE_DEBUG: the
+#                loader's debug output
 #   there_shim   what is preloaded
 #   addresses, entry, blind   proc_addresses.c, entry.c and blind_calls.c, built for that machine
 #
-# The libraries are Debian's packages (non-free), unpacked into the build folder and never part of Spillway.
+# The libraries are Debian's packages (non-free), unpacked into the build folder and never part of
+# Spillway.
 # shellcheck shell=sh disable=SC2154
 # shellcheck source=tests/e2e/proc_address.sh
 . tests/e2e/proc_address.sh
@@ -15,8 +17,8 @@ sed -n 's/^\(FUNCTION\|OBJECT\)(\([A-Za-z0-9_]*\),.*/\2/p' shim/entry_points.h |
 with() { timeout -k 1 60 "$there" "$folder" "$there_shim" "$@"; }
 without() { timeout -k 1 60 "$there" "$folder" "" "$@"; }
 
-# check_driver NAME FILE: a driver library behind the shim. What it has that shim/entry_points.h does not know, as a
-# newer one may, is in $scratch/unknown; cuGetProcAddress must pass it through.
+# check_driver NAME FILE: a driver library behind the shim. What it has that shim/entry_points.h
+# does not know, as a newer one may, is in $scratch/unknown; cuGetProcAddress must pass it through.
 check_driver() {
 	name=$1 folder=$(dirname "$2")
 	nm -D --defined-only "$2" | awk '{ print $3 }' | LC_ALL=C sort | comm -23 - "$scratch/known" >"$scratch/unknown"
@@ -35,8 +37,9 @@ check_driver() {
 
 	same "$name: cuInit and others" "$(without "$entry" --init)" "$(with "$entry" --init)"
 
-	# Its internal calls stay inside: it looks none of its own names up, and of ours it gets dlopen and dlmopen, which go on
-	# to glibc's. (Linked -Bsymbolic, it has no such reference at all.)
+	# Its internal calls stay inside: it looks none of its own names up, and of ours it gets
+	# dlopen and dlmopen, which go on to glibc's. (Linked -Bsymbolic, it has no such reference
+	# at all.)
 	THERE_DEBUG=$scratch/bindings with "$entry" --init >/dev/null
 	cat "$scratch"/bindings.* | sed -n "s,.*binding file $folder/libcuda\.so[^ ]* \[0\] to \(.*\) \[0\].*symbol .\([^']*\)'.*,\1 \2,p" >"$scratch/bound"
 	rm "$scratch"/bindings.*
@@ -58,8 +61,8 @@ check_driver() {
 	echo "$name: $(wc -l <"$scratch/has") functions; $(wc -l <"$scratch/requests") addresses, $hooked of them hooks"
 }
 
-# check_blind NAME FILE [--init]: every function answers nonsense as it does without us, before or after a cuInit that
-# finds no GPU
+# check_blind NAME FILE [--init]: every function answers nonsense as it does without us, before or
+# after a cuInit that finds no GPU
 check_blind() {
 	name=$1 library=$2 folder=$(dirname "$2")
 	shift 2

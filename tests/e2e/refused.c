@@ -1,10 +1,12 @@
 /*
- * refused: destroys what the driver does not destroy, and looks at what is left: the device's own context, which goes by
- * release and reset alone, from this thread and another; a context that is gone; the default pool. Then one context goes
- * with memory in it, and the device's own one is reset.
+ * refused: destroys what the driver does not destroy, and looks at what is left: the device's own
+ * context, which goes by release and reset alone, from this thread and another; a context that is
+ * gone; the default pool. Then one context goes with memory in it, and the device's own one is
+ * reset.
  *
- * Prints what each call answered and whether all bytes are what they were: the same with and without Spillway. With "hold"
- * it stops before each destruction that is not refused, and after it, for a line on stdin.
+ * Prints what each call answered and whether all bytes are what they were: the same with and
+ * without Spillway. With "hold" it stops before each destruction that is not refused, and after it,
+ * for a line on stdin.
  */
 #include "tests/e2e/elastic.h"
 
@@ -14,7 +16,9 @@
 
 enum { BLOCKS = 5 };
 
-/* On the device, beyond a small limit, in a slab, in stream order, freed in stream order and kept. */
+/*
+ * On the device, beyond a small limit, in a slab, in stream order, freed in stream order and kept.
+ */
 static const size_t sizes[BLOCKS] = {8 * (size_t)MIB, 24 * (size_t)MIB, 1000, 4 * (size_t)MIB,
                                      4 * (size_t)MIB};
 static CUdeviceptr blocks[BLOCKS];

@@ -1,7 +1,7 @@
 /*
- * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at random between LEAST
- * and MOST bytes, the LINEs behind it, again and again after so many milliseconds, until it is killed. A whole file at a
- * time, as an editor does it.
+ * restless FILE LEAST MOST MILLISECONDS [LINE...]: writes a configuration with a memory limit at
+ * random between LEAST and MOST bytes, the LINEs behind it, again and again after so many
+ * milliseconds, until it is killed. A whole file at a time, as an editor does it.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 # Every tests/e2e/test_*.sh runs from the root of the repository with BUILD in its environment.
 e2e_tests := $(sort $(wildcard tests/e2e/test_*.sh))
-# Of these, what downloads packages: other C libraries, NVIDIA's drivers, another machine's libraries.
+# Of these, what downloads packages: other C libraries, NVIDIA's drivers, another machine's
+# libraries.
 e2e_download_tests := $(shell grep -lE 'fetch-deb|aarch64\.sh$$' $(e2e_tests))
 e2e_tests := $(filter-out $(e2e_download_tests),$(e2e_tests))
 program_tests += $(e2e_download_tests)
@@ -12,7 +13,8 @@ life_tools := $(addprefix $(BUILD)/tests/e2e/,syscalls hold_lock late.so loading
 # Of tests/e2e/test_place_*.sh: programs, and libraries that are loaded beside us.
 guests := $(addprefix $(BUILD)/tests/e2e/,guest peers)
 neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so audit.so)
-# Of tests/e2e/test_runtimes.sh: runtime libraries of one CUDA version, with one kind of default stream.
+# Of tests/e2e/test_runtimes.sh: runtime libraries of one CUDA version, with one kind of default
+# stream.
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
 # Of tests/e2e/test_nvml.sh.
 nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnvidia-ml.so.1)
@@ -28,7 +30,8 @@ $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/h
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(inih_libs) -ldl -lrt
 
-# Start programs in the places of tests/e2e/test_place_*.sh, or watch them, or disturb them; not ours to sanitize.
+# Start programs in the places of tests/e2e/test_place_*.sh, or watch them, or disturb them; not
+# ours to sanitize.
 $(BUILD)/tests/e2e/deny $(BUILD)/tests/e2e/restless $(BUILD)/tests/e2e/syscalls: $(BUILD)/%: %.c
 	$(call say,LD)
 	@mkdir -p $(@D)

@@ -1,5 +1,6 @@
 /*
- * seats CASE: what a program may do while one of its launches is held back, or around one; prints "ok".
+ * seats CASE: what a program may do while one of its launches is held back, or around one; prints
+ * "ok".
  *
  * With SPILLWAY_SHARE=0.1 a launch sleeps for twenty seconds and more in its seat; meanwhile
  *   return exit quick_exit pthread_exit   the process ends, with status 7
@@ -203,7 +204,10 @@ static void launch_what_is_needed(void)
 	CHECK(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
 	CHECK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
 	for (int i = 0; i < ROUNDS; i++) {
-		/* The first stream ends when the second has been launched into, and both wait for each other's past. */
+		/*
+		 * The first stream ends when the second has been launched into, and both wait for
+		 * each other's past.
+		 */
 		CHECK(launch(function, first));
 		CHECK(cuLaunchHostFunc(first, wait_for, &needed));
 		CHECK(launch(function, first));

@@ -1,6 +1,7 @@
 /*
- * static_tls FOLDER LIBRARY...: opens the libraries of the folder, which want their thread-local memory beside that of the program's
- * start, until no room for that is left; then each LIBRARY, and says whether that worked, and what cuInit answers in the first.
+ * static_tls FOLDER LIBRARY...: opens the libraries of the folder, which want their thread-local
+ * memory beside that of the program's start, until no room for that is left; then each LIBRARY, and
+ * says whether that worked, and what cuInit answers in the first.
  */
 #include <dlfcn.h>
 #include <stdio.h>

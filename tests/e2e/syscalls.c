@@ -1,7 +1,7 @@
 /*
- * syscalls FILE COMMAND...: runs COMMAND and writes to FILE one line per system call of it and of its
- * children: "open PATH", "shared mapping", "private mapping", "timed wait" (by futex) or the call's number. Exit status:
- * the command's; 77 where programs must not be traced.
+ * syscalls FILE COMMAND...: runs COMMAND and writes to FILE one line per system call of it and of
+ * its children: "open PATH", "shared mapping", "private mapping", "timed wait" (by futex) or the
+ * call's number. Exit status: the command's; 77 where programs must not be traced.
  *
  * TRACED_PRELOAD is the command's LD_PRELOAD, so that this program runs without.
  */

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The shim for aarch64, cross-built, does there what it does here: run under an emulator of that machine.
+# The shim for aarch64, cross-built, does there what it does here: run under an emulator of that
+# machine.
 set -eu
 # shellcheck source=tests/e2e/aarch64.sh
 . tests/e2e/aarch64.sh
@@ -20,7 +21,8 @@ check_names aarch64
 check_limit aarch64 limit-aarch64
 elsewhere tests/e2e/test_entry_runpath.sh
 
-# The trampolines have landing pads and say so: the emulated processor stops a jump to any other place (BTI).
+# The trampolines have landing pads and say so: the emulated processor stops a jump to any other
+# place (BTI).
 there_build "$built/libtrampolines.so" tests/e2e/trampolines_alone.c "$cross/shim/trampolines.o" -I. -shared -fPIC \
 	-fvisibility=hidden -nostartfiles -mbranch-protection=standard -Wl,-soname,libcuda.so.1 -ldl
 has "note of the trampolines" "$(readelf -nW "$built/libtrampolines.so")" "BTI"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a program advises for managed memory reads back as without us, whatever the limit holds back: random advice,
-# prefetches and questions, directly and under limits, answer by answer.
+# What a program advises for managed memory reads back as without us, whatever the limit holds back:
+# random advice, prefetches and questions, directly and under limits, answer by answer.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

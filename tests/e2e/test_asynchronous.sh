@@ -1,7 +1,8 @@
 #!/bin/sh
-# Asynchronous copies of memory that was spilled stay asynchronous, although the driver takes such memory for the host's
-# and would wait: a stream that waits for the host's next step does not hold the host up. A copy that was captured while
-# its memory was on the host is the CPU's for good with some drivers: its memory stays there.
+# Asynchronous copies of memory that was spilled stay asynchronous, although the driver takes such
+# memory for the host's and would wait: a stream that waits for the host's next step does not hold
+# the host up. A copy that was captured while its memory was on the host is the CPU's for good with
+# some drivers: its memory stays there.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -21,7 +22,8 @@ limited host --memory 1MiB "$asynchronous"
 limited mixed --memory 8MiB "$asynchronous"
 [ "$(counter mixed spills)" -gt 0 ] || fail "nothing was spilled"
 
-# Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no asynchronous one may be.
+# Copies by the CPU need memory that the CPU can reach, which spilled memory is not: so no
+# asynchronous one may be.
 rm "$SPILLWAY_STATE_DIR/driver-trial" # another driver
 export SOFTGPU_TRAITS=cpu-copies
 limited cpu --memory 1MiB "$asynchronous"

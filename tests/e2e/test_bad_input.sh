@@ -1,12 +1,13 @@
 #!/bin/sh
-# Bad input never stops the user's process: one line names file, line, value and what was expected, the
-# job goes on with what is good, and stat shows it.
+# Bad input never stops the user's process: one line names file, line, value and what was expected,
+# the job goes on with what is good, and stat shows it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 allocate=$build/tests/e2e/allocate
 
-# goes_on WHAT EXPECTED...: the program under the shim succeeds, and stderr is one line with EXPECTED
+# goes_on WHAT EXPECTED...: the program under the shim succeeds, and stderr is one line with
+# EXPECTED
 goes_on() {
 	what=$1
 	shift

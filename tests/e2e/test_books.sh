@@ -1,9 +1,10 @@
 #!/bin/sh
-# One way of taking device memory after the other: at each step what Spillway says the job uses is, to the byte, what the
-# software GPU's own books say the process has; it is as much as was asked for, and all of it comes back. What another
-# job shares is charged to who opens it as well.
+# One way of taking device memory after the other: at each step what Spillway says the job uses is,
+# to the byte, what the software GPU's own books say the process has; it is as much as was asked
+# for, and all of it comes back. What another job shares is charged to who opens it as well.
 #
-# Slack: what is smaller than the driver's unit of 2 MiB shares one, which Spillway cannot see; it is said step by step.
+# Slack: what is smaller than the driver's unit of 2 MiB shares one, which Spillway cannot see; it
+# is said step by step.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

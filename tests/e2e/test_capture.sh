@@ -1,6 +1,6 @@
 #!/bin/sh
-# Captures stay valid while the job is paced; graphs are counted and paced; one that was invalidated stops
-# nothing.
+# Captures stay valid while the job is paced; graphs are counted and paced; one that was invalidated
+# stops nothing.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -14,7 +14,8 @@ same "graph launches" "$(field graph_launches "$out")" "$(counter graphs graph_l
 same "launches" "$(field launches "$out")" "$(counter graphs launches)"
 [ "$(counter graphs idle_ns)" -gt 0 ] || fail "no idle time was inserted"
 
-# After the invalidated capture 200 kernels of 5 ms at 50 % owe a second of idle time, less what the machine stood still.
+# After the invalidated capture 200 kernels of 5 ms at 50 % owe a second of idle time, less what the
+# machine stood still.
 out=$(SOFTGPU_KERNEL_TIME_US=5000 "$spillway" run --softgpu --quiet --name after --share 50 "$capture")
 has "after an invalidated capture" "$out" "ok launches="
 [ "$(counter after idle_ns)" -gt 300000000 ] || fail "idle_ns=$(counter after idle_ns): an invalidated capture stopped the pacing"

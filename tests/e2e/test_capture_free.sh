@@ -1,6 +1,7 @@
 #!/bin/sh
-# Memory that is freed while another thread captures: spilled memory answers as the driver does of its own, keeps
-# every capture that the driver would keep, stays charged until it is really gone, and goes.
+# Memory that is freed while another thread captures: spilled memory answers as the driver does of
+# its own, keeps every capture that the driver would keep, stays charged until it is really gone,
+# and goes.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

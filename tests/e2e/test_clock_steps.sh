@@ -1,6 +1,7 @@
 #!/bin/sh
-# The settable clock is set by days, forward and back, while jobs run: a dead process's memory is neither taken for gone nor held
-# for days, limits and pauses are followed, processes are asked, and what is shown stays readable.
+# The settable clock is set by days, forward and back, while jobs run: a dead process's memory is
+# neither taken for gone nor held for days, limits and pauses are followed, processes are asked, and
+# what is shown stays readable.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -28,7 +29,8 @@ has_all() { case $(stepping "$allocate" --mib 8 --count 2 2>&1) in *"blocks=2 re
 day=86400
 echo 0 >"$step"
 for by in $day -$day; do
-	# It dies after the clock was set. Who comes then waits for its memory, or is refused; it does not have it twice.
+	# It dies after the clock was set. Who comes then waits for its memory, or is refused; it
+	# does not have it twice.
 	holds
 	echo $by >"$step"
 	has "while it lives, $by" "$(stepping "$allocate" --mib 8 --count 1 2>&1)" "blocks=0 refused=1"

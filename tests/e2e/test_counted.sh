@@ -1,7 +1,7 @@
 #!/bin/sh
-# Everything that takes device memory is counted: after each step of a program that takes it in every way, the bytes that
-# stat shows become those of the software GPU's own books, where NVML tells what the process has, and where it does not know
-# the process.
+# Everything that takes device memory is counted: after each step of a program that takes it in
+# every way, the bytes that stat shows become those of the software GPU's own books, where NVML
+# tells what the process has, and where it does not know the process.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

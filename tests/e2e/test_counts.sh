@@ -1,6 +1,6 @@
 #!/bin/sh
-# Large numbers: a million allocations, ten thousand streams while memory moves, lists of all resources, crowds of processes. On a driver
-# that does nothing, so that what takes time is ours.
+# Large numbers: a million allocations, ten thousand streams while memory moves, lists of all
+# resources, crowds of processes. On a driver that does nothing, so that what takes time is ours.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

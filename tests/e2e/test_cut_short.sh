@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a job maps is cut short: nobody but its own user can do that, and he ends its processes or they go on; nobody has more than the
-# limit afterwards.
+# What a job maps is cut short: nobody but its own user can do that, and he ends its processes or
+# they go on; nobody has more than the limit afterwards.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Limits of one GPU among several, by ordinal, UUID and PCI bus id, whatever CUDA_VISIBLE_DEVICES says.
+# Limits of one GPU among several, by ordinal, UUID and PCI bus id, whatever CUDA_VISIBLE_DEVICES
+# says.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,13 +1,14 @@
 #!/bin/sh
-# What a process held that exits stays charged until the driver can have given it back, however long exit() took.
+# What a process held that exits stays charged until the driver can have given it back, however long
+# exit() took.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 allocate=$build/tests/e2e/allocate
 mib=1048576
 
-# Of the 300 ms for which the memory of an exited process is charged the driver needs 150; a machine that is busy enough
-# comes between the two.
+# Of the 300 ms for which the memory of an exited process is charged the driver needs 150; a machine
+# that is busy enough comes between the two.
 export SOFTGPU_RELEASE_DELAY_MS=150
 printf '[job]\nname = lingers\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/job.ini"
 export SPILLWAY_CONFIG="$scratch/job.ini"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a test has started ends with it, in a session of its own, too: when it fails, when it runs too long, when it is killed,
-# and when tests/run is interrupted.
+# What a test has started ends with it, in a session of its own, too: when it fails, when it runs
+# too long, when it is killed, and when tests/run is interrupted.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

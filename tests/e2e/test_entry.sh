@@ -28,7 +28,8 @@ same "disabled, by path" "$softgpu/libcuda.so.1: driver" \
 same "alias alone" "libcuda.so: shim" \
 	"$(LD_PRELOAD="$build/lib/libspillway-alias.so" "$entry" libcuda.so)"
 
-# cuGetProcAddress: our hook for each ABI version, the driver's address for the rest, misses as they are.
+# cuGetProcAddress: our hook for each ABI version, the driver's address for the rest, misses as they
+# are.
 out=$(under_shim "$entry" --gpa cuMemAlloc@3020 cuMemAlloc@2000 cuGetProcAddress@12000 cuCtxCreate@3020 \
 	cuDeviceGetName@2000 cuNoSuchThing@12000 cuMemAllocAsync@3020)
 has "hooked" "$out" "cuMemAlloc@3020: shim 0 0"
@@ -43,7 +44,8 @@ has "too old" "$out" "cuMemAllocAsync@3020: none 0 2"
 out=$(SPILLWAY_DISABLE=1 under_shim "$entry" --gpa cuMemAlloc@3020)
 has "disabled" "$out" "cuMemAlloc@3020: driver 0 0"
 
-# A driver that looks its symbols up in what it opens by its own name hands out ours; that is no news.
+# A driver that looks its symbols up in what it opens by its own name hands out ours; that is no
+# news.
 out=$(LD_PRELOAD=$shim LD_LIBRARY_PATH=$build/bench/null "$entry" --gpa cuMemAlloc@12000 cuMemcpyDtoDAsync@12000 2>&1)
 same "a driver that opens itself" "cuMemAlloc@12000: shim 0 0
 cuMemcpyDtoDAsync@12000: shim 0 0" "$out"

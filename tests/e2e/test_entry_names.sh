@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every name of the driver's file, opened in every manner, leads to the shim; what is no driver fails as
-# it does without us; a driver in a namespace of its own works, out of reach, and that is said.
+# Every name of the driver's file, opened in every manner, leads to the shim; what is no driver
+# fails as it does without us; a driver in a namespace of its own works, out of reach, and that is
+# said.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -46,7 +47,8 @@ libcuda.so.1: shim
 noload:libcuda.so.580.65.06: shim" \
 	"$(asked ../gpu.so noload:libcuda.so base:./libcuda.so.1 libcuda.so.1 noload:libcuda.so.580.65.06)"
 
-# By its name for linking the driver is found too, not what a toolkit has there to link with; without the alias too.
+# By its name for linking the driver is found too, not what a toolkit has there to link with;
+# without the alias too.
 mkdir "$scratch/stubs"
 cp "$build/bench/null/libcuda.so.1" "$scratch/stubs/libcuda.so"
 for preload in "$shim" "$build/lib/libspillway.so"; do
@@ -55,7 +57,8 @@ for preload in "$shim" "$build/lib/libspillway.so"; do
 	has "libcuda.so" "$out" "libcuda.so: shim"
 done
 
-# Whichever of the shims is loaded, neither is taken for the driver where its folder is searched first.
+# Whichever of the shims is loaded, neither is taken for the driver where its folder is searched
+# first.
 mkdir "$scratch/shims"
 cp "$build/lib/libspillway.so" "$scratch/shims/"
 if [ -e "$build/lib/libspillway-2.34.so" ]; then cp "$build/lib/libspillway-2.34.so" "$scratch/shims/"; fi
@@ -85,8 +88,8 @@ out=$(SPILLWAY_LOG=debug LD_PRELOAD=$shim LD_LIBRARY_PATH=$scratch/empty:$scratc
 	"$entry" libcuda.so.1 2>&1)
 has "files that cannot be loaded are passed over" "$out" "driver library: $softgpu/libcuda.so.1"
 
-# In a namespace of its own a driver is loaded beside the shim: it works, uncounted, and one line says so.
-# (But a driver that is built with a sanitizer, which would be there a second time.)
+# In a namespace of its own a driver is loaded beside the shim: it works, uncounted, and one line
+# says so. (But a driver that is built with a sanitizer, which would be there a second time.)
 if [ -z "${SANITIZER:-}" ]; then
 	for name in libcuda.so.1 ./libcuda.so.1 ../gpu.so; do
 		same "new:$name" "new:$name: driver

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A plugin that a program loads into a namespace of its own (dlmopen) has the driver for itself there, out of our
-# reach: it works as without us, and so does the program, whose own calls are counted.
+# A plugin that a program loads into a namespace of its own (dlmopen) has the driver for itself
+# there, out of our reach: it works as without us, and so does the program, whose own calls are
+# counted.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Python's ctypes finds the shim by every name, calls through it, and learns what is missing as without it.
+# Python's ctypes finds the shim by every name, calls through it, and learns what is missing as
+# without it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A library that opens another one beside it is found by the RUNPATH of whoever calls dlopen: a program, or
-# a plugin in a program that has none, built with and without optimisation. Ours keeps the caller's
-# return address, by which glibc knows it.
+# A library that opens another one beside it is found by the RUNPATH of whoever calls dlopen: a
+# program, or a plugin in a program that has none, built with and without optimisation. Ours keeps
+# the caller's return address, by which glibc knows it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

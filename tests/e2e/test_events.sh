@@ -1,5 +1,6 @@
 #!/bin/sh
-# What a process under Spillway notes of itself: its events and its counters tell the same, of memory and of time.
+# What a process under Spillway notes of itself: its events and its counters tell the same, of
+# memory and of time.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# pause --evict: the memory leaves the device and others use it; resume brings it back, with the bits it had. What cannot go
-# is said, and what does not go in time is a failure.
+# pause --evict: the memory leaves the device and others use it; resume brings it back, with the
+# bits it had. What cannot go is said, and what does not go in time is a failure.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -33,7 +33,8 @@ is_back() {
 	device_at_least "$2" || fail "$1: $(device_bytes) bytes on the device, expected $2"
 }
 
-# A training whose memory is needed by another program for a while ends with the weights of one that was left alone.
+# A training whose memory is needed by another program for a while ends with the weights of one that
+# was left alone.
 alone=$(field checksum "$(on_softgpu env SOFTGPU_STATE_DIR="$scratch" "$build/clients/train_mlp" --quiet --scale 2 --epochs 48)")
 [ -n "$alone" ] || fail 'the training alone has no checksum'
 "$spillway" run --softgpu --quiet --name train "$build/clients/train_mlp" --quiet --scale 2 --epochs 48 >"$scratch/train" &
@@ -67,7 +68,8 @@ has 'counted' "$("$spillway" stat train --json)" '"evicted":0'
 wait $runner || fail 'the training failed'
 same 'checksum' "$alone" "$(field checksum "$(cat "$scratch/train")")"
 
-# What is allocated meanwhile goes to the host, is not refused, and the program is told what it was told before.
+# What is allocated meanwhile goes to the host, is not refused, and the program is told what it was
+# told before.
 ini=$scratch/evict.ini
 limit_file "$ini" $((64 * mib)) 'spill_after = 3'
 start_driven meanwhile "$ini"
@@ -118,7 +120,8 @@ resumes pinned
 is_back pinned $((32 * mib))
 end_driven
 
-# Evicted again while it comes back: that all had left but what must stay is no reason for what has returned since.
+# Evicted again while it comes back: that all had left but what must stay is no reason for what has
+# returned since.
 limit_file "$ini" $((160 * mib)) 'demote_deadline = 1ms'
 start_driven again "$ini" SOFTGPU_HOST_BANDWIDTH=200M
 wants 0 alloc a 8192
@@ -259,7 +262,8 @@ fails "$unnamed" "^spillway: gpu 0: 16.0 MiB of .* stay on the GPU: it is the dr
 kill "$runner"
 wait || true
 
-# One that was named has it where the kind of allocation is one that does not move, and is told that.
+# One that was named has it where the kind of allocation is one that does not move, and is told
+# that.
 rm "$scratch/ready"
 "$spillway" run --softgpu --quiet --name named "$build/tests/e2e/allocate" --api managed --mib 16 --count 1 --hold-ms 100000 \
 	--ready "$scratch/ready" >/dev/null 2>&1 &

@@ -1,14 +1,15 @@
 #!/bin/sh
-# What a job has exported stays in its quota until nobody of it can hold it: whoever frees it, is killed, keeps a
-# descriptor or has it open. Judged by the software GPU's own books; 20 MiB a piece, 100 MiB a job.
+# What a job has exported stays in its quota until nobody of it can hold it: whoever frees it, is
+# killed, keeps a descriptor or has it open. Judged by the software GPU's own books; 20 MiB a piece,
+# 100 MiB a job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
 exported=$build/tests/e2e/exported
 mib=1048576
 
-# Says where the program is and what is held then: by the software GPU, by the job, and as orphaned. Waits for what is
-# expected of the helper's next look: nothing is to be left.
+# Says where the program is and what is held then: by the software GPU, by the job, and as orphaned.
+# Waits for what is expected of the helper's next look: nothing is to be left.
 cat >"$scratch/look" <<'END'
 #!/bin/sh
 unset LD_PRELOAD
@@ -104,7 +105,8 @@ for giver in "$spillway run --softgpu --quiet --name giver --memory 400MiB" "env
 	same "of others, said once" 1 "$(grep -c "cannot be imported" "$scratch/err")"
 done
 
-# Who is refused because what cannot leave the device fills the limit is told so once, and what limit is enough.
+# Who is refused because what cannot leave the device fills the limit is told so once, and what
+# limit is enough.
 for how in create ipc pool; do
 	limit=100
 	had=0

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The shim exports exactly the entry points, dlopen, dlmopen and NVML's memory queries, and needs glibc's own libraries alone.
+# The shim exports exactly the entry points, dlopen, dlmopen and NVML's memory queries, and needs
+# glibc's own libraries alone.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -14,7 +15,8 @@ for object in "$build"/lib/libspillway.so "$build"/lib/libspillway-2.34.so; do
 done
 same "entry points" 704 "$(($(wc -l <"$scratch/expected") - 4))"
 
-# examine OBJECT LIBRARY...: the libraries it needs, and the loader's; what its loading costs each process that is started
+# examine OBJECT LIBRARY...: the libraries it needs, and the loader's; what its loading costs each
+# process that is started
 examine() {
 	object=$1
 	shift
@@ -26,14 +28,16 @@ examine() {
 	newer=$(nm -D "$object" | sed -n 's/.* \([A-Za-z0-9_]*@GLIBC_[0-9.]*\)$/\1/p' |
 		awk -F'GLIBC_2.' '{ split($2, v, "."); if (v[1] + 0 > 28) print }')
 	[ -z "$newer" ] || fail "$object imports newer than GLIBC_2.28; see core/base/glibc.h: $newer"
-	# What is no distance but an address the loader writes: one for each entry point, and little else.
+	# What is no distance but an address the loader writes: one for each entry point, and little
+	# else.
 	addresses=$(readelf -rW "$object" | grep -c '_RELATIVE')
 	[ "$addresses" -lt 1200 ] || fail "$object: $addresses addresses for the loader to write"
 	# It looks functions of glibc up when they are called, but for a few whose address is used.
 	looked_up=$(readelf -rW "$object" | grep -c '_GLOB_DAT')
 	[ "$looked_up" -lt 12 ] || fail "$object: $looked_up symbols for the loader to look up"
 	case $dynamic in *NOW*) fail "$object: all symbols are looked up at the start: $dynamic" ;; esac
-	# Nothing of the compiler's is run at the beginning, nor at the end; what it would do is for libraries that go.
+	# Nothing of the compiler's is run at the beginning, nor at the end; what it would do is for
+	# libraries that go.
 	case $dynamic in *"(INIT"*) fail "the loader has something to run: $dynamic" ;; esac
 	has "it stays" "$dynamic" "NODELETE"
 }

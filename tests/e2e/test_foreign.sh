@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program without Spillway on the device of a paced job: the job pays for its own time and not for the other's, and says
-# that what it tells is an estimate; jobs that take turns are not taken for such programs; NVML is asked while paced alone.
+# A program without Spillway on the device of a paced job: the job pays for its own time and not for
+# the other's, and says that what it tells is an estimate; jobs that take turns are not taken for
+# such programs; NVML is asked while paced alone.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -23,8 +24,9 @@ ends() { # ends JOB
 }
 has_ended() { "$spillway" stat "$1" --json | grep -q '"state":"ended"'; }
 
-# compare JOB MOST LEAST: what is told of five seconds differs from what the device says by no more, and the job held no less;
-# thousandths of a percent. A busy machine comes between the looks at the one and the other: so it is in one of several times.
+# compare JOB MOST LEAST: what is told of five seconds differs from what the device says by no more,
+# and the job held no less; thousandths of a percent. A busy machine comes between the looks at the
+# one and the other: so it is in one of several times.
 compare() {
 	sleep 1
 	for _ in 1 2 3 4 5 6 7 8; do
@@ -42,7 +44,8 @@ compare() {
 	fail "$1: share_held $told, but the device says $truth; expected no less than $3"
 }
 
-# Half of what is measured is the other's. What is told of five seconds is within five points of what the device says.
+# Half of what is measured is the other's. What is told of five seconds is within five points of
+# what the device says.
 LD_LIBRARY_PATH=$softgpu "$busy" --loops 1 --seconds 600 >"$scratch/foreign" 2>&1 &
 foreign=$!
 pids="$pids $foreign"
@@ -82,8 +85,8 @@ until_true $patience is beside share_held null || fail "unpaced, and share_held 
 is beside share_estimated null || fail "unpaced, and share_estimated is $(counter beside share_estimated)"
 ends beside
 
-# NVML is brought into the program only where it is asked: not while unpaced, if nobody named the job; and where it is not
-# there the program goes on as measured.
+# NVML is brought into the program only where it is asked: not while unpaced, if nobody named the
+# job; and where it is not there the program goes on as measured.
 loads_nvml() { grep -q libnvidia-ml "/proc/$1/maps"; }
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu "$busy" --loops 1 --seconds 600 >/dev/null 2>&1 &
 unpaced=$!

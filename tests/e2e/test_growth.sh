@@ -1,6 +1,6 @@
 #!/bin/sh
-# Growth: a limit rises by itself while the job is spilled and the device has room that no other job is owed, and falls
-# back when another job needs it.
+# Growth: a limit rises by itself while the job is spilled and the device has room that no other job
+# is owed, and falls back when another job needs it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Forking: a child that uses no CUDA costs its parent nothing, one that does has a slot of its own, and
-# none hangs, however it was forked.
+# Forking: a child that uses no CUDA costs its parent nothing, one that does has a slot of its own,
+# and none hangs, however it was forked.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

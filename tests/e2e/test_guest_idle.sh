@@ -1,7 +1,8 @@
 #!/bin/sh
-# A process without CUDA under the preloaded objects: past their loading it makes no system call that it
-# would not make beside two empty ones. So no file, thread, mapping or memory of Spillway's. One that has memory on the
-# host and does nothing: it is not asked again and again how much of the host's is left.
+# A process without CUDA under the preloaded objects: past their loading it makes no system call
+# that it would not make beside two empty ones. So no file, thread, mapping or memory of Spillway's.
+# One that has memory on the host and does nothing: it is not asked again and again how much of the
+# host's is left.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -31,8 +32,8 @@ trace() {
 others=$shim
 [ ! -e "$build/lib/libspillway-2.34.so" ] || others="$build/lib/libspillway-2.34.so $build/lib/libspillway-alias.so"
 
-# The numbers of read, pread64, fstat, newfstatat, mprotect, munmap and close, as <sys/syscall.h> has them,
-# and the objects: ours, and two of glibc's that are empty since 2.34.
+# The numbers of read, pread64, fstat, newfstatat, mprotect, munmap and close, as <sys/syscall.h>
+# has them, and the objects: ours, and two of glibc's that are empty since 2.34.
 numbers=$(printf '#include <sys/syscall.h>\nN SYS_read SYS_pread64 SYS_fstat SYS_newfstatat SYS_mprotect SYS_munmap SYS_close\n' |
 	${CC:-cc} -E -P - | sed -n 's/^N //p' | sed 's/ /\\|/g')
 loading="open .*/\\(libspillway\\(-alias\\|-2.34\\)\\?\\|libdl\\|libpthread\\|empty2\\?\\)\\.so[.0-9]*\\|$numbers"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# However a process ends, in the middle of whatever: it ends as it would without us, and its memory comes
-# back to its job.
+# However a process ends, in the middle of whatever: it ends as it would without us, and its memory
+# comes back to its job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -62,7 +62,8 @@ for how in return exit quick_exit thread handler; do
 	! left || fail "left behind by $how: $(ls "$SPILLWAY_STATE_DIR")"
 done
 
-# What it leaves otherwise goes with the next of its kind, once the memory has drained; named jobs stay.
+# What it leaves otherwise goes with the next of its kind, once the memory has drained; named jobs
+# stay.
 ends 7 "" "$life_leave" _exit
 ends 137 "" "$life_leave" kill
 left || fail "nothing was left behind by _exit and kill"

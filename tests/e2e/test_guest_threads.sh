@@ -1,6 +1,6 @@
 #!/bin/sh
-# Threads: a thousand first calls at once start one job; a thread that is cancelled inside a call leaves
-# nothing locked.
+# Threads: a thousand first calls at once start one job; a thread that is cancelled inside a call
+# leaves nothing locked.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -9,8 +9,8 @@ life_threads=$build/tests/e2e/life_threads
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0:use_sigaltstack=0"
 export SPILLWAY_TOOL="$spillway" LIFE_HOLDER="$build/tests/e2e/hold_lock 400" SOFTGPU_CONTEXT_MEMORY=1K
 
-# The sanitizer does not see that a call comes through the table of entry points, which was filled before,
-# nor the loader's lock.
+# The sanitizer does not see that a call comes through the table of entry points, which was filled
+# before, nor the loader's lock.
 printf 'race:^attach$\nrace:^binds_to_itself$\n' >"$scratch/suppressions"
 export TSAN_OPTIONS="suppressions=$scratch/suppressions"
 
@@ -24,7 +24,8 @@ guest() {
 
 jobs=1
 guest "$softgpu" "$life_threads" first
-# The null driver waits for nothing: no thread is cancelled inside the driver, where the driver must care.
+# The null driver waits for nothing: no thread is cancelled inside the driver, where the driver must
+# care.
 jobs=2
 guest "$build/bench/null" SPILLWAY_SHARE=50 "$life_threads" cancel
 jobs=3

@@ -1,7 +1,7 @@
 #!/bin/sh
-# After a shrink the memory in use is on the device, whatever the order of allocation: one hot buffer among nine cold ones,
-# a working set that shifts, a graph's memory, memory whose addresses lie in a table on the device. Where memory is, is
-# seen by what kernels fetch from the host.
+# After a shrink the memory in use is on the device, whatever the order of allocation: one hot
+# buffer among nine cold ones, a working set that shifts, a graph's memory, memory whose addresses
+# lie in a table on the device. Where memory is, is seen by what kernels fetch from the host.
 # shellcheck disable=SC2086 # names of buffers are words
 set -eu
 # shellcheck source=tests/e2e/lib.sh
@@ -116,7 +116,8 @@ shrink_to 28
 on_device "what a table points to" mix_table t 3 8192 1 5
 end_driven
 
-# A driver before 12.4, which does not tell how a kernel's parameters lie: the cubin in its fat binary does.
+# A driver before 12.4, which does not tell how a kernel's parameters lie: the cubin in its fat
+# binary does.
 begin old SOFTGPU_DRIVER_VERSION=12020 ELASTIC_FAT=1
 used_by_kernels $buffers
 for_a_while mix a a 1 50

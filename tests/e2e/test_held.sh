@@ -1,5 +1,6 @@
 #!/bin/sh
-# A limit lowered further than memory can move: what stays on the GPU is said, and why, by set and by stat.
+# A limit lowered further than memory can move: what stays on the GPU is said, and why, by set and
+# by stat.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a driver may not survive is tried by a child that the program does not notice, when something is first spilled,
-# once; whatever comes of it, the program's bytes are right.
+# What a driver may not survive is tried by a child that the program does not notice, when something
+# is first spilled, once; whatever comes of it, the program's bytes are right.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -64,8 +64,8 @@ alone alone
 same "alone: provider" vmm_host "$(provider alone)"
 [ ! -e "$known" ] || fail "what was not tried is known"
 
-# The machine's other NUMA nodes serve before the program is out of memory, the nearest first; what has no processors or no
-# memory, and what is not this process's, is not asked.
+# The machine's other NUMA nodes serve before the program is out of memory, the nearest first; what
+# has no processors or no memory, and what is not this process's, is not asked.
 unset SOFTGPU_TRAITS
 rm -f "$known"
 nodes=$scratch/nodes

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A job that does nothing wakes twice a second at most, all its threads together, spilled or not, paced or not.
+# A job that does nothing wakes twice a second at most, all its threads together, spilled or not,
+# paced or not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

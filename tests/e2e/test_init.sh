@@ -1,6 +1,7 @@
 #!/bin/sh
-# What a short program pays for cuInit, a context and its end, by its system calls: none after which the kernel waits for
-# other processors (membarrier), and inotify, for which a process's end waits, only where it lives longer.
+# What a short program pays for cuInit, a context and its end, by its system calls: none after which
+# the kernel waits for other processors (membarrier), and inotify, for which a process's end waits,
+# only where it lives longer.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -54,7 +55,8 @@ for job in unnamed named limited paced; do
 	[ "$more" -lt $most ] || fail "$job: $more system calls more than without us, expected fewer than $most"
 done
 
-# It is asked for when memory moves: no passage of the gate pays a fence then, where the kernel has it.
+# It is asked for when memory moves: no passage of the gate pays a fence then, where the kernel has
+# it.
 if LD_LIBRARY_PATH=$softgpu "$spillway" doctor 2>/dev/null | grep -q '^no  container: membarrier'; then exit 0; fi
 settings="SPILLWAY_JOB=moves SPILLWAY_MEMORY_LIMIT=64MiB"
 trace moves "$build/tests/e2e/allocate" --mib 8 --count 4 --ready "$scratch/ready" --until "$scratch/until" &

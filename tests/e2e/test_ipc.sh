@@ -1,6 +1,7 @@
 #!/bin/sh
-# Memory of a job that is moved is given to other processes by cuIpcGetMemHandle all the same: what is on the host comes
-# back first, much of it needs few descriptors, it outlives its giver, and who cannot be reached is told so at once.
+# Memory of a job that is moved is given to other processes by cuIpcGetMemHandle all the same: what
+# is on the host comes back first, much of it needs few descriptors, it outlives its giver, and who
+# cannot be reached is told so at once.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -52,7 +53,8 @@ a_case elsewhere 512MiB
 has "elsewhere" "$(cat "$scratch/out")" "another state directory"
 same "elsewhere, lines" 1 "$(grep -c "cannot be opened" "$scratch/out")"
 
-# To who does not know Spillway the handle is a strange one; a giver that nobody named has the driver's own.
+# To who does not know Spillway the handle is a strange one; a giver that nobody named has the
+# driver's own.
 "$spillway" run --softgpu --quiet --name giver --memory 512MiB "$ipc" give "$scratch/handle" &
 until_true $patience test -e "$scratch/handle" || fail "no handle"
 same "without Spillway" 1 "$(on_softgpu "$ipc" open "$scratch/handle")"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Who cannot join a job has no part of its limits: none of its memory is on the GPU, one line says why, and the program goes
-# on. Without a limit it runs as ever.
+# Who cannot join a job has no part of its limits: none of its memory is on the GPU, one line says
+# why, and the program goes on. Without a limit it runs as ever.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

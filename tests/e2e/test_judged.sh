@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the driver decides is decided as without us: absurd sizes, bounded pools, frees of the wrong kind; they leave no trace
-# in what a job is said to have had. Spilled memory is freed when no device uses it any more.
+# What the driver decides is decided as without us: absurd sizes, bounded pools, frees of the wrong
+# kind; they leave no trace in what a job is said to have had. Spilled memory is freed when no
+# device uses it any more.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

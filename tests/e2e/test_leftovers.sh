@@ -1,6 +1,6 @@
 #!/bin/sh
-# A process that nobody named and that is killed while it makes its files leaves nothing for ever: the next such process takes it
-# away, whichever step it was killed at.
+# A process that nobody named and that is killed while it makes its files leaves nothing for ever:
+# the next such process takes it away, whichever step it was killed at.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -14,7 +14,8 @@ killed() {
 	return 0
 }
 
-# nothing_left: after another one that ends by itself there is the lock of the directory, and what belongs to the device
+# nothing_left: after another one that ends by itself there is the lock of the directory, and what
+# belongs to the device
 nothing_left() {
 	under_shim "$entry" --init >"$scratch/out" 2>&1 || return 1
 	left=$(files | grep -v -e '^\.lock$' -e '^turns-' -e '^tmp$' -e '^softgpu$' -e '^node$' || true)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A pipe on stderr that nobody reads, and a log file that is one: the program goes on and ends. What was not read is
-# counted and told with the next line that is.
+# A pipe on stderr that nobody reads, and a log file that is one: the program goes on and ends. What
+# was not read is counted and told with the next line that is.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program that looks at the memory's size before it allocates: with --reported limit+host it finds enough and spills;
-# else it ends without having been refused anything, and is told what to try. One that ran fine is not.
+# A program that looks at the memory's size before it allocates: with --reported limit+host it finds
+# enough and spills; else it ends without having been refused anything, and is told what to try. One
+# that ran fine is not.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -38,8 +39,8 @@ export SPILLWAY_REPORTED_MEMORY=limit+host
 looks by-environment 0 --memory 16MiB "$allocate" --look --count 8
 unset SPILLWAY_REPORTED_MEMORY
 
-# It is told, and runs; it fails for another reason after it took its memory; it is refused; nothing is limited; a user
-# stops it.
+# It is told, and runs; it fails for another reason after it took its memory; it is refused; nothing
+# is limited; a user stops it.
 looks fits 0 --memory 80MiB "$allocate" --look --count 8
 silent
 looks took 5 --memory 80MiB sh -c '"$0" --look --count 8 && exit 5' "$allocate"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Where the driver refuses copies over memory on both sides, or the file says mixed = whole, no allocation is ever on both: a
-# program that copies all the time while its limit moves meets no refusal. Elsewhere allocations are mixed.
+# Where the driver refuses copies over memory on both sides, or the file says mixed = whole, no
+# allocation is ever on both: a program that copies all the time while its limit moves meets no
+# refusal. Elsewhere allocations are mixed.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Each driver call that allocating and moving memory use fails at each of its uses, in a program that allocates, computes,
-# has its limit lowered and raised, exports and frees: its bytes are right, an error it sees is mended by trying again, and
-# no memory stays taken.
+# Each driver call that allocating and moving memory use fails at each of its uses, in a program
+# that allocates, computes, has its limit lowered and raised, exports and frees: its bytes are
+# right, an error it sees is mended by trying again, and no memory stays taken.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -52,7 +52,8 @@ scenario() {
 		timeout $patience "$build/tests/e2e/driven" 2>"$scratch/$1.errors" || echo "exit status $?"
 }
 
-# handed_on ERROR CALL: without the error where a call of the program waits by that very call and hands it on
+# handed_on ERROR CALL: without the error where a call of the program waits by that very call and
+# hands it on
 handed_on() {
 	case $2 in
 	cuCtxSynchronize | cuStreamSynchronize) sed "8,12s/^$1\$/0/; 23,26s/^$1\$/0/" ;;
@@ -87,7 +88,8 @@ for line in 15 19 28; do same "command $line, a wait" 0 "$(sed -n ${line}p "$scr
 set --
 for calls in "cuMemCreate cuMemcpyAsync" "cuMemMap cuStreamQuery cuStreamCreate" "cuMemUnmap cuStreamSynchronize" \
 	"cuMemRelease cuMemAddressReserve" "cuMemSetAccess cuCtxSynchronize cuCtxPushCurrent_v2 cuCtxPopCurrent_v2"; do
-	# A machine for each: where NVML knows no process, what another takes may be charged to this one.
+	# A machine for each: where NVML knows no process, what another takes may be charged to this
+	# one.
 	(
 		SOFTGPU_STATE_DIR=$scratch/softgpu-${calls%% *}
 		mkdir "$SOFTGPU_STATE_DIR"

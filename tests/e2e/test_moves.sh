@@ -1,6 +1,7 @@
 #!/bin/sh
-# While a program's limit moves all the time, a thousand chunks and more move while work is queued, and it ends with the
-# same bits as without Spillway: one stream, eight threads, four streams; copies and fills in flight.
+# While a program's limit moves all the time, a thousand chunks and more move while work is queued,
+# and it ends with the same bits as without Spillway: one stream, eight threads, four streams;
+# copies and fills in flight.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

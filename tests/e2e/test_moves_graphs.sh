@@ -1,6 +1,6 @@
 #!/bin/sh
-# While a program's limit moves all the time, graphs that were captured before a move are replayed after it, captures stay
-# valid, and the demo's training ends with the same weights.
+# While a program's limit moves all the time, graphs that were captured before a move are replayed
+# after it, captures stay valid, and the demo's training ends with the same weights.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

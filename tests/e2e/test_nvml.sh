@@ -1,6 +1,7 @@
 #!/bin/sh
-# NVML's memory queries tell of the job's limit and of what the job holds, however NVML is reached; where nothing is
-# limited, switched off or of another job they tell the truth; everything else is the real NVML's.
+# NVML's memory queries tell of the job's limit and of what the job holds, however NVML is reached;
+# where nothing is limited, switched off or of another job they tell the truth; everything else is
+# the real NVML's.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -91,7 +92,8 @@ same "limit+host" "$(told 0 $((96 * mib)) 0 $((96 * mib)))" "$(numbers "$(SPILLW
 	SPILLWAY_REPORTED_MEMORY=limit+host under_shim "$nvml")")"
 same "a percentage" "$(told 0 $((512 * mib)) 0 $((512 * mib)))" "$(numbers "$(SPILLWAY_MEMORY_LIMIT=25% under_shim "$nvml")")"
 
-# A job that holds memory: what it holds is used, for a process of the job that has no CUDA; the limit as it changes.
+# A job that holds memory: what it holds is used, for a process of the job that has no CUDA; the
+# limit as it changes.
 hold() { # hold NAME OPTIONS...: a job that has 4 blocks of 8 MiB, with the options of spillway run before "--"
 	name=$1
 	shift
@@ -124,8 +126,9 @@ until_true $patience grep -qF "total=$((64 * mib)) used=$((32 * mib))" "$scratch
 until_true $patience grep -qF "total=$((128 * mib)) used=$((32 * mib)) free=$((96 * mib))" "$scratch/watch" ||
 	fail "the watcher does not see 128 MiB: $(tail -n 2 "$scratch/watch")"
 
-# A question is a glance at the segment, not a copy of it, and no configuration file is read again: a few KB without CUDA,
-# nothing but what the helper thread reads with it. A changed limit is seen, by the segment or a file alone.
+# A question is a glance at the segment, not a copy of it, and no configuration file is read again:
+# a few KB without CUDA, nothing but what the helper thread reads with it. A changed limit is seen,
+# by the segment or a file alone.
 cost() { field bytes "$(in_job big "$nvml" "$@" | grep '^cost:')"; }
 bytes=$(cost --cost)
 [ "$bytes" -gt 0 ] || fail "nothing was counted"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and everything is as usable afterwards as before; what the program is told of
-# memory in the arena is the same on either side; the host's pages come back to the system.
+# Out of memory is CUDA_ERROR_OUT_OF_MEMORY, and everything is as usable afterwards as before; what
+# the program is told of memory in the arena is the same on either side; the host's pages come back
+# to the system.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -62,7 +63,8 @@ wants 0 fill b 5
 wants 0 check b 5
 end_driven
 
-# By default PyTorch and CuPy are refused twice, because they give back what they cache and ask again; others never are.
+# By default PyTorch and CuPy are refused twice, because they give back what they cache and ask
+# again; others never are.
 limit_file "$ini" $((16 * mib))
 start_driven plain "$ini"
 wants 0 alloc a 12288

@@ -1,7 +1,8 @@
 #!/bin/sh
-# What other hardware asks of memory works on memory that moves, where drivers refuse it or answer by the mapping:
-# SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Forms of calls that take memory and that the shim does
-# not know are kept from the program, because the driver would be given handles that are not its own.
+# What other hardware asks of memory works on memory that moves, where drivers refuse it or answer
+# by the mapping: SYNC_MEMOPS is kept by the shim, BUFFER_ID is the allocation's. Forms of calls
+# that take memory and that the shim does not know are kept from the program, because the driver
+# would be given handles that are not its own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A paced launch allocates nothing, nor does the end of a step: ten times the launches, as many blocks.
+# A paced launch allocates nothing, nor does the end of a step: ten times the launches, as many
+# blocks.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A share that is changed while the program runs is in force at once, also for a launch that sleeps in a slot of the old
-# one; a pause holds back launches and nothing else; work in flight goes on.
+# A share that is changed while the program runs is in force at once, also for a launch that sleeps
+# in a slot of the old one; a pause holds back launches and nothing else; work in flight goes on.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -20,7 +20,8 @@ judge=$!
 runner=$!
 until_true $patience counter_above live launches 100 || fail "not started: $(cat "$scratch/out")"
 
-# Held in the two seconds after a change, but for its first tenth; never more than the share and what may be saved.
+# Held in the two seconds after a change, but for its first tenth; never more than the share and
+# what may be saved.
 keeps() {
 	"$spillway" set live --share 20 >/dev/null
 	sleep 0.1
@@ -35,7 +36,8 @@ keeps() {
 undisturbed keeps 60
 undisturbed keeps 10
 undisturbed keeps 40
-# Up: a share that was not in force would not be met by far, and a machine that is not too busy for it meets it once.
+# Up: a share that was not in force would not be met by far, and a machine that is not too busy for
+# it meets it once.
 meets() {
 	from=$(now)
 	sleep 1
@@ -57,7 +59,8 @@ kill -0 $runner || fail "the program ended while paused: $(cat "$scratch/out")"
 until_true $patience counter_above live launches "$before" || fail "resume did not let launches go on"
 same "the share after resume" 95000 "$(counter live share_set)"
 
-# A launch that sleeps for a long time under one share goes on under another: nobody waits out what is not owed any more.
+# A launch that sleeps for a long time under one share goes on under another: nobody waits out what
+# is not owed any more.
 "$spillway" set live --share 0.01 >/dev/null
 sleep 1
 before=$(counter live launches)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Whatever way a program loads the GPU in, paced it computes what it computes alone, ends, and never has more than its
-# share by the device's own clock. (A busy machine can only make it less; how much less is for the bench to say.)
+# Whatever way a program loads the GPU in, paced it computes what it computes alone, ends, and never
+# has more than its share by the device's own clock. (A busy machine can only make it less; how much
+# less is for the bench to say.)
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -15,7 +16,8 @@ paced() {
 		fail "$*: exit status $?: $out"
 	[ "$(field kernels "$out")" -gt 0 ] || fail "$*: nothing ran: $out"
 	held=$(held_by "$out")
-	# Within two seconds a load may spend what it saved, and three launches, however long, may be still to be paid for.
+	# Within two seconds a load may spend what it saved, and three launches, however long, may
+	# be still to be paid for.
 	awk -v held="$held" -v share="$share" -v n="$(field launches "$out")" 'BEGIN { exit held * (1 - 3 / n) > share + 4 }' ||
 		off "$*: held $held % of $share %: $out"
 	[ "$(counter load idle_ns)" -gt 0 ] || fail "$*: no slot: $out"

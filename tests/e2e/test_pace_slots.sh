@@ -1,6 +1,6 @@
 #!/bin/sh
-# A slot holds back a launch and nothing else: processes end, fork, synchronise, destroy contexts and hold locks around it,
-# and the program's own timings are those of its kernels.
+# A slot holds back a launch and nothing else: processes end, fork, synchronise, destroy contexts
+# and hold locks around it, and the program's own timings are those of its kernels.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

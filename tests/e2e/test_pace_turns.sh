@@ -1,6 +1,6 @@
 #!/bin/sh
-# Jobs on one device take turns: each keeps to its share while both want more, a job with a weight has what others leave,
-# and one that stops or dies in its turn does not take the other with it.
+# Jobs on one device take turns: each keeps to its share while both want more, a job with a weight
+# has what others leave, and one that stops or dies in its turn does not take the other with it.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
-# host_limit = auto follows the memory cgroups above the process, as systemd and Slurm make them: what they do not leave
-# is refused, and nobody is killed. Their files are ours; the process is shown them where the kernel shows its own.
+# host_limit = auto follows the memory cgroups above the process, as systemd and Slurm make them:
+# what they do not leave is refused, and nobody is killed. Their files are ours; the process is
+# shown them where the kernel shows its own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

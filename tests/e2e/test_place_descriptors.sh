@@ -1,6 +1,6 @@
 #!/bin/sh
-# No descriptor left, or all closed behind our back: the limits hold, one line says what cannot be had,
-# and no descriptor of the program's is ever touched.
+# No descriptor left, or all closed behind our back: the limits hold, one line says what cannot be
+# had, and no descriptor of the program's is ever touched.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -52,7 +52,8 @@ has "read late" "$out" "alloc=4 result=0 total=$((8 * mib))"
 lines 2
 unset SPILLWAY_CONFIG
 
-# None after cuInit: a change waits until there is one again. The helper thread may say that it could not read.
+# None after cuInit: a change waits until there is one again. The helper thread may say that it
+# could not read.
 mkfifo "$scratch/go"
 start() { # start JOB STEP...
 	export SPILLWAY_JOB=$1 # of stat and set, too
@@ -85,8 +86,8 @@ has "none later" "$out" "total=$((12 * mib))"
 	lines 1
 }
 
-# All closed, and the numbers taken by the program's own files, pipes and inotify descriptors: changes are
-# followed, the log goes where it went, and what is the program's stays untouched.
+# All closed, and the numbers taken by the program's own files, pipes and inotify descriptors:
+# changes are followed, the log goes where it went, and what is the program's stays untouched.
 for kind in inotify other; do
 	driver=$build/bench/null
 	[ $kind = inotify ] || driver=$softgpu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# SPILLWAY_DISABLE leaves nothing but trampolines; and peer access between two devices is as without us,
-# disabled, active, under a limit that nothing exceeds, and with the memory on the host.
+# SPILLWAY_DISABLE leaves nothing but trampolines; and peer access between two devices is as without
+# us, disabled, active, under a limit that nothing exceeds, and with the memory on the host.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Read-only, full and missing file systems: the program runs with a limit of 0, one line says what is missing, and a
-# full one is noticed before it is a SIGBUS.
+# Read-only, full and missing file systems: the program runs with a limit of 0, one line says what
+# is missing, and a full one is noticed before it is a SIGBUS.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -63,7 +63,8 @@ alone "no more files" 'mount -t tmpfs -o nr_inodes=2,mode=0700 none "$SPILLWAY_S
 alone "full by default" "mount -t tmpfs -o size=128k none /dev/shm; unset SPILLWAY_STATE_DIR" \
 	"$own/job.segment: cannot be made: No space left on device"
 
-# Room for the segment and not for the ring of events: the process is in the books, and one line says what is missing.
+# Room for the segment and not for the ring of events: the process is in the books, and one line
+# says what is missing.
 in_places 'mount -t tmpfs -o size=16m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	'"$program"' >/dev/null 2>&1
 	size=$(($(stat -c %s "$SPILLWAY_STATE_DIR/job.segment") + 65536))
@@ -84,7 +85,8 @@ hole='mount -t tmpfs -o size=3m,mode=0700 none "$SPILLWAY_STATE_DIR"
 	head -c 4M /dev/zero >"$SPILLWAY_STATE_DIR/fill" 2>/dev/null || true'
 alone "full, with a hole" "$hole" "$state/job.segment: No space left on device"
 
-# Somewhere else by default: without /dev/shm, and where another user has the name there. The tool finds it.
+# Somewhere else by default: without /dev/shm, and where another user has the name there. The tool
+# finds it.
 uid=${own#/dev/shm/spillway-}
 elsewhere() { # elsewhere WHAT PLACE THEN LINES
 	in_places "mount -t tmpfs none /run

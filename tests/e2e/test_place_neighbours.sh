@@ -1,6 +1,6 @@
 #!/bin/sh
-# Others in the process: allocators, sanitizers, other preload libraries on either side, auditors and the
-# loader's own settings. The job works, and so do they.
+# Others in the process: allocators, sanitizers, other preload libraries on either side, auditors
+# and the loader's own settings. The job works, and so do they.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -27,7 +27,8 @@ beside() {
 	case $said in *spillway:*) fail "$what: $said" ;; esac
 }
 
-# Itself once more, from another folder: each takes the other for the driver, and the line says what to mend.
+# Itself once more, from another folder: each takes the other for the driver, and the line says what
+# to mend.
 cp "${shim%% *}" "$scratch/libspillway.so"
 LD_PRELOAD="$shim $scratch/libspillway.so" "$allocate" >"$scratch/out" 2>"$scratch/said" && fail "preloaded twice: it ran"
 has "preloaded twice" "$(cat "$scratch/said")" "is Spillway itself, not a driver, or Spillway is preloaded twice: LD_PRELOAD and"
@@ -43,7 +44,8 @@ for library in libjemalloc.so.2 libtcmalloc_minimal.so.4; do
 	beside "$library last" "$shim $library"
 done
 
-# Another library that wraps the driver: first, it is called and calls us; last, it is out of the way.
+# Another library that wraps the driver: first, it is called and calls us; last, it is out of the
+# way.
 beside "wrapper first" "$neighbour""_preload.so $shim"
 has "wrapper first" "$said" "cuMemAlloc=8"
 beside "wrapper last" "$shim $neighbour""_preload.so"

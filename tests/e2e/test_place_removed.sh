@@ -1,6 +1,7 @@
 #!/bin/sh
-# The files of the state directory go while a job runs, as RemoveIPC of logind has them go when a user's last session ends: the
-# job keeps the limit it was given, its memory and its pause; programs that start later, and the tool, come out sensibly.
+# The files of the state directory go while a job runs, as RemoveIPC of logind has them go when a
+# user's last session ends: the job keeps the limit it was given, its memory and its pause; programs
+# that start later, and the tool, come out sensibly.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

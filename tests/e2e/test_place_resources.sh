@@ -1,6 +1,6 @@
 #!/bin/sh
-# No thread and no memory to be had: the driver's answers are passed on or memory is refused, nothing
-# crashes, and one line says what Spillway could not have.
+# No thread and no memory to be had: the driver's answers are passed on or memory is refused,
+# nothing crashes, and one line says what Spillway could not have.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -30,7 +30,8 @@ null_guest() {
 }
 export SPILLWAY_MEMORY_LIMIT=16MiB
 
-# No thread: nobody can take part in a job, and of a limit this process has none; without one it forwards, with no trace of us.
+# No thread: nobody can take part in a job, and of a limit this process has none; without one it
+# forwards, with no trace of us.
 prefix="$build/tests/e2e/deny clone3=EAGAIN clone=EAGAIN --"
 null_guest init context alloc:8:4 free threads files
 has "no thread" "$out" "alloc=4 result=0 total=$((16 * mib)) errno=kept"
@@ -81,7 +82,8 @@ for limit in 8GiB 16MiB; do
 		SPILLWAY_MEMORY_LIMIT=$limit SPILLWAY_JOB=full-$room-$limit \
 			null_guest init context as:$room alloc:2:1000000 free alloc:2:10 free
 		has "books full" "$out" "result=2"
-		# Where there is no memory for an arena, what is beyond the limit is host memory of this process, which has none.
+		# Where there is no memory for an arena, what is beyond the limit is host memory of
+		# this process, which has none.
 		case $limit-$room in
 		16MiB-0) has "books full" "$out" "alloc=8 result=2" ;;
 		*) has "books full" "$out" "alloc=10 result=0" ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# In a container whose seccomp profile refuses system calls a job works as outside: same answers, same
-# bits, same limits, and nothing to complain of.
+# In a container whose seccomp profile refuses system calls a job works as outside: same answers,
+# same bits, same limits, and nothing to complain of.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -52,8 +52,8 @@ out=$(LD_LIBRARY_PATH=$build/bench/null SPILLWAY_JOB=no-memfd "$deny" memfd_crea
 has "memfd_create" "$out" "cuInit 0"
 has "memfd_create" "$("$spillway" stat no-memfd)" "no-memfd"
 
-# each WHAT CALL...: refused alone, with either answer: the same bits and nothing wrong; a job or none, and then one line that says
-# so. The limit holds either way.
+# each WHAT CALL...: refused alone, with either answer: the same bits and nothing wrong; a job or
+# none, and then one line that says so. The limit holds either way.
 each() {
 	what=$1
 	shift
@@ -85,7 +85,8 @@ if [ -z "${SANITIZER:-}" ]; then # which needs some of them itself
 	each alone fallocate fchmod fcntl set_robust_list
 fi
 
-# Without futex no thread can wait for another: glibc ends a process that tries. Nothing of ours does; the software GPU does.
+# Without futex no thread can wait for another: glibc ends a process that tries. Nothing of ours
+# does; the software GPU does.
 cat >"$scratch/alone.py" <<'P'
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -113,7 +114,8 @@ if [ -z "${SANITIZER:-}" ]; then # whose own locks end a process too
 	has "unlimited without futex" "$(cat "$scratch/err")" "Spillway is off in this process"
 fi
 
-# A training has the same weights, to the bit, and follows a change although nothing tells it of files.
+# A training has the same weights, to the bit, and follows a change although nothing tells it of
+# files.
 train_job() { # its checksum in $weights
 	limited_job "$@" env LD_PRELOAD="$shim" "$train" --quiet --epochs 2
 	weights=$(field checksum "$got")

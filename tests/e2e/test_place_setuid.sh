@@ -1,6 +1,6 @@
 #!/bin/sh
-# In /etc/ld.so.preload the shim comes into set-uid programs too: there it reads no environment, writes no
-# file, limits nothing and starts nothing. What the program asks of the driver it gets.
+# In /etc/ld.so.preload the shim comes into set-uid programs too: there it reads no environment,
+# writes no file, limits nothing and starts nothing. What the program asks of the driver it gets.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -90,7 +90,8 @@ has "not set-uid" "$out" "threads=2" # its own, and the helper
 has "not set-uid" "$out" "log
 state"
 
-# What the machine preloads already 'spillway run' does not preload once more, nor the shim for this C library beside it.
+# What the machine preloads already 'spillway run' does not preload once more, nor the shim for this
+# C library beside it.
 out=$(in_place run) || fail "run: $out"
 has "run" "$out" "preload=."
 has "run" "$out" "/etc/ld.so.preload has $place/lib/libspillway.so already: it stays"

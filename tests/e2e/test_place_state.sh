@@ -1,6 +1,6 @@
 #!/bin/sh
-# A state directory that cannot be used: the program runs with a limit of 0, one line says which directory and why, and
-# nothing of someone else's is touched.
+# A state directory that cannot be used: the program runs with a limit of 0, one line says which
+# directory and why, and nothing of someone else's is touched.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program whose libraries have taken all memory for thread-local variables that the loader keeps beside that of the start: the
-# preloaded shim has its own since then, and works; opened later it cannot be had, which the loader says, and nothing else happens.
+# A program whose libraries have taken all memory for thread-local variables that the loader keeps
+# beside that of the start: the preloaded shim has its own since then, and works; opened later it
+# cannot be had, which the loader says, and nothing else happens.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -11,7 +12,8 @@ while [ $i -lt 200 ]; do
 	cp "$build/tests/e2e/wants_tls.so" "$scratch/libraries/$i.so"
 	i=$((i + 1))
 done
-# Where libraries of a sanitizer or another C library leave more room than that there is nothing to see.
+# Where libraries of a sanitizer or another C library leave more room than that there is nothing to
+# see.
 LD_LIBRARY_PATH=$softgpu "$static_tls" "$scratch/libraries" libcuda.so.1 >"$scratch/alone" 2>&1 || {
 	tail -n 1 "$scratch/alone"
 	exit 77

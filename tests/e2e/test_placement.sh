@@ -1,7 +1,8 @@
 #!/bin/sh
-# A training that uses all of its memory in each step, larger than its limit: its steps are found and surveyed, memory moves
-# once to where it costs kernels least, and then nothing moves any more; its data is what it counted. What is seen of its
-# kernels and what the settings allow decides whether that happens.
+# A training that uses all of its memory in each step, larger than its limit: its steps are found
+# and surveyed, memory moves once to where it costs kernels least, and then nothing moves any more;
+# its data is what it counted. What is seen of its kernels and what the settings allow decides
+# whether that happens.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -32,11 +33,13 @@ mkdir -m 700 "$scratch/state"
 training later seen 75 later
 says "where memory is best.*it moves"
 is_left_alone
-# The kernels find their memory in a table: there is nothing that could be said to be better elsewhere.
+# The kernels find their memory in a table: there is nothing that could be said to be better
+# elsewhere.
 training order order 75
 says_not "it moves"
 is_left_alone
-# Where no steps are looked for, frequency alone: at a quarter most of what is used often is on the host at first.
+# Where no steps are looked for, frequency alone: at a quarter most of what is used often is on the
+# host at first.
 training frequency seen 25 SPILLWAY_PLACEMENT=balanced SPILLWAY_STEPS=off
 says "where memory is best.*it moves"
 is_left_alone

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Memory that is allocated in stream order lives in the arena: it answers as the driver's pools do, is ordered by its
-# streams, is given back, and moves with the limit.
+# Memory that is allocated in stream order lives in the arena: it answers as the driver's pools do,
+# is ordered by its streams, is given back, and moves with the limit.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

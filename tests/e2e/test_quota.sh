@@ -7,7 +7,8 @@ allocate=$build/tests/e2e/allocate
 mib=1048576
 export SOFTGPU_CONTEXT_MEMORY=1M
 
-# Four processes race for what their contexts leave of 36 MiB, 32; each wants 32, the rest is refused because nothing may spill.
+# Four processes race for what their contexts leave of 36 MiB, 32; each wants 32, the rest is
+# refused because nothing may spill.
 printf '[job]\nname = race\n[gpu]\nmemory_limit = 36MiB\nspill = off\n' >"$scratch/race.ini"
 export SPILLWAY_CONFIG="$scratch/race.ini"
 for i in 1 2 3 4; do
@@ -42,7 +43,8 @@ kill -KILL $victim
 wait $victim || true
 has "rerun after a kill" "$(under_shim "$allocate" --mib 8 --count 2)" "blocks=2 refused=0"
 
-# A program that exits by itself without freeing, as an error between makes this one do: again and again.
+# A program that exits by itself without freeing, as an error between makes this one do: again and
+# again.
 printf '[job]\nname = exit\n[gpu]\nmemory_limit = 17MiB\nspill = off\n' >"$scratch/race.ini"
 exits_holding() (
 	export SOFTGPU_FAIL=cuPointerGetAttribute:1=999
@@ -54,7 +56,8 @@ for i in 1 2 3; do
 	has "run $i, holds all" "$held" "blocks=2 refused=0"
 done
 
-# gone: an ended job leaves nothing after doctor --clean, once the driver can have given its memory back.
+# gone: an ended job leaves nothing after doctor --clean, once the driver can have given its memory
+# back.
 is_cleaned() {
 	"$spillway" doctor --clean >"$scratch/doctor" 2>&1 || true
 	[ ! -e "$SPILLWAY_STATE_DIR/$1.segment" ]

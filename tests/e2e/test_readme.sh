@@ -1,5 +1,6 @@
 #!/bin/sh
-# README is short, its links lead somewhere, a newcomer's words stand first, and its two lines run as they are.
+# README is short, its links lead somewhere, a newcomer's words stand first, and its two lines run
+# as they are.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

@@ -12,7 +12,8 @@ there=$scratch/there
 there_shim=$shim
 run_here "$there"
 
-# VERSION:SUITE:PACKAGE. 450 has no cuGetProcAddress, 470 its first form alone, 555 answered the recorded requests.
+# VERSION:SUITE:PACKAGE. 450 has no cuGetProcAddress, 470 its first form alone, 555 answered the
+# recorded requests.
 packages="450:bullseye:libnvidia-tesla-450-cuda1 470:bullseye:libcuda1 535:bookworm:libcuda1 550:trixie:libcuda1
 	555:experimental:libcuda1"
 
@@ -35,7 +36,8 @@ for package in $packages; do
 	[ -n "$library" ] || fail "$version: the package has no libcuda.so.1"
 	check_driver "driver $version" "$library"
 	same "driver $version: symbols that are not in shim/entry_points.h" "" "$(cat "$scratch/unknown")"
-	# These sanitizers have a report for every crash, which is what some functions answer nonsense with.
+	# These sanitizers have a report for every crash, which is what some functions answer
+	# nonsense with.
 	case $version,${SANITIZER:-} in
 	*,address | *,thread) ;;
 	535,*) check_blind "driver $version" "$library" ;;

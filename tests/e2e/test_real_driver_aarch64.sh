@@ -1,5 +1,6 @@
 #!/bin/sh
-# NVIDIA's own driver library for aarch64 behind the cross-built shim, under an emulator; no GPU is needed.
+# NVIDIA's own driver library for aarch64 behind the cross-built shim, under an emulator; no GPU is
+# needed.
 set -eu
 # shellcheck source=tests/e2e/aarch64.sh
 . tests/e2e/aarch64.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A driver that is not linked to itself, or looks its own functions up by name, or is called back while it is
-# loaded or initialised: what it calls of its own is no call of the program. Nothing is counted twice,
-# nothing waits for itself.
+# A driver that is not linked to itself, or looks its own functions up by name, or is called back
+# while it is loaded or initialised: what it calls of its own is no call of the program. Nothing is
+# counted twice, nothing waits for itself.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -41,7 +41,8 @@ for level in 0 2; do
 		run "linked-$level" "$loose"
 		same "its names bound to itself" "init 0/1, $done_once, constructor 0/-1, news 4711" "$out"
 
-		# Opened before, by a name that no driver has, it is bound to what stands before it: to us.
+		# Opened before, by a name that no driver has, it is bound to what stands before it:
+		# to us.
 		run "early-$level" "$loose" "$loose"
 		same "loaded before us" "init 0/1, $done_once, constructor 0/-1, news 4711" "$out"
 	fi
@@ -59,7 +60,8 @@ for level in 0 2; do
 	same "from its constructor" "init 0/1, $done_once, constructor 0/3003, news 4711" "$out"
 	unset TINY_CONSTRUCTOR
 
-	# Called again in the midst of cuInit, it goes on as it would alone; the job begins when it is done.
+	# Called again in the midst of cuInit, it goes on as it would alone; the job begins when it
+	# is done.
 	TINY_INJECTION=$scratch/injection.so
 	export TINY_INJECTION
 	run "injected-$level" "$symbolic"
@@ -68,8 +70,9 @@ init 0/2, context 0/2, alloc 0/5, free 0/1, module 0/1, launch 0/10, constructor
 	unset TINY_INJECTION
 done
 
-# A profiler's own calls in the midst of the program's are calls like others: counted, once, and nobody waits for
-# himself, held back or not. Seventeen of the program's calls each have an allocation, a launch and a free in them.
+# A profiler's own calls in the midst of the program's are calls like others: counted, once, and
+# nobody waits for himself, held back or not. Seventeen of the program's calls each have an
+# allocation, a launch and a free in them.
 for share in 100 90; do
 	out=$(TINY_INJECTION=$scratch/inside.so SPILLWAY_DRIVER=$scratch/symbolic0.so timeout $patience "$spillway" run --quiet \
 		--name "inside-$share" --memory 16MiB --share $share "$scratch/reentry" 2>"$scratch/err") ||
@@ -81,8 +84,8 @@ init 0/2, context 0/2, alloc 0/22, free 0/18, module 0/1, launch 0/27, construct
 	has "inside calls" "$json" "\"device_peak\":$((12 * 1048576 + 4096)),"
 done
 
-# A function that is newer than our table is the driver's own, said once, at level debug; a newer form of one where
-# Spillway acts is a warning.
+# A function that is newer than our table is the driver's own, said once, at level debug; a newer
+# form of one where Spillway acts is a warning.
 SPILLWAY_LOG=debug SPILLWAY_DRIVER=$scratch/symbolic2.so LD_PRELOAD=$shim "$scratch/reentry" >"$scratch/out" 2>"$scratch/err"
 has "unknown functions work" "$(cat "$scratch/out")" "news 4711"
 for function in cuTinyCount cuTinyNews; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the driver refuses to destroy is what it was, with all memory in it, wherever that lies; what it destroys leaves
-# nothing.
+# What the driver refuses to destroy is what it was, with all memory in it, wherever that lies; what
+# it destroys leaves nothing.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

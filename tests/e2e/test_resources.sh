@@ -1,6 +1,6 @@
 #!/bin/sh
-# spillway stat JOB --resources: what a process says it holds, how it is asked, and what is made of those that do not answer
-# or answer nonsense. And the page and the status file of a real job.
+# spillway stat JOB --resources: what a process says it holds, how it is asked, and what is made of
+# those that do not answer or answer nonsense. And the page and the status file of a real job.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -85,7 +85,8 @@ same "allocations of the other" 2 "$(grep -c "^16\.0 MiB .*/process:$pid/" "$scr
 kill -CONT "$first"
 same "sockets in the state directory" "" "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')"
 
-# One that ends while it is asked is left out. It is asked for 3 s, within which it has to end: else once more.
+# One that ends while it is asked is left out. It is asked for 3 s, within which it has to end: else
+# once more.
 second=$pid
 is_asked() { [ -n "$(find "$SPILLWAY_STATE_DIR" -name '*.socket')" ]; }
 ends_while_asked() {
@@ -127,7 +128,8 @@ until_true $patience sh -c "[ -n \"\$(find '$SPILLWAY_NODE_DIR' -name '*-allocat
 wait "$pid" || fail "allocate: $(cat "$scratch/said")"
 same "page of a job that has ended" "" "$(find "$SPILLWAY_NODE_DIR" -name '*-allocate-*')"
 
-# What answers in place of a process is data from others. A process that answers nothing: a job without the shim.
+# What answers in place of a process is data from others. A process that answers nothing: a job
+# without the shim.
 SPILLWAY_JOB=liar "$build/tests/e2e/fake_job" >"$scratch/liar" &
 until_true $patience grep -q ready "$scratch/liar" || fail "no liar"
 cat >"$scratch/liar.py" <<'END'

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Steps are found in a program's launches while it is paced, or where the configuration asks for them; else nothing looks.
+# Steps are found in a program's launches while it is paced, or where the configuration asks for
+# them; else nothing looks.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the driver tells of memory, status by status and value by value, it tells the same under Spillway, of memory on
-# the device and of memory that was spilled; NULL is refused or accepted where the driver does.
+# What the driver tells of memory, status by status and value by value, it tells the same under
+# Spillway, of memory on the device and of memory that was spilled; NULL is refused or accepted
+# where the driver does.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -17,7 +18,8 @@ on_softgpu "$told" >"$scratch/alone"
 [ "$(wc -l <"$scratch/alone")" -gt 300 ] || fail "only $(wc -l <"$scratch/alone") answers"
 "$spillway" run --softgpu --quiet --name device "$told" >"$scratch/out"
 compare "on the device"
-# Of memory that cannot move there are no handles for other processes, and a program that asks is told so.
+# Of memory that cannot move there are no handles for other processes, and a program that asks is
+# told so.
 no_handles() { sed -i '/NULL/! { /IS_LEGACY_CUDA_IPC_CAPABLE/ s/^\(plain.*\) 1$/\1 0/; }' "$scratch/alone"; }
 printf '[gpu]\nmemory_limit = 1MiB\nspill = vmm\n' >"$scratch/vmm.ini"
 "$spillway" run --softgpu --quiet --name vmm --config "$scratch/vmm.ini" "$told" >"$scratch/out"

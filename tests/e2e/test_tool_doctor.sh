@@ -12,7 +12,8 @@ says "$out" '^ok  driver: .*crashing_driver.so.*CUDA 12\.4, found by SPILLWAY_DR
 says "$out" '^no  driver: cuInit died of signal 6'
 says "$out" "^ok  state directory: $SPILLWAY_STATE_DIR"
 says "$out" '^ok  any gpu: memory_limit = unlimited \(built-in\)$'
-# What is wrong comes first, with what to try; then what is well; settings that are built in are not told; the end is a step.
+# What is wrong comes first, with what to try; then what is well; settings that are built in are not
+# told; the end is a step.
 [ "$(cut -c 1-2 "$out" | grep -E 'ok|no' | uniq | tr '\n' ' ')" = 'no ok ' ] || fail 'findings are not first'
 sed -n 2p "$out" | grep -q '^      try: unset SPILLWAY_DRIVER$' || fail 'nothing to try against a bad driver'
 says "$out" '^next: mend what says "no"'
@@ -30,7 +31,8 @@ ln -sf "$build/tests/e2e/crashing_driver.so" "$TMPDIR/search/libcuda.so.1"
 expect 1 env SPILLWAY_DRIVER= LD_LIBRARY_PATH="/nonexistent:$TMPDIR/search" "$spillway" doctor
 says "$out" '^ok  driver: .*/search/libcuda.so.1 \(crashing_driver.so\), CUDA 12\.4, found by LD_LIBRARY_PATH$'
 
-# So is what tries drivers, where it did not come along with what is preloaded; a job runs all the same.
+# So is what tries drivers, where it did not come along with what is preloaded; a job runs all the
+# same.
 says_not "$out" 'driver-trial'
 mv "$tree/lib/driver-trial" "$TMPDIR/"
 SPILLWAY_DRIVER="$build/softgpu/libcuda.so.1" expect 0 "$spillway" doctor

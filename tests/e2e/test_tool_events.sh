@@ -1,5 +1,6 @@
 #!/bin/sh
-# spillway events: lines, JSON and traces of what processes wrote into their rings; following, filters, state, interrupts.
+# spillway events: lines, JSON and traces of what processes wrote into their rings; following,
+# filters, state, interrupts.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 PYTHONPATH=tests/e2e
@@ -23,7 +24,8 @@ python() {
 	END
 }
 
-# start_writer NAME JOB [RUN]: a process of a job that writes what put() tells it; one at a time on descriptor 7
+# start_writer NAME JOB [RUN]: a process of a job that writes what put() tells it; one at a time on
+# descriptor 7
 start_writer() {
 	rm -f "$TMPDIR/$1.to"
 	mkfifo "$TMPDIR/$1.to"
@@ -200,8 +202,8 @@ expect 2 "$spillway" events b --state ''
 expect 1 "$spillway" events b --state "$TMPDIR"
 expect 1 "$spillway" events b --state /nonexistent/state
 
-# Following: what is new comes, of new processes and of a job that is started again, and an interrupt ends it at the end
-# of a line.
+# Following: what is new comes, of new processes and of a job that is started again, and an
+# interrupt ends it at the end of a line.
 $interruptible "$spillway" events late --json --follow --state "$TMPDIR/late" >"$out" 2>"$err" &
 follower=$!
 start_writer e late one

@@ -1,5 +1,6 @@
 #!/bin/sh
-# spillway stat: CSV, Prometheus, AntMan, a text file for a collector; in each every counter there is.
+# spillway stat: CSV, Prometheus, AntMan, a text file for a collector; in each every counter there
+# is.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 PYTHONPATH=tests/e2e

@@ -36,7 +36,8 @@ for command in $commands; do
 	done
 done
 
-# Every command is on the first page, and every variable on one; keys are tests/unit/test_config.c's.
+# Every command is on the first page, and every variable on one; keys are
+# tests/unit/test_config.c's.
 for command in $commands; do
 	grep -q "^\*.*\*$command\*\|^\*$command\*" tools/man/spillway.1.scd || fail "$command is not in spillway(1)"
 done

@@ -1,13 +1,15 @@
 #!/bin/sh
-# What strangers write into their segments, pages, rings and files drives nobody's terminal: no control character of theirs, of
-# C0, DEL or C1, comes out of any command in any format; nor what is no UTF-8.
+# What strangers write into their segments, pages, rings and files drives nobody's terminal: no
+# control character of theirs, of C0, DEL or C1, comes out of any command in any format; nor what is
+# no UTF-8.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 writer=$build/tests/e2e/write_events
 SPILLWAY_NODE_DIR=$TMPDIR/node
 export SPILLWAY_NODE_DIR LC_ALL=C.UTF-8
 mkdir -m 1777 "$SPILLWAY_NODE_DIR"
-# The control sequence introducer by three ways, a bell, a delete, what is no UTF-8, and a character that may stay.
+# The control sequence introducer by three ways, a bell, a delete, what is no UTF-8, and a character
+# that may stay.
 evil=$(printf '\033]0;own\007\302\2331m\2332m\177\377\303\251')
 
 mkdir "$TMPDIR/said"

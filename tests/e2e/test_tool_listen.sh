@@ -85,7 +85,8 @@ def is_open(s):
     finally:
         s.settimeout(20)
 
-# However many say nothing, who asks is answered while they are still waited for; and many at once are all answered.
+# However many say nothing, who asks is answered while they are still waited for; and many at once
+# are all answered.
 for silent_ones in 16, 100, 500:
     silent = [connect() for _ in range(silent_ones)]
     half = connect()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Jobs of the node: spillway stat lists those of other users and other state directories, root changes them, and pages
-# that somebody forged do no harm.
+# Jobs of the node: spillway stat lists those of other users and other state directories, root
+# changes them, and pages that somebody forged do no harm.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
@@ -23,7 +23,8 @@ json() { # json EXPRESSION: of the document d in $out
 	python3 -c "import json,sys; d=json.load(open('$out')); sys.exit(not ($1))" || fail "not so: $1"
 }
 
-# start_as UID NAME ARGUMENTS...: a job of another user, in that user's state directory; its number in $pid
+# start_as UID NAME ARGUMENTS...: a job of another user, in that user's state directory; its number
+# in $pid
 start_as() {
 	user=$1 name=$2
 	shift 2
@@ -147,7 +148,8 @@ if [ "$(id -u)" -eq 0 ]; then
 		tmux -S "$TMPDIR/tmux" kill-server
 	fi
 
-	# Whatever another user puts there, everybody's jobs are listed, and go on telling of themselves.
+	# Whatever another user puts there, everybody's jobs are listed, and go on telling of
+	# themselves.
 	# shellcheck disable=SC2086 # words
 	$as_other sh -c "cd '$SPILLWAY_NODE_DIR' && seq -f 'job-65532-empty-%g.page' 5000 | xargs touch" || fail 'no 5000 files'
 	before=$(stat -c %i "$(page_of theirs)")
@@ -221,7 +223,8 @@ END
 	wait "$theirs" 2>/dev/null
 	rm -f "$SPILLWAY_NODE_DIR"/*
 
-	# Of one user and one name, in two containers that call their state directories alike: the token tells them apart.
+	# Of one user and one name, in two containers that call their state directories alike: the
+	# token tells them apart.
 	if ! unshare --mount true 2>/dev/null; then
 		echo 'no namespaces can be made here: two containers are not tried'
 		finish

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Files that options name: a file is replaced, and everything else stays what it is and is written into; a link is followed,
-# unless a stranger put it where everybody may.
+# Files that options name: a file is replaced, and everything else stays what it is and is written
+# into; a link is followed, unless a stranger put it where everybody may.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 
@@ -103,7 +103,8 @@ else
 	echo 'no device nodes can be made here: not tried'
 fi
 
-# A stranger's link in a directory where everybody may put one is not followed; a stranger's elsewhere, and root's, are.
+# A stranger's link in a directory where everybody may put one is not followed; a stranger's
+# elsewhere, and root's, are.
 if [ "$(id -u)" -eq 0 ]; then
 	mkdir -m 1777 "$TMPDIR/sticky"
 	for command in $commands; do

@@ -63,7 +63,8 @@ expect 0 "$spillway" run --name outer "$TMPDIR/other/spillway" run --name inner 
 says "$out" "^$tree/lib/libspillway.so:$tree/lib/libspillway-alias.so$"
 says "$err" "^spillway: LD_PRELOAD has $tree/lib/libspillway.so already: it stays, in place of /.*/other/lib/libspillway.so$"
 
-# Where glibc is 2.34 or newer, and the shim for it is there, that is taken; beside the other one neither comes in twice.
+# Where glibc is 2.34 or newer, and the shim for it is there, that is taken; beside the other one
+# neither comes in twice.
 glibc=$(getconf GNU_LIBC_VERSION | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
 cp "$tree/lib/libspillway.so" "$tree/lib/libspillway-2.34.so"
 taken=$tree/lib/libspillway.so
@@ -241,7 +242,8 @@ fi
 expect 125 env SPILLWAY_STATE_DIR=relative "$spillway" run true
 says "$err" '^spillway: SPILLWAY_STATE_DIR=relative'
 
-# The summary: when something spilled, moved or waited, and of a job that was named whenever it used CUDA.
+# The summary: when something spilled, moved or waited, and of a job that was named whenever it used
+# CUDA.
 expect 0 env SPILLWAY_SHARE=60 "$spillway" run --name sum "$fake_job" -1 -m 12582912 -s 8388608 -i 113000000 -c steps=225 -c step_ns=1800000
 says "$err" '^spillway: sum: peak 12\.0 MiB on the GPU; 8\.00 MiB did not fit and lay on the host; 113 ms of idle slots held the share of 60 %; 225 steps of 1\.80 ms$'
 expect 0 env SPILLWAY_SHARE=0 "$spillway" run --name sum "$fake_job" -1 -m 4096 -i 113000000

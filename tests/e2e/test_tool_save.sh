@@ -94,7 +94,8 @@ says "$file" "$(printf '^\357\273\277\\[gpu\\]\r$')"
 says "$file" '^memory_limit = 512MiB'
 says "$file" '^name = x'
 
-# A file that is wrong, or would be, stays as it is; nothing is left beside it. The limits hold nevertheless.
+# A file that is wrong, or would be, stays as it is; nothing is left beside it. The limits hold
+# nevertheless.
 echo 'nonsense' >"$file"
 expect 1 "$spillway" set bert --memory 600MiB --save "$file"
 says "$err" '^spillway: .*/job\.ini:1: '

@@ -42,7 +42,8 @@ json 'd["devices"][0]["spilled_bytes"] == 8388608 and d["devices"][0]["limit_set
 json 'd["devices"][0]["device_charged"] == 12582912 and d["devices"][0]["spill_reason"] == "limit"'
 expect 0 "$spillway" stat --json
 json '[j["job"] for j in d["jobs"]] == ["one", "two"] and d["jobs"][1]["devices"][0]["limit_set"] == 2**28'
-# At 80 columns the list has fewer of them, and what is shown of a job goes on below; nothing of it is lost.
+# At 80 columns the list has fewer of them, and what is shown of a job goes on below; nothing of it
+# is lost.
 expect 0 env COLUMNS=80 "$spillway" stat
 [ "$(wc -L <"$out")" -le 80 ] || fail 'the list is wider than 80 columns'
 says "$out" '^two +[^ ]+ +running .* 4\.00 KiB +256 MiB +0 B +60 % +~31\.4%'

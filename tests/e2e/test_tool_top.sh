@@ -1,5 +1,6 @@
 #!/bin/sh
-# spillway top, driven as a person would: in a terminal that tmux keeps, by keys, seen by its screen.
+# spillway top, driven as a person would: in a terminal that tmux keeps, by keys, seen by its
+# screen.
 # shellcheck source=tests/e2e/tool.sh
 . tests/e2e/tool.sh
 

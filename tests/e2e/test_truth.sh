@@ -1,7 +1,8 @@
 #!/bin/sh
-# What stat says a job did and holds is what the software GPU itself counted: launches, of graphs too, memory and what moved of it
-# to the number, the GPU time of its kernels as closely as events measure it, and nothing that nobody measured. Threads are what
-# the kernel says, contexts what the program made.
+# What stat says a job did and holds is what the software GPU itself counted: launches, of graphs
+# too, memory and what moved of it to the number, the GPU time of its kernels as closely as events
+# measure it, and nothing that nobody measured. Threads are what the kernel says, contexts what the
+# program made.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -48,7 +49,8 @@ paced() {
 }
 undisturbed paced
 
-# A job that is not paced is not measured: unknown is null, not zero. Memory beyond the limit is on the host.
+# A job that is not paced is not measured: unknown is null, not zero. Memory beyond the limit is on
+# the host.
 LD_PRELOAD=$shim LD_LIBRARY_PATH=$softgpu SPILLWAY_JOB=spills SPILLWAY_MEMORY_LIMIT=40MiB "$build/tests/e2e/allocate" --mib 8 --count 8 \
 	--hold-ms 600000 --ready "$scratch/ready" >"$scratch/out" 2>&1 &
 pid=$!
@@ -83,9 +85,11 @@ same "graph launches" 7 "$(shown graphs graph_launches)"
 same "launches by the program, those that were captured too" $((3 + 5)) "$(shown graphs launches)"
 same "kernels" $((7 * 3 + 5)) "$(truth launches)"
 
-# What was spilled and moved, by the books of the GPU and of the host; pools come and go by themselves.
+# What was spilled and moved, by the books of the GPU and of the host; pools come and go by
+# themselves.
 for name in a b c; do wants 0 free $name; done
-# split BYTES MIN_ON_HOST MAX_ON_HOST: what the program has more than at first, by the books; what is on the host is what went there
+# split BYTES MIN_ON_HOST MAX_ON_HOST: what the program has more than at first, by the books; what
+# is on the host is what went there
 split() {
 	gpu=$(($(truth physical_bytes) - $(shown graphs device_pool) - gpu_first))
 	host=$(($(truth host_bytes) - $(shown graphs host_pool) - host_first))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Somebody writes random bytes over the turn file while paced jobs run: they go on, to their ends, with right results; what is in
-# the file is believed for moments at most.
+# Somebody writes random bytes over the turn file while paced jobs run: they go on, to their ends,
+# with right results; what is in the file is believed for moments at most.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

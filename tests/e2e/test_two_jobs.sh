@@ -1,6 +1,7 @@
 #!/bin/sh
-# Two jobs fight over a device that holds less than both want, limits aside: each computes what it computes alone. One is
-# killed with its memory still held for a while: the other goes on, and gets the memory when it is free.
+# Two jobs fight over a device that holds less than both want, limits aside: each computes what it
+# computes alone. One is killed with its memory still held for a while: the other goes on, and gets
+# the memory when it is free.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -40,7 +41,8 @@ kill -0 $right || fail "right has ended: $(cat "$scratch/right.errors")"
 ends left one $left
 ends right four $right
 
-# Killed: its memory stays held for a while. The one that remains is brought back to the device then.
+# Killed: its memory stays held for a while. The one that remains is brought back to the device
+# then.
 starts victim one
 until_true $patience device_at_least $((48 * mib)) || fail "victim: only $(device_bytes) bytes"
 pid=$(pid_of victim)

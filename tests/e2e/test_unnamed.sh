@@ -1,6 +1,6 @@
 #!/bin/sh
-# A limit of a job that nobody named is one quota: for all who share HAMi's cache, a Slurm job, a container or a POSIX
-# session. Who has other limits is another job; who has none is one of his own.
+# A limit of a job that nobody named is one quota: for all who share HAMi's cache, a Slurm job, a
+# container or a POSIX session. Who has other limits is another job; who has none is one of his own.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -13,7 +13,8 @@ running() { # running JOB: how many processes
 	"$spillway" stat "$1" --json | grep -o '"pid":' | grep -c .
 }
 
-# start NAME=VALUE...: another process that takes 6 blocks of 8 MiB and keeps them; in $session, if that is set
+# start NAME=VALUE...: another process that takes 6 blocks of 8 MiB and keeps them; in $session, if
+# that is set
 number=0 pids=
 start() {
 	number=$((number + 1))
@@ -45,7 +46,8 @@ stop() {
 }
 is_on_device() { [ "$(device_bytes)" -eq "$1" ]; }
 
-# one_quota KIND TEXT: the processes that run hold 40 MiB together and are one job, which says whose it is
+# one_quota KIND TEXT: the processes that run hold 40 MiB together and are one job, which says whose
+# it is
 one_quota() {
 	same "$1: bytes on the device" $((40 * mib)) "$(device_bytes)"
 	job=$(jobs_of '')
@@ -145,7 +147,8 @@ else
 fi
 session=
 
-# What was set live is of the processes that live, and the files are gone with the last, or when another comes.
+# What was set live is of the processes that live, and the files are gone with the last, or when
+# another comes.
 export SPILLWAY_MEMORY_LIMIT=40MiB
 start A=b
 job=$(jobs_of $kind)

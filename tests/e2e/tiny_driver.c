@@ -1,16 +1,16 @@
 /*
- * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: what it calls of its own by
- * name is looked up by the loader. It counts what is done. Some calls are made of others:
+ * A libcuda.so.1 of a few calls that is not linked to itself, unlike NVIDIA's: what it calls of its
+ * own by name is looked up by the loader. It counts what is done. Some calls are made of others:
  *
- *   cuMemAllocPitch_v2 = cuMemAlloc_v2, cuMemFreeAsync = cuMemFree_v2, cuLaunchGrid = cuLaunchKernel,
- *   cuCtxCreate_v4 = cuCtxCreate_v2, cuModuleLoad = cuModuleLoadData
+ *   cuMemAllocPitch_v2 = cuMemAlloc_v2, cuMemFreeAsync = cuMemFree_v2,
+ *   cuLaunchGrid = cuLaunchKernel, cuCtxCreate_v4 = cuCtxCreate_v2, cuModuleLoad = cuModuleLoadData
  *
- * TINY_REACH=name: it finds its own functions as a program does, in the library of the driver's name.
- * TINY_CONSTRUCTOR=1: it calls itself, by that way, when it is loaded.
- * TINY_INJECTION=FILE: cuInit loads that library and calls its InitializeInjection(), as CUDA does for
- * CUDA_INJECTION64_PATH; its InsideCall(), where it has one, is called in the midst of every call that counts.
- * cuTinyCount(name) is a function that no table knows: cuGetProcAddress finds it, and cuTinyNews, and from CUDA 14
- * on a cuMemAlloc_v3.
+ * TINY_REACH=name: it finds its own functions as a program does, in the library of the driver's
+ * name. TINY_CONSTRUCTOR=1: it calls itself, by that way, when it is loaded. TINY_INJECTION=FILE:
+ * cuInit loads that library and calls its InitializeInjection(), as CUDA does for
+ * CUDA_INJECTION64_PATH; its InsideCall(), where it has one, is called in the midst of every call
+ * that counts. cuTinyCount(name) is a function that no table knows: cuGetProcAddress finds it, and
+ * cuTinyNews, and from CUDA 14 on a cuMemAlloc_v3.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,8 +1,10 @@
 /*
- * told: asks the driver everything it tells of memory, with every NULL, of memory of each kind, and prints the answers.
+ * told: asks the driver everything it tells of memory, with every NULL, of memory of each kind, and
+ * prints the answers.
  *
- * Addresses are printed as offsets into the memory, contexts and pools as whether they are the ones used. What was not
- * written is "-". Amounts of free memory are left out; that they were written is not.
+ * Addresses are printed as offsets into the memory, contexts and pools as whether they are the ones
+ * used. What was not written is "-". Amounts of free memory are left out; that they were written is
+ * not.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,5 +1,5 @@
-# Sourced by the tests of the tool: a tree of its own, in which the shim is an empty library, so that the
-# tool is tested alone; and what a test needs to say what it expects.
+# Sourced by the tests of the tool: a tree of its own, in which the shim is an empty library, so
+# that the tool is tested alone; and what a test needs to say what it expects.
 #
 # shellcheck shell=sh disable=SC2034 # used by those who source it
 set -u

@@ -37,7 +37,8 @@ def read(path):
         tracks[event["pid"], event["tid"]].append(event)
     named = collections.defaultdict(list)
     for (pid, tid), events in tracks.items():
-        # Nothing of one track overlaps, so that it is drawn in one row; thousandths of a microsecond are whole.
+        # Nothing of one track overlaps, so that it is drawn in one row; thousandths of a
+        # microsecond are whole.
         spans = sorted((round(e["ts"] * 1000), round(e["dur"] * 1000)) for e in events if e["ph"] == "X")
         for (begin, duration), (after, _) in zip(spans, spans[1:]):
             assert begin + duration <= after, (threads[pid, tid], begin, duration, after)

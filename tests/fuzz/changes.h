@@ -1,6 +1,7 @@
 /*
- * Changes of a file that is good, as fuzz targets read them from their input: of 4 bytes each and as many as the last of
- * them says, offset (little endian; above the file's end: counted within its hot part) and bytes to put there.
+ * Changes of a file that is good, as fuzz targets read them from their input: of 4 bytes each and
+ * as many as the last of them says, offset (little endian; above the file's end: counted within its
+ * hot part) and bytes to put there.
  */
 #ifndef SPILLWAY_FUZZ_CHANGES_H
 #define SPILLWAY_FUZZ_CHANGES_H

@@ -1,6 +1,7 @@
 /*
- * Fuzz target: the text of a handle, which others may have written. What is read as one is written the same and names
- * nothing that was not registered; what is said of it fits where it is put. Input: the text.
+ * Fuzz target: the text of a handle, which others may have written. What is read as one is written
+ * the same and names nothing that was not registered; what is said of it fits where it is put.
+ * Input: the text.
  */
 #include <stdint.h>
 #include <stdio.h>

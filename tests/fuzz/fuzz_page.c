@@ -1,9 +1,10 @@
 /*
- * libFuzzer target of the reader of pages. How: rules.mk of this folder. Without clang its main part is run by
- * tests/unit/test_fuzz_page.c.
+ * libFuzzer target of the reader of pages. How: rules.mk of this folder. Without clang its main
+ * part is run by tests/unit/test_fuzz_page.c.
  *
- * Input: a page that is good is changed by it: bytes 0 and 1 are its length, as a fraction of the right one; then changes
- * (changes.h). Nothing may crash or hang; what is accepted can be shown and looked for.
+ * Input: a page that is good is changed by it: bytes 0 and 1 are its length, as a fraction of the
+ * right one; then changes (changes.h). Nothing may crash or hang; what is accepted can be shown and
+ * looked for.
  */
 #include <fcntl.h>
 #include <stdio.h>

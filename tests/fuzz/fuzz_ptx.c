@@ -1,8 +1,9 @@
 /*
- * libFuzzer target of the PTX executor: text in, and what loads is run. How: rules.mk of the executor.
+ * libFuzzer target of the PTX executor: text in, and what loads is run. How: rules.mk of the
+ * executor.
  *
- * Text that begins with ".version" is a module; any other is the body of a kernel with some registers.
- * Nothing may crash, hang or leave its memory, whatever the text.
+ * Text that begins with ".version" is a module; any other is the body of a kernel with some
+ * registers. Nothing may crash, hang or leave its memory, whatever the text.
  */
 #include <stdint.h>
 #include <stdio.h>

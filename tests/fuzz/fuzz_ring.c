@@ -1,12 +1,13 @@
 /*
- * libFuzzer target of the reader of rings. How: rules.mk of this folder. Without clang its main part is run by
- * tests/unit/test_fuzz_ring.c.
+ * libFuzzer target of the reader of rings. How: rules.mk of this folder. Without clang its main
+ * part is run by tests/unit/test_fuzz_ring.c.
  *
- * Input: first byte 0: what follows is the state of a reader, as text. Else a ring that is good is changed by it: bytes 1
- * and 2 are its length, as a fraction of the right one; then changes (changes.h).
+ * Input: first byte 0: what follows is the state of a reader, as text. Else a ring that is good is
+ * changed by it: bytes 1 and 2 are its length, as a fraction of the right one; then changes
+ * (changes.h).
  *
- * Nothing may crash or hang, whatever the file; what is handed out is an event that there is, and of all records that the
- * file says it has none is missing in the counts.
+ * Nothing may crash or hang, whatever the file; what is handed out is an event that there is, and
+ * of all records that the file says it has none is missing in the counts.
  */
 #include <fcntl.h>
 #include <stdint.h>

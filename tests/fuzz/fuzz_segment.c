@@ -1,9 +1,10 @@
 /*
- * libFuzzer target of the reader of segments. How: rules.mk of this folder. Without clang its main part is run by
- * tests/unit/test_fuzz_segment.c.
+ * libFuzzer target of the reader of segments. How: rules.mk of this folder. Without clang its main
+ * part is run by tests/unit/test_fuzz_segment.c.
  *
- * Input: the segment of a job that runs is changed by it: bytes 0 and 1 are its length, as a fraction of the right one;
- * then changes (changes.h). Nothing may crash or hang, and what is accepted is within its bounds.
+ * Input: the segment of a job that runs is changed by it: bytes 0 and 1 are its length, as a
+ * fraction of the right one; then changes (changes.h). Nothing may crash or hang, and what is
+ * accepted is within its bounds.
  */
 #include <fcntl.h>
 #include <stdio.h>

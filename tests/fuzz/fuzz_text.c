@@ -1,9 +1,10 @@
 /*
- * libFuzzer target of what is read as text: INI files, the environment, sizes and other values. How: rules.mk of
- * this folder. Without clang its main part is run by tests/unit/test_fuzz_text.c.
+ * libFuzzer target of what is read as text: INI files, the environment, sizes and other values.
+ * How: rules.mk of this folder. Without clang its main part is run by tests/unit/test_fuzz_text.c.
  *
- * Input: the first byte says which, the rest is the text; of an environment its variables, each ended by a newline.
- * Nothing may crash; what is refused leaves its output alone, and what is accepted is accepted again as it is written.
+ * Input: the first byte says which, the rest is the text; of an environment its variables, each
+ * ended by a newline. Nothing may crash; what is refused leaves its output alone, and what is
+ * accepted is accepted again as it is written.
  */
 #include <math.h>
 #include <stdint.h>

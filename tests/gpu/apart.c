@@ -19,7 +19,9 @@ static unsigned answers;
 static bool all_good = true;
 static char last_reply[256];
 
-/* The pipe from a question's process to this one carries "question TAB answer TAB evidence" lines. */
+/*
+ * The pipe from a question's process to this one carries "question TAB answer TAB evidence" lines.
+ */
 static FILE *to_parent;
 
 bool apart_format(const char *option, int seconds)
@@ -103,7 +105,10 @@ static void print_line(char *line)
 		print_answer(question, reply, evidence);
 }
 
-/* Prints the lines that come until the pipe's other end is closed; false: it still is not when the time is over. */
+/*
+ * Prints the lines that come until the pipe's other end is closed; false: it still is not when the
+ * time is over.
+ */
 static bool print_until(int from_child, double deadline)
 {
 	char text[4096];

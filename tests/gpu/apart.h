@@ -1,16 +1,22 @@
 /*
- * Questions that are each asked in a process of their own, and their answers in print: what one of them breaks, no other
- * meets, and that a process died, or did not end in time, is an answer.
+ * Questions that are each asked in a process of their own, and their answers in print: what one of
+ * them breaks, no other meets, and that a process died, or did not end in time, is an answer.
  */
 #ifndef APART_H
 #define APART_H
 
 #include <stdbool.h>
 
-/* Sets the format by the option that names it (NULL: text), and the seconds that a question has; false: no such format. */
+/*
+ * Sets the format by the option that names it (NULL: text), and the seconds that a question has;
+ * false: no such format.
+ */
 bool apart_format(const char *option, int seconds);
 
-/* if (apart_begin("question")) { ...; answer("question", ...); apart_end(); } is true in the new process alone. */
+/*
+ * if (apart_begin("question")) { ...; answer("question", ...); apart_end(); } is true in the new
+ * process alone.
+ */
 bool apart_begin(const char *question);
 void apart_end(void) __attribute__((noreturn));
 

@@ -1,6 +1,7 @@
 /*
- * A driver that breaks as real ones were seen to: it opens, and then cuMemCreate kills the process, or never comes back
- * (BROKEN_DRIVER=hangs, and it is deaf to signals that can be caught). For tests of what is learnt from such a driver.
+ * A driver that breaks as real ones were seen to: it opens, and then cuMemCreate kills the process,
+ * or never comes back (BROKEN_DRIVER=hangs, and it is deaf to signals that can be caught). For
+ * tests of what is learnt from such a driver.
  */
 #include <cuda.h>
 #include <signal.h>

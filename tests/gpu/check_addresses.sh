@@ -1,5 +1,6 @@
 #!/bin/sh
-# Which addresses cuGetProcAddress hands out, by name, version and kind of default stream: as addresses.tsv in $RESULTS.
+# Which addresses cuGetProcAddress hands out, by name, version and kind of default stream: as
+# addresses.tsv in $RESULTS.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

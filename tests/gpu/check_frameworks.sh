@@ -1,6 +1,6 @@
 #!/bin/sh
-# JAX, CuPy, Triton and Numba, where they are installed: a small program of each gives the same result natively, with the
-# whole GPU as its limit, and with half the memory that it used.
+# JAX, CuPy, Triton and Numba, where they are installed: a small program of each gives the same
+# result natively, with the whole GPU as its limit, and with half the memory that it used.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Half of a working set on the device: where Spillway sees what the kernels use, a step takes less than half the time that
-# it takes where the memory lies as it was allocated.
+# Half of a working set on the device: where Spillway sees what the kernels use, a step takes less
+# than half the time that it takes where the memory lies as it was allocated.
 set -eu
 . tests/gpu/needs.sh
 need_gpu
@@ -22,7 +22,8 @@ for placed in heat order; do
 		"longest closure $(counter heat-$placed move_longest_ns) ns of $(counter heat-$placed move_ns) ns in all"
 done
 echo "a step takes $heat ns placed by heat, $order ns as allocated"
-# How long a step takes on the software GPU depends on what else the machine does, so there it is not judged.
+# How long a step takes on the software GPU depends on what else the machine does, so there it is
+# not judged.
 most=$(by_gpu $((order / 2)) $((order * 100)))
 bar "a step, half of the working set on the device" "below $most ns" "$heat ns" [ "$heat" -lt "$most" ] ||
 	fail "placing by heat gains too little"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Memory that moves is given to another process by cuIpcGetMemHandle: as it is, after it was demoted, much of it with few
-# descriptors, and by a process that dies.
+# Memory that moves is given to another process by cuIpcGetMemHandle: as it is, after it was
+# demoted, much of it with few descriptors, and by a process that dies.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

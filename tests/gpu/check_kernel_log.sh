@@ -1,5 +1,6 @@
 #!/bin/sh
-# Faults that the GPU's kernel driver wrote down (Xid lines). There are none since SINCE (seconds after the machine's start; 0).
+# Faults that the GPU's kernel driver wrote down (Xid lines). There are none since SINCE (seconds
+# after the machine's start; 0).
 set -eu
 . tests/gpu/needs.sh
 dmesg >"$TMPDIR/log" 2>"$TMPDIR/why" || skip "the kernel's log is not to be read here: $(tail -n 1 "$TMPDIR/why")"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Programs whose limit moves at random every 50 ms between 20 % and 120 % of their working set end with the same bits as
-# without Spillway: on one stream and four, from eight threads, by graphs captured before a move, with captures under
-# way; and a training.
+# Programs whose limit moves at random every 50 ms between 20 % and 120 % of their working set end
+# with the same bits as without Spillway: on one stream and four, from eight threads, by graphs
+# captured before a move, with captures under way; and a training.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

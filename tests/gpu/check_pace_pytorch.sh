@@ -1,6 +1,6 @@
 #!/bin/sh
-# How exactly PyTorch's trainings hold their shares, by steps against the same training without Spillway: alone at several
-# shares, and two at once.
+# How exactly PyTorch's trainings hold their shares, by steps against the same training without
+# Spillway: alone at several shares, and two at once.
 set -eu
 . tests/gpu/needs.sh
 . tests/gpu/pace.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A PyTorch training whose steps are one captured graph has the same loss at each step while its limit moves at random, by
-# PyTorch's own pool and by expandable segments.
+# A PyTorch training whose steps are one captured graph has the same loss at each step while its
+# limit moves at random, by PyTorch's own pool and by expandable segments.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

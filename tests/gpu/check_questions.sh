@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts all questions to the driver, or those of TOPICS. The answers are left as answers.tsv in $RESULTS, and what is asked as
-# questions.tsv.
+# Puts all questions to the driver, or those of TOPICS. The answers are left as answers.tsv in
+# $RESULTS, and what is asked as questions.tsv.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

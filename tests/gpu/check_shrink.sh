@@ -1,6 +1,6 @@
 #!/bin/sh
-# A lowered limit makes room on the device, by what the driver tells another process, and a raised one takes it again;
-# every byte is still there at the end.
+# A lowered limit makes room on the device, by what the driver tells another process, and a raised
+# one takes it again; every byte is still there at the end.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

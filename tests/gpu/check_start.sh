@@ -1,5 +1,6 @@
 #!/bin/sh
-# How long a CUDA program takes to start and end, natively, unlimited and under a limit: the middle of nine each.
+# How long a CUDA program takes to start and end, natively, unlimited and under a limit: the middle
+# of nine each.
 set -eu
 . tests/gpu/needs.sh
 need_gpu

@@ -1,4 +1,7 @@
-/* Prints the free bytes of device 0 as the driver says them, for others to compare with; one context more is taken. */
+/*
+ * Prints the free bytes of device 0 as the driver says them, for others to compare with; one
+ * context more is taken.
+ */
 #include <cuda.h>
 #include <stdio.h>
 

@@ -127,14 +127,18 @@ bool gpu_open(const char *question);
 bool gpu_was_there(void);
 
 /*
- * Asks, in a process for each, whether memory of the host can be made on the device's own NUMA node, and on no node in
- * particular, and has ranges use the first that can. Some drivers crash where they are asked.
+ * Asks, in a process for each, whether memory of the host can be made on the device's own NUMA
+ * node, and on no node in particular, and has ranges use the first that can. Some drivers crash
+ * where they are asked.
  */
 void gpu_choose_host(void);
 /* The node of the host that is the device's own; 0 where the driver knows none. */
 int gpu_host_node(void);
 
-/* A kernel of the file, which lies beside the program and is loaded when the first of its kernels is wanted. */
+/*
+ * A kernel of the file, which lies beside the program and is loaded when the first of its kernels
+ * is wanted.
+ */
 CUfunction gpu_kernel_of(const char *file, const char *name);
 const char *gpu_error_name(CUresult result);
 

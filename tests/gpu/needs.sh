@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# For the tests of this folder, which source it: what they need, and how they read results. Files that are worth keeping
-# go to $RESULTS, a folder, which is the test's own scratch where nobody wants them.
+# For the tests of this folder, which source it: what they need, and how they read results. Files
+# that are worth keeping go to $RESULTS, a folder, which is the test's own scratch where nobody
+# wants them.
 : "${BUILD:=build}" "${NVCC:=nvcc}" "${GPU:=real}" "${RESULTS:=$TMPDIR}"
 if [ "$GPU" = soft ]; then # to try the scripts themselves
 	LD_LIBRARY_PATH=$(cd "$BUILD" && pwd)/softgpu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -54,7 +55,8 @@ limit_file() {
 	mv "$file.next" "$file"
 }
 
-# disturb FILE CONTEXT WORKING_SET: until calm, in the background, a limit between 20 % and 120 % of the working set
+# disturb FILE CONTEXT WORKING_SET: until calm, in the background, a limit between 20 % and 120 % of
+# the working set
 disturb() {
 	"$BUILD/tests/e2e/restless" "$1" $(($2 + $3 / 5)) $(($2 + $3 * 6 / 5)) 50 "demote_deadline = 1ms" &
 	restless=$!
@@ -96,7 +98,8 @@ same_text() { # neither is empty
 	[ -n "$1" ] && [ "$1" = "$2" ]
 }
 
-# bar NAME WANTED FOUND COMMAND...: leaves a line for the table of results, and fails as COMMAND does, which judges
+# bar NAME WANTED FOUND COMMAND...: leaves a line for the table of results, and fails as COMMAND
+# does, which judges
 bar() {
 	name=$1 wanted=$2 found=$3
 	shift 3
@@ -105,9 +108,9 @@ bar() {
 	[ "$word" = met ]
 }
 
-# with_all JOB CHECKSUM COMMAND...: runs it with the whole GPU as its limit, which does not change its results. What it was
-# charged for good is in $for_good: contexts, modules and the like, which no limit moves. It is what its peak was above its
-# own working set.
+# with_all JOB CHECKSUM COMMAND...: runs it with the whole GPU as its limit, which does not change
+# its results. What it was charged for good is in $for_good: contexts, modules and the like, which
+# no limit moves. It is what its peak was above its own working set.
 with_all() {
 	job=$1 expected=$2
 	shift 2
@@ -119,8 +122,8 @@ with_all() {
 	[ $for_good -ge 0 ] || for_good=0
 }
 
-# same_within_limit JOB LIMIT ALONE LIMITED FOR_GOOD: the two runs' checksums are equal, and the job spilled and kept to its
-# limit in bytes, but for what it is charged for good.
+# same_within_limit JOB LIMIT ALONE LIMITED FOR_GOOD: the two runs' checksums are equal, and the job
+# spilled and kept to its limit in bytes, but for what it is charged for good.
 same_within_limit() {
 	bar "$1: same results under half its memory" "$3" "$4" same_text "$3" "$4" ||
 		fail "checksum alone is '$3', under the limit '$4'"

@@ -1,16 +1,19 @@
 # shellcheck shell=sh disable=SC2034
-# For the checks of pacing, which source it after needs.sh: runs of a load with NVML looking on, and the table's lines.
-# PACE_SECONDS: how long a run is (10; 3 on the software GPU); PACE_SHARES: shares that a load alone is run at.
+# For the checks of pacing, which source it after needs.sh: runs of a load with NVML looking on, and
+# the table's lines.
+# PACE_SECONDS: how long a run is (10; 3 on the software GPU); PACE_SHARES: shares that a load alone
+# is run at.
 seconds=${PACE_SECONDS:-$(by_gpu 10 3)}
 shares=${PACE_SHARES:-$(by_gpu "10 25 50 75 90" 50)}
 [ "$seconds" -ge 3 ] || fail "PACE_SECONDS=$seconds: expected 3 or more: NVML is asked in between"
-# On a GPU a share is held to a point, by runs of ten seconds. How fast the software GPU is depends on what else the machine
-# does at the moment, so there the table is made, and not judged.
+# On a GPU a share is held to a point, by runs of ten seconds. How fast the software GPU is depends
+# on what else the machine does at the moment, so there the table is made, and not judged.
 over=$(by_gpu 1.5 100) under=$(by_gpu 2 100)
 
 missed=
 
-# watched COMMAND...: its output in $TMPDIR/out, and what NVML says meanwhile, but for a second at each end, in $utilised
+# watched COMMAND...: its output in $TMPDIR/out, and what NVML says meanwhile, but for a second at
+# each end, in $utilised
 watched() {
 	(
 		sleep 1
@@ -31,7 +34,8 @@ is_held() { # is_held SHARE HELD
 	awk -v share="$1" -v held="$2" -v over="$over" -v under="$under" 'BEGIN { exit held > share + over || held < share - under }'
 }
 
-# line NAME SHARE RATE FULL_RATE UTILISED: prints it, and notes where the share held by work is too far from the one set
+# line NAME SHARE RATE FULL_RATE UTILISED: prints it, and notes where the share held by work is too
+# far from the one set
 line() {
 	held=$(awk -v rate="$3" -v full="$4" 'BEGIN { printf "%.2f", 100 * rate / full }')
 	awk -v name="$1" -v share="$2" -v held="$held" -v utilised="$5" 'BEGIN {

@@ -1,6 +1,7 @@
 /*
- * Puts every question to the driver, a process per question, and prints "question: answer (evidence)", with --json one
- * object, with --tsv a line of three columns. Ends with 1 if a process died or answered nothing.
+ * Puts every question to the driver, a process per question, and prints "question: answer
+ * (evidence)", with --json one object, with --tsv a line of three columns. Ends with 1 if a process
+ * died or answered nothing.
  */
 #include "tests/gpu/probe.h"
 

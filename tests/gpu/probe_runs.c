@@ -1,6 +1,6 @@
 /*
- * Questions on runs of several mappings, which is what an allocation of several chunks is: may they be opened and
- * unmapped by one call, and what does that save?
+ * Questions on runs of several mappings, which is what an allocation of several chunks is: may they
+ * be opened and unmapped by one call, and what does that save?
  */
 #include "tests/gpu/probe.h"
 

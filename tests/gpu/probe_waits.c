@@ -1,6 +1,6 @@
 /*
- * Questions on who waits for whom: what a query of the default stream sees, which calls of memory management wait for
- * running work, and what another thread may do while a stream is captured.
+ * Questions on who waits for whom: what a query of the default stream sees, which calls of memory
+ * management wait for running work, and what another thread may do while a stream is captured.
  */
 #include "tests/gpu/probe.h"
 

@@ -56,8 +56,9 @@ ptx-questions: # file:architecture:PTX version
 		sed "s/^\.version .*/.version $${rest#*:}/" $$file.ptx.tmp >$$file.ptx && rm $$file.ptx.tmp || exit 1; \
 	done
 
-# Programs of nvcc, where there is that of CUDA 13: PTX alone, so that any GPU takes them, and the software GPU takes the one with the
-# shared runtime (not packed, because it unpacks by a library). That one's runtime lies beside it.
+# Programs of nvcc, where there is that of CUDA 13: PTX alone, so that any GPU takes them, and the
+# software GPU takes the one with the shared runtime (not packed, because it unpacks by a library).
+# That one's runtime lies beside it.
 cudart_library := $(if $(SANITIZER)$(CROSS),,$(wildcard $(dir $(realpath $(NVCC)))../lib64/libcudart.so.13))
 has_nvcc := $(if $(cudart_library),yes)
 cudart_programs := $(if $(has_nvcc),$(addprefix $(BUILD)/gpu/cudart_blocks_,static shared))
@@ -68,7 +69,8 @@ $(BUILD)/gpu/cudart_blocks_%: tests/gpu/cudart_blocks.cu
 		-Xlinker -rpath='$$ORIGIN' -o $@ $<
 	$(Q)cp -L $(cudart_library) $(@D)/
 
-# GPU=soft tries the scripts on the software GPU, RESULTS=FOLDER keeps what they leave. They use programs of the other tests.
+# GPU=soft tries the scripts on the software GPU, RESULTS=FOLDER keeps what they leave. They use
+# programs of the other tests.
 .PHONY: run-check-gpu
 run-check-gpu: all $(gpu_out) $(cudart_programs) $(elastic_clients) $(conformance_out) \
 		$(addprefix $(BUILD)/,tests/e2e/allocate tests/e2e/restless tests/e2e/proc_addresses bench/steps gpu/address_requests.tsv)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the scripts of this folder judge by: memory that is charged for good does not count against a limit, all else does;
-# and those that need what is not here are skipped.
+# What the scripts of this folder judge by: memory that is charged for good does not count against a
+# limit, all else does; and those that need what is not here are skipped.
 set -eu
 . tests/gpu/needs.sh
 here=tests/gpu
@@ -19,7 +19,8 @@ if judged 150 0 a a; then fail "a limit that was not met is taken"; fi
 if judged 150 1 a b; then fail "other results are taken"; fi
 if judged 150 1 "" ""; then fail "no results are taken"; fi
 
-# Contexts that take more than the limit, as those of real GPUs do, are no fault of a limit that was kept.
+# Contexts that take more than the limit, as those of real GPUs do, are no fault of a limit that was
+# kept.
 GPU=soft SOFTGPU_CONTEXT_MEMORY=48M $here/check_train.sh >"$TMPDIR/train" 2>&1 || fail "$(cat "$TMPDIR/train")"
 grep 'charged for good' "$TMPDIR/train"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every question is put to the software GPU and answered, once; names are unique and risks are known. A driver that kills
-# the process, or does not come back, is an answer, too; and the list of changes is made from the answers.
+# Every question is put to the software GPU and answered, once; names are unique and risks are
+# known. A driver that kills the process, or does not come back, is an answer, too; and the list of
+# changes is made from the answers.
 set -eu
 : "${BUILD:=build}" "${TMPDIR:?set by tests/run}"
 ask=$BUILD/gpu/questions/ask

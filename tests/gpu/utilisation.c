@@ -1,4 +1,7 @@
-/* utilisation SECONDS: prints the mean of what NVML says of device 0's utilisation in that time, in percent. */
+/*
+ * utilisation SECONDS: prints the mean of what NVML says of device 0's utilisation in that time, in
+ * percent.
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

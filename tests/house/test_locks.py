@@ -18,7 +18,8 @@ bare = re.compile(
     r"\b(pthread_(mutex_(lock|trylock|timedlock|clocklock|unlock|init)|rwlock_\w*lock|cond_(timed|clock)?wait|spin_\w+)"
     r"|mtx_\w+|cnd_\w+|pthread_(mutex|rwlock|spinlock)_t|PTHREAD_(MUTEX|RWLOCK)_INITIALIZER)\b"
 )
-# What lies in shared memory is a mutex among processes, and is made so in one place; deadline_lock() is a lock's own.
+# What lies in shared memory is a mutex among processes, and is made so in one place;
+# deadline_lock() is a lock's own.
 shared = {
     "core/base/deadline.c": {"pthread_mutex_t"},
     "core/base/deadline.h": {"pthread_mutex_t"},

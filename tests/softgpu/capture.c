@@ -1,7 +1,7 @@
 /*
  * Capture: which streams are in which sequence, and what breaks one. The rules are those of cuda.h
- * (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode, the CUDA_ERROR_STREAM_CAPTURE codes) and
- * of the CUDA C++ Programming Guide, "Prohibited and unhandled operations" and "Invalidation".
+ * (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode, the CUDA_ERROR_STREAM_CAPTURE codes)
+ * and of the CUDA C++ Programming Guide, "Prohibited and unhandled operations" and "Invalidation".
  * Whatever is refused because of a capture invalidates it, if the words there do not say otherwise.
  */
 #include "tests/softgpu/capture.h"

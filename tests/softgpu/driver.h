@@ -98,7 +98,9 @@ struct handle {
 /* `handle` must be the first member of its object. */
 bool handle_add(struct handle *handle, enum handle_kind kind);
 void handle_remove(struct handle *handle);
-/* Frees an object whose handle has been removed; a while later, so that no other is at its address. */
+/*
+ * Frees an object whose handle has been removed; a while later, so that no other is at its address.
+ */
 void handle_free(void *object);
 /* The object, or NULL when `pointer` is no live object of that kind. */
 void *handle_find(const void *pointer, enum handle_kind kind);
@@ -235,7 +237,10 @@ struct work {
 	struct dependency *dependencies;
 	int dependency_count;
 	uint64_t ticket;
-	/* By the device's clock, on which the simulator's own work between two pieces takes no time. */
+	/*
+	 * By the device's clock, on which the simulator's own work between two pieces takes no
+	 * time.
+	 */
 	uint64_t queued_ns;
 	uint64_t start_ns; /* queued, and all it waits for is over */
 	uint64_t end_ns;   /* run() may say; else when it returned */
@@ -273,7 +278,10 @@ void shared_event_release(struct shared_event *event);
 /* Opaque bytes for another process, and the event they mean; NULL when it is gone. */
 void shared_event_export(const struct shared_event *event, CUipcEventHandle *handle);
 struct shared_event *shared_event_import(const CUipcEventHandle *handle);
-/* Work that is a recording, which counts from now on, or the wait for the last one. NULL: no memory. */
+/*
+ * Work that is a recording, which counts from now on, or the wait for the last one. NULL: no
+ * memory.
+ */
 struct work *shared_event_record_work(struct shared_event *event, struct context *context);
 struct work *shared_event_wait_work(struct shared_event *event, struct context *context);
 bool shared_event_is_done(const struct shared_event *event);

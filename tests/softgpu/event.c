@@ -237,7 +237,10 @@ static CUresult cuEventRecordWithFlags_on(const char *call, CUevent event, CUstr
 EXPORT_ON_STREAM(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int flags),
                  event, stream, flags)
 
-/* All that the context has been given, in whatever stream: a stream of its own waits for the others. */
+/*
+ * All that the context has been given, in whatever stream: a stream of its own waits for the
+ * others.
+ */
 EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle)
 {
 	struct event *event;

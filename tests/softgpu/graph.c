@@ -1,4 +1,6 @@
-/* Graphs: nodes, edges, copies. The calls that ask for and change the shape are in graph_edges.c. */
+/*
+ * Graphs: nodes, edges, copies. The calls that ask for and change the shape are in graph_edges.c.
+ */
 #include "tests/softgpu/graph.h"
 
 #include <stdlib.h>

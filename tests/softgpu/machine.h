@@ -27,12 +27,13 @@ void machine_count_host(int64_t bytes);
 void machine_count_fetched(int device, uint64_t bytes);
 
 /*
- * slice.c: the device as kernels hold it: one process at a time, a slice at a time (all together under MPS).
- * slice_poll() passes the device on when the slice is over and comes back with the next one. Call
- * these three on the thread that runs the kernel.
+ * slice.c: the device as kernels hold it: one process at a time, a slice at a time (all together
+ * under MPS). slice_poll() passes the device on when the slice is over and comes back with the next
+ * one. Call these three on the thread that runs the kernel.
  *
- * A device begins a kernel as soon as it is there and the one before is over. The simulator's threads need longer; that is
- * counted as the kernel's time, not as time between kernels: it begins at ready_ns, or when the device became free.
+ * A device begins a kernel as soon as it is there and the one before is over. The simulator's
+ * threads need longer; that is counted as the kernel's time, not as time between kernels: it begins
+ * at ready_ns, or when the device became free.
  */
 #define SLICE_NS 2000000ULL
 
@@ -49,7 +50,10 @@ uint64_t slice_end(struct slice *slice); /* when that was */
 uint64_t slice_held(const struct slice *slice);
 /* Sleeps until it has had the device for so long; polls meanwhile. */
 void slice_rest(struct slice *slice, uint64_t held_ns);
-/* Lets the calling thread, one that runs kernels, wake when it is time rather than some 50 us later. */
+/*
+ * Lets the calling thread, one that runs kernels, wake when it is time rather than some 50 us
+ * later.
+ */
 void slice_wakes_on_time(void);
 
 /* These read the books without joining them. The first is what softgpu_truth() answers; the others

@@ -347,7 +347,10 @@ EXPORT_ON_STREAM(cuMemPrefetchAsync_v2,
                   CUstream stream),
                  address, size, location, flags, stream)
 
-/* Who else may touch the memory meanwhile is not checked; the call only has its place in the stream. */
+/*
+ * Who else may touch the memory meanwhile is not checked; the call only has its place in the
+ * stream.
+ */
 static CUresult cuStreamAttachMemAsync_on(const char *call, CUstream handle, CUdeviceptr address,
                                           size_t length, unsigned int flags)
 {

@@ -264,9 +264,9 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address)
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
 	struct context *context;
+	/* As one was measured with some R580 drivers (sgl-project/sglang#25225). */
 	if (config()->traits.slow_memory_info)
-		usleep(
-		    8000); /* as one was measured with some R580 drivers (sgl-project/sglang#25225) */
+		usleep(8000);
 	CUresult result = enter_context(__func__, &context);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -29,7 +29,9 @@ bool physical_open(void)
 	return common_file >= 0 && ftruncate(common_file, (off_t)FILE_SIZE) == 0;
 }
 
-/* Takes the bytes off the machine's books and makes the object; where they lie is up to the caller. */
+/*
+ * Takes the bytes off the machine's books and makes the object; where they lie is up to the caller.
+ */
 static CUresult create(int device, uint64_t size, struct physical **out)
 {
 	physical_settle();

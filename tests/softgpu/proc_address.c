@@ -22,8 +22,8 @@ static bool is_hidden(const char *name)
 }
 
 /*
- * Forms of calls that are newer than any header here: those of CUDA 13.1, and made-up ones. They take
- * handles of memory, or pin it, and know no memory but their own driver's.
+ * Forms of calls that are newer than any header here: those of CUDA 13.1, and made-up ones. They
+ * take handles of memory, or pin it, and know no memory but their own driver's.
  */
 static int newer_form(void)
 {

@@ -1,8 +1,10 @@
 /*
- * Who has a device: kernels of one process at a time, a slice at a time, whoever has waited longest next.
+ * Who has a device: kernels of one process at a time, a slice at a time, whoever has waited longest
+ * next.
  *
- * The kernels run on threads of their processes. Where such a process is killed or stopped its kernels stand still, which
- * those of a real device would not; so those who wait look after 5 ms whether that is why, and go past it.
+ * The kernels run on threads of their processes. Where such a process is killed or stopped its
+ * kernels stand still, which those of a real device would not; so those who wait look after 5 ms
+ * whether that is why, and go past it.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -230,14 +232,16 @@ void slice_wakes_on_time(void)
 }
 
 /*
- * A sleep ends some 20 us late even so, which is much for a kernel of 50 us. So it is begun that much shorter, by what
- * sleeps were late before, and what is left is spun.
+ * A sleep ends some 20 us late even so, which is much for a kernel of 50 us. So it is begun that
+ * much shorter, by what sleeps were late before, and what is left is spun.
  */
 static void doze(uint64_t ns)
 {
 	static _Thread_local uint64_t usual_ns = 20000;
 	uint64_t begin = now_ns(), end = begin + ns;
-	/* At least half of it is slept: who only spins is soon held back by the system for longer. */
+	/*
+	 * At least half of it is slept: who only spins is soon held back by the system for longer.
+	 */
 	uint64_t early = usual_ns < ns / 2 ? usual_ns : ns / 2;
 	if (ns >= SHORTEST_NAP_NS) {
 		struct timespec pause = {.tv_nsec = (long)(ns - early)};

@@ -1,4 +1,7 @@
-/* Tests of the device's clock: how long kernels have it, by its books and by events, whatever the machine does meanwhile. */
+/*
+ * Tests of the device's clock: how long kernels have it, by its books and by events, whatever the
+ * machine does meanwhile.
+ */
 #include <math.h>
 #include <semaphore.h>
 #include <time.h>
@@ -39,7 +42,10 @@ static double busy_ms(void)
 	return (double)truth.busy_ns / 1e6;
 }
 
-/* Between two events in a stream, with kernels that were all queued before the first one could begin. */
+/*
+ * Between two events in a stream, with kernels that were all queued before the first one could
+ * begin.
+ */
 static double queued_ms(unsigned int ns)
 {
 	CUstream stream;
@@ -81,7 +87,10 @@ static void kernel_time_is_the_least(void)
 	CHECK(elapsed >= KERNELS * 1.0);
 }
 
-/* Kernels of two streams take turns on the device, and one that finds it idle has it from when it was launched. */
+/*
+ * Kernels of two streams take turns on the device, and one that finds it idle has it from when it
+ * was launched.
+ */
 static void idle_is_not_busy(void)
 {
 	start();
@@ -107,7 +116,10 @@ static void idle_is_not_busy(void)
 	CHECK(busy_ms() - busy <= took);
 }
 
-/* The samples of softgpu-truth --watch end with the process that was there, and count up to what it used. */
+/*
+ * The samples of softgpu-truth --watch end with the process that was there, and count up to what it
+ * used.
+ */
 static void watched(void)
 {
 	FILE *samples = popen("exec timeout 60 \"$BUILD/softgpu/softgpu-truth\" --watch 5", "r");

@@ -1,5 +1,7 @@
-/* Tests of what one process gives to another: memory by handle and by descriptor, pools, events; and
- * of what happens to it when one of them dies. */
+/*
+ * Tests of what one process gives to another: memory by handle and by descriptor, pools, events;
+ * and of what happens to it when one of them dies.
+ */
 #include <signal.h>
 #include <sys/socket.h>
 #include <time.h>

@@ -130,7 +130,9 @@ static void definitions(void)
 static void variables(void)
 {
 	start();
-	/* A table of a text's own functions, a variable used before it is defined, shared memory. */
+	/*
+	 * A table of a text's own functions, a variable used before it is defined, shared memory.
+	 */
 	static const char first[] =
 	    HEAD ".extern .global .align 4 .u32 late;\n"
 	         ".extern .shared .align 16 .b8 cells[];\n"

@@ -1,4 +1,6 @@
-/* Tests of what processes share: memory of a device that runs out, and time of a device in slices. */
+/*
+ * Tests of what processes share: memory of a device that runs out, and time of a device in slices.
+ */
 #include <signal.h>
 #include <stdint.h>
 #include <time.h>
@@ -184,7 +186,10 @@ static pid_t start_endless(void)
 	return other;
 }
 
-/* A process that is killed while it has the device does not keep it: who comes next would wait until the alarm. */
+/*
+ * A process that is killed while it has the device does not keep it: who comes next would wait
+ * until the alarm.
+ */
 static void killed_in_its_slice(void)
 {
 	struct signal_pipe ready = pipe_new(), go = pipe_new();
@@ -220,7 +225,10 @@ static uint64_t busy_ns_of(pid_t pid)
 	return 0;
 }
 
-/* Nor does one that is stopped; what others have meanwhile is not in its books, and it gets its turns again. */
+/*
+ * Nor does one that is stopped; what others have meanwhile is not in its books, and it gets its
+ * turns again.
+ */
 static void stopped_in_its_slice(void)
 {
 	uint64_t begin = now();

@@ -1,6 +1,7 @@
 /*
- * Tests the PTX executor by itself: kernels as compilers make them (ptx/samples/), PTX written by hand,
- * faults, and broken text. Run from the root of the repository; `--bench` measures speed instead.
+ * Tests the PTX executor by itself: kernels as compilers make them (ptx/samples/), PTX written by
+ * hand, faults, and broken text. Run from the root of the repository; `--bench` measures speed
+ * instead.
  */
 #include "tests/softgpu/ptx/tests/harness.h"
 

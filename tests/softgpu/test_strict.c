@@ -1,6 +1,6 @@
 /*
- * Tests of strictness: each mistake that hardware punishes is an error here, is named on stderr, and
- * breaks the context where it breaks it there. Nothing crashes.
+ * Tests of strictness: each mistake that hardware punishes is an error here, is named on stderr,
+ * and breaks the context where it breaks it there. Nothing crashes.
  */
 #include <fcntl.h>
 #include <semaphore.h>

@@ -1,4 +1,6 @@
-/* LZ4 blocks, by the format's description (lz4 doc/lz4_Block_format.md), and Zstandard by libzstd. */
+/*
+ * LZ4 blocks, by the format's description (lz4 doc/lz4_Block_format.md), and Zstandard by libzstd.
+ */
 #include "tests/softgpu/unpack.h"
 
 #include <dlfcn.h>

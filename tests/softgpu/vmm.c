@@ -106,7 +106,9 @@ static const struct numa_node *node_of(int id)
 /* The memory of each node that virtual memory of this process takes. */
 static uint64_t taken[MAX_NUMA_NODES];
 
-/* Takes memory of a node. Drivers were seen to refuse nodes without processors (NVIDIA/nccl#2190). */
+/*
+ * Takes memory of a node. Drivers were seen to refuse nodes without processors (NVIDIA/nccl#2190).
+ */
 static CUresult take_of_node(int id, uint64_t size)
 {
 	const struct numa_node *node = node_of(id);

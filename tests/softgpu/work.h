@@ -1,4 +1,6 @@
-/* Pieces of work that are made but not yet queued: what graphs are launched from. NULL: no memory. */
+/*
+ * Pieces of work that are made but not yet queued: what graphs are launched from. NULL: no memory.
+ */
 #ifndef SOFTGPU_WORK_H
 #define SOFTGPU_WORK_H
 

@@ -1,4 +1,7 @@
-/* One call of a driver's function whose parameters are known by letters (signatures.h), laid out as a compiler would. */
+/*
+ * One call of a driver's function whose parameters are known by letters (signatures.h), laid out as
+ * a compiler would.
+ */
 #ifndef SPILLWAY_TEST_CALL_H
 #define SPILLWAY_TEST_CALL_H
 
@@ -23,7 +26,9 @@ static inline void put(struct call *call, int at, uint64_t value, uint64_t mask)
 	call->mask[at] = mask;
 }
 
-/* Pointers lead to zeroed memory, each to its own; numbers are small and differ from one another. */
+/*
+ * Pointers lead to zeroed memory, each to its own; numbers are small and differ from one another.
+ */
 static inline bool lay_out(struct call *call, const char *parameters)
 {
 	int in_register = 0, on_stack = CALL_REGISTERS;

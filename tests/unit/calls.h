@@ -1,4 +1,7 @@
-/* The program's calls for memory, as the shim's hooks hand them on, over the driver of fake_driver.h. */
+/*
+ * The program's calls for memory, as the shim's hooks hand them on, over the driver of
+ * fake_driver.h.
+ */
 #ifndef SPILLWAY_TEST_CALLS_H
 #define SPILLWAY_TEST_CALLS_H
 

@@ -1,7 +1,8 @@
 /*
- * A libcuda.so.1 that has every entry point of the table and hands out handles: each creating call succeeds with
- * another one, through the parameter that the test told (giver.h); a NULL one is passed over. What the shim's own
- * questions need is answered. It knows contexts, what is current in a thread, and user objects' references.
+ * A libcuda.so.1 that has every entry point of the table and hands out handles: each creating call
+ * succeeds with another one, through the parameter that the test told (giver.h); a NULL one is
+ * passed over. What the shim's own questions need is answered. It knows contexts, what is current
+ * in a thread, and user objects' references.
  */
 #include "tests/unit/giver.h"
 

@@ -1,4 +1,7 @@
-/* Images of device code for tests: what a fat binary is made of, and images behind which nothing can be read. */
+/*
+ * Images of device code for tests: what a fat binary is made of, and images behind which nothing
+ * can be read.
+ */
 #ifndef SPILLWAY_TEST_IMAGES_H
 #define SPILLWAY_TEST_IMAGES_H
 

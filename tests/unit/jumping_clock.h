@@ -1,4 +1,7 @@
-/* A clock on which each nap lasts 2 ms, however short it was to be, as on a busy machine. Included once by a test program. */
+/*
+ * A clock on which each nap lasts 2 ms, however short it was to be, as on a busy machine. Included
+ * once by a test program.
+ */
 #ifndef JUMPING_CLOCK_H
 #define JUMPING_CLOCK_H
 

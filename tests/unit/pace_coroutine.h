@@ -1,4 +1,6 @@
-/* Coroutines of the world's one thread: each has a stack, and runs until it hands over to another. */
+/*
+ * Coroutines of the world's one thread: each has a stack, and runs until it hands over to another.
+ */
 #ifndef PACE_COROUTINE_H
 #define PACE_COROUTINE_H
 

@@ -1,8 +1,8 @@
 /*
  * Programs of the world, by what they launch and when they wait; and what came of them.
  *
- * A program is one thread of a process. It launches until its time or its number of launches is over, waits for its
- * work and returns; with the last one its process exits.
+ * A program is one thread of a process. It launches until its time or its number of launches is
+ * over, waits for its work and returns; with the last one its process exits.
  */
 #ifndef PACE_PROGRAMS_H
 #define PACE_PROGRAMS_H
@@ -29,8 +29,7 @@ struct program {
 	uint64_t host_ns;  /* computes between launches; up to twice as long, by chance */
 	struct spin *spin; /* every spin_every-th launch spins for others */
 	uint64_t spin_every;
-	bool
-	    spins_aside; /* on a stream of their own: after what is before them, before what comes after */
+	bool spins_aside; /* on a stream of their own: after what is before, before what is after */
 	uint64_t most_launches; /* 0: any number */
 	uint64_t until;         /* virtual time after which it launches no more; 0: none */
 	int also_gpu;           /* its launches alternate with another device's; 0: they do not */

@@ -98,7 +98,10 @@ static void build_ranks_beside(struct run *run, const struct scenario *s)
 	program_start(add(run, &other, process, 0, s->shares[0]));
 }
 
-/* A step of a training on several devices: five kernels of about a millisecond, then the all-reduce. */
+/*
+ * A step of a training on several devices: five kernels of about a millisecond, then the
+ * all-reduce.
+ */
 #define TRAINING                                                                         \
 	{                                                                                \
 		.kernel_ns = 1 * MS, .jitter = 0.3, .host_ns = 20 * US, .spin_every = 6, \

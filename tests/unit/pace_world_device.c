@@ -1,4 +1,7 @@
-/* Devices: streams in order, kernels side by side, tenants by slices, kernels that spin for each other. */
+/*
+ * Devices: streams in order, kernels side by side, tenants by slices, kernels that spin for each
+ * other.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -283,7 +286,10 @@ void stream_push(struct stream *s, const struct item *item)
 	s->kernels += item->kind == ITEM_KERNEL;
 	if (s->count > 1)
 		return;
-	/* Not here and now: whoever pushes may be a thread that holds a lock, or a device that looks. */
+	/*
+	 * Not here and now: whoever pushes may be a thread that holds a lock, or a device that
+	 * looks.
+	 */
 	if (!g->actor.place || item->from < g->actor.at)
 		world_appoint(&g->actor, item->from, gpu_look);
 }

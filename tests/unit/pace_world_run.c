@@ -2,7 +2,8 @@
  * Looks at one scenario of the world by hand:
  *
  *   pace_world_run                                  lists the scenarios
- *   pace_world_run SCENARIO [SHARE [SEED [trace]]]  runs one and tells what came of it; a trace goes to stderr
+ *   pace_world_run SCENARIO [SHARE [SEED [trace]]]  runs one and tells what came of it; a trace
+ *                                                   goes to stderr
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -356,8 +356,9 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const str
 pthread_t __wrap_pthread_self(void);
 
 /*
- * Never contended: nobody waits with one. Where core/ takes one by an old name of the function (core/base/glibc.h) it is
- * not counted; whoever waited with that would stop the next thread for a second.
+ * Never contended: nobody waits with one. Where core/ takes one by an old name of the function
+ * (core/base/glibc.h) it is not counted; whoever waited with that would stop the next thread for a
+ * second.
  */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {

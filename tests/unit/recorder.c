@@ -1,6 +1,6 @@
 /*
- * A libcuda.so.1 that has every entry point of the table and writes down how it was called. What the shim's own
- * questions need is answered; the rest answers recorder.answer.
+ * A libcuda.so.1 that has every entry point of the table and writes down how it was called. What
+ * the shim's own questions need is answered; the rest answers recorder.answer.
  */
 #include "tests/unit/recorder.h"
 

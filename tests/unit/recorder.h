@@ -1,4 +1,6 @@
-/* The recording driver's book, exported by it as `recorder`: what each entry point was called with. */
+/*
+ * The recording driver's book, exported by it as `recorder`: what each entry point was called with.
+ */
 #ifndef SPILLWAY_RECORDER_H
 #define SPILLWAY_RECORDER_H
 

@@ -56,7 +56,8 @@ $(BUILD)/tests/unit/giver.so: $(BUILD)/tests/unit/giver.o
 	$(call say,LD)
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
-# core/pace in a world of its own: virtual time, threads, devices. pace_world_run looks at one scenario by hand.
+# core/pace in a world of its own: virtual time, threads, devices. pace_world_run looks at one
+# scenario by hand.
 comma := ,
 pace_world_obj := $(patsubst %,$(BUILD)/tests/unit/pace_%.o,coroutine world_time world_device world_driver world_process \
 	world_measure programs scenarios)

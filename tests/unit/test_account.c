@@ -73,7 +73,10 @@ START_TEST(debt_is_bounded_and_nobody_starves)
 		uint64_t credit = lag_of(now, share, window);
 		uint64_t after = account_pay(paid, now, busy, share, window);
 
-		/* One assertion for all: check writes down each, which takes longer than what is tested. */
+		/*
+		 * One assertion for all: check writes down each, which takes longer than what is
+		 * tested.
+		 */
 		bool is_bounded =
 		    after <= now + most && after + credit >= now && slot(after, now) <= most &&
 		    (double)credit * share / ACCOUNT_FULL_SHARE <= (double)window * 0.4 + 1;
@@ -94,7 +97,10 @@ END_TEST
 START_TEST(a_pause_counts_up_to_the_credit)
 {
 	uint64_t now = 100 * WINDOW;
-	/* 40 ms at 50 % are 80 ms of lag before the work began; of 42 ms of work so many are saved, 2 are not. */
+	/*
+	 * 40 ms at 50 % are 80 ms of lag before the work began; of 42 ms of work so many are saved,
+	 * 2 are not.
+	 */
 	uint64_t paid = account_pay(0, now, 84000000, 50000, WINDOW);
 
 	ck_assert_uint_eq(lag_of(now, 50000, WINDOW), 80000000);

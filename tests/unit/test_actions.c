@@ -111,7 +111,10 @@ START_TEST(a_group_has_an_end)
 }
 END_TEST
 
-/* What is switched on and off for ever takes no more memory; what is ever new ends, and harms nothing. */
+/*
+ * What is switched on and off for ever takes no more memory; what is ever new ends, and harms
+ * nothing.
+ */
 START_TEST(lists_are_published_again)
 {
 	static char cookies[ACTION_LISTS_MAX + 1][2];

@@ -151,7 +151,10 @@ START_TEST(what_is_no_address_is_refused)
 }
 END_TEST
 
-/* Each thread has every eighth place of 1 MiB, so that they share pieces; what it reads of others must be whole. */
+/*
+ * Each thread has every eighth place of 1 MiB, so that they share pieces; what it reads of others
+ * must be whole.
+ */
 static const char *work(uint64_t me)
 {
 	uint64_t random = me + 1;

@@ -107,7 +107,10 @@ START_TEST(what_alignment_skips_stays_free)
 }
 END_TEST
 
-/* The hole that an aligned run leaves is used again for the next of its kind, though it has nothing to spare. */
+/*
+ * The hole that an aligned run leaves is used again for the next of its kind, though it has nothing
+ * to spare.
+ */
 START_TEST(an_aligned_hole_is_filled_before_more_is_cut)
 {
 	uint32_t hole;

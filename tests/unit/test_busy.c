@@ -1,4 +1,7 @@
-/* Busy time against a model device: streams run kernels in order, events complete with what is before. */
+/*
+ * Busy time against a model device: streams run kernels in order, events complete with what is
+ * before.
+ */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -198,7 +201,9 @@ static void drain(void)
 	}
 }
 
-/* Random launches on several streams, with and without host gaps: busy time is the kernels' union. */
+/*
+ * Random launches on several streams, with and without host gaps: busy time is the kernels' union.
+ */
 START_TEST(busy_time_is_the_union_of_the_kernels)
 {
 	struct busy *busy = busy_create();

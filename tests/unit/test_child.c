@@ -1,4 +1,7 @@
-/* Programs of our own as children: what they print and how they end, in whatever process and thread they are run. */
+/*
+ * Programs of our own as children: what they print and how they end, in whatever process and thread
+ * they are run.
+ */
 #include <check.h>
 #include <errno.h>
 #include <limits.h>
@@ -73,7 +76,10 @@ static void handler(int signal)
 	(void)signal;
 }
 
-/* Its own handlers and mask are the process's before and after; what it ignores the program ignores. */
+/*
+ * Its own handlers and mask are the process's before and after; what it ignores the program
+ * ignores.
+ */
 START_TEST(signals_stay)
 {
 	struct sigaction after;

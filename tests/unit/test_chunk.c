@@ -1,4 +1,7 @@
-/* Chunks on the host: which NUMA nodes are asked, in which order, and when memory without a node serves. */
+/*
+ * Chunks on the host: which NUMA nodes are asked, in which order, and when memory without a node
+ * serves.
+ */
 #include <check.h>
 #include <stdlib.h>
 

@@ -331,7 +331,10 @@ static uint64_t limits_of(struct config *config)
 
 #define LIMITS_OF(...) limits_of(load_environment(ENVIRON(__VA_ARGS__)))
 
-/* Who has the same limits has the same number, whoever set them and in whatever words; who has others has another. */
+/*
+ * Who has the same limits has the same number, whoever set them and in whatever words; who has
+ * others has another.
+ */
 START_TEST(limits_are_a_number)
 {
 	uint64_t forty = LIMITS_OF("SPILLWAY_MEMORY_LIMIT=40MiB");

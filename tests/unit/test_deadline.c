@@ -1,4 +1,7 @@
-/* Deadlines, and the waits that end with them: on a machine where each nap lasts much longer than it was to. */
+/*
+ * Deadlines, and the waits that end with them: on a machine where each nap lasts much longer than
+ * it was to.
+ */
 #include <check.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -106,7 +109,10 @@ static void start(void)
 	jumping_start();
 }
 
-/* With the gate seized: 5 ms were 250 naps of 20 us, of which each lasted as long as the machine liked. */
+/*
+ * With the gate seized: 5 ms were 250 naps of 20 us, of which each lasted as long as the machine
+ * liked.
+ */
 START_TEST(the_gate_is_not_seized_for_longer_than_was_said)
 {
 	start();

@@ -1,4 +1,7 @@
-/* Frees that do not wait: what is behind which fence, what waits for it, what becomes of it in a capture. */
+/*
+ * Frees that do not wait: what is behind which fence, what waits for it, what becomes of it in a
+ * capture.
+ */
 #include <check.h>
 #include <stdlib.h>
 
@@ -305,7 +308,10 @@ START_TEST(it_goes_with_its_context)
 	ck_assert_int_eq(release(b), CUDA_SUCCESS);
 	destroy_context();
 	ck_assert_uint_eq(charged(), 0);
-	/* The driver has waited and freed it, which this one does not imitate; nobody asks in what is gone. */
+	/*
+	 * The driver has waited and freed it, which this one does not imitate; nobody asks in what
+	 * is gone.
+	 */
 	ck_assert_int_eq(fake.count, 2);
 	ck_assert_int_eq(fake.misuse, 0);
 	ck_assert_int_eq(work.waits, 0);

@@ -1,4 +1,6 @@
-/* Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile. */
+/*
+ * Devices: what their statistics say of a limit, whoever notes it and whatever changes meanwhile.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -70,7 +72,10 @@ START_TEST(what_is_held_is_said_of_its_own_settings)
 }
 END_TEST
 
-/* Who notes the limit stops here while a test wants it: after it has seen what is in force, and before it says so. */
+/*
+ * Who notes the limit stops here while a test wants it: after it has seen what is in force, and
+ * before it says so.
+ */
 static _Atomic bool stops, stands;
 
 uint64_t __real_segment_charged(struct segment *segment, int device, enum segment_side side);

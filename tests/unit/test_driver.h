@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 /*
- * The driver tests/unit/NAME.so, in a job of this name: the shim will find it. Its exported symbol NAME; NULL after
- * saying why not.
+ * The driver tests/unit/NAME.so, in a job of this name: the shim will find it. Its exported symbol
+ * NAME; NULL after saying why not.
  */
 static inline void *test_driver_open(const char *driver_name, const char *job)
 {

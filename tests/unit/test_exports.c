@@ -1,4 +1,7 @@
-/* Exported memory: charged to its owner, then to the job, until nobody has it; with processes killed at any point. */
+/*
+ * Exported memory: charged to its owner, then to the job, until nobody has it; with processes
+ * killed at any point.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -158,7 +161,9 @@ START_TEST(in_doubt_it_stays_charged)
 	int fd = descriptor_of(segment, key);
 	struct rlimit before, none;
 
-	/* The program has no descriptor left, so that the kernel's list cannot be read this time. */
+	/*
+	 * The program has no descriptor left, so that the kernel's list cannot be read this time.
+	 */
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -191,7 +196,10 @@ START_TEST(what_others_lock_keeps_no_release_waiting)
 			          &(struct flock){.l_type = F_RDLCK, .l_start = 2 * j, .l_len = 1}),
 			    0);
 	}
-	/* The list is longer than what a release reads: who would be refused, or tends the segment, reads it. */
+	/*
+	 * The list is longer than what a release reads: who would be refused, or tends the segment,
+	 * reads it.
+	 */
 	segment_export_left(segment, key);
 	expect(segment, 1, 1);
 	segment_tend(segment);

@@ -1,6 +1,7 @@
 /*
- * Foreign tenants, on a device that exists on paper: processes run by slices in turns, NVML tells whole percents of the
- * last second, the job pays for what events measured as corrected. What is estimated is compared with what was.
+ * Foreign tenants, on a device that exists on paper: processes run by slices in turns, NVML tells
+ * whole percents of the last second, the job pays for what events measured as corrected. What is
+ * estimated is compared with what was.
  */
 #include "tests/unit/scratch.h"
 
@@ -16,7 +17,10 @@
 
 enum { PROCESSES = 4, SLICE = 2, SAMPLE = 1000, LOOK = 250 }; /* times in ms */
 
-/* One process: works and pauses by turns, for so long while it has the device alone; ms. The first is ours. */
+/*
+ * One process: works and pauses by turns, for so long while it has the device alone; ms. The first
+ * is ours.
+ */
 struct tenant {
 	unsigned int works, pauses; /* pauses 0: always works */
 	unsigned int left;          /* of what it does now */
@@ -70,7 +74,10 @@ static void advance(struct tenant *tenant, bool runs, unsigned int at)
 	}
 }
 
-/* Ours: rounds of its own work, each followed by what is left of the time that what was measured pays for. */
+/*
+ * Ours: rounds of its own work, each followed by what is left of the time that what was measured
+ * pays for.
+ */
 static void pace(struct paper *d, bool runs, unsigned int at, unsigned int share)
 {
 	struct tenant *own = &d->tenant[0];
@@ -162,7 +169,10 @@ static struct paper *new_paper(int foreigners, unsigned int works, unsigned int 
 	return &device;
 }
 
-/* By how many points of the device what share_held says of the last five seconds differs from what was ours. */
+/*
+ * By how many points of the device what share_held says of the last five seconds differs from what
+ * was ours.
+ */
 static double error_of(struct paper *d, unsigned int share, enum how how)
 {
 	uint64_t before = d->tenant[0].total;
@@ -488,7 +498,9 @@ START_TEST(nothing_is_asked_at_rest)
 	ck_assert_uint_eq(device.statistics->share_held, 25000);
 	ck_assert_uint_eq(device.statistics->share_estimated, 1);
 
-	/* It rests: soon nobody is asked, then nothing is left to look at; what was known is kept. */
+	/*
+	 * It rests: soon nobody is asked, then nothing is left to look at; what was known is kept.
+	 */
 	for (int i = 0; i < 40; i++)
 		own = held_look(&held, &device.id, device.statistics, NULL, 1, now += LOOK * MS);
 	ck_assert_int_le(asked, 40 + 9);

@@ -1,4 +1,7 @@
-/* A short run of the fuzz target of handles: good text, and some hundred thousand random changes of it, the same in every run. */
+/*
+ * A short run of the fuzz target of handles: good text, and some hundred thousand random changes of
+ * it, the same in every run.
+ */
 #include <stdint.h>
 #include <string.h>
 

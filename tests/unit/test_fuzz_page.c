@@ -1,4 +1,7 @@
-/* A short run of the fuzz target of pages: a good one, and random changes of it, the same in every run. */
+/*
+ * A short run of the fuzz target of pages: a good one, and random changes of it, the same in every
+ * run.
+ */
 #include "tests/unit/fuzz_changes.h"
 
 #include "core/pages/page.h"

@@ -1,4 +1,7 @@
-/* A short run of the fuzz target of rings: good input, and a few thousand random changes of it, the same in every run. */
+/*
+ * A short run of the fuzz target of rings: good input, and a few thousand random changes of it, the
+ * same in every run.
+ */
 #include "tests/unit/fuzz_changes.h"
 
 #include "core/rings/ring_layout.h"

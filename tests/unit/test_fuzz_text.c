@@ -1,4 +1,7 @@
-/* A short run of the fuzz target of text: what is good of each kind, and random changes of it, the same in every run. */
+/*
+ * A short run of the fuzz target of text: what is good of each kind, and random changes of it, the
+ * same in every run.
+ */
 #include "tests/unit/scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* of tests/fuzz/fuzz_text.c */

@@ -1,6 +1,6 @@
 /*
- * The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass; who waits long enough
- * gets into a held one, and never into a seized one.
+ * The gate: nobody is inside while it is closed, nobody waits for ever, nested calls pass; who
+ * waits long enough gets into a held one, and never into a seized one.
  */
 #include <check.h>
 #include <errno.h>
@@ -359,7 +359,10 @@ START_TEST(nobody_gets_into_a_seized_gate_however_long_he_waits)
 }
 END_TEST
 
-/* Changed by who has seized the gate, looked at by who is inside; not atomic: a sanitizer sees what tears. */
+/*
+ * Changed by who has seized the gate, looked at by who is inside; not atomic: a sanitizer sees what
+ * tears.
+ */
 static struct {
 	uint64_t a, b;
 } shared;

@@ -85,7 +85,9 @@ START_TEST(falls_back_when_others_need_it)
 }
 END_TEST
 
-/* Jobs on one device, which allocate, free, are moved and have growth judged as the mover does it. */
+/*
+ * Jobs on one device, which allocate, free, are moved and have growth judged as the mover does it.
+ */
 
 enum { JOBS = 4, TICKS = 60 };
 

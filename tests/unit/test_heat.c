@@ -1,6 +1,6 @@
 /*
- * Heat: the rules of hot, warm and cold on a clock of the test's own, what a scan finds in random parameters, how
- * sampling is spread, and what graphs are credited with.
+ * Heat: the rules of hot, warm and cold on a clock of the test's own, what a scan finds in random
+ * parameters, how sampling is spread, and what graphs are credited with.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -111,7 +111,10 @@ static CUresult kernel_info(CUkernel k, size_t index, size_t *offset, size_t *si
 
 struct driver driver = {.cuFuncGetParamInfo = function_info, .cuKernelGetParamInfo = kernel_info};
 
-/* The books know kernels and functions by their handles, but for one of which only the driver knows. */
+/*
+ * The books know kernels and functions by their handles, but for one of which only the driver
+ * knows.
+ */
 #define UNKNOWN ((CUfunction)0x5001)
 
 struct resource *__wrap_context_find_object(const struct resource_type *type, uint64_t object);
@@ -270,7 +273,9 @@ START_TEST(the_window_follows_slow_steps)
 }
 END_TEST
 
-/* Another part of the memory every 100 steps: what the last 100 used is hot, the others are cold. */
+/*
+ * Another part of the memory every 100 steps: what the last 100 used is hot, the others are cold.
+ */
 START_TEST(a_working_set_that_shifts)
 {
 	enum { SETS = 10, RUNS = 10, STEP_MS = 50 };
@@ -397,7 +402,10 @@ START_TEST(the_driver_is_asked_once)
 	for (uintptr_t f = 1; f <= 1000; f++)
 		launch((CUfunction)(f << 4), run_at(1));
 	ck_assert_uint_eq(questions, once);
-	/* A driver may not survive a kernel's handle as a function's: what nobody knows is not asked. */
+	/*
+	 * A driver may not survive a kernel's handle as a function's: what nobody knows is not
+	 * asked.
+	 */
 	once = questions;
 	launch(UNKNOWN, run_at(5));
 	ck_assert_uint_eq(questions, once);

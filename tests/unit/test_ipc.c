@@ -1,4 +1,7 @@
-/* Memory that one process gives to another: the conversation between a server and who opens, liars among both. */
+/*
+ * Memory that one process gives to another: the conversation between a server and who opens, liars
+ * among both.
+ */
 #include "tests/unit/devices.h"
 #include "tests/unit/state_directory.h"
 

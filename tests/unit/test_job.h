@@ -9,7 +9,10 @@
 
 #include "core/state/segment.h"
 
-/* Returns a segment in which nothing is charged; the one before is left. The calling thread owns it. */
+/*
+ * Returns a segment in which nothing is charged; the one before is left. The calling thread owns
+ * it.
+ */
 static inline struct segment *test_job(void)
 {
 	static struct segment *segment;

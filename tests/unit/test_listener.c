@@ -13,7 +13,10 @@ static struct listener the_listener, *const listener = &the_listener;
 static int calls;
 static char last_path[PATH_MAX];
 
-/* A user has few instances of inotify (fs.inotify.max_user_instances), which the programs beside us may hold for a while. */
+/*
+ * A user has few instances of inotify (fs.inotify.max_user_instances), which the programs beside us
+ * may hold for a while.
+ */
 static int get_instance(void)
 {
 	int instance;

@@ -1,4 +1,7 @@
-/* Ranks of locks: each kind of violation ends the process and names the locks; what is allowed does not. */
+/*
+ * Ranks of locks: each kind of violation ends the process and names the locks; what is allowed does
+ * not.
+ */
 #define SPILLWAY_CHECK_LOCKS
 #include <check.h>
 #include <signal.h>

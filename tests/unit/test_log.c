@@ -171,7 +171,10 @@ static const char *read_behind(int reader, size_t filled)
 	return text;
 }
 
-/* Lines that are not taken are counted; the next that is taken says so. Nothing is changed of what is the program's. */
+/*
+ * Lines that are not taken are counted; the next that is taken says so. Nothing is changed of what
+ * is the program's.
+ */
 static void judge_full(int reader, int writer)
 {
 	int flags;
@@ -257,7 +260,10 @@ START_TEST(stopped_terminal)
 }
 END_TEST
 
-/* In the background of a terminal that stops those who write from there (stty tostop): the program goes on. */
+/*
+ * In the background of a terminal that stops those who write from there (stty tostop): the program
+ * goes on.
+ */
 START_TEST(terminal_of_others)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), status;

@@ -1,4 +1,7 @@
-/* Lookup tables: one that is written to against a model, and the view of an arena against the arena's own table. */
+/*
+ * Lookup tables: one that is written to against a model, and the view of an arena against the
+ * arena's own table.
+ */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>

@@ -160,7 +160,10 @@ static void ck_assert_advice(size_t charged)
 			    answer(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, i));
 }
 
-/* The program prefers the host; room comes back; a prefetch to the device does not make it forget that. */
+/*
+ * The program prefers the host; room comes back; a prefetch to the device does not make it forget
+ * that.
+ */
 START_TEST(what_the_program_prefers_outlives_a_prefetch)
 {
 	start(4 * MIB);
@@ -234,7 +237,10 @@ static void *make_room(void *cookie)
 	return NULL;
 }
 
-/* The program advises while another thread's prefetch lets the memory come: whoever is last, the program's advice stands. */
+/*
+ * The program advises while another thread's prefetch lets the memory come: whoever is last, the
+ * program's advice stands.
+ */
 START_TEST(advice_while_room_is_made)
 {
 	enum { ROUNDS = 1000, CALLS = 6 };

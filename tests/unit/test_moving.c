@@ -1,6 +1,7 @@
 /*
- * Moves in a world whose time is counted: a link of a known speed, a driver that takes time, a program that waits every
- * 25 ms or never. How long a move takes, how long the gate is closed and what the program does meanwhile are exact.
+ * Moves in a world whose time is counted: a link of a known speed, a driver that takes time, a
+ * program that waits every 25 ms or never. How long a move takes, how long the gate is closed and
+ * what the program does meanwhile are exact.
  */
 #include <check.h>
 #include <math.h>
@@ -266,7 +267,10 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 {
 	uint64_t ns = (uint64_t)(world.make_ns_per_byte * (double)size);
 
-	/* With the gate closed only while copies last that take longer, but for what is not known so exactly. */
+	/*
+	 * With the gate closed only while copies last that take longer, but for what is not known
+	 * so exactly.
+	 */
 	if (world.is_held && world.now + ns > world.link_until + MS)
 		world.made_too_late++;
 	pass(ns);
@@ -276,7 +280,10 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 /* The driver refuses each so many-th copy; 0: none. */
 static int refused_every;
 
-/* Which side a copy goes to, as the scratch addresses say: the side of the memory that is mapped there last. */
+/*
+ * Which side a copy goes to, as the scratch addresses say: the side of the memory that is mapped
+ * there last.
+ */
 static enum segment_side copies_to;
 
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
@@ -304,7 +311,10 @@ static CUresult synchronize(CUstream stream)
 	FAKE_STEP();
 	if (world.link_until > world.now)
 		pass(world.link_until - world.now);
-	/* What the link copies in a closure's time, or one chunk; nearly, as what was measured includes remapping. */
+	/*
+	 * What the link copies in a closure's time, or one chunk; nearly, as what was measured
+	 * includes remapping.
+	 */
 	if ((double)world.copied * world.ns_per_byte[copies_to] > (double)(CLOSURE_MS * MS) &&
 	    world.copied > CHUNK_MIB * MIB && !is_whole)
 		world.too_long++;
@@ -465,7 +475,9 @@ static const struct {
 } bars[] = {
     {WAITS, false, 1.3, 0},
     {NEVER, false, 1.6, 0},
-    /* 25 ms of work are queued by the time it is stopped, and 17 are copied: no more than 42 / 17. */
+    /*
+     * 25 ms of work are queued by the time it is stopped, and 17 are copied: no more than 42 / 17.
+     */
     {WAITS, true, 2.5, 0.5},
     {NEVER, true, 2.25, 0.5},
 };
@@ -573,7 +585,10 @@ static void check_books(void)
 	ck_assert_int_eq(fake.misuse, 0);
 }
 
-/* A job that is full of other memory, up to a limit, and has what is asked about on the host: many slices of it. */
+/*
+ * A job that is full of other memory, up to a limit, and has what is asked about on the host: many
+ * slices of it.
+ */
 static CUdeviceptr fill_up(void)
 {
 	CUdeviceptr asked, other;
@@ -645,8 +660,9 @@ END_TEST
 enum { STEPS_TO_SETTLE = 8 };
 
 /*
- * Half a gigabyte changes places with another by steps of 3 s, at whose ends alone the program waits. Each exchange of a
- * slice held the gate for a second that came to nothing, and rested for four.
+ * Half a gigabyte changes places with another by steps of 3 s, at whose ends alone the program
+ * waits. Each exchange of a slice held the gate for a second that came to nothing, and rested for
+ * four.
  */
 START_TEST(what_is_decided_is_done_at_the_next_lulls)
 {

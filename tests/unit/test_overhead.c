@@ -53,7 +53,10 @@ START_TEST(the_figure_follows_what_is_held)
 }
 END_TEST
 
-/* Whatever was seen before, looks that see the same end with the truth, and never below it on the way. */
+/*
+ * Whatever was seen before, looks that see the same end with the truth, and never below it on the
+ * way.
+ */
 START_TEST(looks_at_rest_end_with_the_truth)
 {
 	for (uint64_t first = 0; first <= 64; first += 4)

@@ -186,7 +186,10 @@ START_TEST(no_folder)
 }
 END_TEST
 
-/* In another user's directory, whom root has become, may lie anything; nobody is waited for without end. */
+/*
+ * In another user's directory, whom root has become, may lie anything; nobody is waited for without
+ * end.
+ */
 START_TEST(lock_that_is_none)
 {
 	const char *path = scratch_path("o.ini"), *lock = scratch_path("o.ini.lock");

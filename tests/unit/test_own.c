@@ -1,4 +1,7 @@
-/* The program's physical memory: handles of ours, what of it can be moved, and how the mover sees it. */
+/*
+ * The program's physical memory: handles of ours, what of it can be moved, and how the mover sees
+ * it.
+ */
 #include <check.h>
 #include <stdlib.h>
 

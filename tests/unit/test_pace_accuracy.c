@@ -6,7 +6,9 @@
 static const double shares[] = {10, 25, 50, 75, 90};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
-/* Every kind of program; with its longest kernel, by which a stretch may be longer than a quantum. */
+/*
+ * Every kind of program; with its longest kernel, by which a stretch may be longer than a quantum.
+ */
 struct kind {
 	const char *scenario;
 	double longest_ms;
@@ -39,21 +41,25 @@ static void expect_share(const struct scenario *s, const struct outcome *o, doub
 {
 	if (o->window.most > share + 1)
 		ck_abort_msg("%s: %.2f held of %.0f", s->name, o->window.most, share);
-	/* A program that asks for less gets it; what little each launch costs the host is lost. In between, a pause
-	 * longer than the window is forgotten. */
+	/*
+	 * A program that asks for less gets it; what little each launch costs the host is lost. In
+	 * between, a pause longer than the window is forgotten.
+	 */
 	if (demand < share - 5)
 		share = (is_short(s) ? 0.95 : 0.98) * demand;
 	else if (demand < share + 5)
 		share -= 5;
-	/* Whose kernels are of other lengths three times a second is waited for too long each time. */
+	/*
+	 * Whose kernels are of other lengths three times a second is waited for too long each time.
+	 */
 	if (o->window.least < share - (strcmp(s->name, "change") == 0 ? 2.5 : 1))
 		ck_abort_msg("%s: %.2f held of %.0f, asks for %.2f", s->name, o->window.least,
 		             share, demand);
 }
 
 /*
- * A quantum is what launches cost lately. Kernels that are longer by chance make it longer; and what is learnt of
- * streams that overlap is too little where they do not.
+ * A quantum is what launches cost lately. Kernels that are longer by chance make it longer; and
+ * what is learnt of streams that overlap is too little where they do not.
  */
 static void expect_gaps(const struct scenario *s, const struct outcome *o, double share,
                         double longest_ms)
@@ -71,7 +77,10 @@ static void expect_gaps(const struct scenario *s, const struct outcome *o, doubl
 		ck_abort_msg("%s: longest stretch %.3f ms", s->name, longest);
 }
 
-/* What is called idle is: nothing runs meanwhile. What is called busy is, but for what was not looked at any more. */
+/*
+ * What is called idle is: nothing runs meanwhile. What is called busy is, but for what was not
+ * looked at any more.
+ */
 static void expect_true_books(const struct scenario *s, const struct outcome *o, double longest_ms)
 {
 	double slack = (2 * longest_ms + 4) * (double)MS;
@@ -99,7 +108,10 @@ START_TEST(share_is_held_with_gaps)
 }
 END_TEST
 
-/* Loads that are hard to hold in any 5 s, and how far from their share, or what they want of it, they may be. */
+/*
+ * Loads that are hard to hold in any 5 s, and how far from their share, or what they want of it,
+ * they may be.
+ */
 static const struct hard {
 	const char *scenario;
 	double shares[8];
@@ -129,7 +141,10 @@ START_TEST(what_is_hard_to_hold_is_held)
 }
 END_TEST
 
-/* One stream: where kernels overlap, what a device does in a second depends on how many of them meet. */
+/*
+ * One stream: where kernels overlap, what a device does in a second depends on how many of them
+ * meet.
+ */
 static const char *const long_kernels[] = {"deep1ms",  "deep50ms",  "sync1ms",    "sync50ms",
                                            "graph100", "graph2000", "burstswait", "change"};
 enum { LONG_KERNELS = sizeof(long_kernels) / sizeof(*long_kernels) };

@@ -1,4 +1,7 @@
-/* Jobs that share one device take turns: each has its share of the work, and nobody waits for the dead. */
+/*
+ * Jobs that share one device take turns: each has its share of the work, and nobody waits for the
+ * dead.
+ */
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
@@ -172,7 +175,10 @@ START_TEST(a_lone_job_lets_a_newcomer_in_within_two_quanta)
 }
 END_TEST
 
-/* Its natural pauses are credit that it has against a newcomer; who passes its turn leaves it to him all the same. */
+/*
+ * Its natural pauses are credit that it has against a newcomer; who passes its turn leaves it to
+ * him all the same.
+ */
 START_TEST(a_lone_job_with_pauses_lets_a_newcomer_in_within_two_quanta)
 {
 	const struct program newcomer = {.kernel_ns = 1 * MS};
@@ -213,7 +219,10 @@ START_TEST(an_idle_job_passes_its_turn_on)
 }
 END_TEST
 
-/* The watcher, which passes the turn on, sleeps in its pauses: each time it is called for work that is in flight. */
+/*
+ * The watcher, which passes the turn on, sleeps in its pauses: each time it is called for work that
+ * is in flight.
+ */
 START_TEST(a_job_that_rested_passes_its_turn_on)
 {
 	double idle;

@@ -429,7 +429,9 @@ START_TEST(a_stream_that_waits_for_a_later_launch_is_no_deadlock)
 }
 END_TEST
 
-/* A thread sleeps in a slot with the application's lock, which the one that opens the gate needs. */
+/*
+ * A thread sleeps in a slot with the application's lock, which the one that opens the gate needs.
+ */
 static _Atomic uint32_t app_lock_word;
 static bool app_locked;
 static struct event *app_gate;
@@ -488,7 +490,10 @@ START_TEST(a_lock_of_the_program_held_in_a_slot_is_no_deadlock)
 }
 END_TEST
 
-/* One thread launches while the other sleeps: what is in flight stays bounded, and the share is that of both. */
+/*
+ * One thread launches while the other sleeps: what is in flight stays bounded, and the share is
+ * that of both.
+ */
 START_TEST(threads_that_launch_while_others_sleep_hold_the_share)
 {
 	struct scenario s = *scenario_find("perthreadsync");
@@ -530,7 +535,10 @@ static void host_functions(void *unused)
 	scene_ends();
 }
 
-/* The host's functions in a stream are no work of the device: unpaced the device is busy for 1 ms of 4. */
+/*
+ * The host's functions in a stream are no work of the device: unpaced the device is busy for 1 ms
+ * of 4.
+ */
 START_TEST(host_functions_are_not_charged)
 {
 	const struct counters *told;

@@ -1,4 +1,7 @@
-/* Jobs of all kinds at once, to which anything happens: whatever the pacer does, everybody goes on and ends. */
+/*
+ * Jobs of all kinds at once, to which anything happens: whatever the pacer does, everybody goes on
+ * and ends.
+ */
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"

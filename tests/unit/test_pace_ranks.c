@@ -1,4 +1,7 @@
-/* Jobs on several devices, whose kernels wait for each other, keep their throughput: slots come at the same time. */
+/*
+ * Jobs on several devices, whose kernels wait for each other, keep their throughput: slots come at
+ * the same time.
+ */
 #include "tests/unit/state_directory.h"
 
 #include "tests/unit/pace_scenarios.h"
@@ -41,7 +44,10 @@ START_TEST(ranks_keep_their_throughput)
 }
 END_TEST
 
-/* Where they do not rest at the same launch, or rest rarely, some of it is lost; not the point of it all. */
+/*
+ * Where they do not rest at the same launch, or rest rarely, some of it is lost; not the point of
+ * it all.
+ */
 static const char *const unlike[] = {"small4", "large4", "uneven2", "uneven4"};
 enum { UNLIKE = sizeof(unlike) / sizeof(*unlike) };
 

@@ -1,4 +1,7 @@
-/* Pages: written when due, gone with their job, stale after a kill, and what others put in their place. */
+/*
+ * Pages: written when due, gone with their job, stale after a kill, and what others put in their
+ * place.
+ */
 #include "tests/unit/ledger.h"
 #include "tests/unit/state_directory.h"
 
@@ -494,7 +497,10 @@ START_TEST(a_name_that_was_taken_is_given_up)
 }
 END_TEST
 
-/* What a process that was killed while it wrote has left goes with the next that looks; that of one who writes stays. */
+/*
+ * What a process that was killed while it wrote has left goes with the next that looks; that of one
+ * who writes stays.
+ */
 START_TEST(sweeps_what_is_unfinished)
 {
 	const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};

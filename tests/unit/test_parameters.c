@@ -1,4 +1,7 @@
-/* Parameters of kernels from images: cubins as ptxas writes them, fat binaries, and broken ones; and whose they are. */
+/*
+ * Parameters of kernels from images: cubins as ptxas writes them, fat binaries, and broken ones;
+ * and whose they are.
+ */
 #include <check.h>
 #include <elf.h>
 #include <stddef.h>
@@ -170,7 +173,10 @@ START_TEST(random_damage)
 			size_t at = offsetof(struct fat, cubin);
 
 			at += (unsigned int)rand_r(&seed) % (sizeof(f) - at);
-			/* The entry in between is the fat binary's own, which the driver has followed. */
+			/*
+			 * The entry in between is the fat binary's own, which the driver has
+			 * followed.
+			 */
 			if (at - offsetof(struct fat, text) < sizeof(f.text))
 				continue;
 			image[at] = (unsigned char)rand_r(&seed);

@@ -19,7 +19,10 @@
 #define SECOND ((uint64_t)1000000000)
 #define BASE   ((CUdeviceptr)0x7f1200000000)
 enum { RUNS = 4, PER_RUN = 2, PIECES = RUNS * PER_RUN };
-/* Runs: used by three kernels, by one, by none that a survey sees; with data that is as good anywhere. */
+/*
+ * Runs: used by three kernels, by one, by none that a survey sees; with data that is as good
+ * anywhere.
+ */
 enum { OFTEN, SELDOM, UNSEEN, ALIKE };
 
 static uint64_t clock_ns;

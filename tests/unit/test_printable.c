@@ -1,4 +1,7 @@
-/* Printable text: whole characters of UTF-8 that control nothing; each byte of anything else becomes '?'. */
+/*
+ * Printable text: whole characters of UTF-8 that control nothing; each byte of anything else
+ * becomes '?'.
+ */
 #include "core/base/printable.h"
 
 #include <check.h>

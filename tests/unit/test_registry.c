@@ -422,7 +422,9 @@ START_TEST(many_are_looked_up_at_once)
 
 	for (uint64_t i = 0; i < MANY; i++) {
 		objects[i] = (i + 1) << 9;
-		/* every third is missing, every fifth is of another type, every seventh elsewhere */
+		/*
+		 * every third is missing, every fifth is of another type, every seventh elsewhere
+		 */
 		if (i % 3)
 			registry_add_object(registry, i % 7 ? "ctx1" : "ctx2", objects[i],
 			                    thing_new(&type[i % 5 == 0], (int)i));
@@ -520,7 +522,10 @@ START_TEST(what_leaves_is_there_until_it_has_left)
 	ck_assert(!left(&again, false));
 	ck_assert(resource_is_leaving(old));
 
-	/* In another container its address stands for another one already: that is found, and stays. */
+	/*
+	 * In another container its address stands for another one already: that is found, and
+	 * stays.
+	 */
 	ck_assert_int_eq(registry_add_object(registry, "ctx2", 7, new), 0);
 	found = registry_find_object(registry, "ctx1", &type[0], 7);
 	ck_assert_ptr_eq(found, new);

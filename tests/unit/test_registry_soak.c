@@ -1,6 +1,7 @@
 /*
- * The registry under sixteen threads that do everything at once: afterwards what is there has the registry's reference and no
- * other, what is not there was destroyed, once each, and no two ever created the same thing at the same time.
+ * The registry under sixteen threads that do everything at once: afterwards what is there has the
+ * registry's reference and no other, what is not there was destroyed, once each, and no two ever
+ * created the same thing at the same time.
  *
  * test_registry_soak [SECONDS]: 1 by itself. Meant for the thread sanitizer, too: 30 s of it.
  */

@@ -1,4 +1,7 @@
-/* A request for memory: how long all that it waits for may last together, and within which limit it is served in the end. */
+/*
+ * A request for memory: how long all that it waits for may last together, and within which limit it
+ * is served in the end.
+ */
 #include <check.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -62,7 +65,10 @@ static CUresult unmap(CUdeviceptr address, size_t size)
 	return CUDA_SUCCESS;
 }
 
-/* Work that is in flight until it has been asked for so often; what happens when it is asked for the n-th time. */
+/*
+ * Work that is in flight until it has been asked for so often; what happens when it is asked for
+ * the n-th time.
+ */
 static struct {
 	int asked, ends, n;
 	void (*at_nth)(void);
@@ -284,7 +290,9 @@ static void ck_assert_held_is_held(void)
 	ck_assert_uint_le(fake.device_bytes, used);
 }
 
-/* The limit is lowered while the second half waits for room; when that comes the lower one is held. */
+/*
+ * The limit is lowered while the second half waits for room; when that comes the lower one is held.
+ */
 START_TEST(a_limit_lowered_while_room_is_made_counts)
 {
 	CUdeviceptr address;
@@ -373,7 +381,10 @@ END_TEST
 
 /* --- what a thread holds while it waits --- */
 
-/* It makes room and so comes to the gate: with a lock that others want it would end here (core/base/lock.h). */
+/*
+ * It makes room and so comes to the gate: with a lock that others want it would end here
+ * (core/base/lock.h).
+ */
 START_TEST(who_makes_a_slab_holds_no_lock)
 {
 	CUdeviceptr address;
@@ -508,7 +519,10 @@ static CUresult allocate_broken(CUdeviceptr *address, size_t size)
 	return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* An arena's memory needs no context: whether that is broken the driver is asked, and not each time. */
+/*
+ * An arena's memory needs no context: whether that is broken the driver is asked, and not each
+ * time.
+ */
 START_TEST(the_driver_is_asked_seldom_and_where_a_wait_has_failed)
 {
 	CUresult (*allocate_well)(CUdeviceptr *, size_t);

@@ -1,4 +1,6 @@
-/* Rings: writing, reading, overwriting, killing the writer, and files that are not what they say. */
+/*
+ * Rings: writing, reading, overwriting, killing the writer, and files that are not what they say.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>
@@ -264,7 +266,10 @@ START_TEST(what_is_overwritten_is_counted)
 }
 END_TEST
 
-/* --- torn records: between and during the reader's copies of records, which are numbered from 0 --- */
+/*
+ * --- torn records: between and during the reader's copies of records, which are numbered from 0
+ * ---
+ */
 
 static struct ring_file *watched;
 static int copies;
@@ -682,7 +687,10 @@ START_TEST(another_reader_goes_on_where_one_has_ended)
 	ck_assert_uint_eq(entry[0].event.a, 7);
 	free(state);
 
-	/* The ring of a process that began meanwhile is read from its beginning; what is lost is counted. */
+	/*
+	 * The ring of a process that began meanwhile is read from its beginning; what is lost is
+	 * counted.
+	 */
 	state = ring_reader_serialize_state(reader);
 	for (uint64_t i = 15; i < RING_RECORDS + 18; i++)
 		write_number(ring, i);

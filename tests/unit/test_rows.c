@@ -1,11 +1,14 @@
 /*
- * Every row of the table of entry points, one by one, against a driver that writes down how it was called:
+ * Every row of the table of entry points, one by one, against a driver that writes down how it was
+ * called:
  *
- * - whoever the hook is, the driver gets the program's arguments and the program gets the driver's error,
- *   before the job is active and while it is;
- * - the rows marked `pace` or `gate` do not reach the driver while the gate is closed, and do once it opens;
+ * - whoever the hook is, the driver gets the program's arguments and the program gets the driver's
+ *   error, before the job is active and while it is;
+ * - the rows marked `pace` or `gate` do not reach the driver while the gate is closed, and do once
+ *   it opens;
  * - every row that is not marked `passthrough` has a hook;
- * - those that return when the device has done what was asked tell the mover, when they succeeded and it waits.
+ * - those that return when the device has done what was asked tell the mover, when they succeeded
+ *   and it waits.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -63,7 +66,10 @@ static bool is_one_of(int entry, const enum entry *entries, size_t count)
 /* Succeeds here: the job begins with it. */
 static const enum entry not_asked[] = {ENTRY_cuInit};
 
-/* Parameters that the driver does not get as the program gave them while the job is active: a bit each. */
+/*
+ * Parameters that the driver does not get as the program gave them while the job is active: a bit
+ * each.
+ */
 static unsigned int own_parameters(int entry)
 {
 	switch ((enum entry)entry) {

@@ -1,4 +1,7 @@
-/* Seats: as many as there are, found again when their processes are killed, at the same cost whatever their number. */
+/*
+ * Seats: as many as there are, found again when their processes are killed, at the same cost
+ * whatever their number.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <errno.h>

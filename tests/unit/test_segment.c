@@ -14,7 +14,10 @@
 static struct segment_view view;
 static const struct segment_device gpu = {.uuid = "GPU-1", .name = "Soft GPU", .memory = 1 << 30};
 
-/* The dead drain for longer than a busy machine may keep a test, until it says that their time is over. */
+/*
+ * The dead drain for longer than a busy machine may keep a test, until it says that their time is
+ * over.
+ */
 static void setup(void)
 {
 	state_directory_make();
@@ -319,7 +322,10 @@ START_TEST(a_lane_begins_at_zero)
 		ck_assert_uint_eq(lanes->lane[i].seen_ns, 0);
 	atomic_store(&lanes->lane[own].seen_ns, 3);
 
-	/* What the processes say is common; a killed one's lane is empty for whoever has its seat next. */
+	/*
+	 * What the processes say is common; a killed one's lane is empty for whoever has its seat
+	 * next.
+	 */
 	pid_t child = child_start(child_joins_and_paces, NULL);
 	ck_assert_uint_eq(lanes->lane[1].flying, 7);
 	ck_assert_uint_eq(lanes->paid_until[1], 8);
@@ -412,7 +418,10 @@ static void child_exit(void *unused)
 	segment_exiting(exiting);
 }
 
-/* By the clock in hand: the drain is whole when the death is noticed, however long the process took to exit. */
+/*
+ * By the clock in hand: the drain is whole when the death is noticed, however long the process took
+ * to exit.
+ */
 START_TEST(a_drain_begins_when_the_death_is_noticed)
 {
 	static struct segment_header header;
@@ -936,7 +945,9 @@ static void child_share(void *unused)
 		_exit(1);
 }
 
-/* Where a limit is shared the next process must find charged what this one holds until it has died. */
+/*
+ * Where a limit is shared the next process must find charged what this one holds until it has died.
+ */
 START_TEST(a_shared_limit_is_known_while_anything_is_held)
 {
 	char override[512];

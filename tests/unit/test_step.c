@@ -1,6 +1,6 @@
 /*
- * Step detection: the programs it was made with, generated and recorded, and its rules one by one. What it is judged
- * on is in test_step_judged.c.
+ * Step detection: the programs it was made with, generated and recorded, and its rules one by one.
+ * What it is judged on is in test_step_judged.c.
  */
 #include <check.h>
 #include <stdio.h>
@@ -231,7 +231,10 @@ enum library {
 	POINTWISE,
 };
 
-/* --- translation with recurrent layers: sentences of all lengths, norms clipped, an optimizer step by parameter --- */
+/*
+ * --- translation with recurrent layers: sentences of all lengths, norms clipped, an optimizer step
+ * by parameter ---
+ */
 
 static void translation(struct trace *trace)
 {
@@ -390,7 +393,9 @@ static void trees(struct trace *trace)
 	}
 }
 
-/* --- a compiler's output, more functions than the detector remembers; gradients of 4 batches --- */
+/*
+ * --- a compiler's output, more functions than the detector remembers; gradients of 4 batches ---
+ */
 
 static void compiled_wide(struct trace *trace)
 {
@@ -432,7 +437,10 @@ static void growing(struct trace *trace)
 	}
 }
 
-/* --- objects in pictures: as many rounds as a picture needs; the scaled loss overflows now and then --- */
+/*
+ * --- objects in pictures: as many rounds as a picture needs; the scaled loss overflows now and
+ * then ---
+ */
 
 static void objects(struct trace *trace)
 {
@@ -463,7 +471,10 @@ static void objects(struct trace *trace)
 	}
 }
 
-/* --- point clouds: neighbours are searched as often as needed; two losses; validation every 30 steps --- */
+/*
+ * --- point clouds: neighbours are searched as often as needed; two losses; validation every 30
+ * steps ---
+ */
 
 static void clouds_pass(struct trace *trace, uint64_t points, bool training)
 {
@@ -502,7 +513,10 @@ static void clouds(struct trace *trace)
 	}
 }
 
-/* --- a vision model on 3 streams; gradients of 6 batches; the average of its weights after each step --- */
+/*
+ * --- a vision model on 3 streams; gradients of 6 batches; the average of its weights after each
+ * step ---
+ */
 
 static void vision(struct trace *trace)
 {
@@ -531,7 +545,10 @@ static void vision(struct trace *trace)
 	trace_jitter(trace, 5, 3);
 }
 
-/* --- speech: as long as was spoken, norms clipped, gradients of 2 batches; validation every 80 steps --- */
+/*
+ * --- speech: as long as was spoken, norms clipped, gradients of 2 batches; validation every 80
+ * steps ---
+ */
 
 static void speech_pass(struct trace *trace, bool training)
 {
@@ -571,7 +588,10 @@ static void speech(struct trace *trace)
 	}
 }
 
-/* --- the host runs ahead, and waits when it prints, every 100 steps; by two functions it computes a mean for that --- */
+/*
+ * --- the host runs ahead, and waits when it prints, every 100 steps; by two functions it computes
+ * a mean for that ---
+ */
 
 static void ahead(struct trace *trace)
 {
@@ -592,7 +612,10 @@ static void ahead(struct trace *trace)
 	}
 }
 
-/* --- gradients of 32 batches, and 5 in the end of an epoch; validation after each epoch; two threads --- */
+/*
+ * --- gradients of 32 batches, and 5 in the end of an epoch; validation after each epoch; two
+ * threads ---
+ */
 
 static void epochs(struct trace *trace)
 {
@@ -629,7 +652,10 @@ static void epochs(struct trace *trace)
 	trace_jitter(trace, 3, 2);
 }
 
-/* --- sound, as long as it is, in one graph for each of 12 lengths, an optimizer outside of them --- */
+/*
+ * --- sound, as long as it is, in one graph for each of 12 lengths, an optimizer outside of them
+ * ---
+ */
 
 static void lengths(struct trace *trace)
 {
@@ -669,7 +695,10 @@ static void deep(struct trace *trace)
 	}
 }
 
-/* --- one graph of everything, with its data copied in by two kernels; every 500 steps it is captured anew --- */
+/*
+ * --- one graph of everything, with its data copied in by two kernels; every 500 steps it is
+ * captured anew ---
+ */
 
 static void captured_anew(struct trace *trace)
 {

@@ -1,7 +1,7 @@
 /*
- * Step detection, judged: on programs it was not made with. Those it was made with are in test_step.c; what is here was
- * written and recorded when it was done, and what showed a mistake then is there now: whoever changes the detector so
- * that one of these passes writes others.
+ * Step detection, judged: on programs it was not made with. Those it was made with are in
+ * test_step.c; what is here was written and recorded when it was done, and what showed a mistake
+ * then is there now: whoever changes the detector so that one of these passes writes others.
  */
 #include <check.h>
 #include <stdio.h>
@@ -26,7 +26,10 @@ enum library {
 	FUSED
 };
 
-/* --- a residual convolutional network, momentum over lists of tensors; validation after every epoch --- */
+/*
+ * --- a residual convolutional network, momentum over lists of tensors; validation after every
+ * epoch ---
+ */
 
 static void convolutional_pass(struct trace *trace, unsigned batch, bool training)
 {
@@ -88,7 +91,10 @@ static void convolutional(struct trace *trace)
 	}
 }
 
-/* --- a language model: layers computed twice, gradients of 16 batches, scaled losses that overflow now and then --- */
+/*
+ * --- a language model: layers computed twice, gradients of 16 batches, scaled losses that overflow
+ * now and then ---
+ */
 
 static void language_model(struct trace *trace)
 {
@@ -122,7 +128,10 @@ static void language_model(struct trace *trace)
 	}
 }
 
-/* --- diffusion: an average of the weights after each step, of 3 batches; two host threads launch --- */
+/*
+ * --- diffusion: an average of the weights after each step, of 3 batches; two host threads launch
+ * ---
+ */
 
 static void diffusion(struct trace *trace)
 {
@@ -273,7 +282,9 @@ static void experts(struct trace *trace)
 	}
 }
 
-/* --- a few weights of a large network: gradients of 8 batches, an optimizer step by parameter --- */
+/*
+ * --- a few weights of a large network: gradients of 8 batches, an optimizer step by parameter ---
+ */
 
 static void adapters(struct trace *trace)
 {
@@ -316,7 +327,10 @@ static void quick(struct trace *trace)
 	}
 }
 
-/* --- tables: steps of 9 launches, each waited for; after every 64 steps a test on all at once; the loader stalls --- */
+/*
+ * --- tables: steps of 9 launches, each waited for; after every 64 steps a test on all at once; the
+ * loader stalls ---
+ */
 
 static void tables(struct trace *trace)
 {
@@ -340,7 +354,10 @@ static void tables(struct trace *trace)
 	}
 }
 
-/* --- a warm-up that tries everything, then graphs: two for the step, one for what is left out when the loss overflows --- */
+/*
+ * --- a warm-up that tries everything, then graphs: two for the step, one for what is left out when
+ * the loss overflows ---
+ */
 
 static void captured(struct trace *trace)
 {
@@ -361,7 +378,10 @@ static void captured(struct trace *trace)
 	}
 }
 
-/* --- pictures of four sizes; the optimizer's launches are of functions that the layers use, too --- */
+/*
+ * --- pictures of four sizes; the optimizer's launches are of functions that the layers use, too
+ * ---
+ */
 
 static void buckets(struct trace *trace)
 {
@@ -388,7 +408,9 @@ static void buckets(struct trace *trace)
 	}
 }
 
-/* --- a classifier on pictures, in half the precision: everything that a textbook's loop does --- */
+/*
+ * --- a classifier on pictures, in half the precision: everything that a textbook's loop does ---
+ */
 
 static void textbook_pass(struct trace *trace, bool training)
 {
@@ -438,7 +460,10 @@ static void textbook(struct trace *trace)
 	}
 }
 
-/* --- sequences of any length, packed; gradients of 4 batches; a report by two functions after each 25 steps --- */
+/*
+ * --- sequences of any length, packed; gradients of 4 batches; a report by two functions after each
+ * 25 steps ---
+ */
 
 static void packed(struct trace *trace)
 {
@@ -471,7 +496,9 @@ static void packed(struct trace *trace)
 	}
 }
 
-/* --- a ranking of pairs: two passes forward, one backward; a table is rewritten every 20 steps --- */
+/*
+ * --- a ranking of pairs: two passes forward, one backward; a table is rewritten every 20 steps ---
+ */
 
 static void pairs(struct trace *trace)
 {

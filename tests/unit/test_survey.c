@@ -1,6 +1,6 @@
 /*
- * Surveys in virtual time: a device that runs one kernel after the other, its events, and the state machine from the
- * first launch to the last time that is read; and each way in which one fails.
+ * Surveys in virtual time: a device that runs one kernel after the other, its events, and the state
+ * machine from the first launch to the last time that is read; and each way in which one fails.
  */
 #include <check.h>
 #include <stdlib.h>

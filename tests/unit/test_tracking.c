@@ -1,8 +1,9 @@
 /*
- * Every row marked `track`: what it hands out is in the books until it is destroyed, by whatever version of the
- * call, or goes with its owner or its context; a refused destruction changes nothing. All that is run on a line
- * for each row that creates (tracking_lines.c). The rows that change or ask are in tracking_changes.c, a million
- * objects in tracking_soak.c. Fails when a row marked `track` is in neither of the first two.
+ * Every row marked `track`: what it hands out is in the books until it is destroyed, by whatever
+ * version of the call, or goes with its owner or its context; a refused destruction changes
+ * nothing. All that is run on a line for each row that creates (tracking_lines.c). The rows that
+ * change or ask are in tracking_changes.c, a million objects in tracking_soak.c. Fails when a row
+ * marked `track` is in neither of the first two.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@ enum { DEEP = 4 };
 
 /* --- making and ending --- */
 
-/* The object as the line makes it; its handle is `handle` where that is not 0. *result NULL: it must succeed. */
+/*
+ * The object as the line makes it; its handle is `handle` where that is not 0. *result NULL: it
+ * must succeed.
+ */
 static uint64_t make_one(const struct line *l, uint64_t owner, uint64_t handle, CUresult *result)
 {
 	static union {
@@ -321,8 +325,9 @@ static bool makes_another(const struct line *l)
 }
 
 /*
- * While the driver is asked to destroy it, an object is in the books; refused, it is what it was; and what the driver gives
- * the handle to before it has answered is there afterwards, in the same context or another.
+ * While the driver is asked to destroy it, an object is in the books; refused, it is what it was;
+ * and what the driver gives the handle to before it has answered is there afterwards, in the same
+ * context or another.
  */
 static void check_leaving(const struct line *l)
 {

@@ -64,7 +64,10 @@ static off_t size_of(enum place place)
 	return lstat(path_of(place), &found) == 0 ? found.st_size : -1;
 }
 
-/* Opens it, and makes sure that it is the file at this place: what is written to the one is in the other. */
+/*
+ * Opens it, and makes sure that it is the file at this place: what is written to the one is in the
+ * other.
+ */
 static struct turns *opens(enum place place)
 {
 	static uint64_t number = 1000;

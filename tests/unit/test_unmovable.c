@@ -1,12 +1,14 @@
 /*
- * Device memory that cannot be on the host: arrays, and the calls from before CUDA 3.2, whose addresses have 32 bits;
- * and limits of a context, which take memory unasked. The shim's hooks over stand-ins for a device that pads
- * arrays to tiles of 64 KiB.
+ * Device memory that cannot be on the host: arrays, and the calls from before CUDA 3.2, whose
+ * addresses have 32 bits; and limits of a context, which take memory unasked. The shim's hooks over
+ * stand-ins for a device that pads arrays to tiles of 64 KiB.
  *
  * - what is charged is, to the byte, what the device gave, and comes back;
- * - beyond the limit the program gets out of memory, the device keeps nothing, and the next request is served;
+ * - beyond the limit the program gets out of memory, the device keeps nothing, and the next request
+ *   is served;
  * - when the driver refuses, or there is nothing to take, nothing is charged;
- * - what another tenant takes while a module is loaded is charged no further than the image could have held.
+ * - what another tenant takes while a module is loaded is charged no further than the image could
+ *   have held.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -275,7 +277,9 @@ static void stand_in(void)
 	shim_real[ENTRY_cuLibraryUnload] = (void *)unload_library;
 }
 
-/* --- each form, of about so many bytes; int, as analysers take a CUresult for what may point --- */
+/*
+ * --- each form, of about so many bytes; int, as analysers take a CUresult for what may point ---
+ */
 
 union object {
 	CUarray array;

@@ -37,7 +37,10 @@ static int look(char *message, size_t size)
 	return error;
 }
 
-/* Looks again while processes come and go faster than the file can be read, which readers are told of as it is. */
+/*
+ * Looks again while processes come and go faster than the file can be read, which readers are told
+ * of as it is.
+ */
 static void look_until_whole(void)
 {
 	char message[1024];

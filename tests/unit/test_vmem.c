@@ -68,7 +68,10 @@ static CUresult on_the_device(CUmemAllocationProp *prop, CUmemGenericAllocationH
 	return CUDA_SUCCESS;
 }
 
-/* Memory of no job is charged when it is mapped: exported again before that, it is not taken for what weighs nothing. */
+/*
+ * Memory of no job is charged when it is mapped: exported again before that, it is not taken for
+ * what weighs nothing.
+ */
 START_TEST(what_nobody_knows_the_size_of_is_exported_without_a_mark)
 {
 	CUmemGenericAllocationHandle handle = 0x1000;

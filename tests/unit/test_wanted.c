@@ -1,4 +1,7 @@
-/* The mover's mailbox: who asks is answered, or takes the request back; nobody wakes what cannot move. */
+/*
+ * The mover's mailbox: who asks is answered, or takes the request back; nobody wakes what cannot
+ * move.
+ */
 #include <check.h>
 #include <pthread.h>
 

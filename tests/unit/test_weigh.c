@@ -1,7 +1,8 @@
 /*
- * Which memory is best on the host: small cases by a table, random ones against all choices there are, and the training
- * of tests/bench/training.c. What a placement costs is reckoned here once more, from what is true of the kernels, which
- * the decision has to find out from how long they took.
+ * Which memory is best on the host: small cases by a table, random ones against all choices there
+ * are, and the training of tests/bench/training.c. What a placement costs is reckoned here once
+ * more, from what is true of the kernels, which the decision has to find out from how long they
+ * took.
  */
 #include <check.h>
 #include <math.h>
@@ -170,7 +171,9 @@ START_TEST(what_is_used_seldom_leaves_before_what_is_used_often)
 }
 END_TEST
 
-/* A kernel of which a large piece leaves is as slow as one of which a small one does: bytes count. */
+/*
+ * A kernel of which a large piece leaves is as slow as one of which a small one does: bytes count.
+ */
 START_TEST(it_is_by_byte)
 {
 	bool now[PIECES] = {false};
@@ -190,7 +193,9 @@ START_TEST(it_is_by_byte)
 }
 END_TEST
 
-/* Eight kernels have slack for one piece each; the eight pieces first on the host are all of two. */
+/*
+ * Eight kernels have slack for one piece each; the eight pieces first on the host are all of two.
+ */
 START_TEST(it_is_spread_over_kernels_with_slack)
 {
 	bool now[PIECES] = {false}, then[PIECES];
@@ -319,8 +324,8 @@ static double best_of_all(uint64_t spill)
 }
 
 /*
- * What was measured with nothing on the host says what kernels compute, but not how fast the link is; so what is true
- * of the link is said by two launches of a kernel that has nothing to compute.
+ * What was measured with nothing on the host says what kernels compute, but not how fast the link
+ * is; so what is true of the link is said by two launches of a kernel that has nothing to compute.
  */
 static void tell_link(bool *now)
 {
@@ -355,7 +360,10 @@ START_TEST(with_one_kernel_each_it_is_the_best)
 }
 END_TEST
 
-/* Where kernels share memory it is near the best: a twentieth on average, and never half as much again. */
+/*
+ * Where kernels share memory it is near the best: a twentieth on average, and never half as much
+ * again.
+ */
 START_TEST(with_shared_memory_it_is_near_the_best)
 {
 	double sum = 0, worst = 0;

@@ -1,6 +1,7 @@
 /*
- * A program's launches as step detection is fed them, with the program's own marks: where its steps end. Made by
- * generators or read from a recording. For tests; a failed allocation ends the program.
+ * A program's launches as step detection is fed them, with the program's own marks: where its steps
+ * end. Made by generators or read from a recording. For tests; a failed allocation ends the
+ * program.
  */
 #ifndef SPILLWAY_TEST_TRACE_H
 #define SPILLWAY_TEST_TRACE_H
@@ -11,8 +12,7 @@
 
 struct trace_launch {
 	uint64_t function, shape, ns;
-	uint64_t
-	    step_ns; /* the program's step ended with this launch, and it took so long; 0: none ended */
+	uint64_t step_ns; /* the program's step ended with this launch; how long it took, or 0 */
 };
 
 struct trace {
@@ -37,10 +37,16 @@ void trace_add(struct trace *trace, uint64_t function, uint64_t shape);
 void trace_run(struct trace *trace, unsigned library, unsigned first, unsigned count,
                uint64_t shape);
 void trace_pass(struct trace *trace, uint64_t ns);
-/* The program's clock is read: at the start of a step, and when its last launch was made and waited for. */
+/*
+ * The program's clock is read: at the start of a step, and when its last launch was made and waited
+ * for.
+ */
 void trace_step_begins(struct trace *trace);
 void trace_step_ends(struct trace *trace);
-/* Threads or streams: swaps launches that are at most `distance` apart, in so many percent of the places. */
+/*
+ * Threads or streams: swaps launches that are at most `distance` apart, in so many percent of the
+ * places.
+ */
 void trace_jitter(struct trace *trace, double percent, unsigned distance);
 
 /* A recording that compact.awk made. False: it cannot be read. To be freed in any case. */
@@ -56,8 +62,8 @@ struct trace_found {
 };
 struct trace_found trace_detect(const struct trace *trace);
 /*
- * NULL, or in what way it is wrong: steps are counted but for so many, and 1 %; of those since the first that was told
- * each was told, but for as many; and their mean time is right within 2 %.
+ * NULL, or in what way it is wrong: steps are counted but for so many, and 1 %; of those since the
+ * first that was told each was told, but for as many; and their mean time is right within 2 %.
  */
 const char *trace_judge(const char *name, const struct trace *trace, unsigned missed);
 

@@ -34,7 +34,10 @@ static void refuse(enum entry entry, bool refuses)
 
 /* --- contexts --- */
 
-/* A context made behind our back is met when it becomes current, and not when the driver refuses that. */
+/*
+ * A context made behind our back is met when it becomes current, and not when the driver refuses
+ * that.
+ */
 static void check_current(void)
 {
 	static const enum entry rows[] = {ENTRY_cuCtxPushCurrent, ENTRY_cuCtxPushCurrent_v2,
@@ -102,8 +105,8 @@ static void check_attach(void)
 }
 
 /*
- * A device's own context is there from the first retain to the last release, or to a reset, and with it what was
- * made in it; although a thread has it current still.
+ * A device's own context is there from the first retain to the last release, or to a reset, and
+ * with it what was made in it; although a thread has it current still.
  */
 static void check_primary(void)
 {
@@ -196,7 +199,9 @@ static void check_checkpoints(void)
 	TRUE(!capture_is_active());
 }
 
-/* From a capture's beginning to its end, or to the stream's; the graph is in the books then, once. */
+/*
+ * From a capture's beginning to its end, or to the stream's; the graph is in the books then, once.
+ */
 static void check_captures(void)
 {
 	static const enum entry begins[] = {
@@ -344,7 +349,9 @@ static void check_node_changes(void)
 	CALL(cuGraphDestroy, {0, parent});
 }
 
-/* Each change of an executable graph is counted, if the driver made it; what it launches is kept. */
+/*
+ * Each change of an executable graph is counted, if the driver made it; what it launches is kept.
+ */
 static void check_exec_changes(void)
 {
 	static const enum entry rows[] = {ENTRY_cuGraphExecKernelNodeSetParams,
@@ -473,7 +480,10 @@ static uint64_t new_memory(void)
 	return handle;
 }
 
-/* Charged as long as a handle or a mapping lives; sharing, binding and rights change nothing in that. */
+/*
+ * Charged as long as a handle or a mapping lives; sharing, binding and rights change nothing in
+ * that.
+ */
 static void check_physical(void)
 {
 	uint64_t before = charged(), va = 16 * MIB, memory, again = 0;
@@ -530,7 +540,10 @@ static void check_physical(void)
 	TRUE(charged() == before);
 }
 
-/* In another thread, while the driver is asked: what it does there gets the handle or the addresses that go. */
+/*
+ * In another thread, while the driver is asked: what it does there gets the handle or the addresses
+ * that go.
+ */
 static struct {
 	CUcontext context;
 	void (*act)(uint64_t given);
@@ -655,7 +668,10 @@ static void make_context_again(uint64_t handle)
 	BEHIND(cuCtxPopCurrent_v2, &popped);
 }
 
-/* A context is there, with all that is in it, until the driver has agreed; and the next one of its handle afterwards. */
+/*
+ * A context is there, with all that is in it, until the driver has agreed; and the next one of its
+ * handle afterwards.
+ */
 static void check_contexts_leaving(void)
 {
 	static const enum entry ends[] = {
@@ -757,7 +773,10 @@ static void start_retaining(void)
 		FAIL("no thread");
 }
 
-/* Another thread retains the device's own context while the last reference goes: it lives anew, and is in the books. */
+/*
+ * Another thread retains the device's own context while the last reference goes: it lives anew, and
+ * is in the books.
+ */
 static void check_primary_again(void)
 {
 	static const enum entry ends[] = {ENTRY_cuDevicePrimaryCtxRelease,
@@ -784,7 +803,10 @@ static void check_primary_again(void)
 	}
 }
 
-/* The handle of what is released, or the addresses of what is unmapped, are another's before the driver has answered. */
+/*
+ * The handle of what is released, or the addresses of what is unmapped, are another's before the
+ * driver has answered.
+ */
 static void check_physical_again(void)
 {
 	uint64_t before = charged(), first, second;
@@ -825,7 +847,9 @@ static void begin_capture(uint64_t stream)
 	CALL(cuStreamBeginCapture_v2, {0, stream});
 }
 
-/* A stream of the same name is captured before the driver has answered: that one's capture goes on. */
+/*
+ * A stream of the same name is captured before the driver has answered: that one's capture goes on.
+ */
 static void check_captured_again(void)
 {
 	uint64_t stream = 0;
@@ -839,7 +863,10 @@ static void check_captured_again(void)
 	TRUE(capture_count == 0);
 }
 
-/* Where NVML does not know the process: what the driver takes and tells nobody of goes with the object. */
+/*
+ * Where NVML does not know the process: what the driver takes and tells nobody of goes with the
+ * object.
+ */
 static void check_measured(void)
 {
 	size_t before = books("measured");
@@ -945,7 +972,10 @@ static uint64_t figure_after_looks(void)
 	return registry_memory(job_devices()->device[0].registry, &overhead_type);
 }
 
-/* Where NVML knows it: one figure, asked for when a context is made or has gone and by the helper, and no query of the driver. */
+/*
+ * Where NVML knows it: one figure, asked for when a context is made or has gone and by the helper,
+ * and no query of the driver.
+ */
 static void check_told(void)
 {
 	static const enum entry rows[] = {ENTRY_cuStreamCreate, ENTRY_cuModuleLoadData,
@@ -1059,7 +1089,10 @@ static void *list_often(void *cookie)
 	return NULL;
 }
 
-/* Another thread lists what is there while pools are charged; the thread sanitizer sees who reads without a lock. */
+/*
+ * Another thread lists what is there while pools are charged; the thread sanitizer sees who reads
+ * without a lock.
+ */
 static void check_listed(void)
 {
 	CUmemPoolProps properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};

@@ -1,6 +1,7 @@
 /*
- * A program as nvcc -cudart shared makes it, written by hand so that no nvcc is needed: it registers
- * a fat binary of nvcc's by the calls that nvcc's start-up code makes, and uses the CUDA runtime.
+ * A program as nvcc -cudart shared makes it, written by hand so that no nvcc is needed: it
+ * registers a fat binary of nvcc's by the calls that nvcc's start-up code makes, and uses the CUDA
+ * runtime.
  *
  * registered              every case, each in a process of its own
  * registered blocks MIB   holds MIB of device memory in blocks, uses all of it, prints a checksum

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Programs of nvcc -cudart shared, alone, under the shim, and with more memory than their limit. They
-# are the same binaries that run on NVIDIA's own library.
+# Programs of nvcc -cudart shared, alone, under the shim, and with more memory than their limit.
+# They are the same binaries that run on NVIDIA's own library.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh

@@ -12,7 +12,8 @@ for jit in 1 2; do # 1: graphs of kernels; 2: kernels one by one
 			export JIT=$jit CUDA_PTX=$ptx SOFTGPU_DEVICES=$devices
 			export SOFTGPU_STATE_DIR="$scratch/machine-of-$devices"
 			mkdir -p "$SOFTGPU_STATE_DIR"
-			# Graphs over several devices race by themselves: see long_tinygrad_tests.sh.
+			# Graphs over several devices race by themselves: see
+			# long_tinygrad_tests.sh.
 			differs=fail
 			[ "$jit$devices" != 12 ] || differs=off
 			undisturbed train "jit$jit-ptx$ptx-gpus$devices" --devices $devices

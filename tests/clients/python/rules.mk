@@ -1,5 +1,6 @@
 # tests/clients/python: public Python programs on the software GPU. Their packages are fetched once,
-# for `make check-programs` and the long forms alone; a sanitizer must be in the program, so there they skip.
+# for `make check-programs` and the long forms alone; a sanitizer must be in the program, so there
+# they skip.
 python_tests := $(sort $(wildcard tests/clients/python/test_*.sh))
 program_tests += $(python_tests)
 client_long_tests += $(sort $(wildcard tests/clients/python/long_*.sh))

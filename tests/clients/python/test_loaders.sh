@@ -1,6 +1,6 @@
 #!/bin/sh
-# tinygrad trains on batches that loaders make, forked, spawned and by a fork server, alone and in a job whose limit is less
-# than the training holds: the weights are the same to the bit.
+# tinygrad trains on batches that loaders make, forked, spawned and by a fork server, alone and in a
+# job whose limit is less than the training holds: the weights are the same to the bit.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh

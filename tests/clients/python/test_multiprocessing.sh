@@ -1,6 +1,6 @@
 #!/bin/sh
-# Python's multiprocessing under one limit, started in each of its ways: the workers' results are right, they share the limit, and when
-# all is over nobody lives and nothing is left.
+# Python's multiprocessing under one limit, started in each of its ways: the workers' results are
+# right, they share the limit, and when all is over nobody lives and nothing is left.
 set -eu
 . tests/e2e/lib.sh
 . tests/clients/python/lib.sh

@@ -1,4 +1,6 @@
-/* The kernel of matrix_multiply: a block computes a TILE x TILE piece from tiles in shared memory. */
+/*
+ * The kernel of matrix_multiply: a block computes a TILE x TILE piece from tiles in shared memory.
+ */
 
 #define TILE 16
 

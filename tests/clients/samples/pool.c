@@ -1,4 +1,6 @@
-/* Stream-ordered allocation: from the default pool and a pool of our own, in and between streams. */
+/*
+ * Stream-ordered allocation: from the default pool and a pool of our own, in and between streams.
+ */
 #include "tests/clients/samples/sample.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Sourced by the tests of the kit: a folder that is a machine's root with a shell, its usual tools and glibc, and nothing else:
-# no compiler, no Python, no network, no CUDA.
+# Sourced by the tests of the kit: a folder that is a machine's root with a shell, its usual tools
+# and glibc, and nothing else: no compiler, no Python, no network, no CUDA.
 : "${BUILD:=build}" "${TMPDIR:?set by tests/run}"
 root=$TMPDIR/root
 
@@ -22,7 +22,8 @@ bare_make() {
 		cp -L "$path" "$root/bin/$tool"
 		with_libraries "$path"
 	done
-	# The libraries of glibc that programs of before 2.34 name; the loader finds them beside libc.
+	# The libraries of glibc that programs of before 2.34 name; the loader finds them beside
+	# libc.
 	for library in libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
 		copy_library "$(dirname "$(libc_path)")/$library"
 	done
@@ -54,7 +55,8 @@ bare_make_of_packages() {
 	bare_may_be_entered
 }
 
-# How a new namespace of mounts and networks is made: by anybody's right, or by root's. Where by neither, the test ends here.
+# How a new namespace of mounts and networks is made: by anybody's right, or by root's. Where by
+# neither, the test ends here.
 bare_may_be_entered() {
 	for enter in "unshare -rmn" "unshare -mn"; do
 		# shellcheck disable=SC2086 # several words
@@ -64,8 +66,8 @@ bare_may_be_entered() {
 	exit 77
 }
 
-# bare COMMAND...: runs it there, with the kit in /kit and $TMPDIR/out in /out. VARIABLES: settings, as for env. ALL_DIE: set,
-# if all that it started is to die with it.
+# bare COMMAND...: runs it there, with the kit in /kit and $TMPDIR/out in /out. VARIABLES: settings,
+# as for env. ALL_DIE: set, if all that it started is to die with it.
 bare() {
 	mkdir -p "$TMPDIR/out"
 	# shellcheck disable=SC2016,SC2086 # for the shell inside; several words

@@ -1,4 +1,5 @@
-# results.awk STEPS BARS: the results as Markdown: each bar, met or not, and how each step ended. -v identity=: GPU and driver
+# results.awk STEPS BARS: the results as Markdown: each bar, met or not, and how each step ended. -v
+# identity=: GPU and driver
 BEGIN {
 	FS = "\t"
 	print "# Results\n\n" identity "\n"

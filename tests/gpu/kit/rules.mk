@@ -1,6 +1,8 @@
-# The GPU kit: one folder with all that a real GPU is to be asked, which needs nothing but a driver, glibc 2.31 and a shell.
+# The GPU kit: one folder with all that a real GPU is to be asked, which needs nothing but a driver,
+# glibc 2.31 and a shell.
 #
-# Its programs are linked again from the same objects, so that an older glibc than this machine's starts them (old-glibc).
+# Its programs are linked again from the same objects, so that an older glibc than this machine's
+# starts them (old-glibc).
 kit := $(BUILD)/gpu-kit
 kit_link := $(BUILD)/gpu-kit-link
 kit_programs := $(addprefix softgpu/,libcuda.so.1 libnvidia-ml.so.1 softgpu-truth) \
@@ -48,7 +50,8 @@ $(kit_link)/made: $(kit_link)/linked $(addprefix $(BUILD)/,$(kit_beside)) $(shim
 	$(call say,KIT)
 	@touch $@
 
-# Each of the driver's functions as some versions of CUDA ask for it, for both kinds of default stream.
+# Each of the driver's functions as some versions of CUDA ask for it, for both kinds of default
+# stream.
 $(BUILD)/gpu/address_requests.tsv: shim/entry_points.h tests/gpu/kit/rules.mk
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^FUNCTION(\([A-Za-z0-9_]*\),.*/\1/p' $< | sed 's/_pt[ds][sz]$$//; s/_v[0-9]$$//' | LC_ALL=C sort -u | \

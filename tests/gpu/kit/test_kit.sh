@@ -1,6 +1,7 @@
 #!/bin/sh
-# The GPU kit: it is small, nothing in it wants a newer glibc than 2.31 or a library of its own; a part of it runs on a bare
-# machine; and whoever ends it, by whatever signal, has an archive of what was learnt until then.
+# The GPU kit: it is small, nothing in it wants a newer glibc than 2.31 or a library of its own; a
+# part of it runs on a bare machine; and whoever ends it, by whatever signal, has an archive of what
+# was learnt until then.
 set -eu
 . tests/gpu/kit/bare.sh
 kit=$BUILD/gpu-kit
@@ -74,7 +75,8 @@ grep -q '^1-probe	interrupted' "$TMPDIR/steps" || fail "TERM: $(cat "$TMPDIR/ste
 archived TERM 1-probe/probe.tsv | grep -q '^device	' || fail "TERM: what the probe had learnt is not in the archive"
 interrupted KILL
 
-# A part ends in its time whatever the driver does: what was learnt until then is kept, and what was not reached is said.
+# A part ends in its time whatever the driver does: what was learnt until then is kept, and what was
+# not reached is said.
 for seconds in 8 16 32 64; do # a busy machine may not come to the probe in the first few
 	if (VARIABLES="STEPS=machine|probe|conformance PART_SECONDS=$seconds $slow" bare /kit/selftest /out/slow 1) >"$TMPDIR/said" 2>&1; then
 		fail "a part that was cut short ended as if nothing had been: $(cat "$TMPDIR/said")"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The GPU kit on Debian 11, whose glibc is 2.31, the oldest that it is made for: questions are answered, programs start, and
-# those of nvcc, which want their constructors run, do what they do here.
+# The GPU kit on Debian 11, whose glibc is 2.31, the oldest that it is made for: questions are
+# answered, programs start, and those of nvcc, which want their constructors run, do what they do
+# here.
 set -eu
 . tests/gpu/kit/bare.sh
 arch=$(dpkg --print-architecture 2>/dev/null) || {

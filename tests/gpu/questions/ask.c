@@ -1,10 +1,12 @@
 /*
- * ask [--short] [--json | --tsv | --list] [TOPIC | NAME]...: puts the questions to the driver, each in a process of its
- * own, and prints what it answers (all of them, or those of a topic, or those whose names begin so).
+ * ask [--short] [--json | --tsv | --list] [TOPIC | NAME]...: puts the questions to the driver, each
+ * in a process of its own, and prints what it answers (all of them, or those of a topic, or those
+ * whose names begin so).
  *
  * --short         sizes and counts that suit the software GPU
- * --list          puts none, and prints a line for each: name, topic, risk, what it asks, the answer counted on, what is done
- *                 with it, what is to be changed with another, with tabs between
+ * --list          puts none, and prints a line for each: name, topic, risk, what it asks, the
+ *                 answer counted on, what is done with it, what is to be changed with another, with
+ *                 tabs between
  * --seconds N     how long a question may take (20)
  *
  * Ends with 1 if a process died, or there is no device: answers all the same.

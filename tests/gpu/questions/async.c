@@ -1,6 +1,6 @@
 /*
- * Copies and fills of memory that lies on the host, made without waiting while their stream is busy: does the call come
- * back at once, as it does for memory on the device?
+ * Copies and fills of memory that lies on the host, made without waiting while their stream is
+ * busy: does the call come back at once, as it does for memory on the device?
  */
 #include "tests/gpu/questions/question.h"
 

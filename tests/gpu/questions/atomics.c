@@ -1,4 +1,7 @@
-/* Do kernels of many threads count right in memory of the host, by each kind of atomic, and do bulk copies reach it? */
+/*
+ * Do kernels of many threads count right in memory of the host, by each kind of atomic, and do bulk
+ * copies reach it?
+ */
 #include "tests/gpu/questions/question.h"
 
 #include <stdint.h>

@@ -1,4 +1,7 @@
-/* Which memory of the host a driver gives for virtual addresses, what it costs, and whom it is charged to. */
+/*
+ * Which memory of the host a driver gives for virtual addresses, what it costs, and whom it is
+ * charged to.
+ */
 #include "tests/gpu/questions/question.h"
 
 #include "tests/clients/program.h"

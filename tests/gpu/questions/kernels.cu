@@ -1,4 +1,7 @@
-/* The kernels of the questions, for devices from compute capability 7.5 on. `make ptx` turns this file into kernels.ptx. */
+/*
+ * The kernels of the questions, for devices from compute capability 7.5 on. `make ptx` turns this
+ * file into kernels.ptx.
+ */
 #include <cuda_fp16.h>
 
 /* Runs until the host says go. */
@@ -30,7 +33,10 @@ extern "C" __global__ void reread(const uint4 *from, unsigned count, unsigned ti
 		*sum = mine;
 }
 
-/* Every block reads every word, each from another place on, as operands of a matrix product are read by many blocks. */
+/*
+ * Every block reads every word, each from another place on, as operands of a matrix product are
+ * read by many blocks.
+ */
 extern "C" __global__ void read_by_all(const uint4 *from, unsigned count, unsigned *sum)
 {
 	unsigned mine = 0;

@@ -56,7 +56,10 @@ static void ask_buffer_id(const struct question *q)
 		       (unsigned long long)inside, (unsigned long long)after);
 }
 
-/* kinds: where the memory is when it is captured, where the copy goes ('p': pinned), where the memory is later. */
+/*
+ * kinds: where the memory is when it is captured, where the copy goes ('p': pinned), where the
+ * memory is later.
+ */
 static void ask_graph(const struct question *q)
 {
 	const char from[2] = {q->kinds[0]}, to[2] = {q->kinds[1]};

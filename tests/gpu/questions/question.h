@@ -1,11 +1,13 @@
 /*
- * Questions about what a real driver does on which the design rests, and what the product does with either answer.
+ * Questions about what a real driver does on which the design rests, and what the product does with
+ * either answer.
  *
- * counted on  the answer that the product counts on; several, with " | " between, where it copes with each
+ * counted on  the answer that the product counts on; several, with " | " between, where it copes
+ *             with each
  * risk        numbers of lines in risks.tsv, with commas between; "-": none
  *
- * A topic is a file with a table of questions; ask.c puts them. Those that could not be put because what comes before
- * them failed, or because the device is too old, answer "not asked".
+ * A topic is a file with a table of questions; ask.c puts them. Those that could not be put because
+ * what comes before them failed, or because the device is too old, answer "not asked".
  */
 #ifndef QUESTION_H
 #define QUESTION_H
@@ -39,7 +41,10 @@ bool not_asked(const struct question *question);
 /* "yes", or "no", by what the calls of an attempt said. */
 bool refused(const struct question *question);
 
-/* A stream that is busy for BUSY_MS, and then ends whatever the driver has this thread wait for. Steps of an attempt. */
+/*
+ * A stream that is busy for BUSY_MS, and then ends whatever the driver has this thread wait for.
+ * Steps of an attempt.
+ */
 enum { BUSY_MS = 100, WAITED_MS = BUSY_MS / 2 };
 void busy_begin(CUstream on);
 void busy_end(CUstream on);

@@ -1,4 +1,7 @@
-/* Calls of memory management beside running work: which of them wait for it, and do launches of other threads wait then? */
+/*
+ * Calls of memory management beside running work: which of them wait for it, and do launches of
+ * other threads wait then?
+ */
 #include "tests/gpu/questions/question.h"
 
 #include "tests/clients/program.h"

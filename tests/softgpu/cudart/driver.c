@@ -1,4 +1,6 @@
-/* The driver, opened as libcudart does: dlopen by name, then cuGetProcAddress_v2 for each function. */
+/*
+ * The driver, opened as libcudart does: dlopen by name, then cuGetProcAddress_v2 for each function.
+ */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

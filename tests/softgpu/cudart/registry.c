@@ -1,7 +1,7 @@
 /*
- * What the program's own start-up code registers: fat binaries, their kernels and variables. Code is
- * loaded when something of it is first used. Names and hosts' addresses are the program's, and live
- * until it unregisters the binary. One lock; the driver is called under it.
+ * What the program's own start-up code registers: fat binaries, their kernels and variables. Code
+ * is loaded when something of it is first used. Names and hosts' addresses are the program's, and
+ * live until it unregisters the binary. One lock; the driver is called under it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,7 +92,9 @@ static void add(void **handle, enum kind kind, const void *host, const char *nam
 		return;
 	*entity = (struct entity){.kind = kind, .host = host, .name = name, .binary = binary};
 	pthread_mutex_lock(&lock);
-	/* The same inline function or template may come from several objects: the first one counts. */
+	/*
+	 * The same inline function or template may come from several objects: the first one counts.
+	 */
 	if (!find(host))
 		HASH_ADD_PTR(entities, host, entity);
 	if (entity->hh.tbl) {

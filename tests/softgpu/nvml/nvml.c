@@ -323,7 +323,9 @@ CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t handle, nvmlMemory_v2_t *memory))
 	return NVML_SUCCESS;
 }
 
-/* The number by which a process is told: of a container's processes another one than it has inside. */
+/*
+ * The number by which a process is told: of a container's processes another one than it has inside.
+ */
 static unsigned int number_of(const struct softgpu_truth *process)
 {
 	enum { MOST_NUMBERS = 1 << 22 }; /* that Linux gives */

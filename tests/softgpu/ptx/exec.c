@@ -121,8 +121,9 @@ static void end_turn(struct warp *w)
 }
 
 /*
- * Where a part of the warp sleeps the others would, too: it only waits for its next turn. A nap may be shorter by half than
- * asked for, as PTX has it; so naps one after another take as long as all together, though each ends a little late.
+ * Where a part of the warp sleeps the others would, too: it only waits for its next turn. A nap may
+ * be shorter by half than asked for, as PTX has it; so naps one after another take as long as all
+ * together, though each ends a little late.
  */
 static void fall_asleep(struct warp *w, const struct insn *in, uint32_t mask)
 {

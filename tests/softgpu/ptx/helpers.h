@@ -18,7 +18,9 @@ struct offer {
 
 /* Up to offer->wanted helpers call run(), each once, whenever they find time. */
 void helpers_offer(struct offer *offer);
-/* Nobody else begins. True: nobody is at work any more; false: after this time somebody still is. */
+/*
+ * Nobody else begins. True: nobody is at work any more; false: after this time somebody still is.
+ */
 bool helpers_withdraw(struct offer *offer, uint32_t nanoseconds);
 
 #endif

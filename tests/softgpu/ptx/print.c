@@ -1,7 +1,7 @@
 /*
  * printf and assert of device code: vprintf and __assertfail, which the runtime provides. What one
- * thread prints with one call comes out as one piece, at once; a kernel that prints has one thread of
- * the host, so it comes in the order of blocks and before whoever waits for the kernel goes on.
+ * thread prints with one call comes out as one piece, at once; a kernel that prints has one thread
+ * of the host, so it comes in the order of blocks and before whoever waits for the kernel goes on.
  */
 #include "print.h"
 

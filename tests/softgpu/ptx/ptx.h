@@ -89,14 +89,18 @@ struct ptx_launch {
 	uint32_t grid[3], block[3];
 	uint32_t dynamic_shared;
 	const void *parameters; /* a block laid out as ptx_function_info says */
-	/* Called at least every `poll_instructions` warp instructions; a non-zero answer stops the
-	 * grid with PTX_STOPPED. May sleep (time slicing): no thread of the grid runs meanwhile. Always
-	 * on the thread that called ptx_run(). NULL: never. */
+	/*
+	 * Called at least every `poll_instructions` warp instructions; a non-zero answer stops the
+	 * grid with PTX_STOPPED. May sleep (time slicing): no thread of the grid runs meanwhile.
+	 * Always on the thread that called ptx_run(). NULL: never.
+	 */
 	int (*poll)(void *cookie);
 	void *poll_cookie;
 	uint32_t poll_instructions;
-	/* For nanosleep: a clock, and sleeping until it shows so much. Both with poll_cookie, on the thread
-	 * that called ptx_run(). NULL: nanosleep only lets other warps have their turn. */
+	/*
+	 * For nanosleep: a clock, and sleeping until it shows so much. Both with poll_cookie, on
+	 * the thread that called ptx_run(). NULL: nanosleep only lets other warps have their turn.
+	 */
 	uint64_t (*clock)(void *cookie);
 	void (*rest)(void *cookie, uint64_t until_ns);
 	bool cooperative;
@@ -121,9 +125,9 @@ const struct ptx_function_info *ptx_function_info(const struct ptx_function *fun
 /*
  * Runs the grid to its end, on the calling thread and, where blocks are left after the first few
  * thousand warp instructions, on helpers. Kernels whose results could depend on the order of blocks
- * (the value of an atomic operation on global memory is read, floats are added, text is printed), those that
- * sleep, and cooperative grids stay on the calling thread. Faults of the kernel come back as a status and a filled
- * *fault, that of the first, never as a signal of the process.
+ * (the value of an atomic operation on global memory is read, floats are added, text is printed),
+ * those that sleep, and cooperative grids stay on the calling thread. Faults of the kernel come
+ * back as a status and a filled *fault, that of the first, never as a signal of the process.
  */
 enum ptx_status ptx_run(const struct ptx_function *function, const struct ptx_launch *launch,
                         struct ptx_fault *fault);

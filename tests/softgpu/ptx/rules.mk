@@ -25,7 +25,8 @@ ptx-samples:
 	$(Q)tests/softgpu/ptx/samples/compile
 
 # make fuzz-ptx: the libFuzzer target, run by hand (needs clang with its fuzzer library):
-#   build/fuzz/fuzz_ptx -dict=tests/fuzz/ptx.dict -max_len=2048 -timeout=20 -max_total_time=600 CORPUS
+#   build/fuzz/fuzz_ptx -dict=tests/fuzz/ptx.dict -max_len=2048 -timeout=20 \
+#       -max_total_time=600 CORPUS
 .PHONY: fuzz-ptx
 fuzz-ptx: $(BUILD)/fuzz/fuzz_ptx
 

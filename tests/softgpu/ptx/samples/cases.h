@@ -1,6 +1,6 @@
 /*
- * Expressions that kernels (broad.cu) and the CPU (tests/broad.c) both compute, for comparison bit by
- * bit. Each side defines the types u8..s64 and the functions named here before it includes this.
+ * Expressions that kernels (broad.cu) and the CPU (tests/broad.c) both compute, for comparison bit
+ * by bit. Each side defines the types u8..s64 and the functions named here before it includes this.
  */
 
 /* u32 a, b, c */

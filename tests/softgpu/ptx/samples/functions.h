@@ -1,9 +1,10 @@
 /* Mathematical functions that a kernel (functions.cu) and the CPU (tests/functions.c) compute. */
 
 /*
- * Functions of float x (v: the same as a double): the call, its reference, and how far it may be off, in
- * units in the last place of the rounded reference or, where that is 0, absolutely. Bounds: CUDA C++
- * Programming Guide 12.4, "Mathematical Functions"; those of the quick ones are rounded up.
+ * Functions of float x (v: the same as a double): the call, its reference, and how far it may be
+ * off, in units in the last place of the rounded reference or, where that is 0, absolutely. Bounds:
+ * CUDA C++ Programming Guide 12.4, "Mathematical Functions"; those of the quick ones are rounded
+ * up.
  */
 #define FUNCTION_CASES(X)                                                        \
 	X(expf(x), exp(v), 2, 0)                                                 \

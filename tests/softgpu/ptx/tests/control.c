@@ -1,4 +1,6 @@
-/* Tests control flow, atomics, progress of spinning threads, globals, and the runtime's functions. */
+/*
+ * Tests control flow, atomics, progress of spinning threads, globals, and the runtime's functions.
+ */
 #include "tests/softgpu/ptx/tests/harness.h"
 
 #include <math.h>
