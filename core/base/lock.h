@@ -83,6 +83,7 @@ enum {
 	X(REGISTRY,     NOTHING, "the resources of a device") \
 	X(OWNED,        NOTHING, "which object goes with which") \
 	X(SETTINGS,     NOTHING, "who changes the settings of a device") \
+	X(CARD,         NOTHING, "what a card says") \
 	X(QUEUE,        NOTHING, "a queue") \
 	X(CGROUP,       NOTHING, "where the memory cgroup of the process is") \
 	X(REMOVING,     WAIT,    "that one thread of the process removes files of jobs") \

@@ -21,6 +21,7 @@
 #include "core/job/process.h"
 #include "core/job/resources.h"
 #include "core/job/settings.h"
+#include "core/job/sharing.h"
 #include "core/memory/uses/measured.h"
 #include "core/pages/page.h"
 #include "core/pages/status.h"
@@ -167,6 +168,7 @@ static void *help(void *cookie)
 		}
 		if (job_pace_look() && look_ms > JOB_PACE_LOOK_MS)
 			look_ms = JOB_PACE_LOOK_MS;
+		look_ms = sharing_tend(look_ms);
 		listener_check(listener);
 		if (files_changed) {
 			files_changed = false;

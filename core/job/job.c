@@ -21,6 +21,7 @@
 #include "core/job/helper.h"
 #include "core/job/pace.h"
 #include "core/job/settings.h"
+#include "core/job/sharing.h"
 #include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
@@ -58,6 +59,7 @@ static void forked(void)
 	ipc_forked();
 	lock_init(&starting);
 	helper_forked();
+	sharing_forked();
 	if (this_job.segment)
 		segment_abandon(this_job.segment);
 	this_job.segment = NULL;
@@ -89,6 +91,7 @@ __attribute__((destructor)) static void leave_nothing_behind(void)
 	ipc_stop();
 	segment_exiting(this_job.segment);
 	page_withdraw(this_job.segment);
+	sharing_stop();
 	if (this_job.config.is_unnamed)
 		segment_remove_own(this_job.segment);
 }
@@ -176,6 +179,7 @@ static void start(void)
 	job_config_settle(&this_job.config, &this_job.devices);
 	atomic_store(&this_job.configured, true);
 	say_who_shares();
+	sharing_start(&this_job.devices, this_job.config.name);
 	failed = helper_start();
 	/* While it joins the job NVML is opened, which a job nobody named need not wait for. */
 	if (!this_job.config.is_unnamed)

@@ -9,6 +9,7 @@
 #include "core/job/launch.h"
 #include "core/job/pace.h"
 #include "core/job/process.h"
+#include "core/job/sharing.h"
 #include "core/job/step_record.h"
 #include "core/job/steps.h"
 #include "core/memory/heat/survey.h"
@@ -81,6 +82,7 @@ static int change_pacers(void *cookie, void *subject)
 
 		config_for_device(change->config, &change->devices->device[i].id, &settings);
 		is_paced = job_pace_set(i, &settings);
+		sharing_set(i, &settings);
 		change->is_paced |= is_paced;
 		change->has_steps |= finds_steps(i, &settings, is_paced);
 	}

@@ -1,0 +1,266 @@
+/*
+ * The own card. Rules: runs inside the user's process, where the program may close any descriptor
+ * and fork at any time. So no descriptor is kept: the lock is the open file's, which the mapping
+ * holds open, and no child is given the mapping (MADV_DONTFORK).
+ */
+#include "core/cards/card.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/descriptor.h"
+#include "core/base/file_status.h"
+#include "core/base/hash.h"
+#include "core/state/directory.h"
+#include "core/state/layout.h"
+#include "core/state/refuse.h"
+
+#define CARD_MAGIC "SPILCARD"
+
+enum { UUID_MAX = 47, NAME_TRIES = 4, WORDS = CARD_SIZE / sizeof(uint64_t) };
+
+static_assert(sizeof(struct card) == CARD_SIZE, "layout changed: raise CARD_VERSION");
+static_assert(offsetof(struct card, check) == 2 * sizeof(uint64_t), "see CHECKED_FROM");
+static_assert(offsetof(struct card, slowdown_ppm) == 112, "layout changed: raise CARD_VERSION");
+static_assert(offsetof(struct card, limit) == 168, "layout changed: raise CARD_VERSION");
+static_assert(offsetof(struct card, gang) == 264, "layout changed: raise CARD_VERSION");
+
+/* The first word that the check covers. */
+enum { CHECKED_FROM = offsetof(struct card, check) / sizeof(uint64_t) + 1 };
+
+/* Returns whether UUID may be part of a file's name. */
+static bool is_uuid(const char *uuid)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	                              "0123456789-";
+	size_t length = strspn(uuid, allowed);
+
+	return length > 0 && length <= UUID_MAX && uuid[length] == '\0';
+}
+
+uint64_t card_device(const char *uuid)
+{
+	return hash_text(HASH_NOTHING, uuid);
+}
+
+uint64_t card_check(const struct card *card)
+{
+	uint64_t word[WORDS], hash = HASH_NOTHING;
+
+	memcpy(word, card, sizeof word);
+	for (int i = CHECKED_FROM; i < (int)WORDS; i++)
+		hash = hash_word(hash, word[i]);
+	return hash;
+}
+
+static uint64_t random_number(void)
+{
+	uint64_t number = 0;
+
+	if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+		number = clock_of_day() ^ (uint64_t)getpid() << 48;
+	return number ? number : 1;
+}
+
+/* Takes the lock that says that the owner lives. Returns 0, 1: there are no such locks here, or -1: it is taken. */
+static int lock_file(int fd)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	if (fcntl(fd, F_OFD_SETLK, &all) == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? -1 : 1;
+}
+
+static void write_words(struct card_own *own)
+{
+	uint64_t word[WORDS];
+	volatile uint64_t *to = (volatile uint64_t *)(void *)own->place.mapped;
+
+	memcpy(word, &own->now, sizeof word);
+	for (int i = 0; i < (int)WORDS; i++)
+		to[i] = word[i];
+}
+
+/* Writes what the card says, with the lock held or before others know of it. */
+static void write_card(struct card_own *own, uint64_t now)
+{
+	own->now.sequence++;
+	own->now.beat_ns = now;
+	own->now.token = own->place.token;
+	own->now.is_locked = own->place.is_locked;
+	own->now.check = card_check(&own->now);
+	if (own->place.mapped)
+		write_words(own);
+}
+
+/* Makes the file under the name that own->place.path holds. Returns a descriptor or a negative errno. */
+static int make_file(struct card_own *own)
+{
+	struct stat found = {0};
+	int fd = descriptor_above_stdio(
+	    open(own->place.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+	int error, locked;
+
+	if (fd < 0)
+		return -errno;
+	locked = lock_file(fd);
+	error = locked < 0 ? -EAGAIN : segment_reserve_pages(fd, 0, CARD_SIZE);
+	/* readable by all, whatever the umask */
+	if (!error && (fchmod(fd, 0644) != 0 || file_status_of(fd, &found) != 0))
+		error = -errno;
+	if (!error && found.st_nlink == 0)
+		error = -EAGAIN; /* swept, before it was locked */
+	if (error) {
+		unlink(own->place.path);
+		close(fd);
+		return error;
+	}
+	own->place.is_locked = locked == 0;
+	own->place.volume = found.st_dev;
+	own->place.inode = found.st_ino;
+	return fd;
+}
+
+/* Maps the file, which keeps it locked. Returns 0 or a negative errno. */
+static int map_file(struct card_own *own, int fd)
+{
+	void *mapped = mmap(NULL, CARD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	int error;
+
+	if (mapped == MAP_FAILED)
+		return -errno;
+	if (madvise(mapped, CARD_SIZE, MADV_DONTFORK) != 0) {
+		error = -errno;
+		munmap(mapped, CARD_SIZE);
+		return error;
+	}
+	own->place.mapped = mapped;
+	return 0;
+}
+
+static int make_in(struct card_own *own, const char *directory)
+{
+	int fd = -EINVAL, error;
+
+	if (directory[0] != '/')
+		return -EINVAL;
+	for (int tries = 0; tries < NAME_TRIES && fd < 0; tries++) {
+		int length;
+
+		own->place.token = random_number();
+		length = snprintf(own->place.path, sizeof own->place.path, "%s/card-%s-%u-%016llx",
+		                  directory, own->uuid, (unsigned)geteuid(),
+		                  (unsigned long long)own->place.token);
+		if (length >= (int)sizeof own->place.path)
+			return -ENAMETOOLONG;
+		fd = make_file(own);
+		if (fd < 0 && fd != -EEXIST && fd != -EAGAIN)
+			return fd;
+	}
+	if (fd < 0)
+		return fd;
+	error = map_file(own, fd);
+	close(fd);
+	if (error)
+		unlink(own->place.path);
+	else
+		write_card(own, clock_now());
+	return error;
+}
+
+/* Makes the file where it can be; with the lock held, or before others know of it. */
+static int make(struct card_own *own, char *message, size_t size)
+{
+	char state[DIRECTORY_MAX + 1];
+	int error = make_in(own, own->node);
+
+	if (!error)
+		return 0;
+	int directory = directory_open(true, message, size);
+
+	if (directory < 0)
+		return directory;
+	close(directory);
+	error = make_in(own, directory_path(state, sizeof state));
+	if (error)
+		return state_refuse(error, message, size, "%s: %s", own->place.path,
+		                    strerror(-error));
+	return 0;
+}
+
+int card_make(struct card_own *own, const char *node, const char *uuid, char *message, size_t size)
+{
+	if (!is_uuid(uuid))
+		return state_refuse(-EINVAL, message, size, "no device has the UUID \"%s\"", uuid);
+	lock_init(&own->lock);
+	own->node = node;
+	snprintf(own->uuid, sizeof own->uuid, "%s", uuid);
+	memcpy(own->now.magic, CARD_MAGIC, sizeof own->now.magic);
+	own->now.version = CARD_VERSION;
+	own->now.size = CARD_SIZE;
+	own->now.device = card_device(uuid);
+	own->now.pid = getpid();
+	own->now.working = CARD_UNKNOWN;
+	return make(own, message, size);
+}
+
+struct card *card_edit(struct card_own *own)
+{
+	lock_acquire(&own->lock);
+	return &own->now;
+}
+
+void card_publish(struct card_own *own, uint64_t now_ns)
+{
+	write_card(own, now_ns);
+	lock_release(&own->lock);
+}
+
+/* Returns whether the card's file is where it was made, or that cannot be seen. */
+static bool is_there(const struct card_own *own)
+{
+	struct stat found;
+
+	if (file_status(own->place.path, &found) != 0)
+		return errno != ENOENT;
+	return found.st_dev == own->place.volume && found.st_ino == own->place.inode;
+}
+
+void card_tend(struct card_own *own, uint64_t now_ns)
+{
+	lock_acquire(&own->lock);
+	if (own->place.mapped && !is_there(own)) {
+		struct card_place before = own->place;
+
+		if (make(own, NULL, 0) == 0)
+			munmap(before.mapped, CARD_SIZE);
+		else
+			own->place = before;
+	}
+	write_card(own, now_ns);
+	lock_release(&own->lock);
+}
+
+void card_remove(struct card_own *own)
+{
+	lock_acquire(&own->lock);
+	if (own->place.mapped) {
+		unlink(own->place.path);
+		munmap(own->place.mapped, CARD_SIZE);
+	}
+	own->place.mapped = NULL;
+	lock_release(&own->lock);
+}
+
+void card_forked(struct card_own *own)
+{
+	own->place.mapped = NULL;
+	lock_init(&own->lock);
+}

@@ -1,0 +1,128 @@
+/*
+ * A card: what one process tells the others on a device, so that jobs share it by need.
+ *
+ * card-UUID-UID-TOKEN  a file of CARD_SIZE bytes, 0644, in the node's directory, or where that
+ *                      cannot be written to in the user's state directory (directory.h)
+ * owner                the process that made it. It alone maps the file, and the mapping holds a
+ *                      lock on it (F_OFD_SETLK), so that its death is known at once
+ *
+ * Everybody else copies it by one pread (cards.h): a file that its owner cuts short makes nobody
+ * stumble. What is in it is the owner's word and no more: whoever acts on it bounds what a lie
+ * costs. A copy that was taken while it was written does not fit its check.
+ *
+ * All times are CLOCK_MONOTONIC, all parts of a whole in millionths (ppm).
+ */
+#ifndef SPILLWAY_CARD_H
+#define SPILLWAY_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/lock.h"
+
+enum { CARD_VERSION = 1, CARD_SIZE = 512, CARD_GANG = 16 };
+
+/* Its owner writes so often, whatever happens; one that is silent for longer is frozen. */
+#define CARD_BEAT_NS   1000000000ull
+#define CARD_SILENT_NS 3000000000ull
+
+/* Whether a job works. What is not known counts as working. */
+enum card_working { CARD_IDLE, CARD_WORKS, CARD_UNKNOWN };
+
+struct card {
+	/* what card.c fills in */
+	char magic[8]; /* "SPILCARD" */
+	uint32_t version, size;
+	uint64_t check;    /* of all that follows */
+	uint64_t sequence; /* counts writings */
+	uint64_t token;    /* as in its name */
+	uint64_t device;   /* hash of the UUID */
+	uint64_t beat_ns;  /* when it was written last */
+	int32_t pid;
+	uint8_t is_locked; /* 0: there are no such locks here; only the beat says that it lives */
+
+	/* common */
+	uint8_t priority;       /* enum config_priority */
+	uint8_t turn;           /* enum config_turn */
+	uint8_t working;        /* enum card_working */
+	uint64_t job;           /* hash of its name and user */
+	uint64_t launches;      /* ever; kept while somebody asks */
+	uint64_t looked_ns;     /* when launches and working were true */
+	uint64_t asked_ns;      /* until when this process asks the others to keep theirs */
+	uint64_t idle_since_ns; /* 0: it is not idle */
+	uint32_t in_flight;     /* of work; 0: nothing is */
+	uint32_t reserved;
+
+	/* time: what a guaranteed job bears, and what a filler takes */
+	uint32_t slowdown_ppm;           /* allowed */
+	int32_t loss_ppm;                /* measured, */
+	uint32_t loss_error_ppm;         /* give or take so much */
+	uint32_t loss_number;            /* counts measurements */
+	uint32_t takes_ppm;              /* of the gaps, by a filler */
+	uint32_t is_measured_by_steps;   /* else by launches */
+	uint64_t speed_alone, speed_now; /* launches or steps in 1,000 s */
+	uint64_t gap_ns, returns;        /* a gap's length lately; gaps in 1,000 s */
+
+	/* memory, in bytes */
+	uint64_t limit, entitled, held, movable, on_host, borrowed;
+	uint64_t claim, claim_since_ns;
+	uint64_t yielded, quiet_until_ns;
+	uint64_t link; /* bytes in a second */
+	uint32_t claim_must_be_on_device, memory_reserved;
+
+	/* whole turns */
+	uint32_t gang[CARD_GANG]; /* hashes of the UUIDs of its devices, ascending; 0: no more */
+	uint64_t turn_since_ns, turn_length_ns;
+	uint64_t exchange, host_reserved; /* bytes */
+	uint32_t turn_state, turn_reserved;
+
+	uint64_t unused[18];
+};
+
+/* Where a card lies. */
+struct card_place {
+	struct card *mapped; /* NULL: there is no card */
+	char path[600];
+	uint64_t token;
+	dev_t volume;
+	ino_t inode;
+	bool is_locked;
+};
+
+struct card_own {
+	LOCK_OF(CARD) lock;
+	struct card now;  /* what it says */
+	const char *node; /* the node's directory */
+	char uuid[64];
+	struct card_place place;
+};
+
+/*
+ * Makes this process's card of the device with this UUID. node: the node's directory, kept. Returns
+ * 0, or a negative errno and why. Opens files; not for hooks.
+ */
+int card_make(struct card_own *own, const char *node, const char *uuid, char *message, size_t size);
+/*
+ * Surrounds changing what the card says: card_edit() takes its lock, card_publish() writes and
+ * gives it back. Each wants no system call, but for the lock. Any thread; also without a card.
+ */
+struct card *card_edit(struct card_own *own);
+void card_publish(struct card_own *own, uint64_t now_ns);
+/*
+ * Looks whether the file is still there, which others of the user may have removed; else makes it
+ * anew. Writes a sign of life. One thread at a time.
+ */
+void card_tend(struct card_own *own, uint64_t now_ns);
+/* Removes the card: the process exits. */
+void card_remove(struct card_own *own);
+/* Forgets the card, in a forked child, which has no part in it. */
+void card_forked(struct card_own *own);
+
+/* Returns what the check of a card is to be. */
+uint64_t card_check(const struct card *card);
+/* Returns the hash by which cards name a device. */
+uint64_t card_device(const char *uuid);
+
+#endif

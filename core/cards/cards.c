@@ -1,0 +1,228 @@
+/*
+ * The others' cards. Rules: runs inside the user's process; no wait, no allocation but for listing
+ * a directory; a descriptor is used after a look whether it is still what was opened.
+ */
+#include "core/cards/cards.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/descriptor.h"
+#include "core/base/file_status.h"
+
+#define CARD_MAGIC "SPILCARD"
+
+enum { COPY_TRIES = 8 };
+
+void cards_start(struct cards *cards, const char *node, const char *state, const char *uuid,
+                 uint64_t own_token)
+{
+	*cards = (struct cards){.node = node, .state = state, .uuid = uuid, .own_token = own_token};
+}
+
+/* Returns whether the descriptor is still what was opened, a whole file of one name. */
+static bool is_ours(const struct cards_other *other, struct stat *found)
+{
+	return file_status_of(other->fd, found) == 0 && found->st_dev == other->volume &&
+	       found->st_ino == other->inode;
+}
+
+/* Returns whether nobody holds the owner's lock. Where that cannot be asked somebody may. */
+static bool is_unlocked(int fd)
+{
+	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_GETLK, &held) == 0 && held.l_type == F_UNLCK;
+}
+
+static bool is_recent(uint64_t then, uint64_t now, uint64_t within)
+{
+	return then + within > now && then < now + within;
+}
+
+static bool is_valid(const struct cards *cards, const struct cards_other *other,
+                     const struct card *card)
+{
+	return memcmp(card->magic, CARD_MAGIC, sizeof card->magic) == 0 &&
+	       card->version == CARD_VERSION && card->size == CARD_SIZE &&
+	       card->check == card_check(card) && card->token == other->token &&
+	       card->device == card_device(cards->uuid);
+}
+
+/*
+ * Copies a card. Returns whether it is to be kept: its owner lives. One that cannot be had whole,
+ * because its owner was stopped while he wrote, stays what it was.
+ */
+static bool copy(const struct cards *cards, struct cards_other *other, uint64_t now)
+{
+	struct stat found;
+	struct card card;
+	bool is_whole = false;
+
+	if (!is_ours(other, &found) || found.st_nlink != 1 || found.st_size != CARD_SIZE)
+		return false;
+	for (int tries = 0; tries < COPY_TRIES && !is_whole; tries++) {
+		if (pread(other->fd, &card, sizeof card, 0) != (ssize_t)sizeof card)
+			return false;
+		is_whole = is_valid(cards, other, &card);
+	}
+	if (is_whole)
+		other->card = card;
+	if (!other->card.version)
+		return false; /* it never was a card */
+	other->is_silent = !is_recent(other->card.beat_ns, now, CARD_SILENT_NS);
+	return other->card.is_locked ? !is_unlocked(other->fd) : !other->is_silent;
+}
+
+/* --- finding --- */
+
+/* Takes the name apart: card-UUID-UID-TOKEN. Returns whether it is one of this device. */
+static bool parse(const char *name, const char *uuid, uid_t *owner, uint64_t *token)
+{
+	size_t length = strlen(uuid);
+	char expected[32], *end;
+
+	if (strncmp(name, "card-", 5) != 0 || strncmp(name + 5, uuid, length) != 0 ||
+	    name[5 + length] != '-')
+		return false;
+	name += 5 + length + 1;
+	*owner = (uid_t)strtoul(name, &end, 10);
+	if (end == name || *end != '-')
+		return false;
+	*token = strtoull(end + 1, NULL, 16);
+	snprintf(expected, sizeof expected, "%u-%016" PRIx64, (unsigned)*owner, *token);
+	return *token && strcmp(name, expected) == 0;
+}
+
+/* Removes a card of our user whose owner is dead, under its lock, that no new owner has it. */
+static void sweep(int directory, const char *name)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (fcntl(fd, F_OFD_SETLK, &all) == 0)
+		unlinkat(directory, name, 0);
+	close(fd);
+}
+
+static int known(const struct cards *cards, uint64_t token, uid_t owner)
+{
+	for (int i = 0; i < cards->count; i++)
+		if (cards->other[i].token == token && cards->other[i].owner == owner)
+			return i;
+	return -1;
+}
+
+static int count_of(const struct cards *cards, uid_t owner)
+{
+	int count = 0;
+
+	for (int i = 0; i < cards->count; i++)
+		count += cards->other[i].owner == owner;
+	return count;
+}
+
+/* Returns whether one more of this user may be looked at. */
+static bool has_room_for(const struct cards *cards, uid_t owner)
+{
+	int strangers = 0;
+
+	if (cards->count == CARDS_MAX)
+		return false;
+	if (owner == geteuid())
+		return true;
+	for (int i = 0; i < cards->count; i++)
+		strangers += cards->other[i].owner != geteuid();
+	return count_of(cards, owner) < CARDS_OF_STRANGER && strangers < CARDS_OF_STRANGERS;
+}
+
+static void meet(struct cards *cards, int directory, const char *name, uint64_t now)
+{
+	struct cards_other *other = &cards->other[cards->count];
+	struct stat found;
+	uint64_t token;
+	uid_t owner;
+	int at;
+
+	if (!parse(name, cards->uuid, &owner, &token) || token == cards->own_token)
+		return;
+	at = known(cards, token, owner);
+	if (at >= 0) {
+		cards->other[at].is_there = true;
+		return;
+	}
+	if (!has_room_for(cards, owner))
+		return;
+	*other = (struct cards_other){.owner = owner, .token = token, .is_there = true};
+	/* NONBLOCK: it might be a pipe */
+	other->fd = descriptor_above_stdio(
+	    openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	if (other->fd < 0)
+		return;
+	if (file_status_of(other->fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	    found.st_uid == owner) {
+		other->volume = found.st_dev;
+		other->inode = found.st_ino;
+		if (copy(cards, other, now)) {
+			cards->count++;
+			return;
+		}
+		if (owner == geteuid() && is_unlocked(other->fd))
+			sweep(directory, name);
+	}
+	close(other->fd);
+}
+
+static void go_through(struct cards *cards, const char *path, uint64_t now)
+{
+	int fd = path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !listing)
+		close(fd);
+	if (!listing)
+		return;
+	for (const struct dirent *entry; (entry = readdir(listing));)
+		meet(cards, dirfd(listing), entry->d_name, now);
+	closedir(listing);
+}
+
+static void forget(struct cards *cards, int i)
+{
+	struct stat found;
+
+	if (is_ours(&cards->other[i], &found))
+		close(cards->other[i].fd);
+	cards->count--;
+	memmove(&cards->other[i], &cards->other[i + 1],
+	        (size_t)(cards->count - i) * sizeof cards->other[0]);
+}
+
+int cards_copy(struct cards *cards, uint64_t now_ns)
+{
+	for (int i = cards->count - 1; i >= 0; i--)
+		if (!copy(cards, &cards->other[i], now_ns))
+			forget(cards, i);
+	return cards->count;
+}
+
+int cards_look(struct cards *cards, uint64_t now_ns)
+{
+	cards_copy(cards, now_ns);
+	for (int i = 0; i < cards->count; i++)
+		cards->other[i].is_there = false;
+	go_through(cards, cards->node, now_ns);
+	go_through(cards, cards->state, now_ns);
+	for (int i = cards->count - 1; i >= 0; i--)
+		if (!cards->other[i].is_there)
+			forget(cards, i);
+	return cards->count;
+}

@@ -1,0 +1,54 @@
+/*
+ * The cards of the others on a device: found, copied and judged.
+ *
+ * Nothing in a card is believed but by whose it is: its name says user and token, and both must be
+ * the file's. A file that is short, linked, of another kind or version, or does not fit its check is
+ * passed over; of one user so many are looked at, and of strangers so many in all. A card whose
+ * owner has died is seen at the next copy, and removed if it is the caller's user's.
+ *
+ * One thread uses a struct cards; several have one each.
+ */
+#ifndef SPILLWAY_CARDS_H
+#define SPILLWAY_CARDS_H
+
+#include <sys/types.h>
+
+#include "core/cards/card.h"
+
+enum { CARDS_MAX = 64, CARDS_OF_STRANGER = 16, CARDS_OF_STRANGERS = 32 };
+
+struct cards_other {
+	uid_t owner;
+	bool is_silent;   /* no sign of life for CARD_SILENT_NS: its process is frozen */
+	struct card card; /* the last whole copy */
+	/* private */
+	uint64_t token;
+	int fd;
+	dev_t volume;
+	ino_t inode;
+	bool is_there; /* was seen at this look */
+};
+
+struct cards {
+	const char *node, *state; /* directories; kept */
+	const char *uuid;         /* likewise */
+	uint64_t own_token;       /* passed over */
+	int count;
+	struct cards_other other[CARDS_MAX];
+};
+
+/* Zeroes it. own_token: the caller's own card, 0: it has none. */
+void cards_start(struct cards *cards, const char *node, const char *state, const char *uuid,
+                 uint64_t own_token);
+/*
+ * Finds cards that have come, forgets those that have gone, and copies all. Returns how many there
+ * are. Goes through two directories.
+ */
+int cards_look(struct cards *cards, uint64_t now_ns);
+/*
+ * Copies those anew that are known: three system calls each, no name looked up. Those of the dead
+ * go. Returns how many are left.
+ */
+int cards_copy(struct cards *cards, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,127 @@
+/* Sharing by need. Rules: runs inside the user's process, on the helper thread; no driver call. */
+#include "core/job/sharing.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/cuda/context.h"
+#include "core/state/directory.h"
+
+/* A process that has no card yet looks so often for its first contexts, for so long. */
+enum { FIRST_LOOK_MS = 100, FIRST_LOOKS = 50 };
+
+/* Who is called more often goes through directories once in so long. */
+#define LOOK_NS 400000000ull
+
+static struct {
+	char node[DIRECTORY_MAX + 1], state[DIRECTORY_MAX + 1];
+	uint64_t job;
+	struct device_set *devices;
+	int first_looks;
+	struct config_gpu settings[DEVICE_MAX];
+	_Atomic(struct sharing *) of[DEVICE_MAX];
+} sharing;
+
+void sharing_start(struct device_set *devices, const char *job)
+{
+	directory_of_node(sharing.node, sizeof sharing.node);
+	directory_path(sharing.state, sizeof sharing.state);
+	sharing.job = hash_text(hash_text(hash_word(HASH_NOTHING, getuid()), sharing.state), job);
+	sharing.devices = devices;
+}
+
+static void apply(struct sharing *s, const struct config_gpu *settings)
+{
+	struct card *card;
+
+	s->settings = *settings;
+	card = card_edit(&s->own);
+	card->priority = (uint8_t)settings->priority;
+	card->turn = (uint8_t)settings->turn;
+	card->slowdown_ppm = (uint32_t)settings->slowdown * 10;
+	card_publish(&s->own, clock_now());
+}
+
+void sharing_set(int i, const struct config_gpu *settings)
+{
+	struct sharing *s = atomic_load(&sharing.of[i]);
+
+	sharing.settings[i] = *settings;
+	if (s)
+		apply(s, settings);
+}
+
+/* Makes the card of the i-th device, once. */
+static void make(int i)
+{
+	struct device *device = &sharing.devices->device[i];
+	struct sharing *s = calloc(1, sizeof *s);
+	char message[512] = "";
+
+	if (!s)
+		return;
+	s->device = device;
+	s->own.now.job = sharing.job;
+	if (card_make(&s->own, sharing.node, device->id.uuid, message, sizeof message) != 0) {
+		log_once(LOG_WARNING, "%s; other jobs do not see what this one needs", message);
+		free(s);
+		return;
+	}
+	cards_start(&s->others, sharing.node, sharing.state, s->own.uuid, s->own.place.token);
+	apply(s, &sharing.settings[i]);
+	atomic_store(&sharing.of[i], s);
+}
+
+/* Looks at the cards of one device. Returns in how many milliseconds again, at the latest. */
+static int tend(struct sharing *s, int again_ms)
+{
+	uint64_t now = clock_now();
+
+	card_tend(&s->own, now);
+	s->others.own_token = s->own.place.token;
+	if (now - s->looked_ns < LOOK_NS) {
+		cards_copy(&s->others, now);
+	} else {
+		cards_look(&s->others, now);
+		s->looked_ns = now;
+	}
+	return again_ms;
+}
+
+int sharing_tend(int at_most_ms)
+{
+	bool is_any = false;
+
+	for (int i = 0; sharing.devices && i < sharing.devices->count; i++) {
+		struct context context;
+
+		if (!atomic_load(&sharing.of[i]) &&
+		    context_of_device(&sharing.devices->device[i], &context))
+			make(i);
+		if (!atomic_load(&sharing.of[i]))
+			continue;
+		is_any = true;
+		at_most_ms = tend(atomic_load(&sharing.of[i]), at_most_ms);
+	}
+	if (!is_any && sharing.first_looks++ < FIRST_LOOKS && at_most_ms > FIRST_LOOK_MS)
+		return FIRST_LOOK_MS;
+	return at_most_ms;
+}
+
+void sharing_stop(void)
+{
+	for (int i = 0; i < DEVICE_MAX; i++)
+		if (atomic_load(&sharing.of[i]))
+			card_remove(&atomic_load(&sharing.of[i])->own);
+}
+
+void sharing_forked(void)
+{
+	for (int i = 0; i < DEVICE_MAX; i++)
+		if (atomic_load(&sharing.of[i]))
+			card_forked(&atomic_load(&sharing.of[i])->own);
+}

@@ -1,0 +1,38 @@
+/*
+ * Sharing by need, as one process takes part in it: a card for each device on which it has a
+ * context, and the cards of the others there. Private to core/job.
+ *
+ * The helper thread tends all of it. A job that shares with nobody costs it a look into two
+ * directories a second, and a launch or an allocation nothing.
+ */
+#ifndef SPILLWAY_JOB_SHARING_H
+#define SPILLWAY_JOB_SHARING_H
+
+#include "core/budget/device.h"
+#include "core/cards/cards.h"
+
+/* One device on which this process has a card. */
+struct sharing {
+	struct device *device;
+	struct config_gpu settings; /* as the helper applied them last */
+	struct card_own own;
+	struct cards others;
+	uint64_t looked_ns; /* at the directories */
+};
+
+/* Keeps where cards are. Called once, before other threads of the shim. */
+void sharing_start(struct device_set *devices, const char *job);
+/*
+ * Makes cards of devices that have come into use, says a sign of life, looks at the others' and
+ * has the parts act on them. By the helper, each time it wakes. Returns in how many milliseconds it
+ * is to be called again at the latest.
+ */
+int sharing_tend(int at_most_ms);
+/* Takes new settings for the i-th device. By the helper, or before it runs. */
+void sharing_set(int i, const struct config_gpu *settings);
+/* Removes the cards: the process exits. */
+void sharing_stop(void);
+/* Forgets them, in a forked child. */
+void sharing_forked(void);
+
+#endif

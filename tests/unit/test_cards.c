@@ -1,0 +1,410 @@
+/* Cards: made, copied, found; forged, short, stale, of other users; owners that die, fork, close everything. */
+#include "tests/unit/state_directory.h"
+
+#include <sys/file.h>
+#include <sys/mman.h>
+
+#include "core/base/clock.h"
+#include "core/cards/card.h"
+#include "core/cards/cards.h"
+#include "tests/unit/suite.h"
+
+#define UUID   "GPU-7370696c-6c77-6179-2073-6f6674677000"
+#define SECOND "GPU-7370696c-6c77-6179-2073-6f6674677001"
+#define OTHER  UINT32_C(12345) /* a user */
+
+static char node[560], message[1024];
+static struct card_own own;
+static struct cards others;
+
+static void setup(void)
+{
+	state_directory_make();
+	snprintf(node, sizeof node, "%s/node", state_directory);
+	ck_assert_int_eq(mkdir(node, 0700), 0);
+	ck_assert_int_eq(chmod(node, 01777), 0);
+	own = (struct card_own){0};
+	cards_start(&others, node, state_directory, UUID, 0);
+}
+
+static int files_in(const char *path, bool removes)
+{
+	DIR *directory = opendir(path);
+	int count = 0;
+
+	for (struct dirent *entry; directory && (entry = readdir(directory));) {
+		if (strncmp(entry->d_name, "card-", 5) != 0)
+			continue;
+		count++;
+		if (removes)
+			unlinkat(dirfd(directory), entry->d_name, 0);
+	}
+	if (directory)
+		closedir(directory);
+	return count;
+}
+
+static void forget_all(void)
+{
+	while (others.count)
+		close(others.other[--others.count].fd);
+}
+
+static void teardown(void)
+{
+	forget_all();
+	files_in(node, true);
+	rmdir(node);
+	state_directory_remove();
+}
+
+static void make(struct card_own *card, const char *uuid)
+{
+	ck_assert_msg(card_make(card, node, uuid, message, sizeof message) == 0, "%s", message);
+}
+
+static int look(void)
+{
+	return cards_look(&others, clock_now());
+}
+
+/* What one says the other reads, also later, and no other device's reader does. */
+START_TEST(what_is_said_is_read)
+{
+	static struct cards elsewhere;
+
+	ck_assert_int_eq(look(), 0);
+	make(&own, UUID);
+	struct card *card = card_edit(&own);
+	card->launches = 7;
+	card->claim = 1 << 20;
+	card_publish(&own, clock_now());
+	ck_assert_int_eq(look(), 1);
+	ck_assert_uint_eq(others.other[0].card.launches, 7);
+	ck_assert_uint_eq(others.other[0].card.claim, 1 << 20);
+	ck_assert_int_eq(others.other[0].card.pid, getpid());
+	ck_assert_uint_eq(others.other[0].owner, geteuid());
+	ck_assert(!others.other[0].is_silent);
+
+	card = card_edit(&own);
+	card->launches = 8;
+	card_publish(&own, clock_now());
+	ck_assert_int_eq(cards_copy(&others, clock_now()), 1);
+	ck_assert_uint_eq(others.other[0].card.launches, 8);
+
+	cards_start(&elsewhere, node, state_directory, SECOND, 0);
+	ck_assert_int_eq(cards_look(&elsewhere, clock_now()), 0);
+	others.own_token = own.place.token;
+	forget_all();
+	ck_assert_int_eq(look(), 0);
+	card_remove(&own);
+	ck_assert_int_eq(files_in(node, false), 0);
+}
+END_TEST
+
+/* Whose process has stopped is silent, and stays; who has the lock and beats again is not. */
+START_TEST(who_is_silent_is_known)
+{
+	make(&own, UUID);
+	ck_assert_int_eq(cards_look(&others, own.now.beat_ns + CARD_SILENT_NS + 1), 1);
+	ck_assert(others.other[0].is_silent);
+	card_tend(&own, own.now.beat_ns + CARD_SILENT_NS + 1);
+	ck_assert_int_eq(cards_copy(&others, own.now.beat_ns + 5), 1);
+	ck_assert(!others.other[0].is_silent);
+	card_remove(&own);
+}
+END_TEST
+
+static void be_owner(void *argument)
+{
+	(void)argument;
+	make(&own, UUID);
+}
+
+/* Who is killed is gone at the next copy, and his card is swept. */
+START_TEST(who_is_killed_is_gone_at_once)
+{
+	pid_t pid = child_start(be_owner, NULL);
+
+	ck_assert_int_eq(look(), 1);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	ck_assert_int_eq(files_in(node, false), 1);
+	ck_assert_int_eq(look(), 0);
+	ck_assert_int_eq(files_in(node, false), 0);
+}
+END_TEST
+
+static void fork_and_die(void *argument)
+{
+	be_owner(argument);
+	if (fork() == 0) {
+		card_forked(&own);
+		card_publish((card_edit(&own), &own), 1); /* goes nowhere */
+		sleep(5);
+		_exit(0);
+	}
+}
+
+/* A forked child does not keep its parent's card locked, nor writes there. */
+START_TEST(a_child_keeps_nothing)
+{
+	pid_t pid = child_start(fork_and_die, NULL);
+
+	pause_ms(50);
+	ck_assert_int_eq(look(), 1);
+	ck_assert_uint_ne(others.other[0].card.beat_ns, 1);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	for (int i = 0; i < 100 && cards_copy(&others, clock_now()); i++)
+		pause_ms(10); /* the child may not have run before */
+	ck_assert_int_eq(others.count, 0);
+}
+END_TEST
+
+/* No descriptor of the own card is left for the program to close; one that was removed is made anew. */
+START_TEST(a_card_outlives_its_descriptors)
+{
+	int next = dup(0);
+
+	close(next);
+	make(&own, UUID);
+	ck_assert_int_eq(dup(0), next); /* none is left to be closed */
+	close(next);
+	ck_assert_int_eq(look(), 1);
+	uint64_t token = others.other[0].token;
+
+	ck_assert_int_eq(files_in(node, true), 1);
+	card_tend(&own, clock_now());
+	ck_assert_int_eq(look(), 1);
+	ck_assert_uint_ne(others.other[0].token, token);
+	card_remove(&own);
+	ck_assert_int_eq(look(), 0);
+}
+END_TEST
+
+/* A reader's descriptors that the program closed and gave to something else are left alone. */
+START_TEST(a_reader_s_closed_descriptor_is_let_be)
+{
+	int number, fd;
+
+	make(&own, UUID);
+	ck_assert_int_eq(look(), 1);
+	number = others.other[0].fd;
+	close(number);
+	fd = open("/dev/zero", O_RDWR);
+	if (fd != number)
+		ck_assert_int_eq(dup2(fd, number), number);
+	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	ck_assert_int_eq(fcntl(number, F_GETFL) & O_ACCMODE, O_RDWR);
+	ck_assert_int_eq(look(), 1);
+	card_remove(&own);
+}
+END_TEST
+
+/* --- what somebody else puts there --- */
+
+/* Writes bytes as a card of this user and token. Returns a descriptor. */
+static int put(const void *bytes, size_t size, uid_t says, uid_t owner, uint64_t token)
+{
+	char path[700];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/card-" UUID "-%u-%016llx", node, (unsigned)says,
+	         (unsigned long long)token);
+	fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0644);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, bytes, size), (ssize_t)size);
+	if (owner != geteuid())
+		ck_assert_int_eq(fchown(fd, owner, (gid_t)-1), 0);
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	ck_assert_int_eq(fcntl(fd, F_OFD_SETLK, &all), 0);
+	return fd;
+}
+
+static struct card whole(uint64_t token)
+{
+	struct card card = {
+	    .version = CARD_VERSION,
+	    .size = CARD_SIZE,
+	    .token = token,
+	    .device = card_device(UUID),
+	    .beat_ns = clock_now(),
+	    .is_locked = 1,
+	};
+
+	memcpy(card.magic, "SPILCARD", sizeof card.magic);
+	card.check = card_check(&card);
+	return card;
+}
+
+START_TEST(what_is_no_card_is_passed_over)
+{
+	uid_t us = geteuid();
+	struct card card = whole(1);
+	char path[640];
+
+	close(put(&card, sizeof card, us, us, 1)); /* whole, but nobody holds the lock */
+	ck_assert_int_eq(look(), 0);
+	card = whole(2);
+	put(&card, sizeof card, us, us, 2);
+	ck_assert_int_eq(look(), 1);
+
+	put("", 0, us, us, 3);                  /* empty */
+	put(&card, sizeof card - 8, us, us, 4); /* short */
+	put(&card, sizeof card, us, us, 5);     /* of another token */
+	card = whole(6), card.launches++;       /* torn */
+	put(&card, sizeof card, us, us, 6);
+	card = whole(7), card.version++;
+	card.check = card_check(&card);
+	put(&card, sizeof card, us, us, 7);
+	card = whole(8), card.device++; /* of another device */
+	card.check = card_check(&card);
+	put(&card, sizeof card, us, us, 8);
+	card = whole(9);
+	put(&card, sizeof card, us + 1, us, 9); /* in somebody's name */
+	card = whole(10);
+	int fd = put(&card, sizeof card, us, us, 10); /* it has another name, too */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	char second[640];
+	snprintf(second, sizeof second, "%s/card-" UUID "-%u-%016x", node, (unsigned)us, 11);
+	ck_assert_int_eq(linkat(AT_FDCWD, path, AT_FDCWD, second, AT_SYMLINK_FOLLOW), 0);
+	snprintf(second, sizeof second, "%s/card-" UUID "-%u-%016x", node, (unsigned)us, 12);
+	ck_assert_int_eq(symlink("/dev/zero", second), 0);
+	snprintf(second, sizeof second, "%s/card-" UUID "-%u-%016x", node, (unsigned)us, 13);
+	ck_assert_int_eq(mkfifo(second, 0644), 0);
+	snprintf(second, sizeof second, "%s/card-" UUID "-%u-x", node, (unsigned)us);
+	ck_assert_int_eq(mkdir(second, 0755), 0);
+	ck_assert_int_eq(look(), 1);
+	ck_assert_uint_eq(others.other[0].card.token, 2);
+	rmdir(second);
+}
+END_TEST
+
+/* A card that is cut short, or whose words are changed without the check, is not believed. */
+START_TEST(what_becomes_bad_is_not_believed)
+{
+	uid_t us = geteuid();
+	struct card card = whole(1);
+	int fd = put(&card, sizeof card, us, us, 1);
+
+	ck_assert_int_eq(look(), 1);
+	card.launches = 9;
+	ck_assert_int_eq(pwrite(fd, &card, sizeof card, 0), (ssize_t)sizeof card);
+	ck_assert_int_eq(look(), 1); /* its owner may have been stopped in the middle */
+	ck_assert_uint_eq(others.other[0].card.launches, 0);
+	ck_assert_int_eq(ftruncate(fd, 8), 0);
+	ck_assert_int_eq(cards_copy(&others, clock_now()), 0);
+	close(fd);
+}
+END_TEST
+
+/* Without locks only the beat says whether somebody lives. */
+START_TEST(without_locks_the_beat_tells)
+{
+	uid_t us = geteuid();
+	struct card card = whole(1);
+
+	card.is_locked = 0;
+	card.check = card_check(&card);
+	close(put(&card, sizeof card, us, us, 1));
+	ck_assert_int_eq(cards_look(&others, card.beat_ns + 1), 1);
+	ck_assert_int_eq(cards_copy(&others, card.beat_ns + CARD_SILENT_NS + 1), 0);
+}
+END_TEST
+
+/* Strangers, however many cards they have, leave room for one's own. */
+START_TEST(strangers_are_bounded)
+{
+	int fds[CARDS_MAX + 8], count = 0;
+
+	if (geteuid() != 0)
+		return; /* only root can play other users */
+	for (int user = 0; user < 4; user++)
+		for (int i = 0; i < CARDS_OF_STRANGER + 2; i++, count++) {
+			uint64_t token = 100 * (uint64_t)(user + 1) + (uint64_t)i;
+			struct card card = whole(token);
+			uid_t owner = OTHER + (uid_t)user;
+
+			if (count < (int)(sizeof fds / sizeof *fds))
+				fds[count] = put(&card, sizeof card, owner, owner, token);
+		}
+	make(&own, UUID);
+	ck_assert_int_eq(look(), CARDS_OF_STRANGERS + 1);
+	int of_first = 0;
+	for (int i = 0; i < others.count; i++)
+		of_first += others.other[i].owner == OTHER;
+	ck_assert_int_le(of_first, CARDS_OF_STRANGER);
+	card_remove(&own);
+}
+END_TEST
+
+/* Where the node's directory cannot be written to, one user's jobs meet in his own. */
+START_TEST(without_the_node_s_directory_one_user_s_jobs_meet)
+{
+	ck_assert_int_eq(rmdir(node), 0);
+	make(&own, UUID);
+	ck_assert_int_eq(files_in(state_directory, false), 1);
+	ck_assert_int_eq(look(), 1);
+	card_remove(&own);
+	ck_assert_int_eq(look(), 0);
+	ck_assert_int_eq(card_make(&own, node, "../x", message, sizeof message), -EINVAL);
+}
+END_TEST
+
+static _Atomic bool stop_writing;
+
+static void *keep_writing(void *argument)
+{
+	(void)argument;
+	for (uint64_t i = 1; !atomic_load(&stop_writing); i++) {
+		struct card *card = card_edit(&own);
+
+		card->launches = card->claim = card->link = i;
+		card_publish(&own, clock_now());
+	}
+	return NULL;
+}
+
+/* No copy is torn, however fast the owner writes. */
+START_TEST(copies_are_whole)
+{
+	pthread_t writer;
+	uint64_t last = 0;
+
+	make(&own, UUID);
+	ck_assert_int_eq(pthread_create(&writer, NULL, keep_writing, NULL), 0);
+	for (int i = 0; i < 20000; i++) {
+		ck_assert_int_eq(i ? cards_copy(&others, clock_now()) : look(), 1);
+		const struct card *card = &others.other[0].card;
+		ck_assert_uint_eq(card->launches, card->claim);
+		ck_assert_uint_eq(card->launches, card->link);
+		ck_assert_uint_ge(card->launches, last);
+		last = card->launches;
+	}
+	atomic_store(&stop_writing, true);
+	pthread_join(writer, NULL);
+	card_remove(&own);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("cards");
+
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, what_is_said_is_read);
+	tcase_add_test(tests, who_is_silent_is_known);
+	tcase_add_test(tests, who_is_killed_is_gone_at_once);
+	tcase_add_test(tests, a_child_keeps_nothing);
+	tcase_add_test(tests, a_card_outlives_its_descriptors);
+	tcase_add_test(tests, a_reader_s_closed_descriptor_is_let_be);
+	tcase_add_test(tests, what_is_no_card_is_passed_over);
+	tcase_add_test(tests, what_becomes_bad_is_not_believed);
+	tcase_add_test(tests, without_locks_the_beat_tells);
+	tcase_add_test(tests, strangers_are_bounded);
+	tcase_add_test(tests, without_the_node_s_directory_one_user_s_jobs_meet);
+	tcase_add_test(tests, copies_are_whole);
+	return suite_run("cards", tests);
+}
