@@ -1,6 +1,7 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemFree. */
 #include "shim/track.h"
 
+#include "core/budget/network.h"
 #include "core/job/job.h"
 #include "core/memory/alloc/allocate.h"
 #include "core/memory/alloc/free.h"
@@ -19,6 +20,7 @@ HOOK(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
 
 	if (!job_is_active())
 		return REAL(cuMemAlloc_v2)(dptr, bytesize);
+	request.stays = network_keeps(__builtin_return_address(0));
 	return allocate_acted_on(&request, dptr);
 }
 
@@ -50,6 +52,7 @@ HOOK(cuMemAllocPitch_v2, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 	    __builtin_mul_overflow(pitch.pitch, Height, &request.size))
 		return REAL(cuMemAllocPitch_v2)(dptr, pPitch, WidthInBytes, Height,
 		                                ElementSizeBytes);
+	request.stays = network_keeps(__builtin_return_address(0));
 	result = allocate_acted_on(&request, dptr);
 	if (result == CUDA_SUCCESS)
 		*pPitch = pitch.pitch;

@@ -2,6 +2,7 @@
 #include "shim/shim.h"
 
 #include "core/job/job.h"
+#include "core/budget/network.h"
 #include "core/budget/reported.h"
 #include "core/memory/alloc/pointer.h"
 
@@ -40,10 +41,22 @@ AFTER(cuDeviceTotalMem_v2, (size_t *, bytes), (CUdevice, dev))
 		*bytes = told_total(device, *bytes);
 }
 
+/*
+ * Keeps on the device what a library of the network asks about, and what anybody asks of whether a
+ * network may reach it, in a process that can register memory: that comes next, unseen.
+ */
+static void keep_asked(CUdeviceptr address, const void *caller, bool is_for_network)
+{
+	if (network_keeps(caller) || (is_for_network && network_is_open("")))
+		pointer_asked(address);
+}
+
 HOOK(cuMemGetAddressRange_v2, CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	KEEP_ERRNO;
 
+	if (job_is_active())
+		keep_asked(dptr, __builtin_return_address(0), false);
 	if (job_is_active() && pointer_range(dptr, pbase, psize))
 		return CUDA_SUCCESS;
 	if (job_is_active() && vmem_is_gone(dptr))
@@ -59,6 +72,9 @@ HOOK(cuPointerGetAttribute, void *data, CUpointer_attribute attribute, CUdevicep
 	/* Tokens are for a driver of other hardware, which keeps addresses. */
 	if (job_is_active() && attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		pointer_pin(ptr, 1);
+	if (job_is_active())
+		keep_asked(ptr, __builtin_return_address(0),
+		           attribute == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
 	if (job_is_active() && pointer_attribute(attribute, ptr, data, &result))
 		return result;
 	if (job_is_active() && vmem_is_gone(ptr))
@@ -74,10 +90,14 @@ HOOK(cuPointerGetAttributes, unsigned int numAttributes, CUpointer_attribute *at
 	/* None of the driver's memory is at an odd address. */
 	CUdeviceptr known = job_is_active() && vmem_is_gone(ptr) ? 1 : ptr;
 	CUresult result = REAL(cuPointerGetAttributes)(numAttributes, attributes, data, known);
+	bool is_for_network = false;
 	CUresult one;
 
 	if (result != CUDA_SUCCESS || !job_is_active())
 		return result;
+	for (unsigned int i = 0; i < numAttributes; i++)
+		is_for_network |= attributes[i] == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE;
+	keep_asked(ptr, __builtin_return_address(0), is_for_network);
 	for (unsigned int i = 0; i < numAttributes; i++) {
 		/* What there is not, the list has as NULL: those are pointers all. */
 		if (pointer_attribute(attributes[i], ptr, data[i], &one) && one != CUDA_SUCCESS)

@@ -104,8 +104,8 @@ enum config_placement { PLACEMENT_AUTO, PLACEMENT_BALANCED, PLACEMENT_HEAT };
 	  "How live memory moves; gentle: the program works most of the time meanwhile")           \
 	X(deferred_free, CONFIG_BOOL, "no", "", false, "",                                         \
 	  "yes: freeing returns at once, and the memory is used again when earlier work is done")  \
-	X(pin_new, CONFIG_BOOL, "no", "", false, "",                                               \
-	  "yes: what is allocated from now on never moves")                                        \
+	X(pin_new, CONFIG_BOOL, "auto", "auto", false, "",                                         \
+	  "yes: what is allocated from now on never moves; auto: what a network may reach")        \
 	X(evict, CONFIG_BOOL, "no", "", false, "",                                                 \
 	  "yes: all that can move is on the host; what pause --evict writes")
 
@@ -118,7 +118,7 @@ enum config_key {
 
 /*
  * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it, spill_after where it is "auto"; idle_yield is CONFIG_NEVER where it is
+ * and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is CONFIG_NEVER where it is
  * "never", which is the default of a guaranteed job. memory_limit_max is 0 or at least
  * memory_limit; 0 also where memory_limit is unlimited.
  */

@@ -127,7 +127,7 @@ static void explain(const struct key *key, char *message, size_t size)
 		         *choices ? ", or " : "", choices);
 		break;
 	case CONFIG_BOOL:
-		snprintf(message, size, "expected yes or no");
+		snprintf(message, size, "expected %s%syes or no", choices, *choices ? ", " : "");
 		break;
 	case CONFIG_DURATION:
 		snprintf(message, size, "expected a duration such as 100ms or 2s%s%s",
@@ -198,8 +198,10 @@ int config_value_parse(enum config_key index, const char *text, struct config_va
 			status = units_parse_count(text, &result.number);
 		break;
 	case CONFIG_BOOL:
-		status = units_parse_bool(text, &truth);
-		if (status == 0)
+		status = 0;
+		if (*key->choices && strcasecmp(text, key->choices) == 0)
+			result.number = CONFIG_AUTO;
+		else if ((status = units_parse_bool(text, &truth)) == 0)
 			result.number = truth;
 		break;
 	case CONFIG_DURATION:
@@ -300,7 +302,10 @@ const char *config_format(enum config_key index, uint64_t value, char *buf, size
 			snprintf(buf, size, "%" PRIu64, value);
 		break;
 	case CONFIG_BOOL:
-		snprintf(buf, size, "%s", value ? "yes" : "no");
+		snprintf(buf, size, "%s",
+		         value == CONFIG_AUTO ? key->choices
+		         : value              ? "yes"
+		                              : "no");
 		break;
 	case CONFIG_DURATION:
 		if (value == CONFIG_NEVER && *key->choices)

@@ -18,13 +18,15 @@ neighbours := $(addprefix $(BUILD)/tests/e2e/neighbour_,malloc.so preload.so aud
 runtimes := $(patsubst %,$(BUILD)/tests/e2e/runtime-%.so,11080-0 11080-2 12040-2 13000-0 13000-2)
 # Of tests/e2e/test_nvml.sh.
 nvml_clients := $(addprefix $(BUILD)/tests/e2e/,nvml nvml_linked nvml-fake/libnvidia-ml.so.1)
+# Of tests/e2e/test_network.sh: one library by the name of another, and by one that is nobody's.
+network_libraries := $(addprefix $(BUILD)/tests/e2e/,libnccl.so.2 libordinary.so)
 # Of the tests of elastic memory: programs over the driver, with what elastic.h gives them.
-elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves orders asynchronous childless closure free ipc segments handles pools exported refused)
+elastic_clients := $(addprefix $(BUILD)/tests/e2e/,moves orders asynchronous childless registers closure free ipc segments handles pools exported refused)
 e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch_often $(BUILD)/tests/e2e/driven $(BUILD)/tests/e2e/raises $(BUILD)/tests/e2e/restless $(BUILD)/bench/null/libcuda.so.1 $(BUILD)/bench/training $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/crowd $(BUILD)/tests/e2e/empty.so $(BUILD)/tests/e2e/lingers.so \
 	$(BUILD)/tests/e2e/crashing_driver.so $(BUILD)/tests/e2e/entry \
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/static_tls \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
-	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients)
+	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients) $(network_libraries)
 
 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/hold_lock $(BUILD)/tests/e2e/crowd: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)
@@ -59,6 +61,10 @@ $(BUILD)/tests/e2e/empty.so:
 	$(call say,LD)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -o $@ -x c /dev/null
+
+$(network_libraries): tests/e2e/registers_library.c tests/e2e/registers.h | $(BUILD)/softgpu/libcuda.so.1
+	$(call say,LD)
+	$(Q)$(CC) $(all_cppflags) -std=gnu11 $(warnings) -O1 -fPIC -shared $(LDFLAGS) -o $@ $< -L$(BUILD)/softgpu -l:libcuda.so.1
 
 $(runtimes): $(BUILD)/tests/e2e/runtime-%.so: tests/e2e/runtime.c tests/e2e/runtime.h
 	$(call say,LD)

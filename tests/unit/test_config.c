@@ -114,7 +114,7 @@ START_TEST(nothing)
 	ck_assert_uint_eq(settings.demote_deadline, 100000000);
 	ck_assert_uint_eq(settings.shrink, SHRINK_FAST);
 	ck_assert_uint_eq(settings.deferred_free, false);
-	ck_assert_uint_eq(settings.pin_new, false);
+	ck_assert_uint_eq(settings.pin_new, CONFIG_AUTO);
 	ck_assert_str_eq(config_origin(config, &gpu0, CONFIG_KEY_share), "built-in");
 	config_release(config);
 	config_release(NULL);
@@ -703,7 +703,7 @@ START_TEST(bad_text)
 	    {"[gpu]\nplacement = best\n",
 	     "job.ini:2: placement = best: expected auto, balanced or heat"},
 	    {"[gpu]\nshrink = slow\n", "job.ini:2: shrink = slow: expected fast or gentle"},
-	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected yes or no"},
+	    {"[gpu]\npin_new = maybe\n", "job.ini:2: pin_new = maybe: expected auto, yes or no"},
 	    {"[gpu]\nmemory_limt = 8G\n",
 	     "job.ini:2: memory_limt: unknown key in [gpu], did you mean memory_limit?; "
 	     "expected one of memory_limit, memory_limit_max, host_limit, share, share_policy, "
@@ -910,6 +910,8 @@ START_TEST(values_round_trip)
 
 		if (key == CONFIG_KEY_share || key == CONFIG_KEY_slowdown)
 			number %= 100001;
+		else if (key == CONFIG_KEY_pin_new && number % 3 == 2)
+			number = CONFIG_AUTO;
 		else if (choices_of(key) > 1)
 			number %= choices_of(key);
 		else if (key == CONFIG_KEY_host_limit && number % 8 == 0)

@@ -72,8 +72,9 @@ static CUmemGenericAllocationHandle create(size_t size, int types)
 	};
 	CUmemGenericAllocationHandle handle;
 
-	ck_assert_int_eq(own_memory_create(&devices, &handle, size, &prop, 0, driver.cuMemCreate),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &handle, size, &prop, 0, false, driver.cuMemCreate),
+	    CUDA_SUCCESS);
 	return handle;
 }
 

@@ -217,7 +217,7 @@ START_TEST(blocks_and_the_programs_own_memory_wait_once)
 	ck_assert_int_eq(allocate(512, &address), CUDA_SUCCESS);
 	ck_assert_int_eq(jumping.naps, jumps_in_ms(DRAIN_MS + FREED_MS));
 	ck_assert_int_eq(
-	    own_memory_create(&devices, &handle, 8 * MIB, &prop, 0, driver.cuMemCreate),
+	    own_memory_create(&devices, &handle, 8 * MIB, &prop, 0, false, driver.cuMemCreate),
 	    CUDA_SUCCESS);
 	ck_assert_int_eq(jumping.naps, 2 * jumps_in_ms(DRAIN_MS + FREED_MS));
 	ck_assert_uint_eq(fake.device_bytes, 0);
@@ -324,7 +324,7 @@ START_TEST(a_limit_lowered_while_room_is_made_counts_for_the_programs_own_memory
 	work.at_nth = lower;
 	ck_assert_int_eq(release(address), CUDA_SUCCESS);
 	ck_assert_int_eq(
-	    own_memory_create(&devices, &handle, 40 * MIB, &prop, 0, driver.cuMemCreate),
+	    own_memory_create(&devices, &handle, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
 	    CUDA_SUCCESS);
 	ck_assert_held_is_held();
 	ck_assert_uint_eq(device_verdict(gpu).held, HELD_NONE);

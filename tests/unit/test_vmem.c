@@ -395,17 +395,20 @@ START_TEST(physical_memory_is_charged_while_a_handle_or_mapping_lives)
 
 	start();
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	ck_assert_int_eq(own_memory_create(&devices, &a, 40 * MIB, &prop, 0, driver.cuMemCreate),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &a, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
+	    CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_DEVICE), 40 * MIB);
 	/* Over the limit it goes to the host ... */
-	ck_assert_int_eq(own_memory_create(&devices, &b, 40 * MIB, &prop, 0, driver.cuMemCreate),
-	                 CUDA_SUCCESS);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &b, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
+	    CUDA_SUCCESS);
 	ck_assert_uint_eq(device_charged(gpu, SEGMENT_ON_HOST), 40 * MIB);
 	/* ... unless it is to be exported. */
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	ck_assert_int_eq(own_memory_create(&devices, &c, 40 * MIB, &prop, 0, driver.cuMemCreate),
-	                 CUDA_ERROR_OUT_OF_MEMORY);
+	ck_assert_int_eq(
+	    own_memory_create(&devices, &c, 40 * MIB, &prop, 0, false, driver.cuMemCreate),
+	    CUDA_ERROR_OUT_OF_MEMORY);
 
 	own_mapped(1 << 30, 20 * MIB, a);
 	own_mapped((1 << 30) + 20 * MIB, 20 * MIB, a);

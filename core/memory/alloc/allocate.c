@@ -74,6 +74,8 @@ static const struct config_gpu *settings_of(struct serving *s)
 		s->has_terms = true;
 		s->now_ns = clock_coarse();
 		terms_take(&s->terms, s->device);
+		if (s->terms.settings.pin_new == CONFIG_AUTO)
+			s->terms.settings.pin_new = s->asked->stays;
 		s->until = reclaim_deadline(&s->terms, s->terms.settings.pin_new);
 		s->reclaim =
 		    (struct reclaim){.device = s->device, .terms = &s->terms, .until = &s->until};
@@ -277,16 +279,15 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	struct pool *pool = s->asked->pool;
 	struct device *device = s->device;
 	size_t size = s->asked->size;
-	uint64_t charged = provider_rounded(device, kind, size);
 	struct allocation *a;
 
-	s->lack = (struct lack){SEGMENT_ON_HOST, charged, charged, SPILL_HOST_LIMIT};
-	if (device_charge_host(device, charged, terms_host_limit(&s->terms, device)) != 0)
+	s->lack = (struct lack){SEGMENT_ON_HOST, size, size, SPILL_HOST_LIMIT};
+	if (device_charge_host(device, size, terms_host_limit(&s->terms, device)) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->lack.bytes = 0; /* what is wanting from here on is not room below the limit */
-	a = allocation_create(s->context, 0, size, SEGMENT_ON_HOST, charged);
+	a = allocation_create(s->context, 0, size, SEGMENT_ON_HOST, size);
 	if (!a) {
-		device_uncharge(device, SEGMENT_ON_HOST, charged);
+		device_uncharge(device, SEGMENT_ON_HOST, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (provider_allocate(device, kind, size, &a->backing) != CUDA_SUCCESS) {
@@ -297,9 +298,9 @@ static CUresult spill_for_good(struct serving *s, CUdeviceptr *address)
 	if (pool) {
 		pool_hold(pool);
 		a->pool = pool;
-		pool_spilled(a->pool, charged);
+		pool_spilled(a->pool, size);
 	}
-	note_spill(s, charged, a);
+	note_spill(s, size, a);
 	*address = a->address;
 	if (allocation_enter(a) == 0)
 		return CUDA_SUCCESS;

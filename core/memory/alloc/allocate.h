@@ -26,6 +26,7 @@ struct vmem_request {
 	void *cookie;
 	struct pool *pool; /* the driver serves it from, NULL: none */
 	CUstream stream;   /* then, by its explicit name */
+	bool stays;        /* with pin_new = auto: it must stay on the device (network.h) */
 };
 
 /*

@@ -23,11 +23,6 @@ static bool can_move(struct device *device, enum segment_side side, const CUmemA
 
 /* --- making --- */
 
-static bool is_for_export(const CUmemAllocationProp *prop)
-{
-	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-}
-
 /* A piece that is being made. */
 struct own_making {
 	struct device *device;
@@ -37,6 +32,17 @@ struct own_making {
 	const CUmemAllocationProp *prop;
 	struct lack lack;
 };
+
+static bool is_for_export(const CUmemAllocationProp *prop)
+{
+	return prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+}
+
+/* Returns whether it can be nowhere but on the device. */
+static bool must_be_there(const struct own_making *m)
+{
+	return is_for_export(m->prop) || m->terms->settings.pin_new;
+}
 
 static void enter(const struct own_making *m, enum segment_side side,
                   CUmemGenericAllocationHandle *handle)
@@ -73,7 +79,7 @@ static bool create_on_host(struct own_making *m, CUmemGenericAllocationHandle *h
 	struct device *device = m->device;
 	CUresult result;
 
-	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || is_for_export(m->prop) ||
+	if ((spill != SPILL_AUTO && spill != SPILL_VMM) || must_be_there(m) ||
 	    !host_trial_allows(device))
 		return false;
 	/* Told first is who is at its limit, not who is evicted or yields. */
@@ -162,7 +168,7 @@ static CUresult create_somewhere(struct own_making *m, CUmemGenericAllocationHan
 
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
-                           __typeof__(&cuMemCreate) create)
+                           bool stays, __typeof__(&cuMemCreate) create)
 {
 	struct own_making making = {.size = size, .prop = prop};
 	struct reclaim reclaim;
@@ -176,7 +182,10 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 	    prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return create(handle, size, prop, flags);
 	terms = terms_of(making.device);
-	until = reclaim_deadline(&terms, is_for_export(prop));
+	if (terms.settings.pin_new == CONFIG_AUTO)
+		terms.settings.pin_new = stays;
+	making.terms = &terms;
+	until = reclaim_deadline(&terms, must_be_there(&making));
 	/*
 	 * What cannot be made on the host has others leave the device; what can goes there and
 	 * comes back when it is needed.
@@ -184,9 +193,8 @@ CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHan
 	reclaim = (struct reclaim){.device = making.device,
 	                           .terms = &terms,
 	                           .until = &until,
-	                           .may_demote = is_for_export(prop) &&
+	                           .may_demote = must_be_there(&making) &&
 	                                         !refusal_is_wanted(making.device, &terms)};
-	making.terms = &terms;
 	making.reclaim = &reclaim;
 	return create_somewhere(&making, handle, create);
 }

@@ -6,14 +6,19 @@
 #ifndef SPILLWAY_OWN_MEMORY_H
 #define SPILLWAY_OWN_MEMORY_H
 
+#include <stdbool.h>
+
 #include "core/cuda/driver.h"
 
 struct device_set;
 
-/* Makes own memory as cuMemCreate does; create: the driver's function. */
+/*
+ * Makes own memory as cuMemCreate does; create: the driver's function. stays: with pin_new = auto
+ * it must stay on the device.
+ */
 CUresult own_memory_create(struct device_set *devices, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags,
-                           __typeof__(&cuMemCreate) create);
+                           bool stays, __typeof__(&cuMemCreate) create);
 /*
  * Charges another's memory. Where it is known to be the job's own, its owner is charged; else this
  * process is, and gets out of memory where the limit has no room: at once where its size is known,

@@ -195,8 +195,9 @@ static CUresult pin_in_arena(CUdeviceptr address, size_t size)
 	while (result == CUDA_SUCCESS && address < end &&
 	       (a = allocation_in_arena(address)) != NULL) {
 		a->is_shared = true;
-		result =
-		    wanted_pin(a->context.device, address, false, &DEADLINE_IN(WANTED_ANSWER_NS));
+		if (!elastic_pin(a->context.device, address))
+			result = wanted_pin(a->context.device, address, false,
+			                    &DEADLINE_IN(WANTED_ANSWER_NS));
 		address = a->address + (a->size + ARENA_UNIT - 1) / ARENA_UNIT * ARENA_UNIT;
 		resource_release(&a->resource);
 	}
@@ -217,6 +218,15 @@ void pointer_pin(CUdeviceptr address, size_t size)
 	if (pin_in_arena(address, size) != CUDA_SUCCESS)
 		log_once(LOG_WARNING, "memory that other hardware shall reach does not fit on the "
 		                      "device: it stays where it is");
+}
+
+void pointer_asked(CUdeviceptr address)
+{
+	const struct arena *arena = arena_at(address);
+	struct device *device = arena ? arena->device : own_device(address);
+
+	if (device && terms_of(device).settings.pin_new)
+		pointer_pin(address, 1);
 }
 
 /* Whether anybody ever asked for it, so that copies of programs that did not pay one load. */

@@ -22,19 +22,6 @@ static const struct provider *next(const struct provider *before)
 	                                             before ? &before->factory : NULL);
 }
 
-size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size)
-{
-	size_t most = size;
-
-	for (const struct provider *p = next(NULL); p; p = next(p)) {
-		size_t rounded = p->rounded(device, size);
-
-		if (is_wanted(p, wanted) && rounded > most)
-			most = rounded;
-	}
-	return most;
-}
-
 /* Says that it will never work here, rather than not now. */
 static bool is_final(CUresult result)
 {

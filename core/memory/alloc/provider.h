@@ -30,8 +30,6 @@ struct provider {
 	CUresult (*allocate)(struct device *device, size_t size, struct backing *backing);
 	/* Releases memory that no work of any stream may touch any more. */
 	CUresult (*release)(const struct allocation *allocation);
-	/* Returns the bytes that allocate() would take for size. */
-	size_t (*rounded)(struct device *device, size_t size);
 };
 
 extern const struct provider provider_managed, provider_pinned;
@@ -42,7 +40,5 @@ extern const struct provider provider_managed, provider_pinned;
  */
 CUresult provider_allocate(struct device *device, enum config_spill wanted, size_t size,
                            struct backing *backing);
-/* Returns the most bytes that any provider would take for size. */
-size_t provider_rounded(struct device *device, enum config_spill wanted, size_t size);
 
 #endif

@@ -2,12 +2,6 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"
 
-static size_t managed_rounded(struct device *device, size_t size)
-{
-	(void)device;
-	return size;
-}
-
 static CUresult managed_allocate(struct device *device, size_t size, struct backing *backing)
 {
 	CUdeviceptr address;
@@ -33,5 +27,4 @@ const struct provider provider_managed = {
     .kind = SPILL_MANAGED,
     .allocate = managed_allocate,
     .release = managed_release,
-    .rounded = managed_rounded,
 };

@@ -2,12 +2,6 @@
 #include "core/memory/alloc/allocation.h"
 #include "core/memory/alloc/provider.h"
 
-static size_t pinned_rounded(struct device *device, size_t size)
-{
-	(void)device;
-	return size;
-}
-
 static CUresult pinned_allocate(struct device *device, size_t size, struct backing *backing)
 {
 	void *host;
@@ -40,5 +34,4 @@ const struct provider provider_pinned = {
     .kind = SPILL_PINNED,
     .allocate = pinned_allocate,
     .release = pinned_release,
-    .rounded = pinned_rounded,
 };

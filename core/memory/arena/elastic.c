@@ -250,6 +250,7 @@ bool elastic_pin(struct device *device, CUdeviceptr address)
 	bool is_on_device = true;
 	uint32_t first;
 
+	gate_enter(); /* nothing is on its way */
 	lock_acquire(&arena->lock);
 	first = run_first(arena, address);
 	for (uint32_t i = first; i != ADDRESS_NONE; i = run_next(arena, first, i))
@@ -257,6 +258,7 @@ bool elastic_pin(struct device *device, CUdeviceptr address)
 	if (is_on_device)
 		run_pin(arena, address);
 	lock_release(&arena->lock);
+	gate_leave();
 	return is_on_device;
 }
 

@@ -241,6 +241,18 @@ void own_pin_range(CUdeviceptr address, size_t size)
 
 /* --- what the program is told --- */
 
+struct device *own_device(CUdeviceptr address)
+{
+	const struct mapped_range *range;
+	struct device *device;
+
+	lock_acquire(&own_lock);
+	range = own_mapping(address);
+	device = range ? range->own->device : NULL;
+	lock_release(&own_lock);
+	return device;
+}
+
 static CUresult answer(const struct own *p, CUpointer_attribute attribute, void *data)
 {
 	switch (attribute) {

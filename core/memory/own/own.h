@@ -106,6 +106,8 @@ void own_not_mapped(CUmemGenericAllocationHandle handle, uint64_t charged);
 CUresult own_pin(CUmemGenericAllocationHandle handle, unsigned int types);
 void own_pin_range(CUdeviceptr address, size_t size);
 
+/* Returns the device of what is mapped there, or NULL. */
+struct device *own_device(CUdeviceptr address);
 /* Returns in *prop what the program asked for, whatever the backing. False: as the driver says. */
 bool own_properties(CUmemGenericAllocationHandle handle, CUmemAllocationProp *prop);
 /* Answers as pointer_attribute(), of memory that the driver has on the host. */
