@@ -19,8 +19,8 @@
 static bool seat_lives(int fd, const struct segment_header *header, int number)
 {
 	_Alignas(struct segment_seat) char head[offsetof(struct segment_seat, command)];
-	const struct segment_file *none = NULL;
-	off_t at = (off_t)((const char *)seat_of(none, number) - (const char *)none);
+	off_t at = (off_t)offsetof(struct segment_file,
+	                           row[number / SEGMENT_ROW].seat[number % SEGMENT_ROW]);
 
 	return seat_state(header, number) == SEAT_LIVE &&
 	       pread(fd, head, sizeof head, at) == (ssize_t)sizeof head &&
@@ -64,14 +64,14 @@ static void read_open(int fd, struct segment_header *header)
 {
 	for (int d = 0; d < devices_of(header); d++) {
 		_Atomic uint64_t *total = &header->charged[d][SEGMENT_ON_DEVICE];
-		uint64_t seat = *total & ~LEDGER_OPEN, word = 0;
-		const struct segment_file *file = NULL;
+		uint64_t seat = *total & ~LEDGER_OPEN, word = 0, at;
 
 		if (!(*total & LEDGER_OPEN) || seat >= SEGMENT_SEATS)
 			continue;
-		if (pread(fd, &word, sizeof word,
-		          (off_t)(uintptr_t)books_of(file, (int)seat, d)->ledger.charged) !=
-		    (ssize_t)sizeof word)
+		at = offsetof(struct segment_file, row[seat / SEGMENT_ROW].books[d]);
+		at += offsetof(struct segment_books, ledger.charged) +
+		      seat % SEGMENT_ROW * sizeof(struct segment_books);
+		if (pread(fd, &word, sizeof word, (off_t)at) != (ssize_t)sizeof word)
 			word = 0;
 		*total = word & ~LEDGER_OPEN;
 	}

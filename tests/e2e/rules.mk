@@ -27,6 +27,8 @@ e2e_out := $(elastic_clients) $(BUILD)/tests/e2e/slots $(BUILD)/tests/e2e/launch
 	$(BUILD)/tests/e2e/proc_addresses $(BUILD)/tests/e2e/blind_calls $(BUILD)/tests/e2e/allocate $(BUILD)/tests/e2e/advise $(BUILD)/tests/e2e/counted $(BUILD)/tests/e2e/capture $(BUILD)/tests/e2e/capture_free $(BUILD)/tests/e2e/books $(BUILD)/tests/e2e/told $(BUILD)/tests/e2e/judged $(BUILD)/tests/e2e/streams $(BUILD)/tests/e2e/static_tls \
 	$(BUILD)/tests/e2e/deny $(guests) $(neighbours) $(lives) $(life_tools) \
 	$(BUILD)/tests/e2e/runtimes $(runtimes) $(nvml_clients) $(network_libraries)
+# Of tests/bench/test_peers.sh.
+e2e_out += $(BUILD)/bench/race
 
 $(BUILD)/tests/e2e/fake_job $(BUILD)/tests/e2e/write_events $(BUILD)/tests/e2e/hold_lock $(BUILD)/tests/e2e/crowd: %: %.o $(BUILD)/libcore.a
 	$(call say,LD)
