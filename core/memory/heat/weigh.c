@@ -24,6 +24,7 @@ struct alike {
 	uint64_t key;
 	uint32_t kernel;    /* before they are put together */
 	double fastest;     /* that any took; later, that any took that did not wait for the link */
+	double least;       /* that any took, whatever explains it */
 	bool is_free;       /* one was seen that has nothing on the host */
 	double ns, link_ns; /* of those that did: what they took, and would by the link alone */
 };
@@ -110,19 +111,31 @@ static void group_alike(struct work *w)
 	w->alikes = count;
 }
 
-/* Learns how fast launches are that are alike, of those which the link does not explain. */
+/*
+ * Learns how fast launches are that are alike, of those which the link does not explain. What
+ * computes for so long never takes less: where others took less it was the machine that had other
+ * things to do.
+ */
 static void learn_fastest(const struct work *w)
 {
 	for (size_t i = 0; i < w->alikes; i++)
-		w->alike[i].fastest = 0;
+		w->alike[i].fastest = w->alike[i].least = 0;
 	for (size_t k = 0; k < w->given->kernels; k++) {
 		struct alike *a = &w->alike[w->alike_of[k]];
 		double ns = (double)w->given->kernel[k].ns;
 		double link_ns = (double)w->load[k].bytes * w->ns_of_byte;
 
 		a->is_free |= !w->load[k].bytes;
+		if (a->least <= 0 || ns < a->least)
+			a->least = ns;
 		if (ns > SAME * link_ns && (a->fastest <= 0 || ns < a->fastest))
 			a->fastest = ns;
+	}
+	for (size_t i = 0; i < w->alikes; i++) {
+		struct alike *a = &w->alike[i];
+
+		if (a->fastest > SAME * a->least)
+			a->fastest = 0;
 	}
 }
 
