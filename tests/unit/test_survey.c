@@ -228,6 +228,73 @@ START_TEST(two_steps_are_measured)
 }
 END_TEST
 
+enum { STEP = 5 };
+
+/* A step of launches that differ in the memory they use alone. */
+static void launch_step(void)
+{
+	for (int i = 0; i < STEP; i++) {
+		world.uses = i;
+		launch(false, 1000000);
+	}
+}
+
+/* What comes again exactly is its step, once it has done so twice and for a while; no step need end. */
+START_TEST(what_comes_again_is_a_step)
+{
+	ck_assert(survey_begin(DEVICE, true, world.now));
+	launch(true, 1000); /* before the first */
+	launch_step();
+	ck_assert_int_eq(survey_tend(world.now += 10 * SECOND), SURVEY_SOUGHT);
+	launch_step();
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+	ck_assert_int_eq(survey_tend(world.now + SURVEY_TRIES_NS - 1), SURVEY_SOUGHT);
+	ck_assert_uint_eq(world.made, 0); /* nothing is measured yet */
+	ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_TAKEN);
+	world.uses = 0;
+	launch(false, 1000000); /* in the middle of what was found is as well as at its beginning */
+	survey_step_ended(DEVICE);
+	survey_step_ended(DEVICE);
+	for (int i = 1; i < SURVEY_STEPS * STEP; i++) {
+		ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+		world.uses = i % STEP;
+		launch(false, 1000000);
+	}
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_READ);
+	ck_assert(!world.is_asked);
+	launch(false, 1000000);
+	world.now = world.work_ends;
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_uint_eq(survey_found()->kernels, SURVEY_STEPS * STEP);
+	ck_assert_uint_eq(survey_found()->uses, SURVEY_STEPS * STEP * (STEP - 1) / 2);
+	for (size_t i = 0; i < survey_found()->kernels; i++)
+		ck_assert_uint_eq(survey_found()->kernel[i].ns / 1000, 1000);
+}
+END_TEST
+
+/* A program that repeats itself and then does something else has begun anew. */
+START_TEST(what_comes_again_for_a_moment_is_none)
+{
+	ck_assert(survey_begin(DEVICE, true, world.now));
+	for (int i = 0; i < 10; i++) {
+		launch_step();
+		launch_step();
+		ck_assert_int_eq(survey_tend(world.now), SURVEY_SOUGHT);
+		world.uses = STEP + i;
+		launch(true, 1000);
+		ck_assert_int_eq(survey_tend(world.now += SURVEY_TRIES_NS), SURVEY_SOUGHT);
+	}
+	survey_step_ended(DEVICE);
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_TAKEN);
+	launch_step();
+	survey_step_ended(DEVICE);
+	survey_step_ended(DEVICE);
+	world.now = world.work_ends;
+	ck_assert_int_eq(survey_tend(world.now), SURVEY_DONE);
+	ck_assert_uint_eq(survey_found()->kernels, STEP);
+}
+END_TEST
+
 /* Of each kernel the faster time of both steps counts, unless the steps differ. */
 START_TEST(a_machine_that_is_busy_only_adds)
 {
@@ -449,6 +516,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, two_steps_are_measured);
+	tcase_add_test(tests, what_comes_again_is_a_step);
+	tcase_add_test(tests, what_comes_again_for_a_moment_is_none);
 	tcase_add_loop_test(tests, a_machine_that_is_busy_only_adds, 0, 2);
 	tcase_add_test(tests, without_steps_a_while_is_counted);
 	tcase_add_test(tests, where_no_steps_are_looked_for_none_are_waited_for);

@@ -10,6 +10,7 @@
 #include "core/base/lock.h"
 #include "core/cuda/capture.h"
 #include "core/cuda/context.h"
+#include "core/memory/heat/repeats.h"
 #include "core/memory/heat/used.h"
 
 /* The events around a launch. */
@@ -30,6 +31,9 @@ static struct {
 	bool has_times;
 	int steps; /* that have ended since the first */
 	uint64_t until;
+	struct repeats *repeats;  /* while it is sought what comes again; NULL: nothing does */
+	uint64_t tried, tried_ns; /* what comes again, by the launch it began with; since when */
+	size_t launches; /* that are taken, where it is known how many; 0: until steps have ended */
 	const char *failure;
 	struct survey found;
 	struct measured *measured; /* of each kernel */
@@ -65,8 +69,10 @@ static void clear(void)
 	free(s.found.kernel);
 	free(s.found.use);
 	free(s.measured);
+	free(s.repeats);
 	s.found = (struct survey){0};
 	s.measured = NULL;
+	s.repeats = NULL;
 }
 
 bool survey_begin(int ordinal, bool has_steps, uint64_t now)
@@ -78,6 +84,7 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.found.kernel = calloc(SURVEY_LAUNCHES, sizeof(*s.found.kernel));
 		s.found.use = calloc(SURVEY_USES, sizeof(*s.found.use));
 		s.measured = calloc(SURVEY_LAUNCHES, sizeof(*s.measured));
+		s.repeats = has_steps ? repeats_create() : NULL;
 		is_begun = s.found.kernel && s.found.use && s.measured;
 		if (!is_begun)
 			clear();
@@ -87,7 +94,8 @@ bool survey_begin(int ordinal, bool has_steps, uint64_t now)
 		s.ordinal = ordinal;
 		s.has_times = true;
 		s.steps = 0;
-		s.read = 0;
+		s.read = s.launches = 0;
+		s.tried = UINT64_MAX;
 		s.until = now + (has_steps ? SURVEY_SEEKS_NS : 0);
 		set_state(SURVEY_SOUGHT);
 	}
@@ -169,6 +177,22 @@ static void compare_steps(void)
 	}
 }
 
+/* Has launches taken where the program has come to repeat itself, and has done so for a while. */
+static void try_repeats(uint64_t now)
+{
+	uint64_t since = UINT64_MAX;
+	size_t period = s.repeats ? repeats_period(s.repeats, &since) : 0;
+
+	if (!period || since != s.tried) {
+		s.tried = period ? since : UINT64_MAX;
+		s.tried_ns = now;
+	} else if (now - s.tried_ns >= SURVEY_TRIES_NS) {
+		s.launches = SURVEY_STEPS * period;
+		s.until = now + SURVEY_LASTS_NS;
+		set_state(SURVEY_TAKEN);
+	}
+}
+
 static void tend_with_lock(uint64_t now)
 {
 	bool is_over;
@@ -181,6 +205,8 @@ static void tend_with_lock(uint64_t now)
 	case SURVEY_SOUGHT:
 		if (is_over)
 			set_state(SURVEY_WITHOUT_STEPS);
+		else
+			try_repeats(now);
 		break;
 	case SURVEY_TAKEN:
 		if (is_over && s.has_times)
@@ -275,29 +301,64 @@ static bool take(CUcontext context, CUstream stream)
 	return true;
 }
 
+/* Returns whether launches are told now, and for what: to be taken, or to find what comes again. */
+static bool is_told(enum survey_state now_in)
+{
+	return (now_in == SURVEY_TAKEN && (!s.launches || s.found.kernels < s.launches)) ||
+	       (now_in == SURVEY_SOUGHT && s.repeats);
+}
+
 struct survey_mark survey_before(int ordinal, CUcontext context, CUstream stream)
 {
 	struct survey_mark mark = {0};
 
 	/* What is captured does not run; what is made of it does, later. */
-	if (state() != SURVEY_TAKEN || capture_is_active())
+	if ((state() != SURVEY_TAKEN && state() != SURVEY_SOUGHT) || capture_is_active())
 		return mark;
 	lock_acquire(&lock);
-	if (state() == SURVEY_TAKEN && s.ordinal == ordinal && take(context, stream))
-		mark = (struct survey_mark){s.number, s.found.kernels - 1};
+	if (s.ordinal == ordinal && is_told(state())) {
+		if (state() == SURVEY_SOUGHT)
+			mark = (struct survey_mark){s.number, SURVEY_LAUNCHES};
+		else if (take(context, stream))
+			mark = (struct survey_mark){s.number, s.found.kernels - 1};
+	}
 	lock_release(&lock);
 	return mark;
 }
 
-/* Notes which runs the launch uses, with the lock held. */
-static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *launch)
+/*
+ * Writes which runs the launch uses behind those that are known. Returns how many; -1: nobody knows
+ * all of them. With the lock held, as of all that follow.
+ */
+static int write_uses(const struct survey_launch *launch)
 {
 	CUdeviceptr *to = s.found.use + s.found.uses;
 	size_t room = SURVEY_USES - s.found.uses;
-	int uses = launch->is_blind ? -1
-	           : launch->graph  ? heat_uses_of_graph(launch->graph, to, room)
-	                            : heat_uses_of_launch(launch->function, launch->parameters,
-	                                                  launch->extra, to, room);
+
+	return launch->is_blind ? -1
+	       : launch->graph  ? heat_uses_of_graph(launch->graph, to, room)
+	                        : heat_uses_of_launch(launch->function, launch->parameters,
+	                                              launch->extra, to, room);
+}
+
+/* Looks whether the launch comes again. */
+static void note_repeat(const struct survey_launch *launch)
+{
+	uint64_t hash = launch->key;
+	int uses = write_uses(launch);
+
+	for (int i = 0; i < uses; i++)
+		hash = (hash ^ s.found.use[i]) * 0x9e3779b97f4a7c15u;
+	if (repeats_take(s.repeats, hash))
+		return;
+	free(s.repeats);
+	s.repeats = NULL;
+}
+
+/* Notes which runs the launch uses. */
+static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *launch)
+{
+	int uses = write_uses(launch);
 
 	if (uses < 0) {
 		fail("it is not known what memory some of the kernels use");
@@ -309,19 +370,30 @@ static void note_uses(struct weigh_kernel *kernel, const struct survey_launch *l
 	s.found.uses += (size_t)uses;
 }
 
+static void end_taken(size_t number, const struct survey_launch *launch)
+{
+	struct measured *m = &s.measured[number];
+
+	if (m->context && launch->is_launched)
+		m->is_ended = driver.cuEventRecord(m->end, launch->stream) == CUDA_SUCCESS;
+	if (launch->is_launched)
+		note_uses(&s.found.kernel[number], launch);
+	if (number + 1 == s.launches && state() == SURVEY_TAKEN)
+		set_state(SURVEY_READ);
+}
+
 void survey_after(const struct survey_mark *mark, const struct survey_launch *launch)
 {
-	struct measured *m;
-
 	if (!mark->survey)
 		return;
 	lock_acquire(&lock);
-	if (s.number == mark->survey && (state() == SURVEY_TAKEN || state() == SURVEY_READ)) {
-		m = &s.measured[mark->launch];
-		if (m->context && launch->is_launched)
-			m->is_ended = driver.cuEventRecord(m->end, launch->stream) == CUDA_SUCCESS;
-		if (launch->is_launched)
-			note_uses(&s.found.kernel[mark->launch], launch);
+	if (s.number != mark->survey) {
+		/* It comes late. */
+	} else if (mark->launch < SURVEY_LAUNCHES) {
+		if (state() == SURVEY_TAKEN || state() == SURVEY_READ)
+			end_taken(mark->launch, launch);
+	} else if (state() == SURVEY_SOUGHT && s.repeats && launch->is_launched) {
+		note_repeat(launch);
 	}
 	lock_release(&lock);
 }
@@ -336,7 +408,7 @@ void survey_step_ended(int ordinal)
 	} else if (state() == SURVEY_SOUGHT) {
 		s.until = UINT64_MAX;
 		set_state(SURVEY_TAKEN);
-	} else if (state() == SURVEY_TAKEN && ++s.steps == SURVEY_STEPS) {
+	} else if (state() == SURVEY_TAKEN && !s.launches && ++s.steps == SURVEY_STEPS) {
 		set_state(SURVEY_READ);
 	}
 	lock_release(&lock);

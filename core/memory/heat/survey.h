@@ -8,6 +8,10 @@
  *                     v                       v
  *                  without steps            failed
  *
+ * Where a program launches exactly the same again and again, with the same memory, that is its step
+ * (repeats.h): it is known after two of them, and the survey ends with the fourth, where steps that
+ * are found by their functions take some twenty.
+ *
  * Where no steps are found the launches of a while may be taken instead, without times: that tells
  * how often memory is used, and no more. A survey has failed where a kernel was launched of which
  * nobody knows what it uses.
@@ -39,6 +43,8 @@ enum { SURVEY_STEPS = 2, SURVEY_LAUNCHES = 1 << 14, SURVEY_USES = 1 << 17 };
 #define SURVEY_SEEKS_NS ((uint64_t)120000000000) /* for steps, so long */
 #define SURVEY_LASTS_NS ((uint64_t)120000000000) /* at most */
 #define SURVEY_WHILE_NS ((uint64_t)2000000000)   /* where there are no steps */
+/* What comes again exactly goes on for so long before it is taken for a step. */
+#define SURVEY_TRIES_NS ((uint64_t)2000000000)
 
 /* What was found: of the kernels, in order, the first addresses of the runs that each uses. */
 struct survey {
