@@ -35,8 +35,10 @@ struct device {
 	int index;    /* of the device in the segment */
 	struct counters *statistics; /* in the seat, or its own; never NULL */
 	struct ledger *ledger;       /* likewise */
+	_Atomic uint64_t *placed;    /* likewise; the mover's */
 	struct counters own_counters;
-	struct ledger own_ledger;     /* charges change under the lock */
+	struct ledger own_ledger; /* charges change under the lock */
+	_Atomic uint64_t own_placed;
 	int host_node;                /* NUMA node to which it spills */
 	_Atomic uint64_t refusals;    /* out-of-memory answers to the program */
 	_Atomic uint32_t elastic;     /* enum elastic */

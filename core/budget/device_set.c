@@ -65,6 +65,7 @@ static int enter_books(struct device *device, struct segment *segment, const cha
 			device->segment = segment;
 			device->statistics = segment_counters(segment, device->index);
 			device->ledger = segment_ledger(segment, device->index);
+			device->placed = segment_placed(segment, device->index);
 		} else {
 			log_error("gpu %d: cannot be entered in the job's books: %s; where its "
 			          "memory is limited this process holds none of it",
@@ -93,6 +94,7 @@ static int make_gpus(struct device_set *set, int found)
 		lock_init(&device->lock);
 		device->statistics = &device->own_counters;
 		device->ledger = &device->own_ledger;
+		device->placed = &device->own_placed;
 		set->count = i + 1;
 		error = identify(device, i);
 	}

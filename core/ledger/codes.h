@@ -8,14 +8,16 @@
 #ifndef SPILLWAY_CODES_H
 #define SPILLWAY_CODES_H
 
-#define CODES(X)    \
-	X(spill)    \
-	X(pending)  \
-	X(elastic)  \
-	X(held)     \
-	X(provider) \
-	X(side)     \
-	X(idle)
+#define CODES(X)     \
+	X(spill)     \
+	X(pending)   \
+	X(elastic)   \
+	X(held)      \
+	X(provider)  \
+	X(side)      \
+	X(idle)      \
+	X(placement) \
+	X(shrink)
 
 /* Why memory was placed on the host, or refused. */
 #define CODES_spill(X)                      \
@@ -77,6 +79,20 @@
 	X(IDLE_TURN, "turn")   /* another job has the device */ \
 	X(IDLE_PAUSE, "pause") /* the share is 0 */
 
+/* What decides which memory is on the host. */
+#define CODES_placement(X)                                                                  \
+	X(PLACED_NOWHERE, "-")         /* no memory that can move is on the host */         \
+	X(PLACED_BY_HEAT, "heat")      /* how lately it was used */                         \
+	X(PLACED_SURVEYED, "survey")   /* heat, until what kernels use has been measured */ \
+	X(PLACED_KEPT, "kept")         /* a survey: little would be gained elsewhere */     \
+	X(PLACED_BALANCED, "balanced") /* a survey: it is where it costs kernels least */
+
+/* How memory leaves where the limit falls. */
+#define CODES_shrink(X)                                \
+	X(SHRINKS_NOTHING, "-") /* nothing can move */ \
+	X(SHRINKS_FAST, "fast")                        \
+	X(SHRINKS_GENTLY, "gentle")
+
 #define X(constant, word) constant,
 enum spill_reason { CODES_spill(X) };
 enum move_pending { CODES_pending(X) };
@@ -85,6 +101,8 @@ enum held_reason { CODES_held(X) };
 enum provider_code { CODES_provider(X) };
 enum side_code { CODES_side(X) };
 enum idle_reason { CODES_idle(X) };
+enum placement_code { CODES_placement(X) };
+enum shrink_code { CODES_shrink(X) };
 #undef X
 
 #endif

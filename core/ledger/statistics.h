@@ -67,6 +67,10 @@
 	L(limit_grown, SAME, bytes, "of limit_set: by how much it has risen by itself")    \
 	L(held_reason, MOST, held, "why more is on the device than is to be")              \
 	L(evicted, SAME, count, "1 while pause --evict is in force")                       \
+	L(placement, SAME, placement, "what decides which memory is on the host")          \
+	L(kernels_before, SAME, millipercent, "kernels' time, of that with none spilled")  \
+	L(kernels_best, SAME, millipercent, "likewise, with memory where it is best")      \
+	L(shrink, SAME, shrink, "how memory leaves where the limit falls")                 \
 	C(provider, SAME, provider, "what makes memory on the host")                       \
 	C(numa_error, SAME, error, "why provider vmm_numa does not work; 0: it does")      \
 	C(host_error, SAME, error, "why provider vmm_host does not work; 0: it does")      \

@@ -385,6 +385,11 @@ struct ledger *segment_ledger(struct segment *segment, int device)
 	return is_known(segment, device) ? &own_books(segment, device)->ledger : NULL;
 }
 
+_Atomic uint64_t *segment_placed(struct segment *segment, int device)
+{
+	return is_known(segment, device) ? &own_books(segment, device)->placed : NULL;
+}
+
 struct lanes *segment_lanes(struct segment *segment, int *lane)
 {
 	*lane = segment->number;

@@ -63,6 +63,7 @@ struct segment_seat {
 struct segment_books {
 	_Alignas(64) struct ledger ledger;
 	struct counters counters; /* their owner alone writes them */
+	_Atomic uint64_t placed;  /* placed.h; 0 from who does not know it */
 };
 
 /* The job's limit on one device, for its processes and for other jobs. */

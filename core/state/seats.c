@@ -25,6 +25,7 @@ static void clear(struct segment_file *file, int number)
 		_Atomic uint64_t *word = (_Atomic uint64_t *)&books->counters;
 
 		ledger_clear(&books->ledger);
+		statistics_set(&books->placed, 0);
 		for (size_t i = 0; i < sizeof books->counters / sizeof *word; i++)
 			statistics_set(&word[i], 0);
 	}

@@ -103,10 +103,11 @@ void segment_identity(const struct segment *segment, uint64_t *token, uint64_t *
  * -ENOSPC or -EBUSY otherwise. */
 int segment_device(struct segment *segment, const struct segment_device *device);
 
-/* Counters and ledger of the calling process on one device; valid until leave. NULL for no valid
- * index. */
+/* Counters, ledger and placement (placed.h) of the calling process on one device; valid until
+ * leave. NULL for no valid index. */
 struct counters *segment_counters(struct segment *segment, int device);
 struct ledger *segment_ledger(struct segment *segment, int device);
+_Atomic uint64_t *segment_placed(struct segment *segment, int device);
 
 /* Returns what the job's processes tell each other about pacing (lanes.h); valid until leave.
  * *lane: the calling process's own, zero when it joins. With the first of the processes that live

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/ledger/placed.h"
 #include "core/ledger/verdict.h"
 
 /*
@@ -100,6 +101,19 @@ static void show_words(struct statistics *shown, const struct ledger_copy *ledge
 	statistics_add(&shown->pinned_chunks, ledger->pinned);
 }
 
+static void show_placed(struct statistics *shown, const struct segment_books *books)
+{
+	struct placed placed = placed_unpack(statistics_get(&books->placed));
+
+	/* Of several processes the one of which most is known tells. */
+	if (placed.placement < statistics_get(&shown->placement))
+		return;
+	statistics_set(&shown->placement, placed.placement);
+	statistics_set(&shown->kernels_before, placed.before * UINT64_C(1000));
+	statistics_set(&shown->kernels_best, placed.best * UINT64_C(1000));
+	statistics_set(&shown->shrink, placed.shrink);
+}
+
 static void show_process(struct statistics *shown, const struct segment_books *books,
                          const struct ledger_copy *ledger, const struct standing *standing)
 {
@@ -108,6 +122,7 @@ static void show_process(struct statistics *shown, const struct segment_books *b
 	show_counters(shown, &books->counters);
 	show_words(shown, ledger);
 	show_verdict(shown, &verdict);
+	show_placed(shown, books);
 	statistics_set(&shown->device_peak, ledger->peak[SEGMENT_ON_DEVICE]);
 	statistics_set(&shown->host_peak, ledger->peak[SEGMENT_ON_HOST]);
 }
@@ -160,6 +175,7 @@ static void show_device(struct job_copy *job, struct segment_view *view, int d)
 			totals_forget_settings(&known.counters);
 		job->ledger[live] = copy_ledger(job, n, d);
 		totals_add_live(&known.counters, &books_of(&job->file, n, d)->counters);
+		show_placed(total, books_of(&job->file, n, d));
 		show_words(total, &job->ledger[live++]);
 	}
 	verdict = live ? verdict_of(job->ledger, live, &standing)

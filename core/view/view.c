@@ -137,6 +137,9 @@ static int read_seat(int fd, struct job_copy *job, int number, struct deadline *
 			error = read_ledger(fd, place_of(copy, &books->ledger), &books->ledger,
 			                    &is_whole);
 		if (!error)
+			error = read_fully(fd, &books->placed, sizeof books->placed,
+			                   place_of(copy, &books->placed));
+		if (!error)
 			job->changing[number] |= (uint16_t)(!is_whole << d);
 	}
 	return error;

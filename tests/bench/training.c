@@ -16,9 +16,10 @@
  *         direct  without Spillway
  * later   the limit falls only when all is allocated and used
  *
- * Before a step is measured it waits until Spillway has found steps (not where SPILLWAY_STEPS is
- * off) and nothing has moved for a while.
+ * Before a step is measured it waits until Spillway has decided where memory is best, and nothing
+ * has moved for a while; "settled_PERCENT% NS" is how long that took, without this while.
  */
+#include "core/ledger/codes.h"
 #include "tests/bench/control.h"
 #include "tests/bench/measure.h"
 
@@ -155,13 +156,18 @@ static uint64_t moved(void)
 	return control_counter("demoted_bytes") + control_counter("promoted_bytes");
 }
 
-/* Goes on until steps were found, and nothing has moved for a while since. */
-static void settle(void)
+/* Returns whether nothing is found out any more of where memory is best. */
+static bool is_decided(void)
+{
+	return control_counter("placement") != PLACED_SURVEYED;
+}
+
+/* Goes on until it is decided where memory is best, and nothing has moved for a while since. */
+static void settle(unsigned percent)
 {
 	double start = now_ns(), since = start;
-	const char *setting = getenv("SPILLWAY_STEPS"), *seconds = getenv("TRAINING_QUIET_S");
+	const char *seconds = getenv("TRAINING_QUIET_S");
 	double quiet = seconds ? atof(seconds) : SETTLED_S;
-	bool waits = !setting || strcmp(setting, "off") != 0;
 	uint64_t was = moved();
 
 	while (now_ns() - since < quiet * 1e9 && now_ns() - start < PATIENCE_S * 1e9) {
@@ -171,10 +177,11 @@ static void settle(void)
 		/* A survey takes some of the steps. */
 		if (STEPS_QUIET * (now_ns() - began) > quiet * 1e9)
 			quiet = STEPS_QUIET * (now_ns() - began) / 1e9;
-		if (moved() != was || (waits && !control_counter("steps")))
+		if (moved() != was || !is_decided())
 			since = now_ns();
 		was = moved();
 	}
+	printf("settled_%u%% %.0f\n", percent, since - start);
 }
 
 /* Each page of each buffer was counted up by each use, wherever it was. */
@@ -264,7 +271,7 @@ int main(int argc, char **argv)
 	if (is_limited && is_later)
 		limit_to(percent, used);
 	if (is_limited)
-		settle();
+		settle(percent);
 	else
 		step();
 	measure_steps(percent, is_limited);

@@ -19,6 +19,7 @@
 
 #include "core/budget/device.h"
 #include "core/config/config.h"
+#include "core/ledger/placed.h"
 #include "core/state/directory.h"
 #include "core/pages/page.h"
 #include "core/state/segment.h"
@@ -70,6 +71,11 @@ static void put_counters(const struct statistics *counter)
 	facts.blocker_generation = facts.generation;
 	publish_value(&device.ledger->facts, &facts);
 	atomic_store(&device.ledger->pinned, counter->pinned_chunks);
+	atomic_store(device.placed, placed_pack(&(struct placed){
+	                                .placement = (enum placement_code)counter->placement,
+	                                .shrink = (enum shrink_code)counter->shrink,
+	                                .before = (uint32_t)(counter->kernels_before / 1000),
+	                                .best = (uint32_t)(counter->kernels_best / 1000)}));
 }
 
 static void apply(const struct config *config)
@@ -180,6 +186,7 @@ static void claim(struct segment *segment, const struct claims *claims)
 	device.index = index;
 	device.ledger = segment_ledger(segment, index);
 	device.statistics = segment_counters(segment, index);
+	device.placed = segment_placed(segment, index);
 	device.id.memory = gpu.memory;
 	snprintf(device.id.uuid, sizeof device.id.uuid, "%s", gpu.uuid);
 	snprintf(device.id.pci_bus_id, sizeof device.id.pci_bus_id, "%s", gpu.pci_bus_id);

@@ -20,7 +20,7 @@ python() {
 		text = open('core/ledger/codes.h').read()
 		codes = {name: re.findall(r'X\((\w+), "([^"]+)"\)', re.search(r'#define CODES_%s\(X\)(.*?)\n\n' % unit, text, re.S).group(1))
 		    for name, _, unit in counters if 'CODES_%s(X)' % unit in text}
-		assert len(codes) == 5, codes
+		assert len(codes) == 7, codes
 		$1
 	END
 }
@@ -32,7 +32,7 @@ expect 0 "$spillway" stat --format prometheus
 python 'assert sample("spillway_unreadable_jobs") == 0'
 
 # shellcheck disable=SC1003 # a backslash
-SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c evicted=1 -c provider=3 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
+SPILLWAY_SHARE=60 start_job one -c elastic=2 -c move_pending=3 -c evicted=1 -c provider=3 -c placement=3 -c shrink=1 -c kernels_before=276000 -c host_error=801 -c share_held=34567 -c share_estimated=1 -m 12582912 -s 8388608 -i 7000000001 -b 2500000000 -u 'GPU-"\,'"$(printf '\n\351')"'x'
 one=$pid
 start_job two -m 4096
 
@@ -82,7 +82,7 @@ assert len(m["spillway_share_held_ratio"][2]) == 1
 assert sample("spillway_spill_reason", reason="limit", **at) == 1
 assert sample("spillway_spill_reason", reason="host_limit", **at) == 0
 assert m["spillway_limit_set_bytes"][2] == {}
-for name, label in dict(spill_reason="reason", move_pending="reason", held_reason="reason", elastic="state", provider="name").items():
+for name, label in dict(spill_reason="reason", move_pending="reason", held_reason="reason", elastic="state", provider="name", placement="name", shrink="name").items():
     of = [dict(s) for s in m["spillway_" + name][2] if dict(s)["spillway_job"] == "one"]
     words = [s[label] for s in of]
     assert words == [w for _, w in codes[name][1:]], (name, words, codes[name])
@@ -91,6 +91,8 @@ assert sample("spillway_elastic", state="no_vmm", **at) == 1
 assert sample("spillway_move_pending", reason="inside", **at) == 1
 assert sample("spillway_held_reason", reason="foreign", **at) == 1
 assert sample("spillway_provider", name="managed", **at) == 1
+assert sample("spillway_placement", name="kept", **at) == 1 and sample("spillway_shrink", name="fast", **at) == 1
+assert sample("spillway_kernels_before_ratio", **at) == 2.76
 assert sample("spillway_host_error", **at) == 801
 page = open("tools/man/spillway-stat.1.scd").read()
 assert not [w for c in codes.values() for _, w in c[1:] if w != "yes" and "_%s_" % w.replace("_", "\\_") not in page]

@@ -80,6 +80,7 @@ says "$out" '^gpu 0: a move waits: what is left must stay where it is$'
 says "$out" '^gpu 0: limit held above limit set: pinned \(shared, registered or pin_new\)$'
 says "$out" '^gpu 0: limit set has grown by 4\.00 MiB$'
 says "$out" '^gpu 0: host memory by vmm_host \(vmm_numa: not permitted\)$'
+says_not "$out" placement
 sed -n '/ELASTIC/,/^$/p' "$out" >"$TMPDIR/moves"
 [ "$(wc -L <"$TMPDIR/moves")" -le 80 ] || fail 'what is said of moves is wider than 80 columns'
 expect 0 "$spillway" set moves --memory 8MiB
@@ -108,8 +109,23 @@ for code in 2 3 4 5; do
 	wait "$pid" 2>/dev/null
 	rm "$SPILLWAY_STATE_DIR/fixed$code".*
 done
+# What decides where memory is, and what a survey found.
+start_job placed -c elastic=1 -c placement=4 -c shrink=2 -c kernels_before=1286000 -c kernels_best=978000
+expect 0 "$spillway" stat placed
+says "$out" '^gpu 0: placement balanced \(memory is where it holds kernels up least\), shrink gentle$'
+says "$out" '^gpu 0: as it was surveyed kernels took 12\.86 times as long .*; memory best placed, 9\.78 times: 24 % less$'
+kill "$pid"
+wait "$pid" 2>/dev/null
+rm "$SPILLWAY_STATE_DIR"/placed.*
+start_job placed -c elastic=1 -c placement=2 -c shrink=1
+expect 0 "$spillway" stat placed
+says "$out" '^gpu 0: placement survey \(what kernels use is being measured\), shrink fast$'
+says_not "$out" 'as it was surveyed'
+kill "$pid"
+wait "$pid" 2>/dev/null
+rm "$SPILLWAY_STATE_DIR"/placed.*
 # What a later version may say is no crash.
-start_job later -c elastic=99 -c move_pending=99 -c provider=99 -c spill_reason=99
+start_job later -c elastic=99 -c move_pending=99 -c provider=99 -c spill_reason=99 -c placement=99 -c shrink=99
 for format in text json csv prometheus; do
 	expect 0 "$spillway" stat later --format $format
 	[ $format = prometheus ] || says "$out" unknown

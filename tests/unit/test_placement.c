@@ -126,6 +126,7 @@ static void set_up(void)
 	world.found.kernel = world.kernel;
 	world.found.use = world.use;
 	clock_ns = 1000 * SECOND;
+	gpu.placed = &gpu.own_placed;
 	terms = (struct terms){.limit = (uint64_t)(PIECES - PER_RUN) * 2 * MIB};
 	terms.settings.placement = PLACEMENT_AUTO;
 	/* What is used often is on the host, and its kernels wait for it. */

@@ -54,7 +54,7 @@ START_TEST(a_step_is_known_when_it_has_come_twice)
 }
 END_TEST
 
-/* What a step has several times, in whatever order, does not hide it; it may take a few steps more. */
+/* What a step has several times does not hide it; it may take a few steps more. */
 START_TEST(steps_of_any_shape_are_found)
 {
 	enum { MOST = 300 };

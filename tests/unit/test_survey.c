@@ -239,7 +239,7 @@ static void launch_step(void)
 	}
 }
 
-/* What comes again exactly is its step, once it has done so twice and for a while; no step need end. */
+/* What comes again exactly is its step, once it has done so twice and for a while. */
 START_TEST(what_comes_again_is_a_step)
 {
 	ck_assert(survey_begin(DEVICE, true, world.now));

@@ -86,6 +86,8 @@ static void put_states(FILE *out, const struct counter *counter, const char *nam
 	static const char *const labels[COUNTER_UNITS] = {
 	    [COUNTER_elastic] = "state",
 	    [COUNTER_provider] = "name",
+	    [COUNTER_placement] = "name",
+	    [COUNTER_shrink] = "name",
 	};
 	const char *label = labels[counter->unit] ? labels[counter->unit] : "reason";
 

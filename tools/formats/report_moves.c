@@ -134,6 +134,27 @@ static void print_provider(const struct statistics *total)
 	printf("%s\n", *between == ',' ? ")" : "");
 }
 
+static const char *const why_placed[] = {
+    [PLACED_BY_HEAT] = "what was not used for long is on the host",
+    [PLACED_SURVEYED] = "what kernels use is being measured",
+    [PLACED_KEPT] = "little would be gained elsewhere",
+    [PLACED_BALANCED] = "memory is where it holds kernels up least",
+};
+
+/* Prints what decides where memory is, and what a survey found: how long kernels take. */
+static void print_placement(int gpu, const struct statistics *total)
+{
+	double before = (double)total->kernels_before / 100000;
+	double best = (double)total->kernels_best / 100000;
+
+	printf("gpu %d: placement %s (%s), shrink %s\n", gpu, COUNTER_WORD(total, placement),
+	       MEANING(why_placed, total->placement), COUNTER_WORD(total, shrink));
+	if (before > 0)
+		printf("gpu %d: as it was surveyed kernels took %.2f times as long as with nothing "
+		       "on the host; memory best placed, %.2f times: %.0f %% less\n",
+		       gpu, before, best, 100 * (before - best) / before);
+}
+
 static void print_notes(const struct segment_view *view, int gpu)
 {
 	const struct statistics *total = &view->job_total[gpu];
@@ -152,6 +173,8 @@ static void print_notes(const struct segment_view *view, int gpu)
 	if (report_held(total))
 		printf("gpu %d: limit held above limit set: %s (%s)\n", gpu, report_held(total),
 		       report_held_meaning(total->held_reason));
+	if (total->placement != PLACED_NOWHERE)
+		print_placement(gpu, total);
 	if (total->limit_grown && total->limit_set != CONFIG_UNLIMITED)
 		printf("gpu %d: limit set has grown by %s\n", gpu,
 		       units_format_size(total->limit_grown, size, sizeof size));

@@ -107,6 +107,8 @@ static const char *const held[] = {CODES_held(X) NULL};
 static const char *const provider[] = {CODES_provider(X) NULL};
 static const char *const side[] = {CODES_side(X) NULL};
 static const char *const idle[] = {CODES_idle(X) NULL};
+static const char *const placement[] = {CODES_placement(X) NULL};
+static const char *const shrink[] = {CODES_shrink(X) NULL};
 #undef X
 
 static const char *const *const words[COUNTER_UNITS] = {

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/budget/device.h"
+#include "core/ledger/placed.h"
 #include "core/memory/heat/heat.h"
 #include "core/memory/heat/survey.h"
 #include "core/memory/move/plan.h"
@@ -23,7 +24,7 @@ enum { CHANGED = 16 };
 /* With `balanced` for any gain, but not for a rounding. */
 #define GAIN_AT_ALL 0.001
 
-struct placed {
+struct ranked {
 	CUdeviceptr address;
 	uint64_t before; /* bytes that leave before it */
 	uint32_t order;
@@ -31,7 +32,7 @@ struct placed {
 
 /* What is known of a device. */
 static struct placement {
-	struct placed *piece; /* by address; NULL: nothing was decided */
+	struct ranked *piece; /* by address; NULL: nothing was decided */
 	size_t pieces;
 	uint64_t bytes;       /* of them */
 	uint64_t unknown;     /* bytes of movable memory that no kernel used: they leave first */
@@ -43,6 +44,8 @@ static struct placement {
 	bool acts;            /* what is on the wrong side is exchanged */
 	bool is_awaited;      /* the first survey has not ended, and may say something */
 	bool was_surveyed;    /* a survey has ended */
+	uint32_t before;      /* as of struct placed, */
+	uint32_t best;        /* and this */
 	uint64_t not_before, again, pause;
 } placements[DEVICE_MAX];
 
@@ -53,7 +56,7 @@ static struct placement *placement_of(const struct device *device)
 
 /* --- ranks --- */
 
-static const struct placed *find(const struct placement *p, CUdeviceptr address)
+static const struct ranked *find(const struct placement *p, CUdeviceptr address)
 {
 	size_t low = 0, high = p->pieces;
 
@@ -77,13 +80,13 @@ uint64_t placement_rank(const struct device *device, CUdeviceptr address, uint32
                         uint32_t now)
 {
 	const struct placement *p = placement_of(device);
-	const struct placed *placed = find(p, address);
+	const struct ranked *ranked = find(p, address);
 	enum heat heat = p->is_measured ? HEAT_HOT : heat_of(touched, now);
 
-	if (placed)
-		return in(p->acts && !p->is_measured && placed->before < p->spill ? HEAT_COLD
+	if (ranked)
+		return in(p->acts && !p->is_measured && ranked->before < p->spill ? HEAT_COLD
 		                                                                  : HEAT_HOT,
-		          placed->order);
+		          ranked->order);
 	/* What the survey did not meet is used less than what it met, unless it is new. */
 	if (p->pieces && !p->is_measured && heat == HEAT_HOT &&
 	    heat_age(touched, now) >= heat_age(p->since, now))
@@ -220,7 +223,7 @@ struct question {
 	struct weigh_kernel *kernel;
 	uint32_t *use;
 	struct weigh_piece *piece;
-	struct placed *placed; /* those of the pieces, in their order */
+	struct ranked *ranked; /* those of the pieces, in their order */
 	uint64_t bytes;
 };
 
@@ -257,7 +260,7 @@ static void fill_pieces(struct question *q, const struct pieces *pieces)
 
 		if (!p->is_used)
 			continue;
-		q->placed[q->given.pieces].address = p->address;
+		q->ranked[q->given.pieces].address = p->address;
 		q->piece[q->given.pieces++] =
 		    (struct weigh_piece){p->number, p->is_on_host, p->bytes, p->read};
 		q->bytes += p->bytes;
@@ -272,9 +275,9 @@ static bool ask(struct question *q, const struct survey *survey, struct pieces *
 	q->kernel = calloc(survey->kernels + 1, sizeof(*q->kernel));
 	q->use = calloc(survey->uses + 1, sizeof(*q->use));
 	q->piece = calloc(used + 1, sizeof(*q->piece));
-	q->placed = calloc(used + 1, sizeof(*q->placed));
+	q->ranked = calloc(used + 1, sizeof(*q->ranked));
 	q->answer.order = calloc(used + 1, sizeof(*q->answer.order));
-	if (!used || !q->kernel || !q->use || !q->piece || !q->placed || !q->answer.order)
+	if (!used || !q->kernel || !q->use || !q->piece || !q->ranked || !q->answer.order)
 		return false;
 	fill_kernels(q, survey, pieces);
 	fill_pieces(q, pieces);
@@ -308,6 +311,7 @@ static void forget(struct placement *p)
 	free(p->piece);
 	p->piece = NULL;
 	p->pieces = 0;
+	p->before = p->best = 0;
 	p->acts = false;
 }
 
@@ -319,15 +323,39 @@ static void take_over(struct placement *p, struct question *q)
 	for (size_t i = 0; i < q->given.pieces; i++) {
 		uint32_t piece = q->answer.order[i];
 
-		q->placed[piece].order = (uint32_t)i;
-		q->placed[piece].before = before;
+		q->ranked[piece].order = (uint32_t)i;
+		q->ranked[piece].before = before;
 		before += q->piece[piece].bytes;
 	}
 	forget(p);
-	p->piece = q->placed;
+	p->piece = q->ranked;
 	p->pieces = q->given.pieces;
 	p->bytes = q->bytes;
-	q->placed = NULL;
+	q->ranked = NULL;
+}
+
+/* Returns a time of all kernels in percent of what they take with nothing on the host. */
+static uint32_t percent(const struct weigh_answer *answer, double time)
+{
+	double percent = answer->least > 0 ? 100 * time / answer->least : 0;
+
+	return percent < PLACED_MOST ? (uint32_t)percent : PLACED_MOST;
+}
+
+/* Publishes what is in force, for those who look. */
+static void show(const struct device *device, const struct placement *p, const struct terms *terms,
+                 uint64_t on_host)
+{
+	struct placed placed = {.placement = !on_host    ? PLACED_NOWHERE
+	                                     : p->pieces ? p->acts ? PLACED_BALANCED : PLACED_KEPT
+	                                     : p->is_surveyed ? PLACED_SURVEYED
+	                                                      : PLACED_BY_HEAT,
+	                        .shrink = terms->settings.shrink == SHRINK_GENTLE ? SHRINKS_GENTLY
+	                                                                          : SHRINKS_FAST,
+	                        .before = p->before,
+	                        .best = p->best};
+
+	atomic_store_explicit(device->placed, placed_pack(&placed), memory_order_relaxed);
 }
 
 static void say(const struct device *device, const struct weigh_answer *answer, bool acts)
@@ -357,9 +385,11 @@ static void decide(struct device *device, struct placement *p, const struct surv
 		take_over(p, &q);
 		p->spill = p->decided_for = q.given.spill;
 		p->acts = is_worth(&q.answer, terms->settings.placement);
+		p->before = percent(&q.answer, q.answer.now);
+		p->best = percent(&q.answer, q.answer.then);
 		say(device, &q.answer, p->acts);
 	}
-	free(q.placed);
+	free(q.ranked);
 	free_question(&q);
 	free(pieces.of);
 }
@@ -452,4 +482,5 @@ void placement_tend(struct device *device, const struct terms *terms, uint64_t c
 	p->is_awaited = is_wanted && !p->was_surveyed;
 	if (!may_be_found(terms))
 		forget(p);
+	show(device, p, terms, on_host);
 }
