@@ -6,12 +6,11 @@
  *   orders forms      forms of calls that take memory and are newer than CUDA 13.0: which of them
  *                     there are
  */
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/e2e/elastic.h"
+#include "tests/softgpu/waits.h"
 
 #define SIZE ((size_t)8 * MIB)
 #define HOLDS(condition)                                                                        \
@@ -22,41 +21,9 @@
 		}                                                                               \
 	} while (0)
 
-static int opened;
-
-static void wait_until_open(void *unused)
-{
-	(void)unused;
-	while (!__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
-		usleep(1000);
-}
-
-static void *open_later(void *unused)
-{
-	(void)unused;
-	usleep(20000);
-	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-/* Whether a call comes back only when the work that was in the default stream before it is done. */
-#define WAITS(call)                                                           \
-	({                                                                    \
-		pthread_t thread_;                                            \
-		bool waited_;                                                 \
-		__atomic_store_n(&opened, 0, __ATOMIC_RELEASE);               \
-		CHECK(cuLaunchHostFunc(NULL, wait_until_open, NULL));         \
-		HOLDS(pthread_create(&thread_, NULL, open_later, NULL) == 0); \
-		CHECK(call);                                                  \
-		waited_ = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);         \
-		pthread_join(thread_, NULL);                                  \
-		CHECK(cuCtxSynchronize());                                    \
-		waited_;                                                      \
-	})
-
 /* Whether a call need not wait; with memory of the host all but "Async" fills do. */
 static bool on_host;
-#define GOES_ON(call) (!WAITS(call) || on_host)
+#define GOES_ON(call) (!WAITS(NULL, call) || on_host)
 
 static unsigned long long id_of(CUdeviceptr address)
 {
@@ -100,11 +67,12 @@ static void orders(void)
 	HOLDS(GOES_ON(cuMemcpyDtoD_v2(a, b, SIZE)) && GOES_ON(cuMemsetD8_v2(a, 1, SIZE)));
 	keep_order(a + 4096, 1);
 	HOLDS(in_order(a) == 1 && in_order(a + SIZE - 1) == 1 && in_order(b) == 0);
-	HOLDS(WAITS(cuMemcpyDtoD_v2(a, b, SIZE)) && WAITS(cuMemcpyDtoD_v2(b, a, SIZE)));
-	HOLDS(WAITS(cuMemcpy(a, b, SIZE)) && WAITS(cuMemcpyDtoD_v2_ptds(a, b, SIZE)));
-	HOLDS(WAITS(cuMemsetD8_v2(a, 1, SIZE)) && WAITS(cuMemsetD32_v2(a + 1024, 1, 1)));
+	HOLDS(WAITS(NULL, cuMemcpyDtoD_v2(a, b, SIZE)) && WAITS(NULL, cuMemcpyDtoD_v2(b, a, SIZE)));
+	HOLDS(WAITS(NULL, cuMemcpy(a, b, SIZE)) && WAITS(NULL, cuMemcpyDtoD_v2_ptds(a, b, SIZE)));
+	HOLDS(WAITS(NULL, cuMemsetD8_v2(a, 1, SIZE)) &&
+	      WAITS(NULL, cuMemsetD32_v2(a + 1024, 1, 1)));
 	HOLDS(GOES_ON(cuMemcpyDtoD_v2(b, c, SIZE)) && GOES_ON(cuMemsetD8_v2(b, 1, SIZE)));
-	HOLDS(!WAITS(cuMemsetD8Async(a, 1, SIZE, NULL)));
+	HOLDS(!WAITS(NULL, cuMemsetD8Async(a, 1, SIZE, NULL)));
 	keep_order(a, 0);
 	HOLDS(in_order(a) == 0 && GOES_ON(cuMemsetD8_v2(a, 1, SIZE)));
 

@@ -2,11 +2,10 @@
  * Tests of what documents and reports say real drivers do, and of SOFTGPU_TRAITS, SOFTGPU_NO_MIXED
  * and SOFTGPU_NUMA_NODES: what only some drivers or machines do.
  */
-#include <pthread.h>
-
 #include "tests/softgpu/test.h"
 
 #include "tests/softgpu/test_kernels.h"
+#include "tests/softgpu/waits.h"
 
 #define CHUNK (2 * MIB)
 
@@ -38,38 +37,6 @@ static CUresult give_to_cpu(CUdeviceptr base)
 	                          .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	return cuMemSetAccess(base, CHUNK, &access, 1);
 }
-
-/* A stream whose work waits until another thread opens it, and what is known then. */
-static int opened;
-
-static void wait_until_open(void *unused)
-{
-	(void)unused;
-	while (!__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
-		usleep(1000);
-}
-
-static void *open_later(void *unused)
-{
-	(void)unused;
-	usleep(20000);
-	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-/* Whether the call comes back only when the work that was queued before it is done. */
-#define WAITS(stream, call)                                                   \
-	({                                                                    \
-		pthread_t thread_;                                            \
-		__atomic_store_n(&opened, 0, __ATOMIC_RELEASE);               \
-		OK(cuLaunchHostFunc(stream, wait_until_open, NULL));          \
-		CHECK(pthread_create(&thread_, NULL, open_later, NULL) == 0); \
-		OK(call);                                                     \
-		bool waited_ = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);    \
-		pthread_join(thread_, NULL);                                  \
-		OK(cuStreamSynchronize(stream));                              \
-		waited_;                                                      \
-	})
 
 static void copies_between_host_memory_wait(void)
 {
