@@ -53,7 +53,7 @@ void lane_mark(struct lane *lane);
 /* Waits for the stream; ends the program unless every kernel has run. Closes the lane. */
 void lane_close(struct lane *lane);
 
-/* How many loops a spinning kernel makes in a millisecond, measured in the current context. */
+/* Measures in the current context how many loops a spinning kernel makes in a millisecond. */
 double load_calibrate(CUmodule module);
 
 /* pace_ranks.c: runs the ranks, and says what they came to. Times are of CLOCK_MONOTONIC. */

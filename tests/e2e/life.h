@@ -140,7 +140,7 @@ static inline long long mib_charged(void)
 	return bytes < 0 ? -1 : bytes / MIB;
 }
 
-/* How many processes are in that state: "live" or "draining". */
+/* Returns how many processes are in that state: "live" or "draining". */
 static inline int processes(const char *state)
 {
 	char key[64];

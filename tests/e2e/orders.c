@@ -21,7 +21,7 @@
 		}                                                                               \
 	} while (0)
 
-/* Whether a call need not wait; with memory of the host all but "Async" fills do. */
+/* Is true if the call need not wait; with memory of the host all but "Async" fills do. */
 static bool on_host;
 #define GOES_ON(call) (!WAITS(NULL, call) || on_host)
 

@@ -79,7 +79,7 @@ static CUdeviceptr filled(int device, uint32_t value)
 	return address;
 }
 
-/* Which value all words have, or that they differ. */
+/* Says which value all words have, or that they differ. */
 static void say_words(const char *what, CUdeviceptr address)
 {
 	int differ = 0;

@@ -19,7 +19,7 @@
 #define STREAMS 0
 #endif
 
-/* Of the forms that the versions asked for have: parameters are not compared by anyone. */
+/* The forms that the versions asked for have: nobody compares parameters. */
 static struct {
 	CUresult (*init)(unsigned int);
 	CUresult (*context_set)(CUcontext);

@@ -68,8 +68,8 @@ bool window_allow(uint64_t base, uint64_t size, const struct device *device, boo
 /* The same for the CPU, which then finds the memory at its own addresses. */
 bool window_allow_host(uint64_t base, uint64_t size, bool read, bool write);
 /*
- * Where the bytes of a device address are, and how many follow in one piece; NULL when it is not
- * mapped or the access is not allowed. Hold memory_lock while using them.
+ * Returns where the bytes of a device address are, and tells how many follow in one piece; NULL when
+ * it is not mapped or the access is not allowed. Hold memory_lock while using them.
  */
 void *window_bytes(uint64_t address, bool write, uint64_t *run);
 
@@ -172,7 +172,7 @@ CUmemAllocationHandleType pool_handle_types(const struct pool *pool);
 /* bandwidth.c */
 /* Returns whether the byte is on the host's side of the link. Hold memory_lock or driver_lock. */
 bool is_on_host(uint64_t address);
-/* How long so many bytes take to cross the link. */
+/* Returns how long so many bytes take to cross the link. */
 uint64_t host_link_ns(uint64_t bytes);
 /* One copy's or fill's use of it. host_link_use() sleeps until all its bytes can have crossed. */
 struct host_link {

@@ -136,7 +136,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* When the work could begin; waited: it had to wait for another stream until now. */
+/* Returns when the work could begin; waited: it had to wait for another stream until now. */
 static uint64_t start_of(const struct stream *stream, const struct work *work, bool waited)
 {
 	uint64_t start = later(work->queued_ns, stream->free_ns);

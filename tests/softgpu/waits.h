@@ -1,4 +1,4 @@
-/* Returns whether a call of the driver waits for work, which tests of the driver and programs ask. */
+/* Whether a call of the driver waits for work: tests of the driver ask, and programs of tests. */
 #ifndef SOFTGPU_WAITS_H
 #define SOFTGPU_WAITS_H
 

@@ -109,7 +109,7 @@ void world_run_until(uint64_t at);
 /* Runs act() at a time. by the test, which owns the actor. */
 void world_appoint(struct actor *actor, uint64_t at, void (*act)(struct actor *actor));
 void world_cancel(struct actor *actor);
-/* Where every thread is, on stderr. */
+/* Says where every thread is, on stderr. */
 void world_tell_threads(void);
 void world_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void world_fail(const char *why);

@@ -24,7 +24,7 @@ static uint64_t random_between(unsigned int *seed, uint64_t low, uint64_t high)
 	return low + r % (high - low + 1);
 }
 
-/* How far the account lags after a pause without end. */
+/* Returns how far the account lags after a pause without end. */
 static uint64_t lag_of(uint64_t now, uint32_t share, uint64_t window)
 {
 	return now - account_pay(0, now, 0, share, window);

@@ -560,7 +560,7 @@ END_TEST
 
 /* --- what is asked for is had whole --- */
 
-/* Whether all chunks are mapped where the arena says, and nothing else is held. */
+/* Fails unless all chunks are mapped where the arena says, and nothing else is held. */
 static void check_books(void)
 {
 	const struct arena *arena = arena_of(gpu);

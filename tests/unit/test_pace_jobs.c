@@ -55,7 +55,7 @@ static void expect_begin(int program, uint64_t at, uint64_t within)
 		             (double)(begin - at) / 1e6);
 }
 
-/* When this job's own account allows its next round, at the latest from what it has been told. */
+/* Returns when the job's own account allows its next round at the latest, as far as it was told. */
 static uint64_t may_work_from(int program, uint64_t at)
 {
 	uint64_t paid = atomic_load(&run.program[program].process->job->lanes.paid_until[0]);

@@ -75,7 +75,7 @@ CUresult call_row(enum entry entry, const struct argument *arguments, size_t cou
 
 /* How many resources of the type, NULL: of all, the books hold. */
 size_t books(const char *type);
-/* When the one at this address was entered; 0: there is none. */
+/* Returns when the one at this address was entered; 0: there is none. */
 uint64_t in_books(const char *type, uint64_t object);
 uint64_t new_handle(void);
 CUcontext new_context(void); /* current now */

@@ -229,7 +229,7 @@ void pointer_asked(CUdeviceptr address)
 		pointer_pin(address, 1);
 }
 
-/* Whether anybody ever asked for it, so that copies of programs that did not pay one load. */
+/* Is set once anybody has asked for it, so that copies of programs that did not pay one load. */
 static _Atomic bool any_in_order;
 
 bool pointer_keep_order(CUdeviceptr address, bool on)
