@@ -68,7 +68,10 @@ static uint64_t random_number(void)
 	return number ? number : 1;
 }
 
-/* Takes the lock that says that the owner lives. Returns 0, 1: there are no such locks here, or -1: it is taken. */
+/*
+ * Takes the lock that says that the owner lives. Returns 0, 1: there are no such locks here, or -1:
+ * it is taken.
+ */
 static int lock_file(int fd)
 {
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -100,7 +103,10 @@ static void write_card(struct card_own *own, uint64_t now)
 		write_words(own);
 }
 
-/* Makes the file under the name that own->place.path holds. Returns a descriptor or a negative errno. */
+/*
+ * Makes the file under the name that own->place.path holds. Returns a descriptor or a negative
+ * errno.
+ */
 static int make_file(struct card_own *own)
 {
 	struct stat found = {0};

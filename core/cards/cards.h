@@ -2,8 +2,8 @@
  * The cards of the others on a device: found, copied and judged.
  *
  * Nothing in a card is believed but by whose it is: its name says user and token, and both must be
- * the file's. A file that is short, linked, of another kind or version, or does not fit its check is
- * passed over; of one user so many are looked at, and of strangers so many in all. A card whose
+ * the file's. A file that is short, linked, of another kind or version, or does not fit its check
+ * is passed over; of one user so many are looked at, and of strangers so many in all. A card whose
  * owner has died is seen at the next copy, and removed if it is the caller's user's.
  *
  * One thread uses a struct cards; several have one each.

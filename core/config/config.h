@@ -118,9 +118,9 @@ enum config_key {
 
 /*
  * The settings of one device, by name or by key; host_limit is CONFIG_AUTO when left to the default
- * and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is CONFIG_NEVER where it is
- * "never", which is the default of a guaranteed job. memory_limit_max is 0 or at least
- * memory_limit; 0 also where memory_limit is unlimited.
+ * and no ceiling binds it, spill_after and pin_new where they are "auto"; idle_yield is
+ * CONFIG_NEVER where it is "never", which is the default of a guaranteed job. memory_limit_max is 0
+ * or at least memory_limit; 0 also where memory_limit is unlimited.
  */
 #define CONFIG_AUTO  (UINT64_MAX - 1)
 #define CONFIG_NEVER UINT64_MAX

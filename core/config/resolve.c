@@ -76,7 +76,9 @@ static uint64_t resolve(const struct config *config, const struct config_device 
 	return value;
 }
 
-/* Finds the idle_yield of a guaranteed job: never, or as long as it may, unless somebody said it. */
+/*
+ * Finds the idle_yield of a guaranteed job: never, or as long as it may, unless somebody said it.
+ */
 static uint64_t resolve_kept(const struct config *config, const struct config_device *device,
                              uint64_t idle_yield)
 {

@@ -1,7 +1,8 @@
 /*
- * registers LIBRARY [DEVICE_FILE]: memory of a library that registers it for a network, memory that the library or the
- * program asks about as one does before registering it, and other memory, 4 MiB each; DEVICE_FILE is opened first.
- * Prints "ready", waits for the end of its input, and checks all bytes.
+ * registers LIBRARY [DEVICE_FILE]: memory of a library that registers it for a network, memory that
+ * the library or the program asks about as one does before registering it, and other memory, 4 MiB
+ * each; DEVICE_FILE is opened first. Prints "ready", waits for the end of its input, and checks all
+ * bytes.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

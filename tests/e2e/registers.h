@@ -1,5 +1,7 @@
-/* What the program of registers.c asks of the library of registers_library.c, which is built as libnccl.so.2 and by a
- * name that is nobody's. */
+/*
+ * What the program of registers.c asks of the library of registers_library.c, which is built as
+ * libnccl.so.2 and by a name that is nobody's.
+ */
 #ifndef E2E_REGISTERS_H
 #define E2E_REGISTERS_H
 

@@ -1,4 +1,7 @@
-/* A library that makes memory of its own and asks about the program's, as one does that registers both for a network. */
+/*
+ * A library that makes memory of its own and asks about the program's, as one does that registers
+ * both for a network.
+ */
 #include "tests/e2e/registers.h"
 
 CUresult library_allocate(CUdeviceptr *address, size_t size)

@@ -34,7 +34,10 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
-	/* What has been opened keeps its room, so that another process finds out how many there are. */
+	/*
+	 * What has been opened keeps its room, so that another process finds out how many there
+	 * are.
+	 */
 	child = fork();
 	if (child == 0)
 		_exit(open_libraries(argv[1], MOST));

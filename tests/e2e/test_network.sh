@@ -1,6 +1,7 @@
 #!/bin/sh
-# pin_new = auto: in a process that can register memory behind the driver's back, what a library of the network made, or
-# asks about, stays on the device while all else leaves it. Devices' files are ours; the process is shown them in /dev.
+# pin_new = auto: in a process that can register memory behind the driver's back, what a library of
+# the network made, or asks about, stays on the device while all else leaves it. Devices' files are
+# ours; the process is shown them in /dev.
 set -eu
 # shellcheck source=tests/e2e/lib.sh
 . tests/e2e/lib.sh
@@ -32,7 +33,8 @@ within true 2>/dev/null || {
 	exit 77
 }
 
-# leaves JOB MIB SETTING LIBRARY [DEVICE_FILE]: with a limit of next to nothing, what stays on the device
+# leaves JOB MIB SETTING LIBRARY [DEVICE_FILE]: with a limit of next to nothing, what stays on the
+# device
 leaves() {
 	job=$1 stays=$2 setting=$3
 	shift 3

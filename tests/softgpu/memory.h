@@ -68,8 +68,8 @@ bool window_allow(uint64_t base, uint64_t size, const struct device *device, boo
 /* The same for the CPU, which then finds the memory at its own addresses. */
 bool window_allow_host(uint64_t base, uint64_t size, bool read, bool write);
 /*
- * Returns where the bytes of a device address are, and tells how many follow in one piece; NULL when
- * it is not mapped or the access is not allowed. Hold memory_lock while using them.
+ * Returns where the bytes of a device address are, and tells how many follow in one piece; NULL
+ * when it is not mapped or the access is not allowed. Hold memory_lock while using them.
  */
 void *window_bytes(uint64_t address, bool write, uint64_t *run);
 

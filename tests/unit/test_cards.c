@@ -1,4 +1,7 @@
-/* Cards: made, copied, found; forged, short, stale, of other users; owners that die, fork, close everything. */
+/*
+ * Cards: made, copied, found; forged, short, stale, of other users; owners that die, fork, close
+ * everything.
+ */
 #include "tests/unit/state_directory.h"
 
 #include <sys/file.h>
@@ -163,7 +166,10 @@ START_TEST(a_child_keeps_nothing)
 }
 END_TEST
 
-/* No descriptor of the own card is left for the program to close; one that was removed is made anew. */
+/*
+ * No descriptor of the own card is left for the program to close; one that was removed is made
+ * anew.
+ */
 START_TEST(a_card_outlives_its_descriptors)
 {
 	int next = dup(0);

@@ -562,7 +562,10 @@ START_TEST(ceiling)
 }
 END_TEST
 
-/* The highest priority counts as the most; who keeps its memory by default keeps it as long as it may. */
+/*
+ * The highest priority counts as the most; who keeps its memory by default keeps it as long as it
+ * may.
+ */
 START_TEST(ceiling_of_priority)
 {
 	struct config *config = load_text("[gpu]\npriority = guaranteed\n"
