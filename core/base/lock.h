@@ -66,6 +66,7 @@ enum {
 	X(GRAPH_MEMORY, DRIVER,  "what graphs hold") \
 	X(SIDES,        NOTHING, "which pools and graphs are to be tried again") \
 	X(SURVEY,       DRIVER,  "the launches of a survey") \
+	X(STEP_TIMES,   DRIVER,  "which steps of a device are timed") \
 	X(HEAT_GRAPHS,  DRIVER,  "what the nodes of graphs use") \
 	X(PARAMETERS,   DRIVER,  "where the parameters of functions are") \
 	X(CAPTURES,     DRIVER,  "which streams are being captured") \

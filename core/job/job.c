@@ -22,6 +22,7 @@
 #include "core/job/pace.h"
 #include "core/job/settings.h"
 #include "core/job/sharing.h"
+#include "core/job/step_time.h"
 #include "core/memory/copy/stage.h"
 #include "core/memory/uses/graph_memory.h"
 #include "core/memory/uses/measured.h"
@@ -248,6 +249,7 @@ void job_leave_context(const struct context *context)
 {
 	job_pace_leave_context(context->handle, true);
 	survey_leave_context(context->handle);
+	step_time_leave_context(context->handle);
 	parameters_forget();
 }
 

@@ -100,8 +100,13 @@ static int find_steps(void *cookie, void *subject)
 	(void)cookie;
 	/* A captured launch does not run. */
 	if (launch->result == CUDA_SUCCESS && !capture_is_active())
-		job_steps_launched(launch->device, launch->function, launch->threads,
-		                   launch->pacer ? launch->at.now_ns : 0);
+		job_steps_launched(
+		    launch->device,
+		    &(struct steps_launch){.context = launch->context,
+		                           .stream = launch->stream,
+		                           .function = launch->function,
+		                           .threads = launch->threads,
+		                           .now_ns = launch->pacer ? launch->at.now_ns : 0});
 	return CUDA_SUCCESS;
 }
 

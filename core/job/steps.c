@@ -1,11 +1,14 @@
 /*
- * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation, no
- * driver call.
+ * Steps. Rules: runs inside the user's process, after a launch; one short lock, no allocation. The
+ * driver is called where a step has ended, some thousand times a second at most.
  */
 #include "core/job/steps.h"
 
+#include <pthread.h>
+
 #include "core/base/lock.h"
 #include "core/base/clock.h"
+#include "core/job/step_time.h"
 #include "core/registry/actions.h"
 #include "core/steps/step.h"
 #include "core/rings/event.h"
@@ -18,6 +21,7 @@ static struct {
 	struct step_detector *detector; /* made when steps are first wanted, kept */
 	_Atomic unsigned int wanted;    /* enum job_steps_for, any of them */
 	uint64_t counted, told_ns;
+	struct step_ends ends; /* since their times were asked for */
 } steps[DEVICE_MAX] = {[0 ... DEVICE_MAX - 1] = {.lock = LOCK_FREE}};
 
 bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
@@ -33,34 +37,49 @@ bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted)
 		atomic_fetch_or(&steps[ordinal].wanted, what);
 	else
 		atomic_fetch_and(&steps[ordinal].wanted, ~(unsigned int)what);
+	steps[ordinal].ends.are_mixed |= !wanted; /* what is launched unseen is no step */
 	lock_release(&steps[ordinal].lock);
 	return made;
 }
 
-static void tell(struct device *device, const struct step *step, uint64_t now)
+/* Adds a step to those that have ended; with the lock held. */
+static void add_end(struct step_ends *ends, const struct step *step)
 {
-	if (step->mean_ns)
-		statistics_set(&device->statistics->step_ns, step->mean_ns);
-	if (step->time_ns)
-		event_note(.kind = EVENT_step, .device = device->id.ordinal,
-		           .begin_ns = now - step->time_ns, .duration_ns = step->time_ns,
-		           .a = step->number);
-	actions_run(ACTION_STEP_END, device);
-	actions_run(ACTION_STEP_BEGIN, device);
+	ends->are_mixed |= !step->is_whole;
+	ends->are_first |= step->is_first;
+	ends->number = step->number;
+	ends->count++;
 }
 
-void job_steps_launched(struct device *device, uint64_t function, uint64_t threads, uint64_t now)
+/* Has the device say what steps take. */
+static void time_steps(struct device *device, const struct step_ends *ends)
+{
+	struct step_timed timed;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	timed = step_time_take(device->id.ordinal, ends);
+	pthread_setcancelstate(cancel, NULL);
+	statistics_set(&device->statistics->step_ns, timed.mean_ns);
+	if (timed.ns)
+		event_note(.kind = EVENT_step, .device = device->id.ordinal,
+		           .begin_ns = timed.end_ns - timed.ns, .duration_ns = timed.ns,
+		           .a = timed.number);
+}
+
+void job_steps_launched(struct device *device, const struct steps_launch *launch)
 {
 	int ordinal = device->id.ordinal;
-	uint64_t counted;
-	bool ended, is_told = false;
+	uint64_t now, counted;
+	bool ended, is_told = false, is_timed = false;
+	struct step_ends ends;
 	struct step step;
 
 	if (!atomic_load_explicit(&steps[ordinal].wanted, memory_order_relaxed))
 		return;
-	now = now ? now : clock_now();
+	now = launch->now_ns ? launch->now_ns : clock_now();
 	lock_acquire(&steps[ordinal].lock);
-	ended = step_launch(steps[ordinal].detector, function, threads, now, &step);
+	ended = step_launch(steps[ordinal].detector, launch->function, launch->threads, now, &step);
 	if (ended) {
 		counted = steps[ordinal].counted;
 		steps[ordinal].counted = step.number;
@@ -73,8 +92,23 @@ void job_steps_launched(struct device *device, uint64_t function, uint64_t threa
 		 */
 		statistics_set(&device->statistics->steps,
 		               statistics_get(&device->statistics->steps) + step.number - counted);
+		add_end(&steps[ordinal].ends, &step);
+		is_timed = is_told || step_time_wants(ordinal, steps[ordinal].ends.count);
+		if (is_timed) {
+			ends = steps[ordinal].ends;
+			steps[ordinal].ends = (struct step_ends){0};
+		}
 	}
 	lock_release(&steps[ordinal].lock);
-	if (is_told)
-		tell(device, &step, now);
+	if (is_timed) {
+		ends.context = launch->context;
+		ends.stream = launch->stream;
+		ends.now_ns = now;
+		ends.are_told = is_told;
+		time_steps(device, &ends);
+	}
+	if (is_told) {
+		actions_run(ACTION_STEP_END, device);
+		actions_run(ACTION_STEP_BEGIN, device);
+	}
 }

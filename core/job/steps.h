@@ -20,11 +20,14 @@ enum job_steps_for { STEPS_FOR_SETTINGS = 1, STEPS_FOR_SURVEY = 2 };
  * false without memory for it.
  */
 bool job_steps_want(int ordinal, enum job_steps_for what, bool wanted);
-/*
- * Takes note of a launch of so many threads that the driver took at that time (0: now), in the
- * thread that made it. Runs ACTION_STEP_END and ACTION_STEP_BEGIN where a step ends with it.
- */
-void job_steps_launched(struct device *device, uint64_t function, uint64_t threads,
-                        uint64_t now_ns);
+/* A launch that the driver took, in the thread that made it. */
+struct steps_launch {
+	CUcontext context;
+	CUstream stream;
+	uint64_t function, threads;
+	uint64_t now_ns; /* 0: now */
+};
+/* Takes note of it. Runs ACTION_STEP_END and ACTION_STEP_BEGIN where a step ends with it. */
+void job_steps_launched(struct device *device, const struct steps_launch *launch);
 
 #endif

@@ -116,7 +116,7 @@ static void try_on(struct step_detector *d, uint64_t now_ns)
 		d->phase = STEP_TRUSTING;
 		d->owed = 1;
 		count_back(d);
-		step_forget_times(d);
+		d->newest.is_first = true;
 	}
 }
 
@@ -196,17 +196,18 @@ static bool tell(struct step_detector *d, struct step *ended)
 {
 	*ended = d->newest;
 	ended->number -= --d->owed;
+	d->newest.is_first = false;
 	return true;
 }
 
 static bool launch_followed(struct step_detector *d, uint16_t f, uint64_t now_ns,
                             struct step *ended)
 {
-	step_follow(d, f, now_ns);
+	step_follow(d, f);
 	if (d->phase == STEP_TRYING && d->owed)
 		try_on(d, now_ns);
 	if ((int32_t)(d->position - d->late_position) >= 0)
-		step_late(d, now_ns);
+		step_late(d);
 	if (d->position % LOOK_LAUNCHES == 0)
 		look_again(d);
 	return d->owed && d->phase == STEP_TRUSTING && tell(d, ended);

@@ -93,10 +93,6 @@ struct step_pattern {
 	uint64_t ns;  /* likewise */
 };
 
-struct step_times {
-	uint64_t ns, steps;
-};
-
 struct step_detector {
 	struct step_history history;
 	struct step_pattern pattern;
@@ -123,7 +119,6 @@ struct step_detector {
 	uint32_t true_unit; /* likewise, of those that are units */
 	uint32_t late_position;
 	uint32_t true_position;           /* where the newest that is a unit ended */
-	uint64_t unit_begun_ns;           /* 0: not known */
 	uint32_t covered;                 /* of the functions that most units have */
 	uint32_t odd;                     /* launches that do not belong to it */
 	uint32_t excess;                  /* steady functions that came too often */
@@ -136,22 +131,16 @@ struct step_detector {
 	/* --- units lately --- */
 	uint32_t odd_units; /* in a row */
 	uint32_t bare;      /* in a row, with some of the functions that most units have */
-	uint64_t bare_ns;   /* of the first */
-	uint64_t steady_ns; /* time in units since other work came between */
 
 	/* --- the step --- */
 	uint32_t closing; /* units in it */
 	uint32_t closers; /* functions that close it */
 	uint32_t units;   /* so far */
-	uint64_t step_ns;
-	bool untimed, closed;
+	bool is_mixed;    /* other work came in it */
+	bool closed;
 	uint64_t before; /* steps of patterns that came to their end */
 	uint32_t owed;   /* steps that ended and are to be told */
 	struct step newest;
-
-	/* --- the mean --- */
-	struct step_times timed, since_wait;
-	bool runs_ahead;
 };
 _Static_assert(sizeof(struct step_detector) <= 98304, "the public header promises this");
 
@@ -188,9 +177,9 @@ static inline bool step_covers(const struct step_pattern *pattern, uint32_t cove
 /* Goes through the history by the pattern that was just found, for the steps in it. */
 void step_follow_start(struct step_detector *d);
 /* Takes one launch. What ended with it is counted in `owed`. */
-void step_follow(struct step_detector *d, uint16_t function, uint64_t now_ns);
+void step_follow(struct step_detector *d, uint16_t function);
 /* Takes another anchor's word, at late_position, when the anchor has been away for many units. */
-void step_late(struct step_detector *d, uint64_t now_ns);
+void step_late(struct step_detector *d);
 /*
  * Returns whether most of what was muted is in each unit; what comes at random is not, however
  * alike the rest may be.
@@ -198,6 +187,5 @@ void step_late(struct step_detector *d, uint64_t now_ns);
 bool step_has_muted(const struct step_detector *d);
 /* Returns whether some function closes steps, or so it seems as yet. */
 bool step_may_have_closer(const struct step_detector *d);
-void step_forget_times(struct step_detector *d);
 
 #endif

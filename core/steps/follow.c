@@ -11,75 +11,31 @@ enum {
 	FAR = 32,        /* likewise */
 	LONG_RUN = 8,    /* units */
 	MIN_RUNS = 3,
-	MIN_COVERS = 16,       /* units in a row */
-	MIN_BETWEEN_WAITS = 8, /* steps */
-	MEMORY = 1024,         /* steps in the mean, twice as many at most */
+	MIN_COVERS = 16, /* units in a row */
 };
 
 static void begin_step(struct step_detector *d)
 {
 	d->units = 0;
-	d->step_ns = 0;
-	d->untimed = d->closed = false;
+	d->is_mixed = d->closed = false;
 }
 
-static void begin_unit(struct step_detector *d, uint64_t now_ns)
+static void begin_unit(struct step_detector *d)
 {
 	d->unit++;
 	d->covered = d->odd = d->excess = d->excess_launches = d->excess_usual = d->visitor_count =
 	    d->closers_seen = 0;
-	d->unit_begun_ns = now_ns;
 	d->late_position =
 	    d->position + LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
 }
 
-/* --- steps and their times --- */
-
-void step_forget_times(struct step_detector *d)
-{
-	d->timed = d->since_wait = (struct step_times){0};
-	d->runs_ahead = false;
-	d->newest.mean_ns = 0;
-}
-
-/*
- * Takes the mean. A program that runs ahead of the device makes some steps in no time and then
- * waits for all of them, longer than they took; and again. Its mean is taken from one such wait to
- * another.
- */
-static void time_steps(struct step_detector *d, uint64_t ns, uint32_t steps)
-{
-	struct step_times *timed = &d->timed, *since = &d->since_wait, all;
-	bool waited = since->steps >= MIN_BETWEEN_WAITS && ns > since->ns;
-
-	since->ns += ns;
-	since->steps += steps;
-	if (waited && !d->runs_ahead)
-		*timed = *since = (struct step_times){0}; /* it waited for an unknown number */
-	if (waited || since->steps >= MEMORY) {
-		d->runs_ahead = waited;
-		if (timed->steps >= MEMORY)
-			*timed = (struct step_times){timed->ns / 2, timed->steps / 2};
-		timed->ns += since->ns;
-		timed->steps += since->steps;
-		*since = (struct step_times){0};
-	}
-	all = *timed;
-	if (!d->runs_ahead) {
-		all.ns += since->ns;
-		all.steps += since->steps;
-	}
-	if (all.steps)
-		d->newest.mean_ns = all.ns / all.steps;
-}
+/* --- steps --- */
 
 static void end_steps(struct step_detector *d, uint32_t steps)
 {
 	d->newest.number += steps;
 	d->owed += steps;
-	d->newest.time_ns = d->untimed ? 0 : d->step_ns / steps;
-	if (d->newest.time_ns)
-		time_steps(d, d->step_ns, steps);
+	d->newest.is_whole = !d->is_mixed;
 	begin_step(d);
 }
 
@@ -156,7 +112,7 @@ static void join_units(struct step_detector *d, uint32_t closing)
 			function->expected = STEP_ANY;
 	}
 	d->newest.number = d->before + (d->newest.number - d->before) / closing;
-	step_forget_times(d);
+	d->newest.is_first = true;
 	d->owed = 0;
 	begin_step(d);
 	d->closed = true;
@@ -209,19 +165,6 @@ bool step_has_muted(const struct step_detector *d)
 }
 
 /* --- units that are not as usual --- */
-
-/*
- * Returns the time of a unit, or of what is none, that has launches which do not belong to it. It
- * is no step's, but where it is longer than all the steps since the one before: then the program
- * ran ahead of the device, and waited here for all.
- */
-static uint64_t waited_ns(struct step_detector *d, uint64_t ns)
-{
-	bool waited = d->steady_ns && ns > d->steady_ns;
-
-	d->steady_ns = 0;
-	return waited ? ns : 0;
-}
 
 /*
  * Finds out whether a return did not come: of functions that are launched once in a unit nearly all
@@ -289,10 +232,9 @@ static void count_units(struct step_detector *d, uint32_t units, uint32_t closer
 }
 
 /* Ends a unit, or what is none: the anchor returned. */
-static void end_unit(struct step_detector *d, uint64_t now_ns)
+static void end_unit(struct step_detector *d)
 {
 	const struct step_pattern *pattern = &d->pattern;
-	uint64_t ns = d->unit_begun_ns ? now_ns - d->unit_begun_ns : 0;
 	uint32_t closers = d->closers_seen, units;
 	bool odd = d->odd * 4ull * pattern->returns >= pattern->events;
 	bool covered = step_covers(pattern, d->covered);
@@ -305,32 +247,18 @@ static void end_unit(struct step_detector *d, uint64_t now_ns)
 	d->odd_units = covered && odd && units == 1 ? d->odd_units + 1 : 0;
 	if (d->odd_units == ODD_UNITS)
 		get_used_to(d);
-	begin_unit(d, now_ns);
-	if (!covered && bare && !d->bare++) {
-		d->bare_ns = ns;
+	begin_unit(d);
+	if (!covered && bare && !d->bare++)
 		return;
-	}
+	d->is_mixed |= !covered || odd;
 	if (!covered)
 		return;
-	if (odd) {
-		ns = waited_ns(d, ns);
-		/* Of one of several an estimate will do. */
-		if (!ns && d->closing > 1)
-			ns = d->newest.mean_ns / d->closing;
-	} else {
-		d->steady_ns += ns;
-	}
-	if (d->bare == 1) {
-		units++;
-		ns += d->bare_ns;
-	}
+	units += d->bare == 1;
 	d->bare = 0;
-	d->untimed |= !ns;
-	d->step_ns += ns;
 	count_units(d, units, closers);
 }
 
-void step_follow(struct step_detector *d, uint16_t f, uint64_t now_ns)
+void step_follow(struct step_detector *d, uint16_t f)
 {
 	struct step_function *function = &d->history.functions[f];
 
@@ -357,10 +285,10 @@ void step_follow(struct step_detector *d, uint16_t f, uint64_t now_ns)
 		}
 	}
 	if (f == d->pattern.anchor)
-		end_unit(d, now_ns);
+		end_unit(d);
 }
 
-void step_late(struct step_detector *d, uint64_t now_ns)
+void step_late(struct step_detector *d)
 {
 	uint32_t units = hidden_units(d);
 
@@ -368,8 +296,8 @@ void step_late(struct step_detector *d, uint64_t now_ns)
 	    d->position + LATE_UNITS * (d->pattern.launches / d->pattern.returns + 1);
 	if (units == 1)
 		return;
-	begin_unit(d, now_ns);
-	d->untimed = true;
+	begin_unit(d);
+	d->is_mixed = true;
 	count_units(d, units, 0);
 }
 
@@ -389,10 +317,9 @@ void step_follow_start(struct step_detector *d)
 	d->bare = 0;
 	d->is_loop = false;
 	begin_step(d);
-	begin_unit(d, 0);
+	begin_unit(d);
 	for (uint32_t i = 0; i < d->history.event_count; i++)
-		step_follow(d, d->history.events[i].function, 0);
-	step_forget_times(d);
+		step_follow(d, d->history.events[i].function);
 	d->true_position = d->position;
 	d->owed = d->odd_units = d->stray = 0;
 }

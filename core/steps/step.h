@@ -10,7 +10,7 @@
  *           returns, some functions always as often. Of all such, the one that returns most often.
  *           Grids are looked at only where a few functions do everything, because batches vary
  * unit      from one return to the next, if it has most of the functions that units have: the
- *           forward passes of a validation are none. One with much else counts but is not timed
+ *           forward passes of a validation are none. One with much else counts but is not whole
  * closer    where gradients are accumulated units are micro-batches: a function that comes with
  *           every k-th alone ends the step, or, left out (loss scaling), the k-th unit does. k is
  *           at most 8, or 16, 32 or 64: a validation that was compiled on its own and runs every 10
@@ -21,8 +21,8 @@
  * and told from then on. It may change a little, and another function may become its anchor; it is
  * given up when no unit comes for as long as 256 take.
  *
- * Where a program runs ahead of the device the times of single steps say little; their mean is
- * right. Validations of a single batch, every few steps, may count. Of programs that launch more
+ * Nothing is said of how long steps take: a program may run ahead of the device (job/step_time.h
+ * measures that). Validations of a single batch, every few steps, may count. Of programs that launch more
  * than 1024 functions in a step, several are taken for one.
  *
  * A step is found by what comes back, not by the exact sequence: batches vary in length, streams
@@ -34,8 +34,7 @@
  * functions are muted, so that the history reaches further back, and the search goes on. A
  * validation is told by the functions it lacks, an optimizer behind several micro-batches by
  * coming with every k-th; what cannot be told from launches, a validation that was compiled on its
- * own against an optimizer, is decided by k. Where the host runs ahead of the device its launches
- * say nothing about time until it waits; the mean is then taken from wait to wait.
+ * own against an optimizer, is decided by k.
  */
 #ifndef SPILLWAY_STEP_H
 #define SPILLWAY_STEP_H
@@ -46,9 +45,9 @@
 struct step_detector;
 
 struct step {
-	uint64_t number;  /* steps so far; fewer once they turn out to be parts of one */
-	uint64_t time_ns; /* from the end of the step before; 0: other work came between */
-	uint64_t mean_ns; /* of the newest timed steps, several hundred; 0: there are none yet */
+	uint64_t number; /* steps so far; fewer once they turn out to be parts of one */
+	bool is_whole;   /* nothing else was launched since the end of the step before */
+	bool is_first;   /* of these: what was known of how long steps take is of others */
 };
 
 /* Makes a detector of at most 96 KiB, for free(). NULL: no memory. */

@@ -12,6 +12,7 @@
 
 struct trace_launch {
 	uint64_t function, shape, ns;
+	uint64_t done_ns; /* when the device had done it */
 	uint64_t step_ns; /* the program's step ended with this launch; how long it took, or 0 */
 };
 
@@ -19,6 +20,7 @@ struct trace {
 	struct trace_launch *launches;
 	size_t count, room;
 	uint64_t now_ns, begun_ns; /* begun_ns: the program's step began then */
+	uint64_t busy_until_ns;    /* of the device, where it does not wait for the host */
 	uint64_t random;
 	unsigned launch_ns; /* what the host takes for a launch, +- a third */
 	uint64_t steps;
@@ -54,11 +56,12 @@ bool trace_read(struct trace *trace, const char *path);
 
 /* The answer of a detector. */
 struct trace_found {
-	uint64_t steps, mean_ns; /* as it said last */
-	uint64_t told;           /* ends of steps */
-	uint64_t true_told;      /* steps of the program since the first of them */
+	uint64_t steps;        /* as it said last */
+	uint64_t mean_ns;      /* of those that were whole, by the device */
+	uint64_t told;         /* ends of steps */
+	uint64_t true_told;    /* steps of the program since the first of them */
 	uint64_t at_their_end; /* of those told, with the launch that ended a step of the program */
-	uint64_t true_mean_ns; /* of the program's steps since the detector's number began */
+	uint64_t true_mean_ns; /* of the program's steps that ended in those */
 };
 struct trace_found trace_detect(const struct trace *trace);
 /*
